@@ -3,7 +3,6 @@ package digest
 import (
 	"crypto/sha256"
 	"crypto/sha512"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -41,10 +40,6 @@ func (e *SizeError) Error() string {
 	}
 	return fmt.Sprintf("verifying bytes: ended after %d of %d bytes", e.Got, e.Want)
 }
-
-// maxEmptyReads is how often a reader may answer neither bytes nor an error
-// before it is considered stuck.
-const maxEmptyReads = 100
 
 // NewVerifyingReader returns a reader of the bytes of r that ends with
 // [io.EOF] only if there were exactly size of them and they hash to want.
@@ -89,7 +84,8 @@ func (v *verifyingReader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	n, ended, err := v.pull(p[:min(int64(len(p)), v.size-v.seen)])
+	limit := min(int64(len(p)), v.size-v.seen)
+	n, ended, err := v.pull(p[:limit:limit])
 	switch {
 	case err != nil:
 		v.err = err
@@ -117,13 +113,13 @@ func (v *verifyingReader) pull(p []byte) (n int, ended bool, err error) {
 	n, err = v.r.Read(p)
 	v.hash.Write(p[:n])
 	v.seen += int64(n)
-	if errors.Is(err, io.EOF) {
+	switch {
+	case err == io.EOF:
 		return n, true, nil
+	case err != nil:
+		return n, false, readError("to verify", err)
 	}
-	if err != nil {
-		err = fmt.Errorf("reading bytes to verify: %w", err)
-	}
-	return n, false, err
+	return n, false, nil
 }
 
 // finish is called when all expected bytes were seen. It answers io.EOF only
@@ -148,11 +144,11 @@ func (v *verifyingReader) expectEnd() error {
 		case n > 0:
 			v.seen++
 			return &SizeError{Want: v.size, Got: v.seen}
-		case errors.Is(err, io.EOF):
+		case err == io.EOF:
 			return nil
 		case err != nil:
-			return fmt.Errorf("reading bytes to verify: %w", err)
+			return readError("to verify", err)
 		}
 	}
-	return fmt.Errorf("reading bytes to verify: %w", io.ErrNoProgress)
+	return readError("to verify", io.ErrNoProgress)
 }

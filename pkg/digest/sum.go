@@ -12,9 +12,12 @@ import (
 const (
 	// bufferSize is the unit of reading and hashing.
 	bufferSize = 256 << 10
-	// smallSize is read first: an input that ends within it is hashed without
-	// allocating full buffers or starting a goroutine.
+	// smallSize is read first: most inputs end within it, and allocating the
+	// full buffer would cost more than hashing them.
 	smallSize = 16 << 10
+	// maxEmptyReads is how often in a row a reader may answer neither bytes
+	// nor an error before it is considered stuck.
+	maxEmptyReads = 100
 )
 
 // Hasher computes both digests of what is written to it. It is not safe for
@@ -47,61 +50,42 @@ func (h *Hasher) Size() int64 { return h.size }
 
 // Sum reads r to its end, once, and returns both digests and the number of
 // bytes. On error the other results are zero. The caller bounds r.
+//
+// Hashing happens on the calling goroutine: overlapping the two algorithms and
+// the reads was measured to gain 5% on two hardware threads, which callers put
+// to better use by summing several artifacts at once.
 func Sum(r io.Reader) (Set, int64, error) {
 	h := NewHasher()
-	small := make([]byte, smallSize)
-	n, end, err := fill(r, small)
+	n, err := drain(h, r)
 	if err != nil {
 		return Set{}, 0, err
 	}
-	h.Write(small[:n])
-	if !end {
-		if err := h.drain(r); err != nil {
-			return Set{}, 0, err
-		}
-	}
-	return h.Set(), h.size, nil
-}
-
-// drain hashes the rest of r. While one goroutine computes SHA-512, by far the
-// slower of the two, over the current buffer, this one computes SHA-256 over
-// the same buffer and then reads the next.
-func (h *Hasher) drain(r io.Reader) error {
-	current, next := make([]byte, bufferSize), make([]byte, bufferSize)
-	n, end, err := fill(r, current)
-	for err == nil {
-		if end {
-			h.Write(current[:n])
-			return nil
-		}
-		done := make(chan struct{}) // closed when h.sha512 and current are ours again
-		go func(full []byte) {
-			defer close(done)
-			h.sha512.Write(full)
-		}(current)
-		h.sha256.Write(current)
-		h.size += int64(n)
-		n, end, err = fill(r, next)
-		<-done
-		current, next = next, current
-	}
-	return err
+	return h.Set(), n, nil
 }
 
 // SumSHA256 reads r to its end and returns its SHA-256 and the number of
 // bytes. On error the other results are zero. The caller bounds r.
 func SumSHA256(r io.Reader) (Digest, int64, error) {
 	h := sha256.New()
-	size, buf := int64(0), make([]byte, smallSize)
+	n, err := drain(h, r)
+	if err != nil {
+		return Digest{}, 0, err
+	}
+	return fromSum(SHA256, h.Sum(nil)), n, nil
+}
+
+// drain writes all of r to h, which is a hash and never fails, and counts.
+func drain(h io.Writer, r io.Reader) (size int64, err error) {
+	buf := make([]byte, smallSize)
 	for {
 		n, end, err := fill(r, buf)
 		if err != nil {
-			return Digest{}, 0, err
+			return 0, err
 		}
-		h.Write(buf[:n])
+		_, _ = h.Write(buf[:n])
 		size += int64(n)
 		if end {
-			return fromSum(SHA256, h.Sum(nil)), size, nil
+			return size, nil
 		}
 		if len(buf) < bufferSize {
 			buf = make([]byte, bufferSize)
@@ -109,14 +93,33 @@ func SumSHA256(r io.Reader) (Digest, int64, error) {
 	}
 }
 
-// fill reads until buf is full or r ends, and says which.
+// fill reads until buf is full or r ends, and says which. Only io.EOF itself
+// is an end: io.ErrUnexpectedEOF is how a connection reports that it broke.
 func fill(r io.Reader, buf []byte) (n int, end bool, err error) {
-	n, err = io.ReadFull(r, buf)
-	switch {
-	case err == nil:
-		return n, false, nil
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return n, true, nil
+	for empty := 0; n < len(buf); {
+		m, err := r.Read(buf[n:])
+		n += m
+		switch {
+		case err == io.EOF:
+			return n, true, nil
+		case err != nil:
+			return 0, false, readError("to hash", err)
+		case m > 0:
+			empty = 0
+		default:
+			if empty++; empty >= maxEmptyReads {
+				return 0, false, readError("to hash", io.ErrNoProgress)
+			}
+		}
 	}
-	return 0, false, fmt.Errorf("reading bytes to hash: %w", err)
+	return n, false, nil
+}
+
+// readError wraps an error of the underlying reader. An error that merely
+// contains io.EOF is no end of file and must not be taken for one further up.
+func readError(purpose string, err error) error {
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("reading bytes %s: %w: %v", purpose, io.ErrUnexpectedEOF, err)
+	}
+	return fmt.Errorf("reading bytes %s: %w", purpose, err)
 }
