@@ -1,0 +1,115 @@
+// Package releasemanifest is the wire form of the release manifest predicate,
+// version 1: the closed list of everything that a release publishes.
+//
+// The README beside this file is the specification and schema.json its JSON
+// Schema. This package is pure data. The value that programs work with, and
+// the one conversion between the two, is in pkg/release.
+package releasemanifest
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// PredicateType names the predicate.
+const PredicateType = "https://github.com/waybill-release/waybill/attestations/release-manifest/v1"
+
+// Name is the fixed name of the manifest's bundle in a file place: the commit
+// point of a release, written last, and the only object that does not list
+// itself.
+const Name = "release.manifest.sigstore.json"
+
+// Predicate says what the statement's subjects cannot.
+type Predicate struct {
+	Name       string    `json:"name"`
+	Version    string    `json:"version"`
+	Channel    string    `json:"channel"`
+	Revision   int       `json:"revision"`
+	Supersedes string    `json:"supersedes,omitempty"`
+	Change     string    `json:"change,omitempty"`
+	SealedOn   time.Time `json:"sealedOn"`
+	Expires    time.Time `json:"expires,omitzero"`
+
+	Source Source `json:"source"`
+	Config File   `json:"config"`
+	Lock   *File  `json:"lock,omitempty"`
+
+	Places    []Place    `json:"places"`
+	Artifacts []Artifact `json:"artifacts"`
+	Pages     []Page     `json:"pages,omitempty"`
+	Runs      []Run      `json:"runs"`
+
+	Withdrawn *Withdrawal `json:"withdrawn,omitempty"`
+
+	// Extensions may be ignored by a reader that does not know them;
+	// Critical may not.
+	Extensions map[string]json.RawMessage `json:"extensions,omitempty"`
+	Critical   map[string]json.RawMessage `json:"critical,omitempty"`
+}
+
+// Source names the revision that the release was built from.
+type Source struct {
+	Repository string `json:"repository"`
+	Ref        string `json:"ref"`
+	Commit     string `json:"commit"`
+	Tree       string `json:"tree"`
+}
+
+// File names a configuration file of the source by its bytes.
+type File struct {
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
+}
+
+// Place is one canonical address and the scope in it that the release owns:
+// whatever is inside the scope and not listed is extra.
+type Place struct {
+	Kind  string `json:"kind"`
+	URI   string `json:"uri"`
+	Scope Scope  `json:"scope"`
+}
+
+// Scope is what a release owns in a place: everything under the address of a
+// file place, or the named tags of every repository under a registry prefix.
+type Scope struct {
+	Prefix bool     `json:"prefix,omitempty"`
+	Tags   []string `json:"tags,omitempty"`
+}
+
+// Artifact adds to one subject of the statement, which it names.
+type Artifact struct {
+	Name       string   `json:"name"`
+	Class      string   `json:"class"`
+	Place      string   `json:"place"`
+	Size       int64    `json:"size"`
+	MediaType  string   `json:"mediaType"`
+	Platform   string   `json:"platform,omitempty"`
+	Repository string   `json:"repository,omitempty"`
+	Tags       []string `json:"tags,omitempty"`
+	Step       string   `json:"step,omitempty"`
+	Provenance string   `json:"provenance,omitempty"`
+	SBOM       string   `json:"sbom,omitempty"`
+	Signature  string   `json:"signature,omitempty"`
+}
+
+// Page binds one page of a manifest that is too long for one statement.
+type Page struct {
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256"`
+	First  string `json:"first"`
+	Last   string `json:"last"`
+	Count  int    `json:"count"`
+}
+
+// Run is one run that had a hand in the release.
+type Run struct {
+	Kind    string `json:"kind"`
+	ID      string `json:"id"`
+	TraceID string `json:"traceId,omitempty"`
+}
+
+// Withdrawal says that the release must no longer be used.
+type Withdrawal struct {
+	Reason string `json:"reason"`
+	Use    string `json:"use,omitempty"`
+}

@@ -1,0 +1,160 @@
+// Package intoto reads and writes in-toto Statements, version 1.
+//
+// A [Statement] is parsed: it has the shape, and nobody has been believed. It
+// keeps the very bytes it was read from, because those are what somebody
+// signed; nothing here ever encodes a statement a second time. Belief is the
+// business of pkg/verify, which turns a statement inside a verified envelope
+// into evidence.
+//
+//	s, err := intoto.Parse(payload)
+//	for _, subject := range s.Subjects() { … }
+//
+// Specification: in-toto Attestation Framework, Statement v1.
+package intoto
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// The names that the specification gives.
+const (
+	TypeV1      = "https://in-toto.io/Statement/v1"
+	PayloadType = "application/vnd.in-toto+json"
+)
+
+// MaxSubjects bounds one statement; larger sets are split into pages.
+const MaxSubjects = 100_000
+
+// Subject is one thing that a statement speaks of.
+type Subject struct {
+	Name    string
+	Digests digest.Set
+}
+
+// Statement is a parsed statement beside the bytes it was parsed from.
+type Statement struct {
+	raw           []byte
+	predicateType string
+	subjects      []Subject
+	predicate     json.RawMessage
+}
+
+type wireSubject struct {
+	Name             string            `json:"name,omitempty"`
+	URI              string            `json:"uri,omitempty"`
+	Digest           map[string]string `json:"digest"`
+	Content          string            `json:"content,omitempty"`
+	DownloadLocation string            `json:"downloadLocation,omitempty"`
+	MediaType        string            `json:"mediaType,omitempty"`
+	Annotations      map[string]any    `json:"annotations,omitempty"`
+}
+
+type wireStatement struct {
+	Type          string          `json:"_type"`
+	Subject       []wireSubject   `json:"subject"`
+	PredicateType string          `json:"predicateType"`
+	Predicate     json.RawMessage `json:"predicate"`
+}
+
+// New encodes a statement, once. Subjects keep their order.
+func New(predicateType string, subjects []Subject, predicate any) (Statement, error) {
+	wire := wireStatement{Type: TypeV1, PredicateType: predicateType}
+	for _, s := range subjects {
+		wire.Subject = append(wire.Subject, wireSubject{Name: s.Name, Digest: s.Digests.Map()})
+	}
+	var err error
+	if wire.Predicate, err = json.Marshal(predicate); err != nil {
+		return Statement{}, fmt.Errorf("encoding predicate %s: %w", predicateType, err)
+	}
+	raw, err := json.Marshal(wire)
+	if err != nil {
+		return Statement{}, fmt.Errorf("encoding statement %s: %w", predicateType, err)
+	}
+	return Parse(raw)
+}
+
+// Parse reads a statement. It refuses what two readers could read
+// differently, an empty subject list, a subject without a strong digest, and
+// two subjects of one name.
+func Parse(raw []byte) (Statement, error) {
+	var wire wireStatement
+	if err := strictjson.Unmarshal(raw, &wire); err != nil {
+		return Statement{}, verdict.Wrap(verdict.StatementParse, "statement", err)
+	}
+	if wire.Type != TypeV1 {
+		return Statement{}, verdict.Refuse(verdict.StatementType, "statement", "unknown statement type %q", short(wire.Type))
+	}
+	if wire.PredicateType == "" || len(wire.Predicate) == 0 {
+		return Statement{}, verdict.Refuse(verdict.StatementParse, "statement", "no predicate")
+	}
+	subjects, err := parseSubjects(wire.Subject)
+	if err != nil {
+		return Statement{}, err
+	}
+	return Statement{
+		raw: slices.Clone(raw), predicateType: wire.PredicateType,
+		subjects: subjects, predicate: wire.Predicate,
+	}, nil
+}
+
+func parseSubjects(wire []wireSubject) ([]Subject, error) {
+	if len(wire) == 0 {
+		return nil, verdict.Refuse(verdict.StatementParse, "statement", "no subjects")
+	}
+	if len(wire) > MaxSubjects {
+		return nil, verdict.Refuse(verdict.Limit, "statement", "%d subjects, the limit is %d", len(wire), MaxSubjects)
+	}
+	seen := make(map[string]bool, len(wire))
+	subjects := make([]Subject, 0, len(wire))
+	for i, s := range wire {
+		if s.Name != "" && seen[s.Name] {
+			return nil, verdict.Refuse(verdict.StatementParse, short(s.Name), "two subjects have this name")
+		}
+		seen[s.Name] = true
+		set, err := digest.ParseMap(s.Digest)
+		if err != nil {
+			return nil, verdict.Refuse(verdict.StatementParse, short(s.Name), "digest of subject %d: %v", i, err)
+		}
+		subjects = append(subjects, Subject{Name: s.Name, Digests: set})
+	}
+	return subjects, nil
+}
+
+// Raw is the statement as it was read or encoded.
+func (s Statement) Raw() []byte { return slices.Clone(s.raw) }
+
+// PredicateType names what the statement says.
+func (s Statement) PredicateType() string { return s.predicateType }
+
+// Subjects are the things it speaks of.
+func (s Statement) Subjects() []Subject { return slices.Clone(s.subjects) }
+
+// Predicate is what it says, as it was read.
+func (s Statement) Predicate() json.RawMessage { return slices.Clone(s.predicate) }
+
+// IsZero reports whether s was never parsed.
+func (s Statement) IsZero() bool { return len(s.raw) == 0 }
+
+// Names reports whether the statement has a subject of exactly this name and
+// these bytes. Digest alone is not enough: in real releases many names share
+// bytes with another name.
+func (s Statement) Names(name string, bytes digest.Set) bool {
+	return slices.ContainsFunc(s.subjects, func(sub Subject) bool {
+		return sub.Name == name && sub.Digests.SHA256.Equal(bytes.SHA256) &&
+			(sub.Digests.SHA512.IsZero() || sub.Digests.SHA512.Equal(bytes.SHA512))
+	})
+}
+
+// short bounds foreign text in a message.
+func short(s string) string {
+	if len(s) > 200 {
+		return s[:200] + "…"
+	}
+	return s
+}

@@ -1,0 +1,150 @@
+// Package provenance holds the SLSA v1 provenance predicate that Waybill
+// writes and reads.
+//
+// [Predicate] is parsed, never believed by itself: who signed it, and whether
+// that signer may speak for the builder it names, is for pkg/verify and
+// pkg/policy to say.
+//
+// Specification: SLSA Build Provenance v1, https://slsa.dev/provenance/v1.
+package provenance
+
+import (
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// PredicateType names SLSA provenance v1.
+const PredicateType = "https://slsa.dev/provenance/v1"
+
+// The build type and builders of Waybill's own control plane. Each resolves
+// to a page under attestations/.
+const (
+	BuildType         = "https://github.com/waybill-release/waybill/attestations/build-step/v1"
+	BuilderIsolated   = "https://github.com/waybill-release/waybill/attestations/builder/v1#isolated"
+	BuilderUnisolated = "https://github.com/waybill-release/waybill/attestations/builder/v1#unisolated"
+)
+
+// Predicate is what one build step's provenance says.
+type Predicate struct {
+	BuildDefinition BuildDefinition `json:"buildDefinition"`
+	RunDetails      RunDetails      `json:"runDetails"`
+}
+
+// BuildDefinition says what was built and from what.
+type BuildDefinition struct {
+	BuildType            string             `json:"buildType"`
+	ExternalParameters   ExternalParameters `json:"externalParameters"`
+	InternalParameters   InternalParameters `json:"internalParameters"`
+	ResolvedDependencies []Resource         `json:"resolvedDependencies"`
+}
+
+// ExternalParameters is everything that a caller could choose. It is closed:
+// an unknown parameter does not parse.
+type ExternalParameters struct {
+	Config  Config            `json:"config"`
+	Version string            `json:"version"`
+	Step    string            `json:"step"`
+	Each    map[string]string `json:"each,omitempty"`
+}
+
+// Config names the configuration file that the build ran from.
+type Config struct {
+	Repository string `json:"repository"`
+	Ref        string `json:"ref"`
+	Path       string `json:"path"`
+	SHA256     string `json:"sha256"`
+}
+
+// InternalParameters is what the control plane chose.
+type InternalParameters struct {
+	Isolation string   `json:"isolation"`
+	Command   []string `json:"command,omitempty"`
+	Env       []string `json:"env,omitempty"`
+}
+
+// Resource is one thing that went into the build.
+type Resource struct {
+	Name   string            `json:"name,omitempty"`
+	URI    string            `json:"uri,omitempty"`
+	Digest map[string]string `json:"digest"`
+}
+
+// RunDetails says who ran the build, and when.
+type RunDetails struct {
+	Builder    BuilderID  `json:"builder"`
+	Metadata   Metadata   `json:"metadata"`
+	Byproducts []Resource `json:"byproducts,omitempty"`
+}
+
+// BuilderID names the builder and its version.
+type BuilderID struct {
+	ID      string            `json:"id"`
+	Version map[string]string `json:"version,omitempty"`
+}
+
+// Metadata names the run. All steps of one release share an invocation.
+type Metadata struct {
+	InvocationID string    `json:"invocationId"`
+	StartedOn    time.Time `json:"startedOn"`
+	FinishedOn   time.Time `json:"finishedOn"`
+}
+
+// Provenance is one step's provenance beside its subjects.
+type Provenance struct {
+	Predicate
+	Subjects []intoto.Subject
+}
+
+// Parse reads our provenance from a statement.
+func Parse(s intoto.Statement) (Provenance, error) {
+	if s.PredicateType() != PredicateType {
+		return Provenance{}, verdict.Refuse(verdict.PredicateType, "provenance", "says %q, not provenance", s.PredicateType())
+	}
+	var kind struct {
+		BuildDefinition struct {
+			BuildType string `json:"buildType"`
+		} `json:"buildDefinition"`
+	}
+	if err := strictjson.UnmarshalOpen(s.Predicate(), &kind); err != nil {
+		return Provenance{}, verdict.Wrap(verdict.StatementParse, "provenance", err)
+	}
+	if kind.BuildDefinition.BuildType != BuildType {
+		return Provenance{}, verdict.Refuse(verdict.BuildType, "provenance", "unexpected build type %q, want %q", kind.BuildDefinition.BuildType, BuildType)
+	}
+	p := Provenance{Subjects: s.Subjects()}
+	if err := strictjson.Unmarshal(s.Predicate(), &p.Predicate); err != nil {
+		return Provenance{}, verdict.Wrap(verdict.StatementParse, "provenance", err)
+	}
+	return p, nil
+}
+
+// SourceCommit is the commit that the build says it was made from, or the
+// empty string when it names none.
+func (p Provenance) SourceCommit() string {
+	for _, r := range p.BuildDefinition.ResolvedDependencies {
+		if c := r.Digest["gitCommit"]; c != "" {
+			return c
+		}
+	}
+	return ""
+}
+
+// Commit makes the resource of a source commit.
+func Commit(repository, ref, commit string) Resource {
+	return Resource{Name: "source", URI: "git+" + strings.TrimPrefix(repository, "git+") + "@" + ref, Digest: map[string]string{"gitCommit": commit}}
+}
+
+// File makes the resource of a file.
+func File(name string, d digest.Set) Resource {
+	return Resource{Name: name, Digest: d.Map()}
+}
+
+// Encode makes the statement of a step's provenance.
+func Encode(subjects []intoto.Subject, p Predicate) (intoto.Statement, error) {
+	return intoto.New(PredicateType, subjects, p)
+}

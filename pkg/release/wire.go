@@ -1,0 +1,193 @@
+package release
+
+import (
+	"slices"
+	"strings"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
+)
+
+// critical lists the critical fields that this reader understands: none yet.
+var critical = []string{}
+
+// Statement encodes the manifest, once. Subjects and entries are sorted by
+// name, so equal manifests are equal bytes.
+func (m Manifest) Statement() (intoto.Statement, error) {
+	artifacts := slices.Clone(m.Artifacts)
+	slices.SortFunc(artifacts, func(a, b Artifact) int { return strings.Compare(a.Name, b.Name) })
+	wire := releasemanifest.Predicate{
+		Name: m.Name, Version: m.Version.String(), Channel: m.Version.Channel().String(),
+		Revision: m.Revision, Change: m.Change, SealedOn: m.SealedOn, Expires: m.Expires,
+		Source: releasemanifest.Source(m.Source),
+		Config: releasemanifest.File{Path: plan.ConfigName, SHA256: m.Config.Hex()},
+		Places: m.places(),
+	}
+	if !m.Supersedes.IsZero() {
+		wire.Supersedes = m.Supersedes.String()
+	}
+	if !m.Lock.IsZero() {
+		wire.Lock = &releasemanifest.File{Path: plan.LockName, SHA256: m.Lock.Hex()}
+	}
+	for _, r := range m.Runs {
+		wire.Runs = append(wire.Runs, releasemanifest.Run(r))
+	}
+	if m.Withdrawn != nil {
+		wire.Withdrawn = &releasemanifest.Withdrawal{Reason: m.Withdrawn.Reason, Use: m.Withdrawn.Use}
+	}
+	subjects := make([]intoto.Subject, 0, len(artifacts))
+	for _, a := range artifacts {
+		subjects = append(subjects, intoto.Subject{Name: a.Name, Digests: a.Digests})
+		wire.Artifacts = append(wire.Artifacts, toWire(a))
+	}
+	return intoto.New(releasemanifest.PredicateType, subjects, wire)
+}
+
+func (m Manifest) places() []releasemanifest.Place {
+	places := []releasemanifest.Place{{Kind: "files", URI: m.FilesURI, Scope: releasemanifest.Scope{Prefix: true}}}
+	if m.ImagesURI != "" {
+		places = append(places, releasemanifest.Place{
+			Kind: "images", URI: m.ImagesURI, Scope: releasemanifest.Scope{Tags: []string{m.Version.String()}},
+		})
+	}
+	return places
+}
+
+func toWire(a Artifact) releasemanifest.Artifact {
+	place := "files"
+	if a.IsImage() {
+		place = "images"
+	}
+	return releasemanifest.Artifact{
+		Name: a.Name, Class: string(a.Class), Place: place, Size: a.Size, MediaType: a.MediaType,
+		Platform: a.Platform, Repository: a.Repository, Tags: a.Tags, Step: a.Step,
+		Provenance: a.Provenance, SBOM: a.SBOM, Signature: a.Signature,
+	}
+}
+
+// ParseManifest reads a manifest from a statement. Every subject must have
+// exactly one entry and every entry its subject: a list that says two things
+// is no list.
+func ParseManifest(s intoto.Statement) (Manifest, error) {
+	if s.PredicateType() != releasemanifest.PredicateType {
+		return Manifest{}, verdict.Refuse(verdict.PredicateType, "manifest", "says %q, not a release manifest", s.PredicateType())
+	}
+	var wire releasemanifest.Predicate
+	if err := strictjson.Unmarshal(s.Predicate(), &wire); err != nil {
+		return Manifest{}, verdict.Wrap(verdict.ManifestParse, "manifest", err)
+	}
+	for name := range wire.Critical {
+		if !slices.Contains(critical, name) {
+			return Manifest{}, verdict.Refuse(verdict.ManifestCrit, "manifest", "critical field %q is unknown here", name)
+		}
+	}
+	if len(wire.Pages) > 0 {
+		return Manifest{}, verdict.Refuse(verdict.ManifestCrit, "manifest", "it has %d pages, which this version does not read", len(wire.Pages))
+	}
+	m, err := fromWire(wire)
+	if err != nil {
+		return Manifest{}, verdict.Wrap(verdict.ManifestParse, "manifest", err)
+	}
+	if err := m.bindSubjects(s.Subjects(), wire.Artifacts); err != nil {
+		return Manifest{}, err
+	}
+	return m, nil
+}
+
+func fromWire(wire releasemanifest.Predicate) (Manifest, error) {
+	v, err := version.Parse(wire.Version)
+	if err != nil {
+		return Manifest{}, err
+	}
+	m := Manifest{
+		Name: wire.Name, Version: v, Revision: wire.Revision, Change: wire.Change,
+		SealedOn: wire.SealedOn, Expires: wire.Expires, Source: Source(wire.Source),
+	}
+	if wire.Channel != v.Channel().String() {
+		return Manifest{}, verdict.Refuse(verdict.ManifestParse, "manifest", "channel %q, but %s is %s", wire.Channel, v, v.Channel())
+	}
+	if m.Name == "" || m.Revision < 1 || m.SealedOn.IsZero() || m.Source.Commit == "" {
+		return Manifest{}, verdict.Refuse(verdict.ManifestParse, "manifest", "name, revision, sealedOn and source are required")
+	}
+	if m.Config, err = digest.ParseHex(digest.SHA256, wire.Config.SHA256); err != nil {
+		return Manifest{}, err
+	}
+	if wire.Lock != nil {
+		if m.Lock, err = digest.ParseHex(digest.SHA256, wire.Lock.SHA256); err != nil {
+			return Manifest{}, err
+		}
+	}
+	if wire.Supersedes != "" {
+		if m.Supersedes, err = digest.Parse(wire.Supersedes); err != nil {
+			return Manifest{}, err
+		}
+	}
+	for _, r := range wire.Runs {
+		m.Runs = append(m.Runs, Run(r))
+	}
+	if wire.Withdrawn != nil {
+		m.Withdrawn = &Withdrawal{Reason: wire.Withdrawn.Reason, Use: wire.Withdrawn.Use}
+	}
+	return m, m.readPlaces(wire.Places)
+}
+
+func (m *Manifest) readPlaces(places []releasemanifest.Place) error {
+	for _, p := range places {
+		switch {
+		case p.Kind == "files" && p.URI != "" && m.FilesURI == "" && p.Scope.Prefix && len(p.Scope.Tags) == 0:
+			m.FilesURI = p.URI
+		case p.Kind == "images" && p.URI != "" && m.ImagesURI == "" && !p.Scope.Prefix && slices.Equal(p.Scope.Tags, []string{m.Version.String()}):
+			m.ImagesURI = p.URI
+		default:
+			return verdict.Refuse(verdict.ManifestParse, "manifest", "place %q of kind %q has a scope that is not understood, or stands twice", p.URI, p.Kind)
+		}
+	}
+	if m.FilesURI == "" {
+		return verdict.Refuse(verdict.ManifestParse, "manifest", "no file place")
+	}
+	return nil
+}
+
+// bindSubjects joins each entry with the subject of its name.
+func (m *Manifest) bindSubjects(subjects []intoto.Subject, entries []releasemanifest.Artifact) error {
+	sets := make(map[string]digest.Set, len(subjects))
+	for _, s := range subjects {
+		sets[s.Name] = s.Digests
+	}
+	if len(entries) != len(subjects) {
+		return verdict.Refuse(verdict.ManifestParse, "manifest", "%d subjects but %d entries", len(subjects), len(entries))
+	}
+	for _, e := range entries {
+		set, ok := sets[e.Name]
+		if !ok {
+			return verdict.Refuse(verdict.ManifestParse, e.Name, "an entry without a subject of its own")
+		}
+		delete(sets, e.Name)
+		a := artifactOf(e, set)
+		if a.Size < 0 || a.IsImage() != (e.Place == "images") {
+			return verdict.Refuse(verdict.ManifestParse, e.Name, "size, class or place do not fit each other")
+		}
+		m.Artifacts = append(m.Artifacts, a)
+	}
+	slices.SortFunc(m.Artifacts, func(a, b Artifact) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
+
+func artifactOf(e releasemanifest.Artifact, set digest.Set) Artifact {
+	a := Artifact{
+		Artifact: plan.Artifact{
+			Name: e.Name, Class: plan.Class(e.Class), MediaType: e.MediaType, Platform: e.Platform,
+			Step: e.Step, Repository: e.Repository, Tags: e.Tags,
+		},
+		Digests: set, Size: e.Size, Provenance: e.Provenance, SBOM: e.SBOM, Signature: e.Signature,
+	}
+	if a.Class == plan.ImageChild {
+		a.Of = strings.TrimSuffix(a.Name, "/"+a.Platform)
+	}
+	return a
+}

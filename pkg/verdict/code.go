@@ -1,0 +1,139 @@
+package verdict
+
+// Code is the stable name of one reason to say no. Scripts match on it; the
+// words around it may change.
+type Code string
+
+// The reasons. Each has one row in the code table, which says what kind of no
+// it is and what to do next.
+const (
+	// The release against its manifest.
+	Missing    Code = "MISSING"
+	Tampered   Code = "TAMPERED"
+	Extra      Code = "EXTRA"
+	NameSwap   Code = "NAME_SWAP"
+	TagMoved   Code = "TAG_MOVED"
+	Platform   Code = "PLATFORM"
+	FileType   Code = "FILE_TYPE"
+	Path       Code = "PATH"
+	Version    Code = "VERSION"
+	Withdrawn  Code = "WITHDRAWN"
+	Expired    Code = "EXPIRED"
+	PlaceOther Code = "RESOURCE"
+
+	// The manifest against the plan.
+	PlanExtra   Code = "PLAN_EXTRA"
+	PlanMissing Code = "PLAN_MISSING"
+	SealExtra   Code = "SEAL_EXTRA"
+	SealMissing Code = "SEAL_MISSING"
+	PlanStale   Code = "PLAN_STALE"
+
+	// Evidence.
+	EvidenceMissing Code = "EVIDENCE_MISSING"
+	Unsigned        Code = "UNSIGNED"
+	NoProvenance    Code = "NO_PROVENANCE"
+	NoSBOM          Code = "NO_SBOM"
+	SBOMSubject     Code = "SBOM_SUBJECT"
+	BundleParse     Code = "BUNDLE_PARSE"
+	BundleVersion   Code = "BUNDLE_VERSION"
+	SignatureBad    Code = "SIG_INVALID"
+	MaterialKind    Code = "MATERIAL_KIND"
+	StatementParse  Code = "PAYLOAD_PARSE"
+	StatementType   Code = "STATEMENT_TYPE"
+	PredicateType   Code = "PREDICATE_TYPE"
+	NotBound        Code = "NOT_BOUND"
+	ManifestParse   Code = "MANIFEST_PARSE"
+	ManifestCrit    Code = "MANIFEST_CRITICAL"
+	Limit           Code = "LIMIT"
+	SANCount        Code = "SAN_COUNT"
+	SANType         Code = "SAN_TYPE"
+
+	// Who said it, and where it came from.
+	Identity     Code = "IDENTITY"
+	IdentityRole Code = "IDENTITY_ROLE"
+	Builder      Code = "BUILDER"
+	BuildType    Code = "BUILD_TYPE"
+	BuildMix     Code = "BUILD_MIX"
+	ExtParam     Code = "EXTPARAM_UNKNOWN"
+	SourceRepo   Code = "SOURCE_REPOSITORY"
+	SourceCommit Code = "SOURCE_COMMIT"
+	LabTrust     Code = "LAB_TRUST"
+
+	// Builds.
+	OutputMissing Code = "OUTPUT_MISSING"
+	OutputExtra   Code = "OUTPUT_EXTRA"
+	StepFailed    Code = "STEP_FAILED"
+	NotIsolated   Code = "NOT_ISOLATED"
+	SourceMoved   Code = "SOURCE_MOVED"
+
+	// Writes.
+	TagConflict  Code = "TAG_CONFLICT"
+	FileConflict Code = "FILE_CONFLICT"
+	SignedAsElse Code = "SIGNED_AS_ELSE"
+
+	// Wrong use, the world, and us.
+	ConfigParse    Code = "CONFIG"
+	Usage          Code = "USAGE"
+	PlaceDown      Code = "UNAVAILABLE"
+	NotListable    Code = "NOT_LISTABLE"
+	TrustRootParse Code = "TRUST_ROOT"
+	InternalBug    Code = "INTERNAL"
+)
+
+// row is what the table says of one code.
+type row struct {
+	outcome Outcome
+	fix     string
+}
+
+// Outcome is the kind of no that the code stands for. A code without a row is
+// a bug in us, never an acceptance.
+func (c Code) Outcome() Outcome {
+	if r, ok := codes[c]; ok {
+		return r.outcome
+	}
+	return Internal
+}
+
+// Fix is the next act for whoever meets the code.
+func (c Code) Fix() string { return codes[c].fix }
+
+// Codes lists every code with a row, for documentation and tests.
+func Codes() []Code {
+	list := make([]Code, 0, len(codes))
+	for c := range codes {
+		list = append(list, c)
+	}
+	return list
+}
+
+// ExitCode maps an outcome to the process exit status, the same for every
+// command: see [HTTPStatus] for the same table over HTTP.
+func ExitCode(o Outcome) int {
+	switch o {
+	case Accepted:
+		return 0
+	case Refused, Undecided:
+		return 1
+	case Malformed:
+		return 2
+	case Unavailable:
+		return 3
+	}
+	return 4
+}
+
+// HTTPStatus maps an outcome to the status of an HTTP answer.
+func HTTPStatus(o Outcome) int {
+	switch o {
+	case Accepted:
+		return 200
+	case Refused, Undecided:
+		return 403
+	case Malformed:
+		return 422
+	case Unavailable:
+		return 503
+	}
+	return 500
+}

@@ -1,0 +1,73 @@
+package verdict
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Error is a finding on its way up as an error.
+type Error struct {
+	Finding Finding
+	Cause   error
+}
+
+// Error prints code, subject, message and cause.
+func (e *Error) Error() string {
+	msg := fmt.Sprintf("%s %s: %s", e.Finding.Code, e.Finding.Subject, e.Finding.Message)
+	if e.Finding.Want != "" || e.Finding.Got != "" {
+		msg += fmt.Sprintf(": want %s, got %s", e.Finding.Want, e.Finding.Got)
+	}
+	return msg
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Outcome is the kind of no.
+func (e *Error) Outcome() Outcome { return e.Finding.Code.Outcome() }
+
+// Refuse makes an error that carries a finding.
+func Refuse(code Code, subject, format string, args ...any) *Error {
+	return &Error{Finding: Find(code, subject, format, args...)}
+}
+
+// Wrap makes an error that carries a finding and keeps its cause.
+func Wrap(code Code, subject string, cause error) *Error {
+	return &Error{Finding: Find(code, subject, "%v", cause), Cause: cause}
+}
+
+// FindingOf reads the finding that err carries. Errors of the world floor say
+// by method whether they are unavailability or a refusal with a code; an
+// error that says neither is reported as a bug in us, never swallowed.
+func FindingOf(subject string, err error) Finding {
+	var carried *Error
+	if errors.As(err, &carried) {
+		f := carried.Finding
+		if f.Subject == "" {
+			f.Subject = subject
+		}
+		return f
+	}
+	var coded interface{ Code() string }
+	if errors.As(err, &coded) {
+		return Find(Code(coded.Code()), subject, "%v", err)
+	}
+	var down interface{ Unavailable() bool }
+	if errors.As(err, &down) && down.Unavailable() {
+		return Find(PlaceDown, subject, "%v", err)
+	}
+	return Find(InternalBug, subject, "%v", err)
+}
+
+// OutcomeOf is the kind of no that err stands for; nil is no answer at all,
+// because the absence of an error proves nothing by itself.
+func OutcomeOf(err error) Outcome {
+	if err == nil {
+		return Undecided
+	}
+	var judged *NotAcceptedError
+	if errors.As(err, &judged) {
+		return judged.Outcome()
+	}
+	return FindingOf("", err).Code.Outcome()
+}

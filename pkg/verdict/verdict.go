@@ -1,0 +1,247 @@
+// Package verdict holds the one result type of Waybill.
+//
+// A [Verdict] answers one question ("is release v1.2.3 complete?"). It lists
+// every [Finding], counts what was verified against what was required, and
+// names by digest everything the answer rests on: policy, trust root, inputs
+// and the time of judgement. The terminal, JSON, an HTTP answer and a
+// verification summary all print this same value.
+//
+// The zero Verdict is [Undecided], which is not acceptance. Acceptance is
+// never stored; [Verdict.Outcome] derives it from what was counted, so a
+// verdict that nobody filled in cannot pass:
+//
+//	v := verdict.New("release lantern v0.1.0")
+//	v.Counts.Required++
+//	v.Add(verdict.Find(verdict.Missing, "bin/linux/amd64/lantern", "not in the place"))
+//	v.Outcome() // Refused
+//
+// The package knows nothing of terminals, files or the network.
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+)
+
+// Schema names the JSON form of a Verdict.
+const Schema = "waybill/verdict/v1"
+
+// Outcome is the answer a Verdict gives.
+type Outcome uint8
+
+// The outcomes, worst to explain first: the zero value decides nothing.
+const (
+	Undecided Outcome = iota
+	Accepted
+	Refused
+	Malformed
+	Unavailable
+	Internal
+)
+
+// String returns the outcome as one lower-case word.
+func (o Outcome) String() string {
+	switch o {
+	case Accepted:
+		return "accepted"
+	case Refused:
+		return "refused"
+	case Malformed:
+		return "malformed"
+	case Unavailable:
+		return "unavailable"
+	case Internal:
+		return "internal"
+	}
+	return "undecided"
+}
+
+// MarshalText writes the outcome as its word.
+func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// Finding is one fact that stands against acceptance, with what is needed to
+// argue about it offline and the act that would mend it.
+type Finding struct {
+	Code     Code            `json:"code"`
+	Subject  string          `json:"subject"`
+	Message  string          `json:"message"`
+	Want     string          `json:"want,omitempty"`
+	Got      string          `json:"got,omitempty"`
+	Evidence []digest.Digest `json:"evidence,omitempty"`
+	Fix      string          `json:"fix"`
+}
+
+// Find makes a finding; its fix is the one the code table gives.
+func Find(code Code, subject, format string, args ...any) Finding {
+	return Finding{Code: code, Subject: subject, Message: fmt.Sprintf(format, args...), Fix: code.Fix()}
+}
+
+// Differ returns f with the value that was wanted and the one that was got.
+func (f Finding) Differ(want, got string) Finding {
+	f.Want, f.Got = want, got
+	return f
+}
+
+// Citing returns f with the digests of the evidence that it speaks of.
+func (f Finding) Citing(evidence ...digest.Digest) Finding {
+	f.Evidence = append(slices.Clone(f.Evidence), evidence...)
+	return f
+}
+
+// Counts says how much was asked and how much of it was really proven.
+type Counts struct {
+	Verified int `json:"verified"`
+	Required int `json:"required"`
+	Missing  int `json:"missing"`
+	Extra    int `json:"extra"`
+}
+
+// String prints the counts the way every output carries them.
+func (c Counts) String() string {
+	return fmt.Sprintf("verified=%d required=%d missing=%d extra=%d", c.Verified, c.Required, c.Missing, c.Extra)
+}
+
+// Scope says which checks were asked. Only a full scope is called complete.
+type Scope struct {
+	Checks []string `json:"checks"`
+	// Left lists what a full answer would have covered and this one did not.
+	Left []string `json:"left,omitempty"`
+}
+
+// Input names one thing the verdict rests on.
+type Input struct {
+	Name   string        `json:"name"`
+	Place  string        `json:"place,omitempty"`
+	Digest digest.Digest `json:"digest,omitzero"`
+}
+
+// Proof says what one piece of evidence proved, and by what.
+type Proof struct {
+	Subject   string        `json:"subject"`
+	Statement string        `json:"statement"`
+	Role      string        `json:"role"`
+	Identity  string        `json:"identity"`
+	Issuer    string        `json:"issuer"`
+	SignedAt  time.Time     `json:"signedAt"`
+	LogIndex  int64         `json:"logIndex"`
+	Bundle    digest.Digest `json:"bundle"`
+}
+
+// Verdict is the answer to one question.
+type Verdict struct {
+	Question  string        `json:"question"`
+	Time      time.Time     `json:"time"`
+	Scope     Scope         `json:"scope"`
+	Counts    Counts        `json:"counts"`
+	Findings  []Finding     `json:"findings"`
+	Notes     []string      `json:"notes,omitempty"`
+	Proofs    []Proof       `json:"proofs,omitempty"`
+	Inputs    []Input       `json:"inputs,omitempty"`
+	Policy    digest.Digest `json:"policy,omitzero"`
+	TrustRoot digest.Digest `json:"trustRoot,omitzero"`
+}
+
+// New starts a verdict on a question, judged at a time. Nothing is proven yet.
+func New(question string, at time.Time) *Verdict {
+	return &Verdict{Question: question, Time: at.UTC().Truncate(time.Second), Findings: []Finding{}}
+}
+
+// Add records findings and keeps the counts of missing and extra in step.
+func (v *Verdict) Add(findings ...Finding) {
+	for _, f := range findings {
+		switch f.Code {
+		case Missing, PlanMissing, SealMissing:
+			v.Counts.Missing++
+		case Extra, PlanExtra, SealExtra:
+			v.Counts.Extra++
+		}
+		v.Findings = append(v.Findings, f)
+	}
+}
+
+// AddError records err as a finding about subject. An error that carries no
+// finding of its own is our failure to handle it, and is recorded as such.
+func (v *Verdict) AddError(subject string, err error) {
+	if err != nil {
+		v.Add(FindingOf(subject, err))
+	}
+}
+
+// Note records something worth reading that does not stand against acceptance.
+func (v *Verdict) Note(format string, args ...any) {
+	v.Notes = append(v.Notes, fmt.Sprintf(format, args...))
+}
+
+// Outcome derives the answer. A bug in us outranks everything, a malformed
+// question can not be answered, one refusal refuses, and what could not be
+// reached leaves the matter undecided but never accepted. Acceptance needs
+// at least one requirement and each of them proven.
+func (v Verdict) Outcome() Outcome {
+	worst := Undecided
+	for _, f := range v.Findings {
+		if k := f.Code.Outcome(); rank(k) > rank(worst) {
+			worst = k
+		}
+	}
+	if worst != Undecided {
+		return worst
+	}
+	if v.Counts.Required > 0 && v.Counts.Verified >= v.Counts.Required {
+		return Accepted
+	}
+	return Undecided
+}
+
+func rank(o Outcome) int {
+	return slices.Index([]Outcome{Undecided, Accepted, Unavailable, Refused, Malformed, Internal}, o)
+}
+
+// Complete reports whether the verdict accepts everything a release promises,
+// as opposed to a part of it.
+func (v Verdict) Complete() bool {
+	return v.Outcome() == Accepted && len(v.Scope.Left) == 0
+}
+
+// Headline says the answer in a few words.
+func (v Verdict) Headline() string {
+	switch {
+	case v.Complete():
+		return "complete"
+	case v.Outcome() == Accepted:
+		return "accepted, partial: without " + strings.Join(v.Scope.Left, ", ")
+	case v.Outcome() == Unavailable:
+		return "unavailable: nothing was decided"
+	}
+	return v.Outcome().String()
+}
+
+// Err returns nil if and only if the verdict accepts.
+func (v Verdict) Err() error {
+	if v.Outcome() == Accepted {
+		return nil
+	}
+	return &NotAcceptedError{Verdict: v}
+}
+
+// NotAcceptedError is a verdict seen as an error.
+type NotAcceptedError struct{ Verdict Verdict }
+
+// Error names the question, the outcome and the first finding.
+func (e *NotAcceptedError) Error() string {
+	msg := e.Verdict.Question + ": " + e.Verdict.Headline()
+	if n := len(e.Verdict.Findings); n > 0 {
+		f := e.Verdict.Findings[0]
+		msg += fmt.Sprintf(": %s %s: %s", f.Code, f.Subject, f.Message)
+		if n > 1 {
+			msg += fmt.Sprintf(" (and %d more)", n-1)
+		}
+	}
+	return msg
+}
+
+// Outcome is the verdict's outcome.
+func (e *NotAcceptedError) Outcome() Outcome { return e.Verdict.Outcome() }

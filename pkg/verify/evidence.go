@@ -1,0 +1,88 @@
+// Package verify turns a Sigstore bundle into [Evidence]: proof of who signed
+// what, and when.
+//
+// Evidence has private fields and is made nowhere else; its zero value proves
+// nothing. Holding one means: the signature holds for the key in the
+// certificate, a trusted authority issued that certificate and a trusted log
+// saw it (SCT), a trusted transparency log includes the signature, and a
+// trusted authority's timestamp lies within the certificate's life. What the
+// caller asks for is fixed by the method called, never guessed from the
+// bundle:
+//
+//	v, err := verify.New(root)
+//	e, err := v.Attestation(bundle)             // an in-toto statement
+//	e, err := v.Blob(bundle, digests)           // a signature over these bytes
+//
+// Whether the signer was the right one is not decided here: see pkg/policy.
+// The package reads no file, no clock and no network; sigstore-go does the
+// cryptography.
+package verify
+
+import (
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/intoto"
+)
+
+// Evidence is a verified statement or signature.
+type Evidence struct {
+	identity  identity.Identity
+	statement intoto.Statement
+	artifact  digest.Set
+	bundle    digest.Digest
+	signedAt  time.Time
+	logIndex  int64
+}
+
+// IsZero reports whether e proves nothing.
+func (e Evidence) IsZero() bool { return e.bundle.IsZero() }
+
+// Identity is who signed.
+func (e Evidence) Identity() identity.Identity { return e.identity }
+
+// Statement is what was signed, when it was a statement; the zero Statement
+// otherwise.
+func (e Evidence) Statement() intoto.Statement { return e.statement }
+
+// Bundle names the bundle by its bytes.
+func (e Evidence) Bundle() digest.Digest { return e.bundle }
+
+// SignedAt is the time that a timestamp authority proved.
+func (e Evidence) SignedAt() time.Time { return e.signedAt }
+
+// LogIndex is the place in the transparency log.
+func (e Evidence) LogIndex() int64 { return e.logIndex }
+
+// Kind names what was signed: a predicate type, or "blob".
+func (e Evidence) Kind() string {
+	if e.statement.IsZero() {
+		return "blob"
+	}
+	return e.statement.PredicateType()
+}
+
+// Covers reports whether the evidence speaks of exactly these bytes under
+// this name. A blob signature carries no name; the caller's name is then
+// bound by the manifest that pairs the two.
+func (e Evidence) Covers(name string, bytes digest.Set) bool {
+	if e.IsZero() {
+		return false
+	}
+	if e.statement.IsZero() {
+		return e.artifact.SHA256.Equal(bytes.SHA256)
+	}
+	return e.statement.Names(name, bytes)
+}
+
+// CoversBytes reports whether the evidence speaks of a manifest in a
+// registry, where the digest is the name.
+func (e Evidence) CoversBytes(d digest.Digest) bool {
+	for _, s := range e.statement.Subjects() {
+		if s.Digests.SHA256.Equal(d) {
+			return !e.IsZero()
+		}
+	}
+	return false
+}
