@@ -1,0 +1,196 @@
+package strictjson
+
+import (
+	"encoding"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"unicode"
+)
+
+// shape is what the scanner has to know of a Go type: which keys it has, and
+// what its numbers can hold.
+type shape struct {
+	kind        reflect.Kind      // Invalid if nothing is known
+	bits        int               // of a number; 64 for any
+	elem        *shape            // of what is inside and has no field; never nil
+	size        int               // of an array
+	fields      map[string]*shape // of a struct, never nil then
+	integerKeys bool              // of a map
+}
+
+// opaque is the shape of which nothing is known, nor of anything inside: a type
+// that reads its own JSON, or a value without a target.
+func opaque() *shape {
+	sh := &shape{}
+	sh.elem = sh
+	return sh
+}
+
+func (sh *shape) length() (n int, fixed bool) { return sh.size, sh.kind == reflect.Array }
+
+// fold returns the field that encoding/json would take key for although it is
+// spelled differently, "" if there is none.
+func (sh *shape) fold(key string) (twin string) {
+	for name := range sh.fields {
+		if strings.EqualFold(name, key) && (twin == "" || name < twin) {
+			twin = name
+		}
+	}
+	return twin
+}
+
+// shapes holds those of one call. A shape enters before it is complete, which
+// is what ends the recursion on recursive types.
+type shapes map[reflect.Type]*shape
+
+func (all shapes) of(t reflect.Type) *shape {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if sh, known := all[t]; known {
+		return sh
+	}
+	sh := opaque()
+	all[t] = sh
+	if !readsItself(t) {
+		all.fill(sh, t)
+	}
+	return sh
+}
+
+// readsItself reports whether encoding/json leaves values of t to a method of
+// t. json.RawMessage and json.Number count: they keep what is written.
+func readsItself(t reflect.Type) bool {
+	if t == reflect.TypeFor[json.Number]() {
+		return true
+	}
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) ||
+		reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+func (all shapes) fill(sh *shape, t reflect.Type) {
+	sh.kind, sh.elem = t.Kind(), opaque()
+	switch t.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr,
+		reflect.Float32, reflect.Float64:
+		sh.bits = t.Bits()
+	case reflect.Interface:
+		sh.bits, sh.elem = 64, sh
+	case reflect.Array:
+		sh.elem, sh.size = all.of(t.Elem()), t.Len()
+	case reflect.Slice:
+		sh.elem = all.of(t.Elem())
+	case reflect.Map:
+		sh.elem = all.of(t.Elem())
+		sh.integerKeys = t.Key().Kind() >= reflect.Int && t.Key().Kind() <= reflect.Uintptr && !readsItself(t.Key())
+	case reflect.Struct:
+		sh.fields = all.fields(t)
+	}
+}
+
+// candidate is a field that competes for a key.
+type candidate struct {
+	shape  *shape
+	tagged bool
+}
+
+// fields finds the keys of struct type t the way encoding/json does: fields of
+// embedded structs count as those of the outer one; for each key the least
+// deeply embedded wins, among those one that is named by its tag, and a tie
+// leaves the key without a field.
+func (all shapes) fields(t reflect.Type) map[string]*shape {
+	found := map[string]*shape{}
+	decided := map[string]bool{}
+	visited := map[reflect.Type]bool{}
+	for level := []reflect.Type{t}; len(level) > 0; {
+		here := map[string][]candidate{}
+		var deeper []reflect.Type
+		for _, s := range level {
+			if visited[s] {
+				continue
+			}
+			for i := range s.NumField() {
+				if embedded := all.compete(here, s.Field(i)); embedded != nil {
+					deeper = append(deeper, embedded)
+				}
+			}
+		}
+		for name, rivals := range here {
+			if winner := dominant(rivals); winner != nil && !decided[name] {
+				found[name] = winner
+			}
+			decided[name] = true
+		}
+		for _, s := range level {
+			visited[s] = true
+		}
+		level = deeper
+	}
+	return found
+}
+
+// compete enters one field under its key, or returns the struct whose fields
+// take its place.
+func (all shapes) compete(here map[string][]candidate, f reflect.StructField) (embedded reflect.Type) {
+	target := f.Type
+	if target.Name() == "" && target.Kind() == reflect.Pointer {
+		target = target.Elem()
+	}
+	tag := f.Tag.Get("json")
+	hidden := !f.IsExported() && (!f.Anonymous || target.Kind() != reflect.Struct)
+	if tag == "-" || hidden {
+		return nil
+	}
+	name, options, _ := strings.Cut(tag, ",")
+	if strings.ContainsFunc(name, notInTag) {
+		name = ""
+	}
+	if f.Anonymous && name == "" && target.Kind() == reflect.Struct {
+		return target
+	}
+	c := candidate{tagged: name != ""}
+	if !c.tagged {
+		name = f.Name
+	}
+	if hasOption(options, "string") {
+		c.shape = opaque() // the number is inside a string; encoding/json judges it
+	} else {
+		c.shape = all.of(f.Type)
+	}
+	here[name] = append(here[name], c)
+	return nil
+}
+
+// dominant returns the winner among fields of equal depth, nil if there is none.
+func dominant(rivals []candidate) *shape {
+	if len(rivals) == 1 {
+		return rivals[0].shape
+	}
+	var winner *shape
+	for _, c := range rivals {
+		switch {
+		case !c.tagged:
+		case winner != nil:
+			return nil
+		default:
+			winner = c.shape
+		}
+	}
+	return winner
+}
+
+// notInTag reports runes that make encoding/json ignore a name in a tag.
+func notInTag(r rune) bool {
+	return !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+}
+
+func hasOption(options, want string) bool {
+	for option := range strings.SplitSeq(options, ",") {
+		if option == want {
+			return true
+		}
+	}
+	return false
+}
