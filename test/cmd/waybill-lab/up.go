@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/waybill-release/waybill/test/lab"
+)
+
+const upLong = `Start a lab and run it until Ctrl-C, SIGTERM or "waybill-lab down".
+
+Into the directory it writes lab.json (all URLs and identities; written last),
+trusted_root.json, signing_config.json, root.json (TUF) and pid. A lab started
+again on the same directory is the same world: the same ports, keys, log,
+images and objects. Without --dir it uses a temporary directory and removes it
+at the end.
+
+Real server code, imported as libraries:
+  fulcio               token checks, certificates, embedded SCTs
+  rekor-tiles          Rekor v2 requests, entries, checkpoints
+  timestamp-authority  RFC 3161 timestamps
+  go-tuf               signing of the TUF repository
+  go-containerregistry blobs, uploads and manifests of the registry
+Ours:
+  the OIDC issuer; the CT log (true SCTs, no tree); the Merkle tree under Rekor;
+  the registry's referrers, checks, tags and disk; the bucket (GCS JSON, S3 XML, HTTP)
+
+Every authority has "INSECURE LAB" in its subject. Only loopback addresses are
+listened on; any other --address is refused.
+` + exitHelp
+
+func newUp() *cobra.Command {
+	var dir, address string
+	cmd := &cobra.Command{
+		Use:   "up [--dir DIR]",
+		Short: "Start a lab and run it until stopped",
+		Long:  upLong,
+		Example: `  waybill-lab up --dir lab
+  waybill-lab up --dir lab & until [ -e lab/lab.json ]; do sleep 0.1; done`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return up(ctx, cmd.OutOrStdout(), dir, address)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "directory to keep the lab in (default: a temporary one, removed at the end)")
+	cmd.Flags().StringVar(&address, "address", "127.0.0.1", "loopback address to listen on")
+	return cmd
+}
+
+func up(ctx context.Context, out io.Writer, dir, address string) (err error) {
+	began := time.Now()
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "waybill-lab-"); err != nil {
+			return fmt.Errorf("making a directory: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	}
+	release, err := lab.Hold(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	if err := lab.Unpublish(dir); err != nil {
+		return err
+	}
+	l, err := lab.Start(ctx, lab.Options{Dir: dir, Address: address})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lab.Unpublish(dir), l.Close()) }()
+	page, err := l.Publish(dir)
+	if err != nil {
+		return err
+	}
+	if err := page.WriteText(out); err != nil {
+		return fmt.Errorf("printing the page: %w", err)
+	}
+	fmt.Fprintf(out, "\nUp in %d ms.\n", time.Since(began).Milliseconds())
+	<-ctx.Done()
+	return nil
+}
