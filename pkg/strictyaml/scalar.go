@@ -1,0 +1,117 @@
+package strictyaml
+
+import (
+	"encoding"
+	"reflect"
+	"regexp"
+	"strconv"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+var (
+	integerForm = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)$`)
+	numberForm  = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$`)
+	// doubtfulForm is what some reader takes for a number although ours may
+	// not: floats it cannot hold and the sexagesimals of YAML 1.1.
+	doubtfulForm = regexp.MustCompile(`^[-+]?(?:(?:\.[0-9_]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?|0[box][0-9a-fA-F_]+)$`)
+	// boolForm is a bool to YAML 1.1.
+	boolForm = regexp.MustCompile(`^(?:y|Y|yes|Yes|YES|n|N|no|No|NO|on|On|ON|off|Off|OFF|true|True|TRUE|false|False|FALSE)$`)
+)
+
+// plain reports whether n has no quotes, so that its type is guessed.
+func plain(n *yaml.Node) bool {
+	return n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
+}
+
+// mistakable reports whether some reader may take n for anything but text.
+func mistakable(n *yaml.Node) bool {
+	return plain(n) && (n.ShortTag() != "!!str" || boolForm.MatchString(n.Value) || doubtfulForm.MatchString(n.Value))
+}
+
+func matchScalar(n *yaml.Node, t reflect.Type) error {
+	switch {
+	case readsText(t):
+		return matchMethod(n, t)
+	case t == reflect.TypeFor[time.Duration]():
+		if _, err := time.ParseDuration(n.Value); err != nil || mistakable(n) {
+			return refuse(n, CodeType, "%s is no duration such as 90s or 2h30m", quote(n.Value))
+		}
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return matchText(n)
+	case reflect.Interface:
+		return matchAny(n)
+	case reflect.Bool:
+		if !plain(n) || n.Value != "true" && n.Value != "false" {
+			return refuse(n, CodeType, "%s where true or false belongs, without quotes", quote(n.Value))
+		}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		_, err := strconv.ParseInt(n.Value, 10, t.Bits())
+		return matchNumber(n, integerForm, err)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		_, err := strconv.ParseUint(n.Value, 10, t.Bits())
+		return matchNumber(n, integerForm, err)
+	case reflect.Float32, reflect.Float64:
+		_, err := strconv.ParseFloat(n.Value, t.Bits())
+		return matchNumber(n, numberForm, err)
+	default:
+		return refuse(n, CodeType, "%s where %s belongs", quote(n.Value), describe(t))
+	}
+	return nil
+}
+
+func matchText(n *yaml.Node) error {
+	if mistakable(n) {
+		return refuse(n, CodeType, "%s is not text to every reader; quote it", quote(n.Value))
+	}
+	return nil
+}
+
+// matchMethod lets the type read the text, here because the decoder would lose
+// the place of the error. Dates need no quotes where a time is wanted.
+func matchMethod(n *yaml.Node, t reflect.Type) error {
+	if t != reflect.TypeFor[time.Time]() {
+		if err := matchText(n); err != nil {
+			return err
+		}
+	}
+	if err := reflect.New(t).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(n.Value)); err != nil {
+		return causedBy(n, err)
+	}
+	return nil
+}
+
+// matchAny accepts what has one type to all readers.
+func matchAny(n *yaml.Node) error {
+	if plain(n) && (n.Value == "true" || n.Value == "false") {
+		return nil
+	}
+	if plain(n) && numberForm.MatchString(n.Value) {
+		var err error
+		if integerForm.MatchString(n.Value) {
+			_, err = strconv.ParseInt(n.Value, 10, 64)
+		} else {
+			_, err = strconv.ParseFloat(n.Value, 64)
+		}
+		return matchNumber(n, numberForm, err)
+	}
+	return matchText(n)
+}
+
+func matchNumber(n *yaml.Node, form *regexp.Regexp, err error) error {
+	switch {
+	case !plain(n):
+		return refuse(n, CodeType, "the text %s where a number belongs; remove the quotes", quote(n.Value))
+	case !form.MatchString(n.Value) && form == integerForm:
+		return refuse(n, CodeType, "%s is no whole number in plain decimal digits", quote(n.Value))
+	case !form.MatchString(n.Value):
+		return refuse(n, CodeType, "%s is no decimal number", quote(n.Value))
+	case err != nil:
+		return refuse(n, CodeType, "%s is out of range", quote(n.Value))
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package strictyaml
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+)
+
+// checkText looks at the characters before the parser sees them. It returns
+// error, not *Error, so that nil stays nil.
+func checkText(data []byte) error {
+	if len(data) > maxSize {
+		line, column := position(data, maxSize)
+		return &Error{Line: line, Column: column, Code: CodeSize,
+			Message: fmt.Sprintf("%d bytes where at most %d are allowed", len(data), maxSize)}
+	}
+	for i := 0; i < len(data); {
+		r, n := utf8.DecodeRune(data[i:])
+		code, reason := CodeEncoding, unclean(r, n, data[i+n:])
+		if r == '%' && (i == 0 || data[i-1] == '\n') {
+			// A line of text that starts so is indented or quoted elsewhere.
+			code, reason = CodeDocument, "a directive"
+		}
+		if reason != "" {
+			line, column := position(data, i)
+			return &Error{Line: line, Column: column, Code: code, Message: reason}
+		}
+		i += n
+	}
+	return nil
+}
+
+// unclean says what is wrong with a character of n bytes before rest.
+func unclean(r rune, n int, rest []byte) string {
+	switch {
+	case r == utf8.RuneError && n == 1:
+		return "invalid UTF-8"
+	case r == '\uFEFF':
+		return "a byte order mark"
+	case r == '\r' && !bytes.HasPrefix(rest, []byte("\n")):
+		return "a carriage return that ends no line"
+	case r == '\n', r == '\r', r == '\t':
+		return ""
+	case r < ' ', r >= 0x7f && r < 0xa0, r == '\uFFFE', r == '\uFFFF':
+		// U+0085 among them is a line break to YAML 1.1 only.
+		return fmt.Sprintf("the control character %U", r)
+	case r == '\u2028', r == '\u2029':
+		return fmt.Sprintf("the line break %U, which only some readers honour", r)
+	case r >= '\u202A' && r <= '\u202E', r >= '\u2066' && r <= '\u2069', r == '\u200E', r == '\u200F', r == '\u061C':
+		return fmt.Sprintf("the character %U, which makes text look other than it is", r)
+	}
+	return ""
+}
+
+// position converts an offset into line and column.
+func position(data []byte, offset int) (line, column int) {
+	before := data[:offset]
+	start := bytes.LastIndexByte(before, '\n') + 1
+	return bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[start:]) + 1
+}

@@ -1,0 +1,79 @@
+package strictyaml
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// tree checks what does not depend on the target.
+type tree struct {
+	lines [][]byte // of the text, for what the parser does not keep
+}
+
+// check refuses n and everything in it that has hidden meaning. n sits at the
+// given depth; the root is at 1.
+func (t *tree) check(n *yaml.Node, depth int) error {
+	switch {
+	case n.Kind == yaml.AliasNode:
+		return refuse(n, CodeAlias, "an alias; write the value itself")
+	case n.Anchor != "":
+		return refuse(n, CodeAlias, "the anchor %s; aliases are not supported", quote(n.Anchor))
+	case n.Style&yaml.TaggedStyle != 0, t.startsWith(n, '!'):
+		return refuse(n, CodeTag, "an explicit tag; the type follows from the key")
+	case n.Kind == yaml.ScalarNode && (strings.ContainsRune(n.Value, 0) || !utf8.ValidString(n.Value)):
+		return refuse(n, CodeEncoding, "a NUL or broken character in the value")
+	case n.Kind != yaml.ScalarNode && depth > maxDepth:
+		return refuse(n, CodeDepth, "nested more than %d levels deep", maxDepth)
+	case n.Kind == yaml.MappingNode:
+		if err := t.keys(n); err != nil {
+			return err
+		}
+	}
+	for _, child := range n.Content {
+		if err := t.check(child, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keys checks the keys of a mapping against each other.
+func (t *tree) keys(n *yaml.Node) error {
+	if len(n.Content) > 2*maxKeys {
+		return refuse(n, CodeSize, "more than %d keys", maxKeys)
+	}
+	first := make(map[string]*yaml.Node, len(n.Content)/2)
+	for i := 0; i < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if key.Kind == yaml.AliasNode {
+			continue // refused with the children
+		}
+		if key.Kind != yaml.ScalarNode {
+			return refuse(key, CodeType, "a key that is a list or a mapping")
+		}
+		if key.ShortTag() == "!!merge" {
+			return refuse(key, CodeAlias, "a merge key; write the values themselves")
+		}
+		if before := first[key.Value]; before != nil {
+			return refuse(key, CodeDupKey, "key %s is there already, at %d:%d", quote(key.Value), before.Line, before.Column)
+		}
+		first[key.Value] = key
+	}
+	return nil
+}
+
+// startsWith reports whether the text of n starts with c. The parser forgets
+// the bare tag "!", but the place of a node is that of its tag.
+func (t *tree) startsWith(n *yaml.Node, c byte) bool {
+	if n.Line < 1 || n.Line > len(t.lines) {
+		return false
+	}
+	rest := t.lines[n.Line-1]
+	for range n.Column - 1 {
+		_, size := utf8.DecodeRune(rest)
+		rest = rest[size:]
+	}
+	return len(rest) > 0 && rest[0] == c
+}
