@@ -1,0 +1,149 @@
+// Package store reads and writes places: where the files of a release lie.
+//
+// A [Place] is a flat set of named objects under one URI. [Open] understands
+//
+//	/dir, file:///dir                       a directory
+//	https://host/path/                      read only, cannot be listed
+//	gs://bucket/prefix/                     a public bucket, its JSON API
+//	gs+http://127.0.0.1:4443/bucket/prefix/ the same API on an emulator
+//
+// [OpenWriter] writes to directories; package store/cloud writes to buckets.
+//
+//	place, err := store.Open("gs://release/v1.2.3/", rt)
+//	…
+//	objects, err := place.List(ctx)
+//	body, size, err := place.Open(ctx, "bin/linux/amd64/tool")
+//
+// Everything that lies in a place is listed or is an error: a symbolic link, a
+// device, a name outside the grammar of [CheckName] is refused and never
+// skipped, because what is skipped is never judged. Three different answers
+// stay apart: not there ([ErrNotFound]), not answered ([UnavailableError]),
+// and there but refused ([NameError], [FileTypeError]).
+//
+// The package verifies no digest and limits no size: what is read here is the
+// claim of the place until the reader has hashed it.
+package store
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/transport"
+)
+
+// MaxObjects is the largest number of objects that a place may list.
+const MaxObjects = 2_000_000
+
+// Object is one object of a place, as the place describes it.
+type Object struct {
+	// Name is relative to the place and obeys [CheckName].
+	Name string
+	// Size in bytes; a claim until the bytes were read.
+	Size int64
+	// Generation names this version of the object where the place keeps such
+	// names, else "".
+	Generation string
+}
+
+// Place is where objects can be read. Implementations are safe for concurrent
+// use, and retry nothing that their transport does not retry.
+type Place interface {
+	// URI returns the canonical spelling of where the place is.
+	URI() string
+	// List returns every object, sorted by name. A place that cannot be
+	// listed answers [ErrNotListable].
+	List(ctx context.Context) ([]Object, error)
+	// Open returns the bytes of one object and the size that the place
+	// declares, -1 if it declares none. The caller closes the reader. An
+	// object that is not there is [ErrNotFound].
+	Open(ctx context.Context, name string) (io.ReadCloser, int64, error)
+}
+
+// Writer is where objects can be written.
+type Writer interface {
+	// Put writes one object: all of it or, on error, nothing. When it
+	// returns nil the object is durable. size is the exact number of bytes,
+	// or -1 if unknown; another number of bytes is an error.
+	Put(ctx context.Context, name string, size int64, r io.Reader, opts PutOptions) error
+}
+
+// PutOptions says how an object is written.
+type PutOptions struct {
+	// IfAbsent makes Put answer [ErrExists] if the object exists, whatever
+	// its bytes. Otherwise the object is replaced.
+	IfAbsent bool
+	// MediaType is stored with the object where the place can. Default
+	// "application/octet-stream".
+	MediaType string
+}
+
+// Open returns the place at uri, reached through rt where a network is needed.
+// Nothing is read yet.
+func Open(uri string, rt http.RoundTripper) (Place, error) {
+	if !strings.Contains(uri, "://") {
+		return openDir(uri)
+	}
+	u, err := parseURI(uri)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme != "file" && rt == nil {
+		return nil, fmt.Errorf("opening place %q: no transport", uri)
+	}
+	switch u.Scheme {
+	case "file":
+		return openFileURI(u)
+	case "http", "https":
+		return openWeb(u, rt), nil
+	case "gs", "gs+http":
+		b, err := ParseBucket(uri)
+		if err != nil {
+			return nil, err
+		}
+		return &bucketPlace{Bucket: b, client: transport.Client(rt)}, nil
+	}
+	return nil, fmt.Errorf("opening place %q: unknown scheme %q", uri, u.Scheme)
+}
+
+// OpenWriter returns the writer of the directory at uri, which is made when
+// the first object is written.
+func OpenWriter(uri string) (Writer, error) {
+	if !strings.Contains(uri, "://") {
+		return openDir(uri)
+	}
+	u, err := parseURI(uri)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme != "file" {
+		return nil, fmt.Errorf("opening place %q for writing: not a directory", uri)
+	}
+	return openFileURI(u)
+}
+
+// parseURI refuses what no place has: credentials, a query, a fragment. The
+// scheme comes back in lower case, however it was spelled.
+func parseURI(uri string) (*url.URL, error) {
+	u, err := url.Parse(uri)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("parsing place: %w", err)
+	case u.User != nil:
+		return nil, fmt.Errorf("parsing place %q: credentials do not belong into a URI", u.Redacted())
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, fmt.Errorf("parsing place %q: a place has no query and no fragment", uri)
+	}
+	return u, nil
+}
+
+func openFileURI(u *url.URL) (*dir, error) {
+	if u.Host != "" && u.Host != "localhost" {
+		return nil, fmt.Errorf("opening place %q: a file URI names no other host", u)
+	}
+	return openDir(filepath.FromSlash(u.Path))
+}

@@ -1,0 +1,74 @@
+package store_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/store"
+)
+
+func TestCheckName(t *testing.T) {
+	for _, name := range []string{"a", "a/b", ".hidden", "a..b", "a/...", "A-1_2.3+4@5~6", strings.Repeat("n", 255)} {
+		if err := store.CheckName(name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for _, name := range []string{
+		"", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/..", "a/../b", "a/./b", "./a",
+		"C:", "c:/a", `\a`, `a\b`, `..\a`, "a b", "a\n", "a\x00", "a\x7f", "a%2e", "a?b", "a#b", "a:b", "a*b",
+		"ku\u212a", "e\u0301", "\u00e9", "\u202egpj", "\xff", strings.Repeat("n", 256), strings.Repeat("n/", 600) + "n",
+	} {
+		if err := store.CheckName(name); code(err) != "PATH" {
+			t.Errorf("%q: %v, want PATH", name, err)
+		}
+	}
+	if got := len(store.CheckName(strings.Repeat("\xff", 5000)).Error()); got > 1200 {
+		t.Errorf("the message quotes %d bytes", got)
+	}
+}
+
+func TestOpen(t *testing.T) {
+	for uri, want := range map[string]string{
+		"/tmp/x":                               "file:///tmp/x",
+		"file:///tmp/x/":                       "file:///tmp/x",
+		"FILE://localhost/tmp/x":               "file:///tmp/x",
+		"https://dl.example/r":                 "https://dl.example/r/",
+		"HtTp://dl.example/r/":                 "http://dl.example/r/",
+		"gs://bucket":                          "gs://bucket/",
+		"gs://bucket/a/b":                      "gs://bucket/a/b/",
+		"gs+http://127.0.0.1:4443/bucket/a/b/": "gs+http://127.0.0.1:4443/bucket/a/b/",
+		"gs+http://[::1]:4443/bucket":          "gs+http://[::1]:4443/bucket/",
+		"":                                     "",
+		"file://host/tmp":                      "",
+		"ftp://dl.example/r":                   "",
+		"https://user:secret@dl.example/r":     "",
+		"https://dl.example/r?x=1":             "",
+		"https://dl.example/r#f":               "",
+		"gs://":                                "",
+		"gs://bucket/../other/":                "",
+		"gs://bucket/a//b/":                    "",
+		"gs+http://example.org/bucket/":        "",
+		"gs+http://10.0.0.1:80/bucket/":        "",
+		"gs+http://127.0.0.1:4443/":            "",
+	} {
+		place, err := store.Open(uri, http.DefaultTransport)
+		switch {
+		case want == "" && err == nil:
+			t.Errorf("%q was opened as %q", uri, place.URI())
+		case want != "" && err != nil:
+			t.Errorf("%q: %v", uri, err)
+		case want != "" && place.URI() != want:
+			t.Errorf("%q was opened as %q, want %q", uri, place.URI(), want)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: the error repeats the password", uri)
+		}
+	}
+	if _, err := store.Open("gs://bucket/", nil); err == nil {
+		t.Error("a bucket was opened without a transport")
+	}
+	if _, err := store.OpenWriter("gs://bucket/"); err == nil {
+		t.Error("a bucket was opened for writing by the wrong package")
+	}
+}
