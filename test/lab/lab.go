@@ -21,7 +21,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -185,6 +184,7 @@ func (l *Lab) startStorage(buckets []string) error {
 	if l.bucket, err = bucket.New(filepath.Join(l.dir, "state", "bucket")); err != nil {
 		return err
 	}
+	l.closers = append(l.closers, l.bucket.Close)
 	if len(buckets) == 0 {
 		buckets = []string{"staging", "release", "mirror"}
 	}
@@ -216,9 +216,6 @@ func (l *Lab) Close() error {
 // what happens when that part of the world does not answer. name is the
 // service's name in [URLs]' JSON. It panics on a name that is no service.
 func (l *Lab) Stop(name string) error { return l.servers.stop(name) }
-
-// Handler is the bucket server, for tests that stand something in front of it.
-func (l *Lab) Handler() http.Handler { return l.bucket }
 
 // MakeBucket makes an empty bucket.
 func (l *Lab) MakeBucket(name string) error { return l.bucket.Make(name) }
