@@ -1,0 +1,279 @@
+package vcs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/store"
+)
+
+// Repository is an open repository. A remote one is fetched into a temporary
+// directory as far as it is asked for; [Repository.Close] removes that. It is
+// not safe for concurrent use.
+type Repository struct {
+	uri    string // the "git+scheme:" spelling
+	remote string // what git fetches from; "" for a local repository
+	temp   string // to be removed
+	git    git
+}
+
+// Open opens repo. Of a remote repository nothing is read yet.
+func Open(ctx context.Context, repo string) (*Repository, error) {
+	if !strings.Contains(repo, "://") {
+		return openLocal(ctx, repo)
+	}
+	u, err := url.Parse(repo)
+	if err != nil {
+		return nil, fmt.Errorf("parsing repository: %w", err)
+	}
+	if u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("parsing repository %q: a repository has no query and no fragment", u.Redacted())
+	}
+	switch u.Scheme {
+	case "git+file":
+		if u.Host != "" && u.Host != "localhost" {
+			return nil, fmt.Errorf("parsing repository %q: a file is on no other host", repo)
+		}
+		return openLocal(ctx, filepath.FromSlash(u.Path))
+	case "git+https":
+		if u.User != nil {
+			return nil, fmt.Errorf("parsing repository %q: credentials do not belong into a URI", u.Redacted())
+		}
+		return openRemote(ctx, u, "https")
+	case "git+ssh":
+		// A leading "-" would be an option of ssh.
+		if strings.HasPrefix(u.Hostname(), "-") || u.User != nil && strings.HasPrefix(u.User.Username(), "-") {
+			return nil, fmt.Errorf("parsing repository %q: not the name of a host", u.Redacted())
+		}
+		return openRemote(ctx, u, "ssh")
+	}
+	return nil, fmt.Errorf("parsing repository %q: unknown scheme %q", u.Redacted(), u.Scheme)
+}
+
+// openLocal opens a work tree or a bare repository, not one somewhere above.
+func openLocal(_ context.Context, name string) (*Repository, error) {
+	abs, err := filepath.Abs(name)
+	if err != nil || name == "" {
+		return nil, fmt.Errorf("opening repository %q: %w", name, errors.Join(err, errors.New("no path")))
+	}
+	r := &Repository{uri: "git+file://" + filepath.ToSlash(abs)}
+	if abs, err = filepath.EvalSymlinks(abs); err != nil {
+		return nil, r.unavailable("opening repository", err)
+	}
+	dir := filepath.Join(abs, ".git")
+	switch info, err := os.Lstat(dir); {
+	case err == nil && info.Mode().IsRegular(): // of a linked work tree
+		if dir, err = linkedDir(dir); err != nil {
+			return nil, r.unavailable("opening repository", err)
+		}
+	case err == nil && info.IsDir():
+	default:
+		dir = abs
+	}
+	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err != nil {
+		return nil, r.unavailable("opening repository", errors.New("no git repository"))
+	}
+	r.git = git{dir: dir}
+	return r, nil
+}
+
+// linkedDir reads the file that stands for the git directory of a work tree.
+func linkedDir(file string) (string, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	target, ok := strings.CutPrefix(strings.TrimSpace(string(raw)), "gitdir: ")
+	if !ok {
+		return "", fmt.Errorf("%q is no link to a git directory", file)
+	}
+	if !filepath.IsAbs(target) {
+		target = filepath.Join(filepath.Dir(file), target)
+	}
+	return target, nil
+}
+
+// openRemote makes an empty repository to fetch into.
+func openRemote(ctx context.Context, u *url.URL, protocol string) (*Repository, error) {
+	plain := *u
+	plain.Scheme = protocol
+	r := &Repository{uri: u.String(), remote: plain.String()}
+	return r, r.prepare(ctx, protocol)
+}
+
+func (r *Repository) prepare(ctx context.Context, protocol string) error {
+	temp, err := os.MkdirTemp("", "waybill-git-")
+	if err != nil {
+		return r.unavailable("opening repository", err)
+	}
+	r.temp = temp
+	r.git = git{dir: temp, protocol: protocol, passed: remoteVariables()}
+	if _, err := r.git.run(ctx, "init", "--quiet", "--bare", "--template="); err != nil {
+		_ = r.Close()
+		return r.unavailable("opening repository", err)
+	}
+	return nil
+}
+
+// Close removes what was fetched.
+func (r *Repository) Close() error {
+	if r.temp == "" {
+		return nil
+	}
+	return os.RemoveAll(r.temp)
+}
+
+func (r *Repository) unavailable(op string, err error) error {
+	return &UnavailableError{Repository: r.uri, Op: op, Err: err}
+}
+
+func (r *Repository) missing(ref string) error {
+	return fmt.Errorf("resolving %q at %q: %w", ref, r.uri, ErrNotFound)
+}
+
+// Resolve is described at the function [Resolve].
+func (r *Repository) Resolve(ctx context.Context, ref string) (Commit, error) {
+	if err := checkRef(ref); err != nil {
+		return Commit{}, err
+	}
+	if isID(ref) {
+		return r.commit(ctx, ref, "")
+	}
+	full, err := r.fullName(ctx, ref)
+	if err != nil {
+		return Commit{}, err
+	}
+	if full == "" { // HEAD without a branch
+		full = "HEAD"
+	}
+	if r.remote != "" {
+		if err := r.fetch(ctx, "+"+full+":"+full); err != nil {
+			return Commit{}, err
+		}
+	}
+	id, err := r.git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", full+"^{commit}")
+	if exitCode(err) == 1 {
+		return Commit{}, r.missing(ref)
+	}
+	if err != nil {
+		return Commit{}, r.unavailable("resolving "+full, err)
+	}
+	return r.commit(ctx, strings.TrimSpace(id), strings.TrimSuffix(full, "HEAD"))
+}
+
+// fullName finds the one reference that is meant.
+func (r *Repository) fullName(ctx context.Context, ref string) (string, error) {
+	if ref == "HEAD" {
+		if r.remote != "" {
+			return "", fmt.Errorf("resolving %q at %q: name a tag, a branch or a commit", ref, r.uri)
+		}
+		out, err := r.git.run(ctx, "symbolic-ref", "--quiet", "HEAD")
+		if exitCode(err) == 1 {
+			return "", nil
+		}
+		if err != nil {
+			return "", r.unavailable("resolving HEAD", err)
+		}
+		return strings.TrimSpace(out), nil
+	}
+	candidates := []string{"refs/tags/" + ref, "refs/heads/" + ref}
+	if strings.HasPrefix(ref, "refs/") {
+		candidates = []string{ref}
+	}
+	var found []string
+	for _, name := range candidates {
+		ok, err := r.has(ctx, name)
+		if err != nil {
+			return "", err
+		}
+		if ok {
+			found = append(found, name)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", r.missing(ref)
+	case 1:
+		return found[0], nil
+	}
+	return "", fmt.Errorf("resolving %q at %q: it is a tag and a branch; write %q or %q", ref, r.uri, found[0], found[1])
+}
+
+// has reports whether the reference with this full name exists.
+func (r *Repository) has(ctx context.Context, name string) (bool, error) {
+	args := []string{"show-ref", "--verify", "--quiet", "--", name}
+	absent := 1
+	if r.remote != "" {
+		args = []string{"ls-remote", "--quiet", "--exit-code", "--", r.remote, name}
+		absent = 2
+	}
+	_, err := r.git.run(ctx, args...)
+	switch {
+	case err == nil:
+		return true, nil
+	case exitCode(err) == absent:
+		return false, nil
+	}
+	return false, r.unavailable("looking for "+name, err)
+}
+
+// fetch brings one reference or commit, without its history.
+func (r *Repository) fetch(ctx context.Context, spec string) error {
+	_, err := r.git.run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--depth=1", "--", r.remote, spec)
+	if err != nil {
+		return r.unavailable("fetching "+spec, err)
+	}
+	return nil
+}
+
+// need makes sure that the commit with this id can be read.
+func (r *Repository) need(ctx context.Context, id string) error {
+	if !isID(id) {
+		return fmt.Errorf("reading commit %.80q: not a full commit id", id)
+	}
+	if r.remote == "" {
+		return nil
+	}
+	if _, err := r.git.run(ctx, "cat-file", "-e", id); err == nil {
+		return nil
+	}
+	if r.fetch(ctx, id) == nil {
+		return nil
+	}
+	// Not every server hands out commits by id: then all that it shows.
+	_, err := r.git.run(ctx, "fetch", "--quiet", "--no-write-fetch-head", "--", r.remote,
+		"+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+	if err != nil {
+		return r.unavailable("fetching all references", err)
+	}
+	return nil
+}
+
+// checkRef refuses what could be more than the name of a reference.
+func checkRef(ref string) error {
+	if err := store.CheckName(ref); err != nil {
+		return fmt.Errorf("parsing reference: %w", err)
+	}
+	if ref[0] == '-' || strings.Contains(ref, "..") || strings.Contains(ref, "@{") || strings.HasSuffix(ref, ".lock") {
+		return fmt.Errorf("parsing reference %q: not the name of a tag or branch", ref)
+	}
+	return nil
+}
+
+// isID reports whether s is a full object id, SHA-1 or SHA-256.
+func isID(s string) bool {
+	if len(s) != 40 && len(s) != 64 {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}

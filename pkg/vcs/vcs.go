@@ -1,0 +1,143 @@
+// Package vcs reads source from version control: which commit a reference
+// names, and what that commit holds.
+//
+// A repository is written
+//
+//	git+https://host/path  git+ssh://host/path  git+file:///path  /path  ./path
+//
+// and a reference is a tag or a branch (short, or in full as "refs/tags/v1"),
+// a full commit id, or "HEAD" of a local repository.
+//
+//	commit, err := vcs.Resolve(ctx, "git+https://example.org/tool", "v1.2.3")
+//	…
+//	config, err := vcs.ReadFile(ctx, commit, "release.yaml")
+//	err = vcs.Checkout(ctx, commit, dir)
+//
+// Once a commit id is known it proves everything below it: commit, trees and
+// files are hashed here and compared with their ids, whatever git, its object
+// store, replacements or grafts say. What the id itself is worth depends on
+// its hash function; for most repositories that is still SHA-1.
+//
+// Of git only plumbing is used, with an environment made from nothing: no
+// configuration of user or system, no hooks, filters, attributes, credential
+// helpers or prompts, and only the one network protocol that was asked for.
+// Files are written as they are stored. Submodules are refused, and so are
+// links that leave the tree and names that mean something to git itself.
+package vcs
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Commit is one commit of one repository.
+type Commit struct {
+	// Repository is where it was found, in the "git+scheme:" spelling.
+	Repository string
+	// Ref is the full name of the reference that was resolved, such as
+	// "refs/tags/v1.2.3"; "" if a commit id was given.
+	Ref string
+	// Commit and Tree are full ids in lower-case hex.
+	Commit string
+	Tree   string
+	// Time is the committer's time, in UTC.
+	Time time.Time
+}
+
+// Resolve returns the commit that ref names in repo now. Annotated tags are
+// followed to their commit. A name that is a tag and a branch at once must be
+// given in full. No such reference is [ErrNotFound].
+func Resolve(ctx context.Context, repo, ref string) (Commit, error) {
+	r, err := Open(ctx, repo)
+	if err != nil {
+		return Commit{}, err
+	}
+	defer r.Close()
+	return r.Resolve(ctx, ref)
+}
+
+// Checkout writes the files of c into dir, which must be empty or absent.
+// Files have mode 0644 or 0755; files and directories have the commit's time.
+// On error dir holds only a part.
+func Checkout(ctx context.Context, c Commit, dir string) error {
+	r, err := Open(ctx, c.Repository)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return r.Checkout(ctx, c, dir)
+}
+
+// ReadFile returns one file of c. No such file is [ErrNotFound].
+func ReadFile(ctx context.Context, c Commit, name string) ([]byte, error) {
+	r, err := Open(ctx, c.Repository)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return r.ReadFile(ctx, c, name)
+}
+
+// ErrNotFound is the answer that a repository has no such reference, commit or
+// file.
+var ErrNotFound error = notFound{}
+
+type notFound struct{}
+
+func (notFound) Error() string { return "not found" }
+
+// Code is the reason code of the refusal that the error amounts to.
+func (notFound) Code() string { return "MISSING" }
+
+// UnavailableError reports that a repository gave no answer.
+type UnavailableError struct {
+	Repository string
+	Op         string
+	Err        error
+}
+
+// Error names the act, the repository and the cause.
+func (e *UnavailableError) Error() string {
+	return fmt.Sprintf("%s at %q: %v", e.Op, e.Repository, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// Unavailable reports that the world did not answer.
+func (e *UnavailableError) Unavailable() bool { return true }
+
+// Code is the reason code, whatever the cause says of itself.
+func (e *UnavailableError) Code() string { return "UNAVAILABLE" }
+
+// EntryError reports something in a tree that is not written to a disk.
+type EntryError struct {
+	Commit string
+	Path   string // untouched; print it quoted only
+	Reason string
+	code   string
+}
+
+// Error names the entry and what is wrong with it.
+func (e *EntryError) Error() string {
+	return fmt.Sprintf("reading %.200q of commit %s: %s", e.Path, e.Commit, e.Reason)
+}
+
+// Code is the reason code: PATH or FILE_TYPE.
+func (e *EntryError) Code() string { return e.code }
+
+// TamperedError reports an object that is not the one its id names.
+type TamperedError struct {
+	Repository string
+	ID         string // what was asked for
+	Got        string // what the bytes hash to, or what is otherwise wrong
+}
+
+// Error names the object and what was found.
+func (e *TamperedError) Error() string {
+	return fmt.Sprintf("reading object %s at %q: got %s", e.ID, e.Repository, e.Got)
+}
+
+// Code is the reason code of the refusal.
+func (e *TamperedError) Code() string { return "TAMPERED" }
