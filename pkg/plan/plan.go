@@ -41,6 +41,10 @@ const (
 	mediaImage  = "application/vnd.oci.image.manifest.v1+json"
 )
 
+// OutputDir is where a step writes its outputs, seen from the source tree that
+// it runs in; {out} in release.yaml.
+const OutputDir = "../out"
+
 // Artifact is one thing that will exist, by name. Files have the name they get
 // in the file place; images are named oci/REPOSITORY and their platforms
 // oci/REPOSITORY/OS/ARCH.
@@ -267,7 +271,7 @@ func (p *Plan) addBundle(of string) {
 }
 
 func (p *Plan) vars() map[string]string {
-	return map[string]string{"version": p.Version.String(), "name": p.Name}
+	return map[string]string{"version": p.Version.String(), "name": p.Name, "out": OutputDir}
 }
 
 func (p *Plan) platformVars(platform string) (map[string]string, error) {

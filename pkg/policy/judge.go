@@ -20,6 +20,9 @@ type Ask struct {
 	Bytes   digest.Set
 	// InRegistry says that the digest is the name: registries have no other.
 	InRegistry bool
+	// Whole says that the statement is not about one artifact but is itself
+	// what is asked for: a manifest binds its subjects entry by entry.
+	Whole bool
 }
 
 // Judge answers one ask: the right kind of evidence, bound to the right
@@ -103,6 +106,9 @@ func (p Policy) checkRole(e verify.Evidence, ask Ask) error {
 }
 
 func bound(e verify.Evidence, ask Ask) bool {
+	if ask.Whole {
+		return true
+	}
 	if ask.InRegistry {
 		return e.CoversBytes(ask.Bytes.SHA256)
 	}

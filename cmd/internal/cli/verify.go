@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/waybill-release/waybill/cmd/internal/ui"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/version"
+)
+
+// VerifyRelease are the options of release verification, the same in waybill
+// and in k8s-verify-release.
+type VerifyRelease struct {
+	Profile string
+	Files   string
+	Images  string
+	Digests string
+	Offline bool
+	Output  Output
+	Moment  Moment
+}
+
+// AddFlags adds the flags.
+func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.Profile, "profile", "", "profile that names places, policy and trust root (required)")
+	f.StringVar(&o.Files, "files", "", "read the files here instead of where the profile says")
+	f.StringVar(&o.Images, "images", "", "read the images here instead of where the profile says")
+	f.StringVar(&o.Digests, "digests", "all", "all: every digest that the manifest lists; sha256: that one only, which makes the verdict partial")
+	f.BoolVar(&o.Offline, "offline", false, "dial nothing; every place must be local")
+	o.Output.AddFlags(cmd)
+	o.Moment.AddFlags(cmd)
+}
+
+// Run verifies a release where a stage keeps it, prints the verdict and
+// returns it as an error unless it accepts.
+func (o *VerifyRelease) Run(cmd *cobra.Command, v version.Version, stage profile.Stage) error {
+	req, err := o.request(v, stage)
+	if err != nil {
+		return err
+	}
+	result := gate.Release(cmd.Context(), req)
+	if err := context.Cause(cmd.Context()); err != nil {
+		return err
+	}
+	if err := o.Output.Write(cmd.OutOrStdout(), *result); err != nil {
+		return err
+	}
+	return result.Err()
+}
+
+func (o *VerifyRelease) request(v version.Version, stage profile.Stage) (gate.Request, error) {
+	if err := o.check(); err != nil {
+		return gate.Request{}, err
+	}
+	p, err := profile.Load(o.Profile)
+	if err != nil {
+		return gate.Request{}, err
+	}
+	req := gate.Request{Version: v, Policy: p.Policy}
+	if req.Now, err = o.Moment.Time(); err != nil {
+		return gate.Request{}, err
+	}
+	if req.Verifier, err = verify.New(p.TrustRoot); err != nil {
+		return gate.Request{}, err
+	}
+	req.Canon.Files, req.Canon.Images = p.Canonical(v)
+	req.Options.SHA256Only = o.Digests == "sha256"
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		req.Options.Progress = ui.NewProgress(os.Stderr, "hashing").Update
+	}
+	return req, o.open(&req, p, stage)
+}
+
+func (o *VerifyRelease) check() error {
+	if o.Profile == "" {
+		return verdict.Refuse(verdict.Usage, "--profile", "required: it names the places, the policy and the trust root")
+	}
+	if o.Digests != "all" && o.Digests != "sha256" {
+		return verdict.Refuse(verdict.Usage, "--digests", "%q: want all or sha256", o.Digests)
+	}
+	return o.Output.Check()
+}
+
+// open opens the places of a stage, or those that the flags name instead.
+func (o *VerifyRelease) open(req *gate.Request, p profile.Profile, stage profile.Stage) error {
+	t := Transport(o.Offline)
+	files, images := o.Files, o.Images
+	var err error
+	if files == "" {
+		if files, err = p.Files(stage, req.Version); err != nil {
+			return err
+		}
+	}
+	if images == "" {
+		if images, err = p.Images(stage, req.Version); err != nil {
+			return err
+		}
+	}
+	if req.Files, err = store.Open(files, t); err != nil {
+		return verdict.Wrap(verdict.Usage, files, err)
+	}
+	if images == "" {
+		return nil
+	}
+	if info, err := os.Stat(images); err == nil && info.IsDir() {
+		req.Images, err = registry.OpenLayout(images)
+		return err
+	}
+	req.Images, err = registry.OpenRemote(images, t)
+	return err
+}

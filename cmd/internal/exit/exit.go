@@ -1,0 +1,72 @@
+// Package exit runs a command and turns how it ended into the process exit
+// status: one table, printed in every help text.
+package exit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Table is the part of every help text that explains the exit status.
+const Table = `EXIT STATUS
+  0  accepted, and at least one thing was really verified
+  1  refused: something is wrong with what was looked at
+  2  wrong use, or a malformed policy, profile or configuration
+  3  unavailable: the world did not answer, nothing was decided
+  4  a bug in this program`
+
+// Run executes a command tree until it ends or is interrupted, and returns
+// the exit status. A panic is a bug of ours and never looks like success.
+func Run(root *cobra.Command) (code int) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(os.Stderr, "%s: this is a bug, please report it: %v\n%s", root.Name(), p, debug.Stack())
+			code = verdict.ExitCode(verdict.Internal)
+		}
+	}()
+	started := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
+	root.SilenceErrors, root.SilenceUsage = true, true
+	failed, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return 0
+	}
+	if !started {
+		err = verdict.Wrap(verdict.Usage, failed.CommandPath(), err)
+	}
+	return Report(os.Stderr, failed.CommandPath(), err)
+}
+
+// Report prints why a command failed and what to do next, and returns the
+// exit status. A verdict that was printed already is not printed again.
+func Report(w io.Writer, command string, err error) int {
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintf(w, "%s: interrupted; nothing was decided. Run it again to go on.\n", command)
+		return verdict.ExitCode(verdict.Unavailable)
+	}
+	var judged *verdict.NotAcceptedError
+	if errors.As(err, &judged) {
+		fmt.Fprintf(w, "%s: %s\n", command, judged.Verdict.Headline())
+		return verdict.ExitCode(judged.Outcome())
+	}
+	f := verdict.FindingOf("", err)
+	fmt.Fprintf(w, "%s: %s: %s %s: %s\n", command, f.Code.Outcome(), f.Code, render.Safe(f.Subject), render.Safe(err.Error()))
+	if f.Want != "" || f.Got != "" {
+		fmt.Fprintf(w, "  want %s\n  got  %s\n", render.Safe(f.Want), render.Safe(f.Got))
+	}
+	fmt.Fprintf(w, "  → %s\n", f.Fix)
+	return verdict.ExitCode(f.Code.Outcome())
+}

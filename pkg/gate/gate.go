@@ -1,0 +1,181 @@
+// Package gate decides about a whole release: is everything there that the
+// signed manifest lists, untampered, with its evidence, by the right roles,
+// and nothing else?
+//
+// The same function serves the promotion gate, the downstream verifier and the
+// producer's own last look; only the places differ.
+//
+//	v := gate.Release(ctx, gate.Request{Files: place, Images: source, …})
+//	err := v.Err()
+//
+// Everything is looked at and reported before the verdict falls. What cannot
+// be reached is unavailable, never fine.
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/version"
+)
+
+// Request asks about one release.
+type Request struct {
+	Version  version.Version
+	Files    store.Place
+	Images   registry.Source // nil when the release can have no images
+	Canon    Canonical
+	Verifier *verify.Verifier
+	Policy   policy.Policy
+	Now      time.Time
+	Options  Options
+}
+
+// Canonical are the addresses that the manifest must name.
+type Canonical struct{ Files, Images string }
+
+// Options narrow or watch a decision.
+type Options struct {
+	// SHA256Only leaves SHA-512 unchecked; the verdict is then partial.
+	SHA256Only bool
+	// Progress is told how many of how many bytes have been hashed.
+	Progress func(done, total int64)
+}
+
+// Release decides.
+func Release(ctx context.Context, req Request) *verdict.Verdict {
+	v := verdict.New("release "+req.Version.String()+" at "+req.Files.URI(), req.Now)
+	v.Policy, v.TrustRoot = req.Policy.Digest(), req.Verifier.Root().Digest()
+	if req.Verifier.Root().IsLab() {
+		v.Note("the trust root is an INSECURE LAB: anybody can have its keys")
+	}
+	d := &decision{Request: req, v: v, bundles: map[string]verify.Evidence{}, bad: map[string]bool{}}
+	v.Counts.Required = 1
+	if err := d.readManifest(ctx); err != nil {
+		v.AddError(releasemanifest.Name, err)
+		return v
+	}
+	v.Counts.Verified = 1
+	v.Question = fmt.Sprintf("release %s %s at %s", d.manifest.Name, d.manifest.Version, req.Files.URI())
+	v.Counts.Required += len(d.manifest.Artifacts)
+	v.Scope.Checks = []string{"manifest", "files", "closed places", "plan", "provenance", "signatures", "sboms", "images"}
+	d.checkFiles(ctx)
+	d.checkPlan(ctx)
+	d.checkFileEvidence(ctx)
+	d.checkImages(ctx)
+	d.count()
+	return v
+}
+
+// decision is one release being decided about.
+type decision struct {
+	Request
+	v        *verdict.Verdict
+	manifest release.Manifest
+	bundles  map[string]verify.Evidence // provenance, by file name
+	bad      map[string]bool            // artifacts with a finding
+}
+
+// add records a finding against an artifact of the manifest.
+func (d *decision) add(f verdict.Finding) {
+	d.bad[f.Subject] = true
+	d.v.Add(f)
+}
+
+// fail records an error against an artifact.
+func (d *decision) fail(artifact string, err error) {
+	f := verdict.FindingOf(artifact, err)
+	d.bad[artifact] = true
+	d.add(f)
+}
+
+func (d *decision) prove(p verdict.Proof) { d.v.Proofs = append(d.v.Proofs, p) }
+
+// count turns what has no finding into what is verified.
+func (d *decision) count() {
+	for _, a := range d.manifest.Artifacts {
+		if !d.bad[a.Name] {
+			d.v.Counts.Verified++
+		}
+	}
+}
+
+// readManifest fetches and verifies the manifest, and holds it against what
+// was asked: version, places, life.
+func (d *decision) readManifest(ctx context.Context) error {
+	raw, err := readBundle(ctx, d.Files, releasemanifest.Name)
+	if errors.Is(err, store.ErrNotFound) {
+		return verdict.Refuse(verdict.EvidenceMissing, releasemanifest.Name, "the place answers, but holds no release manifest; nothing can be proven without one")
+	}
+	if err != nil {
+		return err
+	}
+	e, err := d.Verifier.Attestation(raw)
+	if err != nil {
+		return err
+	}
+	proof, err := d.Policy.Judge(e, policy.Ask{
+		Role: policy.Release, Kind: releasemanifest.PredicateType, Subject: releasemanifest.Name, Whole: true,
+	})
+	if err != nil {
+		return err
+	}
+	if d.manifest, err = release.ParseManifest(e.Statement()); err != nil {
+		return err
+	}
+	d.prove(proof)
+	d.v.Inputs = append(d.v.Inputs, verdict.Input{Name: releasemanifest.Name, Place: d.Files.URI(), Digest: digest.Of(digest.SHA256, raw)})
+	return d.checkManifest()
+}
+
+func (d *decision) checkManifest() error {
+	m := d.manifest
+	differ := func(code verdict.Code, message, want, got string) error {
+		return &verdict.Error{Finding: verdict.Find(code, releasemanifest.Name, "%s", message).Differ(want, got)}
+	}
+	switch {
+	case m.Version != d.Version:
+		return differ(verdict.Version, "the manifest is of another version", d.Version.String(), m.Version.String())
+	case m.FilesURI != d.Canon.Files:
+		return differ(verdict.PlaceOther, "the manifest is of another file place", d.Canon.Files, m.FilesURI)
+	case m.ImagesURI != "" && m.ImagesURI != d.Canon.Images:
+		return differ(verdict.PlaceOther, "the manifest is of another registry", d.Canon.Images, m.ImagesURI)
+	case m.Withdrawn != nil:
+		return verdict.Refuse(verdict.Withdrawn, releasemanifest.Name, "withdrawn: %s", m.Withdrawn.Reason)
+	case !m.Expires.IsZero() && d.Now.After(m.Expires):
+		return differ(verdict.Expired, "the manifest has expired", "a manifest valid at "+d.Now.Format(time.RFC3339), m.Expires.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// readBundle reads a bundle, bounded before anything in it is looked at.
+func readBundle(ctx context.Context, from store.Place, name string) ([]byte, error) {
+	return readBounded(ctx, from, name, verify.MaxBundle)
+}
+
+func readBounded(ctx context.Context, from store.Place, name string, limit int64) ([]byte, error) {
+	body, _, err := from.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	raw, err := io.ReadAll(io.LimitReader(body, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading %q: %w", name, err)
+	}
+	if int64(len(raw)) > limit {
+		return nil, verdict.Refuse(verdict.Limit, name, "more than %d bytes", limit)
+	}
+	return raw, nil
+}

@@ -1,0 +1,186 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
+)
+
+// checkImages walks every image of the release in the registry: tag, index,
+// platforms, layers' descriptors, evidence, and tags that nobody listed.
+func (d *decision) checkImages(ctx context.Context) {
+	if len(d.manifest.Images()) == 0 {
+		return
+	}
+	if d.Images == nil {
+		d.v.Add(verdict.Find(verdict.PlaceDown, d.manifest.ImagesURI, "the release has images, but no registry was given"))
+		return
+	}
+	for _, a := range d.manifest.Images() {
+		if a.Class == plan.Image {
+			d.checkIndex(ctx, a)
+		}
+		d.check(ctx, a, d.checkProvenance, d.checkImageSignature)
+	}
+	for _, repo := range d.manifest.Repositories() {
+		d.checkTags(ctx, repo)
+	}
+}
+
+// checkIndex holds tag and graph of one image against the manifest.
+func (d *decision) checkIndex(ctx context.Context, a release.Artifact) {
+	for _, tag := range a.Tags {
+		got, err := d.Images.Resolve(ctx, a.Repository, tag)
+		switch {
+		case errors.Is(err, registry.ErrNotFound):
+			d.add(verdict.Find(verdict.Missing, a.Name, "tag %s is not in the registry", tag))
+			return
+		case err != nil:
+			d.fail(a.Name, err)
+			return
+		case !got.Digest.Equal(a.Digests.SHA256):
+			d.add(verdict.Find(verdict.TagMoved, a.Name, "tag %s names another image", tag).Differ(a.Digests.SHA256.String(), got.Digest.String()))
+			return
+		}
+	}
+	node, err := registry.Graph(ctx, d.Images, a.Repository, descriptor(a))
+	if err != nil {
+		d.fail(a.Name, err)
+		return
+	}
+	if err := d.checkBlobs(ctx, a, node); err != nil {
+		d.fail(a.Name, err)
+	}
+	if err := d.checkChildren(a, node); err != nil {
+		d.fail(a.Name, err)
+	}
+}
+
+// checkChildren demands exactly the platforms of the manifest, each with
+// exactly its bytes.
+func (d *decision) checkChildren(a release.Artifact, node *registry.Node) error {
+	want := map[string]digest.Digest{}
+	for _, c := range d.manifest.Children(a.Name) {
+		want[c.Platform] = c.Digests.SHA256
+	}
+	for _, child := range node.Children {
+		platform := child.Descriptor.Platform
+		if !want[platform].Equal(child.Descriptor.Digest) {
+			return &verdict.Error{Finding: verdict.Find(verdict.Platform, a.Name, "platform %q of the index is not the one listed", platform).
+				Differ(want[platform].String(), child.Descriptor.Digest.String())}
+		}
+		delete(want, platform)
+	}
+	for platform := range want {
+		return verdict.Refuse(verdict.Platform, a.Name, "the index lacks platform %s", platform)
+	}
+	return nil
+}
+
+// checkBlobs reads every blob of the image: a registry can hold a manifest
+// and have lost or changed what it names.
+func (d *decision) checkBlobs(ctx context.Context, a release.Artifact, node *registry.Node) error {
+	for _, child := range node.Children {
+		for _, blob := range append(slices.Clone(child.Layers), child.Config) {
+			body, err := d.Images.Fetch(ctx, a.Repository, blob)
+			if err != nil {
+				return err
+			}
+			if err := drain(body); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkImageSignature looks among everything that refers to the image for the
+// release identity's signature of it. What strangers attach is not counted
+// and does not block.
+func (d *decision) checkImageSignature(ctx context.Context, a release.Artifact) error {
+	bundles, err := registry.Bundles(ctx, d.Images, a.Repository, a.Digests.SHA256)
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return err
+	}
+	ask := policy.Ask{
+		Role: policy.Release, Kind: intoto.CosignSignature, Subject: a.Name,
+		Bytes: digest.Set{SHA256: a.Digests.SHA256}, InRegistry: true,
+	}
+	foreign := 0
+	for _, raw := range bundles {
+		e, err := d.Verifier.Attestation(raw)
+		if err != nil {
+			foreign++
+			continue
+		}
+		if proof, err := d.Policy.Judge(e, ask); err == nil && proof.Bundle.String() == a.Signature {
+			d.prove(proof)
+			return nil
+		}
+		if role, known := d.Policy.RoleOf(e.Identity()); !known || role != policy.Release && e.Kind() != provenance.PredicateType {
+			foreign++
+		}
+	}
+	return verdict.Refuse(verdict.Unsigned, a.Name, "among %d bundles that refer to it, %d of them foreign, none is the release identity's signature", len(bundles), foreign)
+}
+
+// checkTags refuses a tag in the release's scope that the manifest does not
+// list. Policy says whether the registry is closed.
+func (d *decision) checkTags(ctx context.Context, repo string) {
+	if !d.Policy.Closes(policy.Images) {
+		d.v.Scope.Left = append(d.v.Scope.Left, "closed images")
+		return
+	}
+	tags, err := d.Images.Tags(ctx, repo)
+	if err != nil {
+		d.v.AddError("oci/"+repo, err)
+		return
+	}
+	for _, tag := range tags {
+		if !d.inScope(tag) {
+			continue
+		}
+		listed := slices.ContainsFunc(d.manifest.Images(), func(a release.Artifact) bool {
+			return a.Repository == repo && slices.Contains(a.Tags, tag)
+		})
+		if !listed {
+			d.v.Add(verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "in the registry, not listed in the manifest"))
+		}
+	}
+}
+
+func descriptor(a release.Artifact) registry.Descriptor {
+	return registry.Descriptor{MediaType: a.MediaType, Digest: a.Digests.SHA256, Size: a.Size}
+}
+
+// inScope reports whether a tag belongs to the release: its version, or the
+// version with something appended (v1.2.3-debug), unless that is a version of
+// its own (v1.2.3-rc.1), which another release owns.
+func (d *decision) inScope(tag string) bool {
+	own := d.manifest.Version.String()
+	rest, ok := strings.CutPrefix(tag, own)
+	if !ok || rest != "" && rest[0] >= '0' && rest[0] <= '9' {
+		return false
+	}
+	other, err := version.Parse(tag)
+	return err != nil || other == d.manifest.Version
+}
+
+// drain reads to the end, where a verifying reader gives its verdict.
+func drain(body io.ReadCloser) error {
+	defer body.Close()
+	_, err := io.Copy(io.Discard, body)
+	return err
+}

@@ -1,0 +1,10 @@
+package intoto
+
+// Predicate types that others define and we write. Our own are constants of
+// the packages under attestations/.
+const (
+	// CosignSignature is what cosign 3 signs for an image.
+	CosignSignature = "https://sigstore.dev/cosign/sign/v1"
+	// SPDXDocument is an SPDX document as a predicate.
+	SPDXDocument = "https://spdx.dev/Document/v2.3"
+)

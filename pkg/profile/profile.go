@@ -1,0 +1,187 @@
+// Package profile maps the canonical addresses of a project's releases to the
+// places where they are read and written, and names the policy and the trust
+// root to judge them with. A profile is the consumer's; it grants nothing: it
+// can point at a place, but only the policy says what is believed.
+//
+//	p, err := profile.Load("profile.yaml")
+//	files := p.Files(profile.Release, v)
+package profile
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/strictyaml"
+	"github.com/waybill-release/waybill/pkg/trust"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
+)
+
+// Stage is where in its way a release is looked at.
+type Stage string
+
+// The stages that a profile can map.
+const (
+	Staging Stage = "staging"
+	Release Stage = "release"
+)
+
+// maxFile bounds every file that a profile names.
+const maxFile = 4 << 20
+
+// Profile is a loaded profile with the policy and trust root that it names.
+type Profile struct {
+	Name      string
+	Policy    policy.Policy
+	TrustRoot trust.Root
+	// Signing is the signing_config.json, for those who write; may be empty.
+	Signing []byte
+
+	files, images mapping
+}
+
+type mapping struct {
+	Canonical string `yaml:"canonical"`
+	Staging   string `yaml:"staging"`
+	Release   string `yaml:"release"`
+}
+
+type file struct {
+	APIVersion    string `yaml:"apiVersion"`
+	Kind          string `yaml:"kind"`
+	Name          string `yaml:"name"`
+	Policy        string `yaml:"policy"`
+	TrustedRoot   string `yaml:"trustedRoot"`
+	SigningConfig string `yaml:"signingConfig"`
+	Places        struct {
+		Files  mapping `yaml:"files"`
+		Images mapping `yaml:"images"`
+	} `yaml:"places"`
+}
+
+// Load reads a profile and everything that it names. Paths are relative to
+// the profile.
+func Load(path string) (Profile, error) {
+	raw, err := readFile(path)
+	if err != nil {
+		return Profile{}, err
+	}
+	var f file
+	if err := strictyaml.Unmarshal(raw, &f); err != nil {
+		return Profile{}, verdict.Wrap(verdict.ConfigParse, path, err)
+	}
+	if err := f.check(); err != nil {
+		return Profile{}, verdict.Wrap(verdict.ConfigParse, path, err)
+	}
+	p := Profile{Name: f.Name, files: f.Places.Files, images: f.Places.Images}
+	if err := p.loadNamed(f, filepath.Dir(path)); err != nil {
+		return Profile{}, fmt.Errorf("profile %q: %w", path, err)
+	}
+	return p, nil
+}
+
+func (f file) check() error {
+	switch {
+	case f.APIVersion != "waybill/v1" || f.Kind != "Profile":
+		return fmt.Errorf("want apiVersion waybill/v1 and kind Profile")
+	case f.Name == "" || f.Policy == "" || f.TrustedRoot == "":
+		return fmt.Errorf("name, policy and trustedRoot are required")
+	}
+	if err := f.Places.Files.check("files", "{version}/"); err != nil {
+		return err
+	}
+	if f.Places.Images == (mapping{}) {
+		return nil
+	}
+	return f.Places.Images.check("images", "")
+}
+
+func (m mapping) check(kind, suffix string) error {
+	if m.Canonical == "" || m.Release == "" {
+		return fmt.Errorf("places.%s: canonical and release are required", kind)
+	}
+	for _, uri := range []string{m.Canonical, m.Staging, m.Release} {
+		if uri != "" && !strings.HasSuffix(uri, suffix) {
+			return fmt.Errorf("places.%s: %q must end in %q", kind, uri, suffix)
+		}
+	}
+	return nil
+}
+
+func (p *Profile) loadNamed(f file, dir string) error {
+	raw, err := readFile(within(dir, f.Policy))
+	if err != nil {
+		return err
+	}
+	if p.Policy, err = policy.Parse(raw); err != nil {
+		return err
+	}
+	if raw, err = readFile(within(dir, f.TrustedRoot)); err != nil {
+		return err
+	}
+	if p.TrustRoot, err = trust.Parse(raw); err != nil {
+		return err
+	}
+	if f.SigningConfig != "" {
+		p.Signing, err = readFile(within(dir, f.SigningConfig))
+	}
+	return err
+}
+
+// Files is the address of the file place of a version at a stage.
+func (p Profile) Files(s Stage, v version.Version) (string, error) {
+	return p.files.at("files", s, v)
+}
+
+// Images is the registry prefix at a stage; empty when the project has none.
+func (p Profile) Images(s Stage, v version.Version) (string, error) {
+	if p.images == (mapping{}) {
+		return "", nil
+	}
+	return p.images.at("images", s, v)
+}
+
+// Canonical returns the addresses that the manifest must name.
+func (p Profile) Canonical(v version.Version) (files, images string) {
+	return fill(p.files.Canonical, v), fill(p.images.Canonical, v)
+}
+
+func (m mapping) at(kind string, s Stage, v version.Version) (string, error) {
+	uri := m.Release
+	if s == Staging {
+		uri = m.Staging
+	}
+	if uri == "" {
+		return "", verdict.Refuse(verdict.ConfigParse, "profile", "places.%s names no %s place", kind, s)
+	}
+	return fill(uri, v), nil
+}
+
+func fill(uri string, v version.Version) string {
+	return strings.ReplaceAll(uri, "{version}", v.String())
+}
+
+func within(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, verdict.Wrap(verdict.Usage, path, err)
+	}
+	if info.Size() > maxFile {
+		return nil, verdict.Refuse(verdict.ConfigParse, path, "%d bytes, the limit is %d", info.Size(), maxFile)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, verdict.Wrap(verdict.Usage, path, err)
+	}
+	return raw, nil
+}

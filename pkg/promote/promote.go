@@ -1,0 +1,192 @@
+// Package promote copies a sealed release from one place to another: exactly
+// what the manifest lists, by digest, with its evidence, and in an order that
+// never shows half of it.
+//
+// [Make] turns a manifest into a [Plan], a value; [Apply] does exactly that.
+// Files go first, images next (blobs, platforms, index, evidence), then tags,
+// and the manifest's bundle last: until it is there, no verifier will accept
+// the place. Every step asks first whether it is done, so a second run
+// finishes what the first began.
+//
+//	p := promote.Make(manifest, bundle)
+//	err := promote.Apply(ctx, p, from, to)
+package promote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sync/errgroup"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// writers bounds how many files are on their way at once.
+const writers = 8
+
+// Plan is what a promotion will do.
+type Plan struct {
+	Name   string  `json:"name"`
+	Files  []File  `json:"files"`
+	Images []Image `json:"images"`
+	bundle []byte
+}
+
+// File is one file to copy.
+type File struct {
+	Name      string     `json:"name"`
+	Digests   digest.Set `json:"digests"`
+	Size      int64      `json:"size"`
+	MediaType string     `json:"mediaType"`
+}
+
+// Image is one image index to copy with its evidence, and to tag last.
+type Image struct {
+	Repository string        `json:"repository"`
+	Digest     digest.Digest `json:"digest"`
+	Size       int64         `json:"size"`
+	MediaType  string        `json:"mediaType"`
+	Tags       []string      `json:"tags"`
+}
+
+// From is where a release is read.
+type From struct {
+	Files  store.Place
+	Images registry.Source
+}
+
+// To is where a release is written. The place and registry are read back.
+type To struct {
+	Files  store.Place
+	Writer store.Writer
+	Images Registry
+}
+
+// Registry is a registry that can be read and written.
+type Registry interface {
+	registry.Source
+	registry.Sink
+}
+
+// Make plans the promotion of a manifest that has been verified, with the
+// bundle that it was verified from.
+func Make(m release.Manifest, bundle []byte) Plan {
+	p := Plan{Name: m.Name + " " + m.Version.String(), bundle: bundle}
+	for _, a := range m.Artifacts {
+		switch {
+		case a.Class == plan.Image:
+			p.Images = append(p.Images, Image{
+				Repository: a.Repository, Digest: a.Digests.SHA256, Size: a.Size, MediaType: a.MediaType, Tags: a.Tags,
+			})
+		case !a.IsImage():
+			p.Files = append(p.Files, File{Name: a.Name, Digests: a.Digests, Size: a.Size, MediaType: a.MediaType})
+		}
+	}
+	return p
+}
+
+// Apply does what the plan says.
+func Apply(ctx context.Context, p Plan, from From, to To) error {
+	if err := copyFiles(ctx, p, from, to); err != nil {
+		return err
+	}
+	for _, image := range p.Images {
+		if err := copyImage(ctx, image, from, to); err != nil {
+			return fmt.Errorf("promoting image %s: %w", image.Repository, err)
+		}
+	}
+	for _, image := range p.Images {
+		if err := tagImage(ctx, image, to.Images); err != nil {
+			return fmt.Errorf("tagging image %s: %w", image.Repository, err)
+		}
+	}
+	commit := File{
+		Name: releasemanifest.Name, Digests: digest.SetOf(p.bundle), Size: int64(len(p.bundle)), MediaType: plan.MediaBundle,
+	}
+	return put(ctx, commit, to, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(p.bundle)), nil })
+}
+
+func copyFiles(ctx context.Context, p Plan, from From, to To) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for _, f := range p.Files {
+		group.Go(func() error {
+			return put(ctx, f, to, func() (io.ReadCloser, error) {
+				body, _, err := from.Files.Open(ctx, f.Name)
+				return body, err
+			})
+		})
+	}
+	return group.Wait()
+}
+
+// put writes one file, unless the very same bytes are there. Other bytes under
+// the name are never overwritten. What is read is checked while it is written,
+// so that a source that changed since it was verified cannot get through.
+func put(ctx context.Context, f File, to To, open func() (io.ReadCloser, error)) error {
+	body, err := open()
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	checked := digest.NewVerifyingReader(body, f.Digests.SHA256, f.Size)
+	err = to.Writer.Put(ctx, f.Name, f.Size, checked, store.PutOptions{IfAbsent: true, MediaType: f.MediaType})
+	if !errors.Is(err, store.ErrExists) {
+		return err
+	}
+	there, _, err := to.Files.Open(ctx, f.Name)
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	got, _, err := digest.SumSHA256(there)
+	if err != nil {
+		return fmt.Errorf("reading %q back: %w", f.Name, err)
+	}
+	if !got.Equal(f.Digests.SHA256) {
+		return &verdict.Error{Finding: verdict.Find(verdict.FileConflict, f.Name, "the destination holds other bytes under this name").
+			Differ(f.Digests.SHA256.String(), got.String())}
+	}
+	return nil
+}
+
+func copyImage(ctx context.Context, image Image, from From, to To) error {
+	if to.Images == nil || from.Images == nil {
+		return verdict.Refuse(verdict.ConfigParse, image.Repository, "the release has images, but the profile names no registry")
+	}
+	d := registry.Descriptor{MediaType: image.MediaType, Digest: image.Digest, Size: image.Size}
+	for _, tag := range image.Tags {
+		held, err := to.Images.Resolve(ctx, image.Repository, tag)
+		if err == nil && !held.Digest.Equal(image.Digest) {
+			return &verdict.Error{Finding: verdict.Find(verdict.TagConflict, image.Repository+":"+tag, "the tag names another image").
+				Differ(image.Digest.String(), held.Digest.String())}
+		}
+		if err != nil && !errors.Is(err, registry.ErrNotFound) {
+			return err
+		}
+	}
+	return registry.Copy(ctx, to.Images, from.Images, image.Repository, d)
+}
+
+// tagImage tags an image that has been read back whole.
+func tagImage(ctx context.Context, image Image, to Registry) error {
+	d := registry.Descriptor{MediaType: image.MediaType, Digest: image.Digest, Size: image.Size}
+	if _, err := registry.Graph(ctx, to, image.Repository, d); err != nil {
+		return fmt.Errorf("reading back: %w", err)
+	}
+	for _, tag := range image.Tags {
+		if err := to.Tag(ctx, image.Repository, tag, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+// Package seal signs what was planned and proven, and nothing else.
+//
+// The entries of the release manifest come from the plan, each bound to
+// verified provenance or to what the seal itself made. The build directory is
+// listed for one purpose only: to refuse what should not be there. A planned
+// artifact without file or provenance, or a file without plan, stops the seal
+// before the manifest is signed.
+//
+//	err := seal.Sign(ctx, req)            // sums, file and image signatures
+//	m, err := seal.Run(ctx, req)          // the signed manifest, written last
+package seal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/workspace"
+)
+
+// Request says what to seal and who signs.
+type Request struct {
+	Plan      plan.Plan
+	Workspace *workspace.Workspace
+	Verifier  *verify.Verifier
+	Policy    policy.Policy
+	Signer    *sign.Signer
+	Clock     func() time.Time
+	Report    func(format string, args ...any)
+}
+
+// proven is what verified provenance vouches for.
+type proven struct {
+	bytes      map[string]digest.Set
+	commit     string
+	invocation string
+}
+
+// checkExtra refuses every file that the plan does not know. It runs before
+// anything is signed.
+func checkExtra(ctx context.Context, req Request) error {
+	objects, err := req.Workspace.Files().List(ctx)
+	if err != nil {
+		return fmt.Errorf("listing the build directory: %w", err)
+	}
+	var findings []verdict.Finding
+	for _, o := range objects {
+		a, planned := req.Plan.Find(o.Name)
+		if o.Name == releasemanifest.Name || planned && !a.IsImage() {
+			continue
+		}
+		findings = append(findings, verdict.Find(verdict.SealExtra, o.Name, "it lies in the build directory, but release.yaml does not plan it"))
+	}
+	return all(req, findings)
+}
+
+// provenances verifies the provenance of every step and collects what it
+// vouches for: exactly the planned outputs, all of one run and one commit.
+func provenances(ctx context.Context, req Request) (proven, error) {
+	p := proven{bytes: map[string]digest.Set{}, commit: req.Workspace.Identity().Commit.Commit, invocation: req.Workspace.Identity().Invocation}
+	var findings []verdict.Finding
+	for _, step := range req.Plan.Steps {
+		name := plan.ProvenanceName(step.Instance)
+		raw, err := readFile(ctx, req.Workspace.Files(), name)
+		if errors.Is(err, store.ErrNotFound) {
+			findings = append(findings, verdict.Find(verdict.SealMissing, name, "step %s has no provenance", step.Instance))
+			continue
+		}
+		if err != nil {
+			return proven{}, err
+		}
+		if err := p.take(req, step, raw); err != nil {
+			findings = append(findings, verdict.FindingOf(name, err))
+		}
+	}
+	return p, all(req, findings)
+}
+
+func (p proven) take(req Request, step plan.Step, raw []byte) error {
+	e, err := req.Verifier.Attestation(raw)
+	if err != nil {
+		return err
+	}
+	said, err := provenance.Parse(e.Statement())
+	if err != nil {
+		return err
+	}
+	if err := req.Policy.Provenance(e, said); err != nil {
+		return err
+	}
+	switch {
+	case said.SourceCommit() != p.commit:
+		return &verdict.Error{Finding: verdict.Find(verdict.SourceCommit, step.Instance, "built from another commit").Differ(p.commit, said.SourceCommit())}
+	case said.RunDetails.Metadata.InvocationID != p.invocation:
+		return &verdict.Error{Finding: verdict.Find(verdict.BuildMix, step.Instance, "built by another run").Differ(p.invocation, said.RunDetails.Metadata.InvocationID)}
+	}
+	for _, s := range said.Subjects {
+		if !slices.Contains(step.Outputs, s.Name) {
+			return verdict.Refuse(verdict.SealExtra, s.Name, "step %s vouches for it, but release.yaml does not plan it there", step.Instance)
+		}
+		ask := policy.Ask{Role: policy.Builder, Kind: provenance.PredicateType, Subject: s.Name, Bytes: s.Digests}
+		if _, err := req.Policy.Judge(e, ask); err != nil {
+			return err
+		}
+		p.bytes[s.Name] = s.Digests
+	}
+	return nil
+}
+
+// all turns findings into one error, so that every one of them is shown.
+func all(req Request, findings []verdict.Finding) error {
+	if len(findings) == 0 {
+		return nil
+	}
+	v := verdict.New(fmt.Sprintf("seal %s %s", req.Plan.Name, req.Plan.Version), req.Clock())
+	v.Scope.Checks = []string{"plan", "provenance"}
+	v.Counts.Required = len(req.Plan.Artifacts)
+	v.Add(findings...)
+	return v.Err()
+}
+
+func readFile(ctx context.Context, from store.Place, name string) ([]byte, error) {
+	body, _, err := from.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	raw, err := io.ReadAll(io.LimitReader(body, verify.MaxBundle+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading %q: %w", name, err)
+	}
+	return raw, nil
+}

@@ -1,0 +1,134 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// signImages attaches to every image index and platform: a signature, the
+// SBOM signed by the release identity, and the builder's provenance.
+func signImages(ctx context.Context, req Request, p proven) (int, error) {
+	signed := 0
+	for _, a := range req.Plan.Artifacts {
+		if !a.IsImage() {
+			continue
+		}
+		d, _, err := findImage(ctx, req, a)
+		if err != nil {
+			return 0, err
+		}
+		if !p.bytes[a.Name].SHA256.Equal(d.Digest) {
+			return 0, notVouched(a.Name, p.bytes[a.Name], digest.Set{SHA256: d.Digest})
+		}
+		if held, err := signatureOf(ctx, req, a, d); err != nil || !held.IsZero() {
+			if err != nil {
+				return 0, err
+			}
+			continue
+		}
+		if err := signImage(ctx, req, a, d, p.bytes[a.Name]); err != nil {
+			return 0, fmt.Errorf("signing %q: %w", a.Name, err)
+		}
+		signed++
+	}
+	return signed, nil
+}
+
+func signImage(ctx context.Context, req Request, a plan.Artifact, d registry.Descriptor, set digest.Set) error {
+	bundle, err := readFile(ctx, req.Workspace.Files(), plan.ProvenanceName(a.Step))
+	if err != nil {
+		return err
+	}
+	if err := attach(ctx, req, a, d, bundle, provenance.PredicateType); err != nil {
+		return err
+	}
+	if a.Class == plan.Image {
+		document, err := readFile(ctx, req.Workspace.Files(), plan.SBOMName(a.Name))
+		if err != nil {
+			return err
+		}
+		if err := attestImage(ctx, req, a, d, intoto.SPDXDocument, json.RawMessage(document)); err != nil {
+			return err
+		}
+	}
+	return attestImage(ctx, req, a, d, intoto.CosignSignature, struct{}{})
+}
+
+// attestImage signs a statement about an image and attaches it.
+func attestImage(ctx context.Context, req Request, a plan.Artifact, d registry.Descriptor, predicateType string, predicate any) error {
+	// A registry knows one digest and no name: a signature that named other
+	// things could not be compared with what is pulled.
+	subject := intoto.Subject{Digests: digest.Set{SHA256: d.Digest}}
+	statement, err := intoto.New(predicateType, []intoto.Subject{subject}, predicate)
+	if err != nil {
+		return err
+	}
+	bundle, _, err := req.Signer.Statement(ctx, statement)
+	if err != nil {
+		return err
+	}
+	return attach(ctx, req, a, d, bundle, predicateType)
+}
+
+func attach(ctx context.Context, req Request, a plan.Artifact, subject registry.Descriptor, bundle []byte, predicateType string) error {
+	d, manifest, blobs := registry.BundleManifest(subject, bundle, predicateType)
+	images := req.Workspace.Images()
+	for _, b := range blobs {
+		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes)), nil }
+		if err := images.PushBlob(ctx, a.Repository, b.Descriptor, open); err != nil {
+			return err
+		}
+	}
+	return images.PushManifest(ctx, a.Repository, d, manifest)
+}
+
+// signatureOf is the digest of the signature bundle that an image carries and
+// that holds, or zero.
+func signatureOf(ctx context.Context, req Request, a plan.Artifact, d registry.Descriptor) (digest.Digest, error) {
+	bundles, err := registry.Bundles(ctx, req.Workspace.Images(), a.Repository, d.Digest)
+	if err != nil {
+		return digest.Digest{}, err
+	}
+	for _, raw := range bundles {
+		e, err := req.Verifier.Attestation(raw)
+		if err != nil {
+			continue // somebody else's, or half written: not ours to count
+		}
+		ask := policy.Ask{Role: policy.Release, Kind: intoto.CosignSignature, Subject: a.Name, Bytes: digest.Set{SHA256: d.Digest}, InRegistry: true}
+		if proof, err := req.Policy.Judge(e, ask); err == nil {
+			return proof.Bundle, nil
+		}
+	}
+	return digest.Digest{}, nil
+}
+
+// findImage finds an image, or one platform of it, in the layout, with the
+// very bytes of its manifest.
+func findImage(ctx context.Context, req Request, a plan.Artifact) (registry.Descriptor, []byte, error) {
+	images := req.Workspace.Images()
+	d, err := images.Resolve(ctx, a.Repository, req.Plan.Version.String())
+	if err != nil {
+		return registry.Descriptor{}, nil, verdict.Wrap(verdict.SealMissing, a.Name, err)
+	}
+	node, err := registry.Graph(ctx, images, a.Repository, d)
+	if err != nil {
+		return registry.Descriptor{}, nil, err
+	}
+	for _, n := range append([]*registry.Node{node}, node.Children...) {
+		if n.Descriptor.Platform == a.Platform {
+			return n.Descriptor, n.Raw, nil
+		}
+	}
+	return registry.Descriptor{}, nil, verdict.Refuse(verdict.SealMissing, a.Name, "the image has no platform %s", a.Platform)
+}

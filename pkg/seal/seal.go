@@ -1,0 +1,168 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Run makes the manifest from plan and verified provenance, signs it and
+// writes it, last, beside the files. A release sealed before with equal
+// content is left as it is.
+func Run(ctx context.Context, req Request) (release.Manifest, error) {
+	if err := checkExtra(ctx, req); err != nil {
+		return release.Manifest{}, err
+	}
+	p, err := provenances(ctx, req)
+	if err != nil {
+		return release.Manifest{}, err
+	}
+	m, err := manifest(ctx, req, p)
+	if err != nil {
+		return release.Manifest{}, err
+	}
+	if sealed, err := Sealed(ctx, req); err == nil && sameContent(sealed, m) {
+		req.Report("sealed already: %d artifacts", len(sealed.Artifacts))
+		return sealed, nil
+	}
+	statement, err := m.Statement()
+	if err != nil {
+		return release.Manifest{}, err
+	}
+	bundle, _, err := req.Signer.Statement(ctx, statement)
+	if err != nil {
+		return release.Manifest{}, err
+	}
+	err = req.Workspace.Writer().Put(ctx, releasemanifest.Name, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{})
+	if err != nil {
+		return release.Manifest{}, fmt.Errorf("writing the manifest: %w", err)
+	}
+	req.Report("sealed %d artifacts", len(m.Artifacts))
+	return m, nil
+}
+
+// Sealed reads the manifest that is in the workspace already, verified.
+func Sealed(ctx context.Context, req Request) (release.Manifest, error) {
+	raw, err := readFile(ctx, req.Workspace.Files(), releasemanifest.Name)
+	if err != nil {
+		return release.Manifest{}, err
+	}
+	e, err := req.Verifier.Attestation(raw)
+	if err != nil {
+		return release.Manifest{}, err
+	}
+	return release.ParseManifest(e.Statement())
+}
+
+func manifest(ctx context.Context, req Request, p proven) (release.Manifest, error) {
+	id := req.Workspace.Identity()
+	m := release.Manifest{
+		Name: req.Plan.Name, Version: req.Plan.Version, Revision: 1, SealedOn: req.Clock().UTC(),
+		Source:   release.Source{Repository: id.Commit.Repository, Ref: id.Commit.Ref, Commit: id.Commit.Commit, Tree: id.Commit.Tree},
+		FilesURI: req.Plan.Files, ImagesURI: req.Plan.Images,
+		Runs: []release.Run{{Kind: "build", ID: id.Invocation}},
+	}
+	var findings []verdict.Finding
+	for _, a := range req.Plan.Artifacts {
+		entry, err := bind(ctx, req, p, a)
+		if err != nil {
+			findings = append(findings, verdict.FindingOf(a.Name, err))
+			continue
+		}
+		m.Artifacts = append(m.Artifacts, entry)
+		switch a.Name {
+		case plan.ConfigName:
+			m.Config = entry.Digests.SHA256
+		case plan.LockName:
+			m.Lock = entry.Digests.SHA256
+		}
+	}
+	return m, all(req, findings)
+}
+
+// bind joins one planned artifact with its bytes and its evidence.
+func bind(ctx context.Context, req Request, p proven, a plan.Artifact) (release.Artifact, error) {
+	if a.IsImage() {
+		return bindImage(ctx, req, p, a)
+	}
+	set, size, err := hashFile(ctx, req.Workspace.Files(), a.Name)
+	if errors.Is(err, store.ErrNotFound) {
+		return release.Artifact{}, verdict.Refuse(verdict.SealMissing, a.Name, "planned, but not in the build directory")
+	}
+	if err != nil {
+		return release.Artifact{}, err
+	}
+	entry := release.Artifact{Artifact: a, Digests: set, Size: size}
+	if a.IsBuilt() {
+		if !p.bytes[a.Name].Equal(set) {
+			return release.Artifact{}, notVouched(a.Name, p.bytes[a.Name], set)
+		}
+		entry.Provenance = plan.ProvenanceName(a.Step)
+		entry.SBOM = plan.SBOMName(a.Name)
+	}
+	if _, signed := req.Plan.Find(plan.BundleName(a.Name)); signed {
+		entry.Signature = plan.BundleName(a.Name)
+		return entry, checkSigned(ctx, req, entry)
+	}
+	return entry, nil
+}
+
+func checkSigned(ctx context.Context, req Request, a release.Artifact) error {
+	raw, err := readFile(ctx, req.Workspace.Files(), a.Signature)
+	if err != nil {
+		return verdict.Wrap(verdict.Unsigned, a.Name, err)
+	}
+	return checkBlob(req, a.Name, a.Digests, raw)
+}
+
+func bindImage(ctx context.Context, req Request, p proven, a plan.Artifact) (release.Artifact, error) {
+	d, raw, err := findImage(ctx, req, a)
+	if err != nil {
+		return release.Artifact{}, err
+	}
+	set := digest.SetOf(raw)
+	if !p.bytes[a.Name].Equal(set) {
+		return release.Artifact{}, notVouched(a.Name, p.bytes[a.Name], set)
+	}
+	signature, err := signatureOf(ctx, req, a, d)
+	if err != nil {
+		return release.Artifact{}, err
+	}
+	if signature.IsZero() {
+		return release.Artifact{}, verdict.Refuse(verdict.Unsigned, a.Name, "the image carries no signature of the release identity")
+	}
+	entry := release.Artifact{
+		Artifact: a, Digests: set, Size: int64(len(raw)),
+		Provenance: plan.ProvenanceName(a.Step), Signature: signature.String(),
+	}
+	entry.MediaType = d.MediaType
+	if a.Class == plan.Image {
+		entry.SBOM = plan.SBOMName(a.Name)
+	}
+	return entry, nil
+}
+
+func notVouched(name string, want, got digest.Set) error {
+	return &verdict.Error{Finding: verdict.Find(verdict.NotBound, name, "these are not the bytes that the builder vouched for").
+		Differ(want.SHA256.String(), got.SHA256.String())}
+}
+
+func sameContent(a, b release.Manifest) bool {
+	if a.Source != b.Source || a.Config != b.Config || len(a.Artifacts) != len(b.Artifacts) {
+		return false
+	}
+	for i := range a.Artifacts {
+		if a.Artifacts[i].Name != b.Artifacts[i].Name || !a.Artifacts[i].Digests.Equal(b.Artifacts[i].Digests) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,122 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Sign writes the checksum files and signs every planned file and image that
+// has no signature yet. Only what the plan names is signed, and what a step
+// made only if its verified provenance names the very same bytes.
+func Sign(ctx context.Context, req Request) error {
+	if err := checkExtra(ctx, req); err != nil {
+		return err
+	}
+	p, err := provenances(ctx, req)
+	if err != nil {
+		return err
+	}
+	if err := writeSums(ctx, req); err != nil {
+		return err
+	}
+	signed := 0
+	for _, a := range req.Plan.Artifacts {
+		if a.Class != plan.Signature {
+			continue
+		}
+		fresh, err := signFile(ctx, req, p, a)
+		if err != nil {
+			return fmt.Errorf("signing %q: %w", a.Of, err)
+		}
+		if fresh {
+			signed++
+		}
+	}
+	images, err := signImages(ctx, req, p)
+	if err != nil {
+		return err
+	}
+	req.Report("signed %d files and %d image manifests", signed, images)
+	return nil
+}
+
+// signFile signs one file, unless a signature that holds is there already.
+func signFile(ctx context.Context, req Request, p proven, a plan.Artifact) (bool, error) {
+	set, _, err := hashFile(ctx, req.Workspace.Files(), a.Of)
+	if err != nil {
+		return false, err
+	}
+	if of, _ := req.Plan.Find(a.Of); of.IsBuilt() && !p.bytes[a.Of].Equal(set) {
+		return false, notVouched(a.Of, p.bytes[a.Of], set)
+	}
+	raw, err := readFile(ctx, req.Workspace.Files(), a.Name)
+	if err == nil && checkBlob(req, a.Of, set, raw) == nil {
+		return false, nil
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return false, err
+	}
+	bundle, _, err := req.Signer.Blob(ctx, set)
+	if err != nil {
+		return false, err
+	}
+	return true, req.Workspace.Writer().Put(ctx, a.Name, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{})
+}
+
+func checkBlob(req Request, subject string, set digest.Set, bundle []byte) error {
+	e, err := req.Verifier.Blob(bundle, set)
+	if err != nil {
+		return err
+	}
+	_, err = req.Policy.Judge(e, policy.Ask{Role: policy.Release, Kind: "blob", Subject: subject, Bytes: set})
+	return err
+}
+
+func hashFile(ctx context.Context, from store.Place, name string) (digest.Set, int64, error) {
+	body, _, err := from.Open(ctx, name)
+	if err != nil {
+		return digest.Set{}, 0, err
+	}
+	defer body.Close()
+	set, size, err := digest.Sum(body)
+	if err != nil {
+		return digest.Set{}, 0, fmt.Errorf("hashing %q: %w", name, err)
+	}
+	return set, size, nil
+}
+
+// writeSums writes SHA256SUMS and SHA512SUMS, in the form that sha256sum -c
+// reads, over everything but signatures and the sums themselves.
+func writeSums(ctx context.Context, req Request) error {
+	var sums256, sums512 bytes.Buffer
+	for _, a := range req.Plan.Artifacts {
+		if a.IsImage() || slices.Contains([]plan.Class{plan.Signature, plan.Sums}, a.Class) {
+			continue
+		}
+		set, _, err := hashFile(ctx, req.Workspace.Files(), a.Name)
+		if errors.Is(err, store.ErrNotFound) {
+			return verdict.Refuse(verdict.SealMissing, a.Name, "planned, but not in the build directory")
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&sums256, "%s  %s\n", set.SHA256.Hex(), a.Name)
+		fmt.Fprintf(&sums512, "%s  %s\n", set.SHA512.Hex(), a.Name)
+	}
+	for name, body := range map[string]*bytes.Buffer{"SHA256SUMS": &sums256, "SHA512SUMS": &sums512} {
+		size := int64(body.Len())
+		if err := req.Workspace.Writer().Put(ctx, name, size, body, store.PutOptions{}); err != nil {
+			return fmt.Errorf("writing %s: %w", name, err)
+		}
+	}
+	return nil
+}

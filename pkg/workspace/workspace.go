@@ -1,0 +1,173 @@
+// Package workspace is the directory in which one release comes into being:
+// its files and images as they will be published, the log of each step, and a
+// record of what it is, so that a second run finds the first one's work and no
+// run mixes two releases.
+//
+//	w, err := workspace.Create(dir, workspace.Identity{…})
+//	w.Files()   // the file place to be
+//	w.Images()  // the registry to be, as an OCI layout
+//
+// The record is a hint for people and for resuming; what is published is
+// decided from plan and verified provenance alone.
+package workspace
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/vcs"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
+)
+
+// Identity says which release a workspace holds.
+type Identity struct {
+	Name       string          `json:"name"`
+	Version    version.Version `json:"version"`
+	Commit     vcs.Commit      `json:"commit"`
+	Plan       digest.Digest   `json:"plan"`
+	Invocation string          `json:"invocation"`
+}
+
+// Workspace is an open workspace.
+type Workspace struct {
+	dir      string
+	identity Identity
+	files    store.Place
+	writer   store.Writer
+	images   *registry.Layout
+}
+
+const identityName = "release.json"
+
+// Create opens the workspace of a release, making it if it is not there. A
+// workspace that holds another release, commit or plan is refused: nothing of
+// it would fit.
+func Create(dir string, id Identity) (*Workspace, error) {
+	path := filepath.Join(dir, identityName)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("making workspace: %w", err)
+	}
+	held, err := readIdentity(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := writeIdentity(path, id); err != nil {
+			return nil, err
+		}
+		return open(dir, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if held.Name != id.Name || held.Version != id.Version || held.Commit.Commit != id.Commit.Commit || held.Plan != id.Plan {
+		return nil, verdict.Refuse(verdict.Usage, dir, "it holds %s %s of commit %.12s; give another --state, or remove it",
+			held.Name, held.Version, held.Commit.Commit)
+	}
+	return open(dir, held)
+}
+
+// Open opens a workspace that was made before.
+func Open(dir string) (*Workspace, error) {
+	id, err := readIdentity(filepath.Join(dir, identityName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, verdict.Refuse(verdict.Usage, dir, "no release has been started here; run `waybill build` or `waybill stage` first")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return open(dir, id)
+}
+
+func open(dir string, id Identity) (*Workspace, error) {
+	w := &Workspace{dir: dir, identity: id}
+	files := filepath.Join(dir, "files")
+	if err := os.MkdirAll(files, 0o755); err != nil {
+		return nil, fmt.Errorf("making workspace: %w", err)
+	}
+	var err error
+	if w.files, err = store.Open(files, nil); err != nil {
+		return nil, err
+	}
+	if w.writer, err = store.OpenWriter(files); err != nil {
+		return nil, err
+	}
+	w.images, err = registry.OpenLayout(filepath.Join(dir, "images"))
+	return w, err
+}
+
+// Identity says which release the workspace holds.
+func (w *Workspace) Identity() Identity { return w.identity }
+
+// Dir is where the workspace is.
+func (w *Workspace) Dir() string { return w.dir }
+
+// Files is the file place to be.
+func (w *Workspace) Files() store.Place { return w.files }
+
+// Writer writes into the file place to be.
+func (w *Workspace) Writer() store.Writer { return w.writer }
+
+// Images is the registry to be.
+func (w *Workspace) Images() *registry.Layout { return w.images }
+
+// Journal is where the journal of the release is kept.
+func (w *Workspace) Journal() string { return filepath.Join(w.dir, "journal.jsonl") }
+
+// Log is where the log of a step is kept.
+func (w *Workspace) Log(instance string) string {
+	return filepath.Join(w.dir, "logs", instance+".log")
+}
+
+// Scratch makes an empty directory for the work of one step. The caller
+// removes it.
+func (w *Workspace) Scratch(instance string) (string, error) {
+	root := filepath.Join(w.dir, "work")
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return "", fmt.Errorf("making scratch space: %w", err)
+	}
+	dir, err := os.MkdirTemp(root, instance+"-")
+	if err != nil {
+		return "", fmt.Errorf("making scratch space: %w", err)
+	}
+	return filepath.Abs(dir)
+}
+
+// SavePlan keeps the plan beside the work, for people to read.
+func (w *Workspace) SavePlan(p plan.Plan) error {
+	raw, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding plan: %w", err)
+	}
+	return os.WriteFile(filepath.Join(w.dir, "plan.json"), append(raw, '\n'), 0o644)
+}
+
+func readIdentity(path string) (Identity, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return Identity{}, err
+	}
+	var id Identity
+	if err := strictjson.Unmarshal(raw, &id); err != nil {
+		return Identity{}, verdict.Wrap(verdict.ConfigParse, path, err)
+	}
+	return id, nil
+}
+
+func writeIdentity(path string, id Identity) error {
+	raw, err := json.MarshalIndent(id, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding %s: %w", identityName, err)
+	}
+	if err := os.WriteFile(path+".tmp", append(raw, '\n'), 0o644); err != nil {
+		return fmt.Errorf("writing %s: %w", identityName, err)
+	}
+	return os.Rename(path+".tmp", path)
+}
