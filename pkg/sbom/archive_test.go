@@ -1,0 +1,175 @@
+package sbom_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+func file(name, content string) tar.Header {
+	return tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(content)), Uname: content}
+}
+
+// pack writes entries; the user name of a regular file is its content.
+func pack(t *testing.T, entries ...tar.Header) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for _, h := range entries {
+		content := h.Uname
+		h.Uname = ""
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return zip(t, buf.Bytes())
+}
+
+func zip(t *testing.T, plain []byte) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w := gzip.NewWriter(&buf)
+	if _, err := w.Write(plain); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func describe(raw []byte, members func(digest.Digest) (sbom.Entry, bool)) ([]byte, error) {
+	return sbom.Archive(input(), "lantern.tar.gz", bytes.NewReader(raw), digest.SetOf(raw), members)
+}
+
+func TestArchive(t *testing.T) {
+	bin := sbom.Entry{Artifact: "bin/lantern", Digests: digest.SetOf([]byte("program")), SBOM: "bin/lantern.spdx.json", SBOMDigest: digest.SetOf([]byte("s"))}
+	raw := pack(t,
+		tar.Header{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"comment": "a commit"}},
+		tar.Header{Name: "./", Typeflag: tar.TypeDir},
+		tar.Header{Name: "./lantern/", Typeflag: tar.TypeDir},
+		file("lantern/README", "read me"),
+		file("./lantern/lantern", "program"),
+		tar.Header{Name: "lantern/again", Typeflag: tar.TypeLink, Linkname: "./lantern/lantern"},
+		tar.Header{Name: "lantern/current", Typeflag: tar.TypeSymlink, Linkname: "../lantern/lantern"},
+	)
+	doc := made(t, "lantern.tar.gz", digest.Of(digest.SHA256, raw), func() ([]byte, error) {
+		return describe(raw, func(d digest.Digest) (sbom.Entry, bool) { return bin, d.Equal(bin.Digests.SHA256) })
+	})
+	files := doc.Files()
+	if len(files) != 3 || files[0].Name != "./lantern/README" || files[1].Name != "./lantern/again" || files[2].Name != "./lantern/lantern" {
+		t.Fatalf("files: %+v", files)
+	}
+	if files[0].Comment != "" || !files[0].Digests.SHA256.Equal(digest.Of(digest.SHA256, []byte("read me"))) {
+		t.Errorf("README: %+v", files[0])
+	}
+	for _, f := range files[1:] {
+		if !strings.Contains(f.Comment, `"bin/lantern"`) || !related(doc, f.ID, spdx.CopyOf, doc.ExternalRefs()[0].ID+":SPDXRef-Artifact") {
+			t.Errorf("nothing says that this is bin/lantern: %+v", f)
+		}
+	}
+	p := find(t, doc, "lantern.tar.gz")
+	if !strings.Contains(p.Comment, "lantern/current -> ../lantern/lantern") || p.Verification != spdx.VerificationCode(files) {
+		t.Errorf("the archive: %+v", p)
+	}
+	for _, f := range files {
+		if !related(doc, p.ID, spdx.Contains, f.ID) {
+			t.Errorf("%s is in no relationship", f.Name)
+		}
+	}
+}
+
+// TestArchiveWithoutDocument: a known artifact that has no document is named
+// all the same.
+func TestArchiveWithoutDocument(t *testing.T) {
+	raw := pack(t, file("a", "program"))
+	doc := made(t, "lantern.tar.gz", digest.Of(digest.SHA256, raw), func() ([]byte, error) {
+		return describe(raw, func(digest.Digest) (sbom.Entry, bool) { return sbom.Entry{Artifact: "bin/a"}, true })
+	})
+	if len(doc.ExternalRefs()) != 0 || !strings.Contains(doc.Files()[0].Comment, `"bin/a"`) {
+		t.Errorf("%s", doc.Raw())
+	}
+}
+
+func TestArchiveRefusesEntries(t *testing.T) {
+	ok := file("a/b", "x")
+	for reason, row := range map[string]struct {
+		code    verdict.Code
+		entries []tar.Header
+	}{
+		"empty or dot segments": {verdict.Path, []tar.Header{file("../evil", "x")}},
+		"dot segments":          {verdict.Path, []tar.Header{file("a/../b", "x")}},
+		"empty or dot":          {verdict.Path, []tar.Header{file("a//b", "x")}},
+		"or dot segments":       {verdict.Path, []tar.Header{file(`a\..\..\evil`, "x")}},
+		"absolute name":         {verdict.Path, []tar.Header{file("/etc/passwd", "x")}},
+		"an absolute":           {verdict.Path, []tar.Header{file(`C:\evil`, "x")}},
+		"absolute":              {verdict.Path, []tar.Header{{Name: "/etc/", Typeflag: tar.TypeDir}}},
+		"show as itself":        {verdict.Path, []tar.Header{file("a\x1b[2J", "x")}},
+		"not show as":           {verdict.Path, []tar.Header{file("a\u202egpj", "x")}},
+		"two entries":           {verdict.Path, []tar.Header{ok, ok}},
+		"entries of this name":  {verdict.Path, []tar.Header{ok, file("./a/b", "y")}},
+		"leaves the archive":    {verdict.Path, []tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "../x"}}},
+		"symbolic link to":      {verdict.Path, []tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/etc"}}},
+		`"a" is a symbolic`:     {verdict.Path, []tar.Header{ok, {Name: "a", Typeflag: tar.TypeSymlink, Linkname: "c"}}},
+		"no earlier file":       {verdict.FileType, []tar.Header{{Name: "l", Typeflag: tar.TypeLink, Linkname: "a"}}},
+		"neither file":          {verdict.FileType, []tar.Header{{Name: "l", Typeflag: tar.TypeFifo}}},
+		"nor link":              {verdict.FileType, []tar.Header{{Name: "l", Typeflag: tar.TypeChar}}},
+	} {
+		_, err := describe(pack(t, row.entries...), nil)
+		refused(t, err, row.code, reason)
+	}
+	if _, err := describe(pack(t, ok), nil); err != nil {
+		t.Errorf("the twin: %v", err)
+	}
+}
+
+func TestArchiveRefusesStreams(t *testing.T) {
+	raw := pack(t, file("a", "x"))
+	var plain bytes.Buffer
+	r, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(&plain, r); err != nil {
+		t.Fatal(err)
+	}
+	for reason, row := range map[string]struct {
+		code verdict.Code
+		raw  []byte
+	}{
+		"bytes after the end": {verdict.FileType, zip(t, append(plain.Bytes(), raw...))},
+		"end of the archive":  {verdict.FileType, append(bytes.Clone(raw), zip(t, []byte("hidden"))...)},
+		"gzip":                {verdict.NoSBOM, append(bytes.Clone(raw), "garbage after it"...)},
+		"EOF":                 {verdict.NoSBOM, raw[:len(raw)-9]},
+		"invalid header":      {verdict.NoSBOM, []byte("no archive at all")},
+		"compressed ones":     {verdict.Limit, pack(t, file("zeros", strings.Repeat("\x00", 96<<20)))},
+	} {
+		_, err := describe(row.raw, nil)
+		refused(t, err, row.code, reason)
+	}
+}
+
+func TestArchiveRefusesOtherBytes(t *testing.T) {
+	raw := pack(t, file("a", "x"))
+	_, err := sbom.Archive(input(), "a.tar.gz", bytes.NewReader(raw), digest.SetOf([]byte("others")), nil)
+	refused(t, err, verdict.SBOMSubject, "digest is")
+	broken := io.MultiReader(bytes.NewReader(raw[:20]), iotest.ErrReader(errors.New("the disk broke")))
+	_, err = sbom.Archive(input(), "a.tar.gz", broken, digest.SetOf(raw), nil)
+	refused(t, err, verdict.NoSBOM, "the disk broke")
+}

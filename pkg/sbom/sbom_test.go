@@ -1,0 +1,220 @@
+package sbom_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	spdxjson "github.com/spdx/tools-golang/json"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+func input() sbom.Input {
+	return sbom.Input{
+		Name: "lantern", Version: "v0.1.0",
+		Created:   time.Date(2024, 5, 1, 10, 0, 0, 0, time.UTC),
+		Namespace: "https://dl.example.org/lantern/v0.1.0/",
+	}
+}
+
+// made checks what holds for every document: made twice it is the same, we and
+// the reference library can read it, and it describes the artifact.
+func made(t *testing.T, artifact string, want digest.Digest, make func() ([]byte, error)) spdx.Document {
+	t.Helper()
+	raw, err := make()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := make()
+	if err != nil || !bytes.Equal(raw, again) {
+		t.Errorf("made again it differs (%v)", err)
+	}
+	if _, err := spdxjson.Read(bytes.NewReader(raw)); err != nil {
+		t.Errorf("the reference library does not read it: %v", err)
+	}
+	doc, err := spdx.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, sum := doc.Describes()
+	if name != artifact || sum != want {
+		t.Errorf("describes %q %v, want %q %v", name, sum, artifact, want)
+	}
+	return doc
+}
+
+func refused(t *testing.T, err error, code verdict.Code, reason string) {
+	t.Helper()
+	var e *verdict.Error
+	if !errors.As(err, &e) {
+		t.Errorf("want a refusal because of %q, got %v", reason, err)
+		return
+	}
+	if e.Finding.Code != code || !strings.Contains(err.Error(), reason) {
+		t.Errorf("want %s because of %q, got %v", code, reason, err)
+	}
+}
+
+// find returns the one package of a name.
+func find(t *testing.T, doc spdx.Document, name string) spdx.Package {
+	t.Helper()
+	var found []spdx.Package
+	for _, p := range doc.Packages() {
+		if p.Name == name {
+			found = append(found, p)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%d packages are named %q", len(found), name)
+	}
+	return found[0]
+}
+
+func related(doc spdx.Document, from, kind, to string) bool {
+	for _, r := range doc.Relationships() {
+		if r.From == from && r.Type == kind && r.To == to {
+			return true
+		}
+	}
+	return false
+}
+
+func TestInputRefuses(t *testing.T) {
+	for reason, change := range map[string]func(*sbom.Input){
+		"needs release name":      func(in *sbom.Input) { in.Name = "" },
+		"version":                 func(in *sbom.Input) { in.Version = "" },
+		"time":                    func(in *sbom.Input) { in.Created = time.Time{} },
+		"ends in a slash":         func(in *sbom.Input) { in.Namespace = "https://dl.example.org/lantern" },
+		"absolute URI":            func(in *sbom.Input) { in.Namespace = "lantern/" },
+		"SBOM namespace":          func(in *sbom.Input) { in.Namespace = "https://dl.example.org/#lantern/" },
+		"without user, query and": func(in *sbom.Input) { in.Namespace = "https://user:secret@dl.example.org/" },
+	} {
+		in := input()
+		change(&in)
+		_, err := sbom.Release(in, []sbom.Entry{{Artifact: "a", Digests: digest.SetOf(nil)}})
+		refused(t, err, verdict.ConfigParse, reason)
+		if strings.Contains(err.Error(), "secret") {
+			t.Error("the refusal repeats a password")
+		}
+	}
+}
+
+func TestRelease(t *testing.T) {
+	one, two := digest.SetOf([]byte("one")), digest.SetOf([]byte("two"))
+	entries := []sbom.Entry{
+		{Artifact: "two.tar.gz", Digests: two},
+		{Artifact: "bin/one", Digests: one, SBOM: "bin/one.spdx.json", SBOMDigest: digest.SetOf([]byte("its sbom"))},
+	}
+	doc := made(t, "lantern", digest.Digest{}, func() ([]byte, error) {
+		entries[0], entries[1] = entries[1], entries[0] // order does not matter
+		return sbom.Release(input(), entries)
+	})
+	refs := doc.ExternalRefs()
+	if len(refs) != 1 || !refs[0].SHA256.Equal(digest.SetOf([]byte("its sbom")).SHA256) {
+		t.Fatalf("external documents: %+v", refs)
+	}
+	p := find(t, doc, "bin/one")
+	if !p.Digests.Equal(one) || !related(doc, "SPDXRef-Artifact", spdx.Contains, p.ID) ||
+		!related(doc, p.ID, spdx.CopyOf, refs[0].ID+":SPDXRef-Artifact") {
+		t.Errorf("bin/one is not listed with its document: %+v", p)
+	}
+	if p := find(t, doc, "two.tar.gz"); !strings.Contains(p.Comment, "no SBOM") {
+		t.Errorf("nothing says that two.tar.gz has no document: %+v", p)
+	}
+}
+
+// TestReleaseFindsDocuments: the address in the release's document is the one
+// that the artifact's own document gives itself.
+func TestReleaseFindsDocuments(t *testing.T) {
+	content := []byte("#!/bin/sh\n")
+	set := digest.SetOf(content)
+	raw, err := sbom.Binary(input(), "bin/a+b", bytes.NewReader(content), set, int64(len(content)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := spdx.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := made(t, "lantern", digest.Digest{}, func() ([]byte, error) {
+		return sbom.Release(input(), []sbom.Entry{{Artifact: "bin/a+b", Digests: set, SBOM: "s", SBOMDigest: digest.SetOf(raw)}})
+	})
+	if got := doc.ExternalRefs()[0].Namespace; got != own.Namespace() {
+		t.Errorf("refers to %q, the document is %q", got, own.Namespace())
+	}
+}
+
+func TestReleaseRefuses(t *testing.T) {
+	e := sbom.Entry{Artifact: "a", Digests: digest.SetOf(nil)}
+	for reason, entries := range map[string][]sbom.Entry{
+		"without artifacts": nil,
+		"there twice":       {e, e},
+		"no digest":         {{Artifact: "a"}},
+		"no name":           {{Digests: digest.SetOf(nil)}},
+	} {
+		_, err := sbom.Release(input(), entries)
+		refused(t, err, verdict.SBOMSubject, reason)
+	}
+}
+
+func TestImage(t *testing.T) {
+	index, layer := digest.SetOf([]byte("index")), digest.Of(digest.SHA256, []byte("layer"))
+	bin := sbom.Entry{Artifact: "bin/linux/amd64/lantern", Digests: digest.SetOf([]byte("bin")), SBOM: "s", SBOMDigest: digest.SetOf([]byte("s"))}
+	base := "registry.example.org/static@" + digest.Of(digest.SHA256, []byte("base")).String()
+	platforms := []sbom.ImagePlatform{
+		{
+			Platform: "linux/arm64", Digest: digest.Of(digest.SHA256, []byte("arm64")),
+			Layers: []digest.Digest{layer}, Base: base, Files: map[string]sbom.Entry{"/usr/local/bin/lantern": bin, "/lantern": bin},
+		},
+		{Platform: "linux/amd64", Digest: digest.Of(digest.SHA256, []byte("amd64")), Layers: []digest.Digest{layer}},
+	}
+	doc := made(t, "oci/lantern", index.SHA256, func() ([]byte, error) {
+		platforms[0], platforms[1] = platforms[1], platforms[0]
+		return sbom.Image(input(), "oci/lantern", index, platforms)
+	})
+	arm, file, shared := find(t, doc, "oci/lantern/linux/arm64"), find(t, doc, bin.Artifact), find(t, doc, layer.String())
+	below := find(t, doc, "registry.example.org/static")
+	for _, want := range []bool{
+		related(doc, "SPDXRef-Artifact", spdx.Contains, arm.ID),
+		related(doc, arm.ID, spdx.Contains, file.ID),
+		related(doc, arm.ID, spdx.Contains, shared.ID),
+		related(doc, arm.ID, spdx.DescendantOf, below.ID),
+		related(doc, arm.ID, spdx.Contains, spdx.NoAssertion),
+		related(doc, file.ID, spdx.CopyOf, doc.ExternalRefs()[0].ID+":SPDXRef-Artifact"),
+		strings.HasSuffix(arm.PURL, "?arch=arm64&os=linux"),
+	} {
+		if !want {
+			t.Fatalf("a relationship is missing:\n%s", doc.Raw())
+		}
+	}
+	amd := find(t, doc, "oci/lantern/linux/amd64")
+	if related(doc, amd.ID, spdx.Contains, spdx.NoAssertion) || related(doc, amd.ID, spdx.DescendantOf, below.ID) {
+		t.Error("an image built on nothing has a base")
+	}
+}
+
+func TestImageRefuses(t *testing.T) {
+	sum := digest.Of(digest.SHA256, nil)
+	for reason, platforms := range map[string][]sbom.ImagePlatform{
+		"without platforms": nil,
+		"there twice":       {{Platform: "linux/amd64", Digest: sum}, {Platform: "linux/amd64", Digest: sum}},
+		"no digest":         {{Platform: "linux/amd64"}},
+	} {
+		_, err := sbom.Image(input(), "oci/a", digest.SetOf(nil), platforms)
+		refused(t, err, verdict.Platform, reason)
+	}
+	for reason, p := range map[string]sbom.ImagePlatform{
+		"no SHA-256":        {Layers: []digest.Digest{{}}},
+		"no known artifact": {Files: map[string]sbom.Entry{"/a": {Artifact: "a"}}},
+	} {
+		p.Platform, p.Digest = "linux/amd64", sum
+		_, err := sbom.Image(input(), "oci/a", digest.SetOf(nil), []sbom.ImagePlatform{p})
+		refused(t, err, verdict.SBOMSubject, reason)
+	}
+}
