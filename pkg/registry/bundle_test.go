@@ -1,0 +1,67 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+)
+
+// TestBundleManifest spells out what cosign v3.1 writes, but for its annotation
+// with the time.
+func TestBundleManifest(t *testing.T) {
+	subject := Descriptor{MediaType: MediaTypeIndex, Digest: digest.Of(digest.SHA256, []byte("subject")), Size: 7, Platform: "linux/amd64"}
+	d, raw, blobs := BundleManifest(subject, []byte("bundle"), "https://sigstore.dev/cosign/sign/v1")
+	want := `{
+		"schemaVersion": 2,
+		"mediaType": "application/vnd.oci.image.manifest.v1+json",
+		"config": {
+			"mediaType": "application/vnd.oci.empty.v1+json",
+			"size": 2,
+			"digest": "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",
+			"artifactType": "application/vnd.dev.sigstore.bundle.v0.3+json"
+		},
+		"layers": [{
+			"mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
+			"size": 6,
+			"digest": "` + digest.Of(digest.SHA256, []byte("bundle")).String() + `"
+		}],
+		"annotations": {
+			"dev.sigstore.bundle.content": "dsse-envelope",
+			"dev.sigstore.bundle.predicateType": "https://sigstore.dev/cosign/sign/v1"
+		},
+		"subject": {
+			"mediaType": "application/vnd.oci.image.index.v1+json",
+			"size": 7,
+			"digest": "` + subject.Digest.String() + `"
+		},
+		"artifactType": "application/vnd.dev.sigstore.bundle.v0.3+json"
+	}`
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, []byte(want)); err != nil {
+		t.Fatal(err)
+	}
+	if compact.String() != string(raw) {
+		t.Errorf("wrote %s\nwant  %s", raw, compact.String())
+	}
+	if d.Digest != digest.Of(digest.SHA256, raw) || d.Size != int64(len(raw)) || d.MediaType != MediaTypeManifest {
+		t.Errorf("described as %+v", d)
+	}
+	if len(blobs) != 2 || string(blobs[0].Bytes) != "{}" || string(blobs[1].Bytes) != "bundle" {
+		t.Errorf("blobs %+v", blobs)
+	}
+	_, again, _ := BundleManifest(subject, []byte("bundle"), "https://sigstore.dev/cosign/sign/v1")
+	if !bytes.Equal(raw, again) {
+		t.Error("the same arguments gave other bytes")
+	}
+}
+
+func TestBundleManifestNeedsASubject(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("a bundle without a subject was written")
+		}
+	}()
+	BundleManifest(Descriptor{MediaType: MediaTypeIndex}, nil, "x")
+}

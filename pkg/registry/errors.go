@@ -1,0 +1,141 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+)
+
+// ErrNotFound is the answer that a repository, tag, manifest or blob is not
+// there.
+var ErrNotFound error = notFound{}
+
+type notFound struct{}
+
+func (notFound) Error() string { return "not found" }
+
+// Code is the reason code of the refusal that the error amounts to.
+func (notFound) Code() string { return "MISSING" }
+
+// UnavailableError reports that a registry gave no answer, or none that can be
+// understood: nothing is known about what it holds.
+type UnavailableError struct {
+	Place string // registry and repository, or the layout
+	Op    string // what was attempted
+	Err   error
+}
+
+// Error names the act, the place and the cause.
+func (e *UnavailableError) Error() string {
+	return fmt.Sprintf("%s at %q: %v", e.Op, e.Place, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// Unavailable reports that the world did not answer.
+func (e *UnavailableError) Unavailable() bool { return true }
+
+// Code is the reason code, whatever the cause says of itself.
+func (e *UnavailableError) Code() string { return "UNAVAILABLE" }
+
+// TamperedError reports bytes that are not those of their descriptor.
+type TamperedError struct {
+	Place  string
+	Digest digest.Digest // what was asked for
+	Err    error         // [*digest.MismatchError] or [*digest.SizeError]
+}
+
+// Error names the place and what differs.
+func (e *TamperedError) Error() string {
+	return fmt.Sprintf("reading %s at %q: %v", e.Digest, e.Place, e.Err)
+}
+
+// Unwrap returns the difference.
+func (e *TamperedError) Unwrap() error { return e.Err }
+
+// Code is the reason code of the refusal.
+func (e *TamperedError) Code() string { return "TAMPERED" }
+
+// LimitError reports content that is larger than what is read.
+type LimitError struct {
+	Place string
+	What  string
+	Limit int64
+}
+
+// Error names the limit.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("reading %s at %q: more than %d", e.What, e.Place, e.Limit)
+}
+
+// Code is the reason code of the refusal.
+func (e *LimitError) Code() string { return "LIMIT" }
+
+// FormError reports a manifest whose bytes are as addressed but do not say
+// what a manifest says.
+type FormError struct {
+	Digest digest.Digest
+	Err    error
+}
+
+// Error names the manifest and the fault.
+func (e *FormError) Error() string { return fmt.Sprintf("parsing manifest %s: %v", e.Digest, e.Err) }
+
+// Unwrap returns the fault.
+func (e *FormError) Unwrap() error { return e.Err }
+
+// Code is the reason code of the refusal.
+func (e *FormError) Code() string { return "MANIFEST_PARSE" }
+
+// verified returns the bytes of d out of body, hashed.
+func verified(body io.ReadCloser, place string, d Descriptor) io.ReadCloser {
+	world := &failing{r: body, place: place, op: "reading " + d.Digest.String()}
+	return &verifiedBody{
+		Closer: body,
+		r:      digest.NewVerifyingReader(world, d.Digest, d.Size),
+		place:  place,
+		want:   d.Digest,
+	}
+}
+
+// failing turns failures of a connection into unavailability.
+type failing struct {
+	r         io.Reader
+	place, op string
+}
+
+// Read implements [io.Reader].
+func (f *failing) Read(p []byte) (int, error) {
+	n, err := f.r.Read(p)
+	if err != nil && err != io.EOF {
+		err = &UnavailableError{Place: f.place, Op: f.op, Err: err}
+	}
+	return n, err
+}
+
+type verifiedBody struct {
+	io.Closer
+	r     io.Reader
+	place string
+	want  digest.Digest
+}
+
+// Read implements [io.Reader].
+func (v *verifiedBody) Read(p []byte) (int, error) {
+	n, err := v.r.Read(p)
+	var mismatch *digest.MismatchError
+	var size *digest.SizeError
+	if errors.As(err, &mismatch) || errors.As(err, &size) {
+		err = &TamperedError{Place: v.place, Digest: v.want, Err: err}
+	}
+	return n, err
+}
+
+// fetchAll reads a whole manifest.
+func fetchAll(body io.ReadCloser) ([]byte, error) {
+	defer body.Close()
+	return io.ReadAll(body)
+}

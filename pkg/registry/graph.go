@@ -1,0 +1,162 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Limits of one image: far above what people publish.
+const (
+	maxDepth = 3   // an index of indexes of images
+	maxNodes = 512 // manifests in one graph
+)
+
+// Node is one manifest of an image: its bytes are verified, the blobs that it
+// names are not yet read (see [VerifyBlobs]).
+type Node struct {
+	Descriptor Descriptor
+	Raw        []byte // exactly the bytes that the digest addresses
+	// Config and Layers are what an image consists of; unset for an index.
+	Config Descriptor
+	Layers []Descriptor
+	// Children are the manifests of an index, in its order.
+	Children []*Node
+	// Subject is what a referrer refers to, else the zero Descriptor.
+	Subject Descriptor
+}
+
+// Graph reads the manifest of d and, if it is an index, those of all its
+// children. Every manifest is verified against its digest, and one that could
+// be read in two ways is a [*FormError].
+func Graph(ctx context.Context, src Source, repo string, d Descriptor) (*Node, error) {
+	w := walker{src: src, repo: repo}
+	return w.node(ctx, d, maxDepth)
+}
+
+type walker struct {
+	src   Source
+	repo  string
+	nodes int
+}
+
+func (w *walker) node(ctx context.Context, d Descriptor, depth int) (*Node, error) {
+	if w.nodes++; w.nodes > maxNodes || depth == 0 {
+		return nil, &LimitError{Place: w.repo, What: "manifests of one image", Limit: maxNodes}
+	}
+	if !d.IsManifest() {
+		return nil, &FormError{Digest: d.Digest, Err: fmt.Errorf("unknown media type %q", d.MediaType)}
+	}
+	body, err := w.src.Fetch(ctx, w.repo, d)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := fetchAll(body)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := parse(d, raw)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{Descriptor: d, Raw: raw}
+	children, err := n.fill(doc)
+	if err != nil {
+		return nil, &FormError{Digest: d.Digest, Err: err}
+	}
+	for _, child := range children {
+		below, err := w.node(ctx, child, depth-1)
+		if err != nil {
+			return nil, err
+		}
+		n.Children = append(n.Children, below)
+	}
+	return n, nil
+}
+
+// fill takes over what doc names, and returns the children to read.
+func (n *Node) fill(doc document) ([]Descriptor, error) {
+	var err error
+	if doc.Subject != nil {
+		if n.Subject, err = doc.Subject.descriptor(); err != nil {
+			return nil, err
+		}
+	}
+	if doc.Config != nil {
+		if n.Config, err = doc.Config.descriptor(); err != nil {
+			return nil, err
+		}
+	}
+	if n.Layers, err = descriptors(doc.Layers); err != nil {
+		return nil, err
+	}
+	return descriptors(doc.Manifests)
+}
+
+func descriptors(elements []element) ([]Descriptor, error) {
+	var out []Descriptor
+	for _, e := range elements {
+		d, err := e.descriptor()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// Walk calls visit for n and then for all nodes below it, in order.
+func (n *Node) Walk(visit func(*Node) error) error {
+	if err := visit(n); err != nil {
+		return err
+	}
+	for _, child := range n.Children {
+		if err := child.Walk(visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Blobs returns the configuration and the layers of n, not those below it.
+func (n *Node) Blobs() []Descriptor {
+	if n.Config.Digest.IsZero() {
+		return nil
+	}
+	return append([]Descriptor{n.Config}, n.Layers...)
+}
+
+// VerifyBlobs reads every blob of the graph below n once and throws the bytes
+// away: what remains is that they were there and are the right ones. It
+// returns how many bytes that were.
+func VerifyBlobs(ctx context.Context, src Source, repo string, n *Node) (int64, error) {
+	if n == nil {
+		return 0, errors.New("verifying blobs: no graph")
+	}
+	var total int64
+	seen := map[string]bool{}
+	err := n.Walk(func(at *Node) error {
+		for _, blob := range at.Blobs() {
+			if seen[blob.Digest.String()] {
+				continue
+			}
+			seen[blob.Digest.String()] = true
+			body, err := src.Fetch(ctx, repo, blob)
+			if err != nil {
+				return err
+			}
+			size, err := io.Copy(io.Discard, body)
+			_ = body.Close()
+			if err != nil {
+				return err
+			}
+			total += size
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return total, nil
+}

@@ -1,0 +1,178 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+)
+
+// PushBlob implements [Sink].
+func (r *Remote) PushBlob(ctx context.Context, repo string, d Descriptor, open func() (io.ReadCloser, error)) error {
+	target, err := r.repository(repo)
+	if err != nil {
+		return err
+	}
+	q := query{target: target, op: "writing " + d.Digest.String()}
+	s, err := r.session(ctx, target, ggcr.PushScope)
+	if err != nil {
+		return q.unavailable(err)
+	}
+	layer, err := newLayer(target.Name(), d, open)
+	if err != nil {
+		return err
+	}
+	return q.failed(s.pusher.Upload(ctx, target, layer))
+}
+
+// PushManifest implements [Sink]. If the registry has no referrers API, a
+// manifest with a subject is also added to the list under the fallback tag.
+func (r *Remote) PushManifest(ctx context.Context, repo string, d Descriptor, raw []byte) error {
+	target, err := r.repository(repo)
+	if err != nil {
+		return err
+	}
+	doc, err := checkManifest(target.Name(), d, raw)
+	if err != nil {
+		return err
+	}
+	if doc.Subject == nil {
+		q := query{
+			target: target, op: "looking for " + d.Digest.String(),
+			method: http.MethodHead, path: "manifests/" + d.Digest.String(), accept: []string{d.MediaType},
+		}
+		resp, err := r.ask(ctx, q)
+		if err == nil {
+			return resp.Body.Close()
+		}
+		if !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	} else {
+		// The list of referrers is read, extended and written: two pushes
+		// at once could lose one. Other processes can still interfere.
+		r.subjects.Lock()
+		defer r.subjects.Unlock()
+	}
+	return r.put(ctx, target.Digest(d.Digest.String()), rawManifest{raw: raw, mediaType: d.MediaType})
+}
+
+// Tag implements [Sink].
+func (r *Remote) Tag(ctx context.Context, repo, tag string, d Descriptor) error {
+	body, err := r.Fetch(ctx, repo, d)
+	if err != nil {
+		return err
+	}
+	raw, err := fetchAll(body)
+	if err != nil {
+		return err
+	}
+	target, err := r.repository(repo)
+	if err != nil {
+		return err
+	}
+	ref, err := name.NewTag(target.Name()+":"+tag, name.StrictValidation)
+	if err != nil {
+		return fmt.Errorf("naming tag: %w", err)
+	}
+	ref.Repository = target
+	return r.put(ctx, ref, rawManifest{raw: raw, mediaType: d.MediaType})
+}
+
+func (r *Remote) put(ctx context.Context, ref name.Reference, m rawManifest) error {
+	q := query{target: ref.Context(), op: fmt.Sprintf("writing %q", ref.Identifier())}
+	s, err := r.session(ctx, ref.Context(), ggcr.PushScope)
+	if err != nil {
+		return q.unavailable(err)
+	}
+	return q.failed(s.pusher.Put(ctx, ref, m))
+}
+
+// failed sorts an error of the library: a fault of the source keeps its kind,
+// all else means that the registry did not take it.
+func (q query) failed(err error) error {
+	var coded interface{ Code() string }
+	if err == nil || errors.As(err, &coded) {
+		return err
+	}
+	return q.unavailable(err)
+}
+
+// checkManifest refuses to write bytes under another digest than theirs.
+func checkManifest(place string, d Descriptor, raw []byte) (document, error) {
+	if got := digest.Of(digest.SHA256, raw); !got.Equal(d.Digest) {
+		return document{}, &TamperedError{Place: place, Digest: d.Digest, Err: &digest.MismatchError{Want: d.Digest, Got: got}}
+	}
+	if int64(len(raw)) != d.Size {
+		return document{}, &TamperedError{Place: place, Digest: d.Digest, Err: &digest.SizeError{Want: d.Size, Got: int64(len(raw))}}
+	}
+	if d.Size > MaxManifest {
+		return document{}, &LimitError{Place: place, What: d.Digest.String(), Limit: MaxManifest}
+	}
+	return parse(d, raw)
+}
+
+// rawManifest writes the bytes that were signed, not a rendering of them.
+type rawManifest struct {
+	raw       []byte
+	mediaType string
+}
+
+// RawManifest implements remote.Taggable.
+func (m rawManifest) RawManifest() ([]byte, error) { return m.raw, nil }
+
+// MediaType is asked for by the library.
+func (m rawManifest) MediaType() (types.MediaType, error) { return types.MediaType(m.mediaType), nil }
+
+// layer is a blob on its way up.
+type layer struct {
+	place string
+	d     Descriptor
+	hash  v1.Hash
+	open  func() (io.ReadCloser, error)
+}
+
+func newLayer(place string, d Descriptor, open func() (io.ReadCloser, error)) (*layer, error) {
+	hash, err := v1.NewHash(d.Digest.String())
+	if err != nil {
+		return nil, fmt.Errorf("describing blob: %w", err)
+	}
+	return &layer{place: place, d: d, hash: hash, open: open}, nil
+}
+
+// Digest implements [v1.Layer].
+func (l *layer) Digest() (v1.Hash, error) { return l.hash, nil }
+
+// DiffID implements [v1.Layer]; a blob is not unpacked here.
+func (l *layer) DiffID() (v1.Hash, error) {
+	return v1.Hash{}, errors.New("registry: not a file system")
+}
+
+// Compressed implements [v1.Layer]: the bytes as they are addressed.
+func (l *layer) Compressed() (io.ReadCloser, error) {
+	body, err := l.open()
+	if err != nil {
+		return nil, err
+	}
+	return verified(body, "source of "+l.place, l.d), nil
+}
+
+// Uncompressed implements [v1.Layer]; a blob is not unpacked here.
+func (l *layer) Uncompressed() (io.ReadCloser, error) {
+	return nil, errors.New("registry: not a file system")
+}
+
+// Size implements [v1.Layer].
+func (l *layer) Size() (int64, error) { return l.d.Size, nil }
+
+// MediaType implements [v1.Layer]. The library leaves out blobs of some types
+// without a word; all that is asked for is written.
+func (l *layer) MediaType() (types.MediaType, error) { return "application/octet-stream", nil }

@@ -1,0 +1,229 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/transport"
+)
+
+// maxPages bounds a paged list: a registry could go on for ever.
+const maxPages = 10_000
+
+// errNoAPI is how registries without the referrers API answer, if not by 404.
+var errNoAPI = errors.New("the registry has no such interface")
+
+// sessionKey names one permission for one repository.
+type sessionKey struct {
+	repo  string
+	scope string
+}
+
+// session is a way to a repository, with credentials.
+type session struct {
+	mu     sync.Mutex // owns the rest while it is made; then it never changes
+	client *http.Client
+	pusher *remote.Pusher
+}
+
+// session returns the way to target, opening it at first. A failed opening is
+// tried again next time.
+func (r *Remote) session(ctx context.Context, target name.Repository, scope string) (*session, error) {
+	key := sessionKey{repo: target.Name(), scope: scope}
+	r.mu.Lock()
+	s, ok := r.sessions[key]
+	if !ok {
+		s = &session{}
+		r.sessions[key] = s
+	}
+	r.mu.Unlock()
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.client != nil {
+		return s, nil
+	}
+	auth, err := authn.Resolve(ctx, authn.DefaultKeychain, target)
+	if err != nil {
+		return nil, fmt.Errorf("reading registry credentials: %w", err)
+	}
+	way, err := ggcr.NewWithContext(ctx, target.Registry, auth, r.rt, []string{target.Scope(scope)})
+	if err != nil {
+		return nil, err
+	}
+	// The way is a [ggcr.Wrapper], so neither option adds retries to those
+	// of the transport below. A whole upload is repeated, as nobody else can.
+	pusher, err := remote.NewPusher(remote.WithTransport(way))
+	if err != nil {
+		return nil, err
+	}
+	s.client, s.pusher = transport.Client(way), pusher
+	return s, nil
+}
+
+// query is one question to a repository.
+type query struct {
+	target name.Repository
+	op     string // for errors
+	method string // default GET
+	path   string // below /v2/<repository>/
+	accept []string
+}
+
+func (q query) unavailable(err error) error {
+	return &UnavailableError{Place: q.target.Name(), Op: q.op, Err: err}
+}
+
+// ask sends q and returns the answer if it is 200.
+func (r *Remote) ask(ctx context.Context, q query) (*http.Response, error) {
+	s, err := r.session(ctx, q.target, ggcr.PullScope)
+	if err != nil {
+		return nil, q.unavailable(err)
+	}
+	target := q.target.Scheme() + "://" + q.target.RegistryStr() + "/v2/" + q.target.RepositoryStr() + "/" + q.path
+	req, err := http.NewRequestWithContext(ctx, q.method, target, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s at %q: %w", q.op, q.target, err)
+	}
+	if len(q.accept) > 0 {
+		req.Header.Set("Accept", strings.Join(q.accept, ", "))
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return nil, q.unavailable(err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	return nil, q.refused(resp)
+}
+
+// refused makes an error of an answer other than 200.
+func (q query) refused(resp *http.Response) error {
+	switch resp.StatusCode {
+	case http.StatusNotFound:
+		return fmt.Errorf("%s at %q: %w", q.op, q.target.Name(), ErrNotFound)
+	case http.StatusBadRequest, http.StatusNotAcceptable:
+		if strings.HasPrefix(q.path, "referrers/") {
+			return q.unavailable(errNoAPI)
+		}
+	}
+	if err := ggcr.CheckError(resp, http.StatusOK); err != nil {
+		return q.unavailable(err)
+	}
+	return q.unavailable(fmt.Errorf("the registry answered %q", resp.Status))
+}
+
+// get reads a whole manifest or list.
+func (r *Remote) get(ctx context.Context, q query) ([]byte, http.Header, error) {
+	resp, err := r.ask(ctx, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, MaxManifest+1))
+	switch {
+	case err != nil:
+		return nil, nil, q.unavailable(err)
+	case len(raw) > MaxManifest:
+		return nil, nil, &LimitError{Place: q.target.Name(), What: q.path, Limit: MaxManifest}
+	}
+	return raw, resp.Header, nil
+}
+
+// pages reads a list that may have several pages (distribution specification,
+// "Listing Tags"; RFC 5988).
+func (r *Remote) pages(ctx context.Context, q query, collect func(raw []byte) error) error {
+	for range maxPages {
+		raw, header, err := r.get(ctx, q)
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(q.path, "referrers/") && mediaType(header) != MediaTypeIndex {
+			return q.unavailable(errNoAPI) // some other page of the server
+		}
+		if err := collect(raw); err != nil {
+			return q.unavailable(err)
+		}
+		next, err := q.next(header.Get("Link"))
+		if err != nil {
+			return q.unavailable(err)
+		}
+		if next == "" {
+			return nil
+		}
+		if next == q.path {
+			return q.unavailable(errors.New("the list does not advance"))
+		}
+		q.path = next
+	}
+	return &LimitError{Place: q.target.Name(), What: "pages of a list", Limit: maxPages}
+}
+
+// next returns the path of the following page, "" after the last. A list that
+// continues elsewhere is not followed.
+func (q query) next(link string) (string, error) {
+	if link == "" {
+		return "", nil
+	}
+	address, params, found := strings.Cut(strings.TrimPrefix(link, "<"), ">")
+	if !found || !strings.Contains(params, "next") {
+		return "", fmt.Errorf("unknown continuation %q", link)
+	}
+	base := &url.URL{Scheme: q.target.Scheme(), Host: q.target.RegistryStr(), Path: "/v2/" + q.target.RepositoryStr() + "/"}
+	here, err := base.Parse(q.path)
+	if err != nil {
+		return "", err
+	}
+	there, err := here.Parse(address)
+	if err != nil {
+		return "", err
+	}
+	rest, inside := strings.CutPrefix(there.RequestURI(), base.Path)
+	if !inside || there.Host != base.Host {
+		return "", fmt.Errorf("the list continues outside the repository: %q", link)
+	}
+	return rest, nil
+}
+
+func manifestTypes() []string {
+	return []string{MediaTypeIndex, MediaTypeManifest, MediaTypeDockerList, MediaTypeDockerManifest}
+}
+
+// mediaType is the content type without parameters.
+func mediaType(h http.Header) string {
+	parsed, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return parsed
+}
+
+// decodeOpen reads a list, which registries extend as they like.
+func decodeOpen(raw []byte, v any) error { return strictjson.UnmarshalOpen(raw, v) }
+
+// guard keeps what a registry library does within our rules.
+type guard struct{ next http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper]. The library believes more hosts to
+// be local than this machine.
+func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Scheme != "https" && !transport.Loopback(req.URL.Hostname()) {
+		return nil, fmt.Errorf("speaking to %q: plain HTTP is for this machine only", req.URL.Host)
+	}
+	return g.next.RoundTrip(req)
+}
