@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	upstream "github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -18,7 +19,10 @@ import (
 // checked size and digest of what it puts, when the last byte is read.
 type blobs struct{ dir string }
 
+// path tolerates upstream's idea of the repository when an upload ends:
+// "/v2/a/blobs/uploads/7" is to it an upload to "a/blobs".
 func (b *blobs) path(repo, digest string) string {
+	repo = strings.TrimSuffix(repo, "/blobs")
 	return filepath.Join(b.dir, url.PathEscape(repo), url.PathEscape(digest))
 }
 
