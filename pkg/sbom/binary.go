@@ -69,6 +69,7 @@ func readBuildInfo(r io.ReaderAt) (info *debug.BuildInfo, err error) {
 
 // unknown says in words and in the graph that the contents are not known.
 func (b *builder) unknown(reason error) {
+	b.subject().Purpose = spdx.Other
 	b.subject().Comment = fmt.Sprintf(
 		"Nothing is known of the contents of this file: it carries no Go build information (%s). "+
 			"This document identifies its bytes and lists none of its components.", clean(reason.Error()))
