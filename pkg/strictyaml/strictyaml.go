@@ -15,7 +15,7 @@
 //   - invalid UTF-8, byte order marks, control characters, the line breaks of
 //     YAML 1.1 that YAML 1.2 abolished (U+0085, U+2028, U+2029, a lone CR),
 //     characters that reorder text, NUL written \0             (ENCODING)
-//   - more than 1 MiB, 32 levels, or 8192 keys in one mapping  (LIMIT_SIZE, LIMIT_DEPTH)
+//   - more than 1 MiB, 32 levels, or 2048 keys in one mapping  (LIMIT_SIZE, LIMIT_DEPTH)
 //   - what is no YAML at all                                   (YAML_SYNTAX)
 //
 // A bool is written true or false. A number is written as in JSON: no octal, no
@@ -52,9 +52,9 @@ import (
 const (
 	maxSize  = 1 << 20
 	maxDepth = 32
-	// maxKeys bounds one mapping: the decoder below compares all keys of a
-	// mapping with each other.
-	maxKeys = 8192
+	// maxKeys bounds one mapping, because the decoder below compares all keys
+	// of a mapping with each other: without it 1 MiB takes minutes.
+	maxKeys = 2048
 )
 
 // Unmarshal reads data into v, which must be a non-nil pointer. What v points

@@ -230,9 +230,32 @@ func TestLimits(t *testing.T) {
 		{"depth bomb", strings.Repeat("[", 1<<20), strictyaml.CodeSyntax, 1, 1},
 		{"large", "name: a\n#" + strings.Repeat("x", 1<<20-9), "", 0, 0},
 		{"too large", "name: a\n#" + strings.Repeat("x", 1<<20-8), strictyaml.CodeSize, 2, 1<<20 - 7},
-		{"many keys", keys(8192), "", 0, 0},
-		{"too many keys", keys(8193), strictyaml.CodeSize, 2, 2},
+		{"many keys", keys(2048), "", 0, 0},
+		{"too many keys", keys(2049), strictyaml.CodeSize, 2, 2},
 	})
+}
+
+// Reading takes time in proportion to the size, whatever the shape. The bound
+// is far from what it takes (about a second) and from what it took when each
+// node was searched from the start of its line (minutes).
+func TestLargeDocumentsTakeNoQuadraticTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads large documents")
+	}
+	for name, doc := range map[string]string{
+		"numbers on one line":  "any: [" + strings.Repeat("1,", 1<<18) + "1]",
+		"mappings on one line": "any: [" + strings.Repeat("{a: 1},", 1<<16) + "1]",
+		"empties on one line":  "any: [" + strings.Repeat("{},", 1<<17) + "1]",
+		"numbers on many":      "any:\n" + strings.Repeat("- 1\n", 1<<17),
+	} {
+		start := time.Now()
+		if err := strictyaml.Unmarshal([]byte(doc), new(manifest)); err != nil {
+			t.Errorf("%s: %.200s", name, err)
+		}
+		if took := time.Since(start); took > 20*time.Second {
+			t.Errorf("%s: %d bytes took %v", name, len(doc), took)
+		}
+	}
 }
 
 func TestErrorsQuoteAndTruncate(t *testing.T) {

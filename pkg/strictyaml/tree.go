@@ -10,6 +10,11 @@ import (
 // tree checks what does not depend on the target.
 type tree struct {
 	lines [][]byte // of the text, for what the parser does not keep
+
+	// Where startsWith looked last. Nodes come in the order of the text, so
+	// that no line is walked twice; a line may be the whole document.
+	line, column int
+	rest         []byte
 }
 
 // check refuses n and everything in it that has hidden meaning. n sits at the
@@ -70,10 +75,13 @@ func (t *tree) startsWith(n *yaml.Node, c byte) bool {
 	if n.Line < 1 || n.Line > len(t.lines) {
 		return false
 	}
-	rest := t.lines[n.Line-1]
-	for range n.Column - 1 {
-		_, size := utf8.DecodeRune(rest)
-		rest = rest[size:]
+	if n.Line != t.line || n.Column < t.column {
+		t.line, t.column, t.rest = n.Line, 1, t.lines[n.Line-1]
 	}
-	return len(rest) > 0 && rest[0] == c
+	for t.column < n.Column && len(t.rest) > 0 {
+		_, size := utf8.DecodeRune(t.rest)
+		t.rest = t.rest[size:]
+		t.column++
+	}
+	return t.column == n.Column && len(t.rest) > 0 && t.rest[0] == c
 }
