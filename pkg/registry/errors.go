@@ -41,6 +41,20 @@ func (e *UnavailableError) Unavailable() bool { return true }
 // Code is the reason code, whatever the cause says of itself.
 func (e *UnavailableError) Code() string { return "UNAVAILABLE" }
 
+// UsageError reports words that name no registry, repository or tag; asking again will not help.
+type UsageError struct{ Err error }
+
+// Error is what is wrong with the words.
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the fault.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// Code is the reason code, whatever the cause says of itself.
+func (e *UsageError) Code() string { return "USAGE" }
+
+func usage(format string, args ...any) error { return &UsageError{Err: fmt.Errorf(format, args...)} }
+
 // TamperedError reports bytes that are not those of their descriptor.
 type TamperedError struct {
 	Place  string

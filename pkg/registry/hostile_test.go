@@ -189,8 +189,12 @@ func TestOpenRemote(t *testing.T) {
 		"registry.example/team": true, "127.0.0.1:5000": true, "localhost": true, "[::1]:5000/x": true,
 		"": false, "team/demo": false, "/team": false, "http://registry.example": false, "user@registry.example": false,
 	} {
-		if _, err := OpenRemote(prefix, http.DefaultTransport); (err == nil) != ok {
-			t.Errorf("%q: %v, want opened %v", prefix, err, ok)
+		want := "USAGE"
+		if ok {
+			want = ""
+		}
+		if _, err := OpenRemote(prefix, http.DefaultTransport); code(err) != want {
+			t.Errorf("%q: %v, want %q", prefix, err, want)
 		}
 	}
 	if _, err := OpenRemote("registry.example", nil); err == nil {

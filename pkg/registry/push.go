@@ -81,7 +81,7 @@ func (r *Remote) Tag(ctx context.Context, repo, tag string, d Descriptor) error 
 	}
 	ref, err := name.NewTag(target.Name()+":"+tag, name.StrictValidation)
 	if err != nil {
-		return fmt.Errorf("naming tag: %w", err)
+		return usage("naming tag: %w", err)
 	}
 	ref.Repository = target
 	return r.put(ctx, ref, rawManifest{raw: raw, mediaType: d.MediaType})

@@ -22,7 +22,6 @@ package registry
 
 import (
 	"context"
-	"fmt"
 	"io"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -98,7 +97,7 @@ type Sink interface {
 func checkRepository(repo string) error {
 	_, err := name.NewRepository("registry.invalid/"+repo, name.StrictValidation)
 	if err != nil {
-		return fmt.Errorf("naming repository: %w", err)
+		return usage("naming repository: %w", err)
 	}
 	return nil
 }
@@ -107,7 +106,7 @@ func checkRepository(repo string) error {
 func checkTag(repo, tag string) error {
 	_, err := name.NewTag("registry.invalid/"+repo+":"+tag, name.StrictValidation)
 	if err != nil {
-		return fmt.Errorf("naming tag: %w", err)
+		return usage("naming tag: %w", err)
 	}
 	return nil
 }

@@ -43,13 +43,13 @@ func OpenRemote(prefix string, rt http.RoundTripper) (*Remote, error) {
 	// A first part that could be a directory would silently mean a
 	// repository of some default registry.
 	if host != "localhost" && !strings.ContainsAny(host, ".:") || strings.Contains(prefix, "//") {
-		return nil, fmt.Errorf("opening registry %q: it does not start with a host", prefix)
+		return nil, usage("opening registry %q: it does not start with a host", prefix)
 	}
 	if rt == nil {
-		return nil, fmt.Errorf("opening registry %q: no transport", prefix)
+		return nil, usage("opening registry %q: no transport", prefix)
 	}
 	if _, err := name.NewRegistry(host, name.StrictValidation); err != nil {
-		return nil, fmt.Errorf("opening registry: %w", err)
+		return nil, usage("opening registry: %w", err)
 	}
 	return &Remote{prefix: prefix, rt: &guard{next: rt}, sessions: map[sessionKey]*session{}}, nil
 }
@@ -67,7 +67,7 @@ func (r *Remote) repository(repo string) (name.Repository, error) {
 	}
 	parsed, err := name.NewRepository(full, opts...)
 	if err != nil {
-		return name.Repository{}, fmt.Errorf("naming repository: %w", err)
+		return name.Repository{}, usage("naming repository: %w", err)
 	}
 	return parsed, nil
 }
@@ -88,7 +88,7 @@ func (r *Remote) Resolve(ctx context.Context, repo, tag string) (Descriptor, err
 		return Descriptor{}, err
 	}
 	if _, err := name.NewTag(target.Name()+":"+tag, name.StrictValidation); err != nil {
-		return Descriptor{}, fmt.Errorf("naming tag: %w", err)
+		return Descriptor{}, usage("naming tag: %w", err)
 	}
 	raw, header, err := r.get(ctx, query{target: target, op: op, path: "manifests/" + tag, accept: manifestTypes()})
 	if err != nil {

@@ -43,7 +43,7 @@ func ParseBucket(uri string) (Bucket, error) {
 		return Bucket{}, err
 	}
 	refuse := func(reason string) (Bucket, error) {
-		return Bucket{}, fmt.Errorf("parsing place %q: %s", uri, reason)
+		return Bucket{}, usage("parsing place %q: %s", uri, reason)
 	}
 	b := Bucket{Endpoint: "https://storage.googleapis.com", Name: u.Host}
 	prefix := strings.TrimPrefix(u.Path, "/")
@@ -63,7 +63,7 @@ func ParseBucket(uri string) (Bucket, error) {
 	}
 	if prefix = strings.TrimSuffix(prefix, "/"); prefix != "" {
 		if err := CheckName(prefix); err != nil {
-			return Bucket{}, fmt.Errorf("parsing place %q: %w", uri, err)
+			return Bucket{}, usage("parsing place %q: %w", uri, err)
 		}
 		b.Prefix = prefix + "/"
 	}

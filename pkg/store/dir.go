@@ -22,11 +22,11 @@ type dir struct {
 
 func openDir(name string) (*dir, error) {
 	if name == "" {
-		return nil, errors.New("opening place: no path")
+		return nil, usage("opening place: no path")
 	}
 	abs, err := filepath.Abs(name)
 	if err != nil {
-		return nil, fmt.Errorf("opening place %q: %w", name, err)
+		return nil, usage("opening place %q: %w", name, err)
 	}
 	slash := filepath.ToSlash(abs)
 	if !strings.HasPrefix(slash, "/") {

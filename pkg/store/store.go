@@ -26,7 +26,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -93,7 +92,7 @@ func Open(uri string, rt http.RoundTripper) (Place, error) {
 		return nil, err
 	}
 	if u.Scheme != "file" && rt == nil {
-		return nil, fmt.Errorf("opening place %q: no transport", uri)
+		return nil, usage("opening place %q: no transport", uri)
 	}
 	switch u.Scheme {
 	case "file":
@@ -107,7 +106,7 @@ func Open(uri string, rt http.RoundTripper) (Place, error) {
 		}
 		return &bucketPlace{Bucket: b, client: transport.Client(rt)}, nil
 	}
-	return nil, fmt.Errorf("opening place %q: unknown scheme %q", uri, u.Scheme)
+	return nil, usage("opening place %q: unknown scheme %q", uri, u.Scheme)
 }
 
 // OpenWriter returns the writer of the directory at uri, which is made when
@@ -121,7 +120,7 @@ func OpenWriter(uri string) (Writer, error) {
 		return nil, err
 	}
 	if u.Scheme != "file" {
-		return nil, fmt.Errorf("opening place %q for writing: not a directory", uri)
+		return nil, usage("opening place %q for writing: not a directory", uri)
 	}
 	return openFileURI(u)
 }
@@ -132,18 +131,18 @@ func parseURI(uri string) (*url.URL, error) {
 	u, err := url.Parse(uri)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("parsing place: %w", err)
+		return nil, usage("parsing place: %w", err)
 	case u.User != nil:
-		return nil, fmt.Errorf("parsing place %q: credentials do not belong into a URI", u.Redacted())
+		return nil, usage("parsing place %q: credentials do not belong into a URI", u.Redacted())
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return nil, fmt.Errorf("parsing place %q: a place has no query and no fragment", uri)
+		return nil, usage("parsing place %q: a place has no query and no fragment", uri)
 	}
 	return u, nil
 }
 
 func openFileURI(u *url.URL) (*dir, error) {
 	if u.Host != "" && u.Host != "localhost" {
-		return nil, fmt.Errorf("opening place %q: a file URI names no other host", u)
+		return nil, usage("opening place %q: a file URI names no other host", u)
 	}
 	return openDir(filepath.FromSlash(u.Path))
 }

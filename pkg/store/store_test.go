@@ -54,6 +54,8 @@ func TestOpen(t *testing.T) {
 	} {
 		place, err := store.Open(uri, http.DefaultTransport)
 		switch {
+		case want == "" && err != nil && code(err) != "USAGE":
+			t.Errorf("%q: %v, want USAGE", uri, err)
 		case want == "" && err == nil:
 			t.Errorf("%q was opened as %q", uri, place.URI())
 		case want != "" && err != nil:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -125,7 +126,7 @@ func (r *Repository) Checkout(ctx context.Context, c Commit, dir string) error {
 	defer func() { _ = o.Close() }()
 	root, err := emptyDir(dir)
 	if err != nil {
-		return fmt.Errorf("checking out %s: %w", c.Commit, err)
+		return err
 	}
 	defer root.Close()
 	w := &checkout{objects: o, root: root, commit: c}
@@ -157,17 +158,21 @@ func (r *Repository) at(ctx context.Context, c Commit) (*objects, Commit, error)
 }
 
 func emptyDir(dir string) (*os.Root, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
 	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = os.MkdirAll(dir, 0o755)
+	}
 	if err != nil {
-		return nil, err
+		return nil, diskError(dir, err)
 	}
 	if len(entries) > 0 {
-		return nil, fmt.Errorf("directory %q is not empty", dir)
+		return nil, usage("checking out: directory %q is not empty", dir)
 	}
-	return os.OpenRoot(dir)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, diskError(dir, err)
+	}
+	return root, nil
 }
 
 func (w *checkout) refuse(name, code, reason string) error {
@@ -226,7 +231,17 @@ func (w *checkout) entry(e entry, name string, depth int) error {
 }
 
 func (w *checkout) failed(name string, err error) error {
-	return fmt.Errorf("checking out %q: %w", name, err)
+	return diskError(name, err)
+}
+
+// diskError is for a disk that does not take what it is given. An error of the
+// object being written keeps its own kind.
+func diskError(name string, err error) error {
+	var coded interface{ Code() string }
+	if errors.As(err, &coded) {
+		return fmt.Errorf("checking out %q: %w", name, err)
+	}
+	return &UnavailableError{Repository: name, Op: "checking out", Err: err}
 }
 
 // file writes one file. A second file of that name, which a file system that

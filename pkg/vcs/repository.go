@@ -29,37 +29,37 @@ func Open(ctx context.Context, repo string) (*Repository, error) {
 	}
 	u, err := url.Parse(repo)
 	if err != nil {
-		return nil, fmt.Errorf("parsing repository: %w", err)
+		return nil, usage("parsing repository: %w", err)
 	}
 	if u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("parsing repository %q: a repository has no query and no fragment", u.Redacted())
+		return nil, usage("parsing repository %q: a repository has no query and no fragment", u.Redacted())
 	}
 	switch u.Scheme {
 	case "git+file":
 		if u.Host != "" && u.Host != "localhost" {
-			return nil, fmt.Errorf("parsing repository %q: a file is on no other host", repo)
+			return nil, usage("parsing repository %q: a file is on no other host", repo)
 		}
 		return openLocal(ctx, filepath.FromSlash(u.Path))
 	case "git+https":
 		if u.User != nil {
-			return nil, fmt.Errorf("parsing repository %q: credentials do not belong into a URI", u.Redacted())
+			return nil, usage("parsing repository %q: credentials do not belong into a URI", u.Redacted())
 		}
 		return openRemote(ctx, u, "https")
 	case "git+ssh":
 		// A leading "-" would be an option of ssh.
 		if strings.HasPrefix(u.Hostname(), "-") || u.User != nil && strings.HasPrefix(u.User.Username(), "-") {
-			return nil, fmt.Errorf("parsing repository %q: not the name of a host", u.Redacted())
+			return nil, usage("parsing repository %q: not the name of a host", u.Redacted())
 		}
 		return openRemote(ctx, u, "ssh")
 	}
-	return nil, fmt.Errorf("parsing repository %q: unknown scheme %q", u.Redacted(), u.Scheme)
+	return nil, usage("parsing repository %q: unknown scheme %q", u.Redacted(), u.Scheme)
 }
 
 // openLocal opens a work tree or a bare repository, not one somewhere above.
 func openLocal(_ context.Context, name string) (*Repository, error) {
 	abs, err := filepath.Abs(name)
 	if err != nil || name == "" {
-		return nil, fmt.Errorf("opening repository %q: %w", name, errors.Join(err, errors.New("no path")))
+		return nil, usage("opening repository %q: %w", name, errors.Join(err, errors.New("no path")))
 	}
 	r := &Repository{uri: "git+file://" + filepath.ToSlash(abs)}
 	if abs, err = filepath.EvalSymlinks(abs); err != nil {
@@ -170,7 +170,7 @@ func (r *Repository) Resolve(ctx context.Context, ref string) (Commit, error) {
 func (r *Repository) fullName(ctx context.Context, ref string) (string, error) {
 	if ref == "HEAD" {
 		if r.remote != "" {
-			return "", fmt.Errorf("resolving %q at %q: name a tag, a branch or a commit", ref, r.uri)
+			return "", usage("resolving %q at %q: name a tag, a branch or a commit", ref, r.uri)
 		}
 		out, err := r.git.run(ctx, "symbolic-ref", "--quiet", "HEAD")
 		if exitCode(err) == 1 {
@@ -201,7 +201,7 @@ func (r *Repository) fullName(ctx context.Context, ref string) (string, error) {
 	case 1:
 		return found[0], nil
 	}
-	return "", fmt.Errorf("resolving %q at %q: it is a tag and a branch; write %q or %q", ref, r.uri, found[0], found[1])
+	return "", usage("resolving %q at %q: it is a tag and a branch; write %q or %q", ref, r.uri, found[0], found[1])
 }
 
 // has reports whether the reference with this full name exists.
@@ -234,7 +234,7 @@ func (r *Repository) fetch(ctx context.Context, spec string) error {
 // need makes sure that the commit with this id can be read.
 func (r *Repository) need(ctx context.Context, id string) error {
 	if !isID(id) {
-		return fmt.Errorf("reading commit %.80q: not a full commit id", id)
+		return usage("reading commit %.80q: not a full commit id", id)
 	}
 	if r.remote == "" {
 		return nil
@@ -257,10 +257,10 @@ func (r *Repository) need(ctx context.Context, id string) error {
 // checkRef refuses what could be more than the name of a reference.
 func checkRef(ref string) error {
 	if err := store.CheckName(ref); err != nil {
-		return fmt.Errorf("parsing reference: %w", err)
+		return usage("parsing reference: %w", err)
 	}
 	if ref[0] == '-' || strings.Contains(ref, "..") || strings.Contains(ref, "@{") || strings.HasSuffix(ref, ".lock") {
-		return fmt.Errorf("parsing reference %q: not the name of a tag or branch", ref)
+		return usage("parsing reference %q: not the name of a tag or branch", ref)
 	}
 	return nil
 }

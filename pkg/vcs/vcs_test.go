@@ -124,8 +124,8 @@ func TestResolveRefuses(t *testing.T) {
 	r.git("branch", "twice")
 	for ref, want := range map[string]string{
 		"v9": "MISSING", "refs/heads/v1.0.0": "MISSING", strings.Repeat("0", 40): "MISSING",
-		"twice": "", id[:12]: "MISSING", "main~1": "MISSING", "main^": "PATH", "main@{0}": "PATH", "--help": "",
-		"": "PATH", "../x": "PATH", "a..b": "", ":/change": "PATH", r.git("rev-parse", "v1.0.0-annotated"): "TAMPERED",
+		"twice": "USAGE", id[:12]: "MISSING", "main~1": "MISSING", "main^": "USAGE", "main@{0}": "USAGE", "--help": "USAGE",
+		"": "USAGE", "../x": "USAGE", "a..b": "USAGE", ":/change": "USAGE", r.git("rev-parse", "v1.0.0-annotated"): "TAMPERED",
 	} {
 		got, err := Resolve(t.Context(), r.dir, ref)
 		if err == nil || code(err) != want {
@@ -140,8 +140,8 @@ func TestResolveRefuses(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	for repo, want := range map[string]string{
 		t.TempDir(): "UNAVAILABLE", "/not/there": "UNAVAILABLE", "git+file:///not/there": "UNAVAILABLE",
-		"": "", "https://example.org/x": "", "git+http://example.org/x": "", "ext::sh -c id": "UNAVAILABLE",
-		"git+ext://sh": "", "git+file://host/x": "", "git+https://user:secret@example.org/x": "", "git+ssh://-oProxyCommand=id/x": "",
+		"": "USAGE", "https://example.org/x": "USAGE", "git+http://example.org/x": "USAGE", "ext::sh -c id": "UNAVAILABLE",
+		"git+ext://sh": "USAGE", "git+file://host/x": "USAGE", "git+https://user:secret@example.org/x": "USAGE", "git+ssh://-oProxyCommand=id/x": "USAGE",
 	} {
 		_, err := Open(t.Context(), repo)
 		if err == nil || code(err) != want {
@@ -194,8 +194,8 @@ func TestCheckout(t *testing.T) {
 	if len(got) > 0 {
 		t.Errorf("extra: %v", got)
 	}
-	if err := Checkout(t.Context(), c, dir); err == nil {
-		t.Error("a directory that is not empty was written to")
+	if err := Checkout(t.Context(), c, dir); code(err) != "USAGE" {
+		t.Errorf("a directory that is not empty: %v, want USAGE", err)
 	}
 }
 
