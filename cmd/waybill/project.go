@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/ui"
+	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// project are the options of every command that works on a release.
+type project struct {
+	profile string
+	state   string
+	source  string
+	tokens  []string
+	log     string
+}
+
+func (o *project) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.profile, "profile", "", "profile that names places, policy, trust root and signing services (required)")
+	f.StringVar(&o.state, "state", ".waybill", "directory in which the release comes into being; a second run goes on from it")
+	f.StringVar(&o.log, "log-format", "text", "text for people, json for machines")
+}
+
+func (o *project) addSourceFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.source, "source", "", "repository to build from: a path, git+file://, git+https:// or git+ssh://, with @REF if the tag is not the version")
+}
+
+func (o *project) addTokenFlags(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&o.tokens, "identity-token", nil,
+		"NAME=FILE: OIDC identity token of "+strings.Join(pipeline.TokenNames(), ", ")+"; repeats")
+}
+
+// open makes the pipeline of a release. The context carries the id of the run.
+func (o *project) open(cmd *cobra.Command, args []string) (*pipeline.Pipeline, context.Context, error) {
+	v, err := cli.Version(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.profile == "" {
+		return nil, nil, verdict.Refuse(verdict.Usage, "--profile", "required: it names the places, the policy and the trust root")
+	}
+	loaded, err := profile.Load(o.profile)
+	if err != nil {
+		return nil, nil, err
+	}
+	tokens, err := o.parseTokens()
+	if err != nil {
+		return nil, nil, err
+	}
+	logger, err := ui.NewLogger(cmd.ErrOrStderr(), o.log)
+	if err != nil {
+		return nil, nil, verdict.Wrap(verdict.Usage, "--log-format", err)
+	}
+	ctx := ui.WithRun(cmd.Context(), rand.Text())
+	p, err := pipeline.New(pipeline.Config{
+		Profile: loaded, Version: v, State: o.state, Source: o.parseSource(), Tokens: tokens,
+		Transport: cli.Transport(false), Clock: time.Now,
+		Report: func(format string, args ...any) {
+			logger.Log(ctx, slog.LevelInfo, fmt.Sprintf(format, args...))
+		},
+	})
+	return p, ctx, err
+}
+
+func (o *project) parseTokens() (map[string]string, error) {
+	tokens := map[string]string{}
+	for _, t := range o.tokens {
+		name, path, ok := strings.Cut(t, "=")
+		known := false
+		for _, n := range pipeline.TokenNames() {
+			known = known || n == name
+		}
+		if !ok || !known || path == "" {
+			return nil, verdict.Refuse(verdict.Usage, "--identity-token", "%q: want NAME=FILE with NAME one of %s", t, strings.Join(pipeline.TokenNames(), ", "))
+		}
+		tokens[name] = path
+	}
+	return tokens, nil
+}
+
+// parseSource splits REPOSITORY@REF; an @ before the last slash belongs to
+// the address.
+func (o *project) parseSource() pipeline.Source {
+	at := strings.LastIndexByte(o.source, '@')
+	if at < 0 || strings.Contains(o.source[at:], "/") && !strings.Contains(o.source[at:], "refs/") {
+		return pipeline.Source{Repository: o.source}
+	}
+	return pipeline.Source{Repository: o.source[:at], Ref: o.source[at+1:]}
+}

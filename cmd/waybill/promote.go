@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+func promoteCommand() *cobra.Command {
+	o := &project{}
+	var to string
+	confirm := false
+	cmd := &cobra.Command{
+		Use:     "promote VERSION --to staging|release",
+		Short:   "Copy a sealed release, exactly, to the next place",
+		GroupID: "stage",
+		Long: `Copy what the sealed manifest lists from the state directory to staging, or from
+staging to the release place: files, images with their evidence, then tags, and
+the manifest last. Bytes are checked while they are copied; a name that holds
+other bytes, or a tag that names another image, is never overwritten. Without
+--confirm nothing is copied; the plan of the promotion is printed.
+
+` + exit.Table,
+		Example: `  waybill promote v0.1.0 --to staging --profile profile.yaml
+  waybill promote v0.1.0 --to staging --profile profile.yaml --confirm`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			stage := profile.Stage(to)
+			if stage != profile.Staging && stage != profile.Release {
+				return verdict.Refuse(verdict.Usage, "--to", "%q: want staging or release", to)
+			}
+			p, ctx, err := o.open(cmd, args)
+			if err != nil {
+				return err
+			}
+			if !confirm {
+				return printPromotion(ctx, cmd, p, stage)
+			}
+			if stage == profile.Staging {
+				return p.PromoteToStaging(ctx)
+			}
+			return p.PromoteToRelease(ctx)
+		},
+	}
+	o.addFlags(cmd)
+	cmd.Flags().StringVar(&to, "to", "", "staging or release (required)")
+	cmd.Flags().BoolVar(&confirm, "confirm", false, "really copy")
+	return cmd
+}
+
+func printPromotion(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipeline, stage profile.Stage) error {
+	planned, err := p.PlanPromotion(ctx, stage)
+	if err != nil {
+		return err
+	}
+	w := cmd.OutOrStdout()
+	var total int64
+	for _, f := range planned.Files {
+		total += f.Size
+		fmt.Fprintf(w, "file   %s  %s\n", f.Digests.SHA256, f.Name)
+	}
+	for _, i := range planned.Images {
+		fmt.Fprintf(w, "image  %s  %s:%s\n", i.Digest, i.Repository, i.Tags)
+	}
+	fmt.Fprintf(w, "\n%s: %d files, %d bytes, %d images would go to %s; add --confirm to do it\n", planned.Name, len(planned.Files), total, len(planned.Images), stage)
+	return nil
+}
+
+func gateCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "gate", Short: "Decide whether a staged release may go out", GroupID: "check"}
+	options := &cli.VerifyRelease{}
+	check := &cobra.Command{
+		Use:   "check VERSION",
+		Short: "Decide about what lies in staging",
+		Long: `Verify a whole release where it is staged, under the policy that the profile
+names: the same decision that verify release makes about the public place.
+
+` + exit.Table,
+		Example: `  waybill gate check v0.1.0 --profile profile.yaml`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runVerify(cmd, args, options, profile.Staging)
+		},
+	}
+	options.AddFlags(check)
+	cmd.AddCommand(check)
+	return cmd
+}
+
+func verifyCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "verify", Short: "Verify what was published", GroupID: "check"}
+	options := &cli.VerifyRelease{}
+	whole := &cobra.Command{
+		Use:   "release VERSION",
+		Short: "Is this whole release there, untampered, and nothing else?",
+		Long: `Verify a whole release where it was published; the same as k8s-verify-release
+with a profile.
+
+` + exit.Table,
+		Example: `  waybill verify release v0.1.0 --profile profile.yaml`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runVerify(cmd, args, options, profile.Release)
+		},
+	}
+	options.AddFlags(whole)
+	cmd.AddCommand(whole)
+	return cmd
+}
+
+func runVerify(cmd *cobra.Command, args []string, options *cli.VerifyRelease, stage profile.Stage) error {
+	v, err := cli.Version(args)
+	if err != nil {
+		return err
+	}
+	return options.Run(cmd, v, stage)
+}
+
+func dryRun(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipeline) error {
+	if p.Source.Repository == "" {
+		return printPromotion(ctx, cmd, p, profile.Release)
+	}
+	planned, source, err := p.Plan(ctx)
+	if err != nil {
+		return err
+	}
+	if err := printPlan(cmd.OutOrStdout(), "table", planned, source.Commit.Commit); err != nil {
+		return err
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), "\nnothing was done; add --confirm to build, sign and stage it")
+	return nil
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+func stageCommand() *cobra.Command {
+	return composite(cobra.Command{
+		Use:   "stage VERSION",
+		Short: "Build, describe, sign, seal and stage a release",
+		Long: `Take a tagged commit to the staging place: plan, build, sbom, sign, seal,
+promotion to staging, and the gate's decision about what lies there. Run it
+again after an interruption: it takes over what holds and makes what is missing.
+Without --confirm nothing is done; the plan is printed.`,
+		Example: `  waybill stage v0.1.0 --source ./lantern --profile profile.yaml \
+    --identity-token builder=builder.token --identity-token release=release.token --confirm`,
+	}, (*pipeline.Pipeline).Stage, (*project).addSourceFlags)
+}
+
+func releaseCommand() *cobra.Command {
+	return composite(cobra.Command{
+		Use:   "release VERSION",
+		Short: "Let a staged release through the gate, publish it, verify it",
+		Long: `Take a staged release to the public: the gate decides about what lies in staging,
+the promotion copies exactly that (files, images with their evidence, tags, the
+manifest last), and the release is verified where users will find it. Without
+--confirm the gate decides and nothing is copied.`,
+		Example: `  waybill release v0.1.0 --profile profile.yaml --confirm`,
+	}, (*pipeline.Pipeline).Release)
+}
+
+// composite makes a command that ends in a verdict.
+func composite(cmd cobra.Command, run func(*pipeline.Pipeline, context.Context) (*verdict.Verdict, error), more ...func(*project, *cobra.Command)) *cobra.Command {
+	o := &project{}
+	output := &cli.Output{}
+	confirm := false
+	cmd.GroupID, cmd.Args = "release", cobra.ExactArgs(1)
+	cmd.Long += "\n\n" + exit.Table
+	cmd.RunE = func(c *cobra.Command, args []string) error {
+		if err := output.Check(); err != nil {
+			return err
+		}
+		p, ctx, err := o.open(c, args)
+		if err != nil {
+			return err
+		}
+		if !confirm {
+			return dryRun(ctx, c, p)
+		}
+		v, err := run(p, ctx)
+		return answer(c, output, v, err)
+	}
+	o.addFlags(&cmd)
+	o.addTokenFlags(&cmd)
+	for _, add := range more {
+		add(o, &cmd)
+	}
+	output.AddFlags(&cmd)
+	cmd.Flags().BoolVar(&confirm, "confirm", false, "really do it")
+	return &cmd
+}
+
+// answer prints a verdict, also the one that an error carries.
+func answer(c *cobra.Command, output *cli.Output, v *verdict.Verdict, err error) error {
+	var judged *verdict.NotAcceptedError
+	if errors.As(err, &judged) {
+		v = &judged.Verdict
+	}
+	if v == nil {
+		return err
+	}
+	if printed := output.Write(c.OutOrStdout(), *v); printed != nil {
+		return printed
+	}
+	return v.Err()
+}
+
+func statusCommand() *cobra.Command {
+	o := &project{}
+	var output string
+	cmd := &cobra.Command{
+		Use:     "status VERSION",
+		Short:   "Say where a release stands, what is public, and what to type next",
+		GroupID: "release",
+		Long: `Look at the state directory, the staging place and the release place, and say
+how far the release has come. Nothing is changed.
+
+` + exit.Table,
+		Example: `  waybill status v0.1.0 --profile profile.yaml`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, ctx, err := o.open(cmd, args)
+			if err != nil {
+				return err
+			}
+			s, err := p.Status(ctx)
+			if err != nil {
+				return err
+			}
+			return printStatus(cmd.OutOrStdout(), output, s)
+		},
+	}
+	o.addFlags(cmd)
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	return cmd
+}
+
+func printStatus(w io.Writer, output string, s pipeline.Status) error {
+	switch output {
+	case "json":
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(s)
+	case "table":
+		fmt.Fprintf(w, "%s %s, commit %.12s\n\n", s.Name, s.Version, s.Commit)
+		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+		for _, stage := range s.Stages {
+			fmt.Fprintf(t, "  %s\t%d of %d\t%s\n", stage.Name, stage.Done, stage.Of, stage.Note)
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		public := "no, nothing can be taken for a release yet"
+		if s.Public {
+			public = "yes"
+		}
+		fmt.Fprintf(w, "\npublic: %s\nnext:   %s\n", public, s.Next)
+		return nil
+	}
+	return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/pipeline"
+)
+
+// stageVerb makes the command of one stage: they differ in words and in the
+// one call.
+func stageVerb(cmd cobra.Command, run func(context.Context, *pipeline.Pipeline) error) *cobra.Command {
+	o := &project{}
+	cmd.GroupID, cmd.Args = "stage", cobra.ExactArgs(1)
+	cmd.Long += "\n\n" + exit.Table
+	cmd.RunE = func(c *cobra.Command, args []string) error {
+		p, ctx, err := o.open(c, args)
+		if err != nil {
+			return err
+		}
+		return run(ctx, p)
+	}
+	o.addFlags(&cmd)
+	o.addSourceFlags(&cmd)
+	o.addTokenFlags(&cmd)
+	return &cmd
+}
+
+func buildCommand() *cobra.Command {
+	return stageVerb(cobra.Command{
+		Use:   "build VERSION",
+		Short: "Run the steps of release.yaml and sign the provenance of each",
+		Long: `Read release.yaml from the commit that the tag names, run each step in a fresh
+tree of that commit, isolated where the machine allows, and hash its declared
+outputs. The builder identity signs the provenance of each step before any of
+its outputs leaves it. Finished steps are taken over if everything still holds.`,
+		Example: `  waybill build v0.1.0 --source ./lantern --profile profile.yaml --identity-token builder=builder.token`,
+	}, func(ctx context.Context, p *pipeline.Pipeline) error { return p.Build(ctx) })
+}
+
+func sbomCommand() *cobra.Command {
+	return stageVerb(cobra.Command{
+		Use:     "sbom VERSION",
+		Short:   "Write the SBOM of every artifact, and of the release",
+		Long:    `Write an SPDX 2.3 document for every binary, archive and image that the build made, and one for the release that links them all.`,
+		Example: `  waybill sbom v0.1.0 --profile profile.yaml`,
+	}, func(ctx context.Context, p *pipeline.Pipeline) error { return p.SBOM(ctx) })
+}
+
+func signCommand() *cobra.Command {
+	return stageVerb(cobra.Command{
+		Use:   "sign VERSION",
+		Short: "Sign every planned file and image with the release identity",
+		Long: `Write SHA256SUMS and SHA512SUMS, and sign every planned file and image that has
+no signature yet, keyless. Only what verified provenance vouches for is signed;
+a file that the plan does not know stops it before anything is signed. Each
+signature is verified before it is kept. Signing adds entries to the
+transparency log of the signing services, which is for ever.`,
+		Example: `  waybill sign v0.1.0 --profile profile.yaml --identity-token release=release.token`,
+	}, func(ctx context.Context, p *pipeline.Pipeline) error { return p.Sign(ctx) })
+}
+
+func sealCommand() *cobra.Command {
+	return stageVerb(cobra.Command{
+		Use:   "seal VERSION",
+		Short: "Sign the manifest: the closed list of everything in the release",
+		Long: `Make the release manifest from the plan and verified provenance, never from a
+listing, and sign it. A file without a plan (SEAL_EXTRA) or a planned artifact
+without file or provenance (SEAL_MISSING) stops it before anything is signed.`,
+		Example: `  waybill seal v0.1.0 --profile profile.yaml --identity-token release=release.token`,
+	}, func(ctx context.Context, p *pipeline.Pipeline) error { _, err := p.Seal(ctx); return err })
+}

@@ -1,0 +1,92 @@
+package build
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/vcs"
+)
+
+// archive packs outputs of earlier steps, and files of the source, under one
+// root. Equal inputs give equal bytes: order, times, owners and modes are
+// fixed, and the gzip header names nobody.
+func (r *run) archive(ctx context.Context, step plan.Step, scratch string) (outputs, error) {
+	name := step.Outputs[0]
+	target := filepath.Join(scratch, "archive")
+	f, err := os.Create(target)
+	if err != nil {
+		return outputs{}, fmt.Errorf("making archive: %w", err)
+	}
+	defer f.Close()
+	zip, err := gzip.NewWriterLevel(f, gzip.BestCompression)
+	if err != nil {
+		return outputs{}, fmt.Errorf("making archive: %w", err)
+	}
+	pack := tar.NewWriter(zip)
+	if err := r.pack(ctx, step.Archive, pack); err != nil {
+		return outputs{}, err
+	}
+	for _, close := range []func() error{pack.Close, zip.Close, f.Close} {
+		if err := close(); err != nil {
+			return outputs{}, fmt.Errorf("finishing archive %q: %w", name, err)
+		}
+	}
+	o, err := r.fileOutput(name, target)
+	if err != nil {
+		return outputs{}, err
+	}
+	return outputs{list: []output{o}, inputs: r.inputs(step.Archive.Take)}, nil
+}
+
+func (r *run) pack(ctx context.Context, spec *plan.ArchiveStep, pack *tar.Writer) error {
+	at := r.Source.Commit.Time
+	for _, name := range spec.Add {
+		raw, err := vcs.ReadFile(ctx, r.Source.Commit, name)
+		if err != nil {
+			return err
+		}
+		if err := writeEntry(pack, path.Join(spec.Root, name), 0o644, int64(len(raw)), at); err != nil {
+			return err
+		}
+		if _, err := pack.Write(raw); err != nil {
+			return fmt.Errorf("packing %q: %w", name, err)
+		}
+	}
+	for _, name := range spec.Take {
+		if err := r.packMade(ctx, pack, spec.Root, name); err != nil {
+			return fmt.Errorf("packing %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (r *run) packMade(ctx context.Context, pack *tar.Writer, root, name string) error {
+	body, m, err := r.openMade(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if err := writeEntry(pack, path.Join(root, path.Base(name)), 0o755, m.size, r.Source.Commit.Time); err != nil {
+		return err
+	}
+	_, err = io.Copy(pack, body)
+	return err
+}
+
+func writeEntry(pack *tar.Writer, name string, mode, size int64, at time.Time) error {
+	err := pack.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, ModTime: at.UTC().Truncate(time.Second), Format: tar.FormatPAX,
+	})
+	if err != nil {
+		return fmt.Errorf("packing %q: %w", name, err)
+	}
+	return nil
+}

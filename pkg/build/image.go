@@ -1,0 +1,108 @@
+package build
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/image"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// image assembles a multi-platform image from a pinned base and outputs of
+// earlier steps.
+func (r *run) image(ctx context.Context, step plan.Step) (outputs, error) {
+	spec := step.Image
+	pin, ok := r.Source.Pins.Bases[spec.Base]
+	if !ok {
+		return outputs{}, verdict.Refuse(verdict.ConfigParse, plan.LockName, "it does not pin base %q", spec.Base)
+	}
+	ref := pin.Image + "@" + pin.Digest.String()
+	base, err := image.FromRemote(ctx, ref, r.Transport)
+	if err != nil {
+		return outputs{}, fmt.Errorf("fetching base %s: %w", ref, err)
+	}
+	built, err := image.Build(ctx, r.imageSpec(ctx, spec, base))
+	if err != nil {
+		return outputs{}, err
+	}
+	inputs := append(r.inputs(step.Inputs()), provenance.Resource{
+		Name: "base " + spec.Base, URI: "oci://" + ref, Digest: map[string]string{"sha256": pin.Digest.Hex()},
+	})
+	return r.imageOutputs(step, built, inputs), nil
+}
+
+func (r *run) imageSpec(ctx context.Context, spec *plan.ImageStep, base image.Base) image.Spec {
+	commit := r.Source.Commit
+	s := image.Spec{
+		Base: base, Entrypoint: spec.Entrypoint, Created: commit.Time,
+		Annotations: map[string]string{
+			"org.opencontainers.image.version":  r.Plan.Version.String(),
+			"org.opencontainers.image.revision": commit.Commit,
+			"org.opencontainers.image.source":   r.Plan.Repository,
+		},
+	}
+	for _, pf := range spec.Platforms {
+		goos, arch, _ := strings.Cut(pf.Platform, "/")
+		p := image.Platform{OS: goos, Arch: arch}
+		for _, path := range slices.Sorted(maps.Keys(pf.Files)) {
+			name := pf.Files[path]
+			p.Files = append(p.Files, image.File{Path: path, Mode: 0o755, Size: r.made[name].size, Open: func() (io.ReadCloser, error) {
+				body, _, err := r.openMade(ctx, name)
+				return body, err
+			}})
+		}
+		s.Platforms = append(s.Platforms, p)
+	}
+	return s
+}
+
+// imageOutputs names index and platforms; they leave together. The tag is the
+// workspace's own; promotion tags last.
+func (r *run) imageOutputs(step plan.Step, built *image.Built, inputs []provenance.Resource) outputs {
+	index := step.Outputs[0]
+	none := func(context.Context) error { return nil }
+	out := outputs{inputs: inputs, list: []output{{
+		name: index, digests: digest.SetOf(built.Raw), size: int64(len(built.Raw)),
+		release: func(ctx context.Context) error {
+			images := r.Workspace.Images()
+			d, err := built.Write(ctx, images, step.Image.Repository)
+			if err != nil {
+				return err
+			}
+			return images.Tag(ctx, step.Image.Repository, r.Plan.Version.String(), d)
+		},
+	}}}
+	for _, c := range built.Children {
+		out.list = append(out.list, output{
+			name: index + "/" + c.Platform, digests: digest.SetOf(c.Raw), size: int64(len(c.Raw)), release: none,
+		})
+	}
+	return out
+}
+
+// rehashImage reads back the manifest of an image that is there already.
+func (r *run) rehashImage(ctx context.Context, a plan.Artifact) (made, error) {
+	images := r.Workspace.Images()
+	d, err := images.Resolve(ctx, a.Repository, r.Plan.Version.String())
+	if err != nil {
+		return made{}, err
+	}
+	node, err := registry.Graph(ctx, images, a.Repository, d)
+	if err != nil {
+		return made{}, err
+	}
+	for _, n := range append([]*registry.Node{node}, node.Children...) {
+		if n.Descriptor.Platform == a.Platform {
+			return made{digests: digest.SetOf(n.Raw), size: int64(len(n.Raw))}, nil
+		}
+	}
+	return made{}, registry.ErrNotFound
+}

@@ -1,0 +1,200 @@
+// Package pipeline takes one release its whole way: plan, build, sbom, sign,
+// seal, staging, gate, promotion, verification.
+//
+// A [Pipeline] is bound to one project profile, one version and one state
+// directory. Each stage is a method, and the two composites call exactly the
+// same methods:
+//
+//	p, err := pipeline.New(config)
+//	v, err := p.Stage(ctx)      // plan → build → sbom → sign → seal → staging → gate
+//	v, err := p.Release(ctx)    // gate → promote → verify
+//
+// A stage that was interrupted is run again as it is: it takes over what holds
+// and makes only what is missing.
+package pipeline
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/build"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/sandbox"
+	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/vcs"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/workspace"
+)
+
+// Config binds a pipeline to a release.
+type Config struct {
+	Profile   profile.Profile
+	Version   version.Version
+	State     string
+	Source    Source
+	Tokens    map[string]string // identity token files, by token name
+	Transport http.RoundTripper
+	Clock     func() time.Time
+	Report    func(format string, args ...any)
+}
+
+// Source is where the release is built from. An empty Ref is the version.
+type Source struct {
+	Repository string
+	Ref        string
+}
+
+// Token names: the release identity, and one builder identity for each mode
+// of isolation, because one identity must not speak for two builders.
+const (
+	TokenBuilder    = "builder"
+	TokenUnisolated = "builder-unisolated"
+	TokenRelease    = "release"
+)
+
+// TokenNames lists the token names, for help texts.
+func TokenNames() []string { return []string{TokenBuilder, TokenUnisolated, TokenRelease} }
+
+// Pipeline is one release on its way.
+type Pipeline struct {
+	Config
+	verifier *verify.Verifier
+}
+
+// New prepares a pipeline. Nothing is read from the source yet.
+func New(c Config) (*Pipeline, error) {
+	v, err := verify.New(c.Profile.TrustRoot)
+	if err != nil {
+		return nil, err
+	}
+	if c.Source.Ref == "" {
+		c.Source.Ref = c.Version.String()
+	}
+	return &Pipeline{Config: c, verifier: v}, nil
+}
+
+// Plan resolves the source and expands release.yaml as it is in the commit.
+func (p *Pipeline) Plan(ctx context.Context) (plan.Plan, build.Source, error) {
+	if p.Source.Repository == "" {
+		return plan.Plan{}, build.Source{}, verdict.Refuse(verdict.Usage, "source", "no repository was given; use --source")
+	}
+	commit, err := vcs.Resolve(ctx, p.Source.Repository, p.Source.Ref)
+	if err != nil {
+		return plan.Plan{}, build.Source{}, fmt.Errorf("resolving %s of %s: %w", p.Source.Ref, p.Source.Repository, err)
+	}
+	s := build.Source{Commit: commit}
+	if s.Config, err = vcs.ReadFile(ctx, commit, plan.ConfigName); err != nil {
+		return plan.Plan{}, build.Source{}, err
+	}
+	config, err := plan.ParseConfig(s.Config)
+	if err != nil {
+		return plan.Plan{}, build.Source{}, err
+	}
+	if config.Lock != "" {
+		if s.Lock, err = vcs.ReadFile(ctx, commit, config.Lock); err != nil {
+			return plan.Plan{}, build.Source{}, err
+		}
+		if s.Pins, err = plan.ParseLock(s.Lock); err != nil {
+			return plan.Plan{}, build.Source{}, err
+		}
+	}
+	expanded, err := config.Expand(p.Version)
+	return expanded, s, err
+}
+
+// start plans and opens the workspace that fits the plan.
+func (p *Pipeline) start(ctx context.Context) (plan.Plan, build.Source, *workspace.Workspace, error) {
+	planned, source, err := p.Plan(ctx)
+	if err != nil {
+		return plan.Plan{}, build.Source{}, nil, err
+	}
+	w, err := workspace.Create(p.State, workspace.Identity{
+		Name: planned.Name, Version: planned.Version, Commit: source.Commit, Plan: planned.Digest(), Invocation: invocation(),
+	})
+	if err != nil {
+		return plan.Plan{}, build.Source{}, nil, err
+	}
+	return planned, source, w, w.SavePlan(planned)
+}
+
+// resume opens a workspace that a build has made, with the plan that its
+// commit gives.
+func (p *Pipeline) resume(ctx context.Context) (plan.Plan, *workspace.Workspace, error) {
+	w, err := workspace.Open(p.State)
+	if err != nil {
+		return plan.Plan{}, nil, err
+	}
+	id := w.Identity()
+	if id.Version != p.Version {
+		return plan.Plan{}, nil, verdict.Refuse(verdict.Usage, p.State, "it holds %s, not %s", id.Version, p.Version)
+	}
+	raw, err := vcs.ReadFile(ctx, id.Commit, plan.ConfigName)
+	if err != nil {
+		return plan.Plan{}, nil, err
+	}
+	config, err := plan.ParseConfig(raw)
+	if err != nil {
+		return plan.Plan{}, nil, err
+	}
+	planned, err := config.Expand(p.Version)
+	if err != nil {
+		return plan.Plan{}, nil, err
+	}
+	if planned.Digest() != id.Plan {
+		return plan.Plan{}, nil, verdict.Refuse(verdict.PlanStale, p.State, "release.yaml expands to another plan than the one that was built")
+	}
+	return planned, w, nil
+}
+
+// signer prepares a signer for a role from the token of a name.
+func (p *Pipeline) signer(role policy.Role, token string) (*sign.Signer, error) {
+	if len(p.Profile.Signing) == 0 {
+		return nil, verdict.Refuse(verdict.ConfigParse, "profile", "it names no signingConfig, so nothing can be signed")
+	}
+	services, err := sign.ParseServices(p.Profile.Signing, p.Clock())
+	if err != nil {
+		return nil, err
+	}
+	path, given := p.Tokens[token]
+	if !given {
+		return nil, verdict.Refuse(verdict.Usage, "identity token", "none was given for %s; use --identity-token %s=FILE", token, token)
+	}
+	return sign.New(sign.Config{
+		Role: role, Policy: p.Profile.Policy, Verifier: p.verifier, Services: services, Transport: p.Transport, Clock: p.Clock,
+		Token: func(context.Context) (string, error) { return readToken(path) },
+	})
+}
+
+// isolation says how steps will run, and with whose identity.
+func (p *Pipeline) isolation() (sandbox.Mode, string) {
+	mode, reason := sandbox.Probe()
+	if mode == sandbox.Isolated {
+		return mode, TokenBuilder
+	}
+	p.Report("WARNING: steps run unisolated (%s); the builder id says so and no level 3 can be claimed", reason)
+	return mode, TokenUnisolated
+}
+
+func readToken(path string) (string, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return "", verdict.Wrap(verdict.Usage, "identity token", err)
+	}
+	return strings.TrimSpace(string(raw)), nil
+}
+
+func invocation() string {
+	id := make([]byte, 16)
+	_, _ = rand.Read(id) // never fails: crypto/rand ends the program instead
+	return hex.EncodeToString(id)
+}

@@ -1,0 +1,157 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/promote"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/store/cloud"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/workspace"
+)
+
+// place is one end of a promotion.
+type place struct {
+	files  store.Place
+	writer store.Writer
+	images promote.Registry
+}
+
+// place opens the places of a stage, for reading and writing.
+func (p *Pipeline) place(s profile.Stage) (place, error) {
+	uri, err := p.Profile.Files(s, p.Version)
+	if err != nil {
+		return place{}, err
+	}
+	var out place
+	if out.files, err = store.Open(uri, p.Transport); err != nil {
+		return place{}, err
+	}
+	if out.writer, err = p.writer(uri); err != nil {
+		return place{}, err
+	}
+	prefix, err := p.Profile.Images(s, p.Version)
+	if err != nil || prefix == "" {
+		return out, err
+	}
+	out.images, err = registry.OpenRemote(prefix, p.Transport)
+	return out, err
+}
+
+func (p *Pipeline) writer(uri string) (store.Writer, error) {
+	if strings.HasPrefix(uri, "gs") {
+		return cloud.OpenWriter(uri, p.Transport)
+	}
+	return store.OpenWriter(uri)
+}
+
+// Gate decides about the release at a stage.
+func (p *Pipeline) Gate(ctx context.Context, s profile.Stage) (*verdict.Verdict, error) {
+	at, err := p.place(s)
+	if err != nil {
+		return nil, err
+	}
+	req := gate.Request{Version: p.Version, Files: at.files, Verifier: p.verifier, Policy: p.Profile.Policy, Now: p.Clock()}
+	if at.images != nil {
+		req.Images = at.images
+	}
+	req.Canon.Files, req.Canon.Images = p.Profile.Canonical(p.Version)
+	return gate.Release(ctx, req), nil
+}
+
+// PlanPromotion plans the promotion to a stage, without doing it.
+func (p *Pipeline) PlanPromotion(ctx context.Context, to profile.Stage) (promote.Plan, error) {
+	if to == profile.Staging {
+		w, err := workspace.Open(p.State)
+		if err != nil {
+			return promote.Plan{}, err
+		}
+		return p.promotion(ctx, w.Files())
+	}
+	staging, err := p.place(profile.Staging)
+	if err != nil {
+		return promote.Plan{}, err
+	}
+	return p.promotion(ctx, staging.files)
+}
+
+// PromoteToStaging copies the sealed release from the workspace to staging.
+func (p *Pipeline) PromoteToStaging(ctx context.Context) error {
+	w, err := workspace.Open(p.State)
+	if err != nil {
+		return err
+	}
+	return p.promote(ctx, promote.From{Files: w.Files(), Images: w.Images()}, profile.Staging)
+}
+
+// PromoteToRelease copies the release from staging to where users find it.
+func (p *Pipeline) PromoteToRelease(ctx context.Context) error {
+	staging, err := p.place(profile.Staging)
+	if err != nil {
+		return err
+	}
+	return p.promote(ctx, promote.From{Files: staging.files, Images: staging.images}, profile.Release)
+}
+
+// promotion plans the promotion of what a place holds, from its verified
+// manifest.
+func (p *Pipeline) promotion(ctx context.Context, from store.Place) (promote.Plan, error) {
+	m, bundle, err := p.manifest(ctx, from)
+	if err != nil {
+		return promote.Plan{}, err
+	}
+	if m.Version != p.Version {
+		return promote.Plan{}, verdict.Refuse(verdict.Version, from.URI(), "it holds %s, not %s", m.Version, p.Version)
+	}
+	return promote.Make(m, bundle), nil
+}
+
+func (p *Pipeline) promote(ctx context.Context, from promote.From, s profile.Stage) error {
+	planned, err := p.promotion(ctx, from.Files)
+	if err != nil {
+		return err
+	}
+	to, err := p.place(s)
+	if err != nil {
+		return err
+	}
+	target := promote.To{Files: to.files, Writer: to.writer, Images: to.images}
+	if err := promote.Apply(ctx, planned, from, target); err != nil {
+		return err
+	}
+	p.Report("promoted %d files and %d images to %s", len(planned.Files)+1, len(planned.Images), to.files.URI())
+	return nil
+}
+
+// manifest reads and verifies the manifest of a place.
+func (p *Pipeline) manifest(ctx context.Context, from store.Place) (release.Manifest, []byte, error) {
+	body, _, err := from.Open(ctx, releasemanifest.Name)
+	if err != nil {
+		return release.Manifest{}, nil, fmt.Errorf("reading the manifest of %s: %w", from.URI(), err)
+	}
+	defer body.Close()
+	raw, err := io.ReadAll(io.LimitReader(body, verify.MaxBundle+1))
+	if err != nil {
+		return release.Manifest{}, nil, fmt.Errorf("reading the manifest of %s: %w", from.URI(), err)
+	}
+	e, err := p.verifier.Attestation(raw)
+	if err != nil {
+		return release.Manifest{}, nil, err
+	}
+	ask := policy.Ask{Role: policy.Release, Kind: releasemanifest.PredicateType, Subject: releasemanifest.Name, Whole: true}
+	if _, err := p.Profile.Policy.Judge(e, ask); err != nil {
+		return release.Manifest{}, nil, err
+	}
+	m, err := release.ParseManifest(e.Statement())
+	return m, raw, err
+}

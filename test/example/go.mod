@@ -1,0 +1,3 @@
+module example.test/lantern
+
+go 1.26

@@ -1,0 +1,144 @@
+package scene
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/image"
+	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/registry"
+)
+
+// commitTime is when the example was committed: fixed, so that every scene
+// builds the same bytes.
+var commitTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func (s *Scene) writeTrust(context.Context) error {
+	if err := s.writeFile("trusted_root.json", s.Lab.TrustedRoot); err != nil {
+		return err
+	}
+	return s.writeFile("signing_config.json", s.Lab.SigningConfig)
+}
+
+// pushBase makes the base image on the spot: two platforms, one file.
+func (s *Scene) pushBase(ctx context.Context) error {
+	const passwd = "root:x:0:0:root:/:/sbin/nologin\n"
+	file := image.File{Path: "/etc/passwd", Mode: 0o644, Size: int64(len(passwd)), Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(passwd)), nil
+	}}
+	platform := func(arch string) image.Platform {
+		return image.Platform{OS: "linux", Arch: arch, Files: []image.File{file}}
+	}
+	built, err := image.Build(ctx, image.Spec{
+		Base: image.Scratch(), Created: commitTime, Platforms: []image.Platform{platform("amd64"), platform("arm64")},
+	})
+	if err != nil {
+		return err
+	}
+	remote, err := registry.OpenRemote(s.Lab.Registry+"/base", http.DefaultTransport)
+	if err != nil {
+		return err
+	}
+	d, err := built.Write(ctx, remote, "static")
+	if err != nil {
+		return err
+	}
+	lock := fmt.Sprintf("apiVersion: waybill/v1\nkind: Lock\nbases:\n  static: {image: %q, digest: %q}\n", s.Lab.Registry+"/base/static", d.Digest)
+	return s.writeFile("lantern/release.lock.yaml", []byte(lock))
+}
+
+// writeProject copies the example into a repository, commits and tags it.
+func (s *Scene) writeProject(ctx context.Context) error {
+	err := filepath.WalkDir(s.Example, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(s.Example, path)
+		if err != nil {
+			return err
+		}
+		body, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return s.writeFile(filepath.Join("lantern", name), body)
+	})
+	if err != nil {
+		return fmt.Errorf("copying the example: %w", err)
+	}
+	for _, args := range [][]string{
+		{"init", "-q", "-b", "main"}, {"add", "."}, {"commit", "-q", "-m", "lantern: first light"}, {"tag", "-a", "-m", "lantern " + Version, Version},
+	} {
+		if err := s.git(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Scene) git(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir = s.Path("lantern")
+	at := commitTime.Format(time.RFC3339)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
+		"GIT_AUTHOR_NAME=Lantern", "GIT_AUTHOR_EMAIL=lantern@example.test", "GIT_AUTHOR_DATE="+at,
+		"GIT_COMMITTER_NAME=Lantern", "GIT_COMMITTER_EMAIL=lantern@example.test", "GIT_COMMITTER_DATE="+at)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// Repository is how provenance names the project's repository.
+func (s *Scene) Repository() string { return "git+file://" + s.Path("lantern") }
+
+func (s *Scene) writePolicy(context.Context) error {
+	identity := func(role string) string {
+		issuer, subject := s.Lab.Identity(role)
+		return fmt.Sprintf("{issuer: %q, subject: %q, type: email}", issuer, subject)
+	}
+	return s.writeFile("policy.yaml", fmt.Appendf(nil, `apiVersion: waybill/v1
+kind: Policy
+name: lantern-release
+roles:
+  release: [%s]
+  verifier: [%s]
+  policy: [%s]
+builders:
+- id: %s
+  identity: %s
+- id: %s
+  identity: %s
+source: {repository: %q}
+closed: [files, images]
+`, identity("release"), identity("verifier"), identity("policy"),
+		provenance.BuilderIsolated, identity("builder"), provenance.BuilderUnisolated, identity("builder-unisolated"), s.Repository()))
+}
+
+func (s *Scene) writeProfile(context.Context) error {
+	bucket := strings.Replace(s.Lab.Bucket, "http://", "gs+http://", 1)
+	return s.writeFile("profile.yaml", fmt.Appendf(nil, `apiVersion: waybill/v1
+kind: Profile
+name: lantern
+policy: policy.yaml
+trustedRoot: trusted_root.json
+signingConfig: signing_config.json
+places:
+  files:
+    canonical: "https://dl.example.test/lantern/{version}/"
+    staging: "%[1]s/staging/lantern/{version}/"
+    release: "%[1]s/release/lantern/{version}/"
+  images:
+    canonical: registry.example.test/lantern
+    staging: "%[2]s/staging/lantern"
+    release: "%[2]s/release/lantern"
+`, bucket, s.Lab.Registry))
+}

@@ -1,0 +1,149 @@
+// Package scene sets the stage for the demo and the stories: a lab, the
+// example project in a git repository of its own, a policy, a profile, and the
+// built commands, run as a user runs them.
+//
+//	s, err := scene.Open(ctx, scene.Options{Bin: bin, Dir: dir, Source: "../example"})
+//	defer s.Close()
+//	out := s.Run("waybill", "stage", s.Version, …)
+package scene
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/waybill-release/waybill/test/lab"
+)
+
+// Version is the release that the scene makes.
+const Version = "v0.1.0"
+
+// Options say where things are and who watches.
+type Options struct {
+	Bin     string // directory of the built commands
+	Dir     string // where the scene is set; must be empty
+	Example string // the example project
+	// Watch sees every command before it runs, and its output after.
+	Watch func(Result)
+}
+
+// Scene is a lab with a project that can be released in it.
+type Scene struct {
+	Options
+	Lab *lab.Lab
+}
+
+// Result is how one command ended.
+type Result struct {
+	Args   []string
+	Stdout string
+	Stderr string
+	Code   int
+}
+
+// Open sets the scene.
+func Open(ctx context.Context, o Options) (*Scene, error) {
+	l, err := lab.Start(ctx, lab.Options{Dir: filepath.Join(o.Dir, "lab")})
+	if err != nil {
+		return nil, err
+	}
+	s := &Scene{Options: o, Lab: l}
+	for _, set := range []func(context.Context) error{s.writeTrust, s.pushBase, s.writeProject, s.writePolicy, s.writeProfile} {
+		if err := set(ctx); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+	}
+	return s, nil
+}
+
+// Close ends the lab.
+func (s *Scene) Close() error { return s.Lab.Close() }
+
+// Path is a file of the scene.
+func (s *Scene) Path(elem ...string) string {
+	return filepath.Join(append([]string{s.Dir}, elem...)...)
+}
+
+// Run runs one of the built commands in the scene's directory.
+func (s *Scene) Run(ctx context.Context, args ...string) Result {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.Bin, args[0]), args[1:]...)
+	cmd.Dir = s.Dir
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	r := Result{Args: args}
+	if err := cmd.Run(); err != nil {
+		r.Code = -1
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			r.Code = exit.ExitCode()
+		} else {
+			fmt.Fprintln(&stderr, err)
+		}
+	}
+	r.Stdout, r.Stderr = stdout.String(), stderr.String()
+	if s.Watch != nil {
+		s.Watch(r)
+	}
+	return r
+}
+
+// Stage builds and stages the release.
+func (s *Scene) Stage(ctx context.Context) Result {
+	args := []string{"waybill", "stage", Version, "--profile", "profile.yaml", "--state", "state", "--source", "lantern"}
+	return s.Run(ctx, append(args, append(s.tokenFlags("builder", "builder-unisolated", "release"), "--confirm")...)...)
+}
+
+// Release publishes what is staged.
+func (s *Scene) Release(ctx context.Context) Result {
+	return s.Run(ctx, "waybill", "release", Version, "--profile", "profile.yaml", "--state", "state", "--confirm")
+}
+
+// Verify verifies the published release as a user does.
+func (s *Scene) Verify(ctx context.Context, flags ...string) Result {
+	return s.Run(ctx, append([]string{"k8s-verify-release", Version, "--profile", "profile.yaml"}, flags...)...)
+}
+
+// Seal seals again what is in the state directory.
+func (s *Scene) Seal(ctx context.Context) Result {
+	args := []string{"waybill", "seal", Version, "--profile", "profile.yaml", "--state", "state"}
+	return s.Run(ctx, append(args, s.tokenFlags("release")...)...)
+}
+
+// tokenFlags mints fresh tokens and returns the flags that name them.
+func (s *Scene) tokenFlags(roles ...string) []string {
+	var flags []string
+	for _, role := range roles {
+		name := role + ".token"
+		if err := os.WriteFile(s.Path(name), []byte(s.Lab.Token(role)), 0o600); err != nil {
+			panic("scene: writing a token: " + err.Error())
+		}
+		flags = append(flags, "--identity-token", role+"="+name)
+	}
+	return flags
+}
+
+// String is the command as it can be typed.
+func (r Result) String() string {
+	quoted := make([]string, len(r.Args))
+	for i, a := range r.Args {
+		if strings.ContainsAny(a, " {}$\"") {
+			a = "'" + a + "'"
+		}
+		quoted[i] = a
+	}
+	return strings.Join(quoted, " ")
+}
+
+// writeFile writes a file of the scene.
+func (s *Scene) writeFile(name string, body []byte) error {
+	path := s.Path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, body, 0o644)
+}

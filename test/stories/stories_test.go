@@ -1,0 +1,187 @@
+// Package stories runs the built commands against a lab, as users run them.
+package stories
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/waybill-release/waybill/test/scene"
+)
+
+// bin holds the commands, built from the root module.
+var bin string
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "waybill-stories-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", dir+"/", "./cmd/...")
+	build.Dir = filepath.Join("..", "..")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building the commands: %v\n%s", err, out)
+		return 1
+	}
+	bin = dir
+	return m.Run()
+}
+
+// published is a scene with a release that has gone the whole way.
+func published(t *testing.T) *scene.Scene {
+	t.Helper()
+	s := open(t)
+	want(t, s.Stage(t.Context()), 0)
+	want(t, s.Release(t.Context()), 0)
+	return s
+}
+
+func open(t *testing.T) *scene.Scene {
+	t.Helper()
+	s, err := scene.Open(context.Background(), scene.Options{Bin: bin, Dir: t.TempDir(), Example: filepath.Join("..", "example")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// want checks how a command ended, and what it said.
+func want(t *testing.T, r scene.Result, code int, said ...string) {
+	t.Helper()
+	if r.Code != code {
+		t.Fatalf("%s\nended with status %d, want %d\n%s%s", r, r.Code, code, r.Stdout, r.Stderr)
+	}
+	for _, s := range said {
+		if !strings.Contains(r.Stdout+r.Stderr, s) {
+			t.Errorf("%s\ndid not say %q:\n%s%s", r, s, r.Stdout, r.Stderr)
+		}
+	}
+}
+
+// answer is what the stories read of a JSON verdict.
+type answer struct {
+	Schema   string
+	Outcome  string
+	Headline string
+	Counts   struct{ Verified, Required, Missing, Extra int }
+	Findings []struct{ Code, Subject, Fix string }
+	Proofs   []struct{ Subject, Statement, Role, Identity string }
+}
+
+func parse(t *testing.T, r scene.Result) answer {
+	t.Helper()
+	var a answer
+	if err := json.Unmarshal([]byte(r.Stdout), &a); err != nil {
+		t.Fatalf("%s: not JSON: %v\n%s", r, err, r.Stdout)
+	}
+	return a
+}
+
+func TestOneReleaseGoesThroughAndAttacksAreRefused(t *testing.T) {
+	s := published(t)
+	t.Run("complete", func(t *testing.T) { complete(t, s) })
+	t.Run("status", func(t *testing.T) {
+		r := s.Run(t.Context(), "waybill", "status", scene.Version, "--profile", "profile.yaml", "--state", "state")
+		want(t, r, 0, "public: yes", "k8s-verify-release "+scene.Version)
+	})
+	t.Run("sha256 only is partial", func(t *testing.T) {
+		want(t, s.Verify(t.Context(), "--digests", "sha256"), 0, "accepted, partial", "sha512")
+	})
+	t.Run("another version", func(t *testing.T) {
+		r := s.Run(t.Context(), "k8s-verify-release", "v0.2.0", "--profile", "profile.yaml")
+		want(t, r, 1, "EVIDENCE_MISSING")
+	})
+	for _, a := range scene.Attacks() {
+		t.Run(a.Name, func(t *testing.T) { refusedThenAccepted(t, s, a) })
+	}
+	t.Run("a second run changes nothing", func(t *testing.T) { again(t, s) })
+	t.Run("unreachable", func(t *testing.T) { unreachable(t, s) })
+}
+
+func complete(t *testing.T, s *scene.Scene) {
+	r := s.Verify(t.Context(), "--output", "json", "--output", "table=verdict.txt")
+	want(t, r, 0)
+	a := parse(t, r)
+	if a.Outcome != "accepted" || a.Headline != "complete" || a.Counts.Verified != a.Counts.Required || a.Counts.Verified < 30 {
+		t.Errorf("verdict %+v", a.Counts)
+	}
+	statements := map[string]int{}
+	for _, p := range a.Proofs {
+		statements[p.Role+" "+p.Statement]++
+	}
+	for kind, n := range map[string]int{
+		"builder https://slsa.dev/provenance/v1":      11, // 4 binaries, 4 archives, the image and its 2 platforms
+		"release blob":                                10, // 4 binaries, 4 archives, 2 files of sums
+		"release https://sigstore.dev/cosign/sign/v1": 3,
+	} {
+		if statements[kind] != n {
+			t.Errorf("%d proofs of %q, want %d (all: %v)", statements[kind], kind, n, statements)
+		}
+	}
+	page, err := os.ReadFile(s.Path("verdict.txt"))
+	if err != nil || !strings.Contains(string(page), "ACCEPTED: complete") {
+		t.Errorf("verdict file: %v\n%s", err, page)
+	}
+}
+
+// refusedThenAccepted proves that the attack is refused for its own reason,
+// and that nothing else was wrong: taken back, the same command accepts.
+func refusedThenAccepted(t *testing.T, s *scene.Scene, a scene.Attack) {
+	want(t, a.Check(t.Context(), s), 0)
+	undo, err := a.Do(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := a.Check(t.Context(), s)
+	if err := undo(); err != nil {
+		t.Fatal(err)
+	}
+	want(t, r, 1, append([]string{"→"}, a.Codes...)...)
+	want(t, a.Check(t.Context(), s), 0)
+}
+
+func again(t *testing.T, s *scene.Scene) {
+	before := want256(t, s)
+	r := s.Stage(t.Context())
+	want(t, r, 0, "is done already", "signed 0 files and 0 image manifests", "sealed already")
+	want(t, s.Release(t.Context()), 0, "complete")
+	if after := want256(t, s); after != before {
+		t.Errorf("the manifest changed: %s, was %s", after, before)
+	}
+}
+
+// want256 is the published list of digests.
+func want256(t *testing.T, s *scene.Scene) string {
+	t.Helper()
+	body, err := os.ReadFile(s.Path("state", "files", "SHA256SUMS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+func unreachable(t *testing.T, s *scene.Scene) {
+	for _, service := range []string{"registry", "bucket"} {
+		if err := s.Lab.Stop(service); err != nil {
+			t.Fatal(err)
+		}
+		want(t, s.Verify(t.Context()), 3, "UNAVAILABLE", "nothing was decided")
+	}
+}

@@ -1,0 +1,80 @@
+package stories
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/waybill-release/waybill/test/scene"
+)
+
+// TestWrongUse: wrong use and malformed files end with status 2 and say what
+// to do; the twin with the one thing right does not.
+func TestWrongUse(t *testing.T) {
+	s := open(t)
+	plan := func(flags ...string) scene.Result {
+		return s.Run(t.Context(), append([]string{"waybill", "plan"}, flags...)...)
+	}
+	good := []string{scene.Version, "--profile", "profile.yaml", "--source", "lantern"}
+	want(t, plan(good...), 0, "bin/linux/amd64/lantern")
+	rows := map[string]struct {
+		args []string
+		said string
+	}{
+		"no version":      {[]string{"plan"}, "USAGE"},
+		"not a version":   {[]string{"plan", "1.0", "--profile", "profile.yaml"}, "VERSION"},
+		"no profile":      {[]string{"plan", scene.Version}, "--profile"},
+		"absent profile":  {[]string{"plan", scene.Version, "--profile", "absent.yaml"}, "absent.yaml"},
+		"no source":       {[]string{"plan", scene.Version, "--profile", "profile.yaml"}, "--source"},
+		"unknown flag":    {[]string{"plan", scene.Version, "--frobnicate"}, "frobnicate"},
+		"unknown command": {[]string{"frobnicate"}, "frobnicate"},
+		"unknown token":   {append([]string{"stage"}, append(good, "--identity-token", "nobody=x")...), "builder-unisolated"},
+		"unknown format":  {[]string{"gate", "check", scene.Version, "--profile", "profile.yaml", "--output", "poem"}, "poem"},
+		"bad time":        {[]string{"gate", "check", scene.Version, "--profile", "profile.yaml", "--now", "noon"}, "--now"},
+		"no state":        {[]string{"seal", scene.Version, "--profile", "profile.yaml", "--state", "nowhere"}, "waybill build"},
+		"no token":        {append([]string{"build"}, good...), "--identity-token"},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			want(t, s.Run(t.Context(), append([]string{"waybill"}, row.args...)...), 2, row.said)
+		})
+	}
+}
+
+// TestDryRun: without --confirm nothing is written anywhere.
+func TestDryRun(t *testing.T) {
+	s := open(t)
+	r := s.Run(t.Context(), "waybill", "stage", scene.Version, "--profile", "profile.yaml", "--state", "state", "--source", "lantern")
+	want(t, r, 0, "nothing was done", "--confirm")
+	if _, err := os.Stat(s.Path("state")); !os.IsNotExist(err) {
+		t.Errorf("the state directory was made: %v", err)
+	}
+}
+
+// TestSomebodyElsesToken: a genuine token of another role signs nothing.
+func TestSomebodyElsesToken(t *testing.T) {
+	s := open(t)
+	for _, role := range []string{"builder", "builder-unisolated"} {
+		if err := os.WriteFile(s.Path(role+".token"), []byte(s.Lab.Token("release")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := s.Run(t.Context(), "waybill", "build", scene.Version, "--profile", "profile.yaml", "--source", "lantern",
+		"--identity-token", "builder=builder.token", "--identity-token", "builder-unisolated=builder-unisolated.token")
+	want(t, r, 1, "SIGNED_AS_ELSE")
+	if _, err := os.Stat(s.Path(".waybill", "files", "provenance")); !os.IsNotExist(err) {
+		t.Errorf("provenance was written: %v", err)
+	}
+}
+
+// TestHelp: every command explains itself, with the one table of statuses.
+func TestHelp(t *testing.T) {
+	s := open(t)
+	for _, line := range []string{
+		"waybill plan", "waybill stage", "waybill release", "waybill status", "waybill build", "waybill sbom", "waybill sign",
+		"waybill seal", "waybill promote", "waybill gate check", "waybill verify release", "k8s-verify-release",
+	} {
+		r := s.Run(t.Context(), append(strings.Fields(line), "--help")...)
+		want(t, r, 0, "EXIT STATUS", "Examples:", "--profile")
+	}
+}
