@@ -3,7 +3,7 @@ package sbom
 import (
 	"archive/tar"
 	"compress/gzip"
-	"crypto/sha1" //nolint:gosec // SPDX 2.3 requires the SHA-1 of every file
+	"crypto/sha1" // SPDX 2.3 requires the SHA-1 of every file
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -161,7 +161,7 @@ func (c *contents) entry(h *tar.Header, body io.Reader) error {
 
 // sum hashes one file both ways in one read.
 func sum(r io.Reader) (spdx.File, error) {
-	weak := sha1.New() //nolint:gosec // required by SPDX, relied on by nobody
+	weak := sha1.New() // required by SPDX, relied on by nobody
 	strong, _, err := digest.SumSHA256(io.TeeReader(r, weak))
 	if err != nil {
 		return spdx.File{}, err

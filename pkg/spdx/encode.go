@@ -2,7 +2,7 @@ package spdx
 
 import (
 	"bytes"
-	"crypto/sha1" //nolint:gosec // the verification code of SPDX 2.3 is defined over SHA-1
+	"crypto/sha1" // the verification code of SPDX 2.3 is defined over SHA-1
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -46,7 +46,7 @@ func VerificationCode(files []File) string {
 		sums[i] = f.SHA1
 	}
 	slices.Sort(sums)
-	h := sha1.New() //nolint:gosec // defined so
+	h := sha1.New()
 	for _, s := range sums {
 		_, _ = io.WriteString(h, s)
 	}
