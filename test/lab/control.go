@@ -26,7 +26,12 @@ func Hold(dir string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the lab's directory: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	return claim(dir, os.O_CREATE)
+}
+
+// claim locks the lock file, which flag may tell it to make.
+func claim(dir string, flag int) (release func() error, err error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|flag, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("claiming %q: %w", dir, err)
 	}
@@ -42,15 +47,12 @@ func Hold(dir string) (release func() error, err error) {
 // Down stops the lab that runs in dir and waits until its process has let go
 // of it. It returns [ErrNotRunning] when there is none.
 func Down(ctx context.Context, dir string) error {
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("looking into %q: %w", dir, ErrNotRunning)
-	}
-	release, err := Hold(dir)
-	if err == nil {
-		return errors.Join(fmt.Errorf("looking into %q: %w", dir, ErrNotRunning), release())
-	}
-	if !errors.Is(err, ErrRunning) {
+	free, err := gone(dir)
+	if err != nil {
 		return err
+	}
+	if free {
+		return fmt.Errorf("looking into %q: %w", dir, ErrNotRunning)
 	}
 	page, err := ReadPage(dir)
 	if err != nil {
@@ -59,31 +61,33 @@ func Down(ctx context.Context, dir string) error {
 	if err := syscall.Kill(page.PID, syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stopping process %d: %w", page.PID, err)
 	}
-	for tick := time.NewTicker(5 * time.Millisecond); ; {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
 		select {
 		case <-ctx.Done():
-			tick.Stop()
 			return fmt.Errorf("waiting for process %d: %w", page.PID, ctx.Err())
 		case <-tick.C:
 		}
-		if gone(dir) {
-			tick.Stop()
-			return nil
+		if free, err := gone(dir); free || err != nil {
+			return err
 		}
 	}
 }
 
-// gone reports whether nobody holds dir any more. A lab on a temporary
-// directory removes it before it lets go.
-func gone(dir string) bool {
-	if _, err := os.Stat(filepath.Join(dir, "lock")); errors.Is(err, fs.ErrNotExist) {
-		return true
+// gone reports whether nobody holds dir. It makes nothing there: a lab in a
+// temporary directory removes that before it lets go.
+func gone(dir string) (bool, error) {
+	release, err := claim(dir, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return true, nil
+	case errors.Is(err, ErrRunning):
+		return false, nil
+	case err != nil:
+		return false, err
 	}
-	release, err := Hold(dir)
-	if err != nil {
-		return false
-	}
-	return release() == nil
+	return true, release()
 }
 
 // RequestToken asks the issuer at url, a [Page]'s Issuer, for a token.

@@ -110,7 +110,6 @@ func (l *Lab) start(ctx context.Context, host string, buckets []string) error {
 	if err != nil {
 		return err
 	}
-	l.closers = append(l.closers, st.close)
 	if l.servers, err = listen(host, st.Ports); err != nil {
 		return err
 	}

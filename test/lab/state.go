@@ -44,8 +44,6 @@ func openState(dir string) (*state, error) {
 
 func (s *state) path(name string) string { return filepath.Join(s.dir, name) }
 
-func (s *state) close() error { return nil }
-
 func (s *state) save() error {
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

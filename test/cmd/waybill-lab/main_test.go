@@ -91,6 +91,36 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// TestTemporary stops a lab that was given no directory.
+func TestTemporary(t *testing.T) {
+	up := command(t, "up")
+	tmp := t.TempDir()
+	up.Env = append(up.Env, "TMPDIR="+tmp)
+	if err := up.Start(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	var dirs []string
+	for tick := time.Tick(time.Millisecond); ; <-tick {
+		dirs, _ = filepath.Glob(filepath.Join(tmp, "waybill-lab-*", lab.PageFile))
+		if len(dirs) == 1 {
+			break
+		}
+		if time.Since(began) > 10*time.Second {
+			t.Fatal("not up after ten seconds")
+		}
+	}
+	if code, _, errOut := run(t, "down", "--dir", filepath.Dir(dirs[0])); code != 0 {
+		t.Errorf("down: %d %s", code, errOut)
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if err := up.Wait(); err != nil {
+		t.Errorf("up ended with %v", err)
+	}
+}
+
 func TestWrongUse(t *testing.T) {
 	cases := []struct{ args, says string }{
 		{"up --address 0.0.0.0", "loopback only"},

@@ -58,17 +58,22 @@ func newUp() *cobra.Command {
 
 func up(ctx context.Context, out io.Writer, dir, address string) (err error) {
 	began := time.Now()
-	if dir == "" {
+	temporary := dir == ""
+	if temporary {
 		if dir, err = os.MkdirTemp("", "waybill-lab-"); err != nil {
 			return fmt.Errorf("making a directory: %w", err)
 		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
 	release, err := lab.Hold(dir)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, release()) }()
+	defer func() {
+		if temporary {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+		err = errors.Join(err, release()) // last: whoever waits for the lab waits for this
+	}()
 	if err := lab.Unpublish(dir); err != nil {
 		return err
 	}
