@@ -15,7 +15,7 @@ const (
 //	segment *( "/" segment )
 //	segment = 1*255( A-Z / a-z / 0-9 / "." / "_" / "+" / "@" / "~" / "-" )
 //
-// of at most 1024 bytes, where no segment is "." or "..". One name thus has
+// of at most 1024 bytes, where no segment ends with ".". One name thus has
 // one spelling on every file system and in every bucket: there is no absolute
 // path, drive letter, backslash, escape or look-alike letter to disagree about.
 func CheckName(name string) error {
@@ -41,6 +41,8 @@ func CheckName(name string) error {
 			return refuse("it has an empty segment")
 		case segment == "." || segment == "..":
 			return refuse("it has a segment that names another directory")
+		case segment[len(segment)-1] == '.': // some file systems drop it
+			return refuse("it has a segment that ends with a dot")
 		case len(segment) > maxSegment:
 			return refuse("it has a segment longer than 255 bytes")
 		}

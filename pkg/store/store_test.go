@@ -9,13 +9,13 @@ import (
 )
 
 func TestCheckName(t *testing.T) {
-	for _, name := range []string{"a", "a/b", ".hidden", "a..b", "a/...", "A-1_2.3+4@5~6", strings.Repeat("n", 255)} {
+	for _, name := range []string{"a", "a/b", ".hidden", "a..b", "...a", "A-1_2.3+4@5~6", strings.Repeat("n", 255)} {
 		if err := store.CheckName(name); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
 	for _, name := range []string{
-		"", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/..", "a/../b", "a/./b", "./a",
+		"", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/..", "a/../b", "a/./b", "./a", "a.", "a../b", "a/...",
 		"C:", "c:/a", `\a`, `a\b`, `..\a`, "a b", "a\n", "a\x00", "a\x7f", "a%2e", "a?b", "a#b", "a:b", "a*b",
 		"ku\u212a", "e\u0301", "\u00e9", "\u202egpj", "\xff", strings.Repeat("n", 256), strings.Repeat("n/", 600) + "n",
 	} {
