@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/store/cloud"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -63,10 +67,11 @@ func (o *project) open(cmd *cobra.Command, args []string) (*pipeline.Pipeline, c
 	if err != nil {
 		return nil, nil, verdict.Wrap(verdict.Usage, "--log-format", err)
 	}
-	ctx := ui.WithRun(cmd.Context(), rand.Text())
+	ctx, rt := ui.WithRun(cmd.Context(), rand.Text()), cli.Transport(false)
 	p, err := pipeline.New(pipeline.Config{
 		Profile: loaded, Version: v, State: o.state, Source: o.parseSource(), Tokens: tokens,
-		Transport: cli.Transport(false), Clock: time.Now,
+		Transport: rt, Clock: time.Now,
+		OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
 		Report: func(format string, args ...any) {
 			logger.Log(ctx, slog.LevelInfo, fmt.Sprintf(format, args...))
 		},
@@ -74,15 +79,20 @@ func (o *project) open(cmd *cobra.Command, args []string) (*pipeline.Pipeline, c
 	return p, ctx, err
 }
 
+// openWriter writes to buckets through their own client, to directories
+// directly.
+func openWriter(uri string, rt http.RoundTripper) (store.Writer, error) {
+	if strings.HasPrefix(uri, "gs") {
+		return cloud.OpenWriter(uri, rt)
+	}
+	return store.OpenWriter(uri)
+}
+
 func (o *project) parseTokens() (map[string]string, error) {
 	tokens := map[string]string{}
 	for _, t := range o.tokens {
 		name, path, ok := strings.Cut(t, "=")
-		known := false
-		for _, n := range pipeline.TokenNames() {
-			known = known || n == name
-		}
-		if !ok || !known || path == "" {
+		if !ok || path == "" || !slices.Contains(pipeline.TokenNames(), name) {
 			return nil, verdict.Refuse(verdict.Usage, "--identity-token", "%q: want NAME=FILE with NAME one of %s", t, strings.Join(pipeline.TokenNames(), ", "))
 		}
 		tokens[name] = path

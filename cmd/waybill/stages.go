@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 )
@@ -20,7 +21,7 @@ func stageVerb(cmd cobra.Command, run func(context.Context, *pipeline.Pipeline) 
 		if err != nil {
 			return err
 		}
-		return run(ctx, p)
+		return answer(c, cli.TableOutput(), nil, run(ctx, p))
 	}
 	o.addFlags(&cmd)
 	o.addSourceFlags(&cmd)

@@ -29,6 +29,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -44,8 +45,11 @@ type Config struct {
 	Source    Source
 	Tokens    map[string]string // identity token files, by token name
 	Transport http.RoundTripper
-	Clock     func() time.Time
-	Report    func(format string, args ...any)
+	// OpenWriter opens the writer of a place by its address.
+	OpenWriter func(uri string) (store.Writer, error)
+	// Clock freezes nothing: signatures need the time that it is.
+	Clock  func() time.Time
+	Report func(format string, args ...any)
 }
 
 // Source is where the release is built from. An empty Ref is the version.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/gate"
@@ -14,7 +13,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/store/cloud"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/workspace"
@@ -37,7 +35,7 @@ func (p *Pipeline) place(s profile.Stage) (place, error) {
 	if out.files, err = store.Open(uri, p.Transport); err != nil {
 		return place{}, err
 	}
-	if out.writer, err = p.writer(uri); err != nil {
+	if out.writer, err = p.OpenWriter(uri); err != nil {
 		return place{}, err
 	}
 	prefix, err := p.Profile.Images(s, p.Version)
@@ -46,13 +44,6 @@ func (p *Pipeline) place(s profile.Stage) (place, error) {
 	}
 	out.images, err = registry.OpenRemote(prefix, p.Transport)
 	return out, err
-}
-
-func (p *Pipeline) writer(uri string) (store.Writer, error) {
-	if strings.HasPrefix(uri, "gs") {
-		return cloud.OpenWriter(uri, p.Transport)
-	}
-	return store.OpenWriter(uri)
 }
 
 // Gate decides about the release at a stage.

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
@@ -80,7 +78,7 @@ func (d *describer) document(ctx context.Context, a plan.Artifact) (digest.Set, 
 	if err != nil {
 		return digest.Set{}, nil, err
 	}
-	body, _, err := d.w.Files().Open(ctx, a.Name)
+	body, err := d.w.OpenFile(a.Name)
 	if err != nil {
 		return digest.Set{}, nil, err
 	}
@@ -89,11 +87,7 @@ func (d *describer) document(ctx context.Context, a plan.Artifact) (digest.Set, 
 		document, err := sbom.Archive(d.in, a.Name, body, set, d.find)
 		return set, document, err
 	}
-	at, ok := body.(io.ReaderAt)
-	if !ok {
-		return digest.Set{}, nil, fmt.Errorf("the workspace cannot be read at random")
-	}
-	document, err := sbom.Binary(d.in, a.Name, at, set, size)
+	document, err := sbom.Binary(d.in, a.Name, body, set, size)
 	return set, document, err
 }
 
@@ -132,7 +126,7 @@ func (d *describer) filesOf(a plan.Artifact, platform string) map[string]sbom.En
 				continue
 			}
 			for path, artifact := range pf.Files {
-				files[strings.TrimPrefix(path, "/")] = d.byName(artifact)
+				files[path] = d.byName(artifact)
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -77,7 +78,8 @@ func table(w io.Writer, v verdict.Verdict) error {
 		p.line("  policy     %s", v.Policy)
 	}
 	p.line("")
-	p.line("%s: %s", strings.ToUpper(v.Outcome().String()), v.Headline())
+	word, rest, _ := strings.Cut(v.Headline(), ":")
+	p.line("%s:%s", strings.ToUpper(word), rest)
 	p.line("%s", v.Counts)
 	return p.err
 }
@@ -159,13 +161,13 @@ func shortStatement(s string) string {
 func Safe(s string) string {
 	const limit = 300
 	clean := strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x200b && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
-			return '\uFFFD'
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
 		}
 		return r
 	}, s)
 	if len(clean) > limit {
-		return clean[:limit] + "…"
+		return strings.ToValidUTF8(clean[:limit], "") + "…"
 	}
 	return clean
 }

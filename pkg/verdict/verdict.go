@@ -210,13 +210,31 @@ func (v Verdict) Complete() bool {
 func (v Verdict) Headline() string {
 	switch {
 	case v.Complete():
-		return "complete"
+		return "accepted: complete"
 	case v.Outcome() == Accepted:
 		return "accepted, partial: without " + strings.Join(v.Scope.Left, ", ")
 	case v.Outcome() == Unavailable:
 		return "unavailable: nothing was decided"
+	case len(v.Findings) > 0:
+		return v.Outcome().String() + ": " + v.reasons()
 	}
 	return v.Outcome().String()
+}
+
+// reasons lists the codes of the findings with how often each was found.
+func (v Verdict) reasons() string {
+	var order []Code
+	counts := map[Code]int{}
+	for _, f := range v.Findings {
+		if counts[f.Code]++; counts[f.Code] == 1 {
+			order = append(order, f.Code)
+		}
+	}
+	words := make([]string, len(order))
+	for i, c := range order {
+		words[i] = fmt.Sprintf("%d %s", counts[c], c)
+	}
+	return strings.Join(words, ", ")
 }
 
 // Err returns nil if and only if the verdict accepts.

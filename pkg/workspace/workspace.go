@@ -112,6 +112,17 @@ func (w *Workspace) Dir() string { return w.dir }
 // Files is the file place to be.
 func (w *Workspace) Files() store.Place { return w.files }
 
+// OpenFile opens one file of the place to be for reading at random. The
+// caller closes it.
+func (w *Workspace) OpenFile(name string) (*os.File, error) {
+	root, err := os.OpenRoot(filepath.Join(w.dir, "files"))
+	if err != nil {
+		return nil, fmt.Errorf("opening workspace: %w", err)
+	}
+	defer root.Close()
+	return root.Open(filepath.FromSlash(name))
+}
+
 // Writer writes into the file place to be.
 func (w *Workspace) Writer() store.Writer { return w.writer }
 

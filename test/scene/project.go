@@ -38,7 +38,7 @@ func (s *Scene) pushBase(ctx context.Context) error {
 		return image.Platform{OS: "linux", Arch: arch, Files: []image.File{file}}
 	}
 	built, err := image.Build(ctx, image.Spec{
-		Base: image.Scratch(), Created: commitTime, Platforms: []image.Platform{platform("amd64"), platform("arm64")},
+		Base: image.Scratch(), Entrypoint: []string{"/etc/passwd"}, Created: commitTime, Platforms: []image.Platform{platform("amd64"), platform("arm64")},
 	})
 	if err != nil {
 		return err

@@ -24,6 +24,9 @@ import (
 // Output is where a verdict goes: formats to stdout or into files.
 type Output struct{ Formats []string }
 
+// TableOutput prints a table to stdout.
+func TableOutput() *Output { return &Output{Formats: []string{string(render.Table)}} }
+
 // AddFlags adds --output.
 func (o *Output) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&o.Formats, "output", "o", []string{string(render.Table)},

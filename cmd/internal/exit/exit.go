@@ -63,7 +63,7 @@ func Report(w io.Writer, command string, err error) int {
 		return verdict.ExitCode(judged.Outcome())
 	}
 	f := verdict.FindingOf("", err)
-	fmt.Fprintf(w, "%s: %s: %s %s: %s\n", command, f.Code.Outcome(), f.Code, render.Safe(f.Subject), render.Safe(err.Error()))
+	fmt.Fprintf(w, "%s: %s: %s: %s\n", command, f.Code.Outcome(), f.Code, render.Safe(err.Error()))
 	if f.Want != "" || f.Got != "" {
 		fmt.Fprintf(w, "  want %s\n  got  %s\n", render.Safe(f.Want), render.Safe(f.Got))
 	}
