@@ -56,7 +56,7 @@ func (i Identity) Check() error {
 // isIssuer accepts https, and plain http only for this very machine.
 func isIssuer(address string) bool {
 	u, err := url.Parse(address)
-	if err != nil || u.Host == "" {
+	if err != nil || u.Hostname() == "" || u.User != nil {
 		return false
 	}
 	return u.Scheme == "https" || u.Scheme == "http" && u.Hostname() == "127.0.0.1"

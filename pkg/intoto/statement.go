@@ -90,8 +90,8 @@ func Parse(raw []byte) (Statement, error) {
 	if wire.Type != TypeV1 {
 		return Statement{}, verdict.Refuse(verdict.StatementType, "statement", "unknown statement type %q", short(wire.Type))
 	}
-	if wire.PredicateType == "" || len(wire.Predicate) == 0 {
-		return Statement{}, verdict.Refuse(verdict.StatementParse, "statement", "no predicate")
+	if wire.PredicateType == "" || len(wire.Predicate) == 0 || wire.Predicate[0] != '{' {
+		return Statement{}, verdict.Refuse(verdict.StatementParse, "statement", "no predicate, or one that is no object")
 	}
 	subjects, err := parseSubjects(wire.Subject)
 	if err != nil {

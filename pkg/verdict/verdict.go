@@ -10,7 +10,7 @@
 // never stored; [Verdict.Outcome] derives it from what was counted, so a
 // verdict that nobody filled in cannot pass:
 //
-//	v := verdict.New("release lantern v0.1.0")
+//	v := verdict.New("release lantern v0.1.0", at)
 //	v.Counts.Required++
 //	v.Add(verdict.Find(verdict.Missing, "bin/linux/amd64/lantern", "not in the place"))
 //	v.Outcome() // Refused
