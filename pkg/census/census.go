@@ -8,6 +8,7 @@
 package census
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -27,7 +28,8 @@ type Item struct {
 //
 // Bytes that differ from what the name promises are TAMPERED, unless they are
 // exactly what another name promises: then somebody moved files about, which
-// checking by digest alone would never see.
+// checking by digest alone would never see. The order of the lists changes
+// nothing; each name must stand in each of them once.
 func Compare(want, have []Item) []verdict.Finding {
 	found := make(map[string]Item, len(have))
 	for _, h := range have {
@@ -36,7 +38,9 @@ func Compare(want, have []Item) []verdict.Finding {
 	owner := make(map[digest.Digest]string, len(want))
 	expected := make(map[string]bool, len(want))
 	for _, w := range want {
-		owner[w.Digests.SHA256] = w.Name
+		if first, shared := owner[w.Digests.SHA256]; !shared || w.Name < first {
+			owner[w.Digests.SHA256] = w.Name
+		}
 		expected[w.Name] = true
 	}
 	var findings []verdict.Finding
@@ -68,12 +72,18 @@ func same(want, got Item) bool {
 }
 
 func differs(want, got Item, owner map[digest.Digest]string) verdict.Finding {
-	if other, ours := owner[got.Digests.SHA256]; ours && other != want.Name {
+	tampered := verdict.Find(verdict.Tampered, want.Name, "the bytes are not the ones that were signed")
+	other, ours := owner[got.Digests.SHA256]
+	switch {
+	case !want.Digests.SHA256.Equal(got.Digests.SHA256) && ours && !got.Digests.SHA256.IsZero():
 		return verdict.Find(verdict.NameSwap, want.Name, "holds the bytes of %s", other).
 			Differ(want.Digests.SHA256.String(), got.Digests.SHA256.String())
+	case !want.Digests.SHA256.Equal(got.Digests.SHA256):
+		return tampered.Differ(describe(want), describe(got))
+	case want.Size != got.Size:
+		return tampered.Differ(fmt.Sprintf("%d bytes", want.Size), fmt.Sprintf("%d bytes", got.Size))
 	}
-	return verdict.Find(verdict.Tampered, want.Name, "the bytes are not the ones that were signed").
-		Differ(describe(want), describe(got))
+	return tampered.Differ(want.Digests.SHA512.String(), got.Digests.SHA512.String())
 }
 
 func describe(i Item) string {

@@ -131,8 +131,8 @@ func ParseLock(raw []byte) (Lock, error) {
 		return Lock{}, verdict.Refuse(verdict.ConfigParse, LockName, "want apiVersion waybill/v1 and kind Lock")
 	}
 	for name, b := range l.Bases {
-		if b.Image == "" || b.Digest.IsZero() {
-			return Lock{}, verdict.Refuse(verdict.ConfigParse, LockName, "base %q needs an image and a digest", name)
+		if b.Image == "" || b.Digest.Algorithm() != digest.SHA256 {
+			return Lock{}, verdict.Refuse(verdict.ConfigParse, LockName, "base %q needs an image and a sha256 digest", name)
 		}
 	}
 	return l, nil

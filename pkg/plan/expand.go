@@ -2,8 +2,12 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 )
 
 // expander fills templates and keeps the first error, so that expansion reads
@@ -54,6 +58,20 @@ func (x *expander) one(template string) string {
 	}
 }
 
+// files fills the templates of both sides; two that come out as one path
+// would leave it to chance which file is there.
+func (x *expander) files(templates map[string]string) map[string]string {
+	files := make(map[string]string, len(templates))
+	for _, t := range slices.Sorted(maps.Keys(templates)) {
+		path := x.one(t)
+		if _, taken := files[path]; taken {
+			x.fail(fmt.Errorf("image.files: two entries are named %q", path))
+		}
+		files[path] = x.one(templates[t])
+	}
+	return files
+}
+
 func (x *expander) fail(err error) {
 	if x.err == nil {
 		x.err = err
@@ -63,21 +81,35 @@ func (x *expander) fail(err error) {
 // reserved are the first segments and names that the release itself uses.
 var reserved = []string{"oci", "provenance", "image"}
 
-func checkArtifactName(a Artifact) error {
-	name := a.Name
-	if name == "" || len(name) > 512 || path.Clean(name) != name || strings.HasPrefix(name, "/") || strings.HasPrefix(name, "..") {
+// CheckName refuses a name that no artifact may have: one that could mean two
+// places, or the name of the manifest's own bundle, which no list can hold.
+func CheckName(name string) error {
+	if name == "" || name == "." || len(name) > 512 || path.Clean(name) != name || strings.HasPrefix(name, "/") || strings.HasPrefix(name, "..") {
 		return fmt.Errorf("artifact %q: want a clean relative name", name)
 	}
 	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+@~/-") != "" {
 		return fmt.Errorf("artifact %q: want only letters, digits and ._+@~-/", name)
 	}
+	if name == releasemanifest.Name {
+		return fmt.Errorf("artifact %q: the name belongs to the manifest's own bundle", name)
+	}
+	return nil
+}
+
+func checkArtifactName(a Artifact) error {
+	if err := CheckName(a.Name); err != nil {
+		return err
+	}
+	if a.IsImage() && strings.Trim(a.Repository, "abcdefghijklmnopqrstuvwxyz0123456789._/-") != "" {
+		return fmt.Errorf("artifact %q: repositories have only lower-case letters, digits and ._-/", a.Name)
+	}
 	if a.Step == "" || a.IsImage() || a.Class == Provenance {
 		return nil
 	}
-	first, _, _ := strings.Cut(name, "/")
+	first, _, _ := strings.Cut(a.Name, "/")
 	for _, r := range reserved {
 		if first == r {
-			return fmt.Errorf("artifact %q: names under %s/ belong to the release itself", name, r)
+			return fmt.Errorf("artifact %q: names under %s/ belong to the release itself", a.Name, r)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -99,7 +100,7 @@ type PlatformFiles struct {
 	Files    map[string]string `json:"files"`
 }
 
-// Plan is everything that a release will consist of.
+// Plan is everything that a release will consist of, artifacts sorted by name.
 type Plan struct {
 	Name       string          `json:"name"`
 	Version    version.Version `json:"version"`
@@ -113,6 +114,9 @@ type Plan struct {
 
 // Expand makes the plan of one version.
 func (c Config) Expand(v version.Version) (Plan, error) {
+	if v.IsZero() {
+		return Plan{}, verdict.Refuse(verdict.Usage, "version", "no version was given")
+	}
 	p := Plan{
 		Name: c.Name, Version: v, Repository: c.Source.Repository,
 		Files:  strings.ReplaceAll(c.Places.Files, "{version}", v.String()),
@@ -133,11 +137,20 @@ func (c Config) Expand(v version.Version) (Plan, error) {
 
 // Find returns the artifact of a name.
 func (p Plan) Find(name string) (Artifact, bool) {
-	i := slices.IndexFunc(p.Artifacts, func(a Artifact) bool { return a.Name == name })
+	i := p.index(name)
 	if i < 0 {
 		return Artifact{}, false
 	}
 	return p.Artifacts[i], true
+}
+
+// index finds a name, or is negative. Expand leaves the artifacts sorted.
+func (p Plan) index(name string) int {
+	i, found := slices.BinarySearchFunc(p.Artifacts, name, func(a Artifact, n string) int { return strings.Compare(a.Name, n) })
+	if !found {
+		return -1
+	}
+	return i
 }
 
 // Digest names the plan: equal plans have equal digests.
@@ -154,7 +167,10 @@ func ProvenanceName(instance string) string { return "provenance/" + instance + 
 
 // SBOMName is the file that carries the SBOM of an artifact.
 func SBOMName(artifact string) string {
-	return strings.ReplaceAll(artifact, "oci/", "image/") + ".spdx.json"
+	if image, ok := strings.CutPrefix(artifact, "oci/"); ok {
+		artifact = "image/" + image
+	}
+	return artifact + ".spdx.json"
 }
 
 // BundleName is the file that carries the signature of an artifact.
@@ -221,10 +237,7 @@ func (p *Plan) expandImage(c Config, s StepConfig) error {
 			return err
 		}
 		px := &expander{vars: vars}
-		files := map[string]string{}
-		for path, artifact := range s.Image.Files {
-			files[px.one(path)] = px.one(artifact)
-		}
+		files := px.files(s.Image.Files)
 		image.Platforms = append(image.Platforms, PlatformFiles{Platform: platform, Files: files})
 		child := Artifact{
 			Name: index.Name + "/" + platform, Class: ImageChild, MediaType: mediaImage, Step: s.Name,
@@ -297,7 +310,26 @@ func (p *Plan) check() error {
 		if err := checkArtifactName(a); err != nil {
 			return err
 		}
+		if dir := path.Dir(a.Name); !a.IsImage() && p.hasFile(dir) {
+			return fmt.Errorf("artifact %q: %q is an artifact too, not a directory", a.Name, dir)
+		}
 	}
+	return p.checkInputs()
+}
+
+// hasFile reports whether a path or one above it is an artifact.
+func (p *Plan) hasFile(name string) bool {
+	for ; name != "."; name = path.Dir(name) {
+		if p.index(name) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// checkInputs refuses a step that takes what no earlier step makes. An image
+// is no file, so no step can take it; an archive holds each name once.
+func (p *Plan) checkInputs() error {
 	made := map[string]bool{}
 	for _, s := range p.Steps {
 		for _, name := range s.Inputs() {
@@ -305,9 +337,36 @@ func (p *Plan) check() error {
 				return fmt.Errorf("step %q takes %q, which no earlier step makes", s.Instance, name)
 			}
 		}
-		for _, name := range s.Outputs {
-			made[name] = true
+		if s.Archive != nil {
+			if err := s.Archive.check(); err != nil {
+				return fmt.Errorf("step %q: %w", s.Instance, err)
+			}
 		}
+		for _, name := range s.Outputs {
+			made[name] = s.Image == nil
+		}
+	}
+	return nil
+}
+
+// check refuses two entries of one name. Outputs stand under the root by the
+// last part of their names, files of the source by their whole path.
+func (a ArchiveStep) check() error {
+	seen := map[string]bool{}
+	for _, name := range a.Add {
+		if path.Clean(name) != name || path.IsAbs(name) || name == "." || strings.HasPrefix(name, "..") {
+			return fmt.Errorf("archive.add %q: want a clean path of the source", name)
+		}
+	}
+	entries := slices.Clone(a.Add)
+	for _, name := range a.Take {
+		entries = append(entries, path.Base(name))
+	}
+	for _, name := range entries {
+		if seen[name] {
+			return fmt.Errorf("archive: two entries are named %q", name)
+		}
+		seen[name] = true
 	}
 	return nil
 }

@@ -150,12 +150,15 @@ func (p Profile) Canonical(v version.Version) (files, images string) {
 }
 
 func (m mapping) at(kind string, s Stage, v version.Version) (string, error) {
-	uri := m.Release
-	if s == Staging {
+	var uri string
+	switch s {
+	case Staging:
 		uri = m.Staging
+	case Release:
+		uri = m.Release
 	}
 	if uri == "" {
-		return "", verdict.Refuse(verdict.ConfigParse, "profile", "places.%s names no %s place", kind, s)
+		return "", verdict.Refuse(verdict.ConfigParse, "profile", "places.%s names no %q place", kind, s)
 	}
 	return fill(uri, v), nil
 }

@@ -26,7 +26,7 @@ func (m Manifest) Statement() (intoto.Statement, error) {
 		Revision: m.Revision, Change: m.Change, SealedOn: m.SealedOn, Expires: m.Expires,
 		Source: releasemanifest.Source(m.Source),
 		Config: releasemanifest.File{Path: plan.ConfigName, SHA256: m.Config.Hex()},
-		Places: m.places(),
+		Places: m.places(), Runs: make([]releasemanifest.Run, 0, len(m.Runs)),
 	}
 	if !m.Supersedes.IsZero() {
 		wire.Supersedes = m.Supersedes.String()
@@ -114,23 +114,22 @@ func fromWire(wire releasemanifest.Predicate) (Manifest, error) {
 	if m.Name == "" || m.Revision < 1 || m.SealedOn.IsZero() || m.Source.Commit == "" {
 		return Manifest{}, verdict.Refuse(verdict.ManifestParse, "manifest", "name, revision, sealedOn and source are required")
 	}
-	if m.Config, err = digest.ParseHex(digest.SHA256, wire.Config.SHA256); err != nil {
+	if m.Config, err = fileDigest(&wire.Config, plan.ConfigName); err != nil {
 		return Manifest{}, err
 	}
-	if wire.Lock != nil {
-		if m.Lock, err = digest.ParseHex(digest.SHA256, wire.Lock.SHA256); err != nil {
-			return Manifest{}, err
-		}
+	if m.Lock, err = fileDigest(wire.Lock, plan.LockName); err != nil {
+		return Manifest{}, err
 	}
-	if wire.Supersedes != "" {
-		if m.Supersedes, err = digest.Parse(wire.Supersedes); err != nil {
-			return Manifest{}, err
-		}
+	if m.Supersedes, err = supersedes(wire); err != nil {
+		return Manifest{}, err
 	}
 	for _, r := range wire.Runs {
 		m.Runs = append(m.Runs, Run(r))
 	}
 	if wire.Withdrawn != nil {
+		if wire.Withdrawn.Reason == "" {
+			return Manifest{}, verdict.Refuse(verdict.ManifestParse, "manifest", "withdrawn without a reason")
+		}
 		m.Withdrawn = &Withdrawal{Reason: wire.Withdrawn.Reason, Use: wire.Withdrawn.Use}
 	}
 	return m, m.readPlaces(wire.Places)
@@ -169,13 +168,13 @@ func (m *Manifest) bindSubjects(subjects []intoto.Subject, entries []releasemani
 		}
 		delete(sets, e.Name)
 		a := artifactOf(e, set)
-		if a.Size < 0 || a.IsImage() != (e.Place == "images") {
-			return verdict.Refuse(verdict.ManifestParse, e.Name, "size, class or place do not fit each other")
+		if err := m.checkEntry(a, e.Place); err != nil {
+			return err
 		}
 		m.Artifacts = append(m.Artifacts, a)
 	}
 	slices.SortFunc(m.Artifacts, func(a, b Artifact) int { return strings.Compare(a.Name, b.Name) })
-	return nil
+	return m.checkConfig()
 }
 
 func artifactOf(e releasemanifest.Artifact, set digest.Set) Artifact {

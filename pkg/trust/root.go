@@ -45,14 +45,17 @@ func Parse(raw []byte) (Root, error) {
 	if err != nil {
 		return Root{}, verdict.Wrap(verdict.TrustRootParse, "trust root", err)
 	}
-	for what, n := range map[string]int{
-		"certificate authority": len(parsed.FulcioCertificateAuthorities()),
-		"transparency log":      len(parsed.RekorLogs()),
-		"certificate log":       len(parsed.CTLogs()),
-		"timestamp authority":   len(parsed.TimestampingAuthorities()),
+	for _, part := range []struct {
+		what string
+		n    int
+	}{
+		{"certificate authority", len(parsed.FulcioCertificateAuthorities())},
+		{"transparency log", len(parsed.RekorLogs())},
+		{"certificate log", len(parsed.CTLogs())},
+		{"timestamp authority", len(parsed.TimestampingAuthorities())},
 	} {
-		if n == 0 {
-			return Root{}, verdict.Refuse(verdict.TrustRootParse, "trust root", "it names no %s", what)
+		if part.n == 0 {
+			return Root{}, verdict.Refuse(verdict.TrustRootParse, "trust root", "it names no %s", part.what)
 		}
 	}
 	return Root{raw: slices.Clone(raw), digest: digest.Of(digest.SHA256, raw), lab: isLab(parsed)}, nil
