@@ -1,0 +1,186 @@
+# Waybill. Type `make` for what it can do.
+#
+# There are two modules: the product at the root, and test/, which holds the
+# lab, the stories and everything else that is not shipped. Most targets work
+# on both.
+
+SHELL       := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS   += --no-print-directory
+
+export GOWORK      := off
+export GOTOOLCHAIN := local
+
+GO       ?= go
+FUZZTIME ?= 20s
+# The binaries are static, and the same from every checkout of a commit.
+LDFLAGS  := -s -w
+STATIC   := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)"
+PLATFORMS ?= darwin/arm64 windows/amd64 linux/arm64
+MODULES  := . test
+# For recipes of several commands; older versions of make know no .SHELLFLAGS.
+STRICT   := set -euo pipefail;
+
+# Tests with these names keep documents and help true.
+DOCTESTS := Test(Docs|Readme|Help)
+
+# The most bytes that the downstream verifier may have, stripped.
+MAXSIZE := 25000000
+
+LINTER := test/bin/golangci-lint
+PEERS  := test/bin/cosign2 test/bin/cosign3
+
+##@ Try it
+.PHONY: help
+help: ## Print this.
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@printf '\nFUZZTIME=%s PLATFORMS="%s" GO=%s can be set on the command line.\n' '$(FUZZTIME)' '$(PLATFORMS)' '$(GO)'
+
+.PHONY: demo
+demo: ## Release an example on this machine, then attack it in six ways.
+	@printf 'The first run downloads modules and compiles, which takes some minutes; later runs start at once.\n'
+	@$(MAKE) build build-lab build-demo PROGRESS=1
+	bin/waybill-demo
+
+##@ Build
+.PHONY: build
+build: ## Build bin/waybill and bin/k8s-verify-release.
+	$(call compile,.,bin/,./cmd/waybill ./cmd/k8s-verify-release)
+
+.PHONY: build-lab
+build-lab: ## Build bin/waybill-lab, the whole world of a release on loopback.
+	$(call compile,test,../bin/,./cmd/waybill-lab)
+
+.PHONY: build-demo
+build-demo:
+	$(call compile,test,../bin/,./cmd/waybill-demo)
+
+.PHONY: cross
+cross: ## Compile the commands for PLATFORMS, to see that they still do.
+	@$(STRICT) for p in $(PLATFORMS); do \
+	  echo "compiling for $$p"; \
+	  GOOS=$${p%/*} GOARCH=$${p#*/} $(STATIC) -o /dev/null ./cmd/waybill; \
+	  GOOS=$${p%/*} GOARCH=$${p#*/} $(STATIC) -o /dev/null ./cmd/k8s-verify-release; \
+	done
+
+.PHONY: size
+size: build ## Refuse a downstream verifier larger than 25 MB.
+	@$(STRICT) n=$$(wc -c < bin/k8s-verify-release); \
+	echo "bin/k8s-verify-release has $$((n)) bytes of at most $(MAXSIZE)"; \
+	test "$$n" -le $(MAXSIZE)
+
+##@ Test
+.PHONY: test
+test: ## Run all tests of both modules.
+	$(GO) test ./...
+	cd test && $(GO) test ./...
+
+.PHONY: race
+race: ## Run all tests under the race detector (needs a C compiler).
+	@$(STRICT) if command -v "$$($(GO) env CC)" > /dev/null; then \
+	  for m in $(MODULES); do (cd $$m && CGO_ENABLED=1 $(GO) test -race ./...); done; \
+	elif [ -n "$${CI:-}" ]; then \
+	  echo "race: the race detector needs a C compiler, and CI runs it always"; exit 1; \
+	else \
+	  echo "race: skipped, for the race detector needs a C compiler and there is none"; \
+	fi
+
+.PHONY: fuzz
+fuzz: ## Fuzz every target of both modules for FUZZTIME each.
+	@$(STRICT) ran=0; for dir in $(call having,^func Fuzz); do \
+	  for target in $$(cd "$$dir" && $(GO) test -list '^Fuzz' . | grep '^Fuzz'); do \
+	    echo "fuzzing $$target in $${dir#"$(CURDIR)/"} for $(FUZZTIME)"; \
+	    (cd "$$dir" && $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) .); \
+	    ran=$$((ran + 1)); \
+	  done; \
+	done; \
+	echo "fuzzed $$ran targets"; test "$$ran" -gt 0
+
+.PHONY: interop
+interop: $(PEERS) ## Verify what Waybill makes with real cosign v2 and v3.
+	cd test && WAYBILL_PEERS="$(CURDIR)/test/bin" $(GO) test -count=1 -v ./interop/...
+
+.PHONY: bench
+bench: ## Measure against openssl and a bare parallel hash, as ratios.
+	$(call compile,.,bin/,./cmd/waybill ./cmd/k8s-verify-release)
+	$(call compile,test,../bin/,./cmd/waybill-bench)
+	bin/waybill-bench
+
+.PHONY: cover
+cover: ## Say how much of each module its tests reach.
+	@mkdir -p bin
+	@$(STRICT) for m in $(MODULES); do \
+	  profile="$(CURDIR)/bin/cover-$${m/./product}.out"; \
+	  (cd $$m && $(GO) test -coverprofile="$$profile" ./... && $(GO) tool cover -func="$$profile" | tail -n 1); \
+	done
+
+##@ Keep it in order
+.PHONY: check
+check: format vet lint tidy arch test ## All that a change must pass: format vet lint tidy arch test.
+
+.PHONY: format
+format: ## Refuse code that gofmt would change.
+	@$(STRICT) out=$$(gofmt -l cmd pkg attestations test *.go); \
+	if [ -n "$$out" ]; then printf 'gofmt would change:\n%s\n' "$$out"; exit 1; fi
+
+.PHONY: vet
+vet: ## Vet both modules.
+	$(GO) vet ./...
+	cd test && $(GO) vet ./...
+
+.PHONY: lint
+lint: $(LINTER) ## Lint both modules with the pinned linter.
+	$(LINTER) run --config test/tools/golangci.yml ./...
+	cd test && bin/golangci-lint run --config tools/golangci.yml ./...
+
+.PHONY: tidy
+tidy: ## Refuse a go.mod of the product that is not tidy.
+	$(GO) mod tidy -diff
+
+.PHONY: arch
+arch: ## Check the floors, the walls and what the verifier carries.
+	$(GO) test -count=1 -run '^TestArch' .
+
+.PHONY: docs
+docs: ## Check what the documents and the help say against the code.
+	@$(STRICT) ran=0; for dir in $(call having,^func $(DOCTESTS)); do \
+	  (cd "$$dir" && $(GO) test -count=1 -v -run '^$(DOCTESTS)' .); \
+	  ran=$$((ran + 1)); \
+	done; \
+	echo "checked the documents of $$ran packages"; test "$$ran" -gt 0
+
+.PHONY: clean
+clean: ## Remove what was built here, and nothing else.
+	rm -rf bin test/bin
+
+# having PATTERN: the packages of both modules with a test file that matches.
+having = $$(for m in $(MODULES); do \
+	(cd $$m && $(GO) list -f '{{$$d := .Dir}}{{range .TestGoFiles}}{{$$d}}/{{.}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$$d}}/{{.}}{{"\n"}}{{end}}' ./... \
+	| xargs grep -l -E '$(1)' | xargs -n 1 dirname | sort -u); done)
+
+# compile MODULE,OUTPUT,PACKAGES: with PROGRESS, downloads and compilations are
+# counted instead of listed; complaints are always shown whole.
+define compile
+$(if $(PROGRESS),@,)$(if $(PROGRESS),$(STRICT) )cd $(1) && $(STATIC) $(if $(PROGRESS),-v )-o $(2) $(3)$(if $(PROGRESS), 2>&1 | awk '$(count)')
+endef
+
+count := /^go: downloading / { if (++d % 25 == 0) { print "  downloaded " d " modules"; fflush() } next } \
+	/^[^: ]+$$/ { if (++c % 100 == 0) { print "  compiled " c " packages"; fflush() } next } \
+	{ print; fflush() }
+
+# Tools and peers are modules of their own, pinned and built from source, and
+# built again only when their pins change.
+$(LINTER): test/tools/go.mod test/tools/go.sum
+	@echo "building the linter, once for each pin"
+	cd test/tools && $(STATIC) -o ../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+test/bin/cosign2: test/peers/cosign2/go.mod test/peers/cosign2/go.sum
+	@echo "building cosign v2, once for each pin"
+	cd test/peers/cosign2 && $(STATIC) -o ../../bin/cosign2 github.com/sigstore/cosign/v2/cmd/cosign
+
+test/bin/cosign3: test/peers/cosign3/go.mod test/peers/cosign3/go.sum
+	@echo "building cosign v3, once for each pin"
+	cd test/peers/cosign3 && $(STATIC) -o ../../bin/cosign3 github.com/sigstore/cosign/v3/cmd/cosign
