@@ -70,8 +70,10 @@ func (o *project) open(cmd *cobra.Command, args []string) (*pipeline.Pipeline, c
 	ctx, rt := ui.WithRun(cmd.Context(), rand.Text()), cli.Transport(false)
 	p, err := pipeline.New(pipeline.Config{
 		Profile: loaded, Version: v, State: o.state, Source: o.parseSource(), Tokens: tokens,
-		Transport: rt, Clock: time.Now,
-		OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
+		World: pipeline.World{
+			Transport: rt, Clock: time.Now,
+			OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
+		},
 		Report: func(format string, args ...any) {
 			logger.Log(ctx, slog.LevelInfo, fmt.Sprintf(format, args...))
 		},

@@ -132,6 +132,9 @@ func printStatus(w io.Writer, output string, s pipeline.Status) error {
 		if err := t.Flush(); err != nil {
 			return err
 		}
+		if s.Last != "" {
+			fmt.Fprintf(w, "\nlast:   %s", s.Last)
+		}
 		public := "no, nothing can be taken for a release yet"
 		if s.Public {
 			public = "yes"

@@ -71,5 +71,5 @@ func sealCommand() *cobra.Command {
 listing, and sign it. A file without a plan (SEAL_EXTRA) or a planned artifact
 without file or provenance (SEAL_MISSING) stops it before anything is signed.`,
 		Example: `  waybill seal v0.1.0 --profile profile.yaml --identity-token release=release.token`,
-	}, func(ctx context.Context, p *pipeline.Pipeline) error { _, err := p.Seal(ctx); return err })
+	}, func(ctx context.Context, p *pipeline.Pipeline) error { return p.Seal(ctx) })
 }

@@ -67,6 +67,7 @@ type Platform struct {
 	Files    []File
 }
 
+// String is the platform as "os/arch".
 func (p Platform) String() string { return p.OS + "/" + p.Arch }
 
 // File is one file to put into an image.

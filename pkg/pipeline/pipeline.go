@@ -39,17 +39,23 @@ import (
 
 // Config binds a pipeline to a release.
 type Config struct {
-	Profile   profile.Profile
-	Version   version.Version
-	State     string
-	Source    Source
-	Tokens    map[string]string // identity token files, by token name
+	Profile profile.Profile
+	Version version.Version
+	State   string
+	Source  Source
+	Tokens  map[string]string // identity token files, by token name
+	World
+	// Report is told what is happening, for people.
+	Report func(format string, args ...any)
+}
+
+// World is how a pipeline reaches what is outside of it.
+type World struct {
 	Transport http.RoundTripper
 	// OpenWriter opens the writer of a place by its address.
 	OpenWriter func(uri string) (store.Writer, error)
 	// Clock freezes nothing: signatures need the time that it is.
-	Clock  func() time.Time
-	Report func(format string, args ...any)
+	Clock func() time.Time
 }
 
 // Source is where the release is built from. An empty Ref is the version.

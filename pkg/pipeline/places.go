@@ -82,7 +82,9 @@ func (p *Pipeline) PromoteToStaging(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.promote(ctx, promote.From{Files: w.Files(), Images: w.Images()}, profile.Staging)
+	return p.journaled(ctx, w, "promote to staging", func() error {
+		return p.promote(ctx, promote.From{Files: w.Files(), Images: w.Images()}, profile.Staging)
+	})
 }
 
 // PromoteToRelease copies the release from staging to where users find it.

@@ -5,12 +5,13 @@ import (
 	"fmt"
 
 	"github.com/waybill-release/waybill/pkg/build"
+	"github.com/waybill-release/waybill/pkg/journal"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/seal"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/workspace"
 )
 
 // Build runs the steps of the plan; the builder identity signs what came out.
@@ -28,9 +29,11 @@ func (p *Pipeline) Build(ctx context.Context) error {
 		return err
 	}
 	p.Report("build %s %s from %.12s, steps run %s", planned.Name, planned.Version, source.Commit.Commit, mode)
-	return build.Run(ctx, build.Request{
-		Plan: planned, Source: source, Workspace: w, Mode: mode, Signer: signer, Transport: p.Transport, Report: p.Report,
-		Trust: build.Trust{Verifier: p.verifier, Policy: p.Profile.Policy, Clock: p.Clock},
+	return p.journaled(ctx, w, "build", func() error {
+		return build.Run(ctx, build.Request{
+			Plan: planned, Source: source, Workspace: w, Mode: mode, Signer: signer, Transport: p.Transport, Report: p.Report,
+			Trust: build.Trust{Verifier: p.verifier, Policy: p.Profile.Policy, Clock: p.Clock},
+		})
 	})
 }
 
@@ -40,16 +43,33 @@ func (p *Pipeline) Sign(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return seal.Sign(ctx, req)
+	return p.journaled(ctx, req.Workspace, "sign", func() error { return seal.Sign(ctx, req) })
 }
 
 // Seal signs the manifest: the closed list of everything in the release.
-func (p *Pipeline) Seal(ctx context.Context) (release.Manifest, error) {
+func (p *Pipeline) Seal(ctx context.Context) error {
 	req, err := p.sealRequest(ctx)
 	if err != nil {
-		return release.Manifest{}, err
+		return err
 	}
-	return seal.Run(ctx, req)
+	return p.journaled(ctx, req.Workspace, "seal", func() error {
+		_, err := seal.Run(ctx, req)
+		return err
+	})
+}
+
+// journaled does one act on a workspace, alone, and remembers that it was
+// done. The journal is a hint for people; what resumes looks at the files.
+func (p *Pipeline) journaled(ctx context.Context, w *workspace.Workspace, act string, do func() error) error {
+	j, err := journal.Open(w.Journal())
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	if err := do(); err != nil {
+		return err
+	}
+	return j.Append(ctx, journal.Entry{Time: p.Clock().UTC(), Act: act, Subject: w.Identity().Name + " " + w.Identity().Version.String()})
 }
 
 func (p *Pipeline) sealRequest(ctx context.Context) (seal.Request, error) {
@@ -76,7 +96,7 @@ func (p *Pipeline) Stage(ctx context.Context) (*verdict.Verdict, error) {
 		{"build", p.Build},
 		{"sbom", p.SBOM},
 		{"sign", p.Sign},
-		{"seal", func(ctx context.Context) error { _, err := p.Seal(ctx); return err }},
+		{"seal", p.Seal},
 		{"promote to staging", p.PromoteToStaging},
 	}
 	for _, s := range stages {

@@ -25,8 +25,28 @@ func (p *Pipeline) SBOM(ctx context.Context) error {
 	d := &describer{plan: planned, w: w, entries: map[digest.Digest]sbom.Entry{}, in: sbom.Input{
 		Name: planned.Name, Version: planned.Version.String(), Created: w.Identity().Commit.Time, Namespace: planned.Files,
 	}}
+	return p.journaled(ctx, w, "sbom", func() error {
+		if err := d.describeAll(ctx); err != nil {
+			return err
+		}
+		p.Report("wrote %d SBOMs", len(d.all)+1)
+		return nil
+	})
+}
+
+// describer writes SBOMs in an order in which each can refer to those before.
+type describer struct {
+	plan    plan.Plan
+	w       *workspace.Workspace
+	in      sbom.Input
+	entries map[digest.Digest]sbom.Entry
+	all     []sbom.Entry
+}
+
+// describeAll goes from what contains nothing to what contains the rest.
+func (d *describer) describeAll(ctx context.Context) error {
 	for _, class := range []plan.Class{plan.Binary, plan.Other, plan.Archive, plan.Image} {
-		for _, a := range planned.Artifacts {
+		for _, a := range d.plan.Artifacts {
 			if a.Class != class {
 				continue
 			}
@@ -39,17 +59,7 @@ func (p *Pipeline) SBOM(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.Report("wrote %d SBOMs", len(d.all)+1)
-	return d.put(ctx, planned.Name+".spdx.json", document)
-}
-
-// describer writes SBOMs in an order in which each can refer to those before.
-type describer struct {
-	plan    plan.Plan
-	w       *workspace.Workspace
-	in      sbom.Input
-	entries map[digest.Digest]sbom.Entry
-	all     []sbom.Entry
+	return d.put(ctx, d.plan.Name+".spdx.json", document)
 }
 
 func (d *describer) describe(ctx context.Context, a plan.Artifact) error {

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/journal"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/store"
@@ -20,6 +22,7 @@ type Status struct {
 	Version string  `json:"version"`
 	Commit  string  `json:"commit"`
 	Stages  []Stage `json:"stages"`
+	Last    string  `json:"last,omitempty"`
 	Public  bool    `json:"public"`
 	Next    string  `json:"next"`
 }
@@ -58,7 +61,27 @@ func (p *Pipeline) Status(ctx context.Context) (Status, error) {
 	s.Stages = append(s.Stages, sealed, p.manifestOf(ctx, "staging", profile.Staging), p.manifestOf(ctx, "release", profile.Release))
 	s.Public = s.Stages[len(s.Stages)-1].Done == 1
 	s.Next = p.next(s)
-	return s, nil
+	s.Last, err = last(w)
+	return s, err
+}
+
+// last is the newest line of the journal, for people.
+func last(w *workspace.Workspace) (string, error) {
+	j, err := journal.Open(w.Journal())
+	var held *journal.UnavailableError
+	if errors.As(err, &held) {
+		return "another run is at work here now", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer j.Close()
+	entries := j.Entries()
+	if len(entries) == 0 {
+		return "", nil
+	}
+	e := entries[len(entries)-1]
+	return fmt.Sprintf("%s, %s", e.Act, e.Time.Format(time.RFC3339)), nil
 }
 
 func count(ctx context.Context, name string, planned plan.Plan, files store.Place, class plan.Class) (Stage, error) {

@@ -50,7 +50,7 @@ func signImage(ctx context.Context, req Request, a plan.Artifact, d registry.Des
 	if err != nil {
 		return err
 	}
-	if err := attach(ctx, req, a, d, bundle, provenance.PredicateType); err != nil {
+	if err := attach(ctx, req.Workspace.Images(), manifestAt{a.Repository, d}, bundle, provenance.PredicateType); err != nil {
 		return err
 	}
 	if a.Class == plan.Image {
@@ -58,18 +58,24 @@ func signImage(ctx context.Context, req Request, a plan.Artifact, d registry.Des
 		if err != nil {
 			return err
 		}
-		if err := attestImage(ctx, req, a, d, intoto.SPDXDocument, json.RawMessage(document)); err != nil {
+		if err := attestImage(ctx, req, manifestAt{a.Repository, d}, intoto.SPDXDocument, json.RawMessage(document)); err != nil {
 			return err
 		}
 	}
-	return attestImage(ctx, req, a, d, intoto.CosignSignature, struct{}{})
+	return attestImage(ctx, req, manifestAt{a.Repository, d}, intoto.CosignSignature, struct{}{})
+}
+
+// manifestAt is one manifest of an image, in its repository.
+type manifestAt struct {
+	repository string
+	registry.Descriptor
 }
 
 // attestImage signs a statement about an image and attaches it.
-func attestImage(ctx context.Context, req Request, a plan.Artifact, d registry.Descriptor, predicateType string, predicate any) error {
+func attestImage(ctx context.Context, req Request, m manifestAt, predicateType string, predicate any) error {
 	// A registry knows one digest and no name: a signature that named other
 	// things could not be compared with what is pulled.
-	subject := intoto.Subject{Digests: digest.Set{SHA256: d.Digest}}
+	subject := intoto.Subject{Digests: digest.Set{SHA256: m.Digest}}
 	statement, err := intoto.New(predicateType, []intoto.Subject{subject}, predicate)
 	if err != nil {
 		return err
@@ -78,19 +84,18 @@ func attestImage(ctx context.Context, req Request, a plan.Artifact, d registry.D
 	if err != nil {
 		return err
 	}
-	return attach(ctx, req, a, d, bundle, predicateType)
+	return attach(ctx, req.Workspace.Images(), m, bundle, predicateType)
 }
 
-func attach(ctx context.Context, req Request, a plan.Artifact, subject registry.Descriptor, bundle []byte, predicateType string) error {
-	d, manifest, blobs := registry.BundleManifest(subject, bundle, predicateType)
-	images := req.Workspace.Images()
+func attach(ctx context.Context, images *registry.Layout, m manifestAt, bundle []byte, predicateType string) error {
+	d, manifest, blobs := registry.BundleManifest(m.Descriptor, bundle, predicateType)
 	for _, b := range blobs {
 		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes)), nil }
-		if err := images.PushBlob(ctx, a.Repository, b.Descriptor, open); err != nil {
+		if err := images.PushBlob(ctx, m.repository, b.Descriptor, open); err != nil {
 			return err
 		}
 	}
-	return images.PushManifest(ctx, a.Repository, d, manifest)
+	return images.PushManifest(ctx, m.repository, d, manifest)
 }
 
 // signatureOf is the digest of the signature bundle that an image carries and

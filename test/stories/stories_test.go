@@ -18,6 +18,10 @@ import (
 var bin string
 
 func TestMain(m *testing.M) {
+	if os.Getenv(inside) != "" {
+		fmt.Fprintln(os.Stderr, demoInside(os.Args[1:])) // returns only if it failed
+		os.Exit(1)
+	}
 	os.Exit(run(m))
 }
 
@@ -97,12 +101,13 @@ func parse(t *testing.T, r scene.Result) answer {
 func TestOneReleaseGoesThroughAndAttacksAreRefused(t *testing.T) {
 	s := published(t)
 	t.Run("complete", func(t *testing.T) { complete(t, s) })
+	t.Run("README", func(t *testing.T) { readme(t, s) })
 	t.Run("status", func(t *testing.T) {
 		r := s.Run(t.Context(), "waybill", "status", scene.Version, "--profile", "profile.yaml", "--state", "state")
 		want(t, r, 0, "public: yes", "k8s-verify-release "+scene.Version)
 	})
 	t.Run("sha256 only is partial", func(t *testing.T) {
-		want(t, s.Verify(t.Context(), "--digests", "sha256"), 0, "accepted, partial", "sha512")
+		want(t, s.Verify(t.Context(), "--digests", "sha256"), 0, "ACCEPTED, PARTIAL: without sha512")
 	})
 	t.Run("another version", func(t *testing.T) {
 		r := s.Run(t.Context(), "k8s-verify-release", "v0.2.0", "--profile", "profile.yaml")
@@ -119,7 +124,7 @@ func complete(t *testing.T, s *scene.Scene) {
 	r := s.Verify(t.Context(), "--output", "json", "--output", "table=verdict.txt")
 	want(t, r, 0)
 	a := parse(t, r)
-	if a.Outcome != "accepted" || a.Headline != "complete" || a.Counts.Verified != a.Counts.Required || a.Counts.Verified < 30 {
+	if a.Outcome != "accepted" || a.Headline != "accepted: complete" || a.Counts.Verified != a.Counts.Required || a.Counts.Verified < 30 {
 		t.Errorf("verdict %+v", a.Counts)
 	}
 	statements := map[string]int{}
@@ -161,7 +166,7 @@ func again(t *testing.T, s *scene.Scene) {
 	before := want256(t, s)
 	r := s.Stage(t.Context())
 	want(t, r, 0, "is done already", "signed 0 files and 0 image manifests", "sealed already")
-	want(t, s.Release(t.Context()), 0, "complete")
+	want(t, s.Release(t.Context()), 0, "ACCEPTED: complete")
 	if after := want256(t, s); after != before {
 		t.Errorf("the manifest changed: %s, was %s", after, before)
 	}
