@@ -1,7 +1,6 @@
 package build
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -145,13 +144,6 @@ func (r *run) fileOutput(name, path string) (output, error) {
 		body := digest.NewVerifyingReader(again, set.SHA256, size)
 		return r.Workspace.Writer().Put(ctx, name, size, body, store.PutOptions{})
 	}}, nil
-}
-
-// bytesOutput is an output that the control plane holds in memory.
-func (r *run) bytesOutput(name string, raw []byte) output {
-	return output{name: name, digests: digest.SetOf(raw), size: int64(len(raw)), release: func(ctx context.Context) error {
-		return r.Workspace.Writer().Put(ctx, name, int64(len(raw)), bytes.NewReader(raw), store.PutOptions{})
-	}}
 }
 
 // openMade opens an output of an earlier step and checks it while it is read.
