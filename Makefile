@@ -75,13 +75,12 @@ size: build ## Refuse a downstream verifier larger than 25 MB.
 ##@ Test
 .PHONY: test
 test: ## Run all tests of both modules.
-	$(GO) test ./...
-	cd test && $(GO) test ./...
+	@$(call both,$(GO) test ./...)
 
 .PHONY: race
 race: ## Run all tests under the race detector (needs a C compiler).
 	@$(STRICT) if command -v "$$($(GO) env CC)" > /dev/null; then \
-	  for m in $(MODULES); do (cd $$m && CGO_ENABLED=1 $(GO) test -race ./...); done; \
+	  $(call both,CGO_ENABLED=1 $(GO) test -race ./...); \
 	elif [ -n "$${CI:-}" ]; then \
 	  echo "race: the race detector needs a C compiler, and CI runs it always"; exit 1; \
 	else \
@@ -128,13 +127,11 @@ format: ## Refuse code that gofmt would change.
 
 .PHONY: vet
 vet: ## Vet both modules.
-	$(GO) vet ./...
-	cd test && $(GO) vet ./...
+	@$(call both,$(GO) vet ./...)
 
 .PHONY: lint
 lint: $(LINTER) ## Lint both modules with the pinned linter.
-	$(LINTER) run --config test/tools/golangci.yml ./...
-	cd test && bin/golangci-lint run --config tools/golangci.yml ./...
+	@$(call both,"$(CURDIR)/$(LINTER)" run --config "$(CURDIR)/test/tools/golangci.yml" ./...)
 
 .PHONY: tidy
 tidy: ## Refuse a go.mod of the product that is not tidy.
@@ -155,6 +152,10 @@ docs: ## Check what the documents and the help say against the code.
 .PHONY: clean
 clean: ## Remove what was built here, and nothing else.
 	rm -rf bin test/bin
+
+# both COMMAND: runs it in each module, in the second even if the first fails.
+both = $(STRICT) bad=0; for m in $(MODULES); do \
+	printf '%s: %s\n' "$$m" '$(1)'; (cd $$m && $(1)) || bad=1; done; test $$bad = 0
 
 # having PATTERN: the packages of both modules with a test file that matches.
 having = $$(for m in $(MODULES); do \
