@@ -78,8 +78,11 @@ func table(w io.Writer, v verdict.Verdict) error {
 		p.line("  policy     %s", v.Policy)
 	}
 	p.line("")
-	word, rest, _ := strings.Cut(v.Headline(), ":")
-	p.line("%s:%s", strings.ToUpper(word), rest)
+	word, rest, reasoned := strings.Cut(v.Headline(), ":")
+	if reasoned {
+		rest = ":" + rest
+	}
+	p.line("%s%s", strings.ToUpper(word), rest)
 	p.line("%s", v.Counts)
 	return p.err
 }

@@ -147,7 +147,7 @@ type Verdict struct {
 
 // New starts a verdict on a question, judged at a time. Nothing is proven yet.
 func New(question string, at time.Time) *Verdict {
-	return &Verdict{Question: question, Time: at.UTC().Truncate(time.Second), Findings: []Finding{}}
+	return &Verdict{Question: question, Time: at.UTC().Truncate(time.Second), Scope: Scope{Checks: []string{}}, Findings: []Finding{}}
 }
 
 // Add records findings and keeps the counts of missing and extra in step.
