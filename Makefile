@@ -98,6 +98,9 @@ fuzz: ## Fuzz every target of both modules for FUZZTIME each.
 	done; \
 	echo "fuzzed $$ran targets"; test "$$ran" -gt 0
 
+.PHONY: peers
+peers: $(PEERS) ## Build the pinned cosign v2 and v3, once for each pin.
+
 .PHONY: interop
 interop: $(PEERS) ## Verify what Waybill makes with real cosign v2 and v3.
 	cd test && WAYBILL_PEERS="$(CURDIR)/test/bin" $(GO) test -count=1 -v ./interop/...
