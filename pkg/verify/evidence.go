@@ -55,10 +55,13 @@ func (e Evidence) SignedAt() time.Time { return e.signedAt }
 // LogIndex is the place in the transparency log.
 func (e Evidence) LogIndex() int64 { return e.logIndex }
 
+// kindBlob is the kind of a plain signature; no statement may have it.
+const kindBlob = "blob"
+
 // Kind names what was signed: a predicate type, or "blob".
 func (e Evidence) Kind() string {
 	if e.statement.IsZero() {
-		return "blob"
+		return kindBlob
 	}
 	return e.statement.PredicateType()
 }

@@ -2,6 +2,9 @@ package verify
 
 import (
 	"crypto/x509"
+	"encoding/asn1"
+	"fmt"
+	"slices"
 
 	"github.com/sigstore/sigstore-go/pkg/bundle"
 	"github.com/sigstore/sigstore-go/pkg/fulcio/certificate"
@@ -36,32 +39,68 @@ func CertificateIdentity(der []byte) (identity.Identity, error) {
 	return identityOf(leaf)
 }
 
+// identityOf reads the one identity of a certificate that is for signing code
+// and does not contradict itself.
 func identityOf(leaf *x509.Certificate) (identity.Identity, error) {
-	summary, err := certificate.SummarizeCertificate(leaf)
+	if leaf.IsCA || !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageCodeSigning) || slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny) {
+		// The path check lets both pass: it asks whether the usage is forbidden.
+		return identity.Identity{}, verdict.Refuse(verdict.SignatureBad, "certificate", "it is an authority's, or not for signing code")
+	}
+	issuer, err := issuerOf(leaf)
 	if err != nil {
 		return identity.Identity{}, verdict.Wrap(verdict.SignatureBad, "certificate", err)
 	}
-	names := subjects(leaf)
-	if len(names) != 1 {
-		return identity.Identity{}, verdict.Refuse(verdict.SANCount, "certificate", "it names %d identities, want exactly one", len(names))
+	if n := countNames(leaf); n != 1 {
+		return identity.Identity{}, verdict.Refuse(verdict.SANCount, "certificate", "it names %d identities, want exactly one", n)
 	}
-	names[0].Issuer = summary.Issuer
-	if err := names[0].Check(); err != nil {
+	who := identity.Identity{Issuer: issuer}
+	switch {
+	case len(leaf.EmailAddresses) == 1:
+		who.Subject, who.Type = leaf.EmailAddresses[0], identity.Email
+	case len(leaf.URIs) == 1:
+		who.Subject, who.Type = leaf.URIs[0].String(), identity.URI
+	}
+	if err := who.Check(); err != nil {
 		return identity.Identity{}, verdict.Wrap(verdict.SANType, "certificate", err)
 	}
-	return names[0], nil
+	return who, nil
 }
 
-func subjects(leaf *x509.Certificate) []identity.Identity {
-	var names []identity.Identity
-	for _, m := range leaf.EmailAddresses {
-		names = append(names, identity.Identity{Subject: m, Type: identity.Email})
+// issuerOf reads who vouched for the identity. A certificate can say it in two
+// extensions, of which the library takes the last: both must say the same.
+func issuerOf(leaf *x509.Certificate) (string, error) {
+	summary, err := certificate.SummarizeCertificate(leaf)
+	if err != nil {
+		return "", err
 	}
-	for _, u := range leaf.URIs {
-		names = append(names, identity.Identity{Subject: u.String(), Type: identity.URI})
+	for _, e := range leaf.Extensions {
+		said := summary.Issuer
+		switch {
+		case e.Id.Equal(certificate.OIDIssuer): //nolint:staticcheck // deprecated, but still in every certificate
+			said = string(e.Value)
+		case e.Id.Equal(certificate.OIDIssuerV2):
+			if err := certificate.ParseDERString(e.Value, &said); err != nil {
+				return "", err
+			}
+		}
+		if said != summary.Issuer {
+			return "", fmt.Errorf("it names two issuers, %q and %q", said, summary.Issuer)
+		}
 	}
-	for range len(leaf.DNSNames) + len(leaf.IPAddresses) {
-		names = append(names, identity.Identity{Type: "other"})
+	return summary.Issuer, nil
+}
+
+// countNames counts the names of a certificate of every kind, those included
+// that the standard library has no field for.
+func countNames(leaf *x509.Certificate) int {
+	var names []asn1.RawValue
+	for _, e := range leaf.Extensions {
+		if !e.Id.Equal(asn1.ObjectIdentifier{2, 5, 29, 17}) {
+			continue
+		}
+		if rest, err := asn1.Unmarshal(e.Value, &names); err != nil || len(rest) > 0 {
+			return 0
+		}
 	}
-	return names
+	return len(names)
 }

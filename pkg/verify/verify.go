@@ -65,13 +65,20 @@ func (v *Verifier) Attestation(raw []byte) (Evidence, error) {
 	if err != nil {
 		return Evidence{}, err
 	}
+	// Parsed is not believed: this only has what no two readers read alike
+	// refused as that, whoever signed it.
+	statement, err := intoto.Parse(payload)
+	if err != nil {
+		return Evidence{}, err
+	}
+	if statement.PredicateType() == kindBlob {
+		return Evidence{}, verdict.Refuse(verdict.PredicateType, "bundle", "a statement says that it is a blob signature")
+	}
 	e, err := v.evidence(b, raw, sigstore.WithoutArtifactUnsafe()) // bound by name and digest in Covers
 	if err != nil {
 		return Evidence{}, err
 	}
-	if e.statement, err = intoto.Parse(payload); err != nil {
-		return Evidence{}, err
-	}
+	e.statement = statement
 	return e, nil
 }
 
@@ -130,11 +137,16 @@ func parse(raw []byte) (*bundle.Bundle, error) {
 		return nil, verdict.Refuse(verdict.Limit, "bundle", "%d bytes, the limit is %d", len(raw), MaxBundle)
 	}
 	b := &bundle.Bundle{}
-	if err := b.UnmarshalJSON(raw); err != nil {
+	err := b.UnmarshalJSON(raw)
+	switch {
+	case errors.Is(err, bundle.ErrUnsupportedMediaType):
+		return nil, verdict.Wrap(verdict.BundleVersion, "bundle", err)
+	case err != nil:
 		return nil, verdict.Wrap(verdict.BundleParse, "bundle", err)
-	}
-	if !b.MinVersion(minBundle) {
+	case !b.MinVersion(minBundle):
 		return nil, verdict.Refuse(verdict.BundleVersion, "bundle", "media type %q, want %s or later", b.GetMediaType(), minBundle)
+	case b.GetVerificationMaterial().GetPublicKey() != nil:
+		return nil, verdict.Refuse(verdict.MaterialKind, "bundle", "it was signed with a key, not with an identity")
 	}
 	return b, nil
 }
@@ -151,6 +163,7 @@ func statementBytes(b *bundle.Bundle) ([]byte, error) {
 	if envelope.GetPayloadType() != intoto.PayloadType {
 		return nil, verdict.Refuse(verdict.MaterialKind, "bundle", "payload type %q is not a statement", envelope.GetPayloadType())
 	}
+	envelope.Signatures[0].Keyid = "" // DSSE: nobody signs the hint, so nothing may depend on it
 	return envelope.GetPayload(), nil
 }
 
