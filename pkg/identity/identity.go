@@ -11,6 +11,7 @@ package identity
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -62,8 +63,15 @@ func isIssuer(address string) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && u.Hostname() == "127.0.0.1"
 }
 
-// Matcher matches exactly one identity. The zero Matcher matches nothing.
-type Matcher struct{ exact Identity }
+// Matcher matches exactly one identity, or a pattern of subjects of one
+// issuer. The zero Matcher matches nothing.
+type Matcher struct {
+	exact   Identity
+	issuer  string
+	kind    SANType
+	pattern *regexp.Regexp
+	text    string
+}
 
 // Exact makes the matcher of one identity.
 func Exact(i Identity) (Matcher, error) {
@@ -75,12 +83,18 @@ func Exact(i Identity) (Matcher, error) {
 
 // Match reports whether i is the identity that is meant.
 func (m Matcher) Match(i Identity) bool {
+	if m.pattern != nil {
+		return i.Issuer == m.issuer && i.Type == m.kind && m.pattern.MatchString(i.Subject)
+	}
 	return m.exact != (Identity{}) && m.exact == i
 }
 
 // String prints what the matcher matches.
 func (m Matcher) String() string {
-	if m.exact == (Identity{}) {
+	switch {
+	case m.pattern != nil:
+		return fmt.Sprintf("pattern %s (%s, issuer %s)", m.text, m.kind, m.issuer)
+	case m.exact == (Identity{}):
 		return "nobody"
 	}
 	return m.exact.String()

@@ -29,11 +29,13 @@ import (
 // Evidence is a verified statement or signature.
 type Evidence struct {
 	identity  identity.Identity
+	claims    identity.Claims
 	statement intoto.Statement
 	artifact  digest.Set
 	bundle    digest.Digest
 	signedAt  time.Time
 	logIndex  int64
+	key       digest.Digest
 }
 
 // IsZero reports whether e proves nothing.
@@ -41,6 +43,13 @@ func (e Evidence) IsZero() bool { return e.bundle.IsZero() }
 
 // Identity is who signed.
 func (e Evidence) Identity() identity.Identity { return e.identity }
+
+// Claims are what the certificate says of the run that signed.
+func (e Evidence) Claims() identity.Claims { return e.claims }
+
+// Key names the long-lived key that signed, by its digest; zero when an
+// identity did.
+func (e Evidence) Key() digest.Digest { return e.key }
 
 // Statement is what was signed, when it was a statement; the zero Statement
 // otherwise.
@@ -74,7 +83,7 @@ func (e Evidence) Covers(name string, bytes digest.Set) bool {
 		return false
 	}
 	if e.statement.IsZero() {
-		return e.artifact.SHA256.Equal(bytes.SHA256)
+		return e.artifact.SHA256.Equal(bytes.SHA256) || e.artifact.SHA256.IsZero() && e.artifact.SHA512.Equal(bytes.SHA512)
 	}
 	return e.statement.Names(name, bytes)
 }
@@ -83,7 +92,7 @@ func (e Evidence) Covers(name string, bytes digest.Set) bool {
 // registry, where the digest is the name.
 func (e Evidence) CoversBytes(d digest.Digest) bool {
 	for _, s := range e.statement.Subjects() {
-		if s.Digests.SHA256.Equal(d) {
+		if s.Digests.SHA256.Equal(d) || s.Digests.SHA512.Equal(d) {
 			return !e.IsZero()
 		}
 	}

@@ -3,30 +3,12 @@ package verify
 import (
 	"crypto/x509"
 	"encoding/asn1"
-	"fmt"
-	"slices"
 
-	"github.com/sigstore/sigstore-go/pkg/bundle"
 	"github.com/sigstore/sigstore-go/pkg/fulcio/certificate"
 
 	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
-
-// signer reads the one identity of a bundle's certificate. The library takes
-// the first of several names and does not tell an e-mail address from a URI
-// of the same text; both are refused here.
-func signer(b *bundle.Bundle) (identity.Identity, error) {
-	content, err := b.VerificationContent()
-	if err != nil {
-		return identity.Identity{}, verdict.Wrap(verdict.BundleParse, "bundle", err)
-	}
-	leaf := content.Certificate()
-	if leaf == nil {
-		return identity.Identity{}, verdict.Refuse(verdict.MaterialKind, "bundle", "it was signed with a key, not with an identity")
-	}
-	return identityOf(leaf)
-}
 
 // CertificateIdentity reads whom a certificate names. The certificate is
 // parsed, not verified: a signer uses this to see what it was given before it
@@ -34,73 +16,97 @@ func signer(b *bundle.Bundle) (identity.Identity, error) {
 func CertificateIdentity(der []byte) (identity.Identity, error) {
 	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
-		return identity.Identity{}, verdict.Wrap(verdict.BundleParse, "certificate", err)
+		return identity.Identity{}, verdict.Wrap(verdict.CertParse, "certificate", err)
 	}
-	return identityOf(leaf)
+	who, _, err := identityOf(leaf)
+	return who, err
 }
 
-// identityOf reads the one identity of a certificate that is for signing code
-// and does not contradict itself.
-func identityOf(leaf *x509.Certificate) (identity.Identity, error) {
-	if leaf.IsCA || !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageCodeSigning) || slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny) {
-		// The path check lets both pass: it asks whether the usage is forbidden.
-		return identity.Identity{}, verdict.Refuse(verdict.SignatureBad, "certificate", "it is an authority's, or not for signing code")
-	}
-	issuer, err := issuerOf(leaf)
+// identityOf reads the one identity of a certificate, and what else it claims
+// of the run that it was issued to. The library takes the first of several
+// names and does not tell an e-mail address from a URI of the same text; both
+// are refused here.
+func identityOf(leaf *x509.Certificate) (identity.Identity, identity.Claims, error) {
+	none, noClaims := identity.Identity{}, identity.Claims{}
+	summary, err := certificate.SummarizeCertificate(leaf)
 	if err != nil {
-		return identity.Identity{}, verdict.Wrap(verdict.SignatureBad, "certificate", err)
+		return none, noClaims, verdict.Wrap(verdict.CertParse, "certificate", err)
 	}
-	if n := countNames(leaf); n != 1 {
-		return identity.Identity{}, verdict.Refuse(verdict.SANCount, "certificate", "it names %d identities, want exactly one", n)
+	if err := oneName(leaf); err != nil {
+		return none, noClaims, err
 	}
-	who := identity.Identity{Issuer: issuer}
+	who := identity.Identity{Issuer: summary.Issuer}
 	switch {
 	case len(leaf.EmailAddresses) == 1:
 		who.Subject, who.Type = leaf.EmailAddresses[0], identity.Email
 	case len(leaf.URIs) == 1:
 		who.Subject, who.Type = leaf.URIs[0].String(), identity.URI
+	default:
+		return none, noClaims, verdict.Refuse(verdict.SANType, "certificate", "it names neither an e-mail address nor a URI")
 	}
 	if err := who.Check(); err != nil {
-		return identity.Identity{}, verdict.Wrap(verdict.SANType, "certificate", err)
+		return none, noClaims, verdict.Wrap(verdict.SANType, "certificate", err)
 	}
-	return who, nil
+	if err := oneIssuer(leaf); err != nil {
+		return none, noClaims, err
+	}
+	return who, claimsOf(summary.Extensions), nil
 }
 
-// issuerOf reads who vouched for the identity. A certificate can say it in two
-// extensions, of which the library takes the last: both must say the same.
-func issuerOf(leaf *x509.Certificate) (string, error) {
-	summary, err := certificate.SummarizeCertificate(leaf)
-	if err != nil {
-		return "", err
-	}
+// The extensions that this package reads itself, for the library does not
+// tell what is asked of them here.
+var (
+	oidSAN      = asn1.ObjectIdentifier{2, 5, 29, 17}
+	oidIssuer   = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 1}
+	oidIssuerV2 = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 8}
+)
+
+func extension(leaf *x509.Certificate, id asn1.ObjectIdentifier) []byte {
 	for _, e := range leaf.Extensions {
-		said := summary.Issuer
-		switch {
-		case e.Id.Equal(certificate.OIDIssuer): //nolint:staticcheck // deprecated, but still in every certificate
-			said = string(e.Value)
-		case e.Id.Equal(certificate.OIDIssuerV2):
-			if err := certificate.ParseDERString(e.Value, &said); err != nil {
-				return "", err
-			}
-		}
-		if said != summary.Issuer {
-			return "", fmt.Errorf("it names two issuers, %q and %q", said, summary.Issuer)
+		if e.Id.Equal(id) {
+			return e.Value
 		}
 	}
-	return summary.Issuer, nil
+	return nil
 }
 
-// countNames counts the names of a certificate of every kind, those included
-// that the standard library has no field for.
-func countNames(leaf *x509.Certificate) int {
+// oneName demands exactly one name of any kind, those that Go does not parse
+// included.
+func oneName(leaf *x509.Certificate) error {
 	var names []asn1.RawValue
-	for _, e := range leaf.Extensions {
-		if !e.Id.Equal(asn1.ObjectIdentifier{2, 5, 29, 17}) {
-			continue
-		}
-		if rest, err := asn1.Unmarshal(e.Value, &names); err != nil || len(rest) > 0 {
-			return 0
-		}
+	rest, err := asn1.Unmarshal(extension(leaf, oidSAN), &names)
+	if err != nil || len(rest) > 0 {
+		return verdict.Refuse(verdict.SANCount, "certificate", "it names nobody that could be read")
 	}
-	return len(names)
+	if len(names) != 1 {
+		return verdict.Refuse(verdict.SANCount, "certificate", "it names %d identities, want exactly one", len(names))
+	}
+	return nil
+}
+
+// oneIssuer demands that the two extensions that name the issuer agree where
+// both are there.
+func oneIssuer(leaf *x509.Certificate) error {
+	old, encoded := extension(leaf, oidIssuer), extension(leaf, oidIssuerV2)
+	if old == nil || encoded == nil {
+		return nil
+	}
+	var current string
+	if rest, err := asn1.UnmarshalWithParams(encoded, &current, "utf8"); err != nil || len(rest) > 0 || current != string(old) {
+		return verdict.Refuse(verdict.Issuer, "certificate", "it names two issuers, %q and %q", old, current)
+	}
+	return nil
+}
+
+func claimsOf(e certificate.Extensions) identity.Claims {
+	return identity.Claims{
+		BuildSignerURI: e.BuildSignerURI, BuildSignerDigest: e.BuildSignerDigest,
+		RunnerEnvironment: e.RunnerEnvironment,
+		SourceRepository:  e.SourceRepositoryURI, SourceRepositoryID: e.SourceRepositoryIdentifier,
+		SourceOwner: e.SourceRepositoryOwnerURI, SourceOwnerID: e.SourceRepositoryOwnerIdentifier,
+		SourceRef: e.SourceRepositoryRef, SourceDigest: e.SourceRepositoryDigest,
+		BuildConfigURI: e.BuildConfigURI, BuildConfigDigest: e.BuildConfigDigest,
+		BuildTrigger: e.BuildTrigger, RunInvocation: e.RunInvocationURI,
+		SourceRepositoryScope: e.SourceRepositoryVisibilityAtSigning,
+	}
 }

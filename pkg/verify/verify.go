@@ -1,14 +1,9 @@
 package verify
 
 import (
-	"errors"
-	"fmt"
-	"strings"
-	"time"
+	"crypto"
 
-	"github.com/sigstore/sigstore-go/pkg/bundle"
 	"github.com/sigstore/sigstore-go/pkg/root"
-	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
@@ -16,39 +11,47 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// MaxBundle bounds a bundle before anything in it is looked at.
-const MaxBundle = 64 << 20
+// Rules say how much must be proven. Each is a number of distinct parties, at
+// least one: a party that appears twice counts once.
+type Rules struct {
+	// Logs is how many transparency logs must include the signature.
+	Logs int
+	// Times is how many timestamp authorities, or logs that sign the time of
+	// an entry, must say when.
+	Times int
+	// SCTs is how many certificate logs must have seen the certificate. It
+	// does not apply where a key signs.
+	SCTs int
+}
 
-// minBundle is the oldest bundle version that carries what we ask for in one
-// certificate, one inclusion proof and one timestamp.
-const minBundle = "v0.3"
+// Default asks one of each.
+func Default() Rules { return Rules{Logs: 1, Times: 1, SCTs: 1} }
 
-// Verifier verifies bundles against one trust root. It is safe for use by
-// several goroutines.
+// Verifier verifies keyless signatures against one trust root. It is safe for
+// use by several goroutines, and cheaper the more bundles it sees.
 type Verifier struct {
 	root     trust.Root
 	material root.TrustedMaterial
-	sigstore *sigstore.Verifier
+	rules    Rules
+	seen     *memory
 }
 
-// New prepares a verifier, once for many bundles.
-func New(r trust.Root) (*Verifier, error) {
+// New prepares a verifier with the [Default] rules, once for many bundles.
+func New(r trust.Root) (*Verifier, error) { return NewWith(r, Default()) }
+
+// NewWith prepares a verifier with rules of its own.
+func NewWith(r trust.Root, rules Rules) (*Verifier, error) {
 	if r.IsZero() {
 		return nil, verdict.Refuse(verdict.TrustRootParse, "trust root", "no trust root was given")
+	}
+	if rules.Logs < 1 || rules.Times < 1 || rules.SCTs < 1 {
+		return nil, verdict.Refuse(verdict.Usage, "rules", "each threshold must be at least 1, got %+v", rules)
 	}
 	material, err := root.NewTrustedRootFromJSON(r.Raw())
 	if err != nil {
 		return nil, verdict.Wrap(verdict.TrustRootParse, "trust root", err)
 	}
-	v, err := sigstore.NewVerifier(material,
-		sigstore.WithSignedCertificateTimestamps(1),
-		sigstore.WithTransparencyLog(1),
-		sigstore.WithSignedTimestamps(1),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("preparing the verifier: %w", err)
-	}
-	return &Verifier{root: r, material: material, sigstore: v}, nil
+	return &Verifier{root: r, material: material, rules: rules, seen: newMemory()}, nil
 }
 
 // Root is the trust root in use.
@@ -57,49 +60,94 @@ func (v *Verifier) Root() trust.Root { return v.root }
 // Attestation verifies a bundle that carries a signed in-toto statement. What
 // the statement says is not yet bound to anything: see [Evidence.Covers].
 func (v *Verifier) Attestation(raw []byte) (Evidence, error) {
-	b, err := parse(raw)
-	if err != nil {
-		return Evidence{}, err
-	}
-	payload, err := statementBytes(b)
-	if err != nil {
-		return Evidence{}, err
-	}
-	// Parsed is not believed: this only has what no two readers read alike
-	// refused as that, whoever signed it.
-	statement, err := intoto.Parse(payload)
-	if err != nil {
-		return Evidence{}, err
-	}
-	if statement.PredicateType() == kindBlob {
-		return Evidence{}, verdict.Refuse(verdict.PredicateType, "bundle", "a statement says that it is a blob signature")
-	}
-	e, err := v.evidence(b, raw, sigstore.WithoutArtifactUnsafe()) // bound by name and digest in Covers
-	if err != nil {
-		return Evidence{}, err
-	}
-	e.statement = statement
-	return e, nil
+	return attestation(raw, v.keyless)
 }
 
 // Blob verifies a bundle that signs exactly these bytes.
 func (v *Verifier) Blob(raw []byte, artifact digest.Set) (Evidence, error) {
-	if artifact.SHA256.IsZero() {
-		return Evidence{}, verdict.Refuse(verdict.NotBound, "bundle", "no artifact was given to bind it to")
+	return blob(raw, artifact, v.keyless)
+}
+
+// keyless proves a bundle that must have been signed with a certificate.
+func (v *Verifier) keyless(m material) (Evidence, error) {
+	if m.leaf == nil {
+		return Evidence{}, verdict.Refuse(verdict.MaterialKind, "bundle", "it was signed with a key, not with an identity")
 	}
-	b, err := parse(raw)
+	return prove(m, v.material, v.rules, v.seen)
+}
+
+// KeyVerifier verifies signatures of one long-lived key. There is no way from
+// a bundle to the choice between key and certificate: the caller makes it.
+type KeyVerifier struct {
+	*Verifier
+	key keyMaterial
+}
+
+// Key returns a verifier of the signatures of one public key.
+func (v *Verifier) Key(public crypto.PublicKey) (*KeyVerifier, error) {
+	key, err := newKeyMaterial(v.material, public)
+	if err != nil {
+		return nil, err
+	}
+	return &KeyVerifier{Verifier: v, key: key}, nil
+}
+
+// Attestation verifies a statement that the key signed.
+func (k *KeyVerifier) Attestation(raw []byte) (Evidence, error) { return attestation(raw, k.keyed) }
+
+// Blob verifies the key's signature of exactly these bytes.
+func (k *KeyVerifier) Blob(raw []byte, artifact digest.Set) (Evidence, error) {
+	return blob(raw, artifact, k.keyed)
+}
+
+func (k *KeyVerifier) keyed(m material) (Evidence, error) {
+	if m.leaf != nil {
+		return Evidence{}, verdict.Refuse(verdict.MaterialKind, "bundle", "it was signed with a certificate, not with the key that was asked")
+	}
+	e, err := prove(m, k.key, k.rules, k.seen)
 	if err != nil {
 		return Evidence{}, err
 	}
-	message := b.GetMessageSignature()
-	if message == nil {
-		return Evidence{}, verdict.Refuse(verdict.MaterialKind, "bundle", "it carries an attestation, not a blob signature")
+	e.key = k.key.digest
+	return e, nil
+}
+
+// attestation reads the statement only after everything about its signature
+// has been proven.
+func attestation(raw []byte, prove func(material) (Evidence, error)) (Evidence, error) {
+	m, err := parse(raw)
+	if err != nil {
+		return Evidence{}, err
 	}
-	if claimed := fmt.Sprintf("%x", message.GetMessageDigest().GetDigest()); claimed != artifact.SHA256.Hex() {
-		return Evidence{}, &verdict.Error{Finding: verdict.Find(verdict.NotBound, "bundle", "it signs other bytes").
-			Differ(artifact.SHA256.String(), "sha256:"+claimed)}
+	payload, err := m.statement()
+	if err != nil {
+		return Evidence{}, err
 	}
-	e, err := v.evidence(b, raw, sigstore.WithArtifactDigest("sha256", artifact.SHA256.Bytes()))
+	e, err := prove(m)
+	if err != nil {
+		return Evidence{}, err
+	}
+	if e.statement, err = intoto.Parse(payload); err != nil {
+		return Evidence{}, err
+	}
+	if e.statement.PredicateType() == kindBlob {
+		return Evidence{}, verdict.Refuse(verdict.PredicateType, "bundle", "a statement says that it is a blob signature")
+	}
+	return e, nil
+}
+
+func blob(raw []byte, artifact digest.Set, prove func(material) (Evidence, error)) (Evidence, error) {
+	if artifact.IsZero() {
+		return Evidence{}, verdict.Refuse(verdict.NoArtifact, "bundle", "no artifact was given to bind it to")
+	}
+	m, err := parse(raw)
+	if err != nil {
+		return Evidence{}, err
+	}
+	if err := m.bind(artifact); err != nil {
+		return Evidence{}, err
+	}
+	e, err := prove(m)
 	if err != nil {
 		return Evidence{}, err
 	}
@@ -107,76 +155,16 @@ func (v *Verifier) Blob(raw []byte, artifact digest.Set) (Evidence, error) {
 	return e, nil
 }
 
-// evidence asks sigstore-go for everything that does not depend on what is
-// asked: log inclusion, timestamp, certificate chain, SCT, signature.
-func (v *Verifier) evidence(b *bundle.Bundle, raw []byte, artifact sigstore.ArtifactPolicyOption) (Evidence, error) {
-	// The identity is judged by policy from the evidence, so none is asked here.
-	result, err := v.sigstore.Verify(b, sigstore.NewPolicy(artifact, sigstore.WithoutIdentitiesUnsafe()))
-	if err != nil {
-		return Evidence{}, verdict.Wrap(verdict.SignatureBad, "bundle", err)
-	}
-	who, err := signer(b)
-	if err != nil {
-		return Evidence{}, err
-	}
-	at, err := provenTime(result.VerifiedTimestamps)
-	if err != nil {
-		return Evidence{}, err
-	}
-	entries, err := b.TlogEntries()
-	if err != nil || len(entries) != 1 {
-		return Evidence{}, verdict.Refuse(verdict.SignatureBad, "bundle", "want exactly one log entry, got %d", len(entries))
-	}
-	return Evidence{
-		identity: who, bundle: digest.Of(digest.SHA256, raw), signedAt: at, logIndex: entries[0].LogIndex(),
-	}, nil
+// keyMaterial is a trust root in which exactly one key may sign.
+type keyMaterial struct {
+	root.TrustedMaterial
+	verifier root.TimeConstrainedVerifier
+	digest   digest.Digest
 }
 
-func parse(raw []byte) (*bundle.Bundle, error) {
-	if len(raw) > MaxBundle {
-		return nil, verdict.Refuse(verdict.Limit, "bundle", "%d bytes, the limit is %d", len(raw), MaxBundle)
-	}
-	b := &bundle.Bundle{}
-	err := b.UnmarshalJSON(raw)
-	switch {
-	case errors.Is(err, bundle.ErrUnsupportedMediaType):
-		return nil, verdict.Wrap(verdict.BundleVersion, "bundle", err)
-	case err != nil:
-		return nil, verdict.Wrap(verdict.BundleParse, "bundle", err)
-	case !b.MinVersion(minBundle):
-		return nil, verdict.Refuse(verdict.BundleVersion, "bundle", "media type %q, want %s or later", b.GetMediaType(), minBundle)
-	case b.GetVerificationMaterial().GetPublicKey() != nil:
-		return nil, verdict.Refuse(verdict.MaterialKind, "bundle", "it was signed with a key, not with an identity")
-	}
-	return b, nil
+// PublicKeyVerifier returns the one key, whatever the bundle hints at: a hint
+// is an unauthenticated claim.
+func (k keyMaterial) PublicKeyVerifier(string) (root.TimeConstrainedVerifier, error) {
+	return k.verifier, nil
 }
 
-// statementBytes returns the signed payload of an in-toto attestation.
-func statementBytes(b *bundle.Bundle) ([]byte, error) {
-	envelope := b.GetDsseEnvelope()
-	if envelope == nil {
-		return nil, verdict.Refuse(verdict.MaterialKind, "bundle", "it carries a blob signature, not an attestation")
-	}
-	if n := len(envelope.GetSignatures()); n != 1 {
-		return nil, verdict.Refuse(verdict.SignatureBad, "bundle", "want exactly one signature, got %d", n)
-	}
-	if envelope.GetPayloadType() != intoto.PayloadType {
-		return nil, verdict.Refuse(verdict.MaterialKind, "bundle", "payload type %q is not a statement", envelope.GetPayloadType())
-	}
-	envelope.Signatures[0].Keyid = "" // DSSE: nobody signs the hint, so nothing may depend on it
-	return envelope.GetPayload(), nil
-}
-
-// provenTime is the latest time that a timestamp authority vouches for.
-func provenTime(stamps []sigstore.TimestampVerificationResult) (time.Time, error) {
-	var latest time.Time
-	for _, s := range stamps {
-		if strings.HasPrefix(s.Type, "Timestamp") && s.Timestamp.After(latest) {
-			latest = s.Timestamp
-		}
-	}
-	if latest.IsZero() {
-		return time.Time{}, verdict.Wrap(verdict.SignatureBad, "bundle", errors.New("no signed timestamp"))
-	}
-	return latest.UTC(), nil
-}

@@ -1,0 +1,96 @@
+package identity
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+)
+
+// maxPattern bounds a pattern; nobody writes longer ones by hand.
+const maxPattern = 1024
+
+// Pattern makes a matcher of every subject that a regular expression matches
+// as a whole: the expression is always wrapped in \A(?:…)\z, so a prefix, a
+// suffix or a substring never matches. The issuer and the kind of subject stay
+// exact. A pattern that [LintPattern] faults is refused.
+func Pattern(issuer, pattern string, kind SANType) (Matcher, error) {
+	probe := Identity{Issuer: issuer, Subject: "probe", Type: kind}
+	if err := probe.Check(); err != nil {
+		return Matcher{}, err
+	}
+	if faults := LintPattern(pattern); len(faults) > 0 {
+		return Matcher{}, fmt.Errorf("identity pattern %q: %s", pattern, strings.Join(faults, "; "))
+	}
+	whole, err := regexp.Compile(`\A(?:` + pattern + `)\z`)
+	if err != nil {
+		return Matcher{}, fmt.Errorf("identity pattern: %w", err)
+	}
+	return Matcher{issuer: issuer, kind: kind, pattern: whole, text: pattern}, nil
+}
+
+// LintPattern lists what is dangerous about a pattern: that it is empty or
+// matches anything, that a dot in a host name matches any letter, that an
+// alternation reaches further than it seems.
+func LintPattern(pattern string) []string {
+	var faults []string
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	if pattern == "" {
+		fault("it is empty")
+		return faults
+	}
+	if len(pattern) > maxPattern {
+		fault("it is longer than %d bytes", maxPattern)
+		return faults
+	}
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		fault("it does not parse: %v", err)
+		return faults
+	}
+	whole := regexp.MustCompile(`\A(?:` + pattern + `)\z`)
+	if whole.MatchString("") || whole.MatchString("x") || whole.MatchString("https://stranger.invalid/x") || whole.MatchString("stranger@stranger.invalid") {
+		fault("it matches strangers")
+	}
+	if tree.Op == syntax.OpAlternate && strings.ContainsRune(pattern, '|') && !strings.HasPrefix(pattern, "(") {
+		fault("put the alternation into a group")
+	}
+	if dot := openDot(hostPart(pattern)); dot != "" {
+		fault("the dot in %q matches any character; write \\.", dot)
+	}
+	return faults
+}
+
+// hostPart is the part of a pattern that names a host: after :// up to the
+// next slash, or after @.
+func hostPart(pattern string) string {
+	if _, rest, ok := strings.Cut(pattern, "://"); ok {
+		host, _, _ := strings.Cut(rest, "/")
+		return host
+	}
+	if at := strings.LastIndexByte(pattern, '@'); at >= 0 {
+		return pattern[at+1:]
+	}
+	return ""
+}
+
+// openDot returns the text around a dot that is not escaped and not in a
+// character class, or the empty string.
+func openDot(host string) string {
+	escaped, class := false, false
+	for i, r := range host {
+		switch {
+		case escaped:
+			escaped = false
+		case r == '\\':
+			escaped = true
+		case r == '[':
+			class = true
+		case r == ']':
+			class = false
+		case r == '.' && !class:
+			return host[max(0, i-8):min(len(host), i+8)]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,152 @@
+package verify
+
+import (
+	"crypto"
+	"crypto/x509"
+	"errors"
+	"time"
+
+	"github.com/sigstore/sigstore-go/pkg/bundle"
+	"github.com/sigstore/sigstore-go/pkg/root"
+	"github.com/sigstore/sigstore-go/pkg/tlog"
+	"github.com/sigstore/sigstore/pkg/signature"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Limits that hold before anything is decoded or computed.
+const (
+	MaxBundle       = 64 << 20
+	maxEntries      = 32
+	maxTimestamps   = 32
+	maxCertificates = 64
+	maxCertificate  = 64 << 10
+)
+
+// material is a parsed bundle: what there is to prove with, believed by
+// nobody.
+type material struct {
+	entity  *bundle.Bundle
+	raw     []byte
+	leaf    *x509.Certificate // nil when a key signed
+	entries []*tlog.Entry
+}
+
+// parse reads a bundle of version 0.1 to 0.3. Counts and sizes are checked
+// before certificates are parsed, and keys before they are used.
+func parse(raw []byte) (material, error) {
+	if len(raw) > MaxBundle {
+		return material{}, verdict.Refuse(verdict.Limit, "bundle", "%d bytes, the limit is %d", len(raw), MaxBundle)
+	}
+	if err := strictjson.Check(raw); err != nil {
+		return material{}, verdict.Wrap(verdict.BundleParse, "bundle", err)
+	}
+	b := &bundle.Bundle{}
+	if err := b.UnmarshalJSON(raw); err != nil {
+		code := verdict.BundleParse
+		if errors.Is(err, bundle.ErrUnsupportedMediaType) {
+			code = verdict.BundleVersion
+		}
+		return material{}, verdict.Wrap(code, "bundle", err)
+	}
+	if err := checkCounts(b); err != nil {
+		return material{}, err
+	}
+	m := material{entity: b, raw: raw}
+	content, err := b.VerificationContent()
+	if err != nil {
+		return material{}, verdict.Wrap(verdict.CertParse, "certificate", err)
+	}
+	if m.leaf = content.Certificate(); m.leaf != nil {
+		if err := checkProfile(m.leaf); err != nil {
+			return material{}, err
+		}
+	}
+	if m.entries, err = b.TlogEntries(); err != nil {
+		return material{}, verdict.Wrap(verdict.LogEntryParse, "log entry", err)
+	}
+	return m, nil
+}
+
+func checkCounts(b *bundle.Bundle) error {
+	vm := b.GetVerificationMaterial()
+	chain := vm.GetX509CertificateChain().GetCertificates()
+	for what, n := range map[string][2]int{
+		"log entries":  {len(vm.GetTlogEntries()), maxEntries},
+		"timestamps":   {len(vm.GetTimestampVerificationData().GetRfc3161Timestamps()), maxTimestamps},
+		"certificates": {len(chain), maxCertificates},
+	} {
+		if n[0] > n[1] {
+			return verdict.Refuse(verdict.Limit, "bundle", "%d %s, the limit is %d", n[0], what, n[1])
+		}
+	}
+	for _, c := range chain {
+		if len(c.GetRawBytes()) > maxCertificate {
+			return verdict.Refuse(verdict.CertLimit, "certificate", "%d bytes, the limit is %d", len(c.GetRawBytes()), maxCertificate)
+		}
+	}
+	if n := len(vm.GetCertificate().GetRawBytes()); n > maxCertificate {
+		return verdict.Refuse(verdict.CertLimit, "certificate", "%d bytes, the limit is %d", n, maxCertificate)
+	}
+	if vm.GetX509CertificateChain() != nil && len(chain) == 0 {
+		return verdict.Refuse(verdict.CertMissing, "bundle", "its certificate chain is empty")
+	}
+	return nil
+}
+
+// statement returns the payload of an in-toto attestation, not yet proven.
+func (m material) statement() ([]byte, error) {
+	envelope := m.entity.GetDsseEnvelope()
+	if envelope == nil {
+		return nil, verdict.Refuse(verdict.MaterialKind, "bundle", "it carries a blob signature, not an attestation")
+	}
+	if n := len(envelope.GetSignatures()); n != 1 {
+		return nil, verdict.Refuse(verdict.SigCount, "bundle", "want exactly one signature, got %d", n)
+	}
+	if envelope.GetPayloadType() != intoto.PayloadType {
+		return nil, verdict.Refuse(verdict.PayloadType, "bundle", "payload type %q is not a statement", envelope.GetPayloadType())
+	}
+	envelope.Signatures[0].Keyid = "" // DSSE: nobody signs the hint, so nothing may depend on it
+	return envelope.GetPayload(), nil
+}
+
+// bind holds a blob signature against the bytes it must be of.
+func (m material) bind(artifact digest.Set) error {
+	message := m.entity.GetMessageSignature()
+	if message == nil {
+		return verdict.Refuse(verdict.MaterialKind, "bundle", "it carries an attestation, not a blob signature")
+	}
+	hint := message.GetMessageDigest().GetDigest()
+	if len(hint) == 0 {
+		return nil // the signature alone binds it
+	}
+	for _, want := range []digest.Digest{artifact.SHA256, artifact.SHA512} {
+		if !want.IsZero() && string(hint) == string(want.Bytes()) {
+			return nil
+		}
+	}
+	return &verdict.Error{Finding: verdict.Find(verdict.NotBound, "bundle", "it signs other bytes").
+		Differ(artifact.SHA256.String(), digestText(hint))}
+}
+
+// newKeyMaterial makes a trust root in which exactly one key may sign.
+func newKeyMaterial(base root.TrustedMaterial, public crypto.PublicKey) (keyMaterial, error) {
+	if err := checkKey(public); err != nil {
+		return keyMaterial{}, err
+	}
+	loaded, err := signature.LoadDefaultVerifier(public)
+	if err != nil {
+		return keyMaterial{}, verdict.Wrap(verdict.CertLimit, "public key", err)
+	}
+	der, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		return keyMaterial{}, verdict.Wrap(verdict.CertLimit, "public key", err)
+	}
+	return keyMaterial{
+		TrustedMaterial: base, digest: digest.Of(digest.SHA256, der),
+		verifier: root.NewExpiringKey(loaded, time.Time{}, time.Time{}),
+	}, nil
+}

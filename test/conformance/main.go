@@ -1,0 +1,151 @@
+// Command conformance speaks the Sigstore client conformance protocol, with
+// Waybill's verifier behind it.
+//
+//	conformance verify-bundle --bundle F (--certificate-identity ID --certificate-oidc-issuer URL | --key PEM) --trusted-root F FILE_OR_DIGEST
+//
+// It exits 0 if and only if the bundle verifies.
+package main
+
+import (
+	"crypto"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/trust"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+func main() {
+	root := &cobra.Command{Use: "conformance", SilenceUsage: true}
+	root.AddCommand(verifyBundle())
+	if err := root.Execute(); err != nil {
+		os.Exit(1)
+	}
+}
+
+type request struct {
+	bundle, subject, issuer, key, trustedRoot string
+	staging                                   bool
+}
+
+func verifyBundle() *cobra.Command {
+	r := &request{}
+	cmd := &cobra.Command{
+		Use:  "verify-bundle FILE_OR_DIGEST",
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return r.run(args[0]) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&r.bundle, "bundle", "", "the bundle")
+	f.StringVar(&r.subject, "certificate-identity", "", "who must have signed")
+	f.StringVar(&r.issuer, "certificate-oidc-issuer", "", "who must have vouched for the signer")
+	f.StringVar(&r.key, "key", "", "the key that must have signed")
+	f.StringVar(&r.trustedRoot, "trusted-root", "", "the trust root")
+	return cmd
+}
+
+func (r *request) run(artifact string) error {
+	set, err := read(artifact)
+	if err != nil {
+		return err
+	}
+	v, err := r.verifier()
+	if err != nil {
+		return err
+	}
+	raw, err := os.ReadFile(r.bundle)
+	if err != nil {
+		return err
+	}
+	e, err := either(v, raw, set)
+	if err != nil {
+		return err
+	}
+	if r.key != "" {
+		return nil
+	}
+	if who := e.Identity(); who.Subject != r.subject || who.Issuer != r.issuer {
+		return fmt.Errorf("signed by %s", who)
+	}
+	return nil
+}
+
+// prover is a keyless or a key verifier: the flags decide which.
+type prover interface {
+	Attestation(raw []byte) (verify.Evidence, error)
+	Blob(raw []byte, artifact digest.Set) (verify.Evidence, error)
+}
+
+func (r *request) verifier() (prover, error) {
+	raw, err := os.ReadFile(r.trustedRoot)
+	if err != nil {
+		return nil, err
+	}
+	root, err := trust.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	v, err := verify.New(root)
+	if err != nil || r.key == "" {
+		return v, err
+	}
+	public, err := readKey(r.key)
+	if err != nil {
+		return nil, err
+	}
+	return v.Key(public)
+}
+
+// either verifies a bundle of either kind; the protocol does not say which.
+func either(v prover, raw []byte, set digest.Set) (verify.Evidence, error) {
+	e, err := v.Blob(raw, set)
+	if err == nil {
+		return e, nil
+	}
+	e, again := v.Attestation(raw)
+	if again != nil {
+		return verify.Evidence{}, errors.Join(err, again)
+	}
+	if !e.CoversBytes(set.SHA256) && !e.CoversBytes(set.SHA512) {
+		return verify.Evidence{}, errors.New("the statement is not of this artifact")
+	}
+	return e, nil
+}
+
+// read returns the digests of a file, or the one that was given.
+func read(artifact string) (digest.Set, error) {
+	if strings.HasPrefix(artifact, "sha256:") || strings.HasPrefix(artifact, "sha512:") {
+		d, err := digest.Parse(artifact)
+		if d.Algorithm() == digest.SHA512 {
+			return digest.Set{SHA512: d}, err
+		}
+		return digest.Set{SHA256: d}, err
+	}
+	f, err := os.Open(artifact)
+	if err != nil {
+		return digest.Set{}, err
+	}
+	defer f.Close()
+	set, _, err := digest.Sum(f)
+	return set, err
+}
+
+func readKey(path string) (crypto.PublicKey, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(raw)
+	if block == nil {
+		return nil, fmt.Errorf("%s: not a PEM file", path)
+	}
+	return x509.ParsePKIXPublicKey(block.Bytes)
+}
+
