@@ -101,4 +101,3 @@ func latest(times []time.Time) time.Time {
 	}
 	return last.UTC()
 }
-

@@ -167,4 +167,3 @@ type keyMaterial struct {
 func (k keyMaterial) PublicKeyVerifier(string) (root.TimeConstrainedVerifier, error) {
 	return k.verifier, nil
 }
-
