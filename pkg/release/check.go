@@ -46,6 +46,21 @@ func (m *Manifest) checkEntry(a Artifact, place string) error {
 	return nil
 }
 
+// checkEvidence refuses an entry that names as evidence what is listed as
+// something else: what a verifier asks of provenance, it asks by class. Evidence
+// that is not listed at all is the verifier's to miss.
+func (m *Manifest) checkEvidence() error {
+	for _, a := range m.Artifacts {
+		named := map[plan.Class]string{plan.Provenance: a.Provenance, plan.SBOM: a.SBOM, plan.Signature: a.Signature}
+		for _, class := range []plan.Class{plan.Provenance, plan.SBOM, plan.Signature} {
+			if e, listed := m.Find(named[class]); listed && e.Class != class {
+				return verdict.Refuse(verdict.ManifestParse, a.Name, "its %s %s is listed as %s", class, e.Name, e.Class)
+			}
+		}
+	}
+	return nil
+}
+
 // checkConfig refuses a manifest whose own entries contradict the
 // configuration that it says the release was built from.
 func (m *Manifest) checkConfig() error {

@@ -265,6 +265,9 @@ func entryRefusals() []refusal {
 		{"an image of another tag", bad, on("oci/lantern", "tags", []string{"latest"})},
 		{"a platform with a tag", bad, on("oci/lantern/linux/amd64", "tags", []string{"v0.1.0"})},
 		{"a platform of another name", bad, on("oci/lantern/linux/amd64", "platform", "linux/arm64")},
+		{"provenance that is listed as something else", bad, on(binary, "provenance", "release.yaml")},
+		{"an SBOM that is listed as something else", bad, on(binary, "sbom", "release.yaml")},
+		{"a signature that is listed as something else", bad, on(binary, "signature", "oci/lantern")},
 		{"a platform of no platform", bad, on("oci/lantern/linux/amd64", "platform", "")},
 	}
 }

@@ -174,6 +174,9 @@ func (m *Manifest) bindSubjects(subjects []intoto.Subject, entries []releasemani
 		m.Artifacts = append(m.Artifacts, a)
 	}
 	slices.SortFunc(m.Artifacts, func(a, b Artifact) int { return strings.Compare(a.Name, b.Name) })
+	if err := m.checkEvidence(); err != nil {
+		return err
+	}
 	return m.checkConfig()
 }
 

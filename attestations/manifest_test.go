@@ -1,0 +1,140 @@
+package attestations_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+const testdata = "release-manifest/v1/testdata/"
+
+func parseManifest(text string) (release.Manifest, error) {
+	s, err := intoto.Parse([]byte(text))
+	if err != nil {
+		return release.Manifest{}, err
+	}
+	return release.ParseManifest(s)
+}
+
+// TestManifestExamples reads every example: accept-WHY.json parses, and
+// refuse-CODE-WHY.json is refused with that code. That an example parses does
+// not mean that it would be accepted: nobody signed it.
+func TestManifestExamples(t *testing.T) {
+	files, err := filepath.Glob(testdata + "*")
+	if err != nil || len(files) < 30 {
+		t.Fatalf("%d examples, %v", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
+		t.Run(name, func(t *testing.T) {
+			m, err := parseManifest(read(t, file))
+			why, rest, _ := strings.Cut(name, "-")
+			switch {
+			case why == "accept" && err != nil:
+				t.Errorf("refused: %v", err)
+			case why == "refuse" && err == nil:
+				t.Error("accepted")
+			case why == "refuse":
+				code, _, _ := strings.Cut(rest, "-")
+				if f := verdict.FindingOf("", err); string(f.Code) != code {
+					t.Errorf("refused as %s: %v, want %s", f.Code, err, code)
+				}
+				if m.Name != "" || len(m.Artifacts) > 0 {
+					t.Error("a refusal came with a manifest")
+				}
+			case why != "accept":
+				t.Error("the name says neither accept nor refuse")
+			}
+		})
+	}
+}
+
+// TestFutureFiles is the promise to later versions: a reader of today, never
+// changed, reads a file with extensions as if they were not there, and refuses
+// one with a critical field that it does not know.
+func TestFutureFiles(t *testing.T) {
+	today, err := parseManifest(read(t, testdata+"accept-minimal.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	future, err := parseManifest(read(t, testdata+"accept-future-extension.json"))
+	if err != nil {
+		t.Fatalf("a future file is not read: %v", err)
+	}
+	a, err := today.Statement()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := future.Statement()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(a.Raw()) != string(b.Raw()) {
+		t.Errorf("an extension changed what is read:\n%s\n%s", a.Raw(), b.Raw())
+	}
+	_, err = parseManifest(read(t, testdata+"refuse-MANIFEST_CRITICAL-unknown-critical.json"))
+	if f := verdict.FindingOf("", err); f.Code != verdict.ManifestCrit || !strings.Contains(f.Message, "two-signers") {
+		t.Errorf("a critical field is not refused by its name: %v", err)
+	}
+}
+
+// TestManifestSchema holds the schema against the examples, and against what
+// we write ourselves.
+func TestManifestSchema(t *testing.T) {
+	s := loadSchema(t, "release-manifest/v1")
+	predicate := func(text string) any {
+		var statement struct{ Predicate any }
+		if err := json.Unmarshal([]byte(text), &statement); err != nil {
+			t.Fatal(err)
+		}
+		return statement.Predicate
+	}
+	files, err := filepath.Glob(testdata + "accept-*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d examples, %v", len(files), err)
+	}
+	for _, file := range files {
+		if faults := s.faults(s.root, "$", predicate(read(t, file))); len(faults) > 0 {
+			t.Errorf("%s: %q", file, faults)
+		}
+		m, err := parseManifest(read(t, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		written, err := m.Statement()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if faults := s.faults(s.root, "$", predicate(string(written.Raw()))); len(faults) > 0 {
+			t.Errorf("%s, as we write it: %q", file, faults)
+		}
+	}
+	for _, name := range []string{
+		"unknown-field", "unknown-field-of-an-entry", "version-of-another-form", "revision-zero", "config-of-another-name",
+		"negative-size", "unknown-class", "withdrawn-without-reason",
+	} {
+		if len(s.faults(s.root, "$", predicate(read(t, testdata+"refuse-MANIFEST_PARSE-"+name+".json")))) == 0 {
+			t.Errorf("the schema takes %s", name)
+		}
+	}
+}
+
+// TestExampleBytes lets the examples be checked by hand: the bytes of each
+// artifact are its own name.
+func TestExampleBytes(t *testing.T) {
+	m, err := parseManifest(read(t, testdata+"accept-full.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range m.Artifacts {
+		if !a.Digests.Equal(digest.SetOf([]byte(a.Name))) || a.Size != int64(len(a.Name)) {
+			t.Errorf("%s: digests or size are not those of its name", a.Name)
+		}
+	}
+}
