@@ -80,6 +80,17 @@ const (
 	SourceCommit Code = "SOURCE_COMMIT"
 	LabTrust     Code = "LAB_TRUST"
 
+	// Where trust comes from: TUF metadata and the clock.
+	TUFRollback  Code = "TUF_ROLLBACK"
+	TUFExpired   Code = "TUF_EXPIRED"
+	TUFHash      Code = "TUF_HASH"
+	TUFVersion   Code = "TUF_VERSION"
+	TUFThreshold Code = "TUF_THRESHOLD"
+	TUFParse     Code = "TUF_PARSE"
+	TUFTarget    Code = "TUF_TARGET"
+	TrustDown    Code = "TRUSTROOT_UNAVAILABLE"
+	Clock        Code = "CLOCK"
+
 	// Builds.
 	OutputMissing Code = "OUTPUT_MISSING"
 	OutputExtra   Code = "OUTPUT_EXTRA"

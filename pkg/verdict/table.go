@@ -72,6 +72,16 @@ var codes = map[Code]row{
 	SourceCommit: {Refused, "the provenance and the manifest name different commits; build and seal again from one commit"},
 	LabTrust:     {Refused, "these authorities are a laboratory's; use the public trust root"},
 
+	TUFRollback:  {Refused, "the repository offers older metadata than was seen before; do not step back, ask its operators"},
+	TUFExpired:   {Refused, "the repository's metadata has expired, or somebody replays it; check the clock, then ask its operators"},
+	TUFHash:      {Refused, "the repository mixes files of different states; try its own address instead of a mirror"},
+	TUFVersion:   {Refused, "the repository serves another version than it promised; try its own address instead of a mirror"},
+	TUFThreshold: {Refused, "too few of the role's keys signed this; do not use the repository until its operators explain it"},
+	TUFParse:     {Refused, "the metadata is not such that we can read it without doubt; ask the repository's operators"},
+	TUFTarget:    {Refused, "the repository publishes no such file; check the address that trust init was given"},
+	TrustDown:    {Unavailable, "nothing was decided; try again online, or name a root with --trusted-root FILE"},
+	Clock:        {Unavailable, "nothing was decided; set the clock, or judge with --trusted-root FILE, which needs none"},
+
 	OutputMissing: {Refused, "make the step write the outputs that release.yaml declares, or declare fewer"},
 	OutputExtra:   {Refused, "declare the output in release.yaml, or stop the step from writing it"},
 	StepFailed:    {Refused, "read the step's log, mend the step, run the build again"},
