@@ -93,6 +93,24 @@ func TestSum(t *testing.T) {
 	}
 }
 
+// Nothing of one stream is left in the next, whatever became of the first.
+func TestSummerForgets(t *testing.T) {
+	var s digest.Summer
+	for _, size := range []int{300 << 10, 0, 10, 272<<10 + 1, 16 << 10} {
+		data := pattern(size)
+		want := digest.SetOf(data)
+		if _, _, err := s.Sum(io.MultiReader(bytes.NewReader(pattern(20<<10)), failing{io.ErrClosedPipe})); err == nil {
+			t.Error("a broken stream has a sum")
+		}
+		if got, n, err := s.Sum(bytes.NewReader(data)); err != nil || n != int64(size) || !got.Equal(want) {
+			t.Errorf("Sum of %d bytes = %v, %d, %v", size, got, n, err)
+		}
+		if got, n, err := s.SumSHA256(bytes.NewReader(data)); err != nil || n != int64(size) || !got.Equal(want.SHA256) {
+			t.Errorf("SumSHA256 of %d bytes = %v, %d, %v", size, got, n, err)
+		}
+	}
+}
+
 func TestSumReportsReadErrors(t *testing.T) {
 	for name, row := range map[string]struct{ fail, want error }{
 		"plain":          {io.ErrClosedPipe, io.ErrClosedPipe},
