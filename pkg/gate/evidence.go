@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
@@ -12,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // maxDocument bounds an SBOM or a configuration file.
@@ -48,76 +50,137 @@ func (d *decision) checkPlan(ctx context.Context) {
 	}
 }
 
-// checkFileEvidence asks of every built file: provenance by the builder, a
-// signature by the release identity, an SBOM of these bytes.
+// check is one thing that is asked of an artifact. It returns what was proven, the zero Proof if
+// passing it proves nothing by itself. Checks run side by side and change
+// nothing of the decision.
+type check func(context.Context, release.Artifact) (verdict.Proof, error)
+
+// result is what the checks of one artifact came to.
+type result struct {
+	proofs []verdict.Proof
+	errs   []error
+}
+
+// checkFileEvidence checks the evidence that the class of each file demands.
+// Files that are bad already are left out: their evidence is of other bytes.
 func (d *decision) checkFileEvidence(ctx context.Context) {
+	var due []release.Artifact
 	for _, a := range d.manifest.Files() {
-		if d.bad[a.Name] {
-			continue
+		if !d.bad[a.Name] && len(d.checksOf(a.Class)) > 0 {
+			due = append(due, a)
 		}
-		switch a.Class {
-		case plan.Binary, plan.Archive, plan.Other:
-			d.check(ctx, a, d.checkProvenance, d.checkSignature, d.checkSBOM)
-		case plan.Sums:
-			d.check(ctx, a, d.checkSignature)
-		case plan.Provenance:
-			d.check(ctx, a, d.checkRun)
+	}
+	results := make([]result, len(due))
+	inParallel(len(due), func(i int) { results[i] = run(ctx, due[i], d.checksOf(due[i].Class)...) })
+	for i, r := range results {
+		d.take(due[i], r)
+	}
+}
+
+func (d *decision) checksOf(c plan.Class) []check {
+	switch c {
+	case plan.Binary, plan.Archive, plan.Other:
+		return []check{d.checkProvenance, d.checkSignature, d.checkSBOM}
+	case plan.Sums:
+		return []check{d.checkSignature}
+	case plan.Provenance:
+		return []check{d.checkRun}
+	}
+	return nil
+}
+
+// run does all checks of one artifact, also after one of them failed.
+func run(ctx context.Context, a release.Artifact, checks ...check) (r result) {
+	for _, c := range checks {
+		proof, err := c(ctx, a)
+		switch {
+		case err != nil:
+			r.errs = append(r.errs, err)
+		case proof != verdict.Proof{}:
+			r.proofs = append(r.proofs, proof)
+		}
+	}
+	return r
+}
+
+// take adds a result to the decision.
+func (d *decision) take(a release.Artifact, r result) {
+	for _, err := range r.errs {
+		d.fail(a.Name, err)
+	}
+	for _, p := range r.proofs {
+		d.prove(p)
+	}
+}
+
+// attested is a provenance bundle that was read and verified, or why not.
+type attested struct {
+	evidence        verify.Evidence
+	unread, refused error
+}
+
+// planAttested prepares each provenance bundle to be read and verified once,
+// by whoever needs it first: it may speak of many artifacts. The map does not
+// change afterwards.
+func (d *decision) planAttested(ctx context.Context) {
+	d.attested = map[string]func() attested{}
+	for _, a := range d.manifest.Artifacts {
+		name := a.Provenance
+		if a.Class == plan.Provenance {
+			name = a.Name
+		}
+		if _, planned := d.attested[name]; !planned && name != "" {
+			d.attested[name] = sync.OnceValue(func() attested { return d.attest(ctx, name) })
 		}
 	}
 }
 
-func (d *decision) check(ctx context.Context, a release.Artifact, checks ...func(context.Context, release.Artifact) error) {
-	for _, check := range checks {
-		if err := check(ctx, a); err != nil {
-			d.fail(a.Name, err)
-		}
+func (d *decision) attest(ctx context.Context, name string) (got attested) {
+	raw, err := d.listed(ctx, name)
+	if err != nil {
+		return attested{unread: err}
 	}
+	got.evidence, got.refused = d.Verifier.Attestation(raw)
+	return got
 }
 
 // checkProvenance demands that the builder vouched for these very bytes.
-func (d *decision) checkProvenance(ctx context.Context, a release.Artifact) error {
+func (d *decision) checkProvenance(_ context.Context, a release.Artifact) (verdict.Proof, error) {
 	if a.Provenance == "" {
-		return verdict.Refuse(verdict.NoProvenance, a.Name, "the manifest names no provenance for it")
+		return verdict.Proof{}, verdict.Refuse(verdict.NoProvenance, a.Name, "the manifest names no provenance for it")
 	}
-	e, known := d.bundles[a.Provenance]
-	if !known {
-		raw, err := d.listed(ctx, a.Provenance)
-		if err != nil {
-			return evidenceError(verdict.NoProvenance, a.Name, a.Provenance, err)
-		}
-		if e, err = d.Verifier.Attestation(raw); err != nil {
-			return err
-		}
-		d.bundles[a.Provenance] = e
+	got := d.attested[a.Provenance]()
+	if got.unread != nil {
+		return verdict.Proof{}, evidenceError(verdict.NoProvenance, a.Name, a.Provenance, got.unread)
 	}
-	proof, err := d.Policy.Judge(e, policy.Ask{
+	if got.refused != nil {
+		return verdict.Proof{}, got.refused
+	}
+	return d.Policy.Judge(got.evidence, policy.Ask{
 		Role: policy.Builder, Kind: provenance.PredicateType, Subject: a.Name, Bytes: a.Digests,
 	})
-	if err != nil {
-		return err
-	}
-	d.prove(proof)
-	return nil
 }
 
 // checkRun holds what one provenance says against policy and manifest: an
 // allowed builder, the canonical source, the manifest's commit and its run.
-func (d *decision) checkRun(ctx context.Context, a release.Artifact) error {
-	raw, err := d.listed(ctx, a.Name)
-	if err != nil {
-		return err
+func (d *decision) checkRun(_ context.Context, a release.Artifact) (verdict.Proof, error) {
+	got := d.attested[a.Name]()
+	if err := errors.Join(got.unread, got.refused); err != nil {
+		return verdict.Proof{}, err
 	}
-	e, err := d.Verifier.Attestation(raw)
-	if err != nil {
-		return err
-	}
+	e := got.evidence
 	said, err := provenance.Parse(e.Statement())
 	if err != nil {
-		return err
+		return verdict.Proof{}, err
 	}
 	if err := d.Policy.Provenance(e, said); err != nil {
-		return err
+		return verdict.Proof{}, err
 	}
+	return verdict.Proof{}, d.checkSaid(a, e, said)
+}
+
+// checkSaid compares what a provenance says with the manifest.
+func (d *decision) checkSaid(a release.Artifact, e verify.Evidence, said provenance.Provenance) error {
 	params, run := said.BuildDefinition.ExternalParameters, said.RunDetails.Metadata.InvocationID
 	differ := func(code verdict.Code, message, want, got string) error {
 		return &verdict.Error{Finding: verdict.Find(code, a.Name, "%s", message).Differ(want, got).Citing(e.Bundle())}
@@ -143,44 +206,39 @@ func runOf(m release.Manifest) string {
 }
 
 // checkSignature demands the release identity's signature over these bytes.
-func (d *decision) checkSignature(ctx context.Context, a release.Artifact) error {
+func (d *decision) checkSignature(ctx context.Context, a release.Artifact) (verdict.Proof, error) {
 	if a.Signature == "" {
-		return verdict.Refuse(verdict.Unsigned, a.Name, "the manifest names no signature for it")
+		return verdict.Proof{}, verdict.Refuse(verdict.Unsigned, a.Name, "the manifest names no signature for it")
 	}
 	raw, err := d.listed(ctx, a.Signature)
 	if err != nil {
-		return evidenceError(verdict.Unsigned, a.Name, a.Signature, err)
+		return verdict.Proof{}, evidenceError(verdict.Unsigned, a.Name, a.Signature, err)
 	}
 	e, err := d.Verifier.Blob(raw, a.Digests)
 	if err != nil {
-		return err
+		return verdict.Proof{}, err
 	}
-	proof, err := d.Policy.Judge(e, policy.Ask{Role: policy.Release, Kind: "blob", Subject: a.Name, Bytes: a.Digests})
-	if err != nil {
-		return err
-	}
-	d.prove(proof)
-	return nil
+	return d.Policy.Judge(e, policy.Ask{Role: policy.Release, Kind: "blob", Subject: a.Name, Bytes: a.Digests})
 }
 
 // checkSBOM demands an SBOM that describes these bytes.
-func (d *decision) checkSBOM(ctx context.Context, a release.Artifact) error {
+func (d *decision) checkSBOM(ctx context.Context, a release.Artifact) (verdict.Proof, error) {
 	if a.SBOM == "" {
-		return verdict.Refuse(verdict.NoSBOM, a.Name, "the manifest names no SBOM for it")
+		return verdict.Proof{}, verdict.Refuse(verdict.NoSBOM, a.Name, "the manifest names no SBOM for it")
 	}
 	raw, err := d.listed(ctx, a.SBOM)
 	if err != nil {
-		return evidenceError(verdict.NoSBOM, a.Name, a.SBOM, err)
+		return verdict.Proof{}, evidenceError(verdict.NoSBOM, a.Name, a.SBOM, err)
 	}
 	document, err := spdx.Parse(raw)
 	if err != nil {
-		return verdict.Refuse(verdict.NoSBOM, a.Name, "its SBOM %s does not parse: %v", a.SBOM, err)
+		return verdict.Proof{}, verdict.Refuse(verdict.NoSBOM, a.Name, "its SBOM %s does not parse: %v", a.SBOM, err)
 	}
 	if _, described := document.Describes(); !described.Equal(a.Digests.SHA256) {
-		return &verdict.Error{Finding: verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM %s describes other bytes", a.SBOM).
+		return verdict.Proof{}, &verdict.Error{Finding: verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM %s describes other bytes", a.SBOM).
 			Differ(a.Digests.SHA256.String(), described.String())}
 	}
-	return nil
+	return verdict.Proof{}, nil
 }
 
 // listed reads a listed file and checks it against the manifest while it is

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -64,46 +63,70 @@ func (d *decision) list(ctx context.Context) ([]store.Object, bool) {
 // hash reads everything listed, biggest first, on all processors. Unlisted
 // objects are not read: that they are there is enough to refuse.
 func (d *decision) hash(ctx context.Context, objects []store.Object, names map[string]bool) []census.Item {
-	slices.SortFunc(objects, func(a, b store.Object) int { return cmp.Compare(b.Size, a.Size) })
+	slices.SortFunc(objects, func(a, b store.Object) int {
+		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Name, b.Name))
+	})
 	var total int64
 	for _, o := range objects {
 		if names[o.Name] {
 			total += o.Size
 		}
 	}
-	var (
-		mu    sync.Mutex // guards items and the decision's findings
-		items []census.Item
-		done  atomic.Int64
-	)
-	group, ctx := errgroup.WithContext(ctx)
+	items, errs := make([]census.Item, len(objects)), make([]error, len(objects))
+	report := d.reporter(total)
+	summers := sync.Pool{New: func() any { return &digest.Summer{} }}
+	inParallel(len(objects), func(i int) {
+		o := objects[i]
+		if !names[o.Name] {
+			items[i] = census.Item{Name: o.Name, Size: o.Size}
+			return
+		}
+		summer := summers.Get().(*digest.Summer)
+		defer summers.Put(summer)
+		items[i], errs[i] = d.hashOne(ctx, summer, o.Name)
+		report(items[i].Size)
+	})
+	var read []census.Item
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			read = append(read, items[i])
+		case !errors.Is(err, store.ErrNotFound):
+			d.fail(objects[i].Name, err)
+		}
+	}
+	return read
+}
+
+// reporter returns what tells the progress, from several goroutines at once.
+func (d *decision) reporter(total int64) func(n int64) {
+	if d.Options.Progress == nil {
+		return func(int64) {}
+	}
+	var mu sync.Mutex // guards done, and keeps the reports in order
+	var done int64
+	return func(n int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		done += n
+		d.Options.Progress(done, total)
+	}
+}
+
+// inParallel calls do for each number below n, on all processors.
+func inParallel(n int, do func(i int)) {
+	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for _, o := range objects {
+	for i := range n {
 		group.Go(func() error {
-			item := census.Item{Name: o.Name, Size: o.Size}
-			var err error
-			if names[o.Name] {
-				item, err = d.hashOne(ctx, o.Name)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err == nil:
-				items = append(items, item)
-			case !errors.Is(err, store.ErrNotFound):
-				d.fail(o.Name, err)
-			}
-			if d.Options.Progress != nil {
-				d.Options.Progress(done.Add(item.Size), total)
-			}
+			do(i)
 			return nil
 		})
 	}
 	_ = group.Wait() // no function returns an error: all are findings
-	return items
 }
 
-func (d *decision) hashOne(ctx context.Context, name string) (census.Item, error) {
+func (d *decision) hashOne(ctx context.Context, summer *digest.Summer, name string) (census.Item, error) {
 	body, _, err := d.Files.Open(ctx, name)
 	if err != nil {
 		return census.Item{}, err
@@ -111,9 +134,9 @@ func (d *decision) hashOne(ctx context.Context, name string) (census.Item, error
 	defer body.Close()
 	item := census.Item{Name: name}
 	if d.Options.SHA256Only {
-		item.Digests.SHA256, item.Size, err = digest.SumSHA256(body)
+		item.Digests.SHA256, item.Size, err = summer.SumSHA256(body)
 	} else {
-		item.Digests, item.Size, err = digest.Sum(body)
+		item.Digests, item.Size, err = summer.Sum(body)
 	}
 	return item, err
 }

@@ -13,10 +13,13 @@
 package gate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
@@ -60,7 +63,7 @@ func Release(ctx context.Context, req Request) *verdict.Verdict {
 	if req.Verifier.Root().IsLab() {
 		v.Note("the trust root is an INSECURE LAB: anybody can have its keys")
 	}
-	d := &decision{Request: req, v: v, bundles: map[string]verify.Evidence{}, bad: map[string]bool{}}
+	d := &decision{Request: req, v: v, bad: map[string]bool{}}
 	v.Counts.Required = 1
 	if err := d.readManifest(ctx); err != nil {
 		v.AddError(releasemanifest.Name, err)
@@ -70,11 +73,13 @@ func Release(ctx context.Context, req Request) *verdict.Verdict {
 	v.Question = fmt.Sprintf("release %s %s at %s", d.manifest.Name, d.manifest.Version, req.Files.URI())
 	v.Counts.Required += len(d.manifest.Artifacts)
 	v.Scope.Checks = []string{"manifest", "files", "closed places", "plan", "provenance", "signatures", "sboms", "images"}
+	d.planAttested(ctx)
 	d.checkFiles(ctx)
 	d.checkPlan(ctx)
 	d.checkFileEvidence(ctx)
 	d.checkImages(ctx)
 	d.count()
+	slices.SortStableFunc(v.Findings, func(a, b verdict.Finding) int { return strings.Compare(a.Subject, b.Subject) })
 	return v
 }
 
@@ -83,7 +88,7 @@ type decision struct {
 	Request
 	v        *verdict.Verdict
 	manifest release.Manifest
-	bundles  map[string]verify.Evidence // provenance, by file name
+	attested map[string]func() attested // provenance, by file name
 	bad      map[string]bool            // artifacts with a finding
 }
 
@@ -164,16 +169,21 @@ func readBundle(ctx context.Context, from store.Place, name string) ([]byte, err
 	return readBounded(ctx, from, name, verify.MaxBundle)
 }
 
+// maxHint is as much as is set aside for a file because it says so itself.
+const maxHint = 1 << 20
+
 func readBounded(ctx context.Context, from store.Place, name string, limit int64) ([]byte, error) {
-	body, _, err := from.Open(ctx, name)
+	body, size, err := from.Open(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
-	raw, err := io.ReadAll(io.LimitReader(body, limit+1))
-	if err != nil {
+	// The size only saves growing the buffer; a lie about it saves less.
+	buf := bytes.NewBuffer(make([]byte, 0, min(max(size, 0), maxHint)+bytes.MinRead))
+	if _, err := buf.ReadFrom(io.LimitReader(body, limit+1)); err != nil {
 		return nil, fmt.Errorf("reading %q: %w", name, err)
 	}
+	raw := buf.Bytes()
 	if int64(len(raw)) > limit {
 		return nil, verdict.Refuse(verdict.Limit, name, "more than %d bytes", limit)
 	}

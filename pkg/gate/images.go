@@ -32,7 +32,7 @@ func (d *decision) checkImages(ctx context.Context) {
 		if a.Class == plan.Image {
 			d.checkIndex(ctx, a)
 		}
-		d.check(ctx, a, d.checkProvenance, d.checkImageSignature)
+		d.take(a, run(ctx, a, d.checkProvenance, d.checkImageSignature))
 	}
 	for _, repo := range d.manifest.Repositories() {
 		d.checkTags(ctx, repo)
@@ -109,10 +109,10 @@ func (d *decision) checkBlobs(ctx context.Context, a release.Artifact, node *reg
 // checkImageSignature looks among everything that refers to the image for the
 // release identity's signature of it. What strangers attach is not counted
 // and does not block.
-func (d *decision) checkImageSignature(ctx context.Context, a release.Artifact) error {
+func (d *decision) checkImageSignature(ctx context.Context, a release.Artifact) (verdict.Proof, error) {
 	bundles, err := registry.Bundles(ctx, d.Images, a.Repository, a.Digests.SHA256)
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
-		return err
+		return verdict.Proof{}, err
 	}
 	ask := policy.Ask{
 		Role: policy.Release, Kind: intoto.CosignSignature, Subject: a.Name,
@@ -126,14 +126,13 @@ func (d *decision) checkImageSignature(ctx context.Context, a release.Artifact) 
 			continue
 		}
 		if proof, err := d.Policy.Judge(e, ask); err == nil && proof.Bundle.String() == a.Signature {
-			d.prove(proof)
-			return nil
+			return proof, nil
 		}
 		if role, known := d.Policy.RoleOf(e.Identity()); !known || role != policy.Release && e.Kind() != provenance.PredicateType {
 			foreign++
 		}
 	}
-	return verdict.Refuse(verdict.Unsigned, a.Name, "among %d bundles that refer to it, %d of them foreign, none is the release identity's signature", len(bundles), foreign)
+	return verdict.Proof{}, verdict.Refuse(verdict.Unsigned, a.Name, "among %d bundles that refer to it, %d of them foreign, none is the release identity's signature", len(bundles), foreign)
 }
 
 // checkTags refuses a tag in the release's scope that the manifest does not
