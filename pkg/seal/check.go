@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -44,6 +45,7 @@ type Request struct {
 // proven is what verified provenance vouches for.
 type proven struct {
 	bytes      map[string]digest.Set
+	config     map[string]digest.Set // the configuration files as they lie here
 	commit     string
 	invocation string
 }
@@ -70,6 +72,10 @@ func checkExtra(ctx context.Context, req Request) error {
 // vouches for: exactly the planned outputs, all of one run and one commit.
 func provenances(ctx context.Context, req Request) (proven, error) {
 	p := proven{bytes: map[string]digest.Set{}, commit: req.Workspace.Identity().Commit.Commit, invocation: req.Workspace.Identity().Invocation}
+	var err error
+	if p.config, err = configuration(ctx, req); err != nil {
+		return proven{}, err
+	}
 	var findings []verdict.Finding
 	for _, step := range req.Plan.Steps {
 		name := plan.ProvenanceName(step.Instance)
@@ -86,6 +92,25 @@ func provenances(ctx context.Context, req Request) (proven, error) {
 		}
 	}
 	return p, all(req, findings)
+}
+
+// configuration hashes the configuration files as they will be published.
+func configuration(ctx context.Context, req Request) (map[string]digest.Set, error) {
+	sets := map[string]digest.Set{}
+	for _, a := range req.Plan.Artifacts {
+		if a.Class != plan.ConfigFile {
+			continue
+		}
+		set, _, err := hashFile(ctx, req.Workspace.Files(), a.Name)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil, all(req, []verdict.Finding{verdict.Find(verdict.SealMissing, a.Name, "planned, but not in the build directory")})
+		}
+		if err != nil {
+			return nil, err
+		}
+		sets[a.Name] = set
+	}
+	return sets, nil
 }
 
 func (p proven) take(req Request, step plan.Step, raw []byte) error {
@@ -106,6 +131,9 @@ func (p proven) take(req Request, step plan.Step, raw []byte) error {
 	case said.RunDetails.Metadata.InvocationID != p.invocation:
 		return &verdict.Error{Finding: verdict.Find(verdict.BuildMix, step.Instance, "built by another run").Differ(p.invocation, said.RunDetails.Metadata.InvocationID)}
 	}
+	if err := p.builtFrom(said); err != nil {
+		return err
+	}
 	for _, s := range said.Subjects {
 		if !slices.Contains(step.Outputs, s.Name) {
 			return verdict.Refuse(verdict.SealExtra, s.Name, "step %s vouches for it, but release.yaml does not plan it there", step.Instance)
@@ -115,6 +143,20 @@ func (p proven) take(req Request, step plan.Step, raw []byte) error {
 			return err
 		}
 		p.bytes[s.Name] = s.Digests
+	}
+	return nil
+}
+
+// builtFrom demands that the configuration that will be published is the one
+// that the step was built from.
+func (p proven) builtFrom(said provenance.Provenance) error {
+	for name, set := range p.config {
+		same := slices.ContainsFunc(said.BuildDefinition.ResolvedDependencies, func(r provenance.Resource) bool {
+			return r.Name == name && maps.Equal(r.Digest, set.Map())
+		})
+		if !same {
+			return verdict.Refuse(verdict.NotBound, name, "its bytes are not the ones that the release was built from")
+		}
 	}
 	return nil
 }

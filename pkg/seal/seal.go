@@ -9,6 +9,7 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -29,9 +30,9 @@ func Run(ctx context.Context, req Request) (release.Manifest, error) {
 	if err != nil {
 		return release.Manifest{}, err
 	}
-	if sealed, err := Sealed(ctx, req); err == nil && sameContent(sealed, m) {
-		req.Report("sealed already: %d artifacts", len(sealed.Artifacts))
-		return sealed, nil
+	if sealed(ctx, req, m) {
+		req.Report("sealed already: %d artifacts", len(m.Artifacts))
+		return m, nil
 	}
 	statement, err := m.Statement()
 	if err != nil {
@@ -49,17 +50,28 @@ func Run(ctx context.Context, req Request) (release.Manifest, error) {
 	return m, nil
 }
 
-// Sealed reads the manifest that is in the workspace already, verified.
-func Sealed(ctx context.Context, req Request) (release.Manifest, error) {
+// sealed reports whether the manifest that is in the workspace already is the
+// release identity's and says exactly what m says, but for the time.
+func sealed(ctx context.Context, req Request, m release.Manifest) bool {
 	raw, err := readFile(ctx, req.Workspace.Files(), releasemanifest.Name)
 	if err != nil {
-		return release.Manifest{}, err
+		return false
 	}
 	e, err := req.Verifier.Attestation(raw)
 	if err != nil {
-		return release.Manifest{}, err
+		return false
 	}
-	return release.ParseManifest(e.Statement())
+	ask := policy.Ask{Role: policy.Release, Kind: releasemanifest.PredicateType, Subject: releasemanifest.Name, Whole: true}
+	if _, err := req.Policy.Judge(e, ask); err != nil {
+		return false
+	}
+	held, err := release.ParseManifest(e.Statement())
+	if err != nil {
+		return false
+	}
+	m.SealedOn = held.SealedOn
+	statement, err := m.Statement()
+	return err == nil && bytes.Equal(statement.Raw(), e.Statement().Raw())
 }
 
 func manifest(ctx context.Context, req Request, p proven) (release.Manifest, error) {
@@ -153,16 +165,4 @@ func bindImage(ctx context.Context, req Request, p proven, a plan.Artifact) (rel
 func notVouched(name string, want, got digest.Set) error {
 	return &verdict.Error{Finding: verdict.Find(verdict.NotBound, name, "these are not the bytes that the builder vouched for").
 		Differ(want.SHA256.String(), got.SHA256.String())}
-}
-
-func sameContent(a, b release.Manifest) bool {
-	if a.Source != b.Source || a.Config != b.Config || len(a.Artifacts) != len(b.Artifacts) {
-		return false
-	}
-	for i := range a.Artifacts {
-		if a.Artifacts[i].Name != b.Artifacts[i].Name || !a.Artifacts[i].Digests.Equal(b.Artifacts[i].Digests) {
-			return false
-		}
-	}
-	return true
 }

@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -25,7 +26,7 @@ func Sign(ctx context.Context, req Request) error {
 	if err != nil {
 		return err
 	}
-	if err := writeSums(ctx, req); err != nil {
+	if err := writeSums(ctx, req, p); err != nil {
 		return err
 	}
 	signed := 0
@@ -81,13 +82,24 @@ func checkBlob(req Request, subject string, set digest.Set, bundle []byte) error
 	return err
 }
 
+// enveloped is how the bytes begin that the signature of a DSSE envelope is
+// made over. A blob signature over such a file holds for that envelope too: a
+// step that writes one would have the release identity say whatever it likes,
+// and no verifier could tell.
+const enveloped = "DSSEv1 "
+
+// hashFile hashes a file that may be signed as it is.
 func hashFile(ctx context.Context, from store.Place, name string) (digest.Set, int64, error) {
 	body, _, err := from.Open(ctx, name)
 	if err != nil {
 		return digest.Set{}, 0, err
 	}
 	defer body.Close()
-	set, size, err := digest.Sum(body)
+	buffered := bufio.NewReaderSize(body, 256<<10)
+	if head, _ := buffered.Peek(len(enveloped)); string(head) == enveloped {
+		return digest.Set{}, 0, verdict.Refuse(verdict.MaterialKind, name, "its bytes are an attestation's, as they are signed; signing the file would sign the attestation")
+	}
+	set, size, err := digest.Sum(buffered)
 	if err != nil {
 		return digest.Set{}, 0, fmt.Errorf("hashing %q: %w", name, err)
 	}
@@ -95,8 +107,10 @@ func hashFile(ctx context.Context, from store.Place, name string) (digest.Set, i
 }
 
 // writeSums writes SHA256SUMS and SHA512SUMS, in the form that sha256sum -c
-// reads, over everything but signatures and the sums themselves.
-func writeSums(ctx context.Context, req Request) error {
+// reads, over everything but signatures and the sums themselves. It reads
+// every file before the first is signed: what its builder does not vouch for
+// gets into no sums.
+func writeSums(ctx context.Context, req Request, p proven) error {
 	var sums256, sums512 bytes.Buffer
 	for _, a := range req.Plan.Artifacts {
 		if a.IsImage() || slices.Contains([]plan.Class{plan.Signature, plan.Sums}, a.Class) {
@@ -108,6 +122,9 @@ func writeSums(ctx context.Context, req Request) error {
 		}
 		if err != nil {
 			return err
+		}
+		if a.IsBuilt() && !p.bytes[a.Name].Equal(set) {
+			return notVouched(a.Name, p.bytes[a.Name], set)
 		}
 		fmt.Fprintf(&sums256, "%s  %s\n", set.SHA256.Hex(), a.Name)
 		fmt.Fprintf(&sums512, "%s  %s\n", set.SHA512.Hex(), a.Name)
