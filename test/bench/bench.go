@@ -1,0 +1,145 @@
+// Package bench measures commands against each other on one machine, in one
+// run: A B A B …, one warm-up each, medians, and ratios pair by pair.
+//
+// Seconds depend on the machine and on who else uses it; ratios of commands
+// that took turns hardly do. Nothing here passes or fails on time.
+//
+//	rows, err := bench.Alternate(ctx, commands, 7, watch)
+//	ratio := rows[0].Over(rows[1])
+//
+// The package is kept small on purpose: on Linux a child's peak memory starts
+// at what its parent had, so a large measurer would measure itself.
+package bench
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Command is one way to do the work.
+type Command struct {
+	Name string   `json:"name"`
+	Args []string `json:"-"`
+	Dir  string   `json:"-"`
+}
+
+// Sample is what one run took.
+type Sample struct {
+	Wall time.Duration `json:"wall"`
+	CPU  time.Duration `json:"cpu"` // user and system
+	Peak int64         `json:"peak"`
+}
+
+// Row is one command with everything that was measured of it.
+type Row struct {
+	Command
+	Samples []Sample `json:"samples"`
+	Median  Sample   `json:"median"` // each figure on its own; the peak is the highest
+}
+
+// Ratio is how much one row takes of what another takes.
+type Ratio struct {
+	Name string  `json:"name"`
+	Wall float64 `json:"wall"`
+	CPU  float64 `json:"cpu"`
+	Goal string  `json:"goal,omitempty"`
+}
+
+// Alternate runs every command once to warm up, then all of them in turn, as
+// often as there are rounds. A command that does not succeed ends it: the time
+// of a failure says nothing.
+func Alternate(ctx context.Context, commands []Command, rounds int, watch func(string)) ([]Row, error) {
+	rows := make([]Row, len(commands))
+	for i, c := range commands {
+		rows[i].Command = c
+	}
+	for round := range rounds + 1 {
+		for i, c := range commands {
+			watch(fmt.Sprintf("round %d of %d: %s", round, rounds, c.Name))
+			s, err := c.run(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if round > 0 {
+				rows[i].Samples = append(rows[i].Samples, s)
+			}
+		}
+	}
+	for i := range rows {
+		rows[i].Median = rows[i].median()
+	}
+	return rows, nil
+}
+
+func (c Command) run(ctx context.Context) (Sample, error) {
+	cmd := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...)
+	cmd.Dir = c.Dir
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	start := time.Now()
+	if err := cmd.Run(); err != nil {
+		return Sample{}, fmt.Errorf("running %s: %w\n%.2000s", c.Name, err, out.Bytes())
+	}
+	state := cmd.ProcessState
+	return Sample{Wall: time.Since(start), CPU: state.UserTime() + state.SystemTime(), Peak: peak(state)}, nil
+}
+
+func (r Row) median() Sample {
+	m := Sample{
+		Wall: Median(r.each(func(s Sample) time.Duration { return s.Wall })),
+		CPU:  Median(r.each(func(s Sample) time.Duration { return s.CPU })),
+	}
+	for _, s := range r.Samples {
+		m.Peak = max(m.Peak, s.Peak)
+	}
+	return m
+}
+
+func (r Row) each(pick func(Sample) time.Duration) []time.Duration {
+	var list []time.Duration
+	for _, s := range r.Samples {
+		list = append(list, pick(s))
+	}
+	return list
+}
+
+// Over compares two rows round by round and takes the medians of the ratios,
+// so that what disturbs a round disturbs both sides.
+func (r Row) Over(base Row) Ratio { return r.OverSum(base) }
+
+// OverSum compares a row with what several others take one after another.
+func (r Row) OverSum(bases ...Row) Ratio {
+	names := make([]string, len(bases))
+	var wall, cpu []float64
+	for i, s := range r.Samples {
+		var sum Sample
+		for _, b := range bases {
+			sum.Wall += b.Samples[i].Wall
+			sum.CPU += b.Samples[i].CPU
+		}
+		wall = append(wall, float64(s.Wall)/float64(sum.Wall))
+		cpu = append(cpu, float64(s.CPU)/float64(sum.CPU))
+	}
+	for i, b := range bases {
+		names[i] = b.Name
+	}
+	return Ratio{Name: r.Name + " / " + strings.Join(names, " + "), Wall: Median(wall), CPU: Median(cpu)}
+}
+
+// Median is the middle one of a list, or the mean of the middle two.
+func Median[T ~int64 | ~float64](list []T) T {
+	if len(list) == 0 {
+		panic("bench: the median of nothing")
+	}
+	sorted := slices.Sorted(slices.Values(list))
+	n := len(sorted)
+	if n%2 == 1 {
+		return sorted[n/2]
+	}
+	return (sorted[n/2-1] + sorted[n/2]) / 2
+}

@@ -1,0 +1,141 @@
+package bench_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waybill-release/waybill/test/bench"
+)
+
+// TestMain lets the test binary be the command that is measured.
+func TestMain(m *testing.M) {
+	switch os.Getenv("BENCH_TEST_AS") {
+	case "":
+		os.Exit(m.Run())
+	case "fails":
+		os.Exit(7)
+	}
+	appendTo(os.Args[1], os.Args[2])
+}
+
+func appendTo(path, what string) {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(what); err != nil {
+		panic(err)
+	}
+}
+
+func TestAlternate(t *testing.T) {
+	t.Setenv("BENCH_TEST_AS", "works")
+	log := filepath.Join(t.TempDir(), "log")
+	command := func(name string) bench.Command {
+		return bench.Command{Name: name, Args: []string{os.Args[0], log, name}}
+	}
+	rows, err := bench.Alternate(t.Context(), []bench.Command{command("A"), command("B")}, 3, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if order, err := os.ReadFile(log); err != nil || string(order) != "ABABABAB" {
+		t.Errorf("ran %q, %v, want a warm-up and three rounds in turn", order, err)
+	}
+	for _, r := range rows {
+		if len(r.Samples) != 3 || r.Median.Wall <= 0 || r.Median.Peak <= 0 {
+			t.Errorf("%s: %+v", r.Name, r)
+		}
+	}
+}
+
+func TestAlternateStopsAtFailure(t *testing.T) {
+	t.Setenv("BENCH_TEST_AS", "fails")
+	_, err := bench.Alternate(context.Background(), []bench.Command{{Name: "A", Args: []string{os.Args[0]}}}, 1, func(string) {})
+	if err == nil || !strings.Contains(err.Error(), "running A") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func row(name string, seconds ...int) bench.Row {
+	r := bench.Row{Command: bench.Command{Name: name}}
+	for _, s := range seconds {
+		d := time.Duration(s) * time.Second
+		r.Samples = append(r.Samples, bench.Sample{Wall: d, CPU: 2 * d})
+	}
+	return r
+}
+
+// A disturbance of one round hits both sides of it, and leaves the ratio.
+func TestRatiosArePairwise(t *testing.T) {
+	a, b, c := row("a", 2, 20, 3), row("b", 1, 10, 3), row("c", 1, 10, 3)
+	if r := a.Over(b); r.Wall != 2 || r.CPU != 2 || r.Name != "a / b" {
+		t.Errorf("a / b is %+v", r)
+	}
+	if r := a.OverSum(b, c); r.Wall != 1 || r.Name != "a / b + c" {
+		t.Errorf("a / (b + c) is %+v", r)
+	}
+}
+
+func TestMedian(t *testing.T) {
+	list := []time.Duration{9, 1, 4, 2}
+	if m := bench.Median(list); m != 3 || list[0] != 9 {
+		t.Errorf("median %d, list now %v", m, list)
+	}
+	if m := bench.Median([]float64{9, 1, 4}); m != 4 {
+		t.Errorf("median %v", m)
+	}
+}
+
+func TestHashTree(t *testing.T) {
+	dir := t.TempDir()
+	for name, size := range map[string]int{"a": 0, "b": 300_000, "d/c": 7} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, both := range []bool{false, true} {
+		if n, err := bench.HashTree(dir, both); err != nil || n != 300_007 {
+			t.Errorf("hashed %d bytes, %v", n, err)
+		}
+	}
+	if _, err := bench.HashTree(filepath.Join(dir, "absent"), false); err == nil {
+		t.Error("hashed what is not there")
+	}
+}
+
+func TestRecord(t *testing.T) {
+	a, b := row("one way", 2, 2), row("another", 1, 1)
+	r := bench.Record{Machine: bench.ThisMachine(), Rows: []bench.Row{a, b}, Ratios: []bench.Ratio{a.Over(b)}, Start: a, Notes: []string{"a word"}}
+	var page bytes.Buffer
+	if err := r.Print(&page); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"one way / another", "2.00x", "a word"} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page lacks %q:\n%s", want, page.String())
+		}
+	}
+	path := filepath.Join(t.TempDir(), "record.json")
+	if err := r.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back bench.Record
+	if err := json.Unmarshal(raw, &back); err != nil || back.Machine.Cores < 1 || back.Machine.Go == "" || len(back.Rows) != 2 {
+		t.Errorf("%v: %s", err, raw)
+	}
+}

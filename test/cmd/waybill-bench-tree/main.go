@@ -1,0 +1,48 @@
+// Command waybill-bench-tree makes the large release that waybill-bench
+// verifies, and verifies the signatures in it without hashing anything else.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+
+	"github.com/waybill-release/waybill/test/bench/tree"
+)
+
+func main() {
+	var req tree.Request
+	flag.StringVar(&req.Dir, "dir", "", "directory of the tree")
+	flag.StringVar(&req.Bin, "bin", "bin", "directory of the built commands")
+	flag.IntVar(&req.Shape.Outputs, "outputs", 600, "number of built files")
+	flag.Int64Var(&req.Shape.Bytes, "bytes", 1_200_000_000, "bytes of all built files together")
+	signatures := flag.Bool("signatures", false, "verify the signatures of a tree that is there")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, req, *signatures); err != nil {
+		stop()
+		fmt.Fprintln(os.Stderr, "bench tree:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, req tree.Request, signatures bool) error {
+	if signatures {
+		n, err := tree.Signatures(ctx, req.Dir)
+		fmt.Println(n, "signatures verified")
+		return err
+	}
+	var err error
+	if req.Dir, err = filepath.Abs(req.Dir); err != nil {
+		return err
+	}
+	if req.Bin, err = filepath.Abs(req.Bin); err != nil {
+		return err
+	}
+	req.Log = os.Stderr
+	return tree.Make(ctx, req)
+}
