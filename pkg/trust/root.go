@@ -2,8 +2,9 @@
 // timestamp authorities are believed.
 //
 // A [Root] is immutable and has a digest, so that a verdict can name what it
-// rests on. Where the bytes come from (a file, TUF, an embedded copy) is for
-// higher floors; how they are used is for pkg/verify.
+// rests on. Bytes from a file or from TUF are brought by higher floors; one
+// root, that of the public-good instance, is [Embedded] here. How a root is
+// used, and that no key is believed outside its time, is for pkg/verify.
 //
 //	root, err := trust.Parse(trustedRootJSON)
 //	fmt.Println(root.Digest())
@@ -13,11 +14,12 @@ package trust
 
 import (
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/sigstore/sigstore-go/pkg/root"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -29,36 +31,36 @@ const LabMark = "INSECURE LAB"
 
 // Root is a parsed trust root. The zero Root trusts nobody.
 type Root struct {
-	raw    []byte
-	digest digest.Digest
-	lab    bool
+	raw         []byte
+	digest      digest.Digest
+	authorities []Authority
+	date        time.Time
 }
 
-// Parse reads a Sigstore trusted root. It refuses one without a certificate
-// authority, a log and a timestamp authority: it could verify nothing that we
-// accept.
+// Parse reads a Sigstore trusted root. It refuses one that names nobody. A
+// root may lack a kind of authority: what needs one is then refused when it is
+// verified, so that a root for signatures with a timestamp needs no log.
 func Parse(raw []byte) (Root, error) {
 	if len(raw) > MaxSize {
 		return Root{}, verdict.Refuse(verdict.TrustRootParse, "trust root", "%d bytes, the limit is %d", len(raw), MaxSize)
+	}
+	if err := strictjson.Check(raw); err != nil {
+		return Root{}, verdict.Wrap(verdict.TrustRootParse, "trust root", err)
 	}
 	parsed, err := root.NewTrustedRootFromJSON(raw)
 	if err != nil {
 		return Root{}, verdict.Wrap(verdict.TrustRootParse, "trust root", err)
 	}
-	for _, part := range []struct {
-		what string
-		n    int
-	}{
-		{"certificate authority", len(parsed.FulcioCertificateAuthorities())},
-		{"transparency log", len(parsed.RekorLogs())},
-		{"certificate log", len(parsed.CTLogs())},
-		{"timestamp authority", len(parsed.TimestampingAuthorities())},
-	} {
-		if part.n == 0 {
-			return Root{}, verdict.Refuse(verdict.TrustRootParse, "trust root", "it names no %s", part.what)
+	r := Root{raw: slices.Clone(raw), digest: digest.Of(digest.SHA256, raw), authorities: authorities(parsed)}
+	if len(r.authorities) == 0 {
+		return Root{}, verdict.Refuse(verdict.TrustRootParse, "trust root", "it names no authority and no log")
+	}
+	for _, a := range r.authorities {
+		if !a.To.IsZero() && a.To.Before(a.From) {
+			return Root{}, verdict.Refuse(verdict.TrustRootParse, "trust root", "the %s %q ends before it begins", a.Kind, a.URI)
 		}
 	}
-	return Root{raw: slices.Clone(raw), digest: digest.Of(digest.SHA256, raw), lab: isLab(parsed)}, nil
+	return r, nil
 }
 
 // Raw is the file as it was read.
@@ -70,20 +72,11 @@ func (r Root) Digest() digest.Digest { return r.digest }
 // IsZero reports whether r was never parsed.
 func (r Root) IsZero() bool { return len(r.raw) == 0 }
 
+// Authorities lists whom r believes, about what and when.
+func (r Root) Authorities() []Authority { return slices.Clone(r.authorities) }
+
 // IsLab reports whether any certificate authority is a laboratory's, whose
 // keys anybody can have.
-func (r Root) IsLab() bool { return r.lab }
-
-func isLab(parsed *root.TrustedRoot) bool {
-	for _, ca := range parsed.FulcioCertificateAuthorities() {
-		if f, ok := ca.(*root.FulcioCertificateAuthority); ok && strings.Contains(f.Root.Subject.String(), LabMark) {
-			return true
-		}
-	}
-	for _, tsa := range parsed.TimestampingAuthorities() {
-		if t, ok := tsa.(*root.SigstoreTimestampingAuthority); ok && t.Root != nil && strings.Contains(t.Root.Subject.String(), LabMark) {
-			return true
-		}
-	}
-	return false
+func (r Root) IsLab() bool {
+	return slices.ContainsFunc(r.authorities, func(a Authority) bool { return a.Lab })
 }

@@ -125,11 +125,11 @@ func TestParseRefuses(t *testing.T) {
 		raw  []byte
 		says string
 	}{
-		{"no certificate authority", without(func(a *authorities) { a.fulcio = nil }), "no certificate authority"},
-		{"no certificate log", without(func(a *authorities) { a.ct = nil }), "no certificate log"},
-		{"no timestamp authority", without(func(a *authorities) { a.tsa = nil }), "no timestamp authority"},
-		{"no transparency log", without(func(a *authorities) { a.rekor = nil }), "no transparency log"},
-		{"nobody at all", without(func(a *authorities) { *a = authorities{} }), "no certificate authority"},
+		{"nobody at all", without(func(a *authorities) { *a = authorities{} }), "names no authority"},
+		{"a key twice", []byte(strings.Replace(valid, `"mediaType":`, `"mediaType":"x","mediaType":`, 1)), "mediaType"},
+		{"an authority that ends before it begins", without(func(a *authorities) {
+			a.fulcio[0].(*root.FulcioCertificateAuthority).ValidityPeriodEnd = time.Unix(1, 0)
+		}), "ends before it begins"},
 		{"nothing", nil, ""},
 		{"not JSON", []byte("trust me"), ""},
 		{"another document", []byte(`{"apiVersion":"waybill/v1"}`), ""},
@@ -150,6 +150,22 @@ func TestParseRefuses(t *testing.T) {
 				t.Errorf("refusal %q, root %v", err, got)
 			}
 		})
+	}
+}
+
+func TestParseAcceptsARootThatLacksAKind(t *testing.T) {
+	for name, remove := range map[string]func(*authorities){
+		"no certificate authority": func(a *authorities) { a.fulcio = nil },
+		"no certificate log":       func(a *authorities) { a.ct = nil },
+		"no timestamp authority":   func(a *authorities) { a.tsa = nil },
+		"no transparency log":      func(a *authorities) { a.rekor = nil },
+		"a log alone":              func(a *authorities) { *a = authorities{rekor: a.rekor} },
+	} {
+		a := whole(t, "Example", "Example")
+		remove(&a)
+		if _, err := trust.Parse(a.json(t)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
