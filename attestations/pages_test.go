@@ -226,4 +226,3 @@ func TestBuildStepExample(t *testing.T) {
 		t.Error("the schema takes an unknown parameter")
 	}
 }
-
