@@ -96,7 +96,7 @@ func run(ctx context.Context, a release.Artifact, checks ...check) (r result) {
 		switch {
 		case err != nil:
 			r.errs = append(r.errs, err)
-		case proof != verdict.Proof{}:
+		case !proof.IsZero():
 			r.proofs = append(r.proofs, proof)
 		}
 	}

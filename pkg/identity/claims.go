@@ -1,5 +1,7 @@
 package identity
 
+import "iter"
+
 // Claims are what a certificate says of the run that it was issued to, beside
 // its identity. The certificate authority wrote them from the identity token;
 // the fields are those that the platform sets, not the tenant.
@@ -18,4 +20,24 @@ type Claims struct {
 	BuildTrigger          string `json:"buildTrigger,omitempty"`
 	RunInvocation         string `json:"runInvocationURI,omitempty"`
 	SourceRepositoryScope string `json:"sourceRepositoryVisibilityAtSigning,omitempty"`
+}
+
+// All lists the claims that are made, by name, in the order of the fields.
+func (c Claims) All() iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for _, claim := range [][2]string{
+			{"buildSignerURI", c.BuildSignerURI}, {"buildSignerDigest", c.BuildSignerDigest},
+			{"runnerEnvironment", c.RunnerEnvironment},
+			{"sourceRepositoryURI", c.SourceRepository}, {"sourceRepositoryIdentifier", c.SourceRepositoryID},
+			{"sourceRepositoryOwnerURI", c.SourceOwner}, {"sourceRepositoryOwnerIdentifier", c.SourceOwnerID},
+			{"sourceRepositoryRef", c.SourceRef}, {"sourceRepositoryDigest", c.SourceDigest},
+			{"buildConfigURI", c.BuildConfigURI}, {"buildConfigDigest", c.BuildConfigDigest},
+			{"buildTrigger", c.BuildTrigger}, {"runInvocationURI", c.RunInvocation},
+			{"sourceRepositoryVisibilityAtSigning", c.SourceRepositoryScope},
+		} {
+			if claim[1] != "" && !yield(claim[0], claim[1]) {
+				return
+			}
+		}
+	}
 }

@@ -99,7 +99,7 @@ func TestNoEvidence(t *testing.T) {
 			if err == nil || verdict.FindingOf("", err).Code != verdict.EvidenceMissing {
 				t.Errorf("ask %+v: %v, want EVIDENCE_MISSING", ask, err)
 			}
-			if proof != (verdict.Proof{}) {
+			if !proof.IsZero() {
 				t.Errorf("a refusal came with proof %+v", proof)
 			}
 		}

@@ -100,8 +100,9 @@ func (l *Layout) Resolve(ctx context.Context, repo, tag string) (Descriptor, err
 	if err != nil {
 		return Descriptor{}, err
 	}
+	want, byDigest := asDigest(tag)
 	for _, e := range entries {
-		if e.Annotations[annotationRefName] != repo+":"+tag {
+		if e.Annotations[annotationRefName] != repo+":"+tag && (!byDigest || e.Digest.String() != want.String()) {
 			continue
 		}
 		d, err := fromWire(e)

@@ -68,7 +68,8 @@ func (d Descriptor) IsManifest() bool {
 // Source is where images are read. Nothing found is [ErrNotFound], no answer
 // is [*UnavailableError].
 type Source interface {
-	// Resolve returns what the tag names now. Its digest is that of bytes
+	// Resolve returns what the tag names now, or, in place of a tag, what a
+	// digest ("sha256:…") addresses. The digest in the answer is that of bytes
 	// that were read, not one that was merely announced.
 	Resolve(ctx context.Context, repo, tag string) (Descriptor, error)
 	// Fetch returns the bytes of d, a manifest or a blob. The reader ends

@@ -87,7 +87,8 @@ func (r *Remote) Resolve(ctx context.Context, repo, tag string) (Descriptor, err
 	if err != nil {
 		return Descriptor{}, err
 	}
-	if _, err := name.NewTag(target.Name()+":"+tag, name.StrictValidation); err != nil {
+	want, byDigest := asDigest(tag)
+	if _, err := name.NewTag(target.Name()+":"+tag, name.StrictValidation); err != nil && !byDigest {
 		return Descriptor{}, usage("naming tag: %w", err)
 	}
 	raw, header, err := r.get(ctx, query{target: target, op: op, path: "manifests/" + tag, accept: manifestTypes()})
@@ -99,6 +100,9 @@ func (r *Remote) Resolve(ctx context.Context, repo, tag string) (Descriptor, err
 		Digest:    digest.Of(digest.SHA256, raw),
 		Size:      int64(len(raw)),
 	}
+	if byDigest && !want.Equal(d.Digest) {
+		return Descriptor{}, &TamperedError{Place: target.Name(), Digest: want, Err: fmt.Errorf("got %s", d.Digest)}
+	}
 	if !d.IsManifest() {
 		return Descriptor{}, &FormError{Digest: d.Digest, Err: fmt.Errorf("unknown media type %q", d.MediaType)}
 	}
@@ -108,6 +112,13 @@ func (r *Remote) Resolve(ctx context.Context, repo, tag string) (Descriptor, err
 	}
 	d.ArtifactType, d.Annotations = doc.ArtifactType, doc.Annotations
 	return d, nil
+}
+
+// asDigest reads a digest that stands in the place of a tag. No tag has a
+// colon, so neither can be taken for the other.
+func asDigest(tag string) (digest.Digest, bool) {
+	d, err := digest.Parse(tag)
+	return d, err == nil && d.Algorithm() == digest.SHA256
 }
 
 // Fetch implements [Source].

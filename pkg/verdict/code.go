@@ -41,6 +41,7 @@ const (
 	StatementParse  Code = "PAYLOAD_PARSE"
 	StatementType   Code = "STATEMENT_TYPE"
 	PredicateType   Code = "PREDICATE_TYPE"
+	PredicateNone   Code = "PREDICATE_MISSING"
 	NotBound        Code = "NOT_BOUND"
 	ManifestParse   Code = "MANIFEST_PARSE"
 	ManifestCrit    Code = "MANIFEST_CRITICAL"

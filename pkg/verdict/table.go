@@ -34,6 +34,7 @@ var codes = map[Code]row{
 	StatementParse:  {Refused, "the signed statement is not one that we can read without doubt; ask the publisher"},
 	StatementType:   {Refused, "ask the publisher for an in-toto Statement v1"},
 	PredicateType:   {Refused, "the attestation says something else than what was asked; fetch the right one"},
+	PredicateNone:   {Refused, "there is evidence, but none that says what was asked; ask the publisher for it, or ask for another --type"},
 	NotBound:        {Refused, "the evidence is genuine but speaks of another artifact; fetch the evidence of this one"},
 	ManifestParse:   {Refused, "the manifest is not one that we can read without doubt; ask the publisher to seal again"},
 	ManifestCrit:    {Refused, "the manifest uses a feature that this version does not know; update the verifier"},

@@ -129,7 +129,14 @@ type Proof struct {
 	SignedAt  time.Time     `json:"signedAt"`
 	LogIndex  int64         `json:"logIndex"`
 	Bundle    digest.Digest `json:"bundle"`
+	// Key is the long-lived key that signed, where no identity did.
+	Key digest.Digest `json:"key,omitzero"`
+	// Claims are what the certificate says of the run that signed, by name.
+	Claims map[string]string `json:"claims,omitempty"`
 }
+
+// IsZero reports whether p proves nothing: a proof names its evidence.
+func (p Proof) IsZero() bool { return p.Bundle.IsZero() }
 
 // Verdict is the answer to one question.
 type Verdict struct {
