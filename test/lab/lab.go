@@ -1,6 +1,6 @@
 // Package lab is the world a release lives in, whole and small, on loopback:
-// an OIDC issuer, Fulcio with a CT log, a Rekor v2 log, an RFC 3161 timestamp
-// authority, a TUF repository, an OCI registry and a bucket server. Everything
+// an OIDC issuer, Fulcio with a CT log, a Rekor v2 and a Rekor v1 log, an RFC
+// 3161 timestamp authority, a TUF repository, an OCI registry and a bucket server. Everything
 // runs in the calling process and starts in well under 100 ms.
 //
 // Nothing here is safe. Anyone who reaches the issuer is anyone they like, so
@@ -42,8 +42,8 @@ type Options struct {
 	// Address is the loopback address to listen on; default 127.0.0.1. Any
 	// other kind of address is refused.
 	Address string
-	// Clock is the time of the issuer, the CT log and the TUF repository;
-	// default time.Now. Fulcio and the timestamp authority are upstream code
+	// Clock is the time of the issuer, the CT log, the Rekor v1 log and the
+	// TUF repository; default time.Now. Fulcio and the timestamp authority are upstream code
 	// that reads the real clock.
 	Clock func() time.Time
 	// Buckets are made at the start; default staging, release and mirror.
@@ -56,7 +56,8 @@ type URLs struct {
 	Fulcio   string `json:"fulcio"`
 	CT       string `json:"ct"`
 	Rekor    string `json:"rekor"`
-	TSA      string `json:"tsa"` // the full URL of the timestamp endpoint
+	RekorV1  string `json:"rekorV1"` // for older clients; not in the signing configuration
+	TSA      string `json:"tsa"`     // the full URL of the timestamp endpoint
 	TUF      string `json:"tuf"`
 	Registry string `json:"registry"` // host:port, as image references want it
 	Bucket   string `json:"bucket"`   // base URL: <Bucket>/<bucket>/<object>
@@ -76,6 +77,7 @@ type Lab struct {
 	dir     string
 	clock   func() time.Time
 	issuer  *issuer
+	rekorV1 *rekorV1
 	bucket  *bucket.Server
 	servers *servers
 	closers []func() error
@@ -146,12 +148,17 @@ func (l *Lab) startSigstore(ctx context.Context, st *state) (err error) {
 	}
 	l.closers = append(l.closers, rekor.close)
 	l.servers.serve(serviceRekor, rekor)
+	if l.rekorV1, err = newRekorV1(st, l.clock); err != nil {
+		return err
+	}
+	l.closers = append(l.closers, l.rekorV1.close)
+	l.servers.serve(serviceRekorV1, l.rekorV1)
 	tsa, err := newTSA(st)
 	if err != nil {
 		return err
 	}
 	l.servers.serve(serviceTSA, tsa)
-	return l.startTrust(st, parties{ct: ct, fulcio: fulcio, rekor: rekor, tsa: tsa})
+	return l.startTrust(st, parties{ct: ct, fulcio: fulcio, rekor: rekor, rekorV1: l.rekorV1, tsa: tsa})
 }
 
 // startTrust composes what verifiers need and publishes it through TUF.

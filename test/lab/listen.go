@@ -17,6 +17,7 @@ const (
 	serviceFulcio   = "fulcio"
 	serviceCT       = "ct"
 	serviceRekor    = "rekor"
+	serviceRekorV1  = "rekorV1"
 	serviceTSA      = "tsa"
 	serviceTUF      = "tuf"
 	serviceRegistry = "registry"
@@ -25,7 +26,7 @@ const (
 
 func services() []string {
 	return []string{
-		serviceIssuer, serviceFulcio, serviceCT, serviceRekor,
+		serviceIssuer, serviceFulcio, serviceCT, serviceRekor, serviceRekorV1,
 		serviceTSA, serviceTUF, serviceRegistry, serviceBucket,
 	}
 }
@@ -97,7 +98,7 @@ func (s *servers) ports() map[string]int {
 func (s *servers) urls() URLs {
 	url := func(name string) string { return "http://" + s.address(name) }
 	return URLs{
-		Issuer: url(serviceIssuer), Fulcio: url(serviceFulcio), CT: url(serviceCT), Rekor: url(serviceRekor),
+		Issuer: url(serviceIssuer), Fulcio: url(serviceFulcio), CT: url(serviceCT), Rekor: url(serviceRekor), RekorV1: url(serviceRekorV1),
 		TSA: url(serviceTSA) + "/api/v1/timestamp", TUF: url(serviceTUF),
 		Registry: s.address(serviceRegistry), Bucket: url(serviceBucket),
 	}

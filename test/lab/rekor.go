@@ -1,14 +1,12 @@
 package lab
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"sync"
@@ -75,7 +73,10 @@ func newRekor(ctx context.Context, st *state) (*rekor, error) {
 	if r.algorithms, err = algorithms(); err != nil {
 		return nil, err
 	}
-	if err := r.load(st.path("rekor.jsonl")); err != nil {
+	if r.file, err = openLines(st.path("rekor.jsonl"), func(entry []byte) error {
+		r.grow(entry)
+		return nil
+	}); err != nil {
 		return nil, err
 	}
 	mux := runtime.NewServeMux(runtime.WithForwardResponseOption(answerCreated))
@@ -90,34 +91,6 @@ func newRekor(ctx context.Context, st *state) (*rekor, error) {
 func answerCreated(_ context.Context, w http.ResponseWriter, m proto.Message) error {
 	if _, ok := m.(*rekorv1.TransparencyLogEntry); ok {
 		w.WriteHeader(http.StatusCreated)
-	}
-	return nil
-}
-
-// load grows the tree from the file and drops a last line that was torn.
-func (r *rekor) load(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return fmt.Errorf("opening the log: %w", err)
-	}
-	r.file = f
-	var whole int64
-	for in := bufio.NewReader(f); ; {
-		line, err := in.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return errors.Join(fmt.Errorf("reading the log: %w", err), f.Close())
-		}
-		whole += int64(len(line))
-		r.grow(bytes.TrimSuffix(line, []byte("\n")))
-	}
-	if err := f.Truncate(whole); err != nil {
-		return errors.Join(fmt.Errorf("mending the log: %w", err), f.Close())
-	}
-	if _, err := f.Seek(whole, io.SeekStart); err != nil {
-		return errors.Join(fmt.Errorf("mending the log: %w", err), f.Close())
 	}
 	return nil
 }

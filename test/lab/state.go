@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bufio"
 	"bytes"
 	"crypto"
 	"crypto/x509"
@@ -8,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -77,6 +79,36 @@ func (s *state) remember(name string, fresh func() ([]byte, error)) ([]byte, err
 		return nil, fmt.Errorf("making %q: %w", name, err)
 	}
 	return b, s.write(name, b)
+}
+
+// openLines opens a log's file, shows each line to load, and drops a last line
+// that was torn. The file is open for adding lines.
+func openLines(path string, load func(line []byte) error) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log: %w", err)
+	}
+	var whole int64
+	for in := bufio.NewReader(f); ; {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = load(bytes.TrimSuffix(line, []byte("\n")))
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("reading the log: %w", err), f.Close())
+		}
+		whole += int64(len(line))
+	}
+	if err := f.Truncate(whole); err != nil {
+		return nil, errors.Join(fmt.Errorf("mending the log: %w", err), f.Close())
+	}
+	if _, err := f.Seek(whole, io.SeekStart); err != nil {
+		return nil, errors.Join(fmt.Errorf("mending the log: %w", err), f.Close())
+	}
+	return f, nil
 }
 
 // key returns the remembered private key of that name.

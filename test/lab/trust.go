@@ -14,10 +14,11 @@ import (
 
 // parties are those whom the trusted root trusts.
 type parties struct {
-	ct     *ctLog
-	fulcio *fulcio
-	rekor  *rekor
-	tsa    *tsa
+	ct      *ctLog
+	fulcio  *fulcio
+	rekor   *rekor
+	rekorV1 *rekorV1
+	tsa     *tsa
 }
 
 func trustedRoot(urls URLs, p parties) ([]byte, error) {
@@ -34,9 +35,16 @@ func trustedRoot(urls URLs, p parties) ([]byte, error) {
 		BaseURL: "http://" + rekorOrigin, ID: p.rekor.id, PublicKey: p.rekor.public,
 		HashFunc: crypto.SHA256, SignatureHashFunc: crypto.SHA256, ValidityPeriodStart: since,
 	}
+	v1 := &root.TransparencyLog{
+		BaseURL: urls.RekorV1, PublicKey: p.rekorV1.public,
+		HashFunc: crypto.SHA256, SignatureHashFunc: crypto.SHA256, ValidityPeriodStart: since,
+	}
+	if v1.ID, err = hex.DecodeString(p.rekorV1.id); err != nil {
+		return nil, fmt.Errorf("reading the v1 log's id: %w", err)
+	}
 	tr, err := root.NewTrustedRoot(root.TrustedRootMediaType01, []root.CertificateAuthority{fulcioAuthority(urls, p.fulcio)},
 		map[string]*root.TransparencyLog{hex.EncodeToString(ct.ID): ct}, timestampAuthorities(urls, p.tsa),
-		map[string]*root.TransparencyLog{hex.EncodeToString(rekor.ID): rekor})
+		map[string]*root.TransparencyLog{hex.EncodeToString(rekor.ID): rekor, p.rekorV1.id: v1})
 	if err != nil {
 		return nil, fmt.Errorf("composing the trusted root: %w", err)
 	}
