@@ -170,7 +170,7 @@ func readBundle(ctx context.Context, from store.Place, name string) ([]byte, err
 }
 
 // maxHint is as much as is set aside for a file because it says so itself.
-const maxHint = 1 << 20
+const maxHint = 4 << 20
 
 func readBounded(ctx context.Context, from store.Place, name string, limit int64) ([]byte, error) {
 	body, size, err := from.Open(ctx, name)
