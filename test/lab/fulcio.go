@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	ctclient "github.com/google/certificate-transparency-go/client"
@@ -15,10 +16,12 @@ import (
 	"github.com/sigstore/fulcio/pkg/ca/baseca"
 	"github.com/sigstore/fulcio/pkg/config"
 	fulciopb "github.com/sigstore/fulcio/pkg/generated/protobuf"
+	legacypb "github.com/sigstore/fulcio/pkg/generated/protobuf/legacy"
 	fulcioserver "github.com/sigstore/fulcio/pkg/server"
 	common "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 	"github.com/sigstore/sigstore/pkg/signature"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
 )
 
 // fulcio is Fulcio's own server code (token check, proof of possession,
@@ -49,10 +52,13 @@ func newFulcio(ctx context.Context, st *state, urls URLs, log *ctLog) (*fulcio, 
 	if err != nil {
 		return nil, fmt.Errorf("making Fulcio's CT client: %w", err)
 	}
-	mux := runtime.NewServeMux(runtime.WithMetadata(bearerToken))
+	mux := runtime.NewServeMux(runtime.WithMetadata(bearerToken), runtime.WithForwardResponseOption(answerAsTold))
 	srv := fulcioserver.NewGRPCCAServer(ct, authority, algorithms, fulcioserver.NewIssuerPool(cfg))
 	if err := fulciopb.RegisterCAHandlerServer(ctx, mux, srv); err != nil {
 		return nil, fmt.Errorf("registering Fulcio: %w", err)
+	}
+	if err := legacypb.RegisterCAHandlerServer(ctx, mux, fulcioserver.NewLegacyGRPCCAServer(srv)); err != nil {
+		return nil, fmt.Errorf("registering Fulcio's older API: %w", err)
 	}
 	f.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mux.ServeHTTP(w, r.WithContext(config.With(r.Context(), cfg)))
@@ -109,6 +115,20 @@ func fulcioConfig(issuer string) (*config.FulcioConfig, error) {
 func bearerToken(_ context.Context, r *http.Request) metadata.MD {
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		return metadata.Pairs(fulcioserver.MetadataOIDCTokenKey, token)
+	}
+	return nil
+}
+
+// answerAsTold gives an answer of the older API, which cosign 2 speaks, the
+// status that its handler asks for.
+func answerAsTold(ctx context.Context, w http.ResponseWriter, _ proto.Message) error {
+	told, _ := runtime.ServerMetadataFromContext(ctx)
+	for _, text := range told.HeaderMD.Get(fulcioserver.HTTPResponseCodeMetadataKey) {
+		status, err := strconv.Atoi(text)
+		if err != nil {
+			return err
+		}
+		w.WriteHeader(status)
 	}
 	return nil
 }
