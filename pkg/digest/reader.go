@@ -22,6 +22,9 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("verifying bytes: digest is %s, want %s", e.Got, e.Want)
 }
 
+// Code is the reason code of the refusal that the error amounts to.
+func (e *MismatchError) Code() string { return "TAMPERED" }
+
 // SizeError reports a stream that is shorter or longer than expected. Got is
 // exact for a short stream; a long one is not read past its first surplus
 // byte, so there Got is Want+1 and means "at least".
@@ -40,6 +43,9 @@ func (e *SizeError) Error() string {
 	}
 	return fmt.Sprintf("verifying bytes: ended after %d of %d bytes", e.Got, e.Want)
 }
+
+// Code is the reason code of the refusal that the error amounts to.
+func (e *SizeError) Code() string { return "TAMPERED" }
 
 // NewVerifyingReader returns a reader of the bytes of r that ends with
 // [io.EOF] only if there were exactly size of them and they hash to want.
