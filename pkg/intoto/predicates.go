@@ -8,3 +8,25 @@ const (
 	// SPDXDocument is an SPDX document as a predicate.
 	SPDXDocument = "https://spdx.dev/Document/v2.3"
 )
+
+// ShortNames are what people call predicate types on a command line, as they
+// know them from cosign.
+func ShortNames() map[string]string {
+	return map[string]string{
+		"slsaprovenance":   "https://slsa.dev/provenance/v0.2",
+		"slsaprovenance02": "https://slsa.dev/provenance/v0.2",
+		"slsaprovenance1":  "https://slsa.dev/provenance/v1",
+		"vsa":              "https://slsa.dev/verification_summary/v1",
+		"spdx":             "https://spdx.dev/Document",
+		"spdxjson":         "https://spdx.dev/Document",
+		"spdx23":           SPDXDocument,
+		"cyclonedx":        "https://cyclonedx.org/bom",
+		"vuln":             "https://cosign.sigstore.dev/attestation/vuln/v1",
+		"openvex":          "https://openvex.dev/ns",
+		"link":             "https://in-toto.io/Link/v1",
+		"release":          "https://in-toto.io/attestation/release/v0.1",
+		"manifest":         "https://github.com/waybill-release/waybill/attestations/release-manifest/v1",
+		"signature":        CosignSignature,
+		"custom":           "https://cosign.sigstore.dev/attestation/v1",
+	}
+}

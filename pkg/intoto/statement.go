@@ -1,4 +1,5 @@
-// Package intoto reads and writes in-toto Statements, version 1.
+// Package intoto reads and writes in-toto Statements and the DSSE envelopes
+// that carry them.
 //
 // A [Statement] is parsed: it has the shape, and nobody has been believed. It
 // keeps the very bytes it was read from, because those are what somebody
@@ -9,7 +10,19 @@
 //	s, err := intoto.Parse(payload)
 //	for _, subject := range s.Subjects() { … }
 //
-// Specification: in-toto Attestation Framework, Statement v1.
+// There are two readers. [Parse] is for the statements that we write: version
+// 1, no field that we do not know, every subject with a name of its own and a
+// SHA-256. [ParseOpen] is for everybody else's: versions 0.1 and 1, fields
+// that the specification tells consumers to ignore, subjects that are a Git
+// commit or carry SHA-512 only. What neither allows is a text that two readers
+// could read differently. A statement read by the open reader proves its
+// strictness with [Statement.Strict] before it is taken for one of ours.
+//
+// Envelopes are read by [ParseEnvelope], files of several by [ParseLines];
+// Sigstore bundles are the business of pkg/verify.
+//
+// Specifications: in-toto Attestation Framework, Statement v0.1 and v1,
+// ResourceDescriptor, DigestSet; DSSE v1.
 package intoto
 
 import (
@@ -25,13 +38,16 @@ import (
 // The names that the specification gives.
 const (
 	TypeV1      = "https://in-toto.io/Statement/v1"
+	TypeV01     = "https://in-toto.io/Statement/v0.1" // read, never written
 	PayloadType = "application/vnd.in-toto+json"
 )
 
 // MaxSubjects bounds one statement; larger sets are split into pages.
 const MaxSubjects = 100_000
 
-// Subject is one thing that a statement speaks of.
+// Subject is one thing that a statement speaks of. Its digests are the strong
+// ones; in a statement of others there may be none, and then it is bound to no
+// bytes: see [Resource] for what was written.
 type Subject struct {
 	Name    string
 	Digests digest.Set
@@ -40,8 +56,10 @@ type Subject struct {
 // Statement is a parsed statement beside the bytes it was parsed from.
 type Statement struct {
 	raw           []byte
+	kind          string
 	predicateType string
 	subjects      []Subject
+	resources     []Resource // beside subjects; only the open reader keeps them
 	predicate     json.RawMessage
 }
 
@@ -79,10 +97,13 @@ func New(predicateType string, subjects []Subject, predicate any) (Statement, er
 	return Parse(raw)
 }
 
-// Parse reads a statement. It refuses what two readers could read
-// differently, an empty subject list, a subject without a strong digest, and
-// two subjects of one name.
+// Parse reads a statement of the form that we write. It refuses what two
+// readers could read differently, an older version, an unknown field, an empty
+// subject list, a subject without SHA-256, and two subjects of one name.
 func Parse(raw []byte) (Statement, error) {
+	if err := countSubjects(raw); err != nil {
+		return Statement{}, err
+	}
 	var wire wireStatement
 	if err := strictjson.Unmarshal(raw, &wire); err != nil {
 		return Statement{}, verdict.Wrap(verdict.StatementParse, "statement", err)
@@ -90,25 +111,29 @@ func Parse(raw []byte) (Statement, error) {
 	if wire.Type != TypeV1 {
 		return Statement{}, verdict.Refuse(verdict.StatementType, "statement", "unknown statement type %q", short(wire.Type))
 	}
-	if wire.PredicateType == "" || len(wire.Predicate) == 0 || wire.Predicate[0] != '{' {
-		return Statement{}, verdict.Refuse(verdict.StatementParse, "statement", "no predicate, or one that is no object")
+	if err := checkPredicate(wire.PredicateType, wire.Predicate); err != nil {
+		return Statement{}, err
 	}
 	subjects, err := parseSubjects(wire.Subject)
 	if err != nil {
 		return Statement{}, err
 	}
 	return Statement{
-		raw: slices.Clone(raw), predicateType: wire.PredicateType,
+		raw: slices.Clone(raw), kind: wire.Type, predicateType: wire.PredicateType,
 		subjects: subjects, predicate: wire.Predicate,
 	}, nil
+}
+
+func checkPredicate(predicateType string, predicate json.RawMessage) error {
+	if predicateType == "" || len(predicate) == 0 || predicate[0] != '{' {
+		return verdict.Refuse(verdict.StatementParse, "statement", "no predicate, or one that is no object")
+	}
+	return nil
 }
 
 func parseSubjects(wire []wireSubject) ([]Subject, error) {
 	if len(wire) == 0 {
 		return nil, verdict.Refuse(verdict.StatementParse, "statement", "no subjects")
-	}
-	if len(wire) > MaxSubjects {
-		return nil, verdict.Refuse(verdict.Limit, "statement", "%d subjects, the limit is %d", len(wire), MaxSubjects)
 	}
 	seen := make(map[string]bool, len(wire))
 	subjects := make([]Subject, 0, len(wire))
@@ -129,6 +154,9 @@ func parseSubjects(wire []wireSubject) ([]Subject, error) {
 // Raw is the statement as it was read or encoded.
 func (s Statement) Raw() []byte { return slices.Clone(s.raw) }
 
+// Type is the version of the statement, as a name of the specification.
+func (s Statement) Type() string { return s.kind }
+
 // PredicateType names what the statement says.
 func (s Statement) PredicateType() string { return s.predicateType }
 
@@ -142,13 +170,19 @@ func (s Statement) Predicate() json.RawMessage { return slices.Clone(s.predicate
 func (s Statement) IsZero() bool { return len(s.raw) == 0 }
 
 // Names reports whether the statement has a subject of exactly this name and
-// these bytes. Digest alone is not enough: in real releases many names share
-// bytes with another name.
+// these bytes: every strong digest of the subject is one of theirs, and there
+// is one. Digest alone is not enough: in real releases many names share bytes
+// with another name.
 func (s Statement) Names(name string, bytes digest.Set) bool {
 	return slices.ContainsFunc(s.subjects, func(sub Subject) bool {
-		return sub.Name == name && sub.Digests.SHA256.Equal(bytes.SHA256) &&
-			(sub.Digests.SHA512.IsZero() || sub.Digests.SHA512.Equal(bytes.SHA512))
+		return sub.Name == name && sub.Binds(bytes)
 	})
+}
+
+// Binds reports whether the subject is these bytes, whatever its name.
+func (s Subject) Binds(bytes digest.Set) bool {
+	holds := func(said, have digest.Digest) bool { return said.IsZero() || said.Equal(have) }
+	return !s.Digests.IsZero() && holds(s.Digests.SHA256, bytes.SHA256) && holds(s.Digests.SHA512, bytes.SHA512)
 }
 
 // short bounds foreign text in a message.
