@@ -192,10 +192,22 @@ func (d *decision) checkSaid(a release.Artifact, e verify.Evidence, said provena
 		return differ(verdict.Version, "provenance of another version", d.manifest.Version.String(), params.Version)
 	case params.Config.SHA256 != d.manifest.Config.Hex():
 		return differ(verdict.NotBound, "built from another release.yaml", d.manifest.Config.Hex(), params.Config.SHA256)
+	case lockOf(said) != d.manifest.Lock.Hex():
+		return differ(verdict.NotBound, "built from another "+plan.LockName, d.manifest.Lock.Hex(), lockOf(said))
 	case len(d.manifest.Runs) == 0 || run != d.manifest.Runs[0].ID:
 		return differ(verdict.BuildMix, "built by a run that the manifest does not name", runOf(d.manifest), run)
 	}
 	return nil
+}
+
+// lockOf is the lock that the build says it was made from, empty when none.
+func lockOf(said provenance.Provenance) string {
+	for _, r := range said.BuildDefinition.ResolvedDependencies {
+		if r.Name == plan.LockName {
+			return r.Digest["sha256"]
+		}
+	}
+	return ""
 }
 
 func runOf(m release.Manifest) string {

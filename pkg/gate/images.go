@@ -29,10 +29,12 @@ func (d *decision) checkImages(ctx context.Context) {
 		return
 	}
 	for _, a := range d.manifest.Images() {
+		checks := []check{d.checkProvenance, d.checkImageSignature}
 		if a.Class == plan.Image {
 			d.checkIndex(ctx, a)
+			checks = append(checks, d.checkSBOM)
 		}
-		d.take(a, run(ctx, a, d.checkProvenance, d.checkImageSignature))
+		d.take(a, run(ctx, a, checks...))
 	}
 	for _, repo := range d.manifest.Repositories() {
 		d.checkTags(ctx, repo)
