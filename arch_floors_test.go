@@ -32,11 +32,11 @@ var house = []floor{
 	}},
 	{"world", false, []string{
 		"pkg/transport", "pkg/store", "pkg/store/storetest", "pkg/store/cloud", "pkg/registry",
-		"pkg/vcs", "pkg/sandbox", "pkg/journal", "pkg/sign",
+		"pkg/tuf", "pkg/tuf/tuftest", "pkg/vcs", "pkg/sandbox", "pkg/journal", "pkg/sign",
 	}},
 	{"deeds", false, []string{
 		"pkg/profile", "pkg/workspace", "pkg/sbom", "pkg/image", "pkg/build", "pkg/seal",
-		"pkg/gate", "pkg/promote", "pkg/render", "pkg/pipeline",
+		"pkg/gate", "pkg/promote", "pkg/render", "pkg/inspect", "pkg/pipeline",
 	}},
 }
 
