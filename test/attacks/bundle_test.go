@@ -39,7 +39,9 @@ func statementOf(statementType, predicateType, name, predicate string) []byte {
 		`"predicateType":"` + predicateType + `","predicate":` + predicate + `}`)
 }
 
-func blob() sign.Content { return &sign.PlainData{Data: []byte(artifact)} }
+func blob() sign.Content { return blobOf([]byte(artifact)) }
+
+func blobOf(body []byte) sign.Content { return &sign.PlainData{Data: body} }
 
 func envelope(payload []byte) sign.Content {
 	return &sign.DSSEData{Data: payload, PayloadType: intoto.PayloadType}

@@ -1,0 +1,197 @@
+package attacks
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/promote"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/test/lab"
+)
+
+// TestGateImages attacks the registry, whose manifest is genuine.
+func TestGateImages(t *testing.T) {
+	child := func(r *attacked, t *testing.T) *registry.Node { return r.graph(t).Children[0] }
+	decide(t, []attack{
+		{"the tag moved to another image", func(t *testing.T, r *attacked) {
+			accepted(t, r.images.Tag(t.Context(), repository, r.version.String(), child(r, t).Descriptor))
+		}, codes(verdict.TagMoved)},
+		{"the tag went", func(t *testing.T, r *attacked) {
+			r.index(t, func(e indexEntry) bool { return e.Annotations["org.opencontainers.image.ref.name"] == "" })
+		}, codes(verdict.Missing)},
+		{"one tag more", func(t *testing.T, r *attacked) { r.tag(t, r.version.String()+"-debug") }, codes(verdict.Extra)},
+		{"the tag of another version", func(t *testing.T, r *attacked) { r.tag(t, "v0.1.0-rc.1") }, nil},
+		{"the tag of the next version", func(t *testing.T, r *attacked) { r.tag(t, "v0.1.01") }, nil},
+		{"a tag of nobody's version", func(t *testing.T, r *attacked) { r.tag(t, "latest") }, nil},
+		{"no platform's manifest", func(t *testing.T, r *attacked) { os.Remove(r.blob(child(r, t).Descriptor.Digest)) }, codes(verdict.Missing, verdict.Unsigned)},
+		{"no layer", func(t *testing.T, r *attacked) { os.Remove(r.blob(child(r, t).Layers[0].Digest)) }, codes(verdict.Missing)},
+		{"no configuration", func(t *testing.T, r *attacked) { os.Remove(r.blob(child(r, t).Config.Digest)) }, codes(verdict.Missing)},
+		{"a changed layer", func(t *testing.T, r *attacked) { r.flipBlob(t, child(r, t).Layers[0].Digest) }, codes(verdict.Tampered)},
+		{"a changed configuration", func(t *testing.T, r *attacked) { r.flipBlob(t, child(r, t).Config.Digest) }, codes(verdict.Tampered)},
+		{"a changed index", func(t *testing.T, r *attacked) { r.flipBlob(t, r.graph(t).Descriptor.Digest) }, codes(verdict.Tampered)},
+		{"no signature", func(t *testing.T, r *attacked) { r.dropReferrers(t, intoto.CosignSignature) }, codes(verdict.Unsigned)},
+		{"no provenance attached", func(t *testing.T, r *attacked) { r.dropReferrers(t, "https://slsa.dev/provenance/v1") }, nil},
+		{"a stranger's signature instead", func(t *testing.T, r *attacked) {
+			r.dropReferrers(t, intoto.CosignSignature)
+			r.attach(t, r.signImage(t, "mallory@evil.example"))
+		}, codes(verdict.Unsigned)},
+		{"the verifier's signature instead", func(t *testing.T, r *attacked) {
+			r.dropReferrers(t, intoto.CosignSignature)
+			r.attach(t, r.signImage(t, lab.RoleVerifier))
+		}, codes(verdict.Unsigned)},
+		{"another genuine signature instead", func(t *testing.T, r *attacked) {
+			r.dropReferrers(t, intoto.CosignSignature)
+			r.attach(t, r.signImage(t, lab.RoleRelease))
+		}, codes(verdict.Unsigned)},
+		{"a stranger's signature beside it", func(t *testing.T, r *attacked) { r.attach(t, r.signImage(t, "mallory@evil.example")) }, nil},
+		{"a stranger's nonsense beside it", func(t *testing.T, r *attacked) { r.attach(t, []byte("nonsense")) }, nil},
+		{"a flood of strangers' bundles", func(t *testing.T, r *attacked) {
+			genuine := r.signImage(t, "mallory@evil.example")
+			for i := range 50 {
+				r.attach(t, fmt.Appendf(nil, "%s%*s", genuine, i, ""))
+			}
+		}, nil},
+		{"F29 the platforms exchanged in the manifest", func(t *testing.T, r *attacked) {
+			r.reseal(t, func(m *release.Manifest) {
+				a, b := entry(t, m, imageName+"/linux/amd64"), entry(t, m, imageName+"/linux/arm64")
+				a.Digests, b.Digests, a.Size, b.Size, a.Signature, b.Signature = b.Digests, a.Digests, b.Size, a.Size, b.Signature, a.Signature
+			})
+		}, codes(verdict.Platform, verdict.NotBound)},
+		{"F29 a platform less in the manifest", func(t *testing.T, r *attacked) {
+			r.reseal(t, func(m *release.Manifest) { drop(t, m, imageName+"/linux/arm64") })
+		}, codes(verdict.Platform, verdict.PlanMissing)},
+		{"another signature named in the manifest", func(t *testing.T, r *attacked) {
+			r.reseal(t, func(m *release.Manifest) { entry(t, m, imageName).Signature = digest.Of(digest.SHA256, nil).String() })
+		}, codes(verdict.Unsigned)},
+		{"no images in the manifest", func(t *testing.T, r *attacked) {
+			r.reseal(t, func(m *release.Manifest) {
+				drop(t, m, imageName)
+				drop(t, m, imageName+"/linux/amd64")
+				drop(t, m, imageName+"/linux/arm64")
+			})
+		}, codes(verdict.PlanMissing)},
+	})
+}
+
+// TestGateRegistry decides about a real registry, where the release was
+// promoted to: as it is, with one tag more, and with the registry away.
+func TestGateRegistry(t *testing.T) {
+	r := theWorld(t).attacked(t)
+	remote := must[*registry.Remote](t)(registry.OpenRemote(r.Lab.Registry+"/attacks/lantern", http.DefaultTransport))
+	files := filepath.Join(t.TempDir(), "files")
+	to := promote.To{Files: must[store.Place](t)(store.Open(files, nil)), Writer: must[store.Writer](t)(store.OpenWriter(files)), Images: remote}
+	from := promote.From{Files: must[store.Place](t)(store.Open(filepath.Join(r.dir, "files"), nil)), Images: r.images}
+	if err := os.MkdirAll(files, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	accepted(t, promote.Apply(t.Context(), promote.Make(r.manifest(t), r.read(t, "release.manifest.sigstore.json")), from, to))
+	published := func(q *gate.Request) { q.Files, q.Images = to.Files, remote }
+	accepted(t, r.gate(t, published).Err())
+
+	index := must[registry.Descriptor](t)(remote.Resolve(t.Context(), repository, r.version.String()))
+	d, manifest, blobs := registry.BundleManifest(index, r.signImage(t, "mallory@evil.example"), intoto.CosignSignature)
+	push(t, remote, d, manifest, blobs)
+	accepted(t, r.gate(t, published).Err())
+	accepted(t, remote.Tag(t.Context(), repository, r.version.String()+"-debug", index))
+	refused(t, r.gate(t, published).Err(), verdict.Extra)
+	// Who does not ask for a closed registry is told that nobody looked.
+	open := func(q *gate.Request) { q.Policy = r.policy(t, "closed: [files, images]", "closed: [files]") }
+	v := r.gate(t, published, open)
+	accepted(t, v.Err())
+	if v.Complete() || !slices.Contains(v.Scope.Left, "closed images") {
+		t.Errorf("headline %q, left %v", v.Headline(), v.Scope.Left)
+	}
+	nowhere := must[*registry.Remote](t)(registry.OpenRemote("127.0.0.1:1/attacks/lantern", http.DefaultTransport))
+	refused(t, r.gate(t, published, func(q *gate.Request) { q.Images = nowhere }).Err(), verdict.PlaceDown)
+	empty := must[*registry.Remote](t)(registry.OpenRemote(r.Lab.Registry+"/attacks/nothing", http.DefaultTransport))
+	refused(t, r.gate(t, published, func(q *gate.Request) { q.Images = empty }).Err(), verdict.Missing, verdict.Unsigned)
+}
+
+// policy is the scene's policy with one thing changed.
+func (w *world) policy(t testing.TB, old, with string) policy.Policy {
+	t.Helper()
+	return must[policy.Policy](t)(policy.Parse(replaceOne(t, must[[]byte](t)(os.ReadFile(w.Path("policy.yaml"))), old, with)))
+}
+
+func (r *attacked) tag(t testing.TB, tag string) {
+	t.Helper()
+	accepted(t, r.images.Tag(t.Context(), repository, tag, r.graph(t).Descriptor))
+}
+
+// signImage is a signature of the image by a role or an address.
+func (r *attacked) signImage(t testing.TB, as string) []byte {
+	t.Helper()
+	subject := intoto.Subject{Digests: digest.Set{SHA256: r.graph(t).Descriptor.Digest}}
+	st := must[intoto.Statement](t)(intoto.New(intoto.CosignSignature, []intoto.Subject{subject}, struct{}{}))
+	return r.sign(t, as, st.Raw())
+}
+
+// attach has bytes refer to the image as if they were its signature.
+func (r *attacked) attach(t testing.TB, bundle []byte) {
+	t.Helper()
+	d, manifest, blobs := registry.BundleManifest(r.graph(t).Descriptor, bundle, intoto.CosignSignature)
+	push(t, r.images, d, manifest, blobs)
+}
+
+func (r *attacked) flipBlob(t testing.TB, d digest.Digest) {
+	t.Helper()
+	body := must[[]byte](t)(os.ReadFile(r.blob(d)))
+	body[len(body)/2] ^= 1
+	if err := os.WriteFile(r.blob(d), body, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// indexEntry is what is read of an entry of a layout's index.
+type indexEntry struct {
+	MediaType   string            `json:"mediaType"`
+	Digest      string            `json:"digest"`
+	Size        int64             `json:"size"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// index keeps only some entries of the layout's index.
+func (r *attacked) index(t testing.TB, keep func(indexEntry) bool) {
+	t.Helper()
+	path := filepath.Join(r.dir, "images", "index.json")
+	var index struct {
+		SchemaVersion int          `json:"schemaVersion"`
+		Manifests     []indexEntry `json:"manifests"`
+	}
+	if err := json.Unmarshal(must[[]byte](t)(os.ReadFile(path)), &index); err != nil {
+		t.Fatal(err)
+	}
+	before := len(index.Manifests)
+	index.Manifests = slices.DeleteFunc(index.Manifests, func(e indexEntry) bool { return !keep(e) })
+	if len(index.Manifests) == before {
+		t.Fatal("nothing was dropped from the index")
+	}
+	if err := os.WriteFile(path, must[[]byte](t)(json.Marshal(index)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dropReferrers forgets what is attached to the image's index with a
+// predicate type.
+func (r *attacked) dropReferrers(t testing.TB, predicateType string) {
+	t.Helper()
+	var gone []string
+	for _, d := range must[[]registry.Descriptor](t)(r.images.Referrers(t.Context(), repository, r.graph(t).Descriptor.Digest)) {
+		if d.Annotations[registry.AnnotationPredicate] == predicateType {
+			gone = append(gone, d.Digest.String())
+		}
+	}
+	r.index(t, func(e indexEntry) bool { return !slices.Contains(gone, e.Digest) })
+}
