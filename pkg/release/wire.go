@@ -77,6 +77,11 @@ func ParseManifest(s intoto.Statement) (Manifest, error) {
 	if s.PredicateType() != releasemanifest.PredicateType {
 		return Manifest{}, verdict.Refuse(verdict.PredicateType, "manifest", "says %q, not a release manifest", s.PredicateType())
 	}
+	// A verifier reads statements as others may write them; ours is strict.
+	s, err := s.Strict()
+	if err != nil {
+		return Manifest{}, err
+	}
 	var wire releasemanifest.Predicate
 	if err := strictjson.Unmarshal(s.Predicate(), &wire); err != nil {
 		return Manifest{}, verdict.Wrap(verdict.ManifestParse, "manifest", err)

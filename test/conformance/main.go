@@ -148,4 +148,3 @@ func readKey(path string) (crypto.PublicKey, error) {
 	}
 	return x509.ParsePKIXPublicKey(block.Bytes)
 }
-

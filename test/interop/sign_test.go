@@ -51,10 +51,10 @@ func (w *world) signings3() []signing {
 	return []signing{
 		{name: "sign-blob", args: []string{"sign-blob"}, kind: "blob"},
 		{name: "attest-blob, statement given", args: []string{"attest-blob", "--statement", w.file("statement.json")}, kind: predicate},
-		// Around a predicate, cosign writes a Statement v0.1, which we do not read.
-		{name: "attest-blob", args: w.attest("attest-blob"), ours: verdict.StatementType},
+		// Around a predicate, cosign writes a Statement v0.1.
+		{name: "attest-blob", args: w.attest("attest-blob"), kind: predicate},
 		{name: "sign", args: []string{"sign"}, picture: &w.images.signed, kind: intoto.CosignSignature},
-		{name: "attest", args: w.attest("attest"), picture: &w.images.attested, ours: verdict.StatementType},
+		{name: "attest", args: w.attest("attest"), picture: &w.images.attested, kind: predicate},
 	}
 }
 

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// corpora is test material that others wrote, beside the checkout.
+const corpora = "../../../shared/corpora"
+
+// material skips where there is none, except in CI.
+func material(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(corpora, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("CI needs the test material: %v", err)
+		}
+		t.Skipf("the test material is not here: %v", err)
+	}
+	return path
+}
+
+// TestSigstoreConformance runs the client conformance suite of Sigstore
+// against the built command: 70 cases, by file and by digest.
+func TestSigstoreConformance(t *testing.T) {
+	suite := material(t, "sigstore-conformance")
+	command := filepath.Join(t.TempDir(), "conformance")
+	if out, err := exec.Command("go", "build", "-o", command, ".").CombinedOutput(); err != nil {
+		t.Fatalf("building the command: %v\n%s", err, out)
+	}
+	out, err := exec.CommandContext(t.Context(), "sh", filepath.Join(suite, "run.sh"), command).CombinedOutput()
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	total := lines[len(lines)-1]
+	t.Log(total)
+	if err != nil || total != "TOTAL ok=140 bad=0" {
+		for _, line := range lines {
+			if !strings.HasPrefix(line, "OK\t") {
+				t.Error(line)
+			}
+		}
+		t.Fatalf("the suite: %v", err)
+	}
+}
