@@ -1,11 +1,22 @@
-// Package provenance holds the SLSA v1 provenance predicate that Waybill
-// writes and reads.
+// Package provenance reads SLSA provenance, and writes ours.
 //
-// [Predicate] is parsed, never believed by itself: who signed it, and whether
-// that signer may speak for the builder it names, is for pkg/verify and
-// pkg/policy to say.
+// There are two readers. [Parse] reads the provenance of Waybill's own build
+// type into a [Predicate] and knows every field of it. [Read] reads anybody's
+// provenance, of SLSA v0.1, v0.2 or v1, into one shape, a [Claim]; [Lint]
+// names what in a claim is contradicted by the rest of it.
 //
-// Specification: SLSA Build Provenance v1, https://slsa.dev/provenance/v1.
+//	claim, err := provenance.Read(statement)
+//	for _, note := range provenance.Lint(claim) { … }
+//
+// Both are parsed, never believed by themselves: who signed it, and whether
+// that signer may speak for the builder it names, is for pkg/verify, pkg/slsa
+// and pkg/policy to say.
+//
+// [CloudBuild] and [Bundles] take apart the collections in which Google Cloud
+// Build, npm and GitHub hand out provenance.
+//
+// Specification: SLSA Provenance v0.1, v0.2 and v1,
+// https://slsa.dev/provenance/v1.
 package provenance
 
 import (
@@ -100,10 +111,15 @@ type Provenance struct {
 	Subjects []intoto.Subject
 }
 
-// Parse reads our provenance from a statement.
+// Parse reads our provenance from a statement. A statement that came through
+// the open reader is held to the strict one first.
 func Parse(s intoto.Statement) (Provenance, error) {
 	if s.PredicateType() != PredicateType {
 		return Provenance{}, verdict.Refuse(verdict.PredicateType, "provenance", "says %q, not provenance", s.PredicateType())
+	}
+	s, err := s.Strict()
+	if err != nil {
+		return Provenance{}, err
 	}
 	var kind struct {
 		BuildDefinition struct {
