@@ -1,0 +1,61 @@
+package vsa
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Level is a word of the list of verified levels: a level on a track, such as
+// SLSA_BUILD_LEVEL_3; a verified property, such as
+// SLSA_SOURCE_TWO_PARTY_REVIEWED; FAILED; or a word of somebody's own.
+type Level string
+
+// LevelFailed stands in the place of levels when the judgement failed.
+const LevelFailed Level = "FAILED"
+
+// The tracks of SLSA v1.2.
+const (
+	TrackBuild  = "BUILD"
+	TrackSource = "SOURCE"
+)
+
+var (
+	onTrack  = regexp.MustCompile(`\ASLSA_([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*?)_LEVEL_(0|[1-9][0-9]?|UNEVALUATED)\z`)
+	property = regexp.MustCompile(`\ASLSA_[A-Z][A-Z0-9]*(_[A-Z0-9]+)+\z`)
+	ownWord  = regexp.MustCompile(`\A[!-~]{1,200}\z`)
+)
+
+// ParseLevel reads one word. Words that begin like one of SLSA must be one.
+func ParseLevel(text string) (Level, error) {
+	switch {
+	case onTrack.MatchString(text) && strings.Count(text, "_LEVEL_") == 1:
+	case strings.HasPrefix(strings.ToUpper(text), "SLSA"):
+		if !property.MatchString(text) || strings.Contains(text, "_LEVEL") {
+			return "", refuse("level %q begins like one of SLSA, but is none", short(text))
+		}
+	case strings.EqualFold(text, string(LevelFailed)) && text != string(LevelFailed):
+		return "", refuse("level %q is spelled %s", short(text), LevelFailed)
+	case !ownWord.MatchString(text):
+		return "", refuse("level %q is not one printable word", short(text))
+	}
+	return Level(text), nil
+}
+
+// Track is the track that the level is on, or the empty string.
+func (l Level) Track() string {
+	if m := onTrack.FindStringSubmatch(string(l)); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// Number is the number of the level on its track, if it has one.
+func (l Level) Number() (int, bool) {
+	m := onTrack.FindStringSubmatch(string(l))
+	if m == nil || m[2] == "UNEVALUATED" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(m[2])
+	return n, err == nil
+}
