@@ -32,7 +32,7 @@ proof, and lets anyone check the whole of it with one command.
 	cmd.AddCommand(
 		planCommand(), stageCommand(), releaseCommand(), statusCommand(),
 		buildCommand(), sbomCommand(), signCommand(), sealCommand(), promoteCommand(),
-		gateCommand(), verifyCommand(),
+		gateCommand(), verifyCommand(), inspectCommand(),
 	)
 	return cmd
 }

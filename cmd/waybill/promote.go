@@ -111,7 +111,7 @@ with a profile.
 		},
 	}
 	options.AddFlags(whole)
-	cmd.AddCommand(whole)
+	cmd.AddCommand(whole, verifyFileCommand(), verifyBundleCommand(), verifyImageCommand())
 	return cmd
 }
 

@@ -21,7 +21,7 @@ func TestClaimsAll(t *testing.T) {
 	got := maps.Collect(c.All())
 	for i := range fields.NumField() {
 		f := fields.Type().Field(i)
-		if name, _, _ := strings.Cut(f.Tag.Get("json")); got[name] != f.Name {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); got[name] != f.Name {
 			t.Errorf("%s is %q, want %q", name, got[name], f.Name)
 		}
 	}

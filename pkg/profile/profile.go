@@ -69,11 +69,8 @@ func Load(path string) (Profile, error) {
 	if err != nil {
 		return Profile{}, err
 	}
-	var f file
-	if err := strictyaml.Unmarshal(raw, &f); err != nil {
-		return Profile{}, verdict.Wrap(verdict.ConfigParse, path, err)
-	}
-	if err := f.check(); err != nil {
+	f, err := parse(raw)
+	if err != nil {
 		return Profile{}, verdict.Wrap(verdict.ConfigParse, path, err)
 	}
 	p := Profile{Name: f.Name, files: f.Places.Files, images: f.Places.Images}
@@ -81,6 +78,25 @@ func Load(path string) (Profile, error) {
 		return Profile{}, fmt.Errorf("profile %q: %w", path, err)
 	}
 	return p, nil
+}
+
+// Check refuses a profile whose form is wrong. What it names is not read.
+func Check(raw []byte) error {
+	if _, err := parse(raw); err != nil {
+		return verdict.Wrap(verdict.ConfigParse, "profile", err)
+	}
+	return nil
+}
+
+func parse(raw []byte) (file, error) {
+	var f file
+	if err := strictyaml.Unmarshal(raw, &f); err != nil {
+		return file{}, err
+	}
+	if err := f.check(); err != nil {
+		return file{}, err
+	}
+	return f, nil
 }
 
 func (f file) check() error {

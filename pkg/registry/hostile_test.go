@@ -46,6 +46,9 @@ func TestFlippedBytesAreTampered(t *testing.T) {
 		r := serve(t, flip(part))
 		d := image(r)
 		graph, err := Graph(t.Context(), r, "demo", d)
+		if _, byDigest := r.Resolve(t.Context(), "demo", d.Digest.String()); part == "/manifests/" && code(byDigest) != "TAMPERED" {
+			t.Errorf("resolving by digest: %v, want TAMPERED", byDigest)
+		}
 		if err == nil {
 			_, err = VerifyBlobs(t.Context(), r, "demo", graph)
 		}

@@ -19,6 +19,9 @@ func TestPlaces(t *testing.T) {
 			if err != nil || got.Digest != d.Digest || got.Size != d.Size || got.MediaType != MediaTypeIndex {
 				t.Errorf("resolved %+v, %v, want %+v", got, err, d)
 			}
+			if same, err := p.Resolve(t.Context(), "demo", d.Digest.String()); err != nil || same.Digest != d.Digest || same.Size != d.Size {
+				t.Errorf("resolved by digest %+v, %v, want %+v", same, err, d)
+			}
 			if tags, err := p.Tags(t.Context(), "demo"); err != nil || !slices.Equal(tags, []string{"v1.0.0"}) {
 				t.Errorf("tags %q, %v", tags, err)
 			}
@@ -61,7 +64,8 @@ func TestPlacesSayNo(t *testing.T) {
 			d, _ := index(t, p, "v1.0.0")
 			absent := digest.Of(digest.SHA256, []byte("absent"))
 			for act, try := range map[string]func() error{
-				"resolving a tag": func() error { _, err := p.Resolve(t.Context(), "demo", "v2"); return err },
+				"resolving a tag":    func() error { _, err := p.Resolve(t.Context(), "demo", "v2"); return err },
+				"resolving a digest": func() error { _, err := p.Resolve(t.Context(), "demo", absent.String()); return err },
 				"resolving in no repository": func() error {
 					_, err := p.Resolve(t.Context(), "nothing", "v1.0.0")
 					return err

@@ -11,8 +11,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -127,13 +129,17 @@ func (p *page) findings(all []verdict.Finding) {
 	}
 }
 
-// proofs sums up what was proven, by role and statement.
+// detailed is how many proofs are shown one by one; more are summed up.
+const detailed = 4
+
+// proofs sums up what was proven, by role and statement; of few proofs it
+// says by what.
 func (p *page) proofs(all []verdict.Proof) {
 	type key struct{ role, identity, statement string }
 	var order []key
 	counts := map[key]int{}
 	for _, proof := range all {
-		k := key{proof.Role, proof.Identity, shortStatement(proof.Statement)}
+		k := key{proof.Role, signerOf(proof), shortStatement(proof.Statement)}
 		if counts[k] == 0 {
 			order = append(order, k)
 		}
@@ -142,6 +148,31 @@ func (p *page) proofs(all []verdict.Proof) {
 	for _, k := range order {
 		p.line("  %-10s %s: %d × %s", k.role, Safe(k.identity), counts[k], k.statement)
 	}
+	if len(all) <= detailed {
+		for _, proof := range all {
+			p.proof(proof)
+		}
+	}
+}
+
+// proof says what one proof rests on.
+func (p *page) proof(proof verdict.Proof) {
+	p.line("  proof      %s", Safe(proof.Subject))
+	p.line("  %-10s signed %s, log index %d, bundle %s", "", proof.SignedAt.Format(time.RFC3339), proof.LogIndex, proof.Bundle)
+	if proof.Issuer != "" {
+		p.line("  %-10s issuer %s", "", Safe(proof.Issuer))
+	}
+	for _, name := range slices.Sorted(maps.Keys(proof.Claims)) {
+		p.line("  %-10s %s %s", "", Safe(name), Safe(proof.Claims[name]))
+	}
+}
+
+// signerOf is the identity that signed, or the key.
+func signerOf(proof verdict.Proof) string {
+	if !proof.Key.IsZero() {
+		return "key " + proof.Key.String()
+	}
+	return proof.Identity
 }
 
 // shortStatement names a predicate type in one word.

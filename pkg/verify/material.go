@@ -35,14 +35,13 @@ type material struct {
 	entries []*tlog.Entry
 }
 
-// parse reads a bundle of version 0.1 to 0.3. Counts and sizes are checked
-// before certificates are parsed, and keys before they are used.
-func parse(raw []byte) (material, error) {
+// open reads the form of a bundle of version 0.1 to 0.3, and counts.
+func open(raw []byte) (*bundle.Bundle, error) {
 	if len(raw) > MaxBundle {
-		return material{}, verdict.Refuse(verdict.Limit, "bundle", "%d bytes, the limit is %d", len(raw), MaxBundle)
+		return nil, verdict.Refuse(verdict.Limit, "bundle", "%d bytes, the limit is %d", len(raw), MaxBundle)
 	}
 	if err := strictjson.Check(raw); err != nil {
-		return material{}, verdict.Wrap(verdict.BundleParse, "bundle", err)
+		return nil, verdict.Wrap(verdict.BundleParse, "bundle", err)
 	}
 	b := &bundle.Bundle{}
 	if err := b.UnmarshalJSON(raw); err != nil {
@@ -50,9 +49,19 @@ func parse(raw []byte) (material, error) {
 		if errors.Is(err, bundle.ErrUnsupportedMediaType) {
 			code = verdict.BundleVersion
 		}
-		return material{}, verdict.Wrap(code, "bundle", err)
+		return nil, verdict.Wrap(code, "bundle", err)
 	}
 	if err := checkCounts(b); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// parse reads a bundle. Counts and sizes are checked before certificates are
+// parsed, and keys before they are used.
+func parse(raw []byte) (material, error) {
+	b, err := open(raw)
+	if err != nil {
 		return material{}, err
 	}
 	m := material{entity: b, raw: raw}

@@ -22,6 +22,20 @@ func CertificateIdentity(der []byte) (identity.Identity, error) {
 	return who, err
 }
 
+// CertificateClaims reads what a certificate claims of the run that it was
+// issued to. Like [CertificateIdentity] it verifies nothing.
+func CertificateClaims(der []byte) (identity.Claims, error) {
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return identity.Claims{}, verdict.Wrap(verdict.CertParse, "certificate", err)
+	}
+	summary, err := certificate.SummarizeCertificate(leaf)
+	if err != nil {
+		return identity.Claims{}, verdict.Wrap(verdict.CertParse, "certificate", err)
+	}
+	return claimsOf(summary.Extensions), nil
+}
+
 // identityOf reads the one identity of a certificate, and what else it claims
 // of the run that it was issued to. The library takes the first of several
 // names and does not tell an e-mail address from a URI of the same text; both

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// maxKey bounds a public key file.
+const maxKey = 64 << 10
+
+// Ask are the flags that say whose word is asked for, about what, and how much
+// must be proven.
+type Ask struct {
+	Trust   Trust
+	Rules   verify.Rules
+	Type    string
+	Subject string
+	Key     string
+	who     who
+}
+
+// who names an identity, or a pattern of them.
+type who struct{ exact, pattern, issuer, kind string }
+
+// AddFlags adds the flags.
+func (a *Ask) AddFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&a.who.exact, "certificate-identity", "", "exactly who must have signed: an e-mail address or a URI")
+	f.StringVar(&a.who.pattern, "certificate-identity-regexp", "", "who may have signed, as a regular expression of the whole identity")
+	f.StringVar(&a.who.issuer, "certificate-oidc-issuer", "", "exactly which identity provider vouched for the signer")
+	f.StringVar(&a.who.kind, "certificate-identity-type", "", "email or uri, where the identity does not show it")
+	f.StringVar(&a.Key, "key", "", "public key (PEM) that must have signed, instead of an identity")
+	f.StringVar(&a.Type, "type", "", "ask for an attestation of this predicate type: a URI, or "+strings.Join(shortNames(), ", "))
+	f.StringVar(&a.Subject, "subject", "", "exactly the name that the attestation must give to the artifact")
+	f.IntVar(&a.Rules.Logs, "min-logs", 1, "how many transparency logs must include the signature")
+	f.IntVar(&a.Rules.Times, "min-timestamps", 1, "how many authorities must say when it was signed")
+	f.IntVar(&a.Rules.SCTs, "min-scts", 1, "how many certificate logs must have seen the certificate")
+	a.Trust.AddFlags(cmd)
+}
+
+// Ask makes what is asked. The kind of signer is the caller's choice alone.
+func (a *Ask) Ask() (gate.Ask, error) {
+	kind, err := predicateType(a.Type)
+	if err != nil {
+		return gate.Ask{}, err
+	}
+	who, err := a.matcher()
+	if err != nil {
+		return gate.Ask{}, err
+	}
+	root, err := a.Trust.Root()
+	if err != nil {
+		return gate.Ask{}, err
+	}
+	v, err := verify.NewWith(root, a.Rules)
+	if err != nil {
+		return gate.Ask{}, err
+	}
+	ask := gate.Ask{Type: kind, Subject: a.Subject}
+	if a.Key == "" {
+		ask.Signer = gate.SignedBy(v, who)
+		return ask, nil
+	}
+	key, err := keyVerifier(v, a.Key)
+	if err != nil {
+		return gate.Ask{}, err
+	}
+	ask.Signer = gate.SignedWith(key)
+	return ask, nil
+}
+
+// matcher makes the matcher of the identity that was named; the zero Matcher,
+// which matches nobody, where a key was.
+func (a *Ask) matcher() (identity.Matcher, error) {
+	w, named := a.who, 0
+	for _, s := range []string{w.exact, w.pattern, a.Key} {
+		if s != "" {
+			named++
+		}
+	}
+	switch {
+	case named != 1:
+		return identity.Matcher{}, verdict.Refuse(verdict.Usage, "--certificate-identity",
+			"want exactly one of --certificate-identity, --certificate-identity-regexp and --key")
+	case a.Key != "" && w != who{}:
+		return identity.Matcher{}, verdict.Refuse(verdict.Usage, "--key", "a key has no issuer and no kind of identity")
+	case a.Key != "":
+		return identity.Matcher{}, nil
+	case w.issuer == "":
+		return identity.Matcher{}, verdict.Refuse(verdict.Usage, "--certificate-oidc-issuer", "required: two providers may know the same name")
+	}
+	var m identity.Matcher
+	var err error
+	if w.exact != "" {
+		m, err = identity.Exact(identity.Identity{Issuer: w.issuer, Subject: w.exact, Type: w.sanType()})
+	} else {
+		m, err = identity.Pattern(w.issuer, w.pattern, w.sanType())
+	}
+	if err != nil {
+		return identity.Matcher{}, verdict.Wrap(verdict.Usage, "--certificate-identity", err)
+	}
+	return m, nil
+}
+
+// sanType is the kind that was given, or the one whose form the name has.
+func (w who) sanType() identity.SANType {
+	name := w.exact + w.pattern
+	switch {
+	case w.kind != "":
+		return identity.SANType(w.kind)
+	case strings.Contains(name, "@") && !strings.Contains(name, "://"):
+		return identity.Email
+	}
+	return identity.URI
+}
+
+func keyVerifier(v *verify.Verifier, path string) (*verify.KeyVerifier, error) {
+	raw, err := ReadFile(path, maxKey)
+	if err != nil {
+		return nil, err
+	}
+	block, rest := pem.Decode(raw)
+	if block == nil || block.Type != "PUBLIC KEY" || len(strings.TrimSpace(string(rest))) > 0 {
+		return nil, verdict.Refuse(verdict.Usage, path, "want one PEM block of type PUBLIC KEY")
+	}
+	public, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		return nil, verdict.Wrap(verdict.Usage, path, err)
+	}
+	return v.Key(public)
+}
+
+// predicateType resolves a short name; a URI stands for itself.
+func predicateType(name string) (string, error) {
+	if full, ok := intoto.ShortNames()[name]; ok {
+		return full, nil
+	}
+	if name != "" && !strings.Contains(name, ":") {
+		return "", verdict.Refuse(verdict.Usage, "--type", "%q: want a URI, or one of %s", name, strings.Join(shortNames(), ", "))
+	}
+	return name, nil
+}
+
+func shortNames() []string { return slices.Sorted(maps.Keys(intoto.ShortNames())) }

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Image opens the image that a reference names: HOST[:PORT]/PATH with :TAG,
+// @sha256:… or both. Nothing is assumed that was not written: no host, and no
+// tag "latest".
+func Image(reference string, t http.RoundTripper) (gate.Image, error) {
+	image := gate.Image{Name: reference}
+	refuse := func(why string) (gate.Image, error) {
+		return gate.Image{}, verdict.Refuse(verdict.Usage, reference, "%s; want HOST/PATH:TAG or HOST/PATH@sha256:…", why)
+	}
+	rest, at, pinned := strings.Cut(reference, "@")
+	if pinned {
+		var err error
+		if image.Digest, err = digest.Parse(at); err != nil || image.Digest.Algorithm() != digest.SHA256 {
+			return refuse("what follows the @ is not a sha256 digest")
+		}
+	}
+	slash := strings.LastIndexByte(rest, '/')
+	if slash <= 0 {
+		return refuse("it names no registry")
+	}
+	prefix, last := rest[:slash], rest[slash+1:]
+	image.Repository, image.Tag, _ = strings.Cut(last, ":")
+	if image.Tag == "" && !pinned {
+		return refuse("it names neither a tag nor a digest")
+	}
+	source, err := registry.OpenRemote(prefix, t)
+	if err != nil {
+		return gate.Image{}, err
+	}
+	image.Source = source
+	return image, nil
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/inspect"
+	"github.com/waybill-release/waybill/pkg/provenance"
+)
+
+func inspectCommand() *cobra.Command {
+	var format string
+	lint := false
+	cmd := &cobra.Command{
+		Use:     "inspect FILE|REF",
+		Short:   "Print what a piece of evidence says, without believing it",
+		GroupID: "check",
+		Long: `Print what a bundle, envelope, statement, certificate, release manifest,
+provenance, SBOM, trusted root, policy, profile or release.yaml says, or what an
+image consists of and what refers to it. It is recognised by its content.
+Nothing is verified: anybody can write anything into any of these. To know who
+said it, use verify. Status 0 means here that it could be read.
+
+` + exit.Table,
+		Example: `  waybill inspect lantern.sigstore.json
+  waybill inspect provenance.json --lint
+  waybill inspect registry.example.test/lantern:v0.1.0 --output json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := describe(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			var notes []provenance.Note
+			if lint {
+				notes = d.Lint()
+			}
+			return inspect.Write(cmd.OutOrStdout(), inspect.Format(format), d, notes...)
+		},
+	}
+	cmd.Flags().StringVarP(&format, "output", "o", string(inspect.Text), "text or json")
+	cmd.Flags().BoolVar(&lint, "lint", false, "name every claim of a provenance that its own content contradicts")
+	return cmd
+}
+
+// describe reads a file of this name, or else the image.
+func describe(ctx context.Context, name string) (inspect.Document, error) {
+	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) && strings.Contains(name, "/") && strings.ContainsAny(name, ":@") {
+		image, err := cli.Image(name, cli.Transport(false))
+		if err != nil {
+			return inspect.Document{}, err
+		}
+		return inspect.OfImage(ctx, image.Source, image.Repository, image.Reference())
+	}
+	raw, err := cli.ReadFile(name, inspect.MaxSize)
+	if err != nil {
+		return inspect.Document{}, err
+	}
+	return inspect.Describe(raw)
+}

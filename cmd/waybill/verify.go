@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// single are the options of the commands that judge single artifacts.
+type single struct {
+	ask    cli.Ask
+	output cli.Output
+	moment cli.Moment
+}
+
+// command completes a command that ends in the verdict of run.
+func (o *single) command(cmd cobra.Command, run func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error)) *cobra.Command {
+	cmd.Long += `
+
+Who must have signed is for you to say: an identity with its issuer, or a key.
+Evidence of anybody else counts for nothing, however genuine.
+
+` + exit.Table
+	cmd.RunE = func(c *cobra.Command, args []string) error {
+		if err := o.output.Check(); err != nil {
+			return err
+		}
+		at, err := o.moment.Time()
+		if err != nil {
+			return err
+		}
+		ask, err := o.ask.Ask()
+		if err != nil {
+			return err
+		}
+		v, err := run(c, ask, at, args)
+		if cause := context.Cause(c.Context()); cause != nil {
+			return cause
+		}
+		return answer(c, &o.output, v, err)
+	}
+	o.ask.AddFlags(&cmd)
+	o.output.AddFlags(&cmd)
+	o.moment.AddFlags(&cmd)
+	return &cmd
+}
+
+func verifyFileCommand() *cobra.Command {
+	o := &single{}
+	var bundle string
+	cmd := o.command(cobra.Command{
+		Use:   "file FILE…",
+		Short: "Did this identity sign these very files?",
+		Long: `Hold each file against the Sigstore bundle beside it (FILE` + gate.BundleSuffix + `), or
+the one that --bundle names. Without --type the bundle must be a signature over
+the file; with it, an attestation of that predicate type which speaks of the
+file's digest and, with --subject, by exactly that name.`,
+		Example: `  waybill verify file lantern --trusted-root trusted_root.json \
+    --certificate-identity release@example.test --certificate-oidc-issuer https://accounts.example.test
+  waybill verify file lantern --type slsaprovenance1 --bundle lantern.provenance.json --key builder.pub --trusted-root trusted_root.json`,
+		Args: cobra.MinimumNArgs(1),
+	}, func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error) {
+		req := gate.FileRequest{Ask: ask, Now: at}
+		for _, path := range args {
+			req.Files = append(req.Files, gate.File{Path: path, Bundle: bundle})
+		}
+		return gate.Files(cmd.Context(), req), nil
+	})
+	cmd.Flags().StringVar(&bundle, "bundle", "", "evidence to use for every FILE, instead of FILE"+gate.BundleSuffix)
+	return cmd
+}
+
+func verifyBundleCommand() *cobra.Command {
+	o := &single{}
+	var sum string
+	cmd := o.command(cobra.Command{
+		Use:   "bundle BUNDLE [FILE]",
+		Short: "Does this bundle prove anything about this file, or this digest?",
+		Long: `Hold one Sigstore bundle against a file, or against a digest where the file is
+not at hand. Without --type it must be a signature over those bytes; with it, an
+attestation of that predicate type about them.`,
+		Example: `  waybill verify bundle lantern.sigstore.json lantern --key release.pub --trusted-root trusted_root.json
+  waybill verify bundle lantern.sigstore.json --digest sha256:9f86d081… --trusted-root trusted_root.json \
+    --certificate-identity release@example.test --certificate-oidc-issuer https://accounts.example.test`,
+		Args: cobra.RangeArgs(1, 2),
+	}, func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error) {
+		file := gate.File{Bundle: args[0]}
+		if len(args) == 2 {
+			file.Path = args[1]
+		}
+		if sum != "" {
+			var err error
+			if file.Digest, err = digest.Parse(sum); err != nil {
+				return nil, verdict.Wrap(verdict.Usage, "--digest", err)
+			}
+		}
+		return gate.Files(cmd.Context(), gate.FileRequest{Files: []gate.File{file}, Ask: ask, Now: at}), nil
+	})
+	cmd.Flags().StringVar(&sum, "digest", "", "digest of the artifact, instead of FILE: sha256:… or sha512:…")
+	return cmd
+}
+
+func verifyImageCommand() *cobra.Command {
+	o := &single{}
+	var platform string
+	cmd := o.command(cobra.Command{
+		Use:   "image REF…",
+		Short: "Did this identity sign this image, the index and every platform of it?",
+		Long: `Resolve each reference once, to a digest, and look among the Sigstore bundles that
+refer to it for cosign's image signature, or for an attestation of --type. The
+index and every platform in it need evidence of their own. What others attached
+to the image is counted and noted; it never stands in the way.`,
+		Example: `  waybill verify image registry.example.test/lantern:v0.1.0 --trusted-root trusted_root.json \
+    --certificate-identity release@example.test --certificate-oidc-issuer https://accounts.example.test
+  waybill verify image registry.example.test/lantern@sha256:9f86d081… --platform linux/amd64 --key release.pub --trusted-root trusted_root.json`,
+		Args: cobra.MinimumNArgs(1),
+	}, func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error) {
+		req := gate.ImageRequest{Ask: ask, Platform: platform, Now: at}
+		t := cli.Transport(false)
+		for _, reference := range args {
+			image, err := cli.Image(reference, t)
+			if err != nil {
+				return nil, err
+			}
+			req.Images = append(req.Images, image)
+		}
+		return gate.Images(cmd.Context(), req), nil
+	})
+	cmd.Flags().StringVar(&platform, "platform", "", "judge the index and this platform only, as linux/amd64; the verdict is then partial")
+	return cmd
+}
