@@ -28,11 +28,13 @@ proof, and lets anyone check the whole of it with one command.
 		&cobra.Group{ID: "release", Title: "Run a release:"},
 		&cobra.Group{ID: "stage", Title: "One stage:"},
 		&cobra.Group{ID: "check", Title: "Decide and check:"},
+		&cobra.Group{ID: "carry", Title: "Carry:"},
 	)
 	cmd.AddCommand(
 		planCommand(), stageCommand(), releaseCommand(), statusCommand(),
 		buildCommand(), sbomCommand(), signCommand(), sealCommand(), promoteCommand(),
 		gateCommand(), verifyCommand(), inspectCommand(),
+		trustCommand(),
 	)
 	return cmd
 }

@@ -258,7 +258,7 @@ func (c *client) targets(ctx context.Context) error {
 // cached offers what the cache holds. With nobody to ask, it has to do.
 func (c *client) cached(role string, raw []byte, ask func([]byte) error) error {
 	if raw == nil {
-		return unproven("the cache holds no %s", role)
+		return unproven("nothing was fetched yet: the cache holds no %s", role)
 	}
 	err := judge(role, raw, ask)
 	if err == nil {

@@ -80,7 +80,7 @@ var codes = map[Code]row{
 	TUFThreshold: {Refused, "too few of the role's keys signed this; do not use the repository until its operators explain it"},
 	TUFParse:     {Refused, "the metadata is not such that we can read it without doubt; ask the repository's operators"},
 	TUFTarget:    {Refused, "the repository publishes no such file; check the address that trust init was given"},
-	TrustDown:    {Unavailable, "nothing was decided; try again online, or name a root with --trusted-root FILE"},
+	TrustDown:    {Unavailable, "nothing was decided; run waybill trust update when the repository answers, or name a root with --trusted-root FILE"},
 	Clock:        {Unavailable, "nothing was decided; set the clock, or judge with --trusted-root FILE, which needs none"},
 
 	OutputMissing: {Refused, "make the step write the outputs that release.yaml declares, or declare fewer"},

@@ -127,7 +127,7 @@ func mixes() []Attack {
 		{Name: "a snapshot of another version than promised", Code: verdict.TUFVersion, Attack: unhashed(1), Twin: unhashed(0)},
 		{Name: "another file under a listed name", Code: verdict.TUFHash,
 			Attack: func(r *Repository, _ map[string][]byte) {
-				r.Publish(map[string][]byte{"trusted_root.json": []byte("new")})
+				r.Publish(r.edited())
 				for path := range r.Files() {
 					if bytes.HasPrefix([]byte(path), []byte("targets/")) {
 						r.Put(path, []byte("old"))
@@ -135,7 +135,7 @@ func mixes() []Attack {
 				}
 			},
 			Twin: func(r *Repository, _ map[string][]byte) {
-				r.Publish(map[string][]byte{"trusted_root.json": []byte("new")})
+				r.Publish(r.edited())
 			}},
 	}
 }
@@ -291,7 +291,7 @@ func shapes() []Attack {
 func delegate(r *Repository, terminating bool) {
 	delete(r.Targets.Signed.Targets, "trusted_root.json")
 	r.Delegate("first", []string{"trusted_root.*"}, terminating, nil)
-	r.Delegate("second", []string{"*.json"}, false, map[string][]byte{"trusted_root.json": []byte("delegated")})
+	r.Delegate("second", []string{"*.json"}, false, r.edited())
 	r.Publish(nil)
 }
 
@@ -343,6 +343,12 @@ func (a Attack) Trusted(r *Repository, root []byte) (old map[string][]byte) {
 	if a.Prepare != nil {
 		a.Prepare(r)
 	}
+	r.trusted = root
 	r.Publish(map[string][]byte{"trusted_root.json": root})
 	return old
+}
+
+// edited is the trusted root with other bytes and the same meaning.
+func (r *Repository) edited() map[string][]byte {
+	return map[string][]byte{"trusted_root.json": append([]byte("\n"), r.trusted...)}
 }

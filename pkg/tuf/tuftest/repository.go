@@ -41,6 +41,7 @@ type Repository struct {
 
 	t       testing.TB
 	signers map[string][]signature.Signer
+	trusted []byte // the trusted root that Attack.Trusted published
 
 	mu      sync.Mutex // guards what the server reads
 	files   map[string][]byte
