@@ -24,14 +24,14 @@ var house = []floor{
 		"pkg/digest", "pkg/strictjson", "pkg/strictyaml", "pkg/version", "pkg/verdict",
 	}},
 	{"formats", true, []string{
-		"pkg/intoto", "pkg/provenance", "pkg/spdx", "attestations/release-manifest/v1",
+		"pkg/intoto", "pkg/legacy", "pkg/provenance", "pkg/spdx", "attestations/release-manifest/v1",
 		"pkg/plan", "pkg/release",
 	}},
 	{"judgement", true, []string{
 		"pkg/trust", "pkg/identity", "pkg/verify", "pkg/policy", "pkg/census",
 	}},
 	{"world", false, []string{
-		"pkg/transport", "pkg/store", "pkg/store/storetest", "pkg/store/cloud", "pkg/registry",
+		"pkg/transport", "pkg/store", "pkg/store/storetest", "pkg/store/cloud", "pkg/registry", "pkg/rekor",
 		"pkg/tuf", "pkg/tuf/tuftest", "pkg/vcs", "pkg/sandbox", "pkg/journal", "pkg/sign",
 	}},
 	{"deeds", false, []string{

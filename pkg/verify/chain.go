@@ -55,10 +55,14 @@ func issue(leaf *x509.Certificate, trusted root.TrustedMaterial, t time.Time) (i
 		return issued{chains: chains, from: from, until: until}, nil
 	}
 	if t.Before(leaf.NotBefore) || t.After(leaf.NotAfter) {
-		return issued{}, verdict.Refuse(verdict.TimeCert, "certificate", "signed at %s, outside the certificate's life of %s to %s",
-			t.UTC().Format(time.RFC3339), leaf.NotBefore.UTC().Format(time.RFC3339), leaf.NotAfter.UTC().Format(time.RFC3339))
+		return issued{}, outOfLife(leaf, t)
 	}
 	return issued{}, verdict.Refuse(verdict.ChainUntrusted, "certificate", "no authority of the trust root issued it in a chain that was valid at %s", t.UTC().Format(time.RFC3339))
+}
+
+func outOfLife(leaf *x509.Certificate, t time.Time) error {
+	return verdict.Refuse(verdict.TimeCert, "certificate", "signed at %s, outside the certificate's life of %s to %s",
+		t.UTC().Format(time.RFC3339), leaf.NotBefore.UTC().Format(time.RFC3339), leaf.NotAfter.UTC().Format(time.RFC3339))
 }
 
 // window is the time within which the first chain's certificates are all

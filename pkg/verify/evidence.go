@@ -32,6 +32,7 @@ type Evidence struct {
 	claims    identity.Claims
 	statement intoto.Statement
 	artifact  digest.Set
+	image     digest.Digest
 	bundle    digest.Digest
 	signedAt  time.Time
 	logIndex  int64
@@ -64,12 +65,18 @@ func (e Evidence) SignedAt() time.Time { return e.signedAt }
 // LogIndex is the place in the transparency log.
 func (e Evidence) LogIndex() int64 { return e.logIndex }
 
-// kindBlob is the kind of a plain signature; no statement may have it.
-const kindBlob = "blob"
+// The kinds of what is no statement; no statement may have them.
+const (
+	kindBlob  = "blob"
+	KindImage = "simple-signing" // an image, in the form before statements
+)
 
-// Kind names what was signed: a predicate type, or "blob".
+// Kind names what was signed: a predicate type, "blob" or [KindImage].
 func (e Evidence) Kind() string {
-	if e.statement.IsZero() {
+	switch {
+	case !e.image.IsZero():
+		return KindImage
+	case e.statement.IsZero():
 		return kindBlob
 	}
 	return e.statement.PredicateType()
@@ -91,6 +98,9 @@ func (e Evidence) Covers(name string, bytes digest.Set) bool {
 // CoversBytes reports whether the evidence speaks of a manifest in a
 // registry, where the digest is the name.
 func (e Evidence) CoversBytes(d digest.Digest) bool {
+	if !e.image.IsZero() {
+		return !e.IsZero() && e.image.Equal(d)
+	}
 	for _, s := range e.statement.Subjects() {
 		if s.Digests.SHA256.Equal(d) || s.Digests.SHA512.Equal(d) {
 			return !e.IsZero()

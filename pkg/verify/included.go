@@ -40,7 +40,7 @@ func included(m material, trusted root.TrustedMaterial, threshold int) (logged, 
 		}
 		at, err := sigstore.VerifyTlogEntry(single{m.entity, entry}, trusted, 1, true)
 		if err != nil {
-			return logged{}, verdict.Wrap(verdict.LogProof, "log entry", err)
+			return logged{}, disproven(m, trusted, entry, err)
 		}
 		known[entry.LogKeyID()] = true
 		if out.index < 0 {
@@ -57,6 +57,16 @@ func included(m material, trusted root.TrustedMaterial, threshold int) (logged, 
 		return logged{}, verdict.Refuse(verdict.LogMissing, "bundle", "it carries no entry of a transparency log")
 	}
 	return logged{}, verdict.Refuse(verdict.LogUnknown, "bundle", "entries of %d logs that the trust root knows, want %d", len(known), threshold)
+}
+
+// disproven says why an entry does not hold. A time that the log did sign, but
+// at which the certificate was not valid, is no fault of the log's.
+func disproven(m material, trusted root.TrustedMaterial, entry *tlog.Entry, err error) error {
+	if at := entry.IntegratedTime(); m.leaf != nil && entry.HasInclusionPromise() &&
+		(at.Before(m.leaf.NotBefore) || at.After(m.leaf.NotAfter)) && tlog.VerifySET(entry, trusted.RekorLogs()) == nil {
+		return outOfLife(m.leaf, at)
+	}
+	return verdict.Wrap(verdict.LogProof, "log entry", err)
 }
 
 // single shows the library one entry at a time, so that each is judged.

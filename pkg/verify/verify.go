@@ -130,8 +130,8 @@ func attestation(raw []byte, prove func(material) (Evidence, error)) (Evidence, 
 	if e.statement, err = intoto.Parse(payload); err != nil {
 		return Evidence{}, err
 	}
-	if e.statement.PredicateType() == kindBlob {
-		return Evidence{}, verdict.Refuse(verdict.PredicateType, "bundle", "a statement says that it is a blob signature")
+	if kind := e.statement.PredicateType(); kind == kindBlob || kind == KindImage {
+		return Evidence{}, verdict.Refuse(verdict.PredicateType, "bundle", "a statement says that it is none, but a %s signature", kind)
 	}
 	return e, nil
 }
