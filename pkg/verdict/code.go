@@ -57,6 +57,7 @@ const (
 	LogSigMismatch  Code = "LOG_SIG_MISMATCH"
 	LogKeyMismatch  Code = "LOG_KEY_MISMATCH"
 	LogProof        Code = "LOG_PROOF"
+	LogUnasked      Code = "LOG_UNASKED"
 	TimeMissing     Code = "TIME_MISSING"
 	TimeInvalid     Code = "TIME_INVALID"
 	TimeCert        Code = "TIME_CERT"

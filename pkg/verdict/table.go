@@ -50,6 +50,7 @@ var codes = map[Code]row{
 	LogSigMismatch:  {Refused, "do not use the artifact; the log entry is of another signature"},
 	LogKeyMismatch:  {Refused, "do not use the artifact; the log entry is of another signer"},
 	LogProof:        {Refused, "do not use the artifact; the log's proof does not hold"},
+	LogUnasked:      {Unavailable, "nothing was decided; name the log with --rekor-url URL, or the directory that has its answer with --evidence DIR"},
 	TimeMissing:     {Refused, "nobody trusted says when it was signed; ask the publisher for a signed timestamp"},
 	TimeInvalid:     {Refused, "the timestamp does not hold, or is by an authority that your trust root does not know"},
 	TimeCert:        {Refused, "it was signed when its certificate was not valid; do not use it"},

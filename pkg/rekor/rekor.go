@@ -1,0 +1,206 @@
+// Package rekor asks a Rekor v1 log for the entry that an older signature does
+// not carry along, and keeps the answer so that it need not be asked again.
+//
+//	log, err := rekor.Open("https://log.example.org", rt)
+//	kept, err := rekor.OpenEvidence("evidence")
+//	f := rekor.Finder{Log: log, Evidence: kept}
+//	e, err := f.Prove(ctx, material, func(bundle []byte) (verify.Evidence, error) {
+//		return verifier.Blob(bundle, digests)
+//	})
+//
+// A log's answer is a claim. Its entry must be the one that was asked for, of
+// this artifact, this signature and this certificate; then pkg/verify proves
+// it like any entry that came along. Only an answer that was proven is kept.
+//
+// API: Rekor v1, openapi.yaml.
+package rekor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/transport"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+const (
+	maxAnswer = 32 << 20
+	maxFound  = 200 // entries of one artifact that are looked at
+	batch     = 10  // entries that a log gives out at once
+)
+
+// Log is a Rekor v1 log that can be asked.
+type Log struct {
+	address string
+	client  *http.Client
+}
+
+// Open returns the log at address, https, or http on this machine. Nothing is
+// asked yet.
+func Open(address string, rt http.RoundTripper) (*Log, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, verdict.Wrap(verdict.Usage, "log", err)
+	}
+	if u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
+		return nil, verdict.Refuse(verdict.Usage, "log", "%q is no https address of a log", address)
+	}
+	return &Log{address: strings.TrimSuffix(address, "/"), client: transport.Client(rt)}, nil
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// UnavailableError reports that the log gave no answer: nothing is known about
+// what it holds.
+type UnavailableError struct {
+	Log string // its address
+	Op  string // what was attempted
+	Err error  // why there is no answer
+}
+
+// Error names the act, the log and the cause.
+func (e *UnavailableError) Error() string {
+	return fmt.Sprintf("%s at %q: %v", e.Op, e.Log, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// Unavailable reports that the world did not answer.
+func (e *UnavailableError) Unavailable() bool { return true }
+
+// Code is the reason code, whatever the cause says of itself.
+func (e *UnavailableError) Code() string { return string(verdict.PlaceDown) }
+
+// Find asks for the entry of a signature and returns the log's answer as it
+// gave it, and what m is with it. First it asks for the one entry whose name
+// is computed from the signature; nobody can hide that behind others. Where
+// there is none by that name, it searches by the digest of what was signed.
+func (l *Log) Find(ctx context.Context, m legacy.Material) (answer []byte, found legacy.Material, err error) {
+	s := &search{material: m}
+	if name := m.EntryName(); name != "" {
+		if err := l.look(ctx, s, []string{name}); err != nil || s.answer != nil {
+			return s.answer, s.found, err
+		}
+	}
+	var names []string
+	if err := l.post(ctx, "/api/v1/index/retrieve", map[string]string{"hash": m.Signed().String()}, &names); err != nil {
+		return nil, legacy.Material{}, err
+	}
+	if len(names) > maxFound {
+		return nil, legacy.Material{}, verdict.Refuse(verdict.Limit, "log", "it has %d entries of this digest, the limit is %d", len(names), maxFound)
+	}
+	for asked := range slices.Chunk(names, batch) {
+		if err := l.look(ctx, s, asked); err != nil || s.answer != nil {
+			return s.answer, s.found, err
+		}
+	}
+	if s.nearest != nil {
+		return nil, legacy.Material{}, s.nearest
+	}
+	return nil, legacy.Material{}, verdict.Refuse(verdict.LogMissing, "signature", "the log %s has no entry of it", l.address)
+}
+
+// search is what was found so far.
+type search struct {
+	material legacy.Material
+	answer   []byte // nil until found
+	found    legacy.Material
+	nearest  error // why the nearest entry was not the one
+}
+
+// look retrieves entries by name until one is the signature's.
+func (l *Log) look(ctx context.Context, s *search, names []string) error {
+	var answers []json.RawMessage
+	if err := l.post(ctx, "/api/v1/log/entries/retrieve", map[string][]string{"entryUUIDs": names}, &answers); err != nil {
+		return err
+	}
+	if len(answers) > len(names) {
+		return verdict.Refuse(verdict.LogEntryUnbound, "log entry", "the log answers with %d entries, asked for %d", len(answers), len(names))
+	}
+	for _, raw := range answers {
+		if err := s.consider(raw, names); err != nil || s.answer != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// consider takes an answer when it is the signature's. Others may have signed
+// the same artifact, in other ways too; but an answer that nobody asked for,
+// or a record of another artifact, is a log that says what it likes.
+func (s *search) consider(raw []byte, names []string) error {
+	name, entry, err := legacy.ParseAnswer(raw)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(names, func(asked string) bool { return leafOf(asked) == leafOf(name) }) {
+		return verdict.Refuse(verdict.LogEntryUnbound, "log entry", "the log answers with %s, which was not asked for", name)
+	}
+	found, err := s.material.With(entry)
+	var refused *verdict.Error
+	switch {
+	case err == nil:
+		s.answer, s.found = raw, found
+	case !errors.As(err, &refused):
+		return err
+	case refused.Finding.Code == verdict.LogEntryUnbound && refused.Finding.Got != "":
+		return err
+	case refused.Finding.Code == verdict.LogKeyMismatch, refused.Finding.Code == verdict.LogSigMismatch && s.nearest == nil:
+		s.nearest = err
+	}
+	return nil
+}
+
+// leafOf is an entry's name without the name of its tree.
+func leafOf(name string) string { return name[max(0, len(name)-64):] }
+
+// post asks one question of the API.
+func (l *Log) post(ctx context.Context, path string, question, answer any) error {
+	failed := &UnavailableError{Log: l.address, Op: "asking the log"}
+	body, err := json.Marshal(question)
+	if err != nil {
+		return fmt.Errorf("asking the log: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, l.address+path, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("asking the log: %w", err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json")
+	response, err := l.client.Do(request)
+	if err != nil {
+		failed.Err = err
+		return failed
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		failed.Err = err
+		return failed
+	case response.StatusCode != http.StatusOK:
+		failed.Err = fmt.Errorf("it answered %s: %.200q", response.Status, raw)
+		return failed
+	case len(raw) > maxAnswer:
+		return verdict.Refuse(verdict.Limit, "log", "an answer of more than %d bytes", maxAnswer)
+	}
+	if err := strictjson.Unmarshal(raw, answer, strictjson.MaxSize(maxAnswer)); err != nil {
+		return verdict.Wrap(verdict.LogEntryParse, "log", err)
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+package legacy_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+const payload = `{"critical":{"identity":{"docker-reference":"registry.example.test/demo"},"image":{"docker-manifest-digest":"%s"},"type":"cosign container image signature"},"optional":null}`
+
+var image = digest.Of(digest.SHA256, []byte("an image"))
+
+func statementOf(d digest.Digest, kind string) []byte {
+	return fmt.Appendf(nil, `{"_type":"https://in-toto.io/Statement/v1","subject":[{"name":"demo","digest":{"sha256":%q}}],"predicateType":%q,"predicate":{}}`, d.Hex(), kind)
+}
+
+// TestImage judges layers of the tag sha256-….sig.
+func TestImage(t *testing.T) {
+	w := newWorld(t)
+	other := digest.Of(digest.SHA256, []byte("another image"))
+	good := fmt.Sprintf(payload, image)
+	for _, c := range []struct {
+		name, payload string
+		want          verdict.Code
+	}{
+		{"as cosign writes it", good, ""},
+		{"with optional annotations", strings.Replace(good, "null", `{"a":"b","n":1}`, 1), ""},
+		{"of another image", fmt.Sprintf(payload, other), verdict.NotBound},
+		{"of two images", strings.Replace(good, `"image":{`, `"image":{"docker-manifest-digest":"`+other.String()+`",`, 1), verdict.StatementParse},
+		{"something critical more", strings.Replace(good, `"type"`, `"expires":"never","type"`, 1), verdict.StatementParse},
+		{"of another type", strings.Replace(good, "cosign container", "atomic container", 1), verdict.PayloadType},
+		{"a digest cut short", fmt.Sprintf(payload, image.String()[:20]), verdict.StatementParse},
+		{"a digest in upper case", fmt.Sprintf(payload, strings.ToUpper(image.String())), verdict.StatementParse},
+		{"nothing critical", `{"optional":null}`, verdict.StatementParse},
+		{"a statement", string(statementOf(image, "https://example.test/x")), verdict.StatementParse},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := w.sign(t, []byte(c.payload))
+			m, err := legacy.ParseLayer(legacy.Certificate, s.artifact, s.annotations(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := m.Bundle()
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := w.verifier.Image(raw, s.artifact, image)
+			expect(t, err, c.want)
+			if err == nil && (e.Kind() != verify.KindImage || !e.CoversBytes(image) || e.CoversBytes(other) || e.Covers("demo", digest.SetOf(s.artifact))) {
+				t.Errorf("kind %s, covers the image %t, another %t", e.Kind(), e.CoversBytes(image), e.CoversBytes(other))
+			}
+			_, err = w.verifier.Image(raw, append(s.artifact, ' '), image)
+			expect(t, err, verdict.NotBound)
+			_, err = w.verifier.Image(raw, s.artifact, digest.Digest{})
+			expect(t, err, verdict.NoArtifact)
+		})
+	}
+}
+
+// TestAttestation judges layers of the tag sha256-….att.
+func TestAttestation(t *testing.T) {
+	w := newWorld(t)
+	a := w.attest(t, statementOf(image, "https://example.test/x"))
+	other := w.attest(t, statementOf(image, "https://example.test/y"))
+	odd := w.attest(t, statementOf(image, verify.KindImage))
+	again := w.attest(t, a.artifact)
+	for _, c := range []struct {
+		name string
+		of   signed
+		want verdict.Code
+	}{
+		{"as it was made", a, ""},
+		{"the entry of another statement", a.with(other), verdict.LogEntryUnbound},
+		{"the entry of another signature", a.with(again), verdict.LogSigMismatch},
+		{"a statement that says it is none", odd, verdict.PredicateType},
+		{"an entry of a blob", a.with(w.sign(t, a.artifact)), verdict.LogEntryUnbound},
+		{"no signature", signed{envelope: []byte(`{"payloadType":"application/vnd.in-toto+json","payload":"e30=","signatures":[]}`), der: a.der, entry: a.entry}, verdict.SigCount},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m, err := legacy.ParseAttestation(legacy.Certificate, c.of.envelope, c.of.annotations(t))
+			if err != nil {
+				expect(t, err, c.want)
+				return
+			}
+			raw, err := m.Bundle()
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := w.verifier.Attestation(raw)
+			expect(t, err, c.want)
+			if err == nil && !e.CoversBytes(image) {
+				t.Error("the evidence does not cover its subject")
+			}
+		})
+	}
+}
+
+// TestAttestationLookup finds the entry of an attestation that came without.
+func TestAttestationLookup(t *testing.T) {
+	w := newWorld(t)
+	a := w.attest(t, statementOf(image, "https://example.test/x"))
+	_ = w.attest(t, a.artifact)
+	annotations := a.annotations(t)
+	delete(annotations, "dev.sigstore.cosign/bundle")
+	m, err := legacy.ParseAttestation(legacy.Certificate, a.envelope, annotations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, whole, err := openLog(t, w.RekorV1, http.DefaultTransport).Find(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := whole.Bundle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.verifier.Attestation(raw)
+	expect(t, err, "")
+}
+
+// TestAttached reads the layers of such a tag from a registry.
+func TestAttached(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	r, err := registry.OpenRemote(w.Registry, http.DefaultTransport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := w.sign(t, fmt.Appendf(nil, payload, image))
+	tag := "sha256-" + image.Hex() + ".sig"
+	none, err := registry.AttachedTo(ctx, r, "demo", image, registry.SuffixSignatures)
+	if err != nil || len(none) != 0 {
+		t.Fatalf("%v, %v", none, err)
+	}
+	config := push(t, r, "application/vnd.oci.image.config.v1+json", []byte(`{}`))
+	layer := push(t, r, "application/vnd.dev.cosign.simplesigning.v1+json", s.artifact)
+	layer["annotations"] = s.annotations(t)
+	raw := marshal(t, map[string]any{"schemaVersion": 2, "mediaType": registry.MediaTypeManifest, "config": config, "layers": []any{layer, layer}})
+	d := registry.Descriptor{MediaType: registry.MediaTypeManifest, Digest: digest.Of(digest.SHA256, raw), Size: int64(len(raw))}
+	if err := r.PushManifest(ctx, "demo", d, raw); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Tag(ctx, "demo", tag, d); err != nil {
+		t.Fatal(err)
+	}
+	found, err := registry.AttachedTo(ctx, r, "demo", image, registry.SuffixSignatures)
+	if err != nil || len(found) != 2 {
+		t.Fatalf("%d layers, %v", len(found), err)
+	}
+	m, err := legacy.ParseLayer(legacy.Certificate, found[1].Bytes, found[1].Descriptor.Annotations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := m.Bundle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.verifier.Image(bundle, found[1].Bytes, image)
+	expect(t, err, "")
+}
+
+func push(t *testing.T, sink registry.Sink, mediaType string, b []byte) map[string]any {
+	t.Helper()
+	d := registry.Descriptor{MediaType: mediaType, Digest: digest.Of(digest.SHA256, b), Size: int64(len(b))}
+	if err := sink.PushBlob(t.Context(), "demo", d, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]any{"mediaType": mediaType, "digest": d.Digest.String(), "size": d.Size}
+}
