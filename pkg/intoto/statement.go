@@ -179,6 +179,13 @@ func (s Statement) Names(name string, bytes digest.Set) bool {
 	})
 }
 
+// Binds reports whether the statement has a subject of exactly these bytes
+// under whatever name. That is enough only where the digest is the name, as in
+// a registry.
+func (s Statement) Binds(bytes digest.Set) bool {
+	return slices.ContainsFunc(s.subjects, func(sub Subject) bool { return sub.Binds(bytes) })
+}
+
 // Binds reports whether the subject is these bytes, whatever its name.
 func (s Subject) Binds(bytes digest.Set) bool {
 	holds := func(said, have digest.Digest) bool { return said.IsZero() || said.Equal(have) }

