@@ -24,11 +24,11 @@ var house = []floor{
 		"pkg/digest", "pkg/strictjson", "pkg/strictyaml", "pkg/version", "pkg/verdict",
 	}},
 	{"formats", true, []string{
-		"pkg/intoto", "pkg/legacy", "pkg/provenance", "pkg/spdx", "attestations/release-manifest/v1",
+		"pkg/intoto", "pkg/legacy", "pkg/provenance", "pkg/vsa", "pkg/spdx", "attestations/release-manifest/v1",
 		"pkg/plan", "pkg/release",
 	}},
 	{"judgement", true, []string{
-		"pkg/trust", "pkg/identity", "pkg/verify", "pkg/policy", "pkg/census",
+		"pkg/trust", "pkg/identity", "pkg/verify", "pkg/slsa", "pkg/policy", "pkg/census",
 	}},
 	{"world", false, []string{
 		"pkg/transport", "pkg/store", "pkg/store/storetest", "pkg/store/cloud", "pkg/registry", "pkg/rekor",
