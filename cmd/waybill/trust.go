@@ -53,7 +53,6 @@ func (o *trustSource) addFlags(cmd *cobra.Command) {
 func (o *trustSource) addChoice(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.file, "trusted-root", "", "this file instead of what was fetched")
 	cmd.Flags().BoolVar(&o.offline, "offline", false, "the copy that this program carries instead of what was fetched")
-	cmd.MarkFlagsMutuallyExclusive("trusted-root", "offline")
 }
 
 // config is how TUF is asked: the source that the cache remembers, as of now.
@@ -93,6 +92,8 @@ func (o *trustSource) root(ctx context.Context) (render.TrustRoot, error) {
 		return render.TrustRoot{}, err
 	}
 	switch {
+	case o.offline && o.file != "":
+		return render.TrustRoot{}, verdict.Refuse(verdict.Usage, "--offline", "a file was named by --trusted-root: choose one")
 	case o.offline:
 		root := trust.Embedded()
 		return render.TrustRoot{Root: root, Source: "the copy that this program carries", Date: root.Date(), Now: now}, nil
