@@ -34,5 +34,12 @@ func run(m *testing.M) (code int) {
 			code = 1
 		}
 	}()
-	return m.Run()
+	if code = m.Run(); code != 0 {
+		return code
+	}
+	for _, err := range unprovoked() {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	return code
 }

@@ -113,8 +113,7 @@ func TestBlobBundles(t *testing.T) {
 		{"wrong artifact", func(b *bundlepb.Bundle) { proto.Reset(b); proto.Merge(b, ofAnother) }, verdict.NotBound},
 		{"no log entry", func(b *bundlepb.Bundle) { b.VerificationMaterial.TlogEntries = nil }, verdict.LogMissing},
 		{"the log entry twice", func(b *bundlepb.Bundle) {
-			entries := b.VerificationMaterial.TlogEntries
-			b.VerificationMaterial.TlogEntries = append(entries, entries...)
+			b.VerificationMaterial.TlogEntries = append(b.VerificationMaterial.TlogEntries, b.VerificationMaterial.TlogEntries...)
 		}, verdict.Threshold},
 		{"two log entries", func(b *bundlepb.Bundle) {
 			b.VerificationMaterial.TlogEntries = append(b.VerificationMaterial.TlogEntries, again.VerificationMaterial.TlogEntries...)

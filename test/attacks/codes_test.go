@@ -1,0 +1,216 @@
+package attacks
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// provokedHere names, for each code, a test of this package that makes the
+// product refuse with it. Whether it really does is checked when all tests
+// have run: see [unprovoked].
+func provokedHere() map[verdict.Code]string {
+	return map[verdict.Code]string{
+		verdict.Missing:         "TestGateFiles",
+		verdict.Tampered:        "TestGateFiles",
+		verdict.Extra:           "TestGateFiles",
+		verdict.NameSwap:        "TestGateFiles",
+		verdict.TagMoved:        "TestGateImages",
+		verdict.Platform:        "TestGateImages",
+		verdict.FileType:        "TestGateFiles",
+		verdict.Path:            "TestGateFiles",
+		verdict.Version:         "TestGateQuestions",
+		verdict.Withdrawn:       "TestGateManifest",
+		verdict.Expired:         "TestGateQuestions",
+		verdict.PlaceOther:      "TestGateManifest",
+		verdict.PlanExtra:       "TestGateAgainstItsOwnRelease",
+		verdict.PlanMissing:     "TestGateAgainstItsOwnRelease",
+		verdict.SealExtra:       "TestSealSignsOnlyWhatWasPlannedAndProven",
+		verdict.SealMissing:     "TestSealSignsOnlyWhatWasPlannedAndProven",
+		verdict.PlanStale:       "TestWorkspaceOfAnotherRelease",
+		verdict.EvidenceMissing: "TestGatePlaces",
+		verdict.Unsigned:        "TestGateFiles",
+		verdict.NoProvenance:    "TestGateFiles",
+		verdict.NoSBOM:          "TestGateFiles",
+		verdict.SBOMSubject:     "TestGateAgainstItsOwnRelease",
+		verdict.BundleParse:     "TestBundleForm",
+		verdict.BundleVersion:   "TestBundleMaterial",
+		verdict.MaterialKind:    "TestBundleMaterial",
+		verdict.StatementParse:  "TestSignedStatements",
+		verdict.StatementType:   "TestSignedStatements",
+		verdict.PredicateNone:   "TestSingleFiles",
+		verdict.PredicateType:   "TestSignedStatements",
+		verdict.NotBound:        "TestBlobBundles",
+		verdict.ManifestParse:   "TestGateManifest",
+		verdict.ManifestCrit:    "TestGateManifest",
+		verdict.Limit:           "TestBundleForm",
+		verdict.NoArtifact:      "TestNothingProvesNothing",
+		verdict.SigCount:        "TestAttestationBundles",
+		verdict.PayloadType:     "TestAttestationBundles",
+		verdict.Threshold:       "TestBlobBundles",
+		verdict.LogMissing:      "TestBlobBundles",
+		verdict.LogUnknown:      "TestBlobBundles",
+		verdict.LogEntryUnbound: "TestBlobBundles",
+		verdict.LogSigMismatch:  "TestBlobBundles",
+		verdict.LogKeyMismatch:  "TestBlobBundles",
+		verdict.LogProof:        "TestBlobBundles",
+		verdict.TimeMissing:     "TestBlobBundles",
+		verdict.TimeInvalid:     "TestBlobBundles",
+		verdict.TimeCert:        "TestCertificates",
+		verdict.CertParse:       "TestBundleMaterial",
+		verdict.CertMissing:     "TestBundleMaterial",
+		verdict.CertLimit:       "TestBundleMaterial",
+		verdict.CertProfile:     "TestCertificates",
+		verdict.ChainUntrusted:  "TestCertificates",
+		verdict.SCT:             "TestCertificateLog",
+		verdict.Issuer:          "TestCertificates",
+		verdict.SANCount:        "TestCertificates",
+		verdict.SANType:         "TestCertificates",
+		verdict.Identity:        "TestWhoSigned",
+		verdict.IdentityRole:    "TestWhoSigned",
+		verdict.Builder:         "TestGateAgainstItsOwnRelease",
+		verdict.BuildType:       "TestGateAgainstItsOwnRelease",
+		verdict.BuildMix:        "TestGateAgainstItsOwnRelease",
+		verdict.SourceRepo:      "TestGateAgainstItsOwnRelease",
+		verdict.SourceCommit:    "TestGateAgainstItsOwnRelease",
+		verdict.OutputMissing:   "TestBuildSteps",
+		verdict.OutputExtra:     "TestBuildSteps",
+		verdict.StepFailed:      "TestBuildSteps",
+		verdict.NotIsolated:     "TestBuildSteps",
+		verdict.TagConflict:     "TestPromotionConflicts",
+		verdict.FileConflict:    "TestPromotionConflicts",
+		verdict.SignedAsElse:    "TestSignersKeepToTheirRoles",
+		verdict.ConfigParse:     "TestBuildSteps",
+		verdict.Usage:           "TestCommandAnswers",
+		verdict.PlaceDown:       "TestGatePlaces",
+		verdict.NotListable:     "TestGatePlaces",
+		verdict.TrustRootParse:  "TestOtherWorlds",
+		verdict.InternalBug:     "TestErrorsOfNobody",
+	}
+}
+
+// provokedElsewhere names, for the remaining codes, the file in which another
+// package's tests expect them.
+func provokedElsewhere() map[verdict.Code]string {
+	return map[verdict.Code]string{
+		verdict.TUFRollback:   "pkg/tuf/tuftest/attacks.go",
+		verdict.TUFExpired:    "pkg/tuf/tuftest/attacks.go",
+		verdict.TUFHash:       "pkg/tuf/tuftest/attacks.go",
+		verdict.TUFVersion:    "pkg/tuf/tuftest/attacks.go",
+		verdict.TUFThreshold:  "pkg/tuf/tuftest/attacks.go",
+		verdict.TUFParse:      "pkg/tuf/tuftest/attacks.go",
+		verdict.TUFTarget:     "pkg/tuf/tuftest/attacks.go",
+		verdict.LogUnasked:    "test/legacy/lookup_test.go",
+		verdict.LogEntryParse: "test/legacy/lookup_test.go",
+		verdict.TrustDown:     "pkg/tuf/tuf_test.go",
+		verdict.Clock:         "pkg/tuf/cache_test.go",
+	}
+}
+
+// provokedNowhere says of the others why nothing provokes them.
+func provokedNowhere() map[verdict.Code]string {
+	return map[verdict.Code]string{
+		verdict.SignatureBad: "needs a log that takes in what nobody signed: any other signature is not the one in the log",
+		verdict.ExtParam:     "reserved: a parameter that nobody expects is PAYLOAD_PARSE, as an unknown field",
+		verdict.LabTrust:     "reserved: a laboratory's root is a note in the verdict",
+		verdict.SourceMoved:  "reserved for plans that are carried out later than they were made",
+	}
+}
+
+// TestEveryCodeIsAccountedFor: a new code needs a test that provokes it, or a
+// reason why there is none.
+func TestEveryCodeIsAccountedFor(t *testing.T) {
+	here, elsewhere, nowhere := provokedHere(), provokedElsewhere(), provokedNowhere()
+	known := verdict.Codes()
+	for _, c := range known {
+		places := 0
+		for _, m := range []map[verdict.Code]string{here, elsewhere, nowhere} {
+			if m[c] != "" {
+				places++
+			}
+		}
+		if places != 1 {
+			t.Errorf("%s stands in %d of the three tables, want exactly one", c, places)
+		}
+	}
+	if n := len(here) + len(elsewhere) + len(nowhere); n != len(known) {
+		t.Errorf("%d codes in the tables, %d in the product", n, len(known))
+	}
+	tests := testsHere(t)
+	for c, name := range here {
+		if !slices.Contains(tests, name) {
+			t.Errorf("%s: there is no %s here", c, name)
+		}
+	}
+	names := constants(t)
+	for c, file := range elsewhere {
+		body := string(must[[]byte](t)(os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(file)))))
+		if !strings.Contains(body, "verdict."+names[c]) && !strings.Contains(body, strconv.Quote(string(c))) {
+			t.Errorf("%s: %s does not expect it", c, file)
+		}
+	}
+}
+
+// unprovoked lists the codes whose test passed without provoking them. It has
+// nothing to say of a run that was told to leave tests out.
+func unprovoked() []error {
+	if f := flag.Lookup("test.run"); f != nil && f.Value.String() != "" {
+		return nil
+	}
+	if f := flag.Lookup("test.skip"); f != nil && f.Value.String() != "" {
+		return nil
+	}
+	var missing []error
+	for c, name := range provokedHere() {
+		if !slices.ContainsFunc(observed.by[c], func(by string) bool { return by == name || strings.HasPrefix(by, name+"/") }) {
+			missing = append(missing, fmt.Errorf("%s: %s did not provoke it", c, name))
+		}
+	}
+	return missing
+}
+
+// testsHere are the tests of this package.
+func testsHere(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	for _, path := range must[[]string](t)(filepath.Glob("*_test.go")) {
+		file := must[*ast.File](t)(parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution))
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && strings.HasPrefix(f.Name.Name, "Test") {
+				names = append(names, f.Name.Name)
+			}
+		}
+	}
+	return names
+}
+
+// constants are the names that the codes have in the product.
+func constants(t *testing.T) map[verdict.Code]string {
+	t.Helper()
+	path := filepath.Join("..", "..", "pkg", "verdict", "code.go")
+	file := must[*ast.File](t)(parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution))
+	names := map[verdict.Code]string{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 {
+			return true
+		}
+		if lit, ok := spec.Values[0].(*ast.BasicLit); ok {
+			if text, err := strconv.Unquote(lit.Value); err == nil {
+				names[verdict.Code(text)] = spec.Names[0].Name
+			}
+		}
+		return true
+	})
+	return names
+}

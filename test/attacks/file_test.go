@@ -1,0 +1,63 @@
+package attacks
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/test/lab"
+)
+
+// TestSingleFiles asks about one file and what lies beside it (A20, A22).
+func TestSingleFiles(t *testing.T) {
+	w := theWorld(t)
+	issuer, release := w.Lab.Identity(lab.RoleRelease)
+	who := must[identity.Matcher](t)(identity.Exact(identity.Identity{Issuer: issuer, Subject: release, Type: identity.Email}))
+	a, stranger := w.author(t, lab.RoleRelease), w.author(t, "mallory@evil.example")
+	signature, attestation := encode(t, a.sign(t, blob())), encode(t, a.sign(t, envelope(statement())))
+	theirs := encode(t, stranger.sign(t, blob()))
+	by := gate.SignedBy(w.verifier, who)
+	rows := []struct {
+		name   string
+		beside []byte
+		body   string
+		ask    gate.Ask
+		codes  []verdict.Code
+	}{
+		{"a signature", signature, artifact, gate.Ask{Signer: by}, nil},
+		{"an attestation", attestation, artifact, gate.Ask{Signer: by, Type: kind}, nil},
+		{"an attestation of the name", attestation, artifact, gate.Ask{Signer: by, Type: kind, Subject: artifactName}, nil},
+		{"an attestation of another name", attestation, artifact, gate.Ask{Signer: by, Type: kind, Subject: otherBinary}, codes(verdict.NotBound)},
+		{"nothing beside it", nil, artifact, gate.Ask{Signer: by}, codes(verdict.EvidenceMissing)},
+		{"another file", signature, artifact + "x", gate.Ask{Signer: by}, codes(verdict.NotBound)},
+		{"another file than attested", attestation, artifact + "x", gate.Ask{Signer: by, Type: kind}, codes(verdict.NotBound)},
+		{"A20 an attestation of another kind", attestation, artifact, gate.Ask{Signer: by, Type: kind + "1"}, codes(verdict.PredicateNone)},
+		{"A20 a signature where an attestation is asked for", signature, artifact, gate.Ask{Signer: by, Type: kind}, codes(verdict.PredicateNone)},
+		{"A18 an attestation where a signature is asked for", attestation, artifact, gate.Ask{Signer: by}, codes(verdict.MaterialKind)},
+		{"signed by a stranger", theirs, artifact, gate.Ask{Signer: by}, codes(verdict.Identity)},
+		{"C07 signed by anybody", theirs, artifact, gate.Ask{Signer: gate.SignedBy(w.verifier)}, codes(verdict.Usage)},
+		{"C07 signed by nobody in particular", signature, artifact, gate.Ask{Signer: gate.SignedBy(w.verifier, identity.Matcher{})}, codes(verdict.Identity)},
+		{"nobody asked", signature, artifact, gate.Ask{}, codes(verdict.Usage)},
+	}
+	for _, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "lantern")
+			files := map[string][]byte{path: []byte(r.body)}
+			if r.beside != nil {
+				files[path+gate.BundleSuffix] = r.beside
+			}
+			for name, body := range files {
+				if err := os.WriteFile(name, body, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v := gate.Files(t.Context(), gate.FileRequest{Files: []gate.File{{Path: path}}, Ask: r.ask, Now: time.Now()})
+			refused(t, v.Err(), r.codes...)
+		})
+	}
+	refused(t, gate.Files(t.Context(), gate.FileRequest{Ask: gate.Ask{Signer: by}, Now: time.Now()}).Err(), verdict.Usage)
+}
