@@ -39,8 +39,8 @@ func (d *decision) checkPlan(ctx context.Context) {
 	}
 	for _, want := range p.Artifacts {
 		got, there := d.manifest.Find(want.Name)
-		if !there || got.Class != want.Class || got.Platform != want.Platform {
-			d.add(verdict.Find(verdict.PlanMissing, want.Name, "planned as %s, not so listed in the manifest", want.Class))
+		if !there || got.Class != want.Class || got.Platform != want.Platform || got.Step != want.Step {
+			d.add(verdict.Find(verdict.PlanMissing, want.Name, "planned as %s of step %q, not so listed in the manifest", want.Class, want.Step))
 		}
 	}
 	for _, got := range d.manifest.Artifacts {
@@ -50,9 +50,9 @@ func (d *decision) checkPlan(ctx context.Context) {
 	}
 }
 
-// check is one thing that is asked of an artifact. It returns what was proven, the zero Proof if
-// passing it proves nothing by itself. Checks run side by side and change
-// nothing of the decision.
+// check is one thing that is asked of an artifact. It returns what was proven,
+// the zero Proof if passing it proves nothing by itself. Checks run side by
+// side and change nothing of the decision.
 type check func(context.Context, release.Artifact) (verdict.Proof, error)
 
 // result is what the checks of one artifact came to.
@@ -148,6 +148,9 @@ func (d *decision) attest(ctx context.Context, name string) (got attested) {
 func (d *decision) checkProvenance(_ context.Context, a release.Artifact) (verdict.Proof, error) {
 	if a.Provenance == "" {
 		return verdict.Proof{}, verdict.Refuse(verdict.NoProvenance, a.Name, "the manifest names no provenance for it")
+	}
+	if a.Provenance != plan.ProvenanceName(a.Step) {
+		return verdict.Proof{}, verdict.Refuse(verdict.NoProvenance, a.Name, "the manifest names the provenance %q, which is not of its step", a.Provenance)
 	}
 	got := d.attested[a.Provenance]()
 	if got.unread != nil {

@@ -14,6 +14,7 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,8 +80,25 @@ func Release(ctx context.Context, req Request) *verdict.Verdict {
 	d.checkFileEvidence(ctx)
 	d.checkImages(ctx)
 	d.count()
-	slices.SortStableFunc(v.Findings, func(a, b verdict.Finding) int { return strings.Compare(a.Subject, b.Subject) })
+	slices.SortStableFunc(v.Findings, byWeight)
 	return v
+}
+
+// first are the codes that say what happened to the release; what follows from
+// it comes after them.
+var first = []verdict.Code{
+	verdict.Tampered, verdict.NameSwap, verdict.Missing, verdict.Extra, verdict.TagMoved, verdict.Platform, verdict.PlanExtra, verdict.PlanMissing,
+}
+
+func byWeight(a, b verdict.Finding) int {
+	return cmp.Or(cmp.Compare(weight(a.Code), weight(b.Code)), strings.Compare(a.Subject, b.Subject))
+}
+
+func weight(c verdict.Code) int {
+	if i := slices.Index(first, c); i >= 0 {
+		return i
+	}
+	return len(first)
 }
 
 // decision is one release being decided about.

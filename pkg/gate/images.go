@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
@@ -28,11 +27,15 @@ func (d *decision) checkImages(ctx context.Context) {
 		d.v.Add(verdict.Find(verdict.PlaceDown, d.manifest.ImagesURI, "the release has images, but no registry was given"))
 		return
 	}
-	for _, a := range d.manifest.Images() {
+	for _, a := range d.manifest.Images() { // an index stands before its platforms
 		checks := []check{d.checkProvenance, d.checkImageSignature}
 		if a.Class == plan.Image {
 			d.checkIndex(ctx, a)
 			checks = append(checks, d.checkSBOM)
+		}
+		if d.bad[a.Name] || d.bad[a.Of] {
+			d.bad[a.Name] = true // evidence of what is not the image proves nothing
+			continue
 		}
 		d.take(a, run(ctx, a, checks...))
 	}
@@ -166,17 +169,23 @@ func descriptor(a release.Artifact) registry.Descriptor {
 	return registry.Descriptor{MediaType: a.MediaType, Digest: a.Digests.SHA256, Size: a.Size}
 }
 
-// inScope reports whether a tag belongs to the release: its version, or the
-// version with something appended (v1.2.3-debug), unless that is a version of
-// its own (v1.2.3-rc.1), which another release owns.
+// inScope reports whether a tag belongs to the release: its version, or its
+// version with something appended (v1.2.3-debug). The longest version that a
+// tag begins with owns it: v1.2.3-rc.1-debug belongs to v1.2.3-rc.1.
 func (d *decision) inScope(tag string) bool {
-	own := d.manifest.Version.String()
-	rest, ok := strings.CutPrefix(tag, own)
-	if !ok || rest != "" && rest[0] >= '0' && rest[0] <= '9' {
-		return false
+	for end := len(tag); end > 0; end-- {
+		if end < len(tag) && isWord(tag[end]) {
+			continue // in the middle of a number or a word
+		}
+		if owner, err := version.Parse(tag[:end]); err == nil {
+			return owner == d.manifest.Version
+		}
 	}
-	other, err := version.Parse(tag)
-	return err != nil || other == d.manifest.Version
+	return false
+}
+
+func isWord(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
 // drain reads to the end, where a verifying reader gives its verdict.
