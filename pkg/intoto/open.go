@@ -1,7 +1,9 @@
 package intoto
 
 import (
+	"bytes"
 	"encoding/json"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -53,32 +55,80 @@ func ParseOpen(raw []byte) (Statement, error) {
 	if err := checkPredicate(wire.PredicateType, wire.Predicate); err != nil {
 		return Statement{}, err
 	}
-	resources, err := ParseResources(wire.Subject, MaxSubjects)
-	if err != nil {
-		return Statement{}, err
-	}
-	subjects, err := openSubjects(resources)
+	subjects, extra, err := openSubjects(wire.Subject)
 	if err != nil {
 		return Statement{}, err
 	}
 	return Statement{
 		raw: slices.Clone(raw), kind: wire.Type, predicateType: wire.PredicateType,
-		subjects: subjects, resources: resources, predicate: wire.Predicate,
+		subjects: subjects, extra: extra, open: true, predicate: wire.Predicate,
 	}, nil
 }
 
-func openSubjects(resources []Resource) ([]Subject, error) {
-	if len(resources) == 0 {
-		return nil, verdict.Refuse(verdict.StatementParse, "statement", "no subjects")
-	}
-	subjects := make([]Subject, 0, len(resources))
-	for i, r := range resources {
-		if len(r.Digest) == 0 {
-			return nil, verdict.Refuse(verdict.StatementParse, short(r.Name), "subject %d has no digest", i)
+// openSubjects reads subjects in batches, so that a hundred thousand of them
+// never stand in memory as maps. What a Subject cannot say of one is kept
+// beside it, by its place.
+func openSubjects(raw json.RawMessage) (subjects []Subject, extra map[int]Resource, err error) {
+	extra = map[int]Resource{}
+	for batch, err := range batches(raw) {
+		if err != nil {
+			return nil, nil, err
 		}
-		subjects = append(subjects, Subject{Name: r.Name, Digests: r.Strong()})
+		list, err := ParseResources(batch, batchSize)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, r := range list {
+			if len(r.Digest) == 0 {
+				return nil, nil, verdict.Refuse(verdict.StatementParse, short(r.Name), "subject %d has no digest", len(subjects))
+			}
+			sub := Subject{Name: r.Name, Digests: r.Strong()}
+			if !sub.says(r) {
+				extra[len(subjects)] = r
+			}
+			subjects = append(subjects, sub)
+		}
 	}
-	return subjects, nil
+	if len(subjects) == 0 {
+		return nil, nil, verdict.Refuse(verdict.StatementParse, "statement", "no subjects")
+	}
+	return subjects, extra, nil
+}
+
+// says reports whether a subject says all that is written of it.
+func (s Subject) says(r Resource) bool {
+	return r.URI == "" && r.DownloadLocation == "" && r.MediaType == "" && r.Content == "" && r.Annotations == nil &&
+		maps.Equal(r.Digest, s.Digests.Map())
+}
+
+const batchSize = 1000
+
+// batches cuts a list into lists of at most batchSize entries.
+func batches(raw json.RawMessage) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		d := json.NewDecoder(bytes.NewReader(raw))
+		if first, err := d.Token(); err != nil || first != json.Delim('[') {
+			yield(nil, verdict.Refuse(verdict.StatementParse, "statement", "the subjects are no list"))
+			return
+		}
+		for d.More() {
+			batch := json.RawMessage("[")
+			var entry json.RawMessage
+			for n := 0; n < batchSize && d.More(); n++ {
+				if err := d.Decode(&entry); err != nil {
+					yield(nil, verdict.Wrap(verdict.StatementParse, "statement", err))
+					return
+				}
+				if n > 0 {
+					batch = append(batch, ',')
+				}
+				batch = append(batch, entry...)
+			}
+			if !yield(append(batch, ']'), nil) {
+				return
+			}
+		}
+	}
 }
 
 // ParseResources reads a list of resource descriptors, at most limit of them.
@@ -156,13 +206,12 @@ func (r Resource) clone() Resource {
 // [Statement.Subjects].
 func (s Statement) Resources() []Resource {
 	list := make([]Resource, 0, len(s.subjects))
-	for _, r := range s.resources {
-		list = append(list, r.clone())
-	}
-	if s.resources == nil {
-		for _, sub := range s.subjects {
-			list = append(list, Resource{Name: sub.Name, Digest: sub.Digests.Map()})
+	for i, sub := range s.subjects {
+		r, more := s.extra[i]
+		if !more {
+			r = Resource{Name: sub.Name, Digest: sub.Digests.Map()}
 		}
+		list = append(list, r.clone())
 	}
 	return list
 }
@@ -170,7 +219,7 @@ func (s Statement) Resources() []Resource {
 // Strict reads the bytes of s again as a statement of ours. Whoever took a
 // statement through the open reader asks this before believing its form.
 func (s Statement) Strict() (Statement, error) {
-	if s.resources == nil && !s.IsZero() {
+	if !s.open && !s.IsZero() {
 		return s, nil
 	}
 	return Parse(s.raw)

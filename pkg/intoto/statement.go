@@ -59,7 +59,8 @@ type Statement struct {
 	kind          string
 	predicateType string
 	subjects      []Subject
-	resources     []Resource // beside subjects; only the open reader keeps them
+	open          bool             // it came through the open reader
+	extra         map[int]Resource // what else was written of a subject, by its place
 	predicate     json.RawMessage
 }
 

@@ -73,10 +73,13 @@ func (l *linter) source(c Claim) {
 // alone are a date more often than a commit.
 func commitIn(version string) string {
 	m := described.FindStringSubmatch(version)
-	if m == nil || !strings.ContainsAny(m[1]+m[2], "abcdef") {
+	if len(m) < 3 {
 		return ""
 	}
-	return m[1] + m[2]
+	if named := m[1] + m[2]; strings.ContainsAny(named, "abcdef") {
+		return named
+	}
+	return ""
 }
 
 func (l *linter) subjects(list []intoto.Resource) {

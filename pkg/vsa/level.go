@@ -23,7 +23,7 @@ const (
 var (
 	onTrack  = regexp.MustCompile(`\ASLSA_([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*?)_LEVEL_(0|[1-9][0-9]?|UNEVALUATED)\z`)
 	property = regexp.MustCompile(`\ASLSA_[A-Z][A-Z0-9]*(_[A-Z0-9]+)+\z`)
-	ownWord  = regexp.MustCompile(`\A[!-~]{1,200}\z`)
+	ownWord  = regexp.MustCompile(`\A[[:graph:]]{1,200}\z`)
 )
 
 // ParseLevel reads one word. Words that begin like one of SLSA must be one.
@@ -53,7 +53,7 @@ func (l Level) Track() string {
 // Number is the number of the level on its track, if it has one.
 func (l Level) Number() (int, bool) {
 	m := onTrack.FindStringSubmatch(string(l))
-	if m == nil || m[2] == "UNEVALUATED" {
+	if len(m) < 3 || m[2] == "UNEVALUATED" {
 		return 0, false
 	}
 	n, err := strconv.Atoi(m[2])
