@@ -20,6 +20,7 @@ const (
 // The bounds of a claim.
 const (
 	MaxPredicate    = 16 << 20
+	MaxValues       = 400_000 // in the whole predicate, at any depth
 	MaxParameters   = 20_000
 	MaxDependencies = 50_000
 )
@@ -105,7 +106,11 @@ func Read(s intoto.Statement) (Claim, error) {
 	if !known {
 		return Claim{}, verdict.Refuse(verdict.PredicateType, "provenance", "says %q, not provenance", short(s.PredicateType()))
 	}
-	c, err := read(s.Predicate())
+	predicate := s.Predicate()
+	if commas(predicate, anyDepth) >= MaxValues {
+		return Claim{}, verdict.Refuse(verdict.Limit, "provenance", "more than %d values", MaxValues)
+	}
+	c, err := read(predicate)
 	if err != nil {
 		return Claim{}, err
 	}

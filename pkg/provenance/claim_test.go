@@ -122,6 +122,7 @@ func TestReadRefuses(t *testing.T) {
 		{"a completeness that is text", provenance.PredicateTypeV01, `"arguments":true`, `"arguments":"true"`, verdict.StatementParse},
 		{"materials that are no list", provenance.PredicateTypeV01, materials(), `{}`, verdict.StatementParse},
 		{"too many materials", provenance.PredicateTypeV01, materials(), `[` + strings.Repeat(`{},`, provenance.MaxDependencies) + `{}]`, verdict.Limit},
+		{"too many values", provenance.PredicateType, `"race":true`, `"race":[` + strings.Repeat(`1,`, provenance.MaxValues) + `1]`, verdict.Limit},
 		{"too many parameters", provenance.PredicateType, `"flags":{"race":true}`, manyMembers(provenance.MaxParameters + 1), verdict.Limit},
 	}
 	for _, r := range rows {

@@ -61,8 +61,14 @@ func (f *flattener) add(name string, raw json.RawMessage, depth int) error {
 
 // members is an upper bound of how many members an object or a list has,
 // counted before there is room for them.
-func members(raw []byte) int {
-	level, count, quoted := 0, 1, false
+func members(raw []byte) int { return 1 + commas(raw, 1) }
+
+// anyDepth asks for the commas at every depth.
+const anyDepth = 0
+
+// commas counts what separates values, at one depth or at all.
+func commas(raw []byte, depth int) (count int) {
+	level, quoted := 0, false
 	for i := 0; i < len(raw); i++ {
 		c := raw[i]
 		switch {
@@ -75,7 +81,7 @@ func members(raw []byte) int {
 			level++
 		case c == '}', c == ']':
 			level--
-		case c == ',' && level == 1:
+		case c == ',' && (depth == anyDepth || level == depth):
 			count++
 		}
 	}
