@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // formatVersion is what this package writes and the newest that it reads.
@@ -88,23 +89,7 @@ func (e *VersionError) Code() string { return "CONFIG" }
 func (e *DamagedError) Code() string { return "CONFIG" }
 
 // UnavailableError reports a disk that did not do what it was asked.
-type UnavailableError struct {
-	Path string
-	Op   string
-	Err  error
-}
-
-// Error names the act, the file and the cause.
-func (e *UnavailableError) Error() string { return fmt.Sprintf("%s %q: %v", e.Op, e.Path, e.Err) }
-
-// Unwrap returns the cause.
-func (e *UnavailableError) Unwrap() error { return e.Err }
-
-// Unavailable reports that the world did not answer.
-func (e *UnavailableError) Unavailable() bool { return true }
-
-// Code is the reason code, whatever the cause says of itself.
-func (e *UnavailableError) Code() string { return "UNAVAILABLE" }
+type UnavailableError = verdict.UnavailableError
 
 // Journal is an open journal. It is safe for concurrent use.
 type Journal struct {
@@ -120,11 +105,11 @@ type Journal struct {
 // was recorded is lost: a journal that cannot be understood is an error.
 func Open(path string) (*Journal, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, &UnavailableError{Path: path, Op: "opening journal", Err: err}
+		return nil, &UnavailableError{Place: path, Op: "opening journal", Err: err}
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return nil, &UnavailableError{Path: path, Op: "opening journal", Err: err}
+		return nil, &UnavailableError{Place: path, Op: "opening journal", Err: err}
 	}
 	j := &Journal{path: path, file: f}
 	if err := j.load(); err != nil {
@@ -168,7 +153,7 @@ func (j *Journal) load() error {
 }
 
 func (j *Journal) unavailable(op string, err error) error {
-	return &UnavailableError{Path: j.path, Op: op, Err: err}
+	return &UnavailableError{Place: j.path, Op: op, Err: err}
 }
 
 // parse reads complete lines.

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // ErrNotFound is the answer that a repository, tag, manifest or blob is not
@@ -21,37 +22,10 @@ func (notFound) Code() string { return "MISSING" }
 
 // UnavailableError reports that a registry gave no answer, or none that can be
 // understood: nothing is known about what it holds.
-type UnavailableError struct {
-	Place string // registry and repository, or the layout
-	Op    string // what was attempted
-	Err   error
-}
-
-// Error names the act, the place and the cause.
-func (e *UnavailableError) Error() string {
-	return fmt.Sprintf("%s at %q: %v", e.Op, e.Place, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *UnavailableError) Unwrap() error { return e.Err }
-
-// Unavailable reports that the world did not answer.
-func (e *UnavailableError) Unavailable() bool { return true }
-
-// Code is the reason code, whatever the cause says of itself.
-func (e *UnavailableError) Code() string { return "UNAVAILABLE" }
+type UnavailableError = verdict.UnavailableError
 
 // UsageError reports words that name no registry, repository or tag; asking again will not help.
-type UsageError struct{ Err error }
-
-// Error is what is wrong with the words.
-func (e *UsageError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the fault.
-func (e *UsageError) Unwrap() error { return e.Err }
-
-// Code is the reason code, whatever the cause says of itself.
-func (e *UsageError) Code() string { return "USAGE" }
+type UsageError = verdict.UsageError
 
 func usage(format string, args ...any) error { return &UsageError{Err: fmt.Errorf(format, args...)} }
 

@@ -66,25 +66,7 @@ func isLoopback(host string) bool {
 
 // UnavailableError reports that the log gave no answer: nothing is known about
 // what it holds.
-type UnavailableError struct {
-	Log string // its address
-	Op  string // what was attempted
-	Err error  // why there is no answer
-}
-
-// Error names the act, the log and the cause.
-func (e *UnavailableError) Error() string {
-	return fmt.Sprintf("%s at %q: %v", e.Op, e.Log, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *UnavailableError) Unwrap() error { return e.Err }
-
-// Unavailable reports that the world did not answer.
-func (e *UnavailableError) Unavailable() bool { return true }
-
-// Code is the reason code, whatever the cause says of itself.
-func (e *UnavailableError) Code() string { return string(verdict.PlaceDown) }
+type UnavailableError = verdict.UnavailableError
 
 // Find asks for the entry of a signature and returns the log's answer as it
 // gave it, and what m is with it. First it asks for the one entry whose name
@@ -171,7 +153,7 @@ func leafOf(name string) string { return name[max(0, len(name)-64):] }
 
 // post asks one question of the API.
 func (l *Log) post(ctx context.Context, path string, question, answer any) error {
-	failed := &UnavailableError{Log: l.address, Op: "asking the log"}
+	failed := &UnavailableError{Place: l.address, Op: "asking the log"}
 	body, err := json.Marshal(question)
 	if err != nil {
 		return fmt.Errorf("asking the log: %w", err)

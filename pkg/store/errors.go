@@ -3,6 +3,8 @@ package store
 import (
 	"fmt"
 	"io/fs"
+
+	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // The answers of a place that are not failures of the place.
@@ -25,37 +27,10 @@ func (s sentinel) Code() string { return s.code }
 
 // UnavailableError reports that a place gave no answer: nothing is known about
 // what it holds.
-type UnavailableError struct {
-	Place string // URI of the place
-	Op    string // what was attempted
-	Err   error  // why there is no answer
-}
-
-// Error names the act, the place and the cause.
-func (e *UnavailableError) Error() string {
-	return fmt.Sprintf("%s at %q: %v", e.Op, e.Place, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *UnavailableError) Unwrap() error { return e.Err }
-
-// Unavailable reports that the world did not answer.
-func (e *UnavailableError) Unavailable() bool { return true }
-
-// Code is the reason code, whatever the cause says of itself.
-func (e *UnavailableError) Code() string { return "UNAVAILABLE" }
+type UnavailableError = verdict.UnavailableError
 
 // UsageError reports words that name no place; asking again will not help.
-type UsageError struct{ Err error }
-
-// Error is what is wrong with the words.
-func (e *UsageError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the fault.
-func (e *UsageError) Unwrap() error { return e.Err }
-
-// Code is the reason code, whatever the cause says of itself.
-func (e *UsageError) Code() string { return "USAGE" }
+type UsageError = verdict.UsageError
 
 func usage(format string, args ...any) error { return &UsageError{Err: fmt.Errorf(format, args...)} }
 

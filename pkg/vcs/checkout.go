@@ -241,7 +241,7 @@ func diskError(name string, err error) error {
 	if errors.As(err, &coded) {
 		return fmt.Errorf("checking out %q: %w", name, err)
 	}
-	return &UnavailableError{Repository: name, Op: "checking out", Err: err}
+	return &UnavailableError{Place: name, Op: "checking out", Err: err}
 }
 
 // file writes one file. A second file of that name, which a file system that

@@ -53,7 +53,7 @@ func (o *objects) Close() error {
 }
 
 func (o *objects) unavailable(id string, err error) error {
-	return &UnavailableError{Repository: o.repo, Op: "reading object " + id, Err: err}
+	return &UnavailableError{Place: o.repo, Op: "reading object " + id, Err: err}
 }
 
 // open asks for one object. All of its bytes must be read before the next.

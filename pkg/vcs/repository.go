@@ -129,7 +129,7 @@ func (r *Repository) Close() error {
 }
 
 func (r *Repository) unavailable(op string, err error) error {
-	return &UnavailableError{Repository: r.uri, Op: op, Err: err}
+	return &UnavailableError{Place: r.uri, Op: op, Err: err}
 }
 
 func (r *Repository) missing(ref string) error {

@@ -29,6 +29,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // Commit is one commit of one repository.
@@ -91,37 +93,10 @@ func (notFound) Error() string { return "not found" }
 func (notFound) Code() string { return "MISSING" }
 
 // UnavailableError reports that a repository gave no answer.
-type UnavailableError struct {
-	Repository string
-	Op         string
-	Err        error
-}
-
-// Error names the act, the repository and the cause.
-func (e *UnavailableError) Error() string {
-	return fmt.Sprintf("%s at %q: %v", e.Op, e.Repository, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *UnavailableError) Unwrap() error { return e.Err }
-
-// Unavailable reports that the world did not answer.
-func (e *UnavailableError) Unavailable() bool { return true }
-
-// Code is the reason code, whatever the cause says of itself.
-func (e *UnavailableError) Code() string { return "UNAVAILABLE" }
+type UnavailableError = verdict.UnavailableError
 
 // UsageError reports words that name no repository or reference; asking again will not help.
-type UsageError struct{ Err error }
-
-// Error is what is wrong with the words.
-func (e *UsageError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the fault.
-func (e *UsageError) Unwrap() error { return e.Err }
-
-// Code is the reason code, whatever the cause says of itself.
-func (e *UsageError) Code() string { return "USAGE" }
+type UsageError = verdict.UsageError
 
 func usage(format string, args ...any) error { return &UsageError{Err: fmt.Errorf(format, args...)} }
 

@@ -3,6 +3,7 @@ package verdict
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 )
 
 // Error is a finding on its way up as an error.
@@ -37,9 +38,14 @@ func Wrap(code Code, subject string, cause error) *Error {
 }
 
 // FindingOf reads the finding that err carries. Errors of the world floor say
-// by method whether they are unavailability or a refusal with a code; an
-// error that says neither is reported as a bug in us, never swallowed.
+// by method whether they are unavailability or a refusal with a code; a disk
+// that fails and a deadline that passes are unavailability; an error that says
+// nothing is reported as a bug in us, never swallowed.
 func FindingOf(subject string, err error) Finding {
+	var judged *NotAcceptedError
+	if errors.As(err, &judged) && len(judged.Verdict.Findings) > 0 {
+		return judged.Verdict.Findings[0]
+	}
 	var carried *Error
 	if errors.As(err, &carried) {
 		f := carried.Finding
@@ -52,11 +58,17 @@ func FindingOf(subject string, err error) Finding {
 	if errors.As(err, &coded) {
 		return Find(Code(coded.Code()), subject, "%v", err)
 	}
-	var down interface{ Unavailable() bool }
-	if errors.As(err, &down) && down.Unavailable() {
+	if isDown(err) {
 		return Find(PlaceDown, subject, "%v", err)
 	}
 	return Find(InternalBug, subject, "%v", err)
+}
+
+func isDown(err error) bool {
+	var down interface{ Unavailable() bool }
+	var late interface{ Timeout() bool }
+	var disk *fs.PathError
+	return errors.As(err, &down) && down.Unavailable() || errors.As(err, &late) && late.Timeout() || errors.As(err, &disk)
 }
 
 // OutcomeOf is the kind of no that err stands for; nil is no answer at all,
