@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -79,7 +77,7 @@ func (r *run) isolation(step plan.Step) sandbox.Mode {
 // reuse takes over a finished step, if its provenance holds, is of this very
 // run and still fits every output.
 func (r *run) reuse(ctx context.Context, step plan.Step) (bool, error) {
-	raw, err := r.read(ctx, plan.ProvenanceName(step.Instance))
+	raw, err := store.Read(ctx, r.Workspace.Files(), plan.ProvenanceName(step.Instance), verify.MaxBundle)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
@@ -128,19 +126,6 @@ func (r *run) rehash(ctx context.Context, name string) (made, error) {
 
 func (r *run) put(ctx context.Context, name string, raw []byte) error {
 	return r.Workspace.Writer().Put(ctx, name, int64(len(raw)), bytes.NewReader(raw), store.PutOptions{})
-}
-
-func (r *run) read(ctx context.Context, name string) ([]byte, error) {
-	body, _, err := r.Workspace.Files().Open(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer body.Close()
-	raw, err := io.ReadAll(io.LimitReader(body, verify.MaxBundle+1))
-	if err != nil {
-		return nil, fmt.Errorf("reading %q: %w", name, err)
-	}
-	return raw, nil
 }
 
 func removeAll(dir string) {

@@ -263,7 +263,7 @@ func (d *decision) listed(ctx context.Context, name string) ([]byte, error) {
 	if !ok || a.IsImage() {
 		return nil, verdict.Refuse(verdict.EvidenceMissing, name, "the manifest does not list it")
 	}
-	raw, err := readBounded(ctx, d.Files, name, maxDocument)
+	raw, err := store.Read(ctx, d.Files, name, maxDocument)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, verdict.Wrap(verdict.Missing, name, err)
 	}

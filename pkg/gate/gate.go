@@ -13,12 +13,10 @@
 package gate
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -137,7 +135,7 @@ func (d *decision) count() {
 // readManifest fetches and verifies the manifest, and holds it against what
 // was asked: version, places, life.
 func (d *decision) readManifest(ctx context.Context) error {
-	raw, err := readBundle(ctx, d.Files, releasemanifest.Name)
+	raw, err := store.Read(ctx, d.Files, releasemanifest.Name, verify.MaxBundle)
 	if errors.Is(err, store.ErrNotFound) {
 		return verdict.Refuse(verdict.EvidenceMissing, releasemanifest.Name, "the place answers, but holds no release manifest; nothing can be proven without one")
 	}
@@ -180,30 +178,4 @@ func (d *decision) checkManifest() error {
 		return differ(verdict.Expired, "the manifest has expired", "a manifest valid at "+d.Now.Format(time.RFC3339), m.Expires.Format(time.RFC3339))
 	}
 	return nil
-}
-
-// readBundle reads a bundle, bounded before anything in it is looked at.
-func readBundle(ctx context.Context, from store.Place, name string) ([]byte, error) {
-	return readBounded(ctx, from, name, verify.MaxBundle)
-}
-
-// maxHint is as much as is set aside for a file because it says so itself.
-const maxHint = 4 << 20
-
-func readBounded(ctx context.Context, from store.Place, name string, limit int64) ([]byte, error) {
-	body, size, err := from.Open(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer body.Close()
-	// The size only saves growing the buffer; a lie about it saves less.
-	buf := bytes.NewBuffer(make([]byte, 0, min(max(size, 0), maxHint)+bytes.MinRead))
-	if _, err := buf.ReadFrom(io.LimitReader(body, limit+1)); err != nil {
-		return nil, fmt.Errorf("reading %q: %w", name, err)
-	}
-	raw := buf.Bytes()
-	if int64(len(raw)) > limit {
-		return nil, verdict.Refuse(verdict.Limit, name, "more than %d bytes", limit)
-	}
-	return raw, nil
 }

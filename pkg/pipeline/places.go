@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"io"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/gate"
@@ -128,12 +127,7 @@ func (p *Pipeline) promote(ctx context.Context, from promote.From, s profile.Sta
 
 // manifest reads and verifies the manifest of a place.
 func (p *Pipeline) manifest(ctx context.Context, from store.Place) (release.Manifest, []byte, error) {
-	body, _, err := from.Open(ctx, releasemanifest.Name)
-	if err != nil {
-		return release.Manifest{}, nil, fmt.Errorf("reading the manifest of %s: %w", from.URI(), err)
-	}
-	defer body.Close()
-	raw, err := io.ReadAll(io.LimitReader(body, verify.MaxBundle+1))
+	raw, err := store.Read(ctx, from, releasemanifest.Name, verify.MaxBundle)
 	if err != nil {
 		return release.Manifest{}, nil, fmt.Errorf("reading the manifest of %s: %w", from.URI(), err)
 	}

@@ -14,7 +14,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"time"
@@ -79,7 +78,7 @@ func provenances(ctx context.Context, req Request) (proven, error) {
 	var findings []verdict.Finding
 	for _, step := range req.Plan.Steps {
 		name := plan.ProvenanceName(step.Instance)
-		raw, err := readFile(ctx, req.Workspace.Files(), name)
+		raw, err := readFile(ctx, req, name)
 		if errors.Is(err, store.ErrNotFound) {
 			findings = append(findings, verdict.Find(verdict.SealMissing, name, "step %s has no provenance", step.Instance))
 			continue
@@ -173,15 +172,7 @@ func all(req Request, findings []verdict.Finding) error {
 	return v.Err()
 }
 
-func readFile(ctx context.Context, from store.Place, name string) ([]byte, error) {
-	body, _, err := from.Open(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer body.Close()
-	raw, err := io.ReadAll(io.LimitReader(body, verify.MaxBundle+1))
-	if err != nil {
-		return nil, fmt.Errorf("reading %q: %w", name, err)
-	}
-	return raw, nil
+// readFile reads a file of the workspace.
+func readFile(ctx context.Context, req Request, name string) ([]byte, error) {
+	return store.Read(ctx, req.Workspace.Files(), name, verify.MaxBundle)
 }

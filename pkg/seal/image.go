@@ -46,7 +46,7 @@ func signImages(ctx context.Context, req Request, p proven) (int, error) {
 }
 
 func signImage(ctx context.Context, req Request, a plan.Artifact, d registry.Descriptor, set digest.Set) error {
-	bundle, err := readFile(ctx, req.Workspace.Files(), plan.ProvenanceName(a.Step))
+	bundle, err := readFile(ctx, req, plan.ProvenanceName(a.Step))
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func signImage(ctx context.Context, req Request, a plan.Artifact, d registry.Des
 		return err
 	}
 	if a.Class == plan.Image {
-		document, err := readFile(ctx, req.Workspace.Files(), plan.SBOMName(a.Name))
+		document, err := readFile(ctx, req, plan.SBOMName(a.Name))
 		if err != nil {
 			return err
 		}

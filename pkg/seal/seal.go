@@ -53,7 +53,7 @@ func Run(ctx context.Context, req Request) (release.Manifest, error) {
 // sealed reports whether the manifest that is in the workspace already is the
 // release identity's and says exactly what m says, but for the time.
 func sealed(ctx context.Context, req Request, m release.Manifest) bool {
-	raw, err := readFile(ctx, req.Workspace.Files(), releasemanifest.Name)
+	raw, err := readFile(ctx, req, releasemanifest.Name)
 	if err != nil {
 		return false
 	}
@@ -128,7 +128,7 @@ func bind(ctx context.Context, req Request, p proven, a plan.Artifact) (release.
 }
 
 func checkSigned(ctx context.Context, req Request, a release.Artifact) error {
-	raw, err := readFile(ctx, req.Workspace.Files(), a.Signature)
+	raw, err := readFile(ctx, req, a.Signature)
 	if err != nil {
 		return verdict.Wrap(verdict.Unsigned, a.Name, err)
 	}

@@ -59,7 +59,7 @@ func signFile(ctx context.Context, req Request, p proven, a plan.Artifact) (bool
 	if of, _ := req.Plan.Find(a.Of); of.IsBuilt() && !p.bytes[a.Of].Equal(set) {
 		return false, notVouched(a.Of, p.bytes[a.Of], set)
 	}
-	raw, err := readFile(ctx, req.Workspace.Files(), a.Name)
+	raw, err := readFile(ctx, req, a.Name)
 	if err == nil && checkBlob(req, a.Of, set, raw) == nil {
 		return false, nil
 	}
