@@ -40,6 +40,8 @@ type Repository struct {
 	Timestamp *metadata.Metadata[metadata.TimestampType]
 
 	t       testing.TB
+	seed    string
+	made    int // keys
 	signers map[string][]signature.Signer
 	trusted []byte // the trusted root that Attack.Trusted published
 
@@ -50,12 +52,18 @@ type Repository struct {
 }
 
 // New starts a repository with one version of everything, valid for 30 days
-// (the root for a year) from now on.
+// (the root for a year) from now on. Its keys are its own.
 func New(t testing.TB, now time.Time) *Repository {
+	t.Helper()
+	return NewFrom(t, now, rand.Text())
+}
+
+// NewFrom is [New] with keys that the seed determines.
+func NewFrom(t testing.TB, now time.Time, seed string) *Repository {
 	t.Helper()
 	expires := now.UTC().Truncate(time.Second).AddDate(0, 0, 30)
 	r := &Repository{
-		t: t, signers: map[string][]signature.Signer{}, files: map[string][]byte{}, answers: map[string]http.HandlerFunc{},
+		t: t, seed: seed, signers: map[string][]signature.Signer{}, files: map[string][]byte{}, answers: map[string]http.HandlerFunc{},
 		Root: metadata.Root(expires.AddDate(1, 0, 0)), Targets: metadata.Targets(expires),
 		Snapshot: metadata.Snapshot(expires), Timestamp: metadata.Timestamp(expires),
 	}
@@ -74,8 +82,9 @@ func New(t testing.TB, now time.Time) *Repository {
 // AddKey makes a key for a role, in the next root.
 func (r *Repository) AddKey(role string) *metadata.Key {
 	r.t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	r.must(err)
+	seed := sha256.Sum256([]byte(r.seed + " " + strconv.Itoa(r.made)))
+	r.made++
+	private := ed25519.NewKeyFromSeed(seed[:])
 	signer, err := signature.LoadSigner(private, crypto.Hash(0))
 	r.must(err)
 	key, err := metadata.KeyFromPublicKey(private.Public())
