@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"crypto/sha512"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+
+	bundlepb "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
+	commonpb "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
+	"github.com/sigstore/sigstore-go/pkg/sign"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/test/lab"
+)
+
+// The artifact that every vector is asked about, and what is said of it.
+const (
+	artifact      = "the bytes of an artifact\n"
+	artifactName  = "bin/linux/amd64/lantern"
+	predicateType = "https://example.test/predicate/v1"
+)
+
+// The genuine bundles that vectors start from.
+const (
+	blob            = "blob"
+	blobAgain       = "blob again"         // the same author signs once more
+	blobByAnother   = "blob by another"    // another certificate of the same identity
+	blobByStranger  = "blob by a stranger" // another identity
+	blobOfAnother   = "blob of another artifact"
+	blobInOldLog    = "blob in a log of version 1"
+	blobElsewhere   = "blob of another world"
+	attestation     = "attestation"
+	attestAgain     = "attestation again"
+	attestSHA512    = "attestation by SHA-512 alone"
+	attestOfAnother = "attestation of another artifact"
+	attestPlain     = "attestation of another payload type"
+	keyBlob         = "blob by a key"
+	keyBlobByOther  = "blob by another key"
+	keyAttestation  = "attestation by a key"
+)
+
+// studio is a lab with what it signed.
+type studio struct {
+	lab     *lab.Lab
+	genuine map[string]*bundlepb.Bundle
+	key     []byte // the long-lived key, PEM
+	weak    []byte // a public key in place of a certificate, DER
+}
+
+// author signs what it is told to.
+type author struct {
+	lab    *lab.Lab
+	pair   sign.Keypair
+	der    []byte // nil: signs with the bare key
+	oldLog bool
+}
+
+// GetCertificate hands out the certificate there is.
+func (a author) GetCertificate(context.Context, sign.Keypair, *sign.CertificateProviderOptions) ([]byte, error) {
+	return a.der, nil
+}
+
+func newAuthor(ctx context.Context, l *lab.Lab, as string) (author, error) {
+	pair, err := sign.NewEphemeralKeypair(nil)
+	if err != nil || as == "" {
+		return author{lab: l, pair: pair}, err
+	}
+	fulcio := sign.NewFulcio(&sign.FulcioOptions{BaseURL: l.Fulcio})
+	der, err := fulcio.GetCertificate(ctx, pair, &sign.CertificateProviderOptions{IDToken: l.Token(as)})
+	return author{lab: l, pair: pair, der: der}, err
+}
+
+func (a author) sign(ctx context.Context, content sign.Content) (*bundlepb.Bundle, error) {
+	log := sign.NewRekor(&sign.RekorOptions{BaseURL: a.lab.Rekor, Version: 2})
+	if a.oldLog {
+		log = sign.NewRekor(&sign.RekorOptions{BaseURL: a.lab.RekorV1, Version: 1})
+	}
+	options := sign.BundleOptions{
+		Context:              ctx,
+		TimestampAuthorities: []*sign.TimestampAuthority{sign.NewTimestampAuthority(&sign.TimestampAuthorityOptions{URL: a.lab.TSA})},
+		TransparencyLogs:     []sign.Transparency{log},
+	}
+	if a.der != nil {
+		options.CertificateProvider = a
+	}
+	return sign.Bundle(content, a.pair, options)
+}
+
+// newStudio signs everything that vectors are made from.
+func newStudio(ctx context.Context, l *lab.Lab) (*studio, error) {
+	elsewhere, err := lab.Start(ctx, lab.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer elsewhere.Close()
+	s := &studio{lab: l, genuine: map[string]*bundlepb.Bundle{}}
+	cast := map[string]author{}
+	for name, from := range map[string]struct {
+		lab *lab.Lab
+		as  string
+	}{
+		"author": {l, lab.RoleRelease}, "another": {l, lab.RoleRelease}, "stranger": {l, lab.RoleBuilder},
+		"elsewhere": {elsewhere, lab.RoleRelease}, "key": {l, ""}, "other key": {l, ""},
+	} {
+		if cast[name], err = newAuthor(ctx, from.lab, from.as); err != nil {
+			return nil, err
+		}
+	}
+	old := cast["author"]
+	old.oldLog = true
+	cast["old"] = old
+	for _, script := range scripts() {
+		if s.genuine[script.name], err = cast[script.author].sign(ctx, script.content); err != nil {
+			return nil, fmt.Errorf("signing %s: %w", script.name, err)
+		}
+	}
+	text, err := cast["key"].pair.GetPublicKeyPem()
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode([]byte(text))
+	s.key, s.weak = []byte(text), block.Bytes
+	return s, nil
+}
+
+type script struct {
+	name, author string
+	content      sign.Content
+}
+
+// scripts are in order: the only entry of a log has an empty proof, so the
+// first is made again.
+func scripts() []script {
+	plain := func(text string) sign.Content { return &sign.PlainData{Data: []byte(text)} }
+	said := func(payloadType string, subject string) sign.Content {
+		return &sign.DSSEData{PayloadType: payloadType, Data: []byte(`{"_type":"` + intoto.TypeV1 + `","subject":[` + subject + `],` +
+			`"predicateType":"` + predicateType + `","predicate":{}}`)}
+	}
+	subject := func(algorithm, hex string) string {
+		return `{"name":"` + artifactName + `","digest":{"` + algorithm + `":"` + hex + `"}}`
+	}
+	of := subject("sha256", digest.Of(digest.SHA256, []byte(artifact)).Hex())
+	ofAnother := subject("sha256", digest.Of(digest.SHA256, []byte("another artifact")).Hex())
+	long := sha512.Sum512([]byte(artifact))
+	return []script{
+		{blob, "author", plain(artifact)},
+		{blobInOldLog, "old", plain(artifact)},
+		{blob, "author", plain(artifact)},
+		{blobInOldLog, "old", plain(artifact)},
+		{blobAgain, "author", plain(artifact)},
+		{blobByAnother, "another", plain(artifact)},
+		{blobByStranger, "stranger", plain(artifact)},
+		{blobOfAnother, "author", plain("another artifact")},
+		{blobElsewhere, "elsewhere", plain(artifact)},
+		{attestation, "author", said(intoto.PayloadType, of)},
+		{attestAgain, "author", said(intoto.PayloadType, of)},
+		{attestSHA512, "author", said(intoto.PayloadType, subject("sha512", hex.EncodeToString(long[:])))},
+		{attestOfAnother, "author", said(intoto.PayloadType, ofAnother)},
+		{attestPlain, "author", said("application/json", of)},
+		{keyBlob, "key", plain(artifact)},
+		{keyBlobByOther, "other key", plain(artifact)},
+		{keyAttestation, "key", said(intoto.PayloadType, of)},
+	}
+}
+
+// certificate is a bundle's material of one certificate.
+func certificate(der []byte) *bundlepb.VerificationMaterial_Certificate {
+	return &bundlepb.VerificationMaterial_Certificate{Certificate: &commonpb.X509Certificate{RawBytes: der}}
+}
+
+// chain is a bundle's material of several certificates.
+func chain(ders ...[]byte) *bundlepb.VerificationMaterial_X509CertificateChain {
+	list := &commonpb.X509CertificateChain{}
+	for _, der := range ders {
+		list.Certificates = append(list.Certificates, &commonpb.X509Certificate{RawBytes: der})
+	}
+	return &bundlepb.VerificationMaterial_X509CertificateChain{X509CertificateChain: list}
+}
