@@ -54,26 +54,44 @@ Evidence of anybody else counts for nothing, however genuine.
 
 func verifyFileCommand() *cobra.Command {
 	o := &single{}
-	var bundle string
+	var bundle, signature, certificate string
+	var log cli.Log
 	cmd := o.command(cobra.Command{
 		Use:   "file FILE…",
 		Short: "Did this identity sign these very files?",
 		Long: `Hold each file against the Sigstore bundle beside it (FILE` + gate.BundleSuffix + `), or
 the one that --bundle names. Without --type the bundle must be a signature over
 the file; with it, an attestation of that predicate type which speaks of the
-file's digest and, with --subject, by exactly that name.`,
+file's digest and, with --subject, by exactly that name.
+
+A signature from before bundles is read from --signature and --certificate; what
+they do not say, when it was signed, a log must: --rekor-url asks one, and
+--evidence keeps what it answers, so that the next run asks nobody.`,
 		Example: `  waybill verify file lantern --trusted-root trusted_root.json \
     --certificate-identity release@example.test --certificate-oidc-issuer https://accounts.example.test
-  waybill verify file lantern --type slsaprovenance1 --bundle lantern.provenance.json --key builder.pub --trusted-root trusted_root.json`,
+  waybill verify file lantern --type slsaprovenance1 --bundle lantern.provenance.json --key builder.pub --trusted-root trusted_root.json
+  waybill verify file lantern --signature lantern.sig --certificate lantern.cert --trusted-root trusted_root.json \
+    --certificate-identity release@example.test --certificate-oidc-issuer https://accounts.example.test \
+    --rekor-url https://rekor.example.test --evidence evidence`,
 		Args: cobra.MinimumNArgs(1),
 	}, func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error) {
-		req := gate.FileRequest{Ask: ask, Now: at}
+		finder, err := log.Finder()
+		if err != nil {
+			return nil, err
+		}
+		if signature+certificate != "" && len(args) > 1 {
+			return nil, verdict.Refuse(verdict.Usage, "--signature", "a signature is of one file; name one")
+		}
+		req := gate.FileRequest{Ask: ask, Now: at, Finder: finder}
 		for _, path := range args {
-			req.Files = append(req.Files, gate.File{Path: path, Bundle: bundle})
+			req.Files = append(req.Files, gate.File{Path: path, Bundle: bundle, Signature: signature, Certificate: certificate})
 		}
 		return gate.Files(cmd.Context(), req), nil
 	})
 	cmd.Flags().StringVar(&bundle, "bundle", "", "evidence to use for every FILE, instead of FILE"+gate.BundleSuffix)
+	cmd.Flags().StringVar(&signature, "signature", "", "detached signature of FILE (base64), instead of a bundle")
+	cmd.Flags().StringVar(&certificate, "certificate", "", "certificate of the detached signature (PEM, or base64 of it)")
+	log.AddFlags(cmd)
 	return cmd
 }
 
@@ -110,19 +128,26 @@ attestation of that predicate type about them.`,
 func verifyImageCommand() *cobra.Command {
 	o := &single{}
 	var platform string
+	var log cli.Log
 	cmd := o.command(cobra.Command{
 		Use:   "image REF…",
 		Short: "Did this identity sign this image, the index and every platform of it?",
 		Long: `Resolve each reference once, to a digest, and look among the Sigstore bundles that
 refer to it for cosign's image signature, or for an attestation of --type. The
 index and every platform in it need evidence of their own. What others attached
-to the image is counted and noted; it never stands in the way.`,
+to the image is counted and noted; it never stands in the way. Where nothing
+refers to it, the tags sha256-….sig and .att are read, by which older clients
+attached the same.`,
 		Example: `  waybill verify image registry.example.test/lantern:v0.1.0 --trusted-root trusted_root.json \
     --certificate-identity release@example.test --certificate-oidc-issuer https://accounts.example.test
   waybill verify image registry.example.test/lantern@sha256:9f86d081… --platform linux/amd64 --key release.pub --trusted-root trusted_root.json`,
 		Args: cobra.MinimumNArgs(1),
 	}, func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error) {
-		req := gate.ImageRequest{Ask: ask, Platform: platform, Now: at}
+		finder, err := log.Finder()
+		if err != nil {
+			return nil, err
+		}
+		req := gate.ImageRequest{Ask: ask, Platform: platform, Now: at, Finder: finder}
 		t := cli.Transport(false)
 		for _, reference := range args {
 			image, err := cli.Image(reference, t)
@@ -134,5 +159,6 @@ to the image is counted and noted; it never stands in the way.`,
 		return gate.Images(cmd.Context(), req), nil
 	})
 	cmd.Flags().StringVar(&platform, "platform", "", "judge the index and this platform only, as linux/amd64; the verdict is then partial")
+	log.AddFlags(cmd)
 	return cmd
 }

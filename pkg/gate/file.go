@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/rekor"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
@@ -23,6 +25,8 @@ type FileRequest struct {
 	Files []File
 	Ask   Ask
 	Now   time.Time
+	// Finder completes signatures in older forms.
+	Finder rekor.Finder
 }
 
 // File is one file and the evidence about it.
@@ -33,6 +37,10 @@ type File struct {
 	// Bundle is the path of the evidence. Empty means the file of the same
 	// name and [BundleSuffix], if there is one.
 	Bundle string
+	// Signature and Certificate are the paths of a detached signature, instead
+	// of a bundle. With a key there is no certificate.
+	Signature   string
+	Certificate string
 }
 
 // Files decides about single files: whether evidence says what was asked, by
@@ -84,6 +92,12 @@ func (r FileRequest) check() error {
 		if f.Path == "" && f.Bundle == "" {
 			return verdict.Refuse(verdict.Usage, f.name(), "a digest needs a bundle")
 		}
+		if f.Signature != "" && f.Bundle != "" || f.Signature == "" && f.Certificate != "" {
+			return verdict.Refuse(verdict.Usage, f.name(), "want a bundle, or a signature and its certificate")
+		}
+		if f.Signature != "" && r.Ask.Type != "" {
+			return verdict.Refuse(verdict.Usage, f.name(), "a detached signature is of the file, and says nothing of %s", r.Ask.Type)
+		}
 	}
 	if r.Ask.Type == "" && r.Ask.Subject != "" {
 		return verdict.Refuse(verdict.Usage, "subject", "a plain signature names no subject; ask for an attestation")
@@ -105,12 +119,8 @@ func (r FileRequest) decide(ctx context.Context, v *verdict.Verdict, f File) (ve
 	if err != nil {
 		return verdict.Proof{}, err
 	}
-	t := target{name: f.name(), digests: digests, chosen: f.Bundle != ""}
-	raw, path, err := f.evidence()
-	if err != nil {
-		return verdict.Proof{}, err
-	}
-	e, proof, err := r.prove(raw, t)
+	t := target{name: f.name(), digests: digests, chosen: f.Bundle != "" || f.Signature != ""}
+	e, proof, path, err := r.prove(ctx, f, t)
 	if err != nil {
 		return verdict.Proof{}, f.placed(err)
 	}
@@ -122,21 +132,50 @@ func (r FileRequest) decide(ctx context.Context, v *verdict.Verdict, f File) (ve
 	return proof, nil
 }
 
-// prove verifies the evidence of the asked kind, then judges what it says.
-func (r FileRequest) prove(raw []byte, t target) (e verify.Evidence, proof verdict.Proof, err error) {
-	if r.Ask.Type == "" {
-		if e, err = r.Ask.Signer.verifier.Blob(raw, t.digests); err == nil {
-			proof, err = r.Ask.judge(e, kindBlob, t)
+// prove verifies the evidence of the asked kind, then judges what it says. It
+// returns where the evidence is.
+func (r FileRequest) prove(ctx context.Context, f File, t target) (e verify.Evidence, proof verdict.Proof, path string, err error) {
+	kind := kindBlob
+	switch {
+	case f.Signature != "":
+		path = f.Signature
+		var m legacy.Material
+		if m, err = f.detached(r.Ask.Signer.kind(), t.digests.SHA256); err == nil {
+			e, err = r.proveOlder(ctx, m, t)
 		}
-		return e, proof, err
+	default:
+		var raw []byte
+		if raw, path, err = f.evidence(); err != nil {
+			return e, proof, path, err
+		}
+		if r.Ask.Type != "" {
+			kind = r.Ask.Type
+		}
+		e, err = r.proveBundle(ctx, raw, t)
 	}
-	if said, err := verify.Read(raw); err == nil && !said.IsAttestation() && !t.chosen {
-		return e, proof, verdict.Refuse(verdict.PredicateNone, t.name, "beside it lies a plain signature, and nothing that says %s", r.Ask.Type)
+	if err == nil {
+		proof, err = r.Ask.judge(e, kind, t)
 	}
-	if e, err = r.Ask.Signer.verifier.Attestation(raw); err == nil {
-		proof, err = r.Ask.judge(e, r.Ask.Type, t)
+	return e, proof, path, err
+}
+
+// proveBundle verifies a bundle: of an attestation where one was asked for,
+// else of the file, and then also the bundle that cosign wrote before.
+func (r FileRequest) proveBundle(ctx context.Context, raw []byte, t target) (verify.Evidence, error) {
+	if r.Ask.Type != "" {
+		if said, err := verify.Read(raw); err == nil && !said.IsAttestation() && !t.chosen {
+			return verify.Evidence{}, verdict.Refuse(verdict.PredicateNone, t.name, "beside it lies a plain signature, and nothing that says %s", r.Ask.Type)
+		}
+		return r.Ask.Signer.verifier.Attestation(raw)
 	}
-	return e, proof, err
+	if !legacy.IsBundle(raw) {
+		return r.Ask.Signer.verifier.Blob(raw, t.digests)
+	}
+	m, err := legacy.ParseBundle(r.Ask.Signer.kind(), t.digests.SHA256, raw)
+	if err != nil {
+		return verify.Evidence{}, err
+	}
+	return r.proveOlder(ctx, m, t)
 }
 
 // placed names the file in a refusal that speaks of a part of its evidence.
@@ -150,28 +189,34 @@ func (f File) placed(err error) error {
 	return &verdict.Error{Finding: found, Cause: refusal}
 }
 
-// evidence reads the bundle, bounded.
+// evidence reads the bundle.
 func (f File) evidence() (raw []byte, path string, err error) {
 	path = f.Bundle
 	if path == "" {
 		path = f.Path + BundleSuffix
 	}
+	raw, err = f.read(path, verify.MaxBundle)
+	return raw, path, err
+}
+
+// read reads a file of evidence, bounded.
+func (f File) read(path string, limit int64) ([]byte, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", verdict.Refuse(verdict.EvidenceMissing, f.name(), "there is no bundle %s", path)
+		return nil, verdict.Refuse(verdict.EvidenceMissing, f.name(), "there is no %s", path)
 	}
 	if err != nil {
-		return nil, "", verdict.Wrap(verdict.PlaceDown, path, err)
+		return nil, verdict.Wrap(verdict.PlaceDown, path, err)
 	}
 	defer file.Close()
-	raw, err = io.ReadAll(io.LimitReader(file, verify.MaxBundle+1))
+	raw, err := io.ReadAll(io.LimitReader(file, limit+1))
 	switch {
 	case err != nil:
-		return nil, "", verdict.Wrap(verdict.PlaceDown, path, err)
-	case len(raw) > verify.MaxBundle:
-		return nil, "", verdict.Refuse(verdict.Limit, f.name(), "bundle %s: more than %d bytes", path, verify.MaxBundle)
+		return nil, verdict.Wrap(verdict.PlaceDown, path, err)
+	case int64(len(raw)) > limit:
+		return nil, verdict.Refuse(verdict.Limit, f.name(), "%s: more than %d bytes", path, limit)
 	}
-	return raw, path, nil
+	return raw, nil
 }
 
 // hash reads the file once; of a digest there is nothing to read.

@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/rekor"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -22,6 +23,8 @@ type ImageRequest struct {
 	// verdict is then partial.
 	Platform string
 	Now      time.Time
+	// Finder completes signatures in older forms.
+	Finder rekor.Finder
 }
 
 // Image names one image. A Digest, where one is given, is what is judged, and
@@ -189,6 +192,13 @@ func (r ImageRequest) prove(ctx context.Context, v *verdict.Verdict, image Image
 		}
 		found = append(found, proof)
 	}
+	if len(found) == 0 { // cosign attached signatures by tags before
+		older, more, err := r.attached(ctx, image, d, t)
+		if err != nil {
+			return verdict.Proof{}, err
+		}
+		found, misses = older, append(misses, more...)
+	}
 	if len(found) == 0 {
 		return verdict.Proof{}, nearest(t.name, r.Ask.Type, misses)
 	}
@@ -211,7 +221,7 @@ func nearest(name, kind string, misses []miss) error {
 		return verdict.Refuse(verdict.EvidenceMissing, name, "nothing refers to it that could say %s", kind)
 	}
 	best := misses[0].Finding
-	for _, code := range []verdict.Code{verdict.PredicateNone, verdict.Identity, verdict.NotBound} {
+	for _, code := range []verdict.Code{verdict.PredicateNone, verdict.Identity, verdict.NotBound, verdict.LogUnasked, verdict.PlaceDown} {
 		if i := slices.IndexFunc(misses, func(m miss) bool { return m.Code == code }); i >= 0 {
 			best = misses[i].Finding
 		}

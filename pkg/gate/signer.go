@@ -18,6 +18,7 @@ const kindBlob = "blob"
 type verifier interface {
 	Attestation(raw []byte) (verify.Evidence, error)
 	Blob(raw []byte, artifact digest.Set) (verify.Evidence, error)
+	Image(raw, payload []byte, image digest.Digest) (verify.Evidence, error)
 	Root() trust.Root
 }
 
@@ -111,8 +112,11 @@ func (a Ask) judge(e verify.Evidence, kind string, t target) (verdict.Proof, err
 // binds reports whether evidence is of the target: by name and digest where a
 // name is asked for, else by digest.
 func (a Ask) binds(e verify.Evidence, t target) bool {
-	if e.Kind() == kindBlob {
+	switch e.Kind() {
+	case kindBlob:
 		return e.Covers(t.name, t.digests)
+	case verify.KindImage: // which gives no name
+		return a.Subject == "" && e.CoversBytes(t.digests.SHA256)
 	}
 	if a.Subject != "" {
 		return slices.Contains(named(e, t), a.Subject)

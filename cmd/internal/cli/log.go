@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/pkg/rekor"
+)
+
+// Log are the flags that say where the log entry of a signature in an older
+// form comes from, where none came along.
+type Log struct{ URL, Evidence string }
+
+// AddFlags adds the flags.
+func (l *Log) AddFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&l.URL, "rekor-url", "", "Rekor v1 log to ask when an older signature was made, where it does not say")
+	f.StringVar(&l.Evidence, "evidence", "", "directory that keeps the log's answers; what is in it need not be asked")
+}
+
+// Finder makes what completes such signatures. Without a flag it asks nobody.
+func (l *Log) Finder() (f rekor.Finder, err error) {
+	if l.URL != "" {
+		if f.Log, err = rekor.Open(l.URL, Transport(false)); err != nil {
+			return rekor.Finder{}, err
+		}
+	}
+	if l.Evidence != "" {
+		if f.Evidence, err = rekor.OpenEvidence(l.Evidence); err != nil {
+			return rekor.Finder{}, err
+		}
+	}
+	return f, nil
+}
