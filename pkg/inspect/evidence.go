@@ -115,6 +115,9 @@ func fromLines(raw []byte) (Document, error) {
 	if err != nil {
 		return Document{}, err
 	}
+	if len(lines) == 1 {
+		return Document{}, verdict.Refuse(verdict.BundleParse, "document", "two documents on one line")
+	}
 	d := Document{Kind: Collection}
 	d.say("lines", strconv.Itoa(len(lines)))
 	for i, line := range lines {

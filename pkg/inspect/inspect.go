@@ -116,7 +116,7 @@ func reader(raw []byte) (func([]byte) (Document, error), error) {
 		return fromPEM, nil
 	case bytes.HasPrefix(text, []byte("{")):
 		return jsonReader(text)
-	case bytes.HasPrefix(text, []byte{0x30, 0x82}):
+	case bytes.HasPrefix(raw, []byte{0x30, 0x81}), bytes.HasPrefix(raw, []byte{0x30, 0x82}): // a long sequence
 		return fromDER, nil
 	case isEncodedPEM(text):
 		return fromEncodedPEM, nil

@@ -102,6 +102,8 @@ func TestOneReleaseGoesThroughAndAttacksAreRefused(t *testing.T) {
 	s := published(t)
 	t.Run("complete", func(t *testing.T) { complete(t, s) })
 	t.Run("README", func(t *testing.T) { readme(t, s) })
+	t.Run("single artifacts", func(t *testing.T) { singles(t, s) })
+	t.Run("inspected", func(t *testing.T) { inspected(t, s) })
 	t.Run("status", func(t *testing.T) {
 		r := s.Run(t.Context(), "waybill", "status", scene.Version, "--profile", "profile.yaml", "--state", "state")
 		want(t, r, 0, "public: yes", "k8s-verify-release "+scene.Version)

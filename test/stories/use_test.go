@@ -77,4 +77,9 @@ func TestHelp(t *testing.T) {
 		r := s.Run(t.Context(), append(strings.Fields(line), "--help")...)
 		want(t, r, 0, "EXIT STATUS", "Examples:", "--profile")
 	}
+	for _, line := range []string{"waybill verify file", "waybill verify bundle", "waybill verify image"} {
+		r := s.Run(t.Context(), append(strings.Fields(line), "--help")...)
+		want(t, r, 0, "EXIT STATUS", "Examples:", "--certificate-identity", "--key", "--trusted-root", "--type", "--min-logs")
+	}
+	want(t, s.Run(t.Context(), "waybill", "inspect", "--help"), 0, "EXIT STATUS", "Examples:", "Nothing is verified", "--lint")
 }
