@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -63,7 +64,11 @@ func Report(w io.Writer, command string, err error) int {
 		return verdict.ExitCode(judged.Outcome())
 	}
 	f := verdict.FindingOf("", err)
-	fmt.Fprintf(w, "%s: %s: %s: %s\n", command, f.Code.Outcome(), f.Code, render.Safe(err.Error()))
+	message := err.Error()
+	if !strings.Contains(message, string(f.Code)) {
+		message = string(f.Code) + " " + message
+	}
+	fmt.Fprintf(w, "%s: %s: %s\n", command, f.Code.Outcome(), render.Safe(message))
 	if f.Want != "" || f.Got != "" {
 		fmt.Fprintf(w, "  want %s\n  got  %s\n", render.Safe(f.Want), render.Safe(f.Got))
 	}
