@@ -2,11 +2,15 @@ package legacy_test
 
 import (
 	"bytes"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/sigstore/rekor/pkg/types"
+	"github.com/sigstore/rekor/pkg/types/intoto"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/legacy"
@@ -102,6 +106,52 @@ func TestAttestation(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestIntotoEntry reads the other kind of entry that attestations have.
+func TestIntotoEntry(t *testing.T) {
+	w := newWorld(t)
+	a := w.attest(t, statementOf(image, "https://example.test/x"))
+	proposed, err := intoto.New().CreateProposedEntry(t.Context(), "0.0.2", types.ArtifactProperties{
+		ArtifactBytes: a.envelope, PKIFormat: "x509", PublicKeyBytes: [][]byte{pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.der})},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Post(w.RekorV1+"/api/v1/log/entries", "application/json", bytes.NewReader(marshal(t, proposed)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusCreated {
+		t.Fatalf("%s %s %v", resp.Status, raw, err)
+	}
+	_, e, err := legacy.ParseAnswer(raw)
+	if err != nil || e.Kind() != "intoto 0.0.2" {
+		t.Fatalf("%s %v", e.Kind(), err)
+	}
+	annotations := a.annotations(t)
+	delete(annotations, "dev.sigstore.cosign/bundle")
+	m, err := legacy.ParseAttestation(legacy.Certificate, a.envelope, annotations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err = m.With(e); err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := m.Bundle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.verifier.Attestation(bundle)
+	expect(t, err, "")
+	m, err = legacy.ParseAttestation(legacy.Certificate, w.attest(t, a.artifact).envelope, annotations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = m.With(e)
+	expect(t, err, verdict.LogSigMismatch)
 }
 
 // TestAttestationLookup finds the entry of an attestation that came without.
