@@ -35,7 +35,7 @@ func openWorkshop(t *testing.T) *workshop {
 	t.Helper()
 	w := &workshop{Scene: open(t)}
 	var err error
-	if w.remote, err = registry.OpenRemote(w.Lab.Registry+"/work", http.DefaultTransport); err != nil {
+	if w.remote, err = registry.OpenRemote(w.Lab.Registry+"/shop", http.DefaultTransport); err != nil {
 		t.Fatal(err)
 	}
 	w.write(t, "a.bin", []byte("the first file"))
@@ -231,7 +231,7 @@ func TestVerifySigners(t *testing.T) {
 		{"no digest", "bundle a.bin.sigstore.json --digest sha256:ABCD " + by + from + root, "--digest", 2},
 		{"a bad time", "file a.bin --now noon " + by + from + root, "--now", 2},
 		{"no reference", "image lantern " + by + from + root, "names no registry", 2},
-		{"no tag", "image " + w.Lab.Registry + "/work/lantern " + by + from + root, "neither a tag nor a digest", 2},
+		{"no tag", "image " + w.Lab.Registry + "/shop/lantern " + by + from + root, "neither a tag nor a digest", 2},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) { want(t, w.verify(t.Context(), row.words), row.status, row.code) })
@@ -337,37 +337,37 @@ func TestVerifyImage(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			image := w.push(t, row.name)
-			reference := w.Lab.Registry + "/work/" + row.name + ":v1"
+			reference := w.Lab.Registry + "/shop/" + row.name + ":v1"
 			if row.evidence != nil {
 				w.attach(t, row.name, image, row.evidence(image))
 			}
 			want(t, w.verify(t.Context(), "image "+reference, as(w.Scene, "release")...), 1, row.code, "→")
 			w.attach(t, row.name, image, signature(image))
 			want(t, w.verify(t.Context(), "image "+reference, as(w.Scene, "release")...), 0, "ACCEPTED", row.noted)
-			pinned := w.Lab.Registry + "/work/" + row.name + "@" + image.Digest.String()
+			pinned := w.Lab.Registry + "/shop/" + row.name + "@" + image.Digest.String()
 			want(t, w.verify(t.Context(), "image "+pinned, as(w.Scene, "release")...), 0, "ACCEPTED")
 		})
 	}
 	t.Run("not there", func(t *testing.T) {
-		want(t, w.verify(t.Context(), "image "+w.Lab.Registry+"/work/absent:v2", as(w.Scene, "release")...), 1, "MISSING")
+		want(t, w.verify(t.Context(), "image "+w.Lab.Registry+"/shop/absent:v2", as(w.Scene, "release")...), 1, "MISSING")
 	})
 	t.Run("a tag that moved", func(t *testing.T) {
 		image, other := w.push(t, "moved"), w.push(t, "absent")
-		pinned := w.Lab.Registry + "/work/moved:v1@" + other.Digest.String()
+		pinned := w.Lab.Registry + "/shop/moved:v1@" + other.Digest.String()
 		w.attach(t, "moved", image, signature(image))
 		want(t, w.verify(t.Context(), "image "+pinned, as(w.Scene, "release")...), 1, "MISSING")
 		other = w.pushOther(t, "moved")
-		pinned = w.Lab.Registry + "/work/moved:v1@" + other.Digest.String()
+		pinned = w.Lab.Registry + "/shop/moved:v1@" + other.Digest.String()
 		want(t, w.verify(t.Context(), "image "+pinned, as(w.Scene, "release")...), 1, "TAG_MOVED")
-		pinned = w.Lab.Registry + "/work/moved:v1@" + image.Digest.String()
+		pinned = w.Lab.Registry + "/shop/moved:v1@" + image.Digest.String()
 		want(t, w.verify(t.Context(), "image "+pinned, as(w.Scene, "release")...), 0, "ACCEPTED")
 	})
 	t.Run("unavailable", func(t *testing.T) {
-		want(t, w.verify(t.Context(), "image "+w.Lab.Registry+"/work/foreign:v1", as(w.Scene, "release")...), 0)
+		want(t, w.verify(t.Context(), "image "+w.Lab.Registry+"/shop/foreign:v1", as(w.Scene, "release")...), 0)
 		if err := w.Lab.Stop("registry"); err != nil {
 			t.Fatal(err)
 		}
-		want(t, w.verify(t.Context(), "image "+w.Lab.Registry+"/work/foreign:v1", as(w.Scene, "release")...), 3, "UNAVAILABLE", "nothing was decided")
+		want(t, w.verify(t.Context(), "image "+w.Lab.Registry+"/shop/foreign:v1", as(w.Scene, "release")...), 3, "UNAVAILABLE", "nothing was decided")
 	})
 }
 
