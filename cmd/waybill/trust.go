@@ -51,8 +51,8 @@ func (o *trustSource) addFlags(cmd *cobra.Command) {
 }
 
 func (o *trustSource) addChoice(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.file, "trusted-root", "", "this file instead of what was fetched")
-	cmd.Flags().BoolVar(&o.offline, "offline", false, "the copy that this program carries instead of what was fetched")
+	cmd.Flags().StringVar(&o.file, "trusted-root", "", "Sigstore trusted_root.json to believe, instead of what was fetched")
+	cmd.Flags().BoolVar(&o.offline, "offline", false, "believe the public-good copy that this program carries, instead of what was fetched")
 }
 
 // config is how TUF is asked: the source that the cache remembers, as of now.
@@ -96,6 +96,10 @@ func (o *trustSource) root(ctx context.Context) (render.TrustRoot, error) {
 		return render.TrustRoot{}, verdict.Refuse(verdict.Usage, "--offline", "a file was named by --trusted-root: choose one")
 	case o.offline:
 		root := trust.Embedded()
+		if now.Before(root.Date()) {
+			return render.TrustRoot{}, verdict.Refuse(verdict.Clock, "clock", "it says %s, but the trust root that this program carries is of %s",
+				now.UTC().Format(time.RFC3339), root.Date().Format(time.DateOnly))
+		}
 		return render.TrustRoot{Root: root, Source: "the copy that this program carries", Date: root.Date(), Now: now}, nil
 	case o.file != "":
 		raw, err := cli.ReadFile(o.file, trust.MaxSize)

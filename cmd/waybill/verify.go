@@ -17,7 +17,7 @@ import (
 type single struct {
 	ask    cli.Ask
 	output cli.Output
-	moment cli.Moment
+	trust  trustSource
 }
 
 // command completes a command that ends in the verdict of run.
@@ -25,22 +25,24 @@ func (o *single) command(cmd cobra.Command, run func(cmd *cobra.Command, ask gat
 	cmd.Long += `
 
 Who must have signed is for you to say: an identity with its issuer, or a key.
-Evidence of anybody else counts for nothing, however genuine.
+Evidence of anybody else counts for nothing, however genuine. Whose authorities
+are believed is too: those of --trusted-root, of the copy that this program
+carries with --offline, else of what waybill trust update fetched.
 
 ` + exit.Table
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		if err := o.output.Check(); err != nil {
 			return err
 		}
-		at, err := o.moment.Time()
+		believed, err := o.trust.root(c.Context())
 		if err != nil {
 			return err
 		}
-		ask, err := o.ask.Ask()
+		ask, err := o.ask.Ask(believed.Root)
 		if err != nil {
 			return err
 		}
-		v, err := run(c, ask, at, args)
+		v, err := run(c, ask, believed.Now, args)
 		if cause := context.Cause(c.Context()); cause != nil {
 			return cause
 		}
@@ -48,7 +50,8 @@ Evidence of anybody else counts for nothing, however genuine.
 	}
 	o.ask.AddFlags(&cmd)
 	o.output.AddFlags(&cmd)
-	o.moment.AddFlags(&cmd)
+	o.trust.addFlags(&cmd)
+	o.trust.addChoice(&cmd)
 	return &cmd
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
@@ -22,7 +23,6 @@ const maxKey = 64 << 10
 // Ask are the flags that say whose word is asked for, about what, and how much
 // must be proven.
 type Ask struct {
-	Trust   Trust
 	Rules   verify.Rules
 	Type    string
 	Subject string
@@ -46,20 +46,16 @@ func (a *Ask) AddFlags(cmd *cobra.Command) {
 	f.IntVar(&a.Rules.Logs, "min-logs", 1, "how many transparency logs must include the signature")
 	f.IntVar(&a.Rules.Times, "min-timestamps", 1, "how many authorities must say when it was signed")
 	f.IntVar(&a.Rules.SCTs, "min-scts", 1, "how many certificate logs must have seen the certificate")
-	a.Trust.AddFlags(cmd)
 }
 
-// Ask makes what is asked. The kind of signer is the caller's choice alone.
-func (a *Ask) Ask() (gate.Ask, error) {
+// Ask makes what is asked under a trust root. The kind of signer is the
+// caller's choice alone.
+func (a *Ask) Ask(root trust.Root) (gate.Ask, error) {
 	kind, err := predicateType(a.Type)
 	if err != nil {
 		return gate.Ask{}, err
 	}
 	who, err := a.matcher()
-	if err != nil {
-		return gate.Ask{}, err
-	}
-	root, err := a.Trust.Root()
 	if err != nil {
 		return gate.Ask{}, err
 	}
