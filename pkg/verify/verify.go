@@ -58,7 +58,9 @@ func NewWith(r trust.Root, rules Rules) (*Verifier, error) {
 func (v *Verifier) Root() trust.Root { return v.root }
 
 // Attestation verifies a bundle that carries a signed in-toto statement. What
-// the statement says is not yet bound to anything: see [Evidence.Covers].
+// the statement says is not yet bound to anything: see [Evidence.Covers]. It is
+// read as others may write it; whoever reads a format of ours from it reads
+// its bytes again, strictly.
 func (v *Verifier) Attestation(raw []byte) (Evidence, error) {
 	return attestation(raw, v.keyless)
 }
@@ -127,7 +129,7 @@ func attestation(raw []byte, prove func(material) (Evidence, error)) (Evidence, 
 	if err != nil {
 		return Evidence{}, err
 	}
-	if e.statement, err = intoto.Parse(payload); err != nil {
+	if e.statement, err = intoto.ParseOpen(payload); err != nil {
 		return Evidence{}, err
 	}
 	if kind := e.statement.PredicateType(); kind == kindBlob || kind == KindImage {
