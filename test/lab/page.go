@@ -108,7 +108,7 @@ func ReadPage(dir string) (Page, error) {
 // use it with.
 func (p Page) WriteText(w io.Writer) error {
 	replace := strings.NewReplacer(
-		"{issuer}", p.Issuer, "{fulcio}", p.Fulcio, "{ct}", p.CT, "{rekor}", p.Rekor, "{tsa}", p.TSA, "{tuf}", p.TUF,
+		"{issuer}", p.Issuer, "{fulcio}", p.Fulcio, "{ct}", p.CT, "{rekor}", p.Rekor, "{rekor1}", p.RekorV1, "{tsa}", p.TSA, "{tuf}", p.TUF,
 		"{registry}", p.Registry, "{bucket}", p.Bucket, "{bucketHost}", strings.TrimPrefix(p.Bucket, "http://"), "{dir}", p.Dir,
 		"{root}", p.TrustedRoot, "{config}", p.SigningConfig, "{tufRoot}", p.TUFRoot,
 		"{subject}", p.Identities[RoleRelease].Subject, "{pid}", strconv.Itoa(p.PID), "{mark}", Mark,
@@ -125,6 +125,7 @@ const pageText = `{mark}: anyone on this machine can be anyone here. Trust nothi
   fulcio      {fulcio}
   ct log      {ct}
   rekor v2    {rekor}
+  rekor v1    {rekor1}
   timestamps  {tsa}
   tuf         {tuf}
   registry    {registry}

@@ -25,6 +25,7 @@ at the end.
 Real server code, imported as libraries:
   fulcio               token checks, certificates, embedded SCTs
   rekor-tiles          Rekor v2 requests, entries, checkpoints
+  rekor                Rekor v1 entries, search keys, checkpoints
   timestamp-authority  RFC 3161 timestamps
   go-tuf               signing of the TUF repository
   go-containerregistry blobs, uploads and manifests of the registry
