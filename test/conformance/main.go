@@ -1,9 +1,11 @@
 // Command conformance speaks the Sigstore client conformance protocol, with
 // Waybill's verifier behind it.
 //
+//	conformance sign-bundle --identity-token TOKEN --bundle OUT --signing-config F [--trusted-root F] ARTIFACT
 //	conformance verify-bundle --bundle F (--certificate-identity ID --certificate-oidc-issuer URL | --key PEM) --trusted-root F FILE_OR_DIGEST
 //
-// It exits 0 if and only if the bundle verifies.
+// The digest is sha256:HEX or sha512:HEX. verify-bundle exits 0 if and only if
+// the bundle verifies; sign-bundle verifies what it signed before it writes it.
 package main
 
 import (
@@ -24,7 +26,7 @@ import (
 
 func main() {
 	root := &cobra.Command{Use: "conformance", SilenceUsage: true}
-	root.AddCommand(verifyBundle())
+	root.AddCommand(verifyBundle(), signBundle())
 	if err := root.Execute(); err != nil {
 		os.Exit(1)
 	}
@@ -32,7 +34,6 @@ func main() {
 
 type request struct {
 	bundle, subject, issuer, key, trustedRoot string
-	staging                                   bool
 }
 
 func verifyBundle() *cobra.Command {
@@ -84,15 +85,7 @@ type prover interface {
 }
 
 func (r *request) verifier() (prover, error) {
-	raw, err := os.ReadFile(r.trustedRoot)
-	if err != nil {
-		return nil, err
-	}
-	root, err := trust.Parse(raw)
-	if err != nil {
-		return nil, err
-	}
-	v, err := verify.New(root)
+	v, err := newVerifier(r.trustedRoot)
 	if err != nil || r.key == "" {
 		return v, err
 	}
@@ -101,6 +94,22 @@ func (r *request) verifier() (prover, error) {
 		return nil, err
 	}
 	return v.Key(public)
+}
+
+// newVerifier rests on a trust root file, or on the public-good root.
+func newVerifier(trustedRoot string) (*verify.Verifier, error) {
+	if trustedRoot == "" {
+		return verify.New(trust.Embedded())
+	}
+	raw, err := os.ReadFile(trustedRoot)
+	if err != nil {
+		return nil, err
+	}
+	root, err := trust.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	return verify.New(root)
 }
 
 // either verifies a bundle of either kind; the protocol does not say which.
