@@ -78,7 +78,7 @@ they do not say, when it was signed, a log must: --rekor-url asks one, and
     --rekor-url https://rekor.example.test --evidence evidence`,
 		Args: cobra.MinimumNArgs(1),
 	}, func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error) {
-		finder, err := log.Finder()
+		finder, err := log.Finder(o.trust.offline)
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +146,7 @@ attached the same.`,
   waybill verify image registry.example.test/lantern@sha256:9f86d081… --platform linux/amd64 --key release.pub --trusted-root trusted_root.json`,
 		Args: cobra.MinimumNArgs(1),
 	}, func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error) {
-		finder, err := log.Finder()
+		finder, err := log.Finder(o.trust.offline)
 		if err != nil {
 			return nil, err
 		}

@@ -17,10 +17,11 @@ func (l *Log) AddFlags(cmd *cobra.Command) {
 	f.StringVar(&l.Evidence, "evidence", "", "directory that keeps the log's answers; what is in it need not be asked")
 }
 
-// Finder makes what completes such signatures. Without a flag it asks nobody.
-func (l *Log) Finder() (f rekor.Finder, err error) {
+// Finder makes what completes such signatures. Without a flag it asks nobody,
+// and offline no log answers.
+func (l *Log) Finder(offline bool) (f rekor.Finder, err error) {
 	if l.URL != "" {
-		if f.Log, err = rekor.Open(l.URL, Transport(false)); err != nil {
+		if f.Log, err = rekor.Open(l.URL, Transport(offline)); err != nil {
 			return rekor.Finder{}, err
 		}
 	}
