@@ -4,18 +4,21 @@
 // Evidence has private fields and is made nowhere else; its zero value proves
 // nothing. Holding one means: the signature holds for the key in the
 // certificate, a trusted authority issued that certificate and a trusted log
-// saw it (SCT), a trusted transparency log includes the signature, and a
-// trusted authority's timestamp lies within the certificate's life. What the
-// caller asks for is fixed by the method called, never guessed from the
-// bundle:
+// saw it (SCT), a trusted transparency log includes the signature, and every
+// time that a trusted authority or log signed for it lies within the
+// certificate's life. Where a long-lived key signs there is no certificate;
+// the log and a time are asked all the same. What the caller asks for is fixed
+// by the method called, never guessed from the bundle:
 //
 //	v, err := verify.New(root)
 //	e, err := v.Attestation(bundle)             // an in-toto statement
 //	e, err := v.Blob(bundle, digests)           // a signature over these bytes
+//	k, err := v.Key(public)                     // the same, signed by this key
 //
 // Whether the signer was the right one is not decided here: see pkg/policy.
-// The package reads no file, no clock and no network; sigstore-go does the
-// cryptography.
+// The package reads no file, no clock and no network, and keeps no state
+// outside a [Verifier]; sigstore-go does the cryptography. [Read] and the
+// functions that read certificates show what is said, and prove nothing.
 package verify
 
 import (
@@ -59,7 +62,8 @@ func (e Evidence) Statement() intoto.Statement { return e.statement }
 // Bundle names the bundle by its bytes.
 func (e Evidence) Bundle() digest.Digest { return e.bundle }
 
-// SignedAt is the time that a timestamp authority proved.
+// SignedAt is the latest time that a timestamp authority, or a log that signs
+// times, proved.
 func (e Evidence) SignedAt() time.Time { return e.signedAt }
 
 // LogIndex is the place in the transparency log.

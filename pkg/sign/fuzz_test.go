@@ -1,0 +1,74 @@
+package sign
+
+import (
+	"encoding/base64"
+	"runtime/metrics"
+	"testing"
+	"time"
+)
+
+var fuzzTime = time.Unix(1_750_000_000, 0)
+
+func bounded(t *testing.T, raw []byte, parse func()) {
+	t.Helper()
+	if len(raw) > 1<<20 {
+		t.Skip("larger than what is fuzzed")
+	}
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	before, start := sample[0].Value.Uint64(), time.Now()
+	parse()
+	took := time.Since(start)
+	metrics.Read(sample)
+	if bytes := sample[0].Value.Uint64() - before; took > time.Second || bytes > 100<<20 {
+		t.Errorf("%d bytes of input took %s and %d bytes of memory", len(raw), took, bytes)
+	}
+}
+
+const services = `{"mediaType":"application/vnd.dev.sigstore.signingconfig.v0.2+json",
+"caUrls":[{"url":"https://ca.test","majorApiVersion":1,"validFor":{"start":"2020-01-01T00:00:00Z"},"operator":"o"}],
+"oidcUrls":[{"url":"https://id.test","majorApiVersion":1,"validFor":{"start":"2020-01-01T00:00:00Z"},"operator":"o"}],
+"rekorTlogUrls":[{"url":"https://log.test","majorApiVersion":2,"validFor":{"start":"2020-01-01T00:00:00Z"},"operator":"o"}],
+"rekorTlogConfig":{"selector":"ANY"},
+"tsaUrls":[{"url":"https://tsa.test","majorApiVersion":1,"validFor":{"start":"2020-01-01T00:00:00Z"},"operator":"o"}],
+"tsaConfig":{"selector":"ANY"}}`
+
+func TestParseServices(t *testing.T) {
+	s, err := ParseServices([]byte(services), fuzzTime)
+	if want := (Services{Fulcio: "https://ca.test", TSA: "https://tsa.test", Log: "https://log.test"}); err != nil || s != want {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := ParseServices([]byte(services), time.Unix(0, 0)); err == nil {
+		t.Error("services are picked before their time")
+	}
+}
+
+// FuzzParseServices: what is picked is there in full.
+func FuzzParseServices(f *testing.F) {
+	f.Add([]byte(services))
+	f.Add([]byte(`{"mediaType":"application/vnd.dev.sigstore.signingconfig.v0.2+json"}`))
+	f.Add([]byte(`{}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		bounded(t, raw, func() {
+			if s, err := ParseServices(raw, fuzzTime); err == nil && (s.Fulcio == "" || s.TSA == "" || s.Log == "") {
+				t.Errorf("%q was read as %+v", raw, s)
+			}
+		})
+	})
+}
+
+// FuzzToken: a token that is accepted has three parts and has not expired.
+func FuzzToken(f *testing.F) {
+	for _, claims := range []string{`{"exp":1750000001}`, `{"exp":1749999999}`, `{"exp":"1"}`, `{"exp":1e300}`, `{"exp":-1}`, `{}`, `null`, `[`} {
+		f.Add("e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".sig")
+	}
+	f.Add("..")
+	f.Add("a.b")
+	f.Fuzz(func(t *testing.T, token string) {
+		bounded(t, []byte(token), func() {
+			if checkToken(token, fuzzTime) == nil && checkToken(token, time.Unix(1<<62, 0)) == nil {
+				t.Errorf("%q never expires", token)
+			}
+		})
+	})
+}
