@@ -160,6 +160,12 @@ func TestGateManifest(t *testing.T) {
 				p["artifacts"] = append(list, list[0])
 			})
 		}, codes(verdict.ManifestParse)},
+		{"A27 as a statement of an old version", resealText("Statement/v1", "Statement/v0.1"), codes(verdict.StatementType)},
+		{"as a statement of no known version", resealText("Statement/v1", "Statement/v9"), codes(verdict.StatementType)},
+		{"an unknown field of the statement", resealText(`{"_type"`, `{"trusted":true,"_type"`), codes(verdict.StatementParse)},
+		{"F05 two subjects of one name", resealText(`"name":"`+otherBinary+`","digest"`, `"name":"`+binary+`","digest"`), codes(verdict.StatementParse)},
+		{"F10 a subject without a strong digest", resealText(`"sha256"`, `"sha1"`), codes(verdict.StatementParse)},
+		{"B01 a key twice", resealText(`"revision":1`, `"revision":1,"revision":2`), codes(verdict.StatementParse)},
 		{"F06 a name outside of the place", func(t *testing.T, r *attacked) {
 			r.reseal(t, func(m *release.Manifest) { entry(t, m, "lantern.spdx.json").Name = "../lantern.spdx.json" })
 		}, codes(verdict.Path)},
@@ -212,7 +218,7 @@ func TestGateAgainstItsOwnRelease(t *testing.T) {
 		}), codes(verdict.PlanMissing)},
 		{"no provenance named", resealed(func(t *testing.T, _ *attacked, m *release.Manifest) { entry(t, m, binary).Provenance = "" }), codes(verdict.NoProvenance)},
 		{"unlisted provenance named", resealed(func(t *testing.T, _ *attacked, m *release.Manifest) { entry(t, m, binary).Provenance = "p.json" }), codes(verdict.NoProvenance)},
-		{"another step's provenance named", resealed(func(t *testing.T, _ *attacked, m *release.Manifest) { entry(t, m, binary).Provenance = alsoBuilt }), codes(verdict.NotBound)},
+		{"another step's provenance named", resealed(func(t *testing.T, _ *attacked, m *release.Manifest) { entry(t, m, binary).Provenance = alsoBuilt }), codes(verdict.NoProvenance)},
 		{"no signature named", resealed(func(t *testing.T, _ *attacked, m *release.Manifest) { entry(t, m, binary).Signature = "" }), codes(verdict.Unsigned)},
 		{"the image's SBOM named for nothing", resealed(func(t *testing.T, _ *attacked, m *release.Manifest) { entry(t, m, imageName).SBOM = "" }), codes(verdict.NoSBOM)},
 		{"no SBOM named", resealed(func(t *testing.T, _ *attacked, m *release.Manifest) { entry(t, m, binary).SBOM = "" }), codes(verdict.NoSBOM)},
@@ -315,6 +321,15 @@ func drop(t testing.TB, m *release.Manifest, name string) {
 		t.Fatalf("%s is not in the manifest", name)
 	}
 	m.Artifacts = kept
+}
+
+// resealText has the release role sign a manifest with one thing changed that
+// no encoder of ours would write.
+func resealText(old, with string) func(t *testing.T, r *attacked) {
+	return func(t *testing.T, r *attacked) {
+		raw := r.statement(t, releasemanifest.Name).Raw()
+		r.write(t, releasemanifest.Name, r.sign(t, lab.RoleRelease, replaceOne(t, raw, old, with)))
+	}
 }
 
 func text(body string) func(*testing.T, *attacked) []byte {

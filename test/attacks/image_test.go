@@ -33,9 +33,10 @@ func TestGateImages(t *testing.T) {
 		}, codes(verdict.Missing)},
 		{"one tag more", func(t *testing.T, r *attacked) { r.tag(t, r.version.String()+"-debug") }, codes(verdict.Extra)},
 		{"the tag of another version", func(t *testing.T, r *attacked) { r.tag(t, "v0.1.0-rc.1") }, nil},
+		{"a tag beside another version", func(t *testing.T, r *attacked) { r.tag(t, "v0.1.0-rc.1-debug") }, nil},
 		{"the tag of the next version", func(t *testing.T, r *attacked) { r.tag(t, "v0.1.01") }, nil},
 		{"a tag of nobody's version", func(t *testing.T, r *attacked) { r.tag(t, "latest") }, nil},
-		{"no platform's manifest", func(t *testing.T, r *attacked) { os.Remove(r.blob(child(r, t).Descriptor.Digest)) }, codes(verdict.Missing, verdict.Unsigned)},
+		{"no platform's manifest", func(t *testing.T, r *attacked) { os.Remove(r.blob(child(r, t).Descriptor.Digest)) }, codes(verdict.Missing)},
 		{"no layer", func(t *testing.T, r *attacked) { os.Remove(r.blob(child(r, t).Layers[0].Digest)) }, codes(verdict.Missing)},
 		{"no configuration", func(t *testing.T, r *attacked) { os.Remove(r.blob(child(r, t).Config.Digest)) }, codes(verdict.Missing)},
 		{"a changed layer", func(t *testing.T, r *attacked) { r.flipBlob(t, child(r, t).Layers[0].Digest) }, codes(verdict.Tampered)},
@@ -68,7 +69,7 @@ func TestGateImages(t *testing.T) {
 				a, b := entry(t, m, imageName+"/linux/amd64"), entry(t, m, imageName+"/linux/arm64")
 				a.Digests, b.Digests, a.Size, b.Size, a.Signature, b.Signature = b.Digests, a.Digests, b.Size, a.Size, b.Signature, a.Signature
 			})
-		}, codes(verdict.Platform, verdict.NotBound)},
+		}, codes(verdict.Platform)},
 		{"F29 a platform less in the manifest", func(t *testing.T, r *attacked) {
 			r.reseal(t, func(m *release.Manifest) { drop(t, m, imageName+"/linux/arm64") })
 		}, codes(verdict.Platform, verdict.PlanMissing)},
@@ -116,7 +117,7 @@ func TestGateRegistry(t *testing.T) {
 	nowhere := must[*registry.Remote](t)(registry.OpenRemote("127.0.0.1:1/attacks/lantern", http.DefaultTransport))
 	refused(t, r.gate(t, published, func(q *gate.Request) { q.Images = nowhere }).Err(), verdict.PlaceDown)
 	empty := must[*registry.Remote](t)(registry.OpenRemote(r.Lab.Registry+"/attacks/nothing", http.DefaultTransport))
-	refused(t, r.gate(t, published, func(q *gate.Request) { q.Images = empty }).Err(), verdict.Missing, verdict.Unsigned)
+	refused(t, r.gate(t, published, func(q *gate.Request) { q.Images = empty }).Err(), verdict.Missing)
 }
 
 // policy is the scene's policy with one thing changed.
