@@ -1,6 +1,7 @@
 package stories
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,8 +46,7 @@ func TestDemoDialsLoopbackOnly(t *testing.T) {
 }
 
 func isRefused(err error) bool {
-	errno, ok := err.(*os.PathError)
-	return ok && (errno.Err == syscall.EPERM || errno.Err == syscall.ENOSYS)
+	return errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSYS)
 }
 
 // demoInside brings loopback up and becomes the program that it was given.
