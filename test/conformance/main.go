@@ -15,11 +15,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
@@ -122,10 +124,19 @@ func either(v prover, raw []byte, set digest.Set) (verify.Evidence, error) {
 	if again != nil {
 		return verify.Evidence{}, errors.Join(err, again)
 	}
-	if !e.CoversBytes(set.SHA256) && !e.CoversBytes(set.SHA512) {
+	if !covers(e, set) {
 		return verify.Evidence{}, errors.New("the statement is not of this artifact")
 	}
 	return e, nil
+}
+
+// covers holds every digest that is known of the artifact against the subjects:
+// of a file that is both, and one that agrees does not excuse one that differs.
+func covers(e verify.Evidence, set digest.Set) bool {
+	if set.SHA256.IsZero() || set.SHA512.IsZero() {
+		return e.CoversBytes(set.SHA256) || e.CoversBytes(set.SHA512)
+	}
+	return slices.ContainsFunc(e.Statement().Subjects(), func(s intoto.Subject) bool { return s.Binds(set) })
 }
 
 // read returns the digests of a file, or the one that was given.

@@ -126,6 +126,21 @@ func TestSHA512(t *testing.T) {
 	}
 }
 
+// TestBothDigests: where the file is there, both digests of a subject count.
+func TestBothDigests(t *testing.T) {
+	s, set := newScene(t), digest.SetOf([]byte(artifact))
+	for long, want := range map[string]bool{set.SHA512.Hex(): true, digest.Of(digest.SHA512, nil).Hex(): false} {
+		content := &sign.DSSEData{PayloadType: "application/vnd.in-toto+json", Data: []byte(`{"_type":"https://in-toto.io/Statement/v1","subject":[` +
+			`{"name":"artifact","digest":{"sha256":"` + set.SHA256.Hex() + `","sha512":"` + long + `"}}],"predicateType":"https://example.test/predicate/v1","predicate":{}}`)}
+		if err := os.WriteFile(s.path("bundle"), signed(t, s, content, commonpb.PublicKeyDetails_PKIX_ECDSA_P256_SHA_256), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.verify(s.path("artifact")); (err == nil) != want {
+			t.Errorf("accepted is %t, want %t: %v", err == nil, want, err)
+		}
+	}
+}
+
 func signed(t *testing.T, s scene, content sign.Content, algorithm commonpb.PublicKeyDetails) []byte {
 	t.Helper()
 	pair, err := sign.NewEphemeralKeypair(&sign.EphemeralKeypairOptions{Algorithm: algorithm})

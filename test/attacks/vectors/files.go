@@ -29,7 +29,29 @@ func (s *studio) copyOf(name string) *bundlepb.Bundle {
 	return proto.Clone(s.genuine[name]).(*bundlepb.Bundle)
 }
 
-func (v vector) byKey() bool { return strings.Contains(v.from, "key") }
+func (v vector) byKey() bool {
+	return v.from == keyBlob || v.from == keyBlobByOther || v.from == keyAttestation
+}
+
+func (v vector) isBlob() bool {
+	return strings.HasPrefix(v.from, blob) || strings.HasPrefix(v.from, "certificate")
+}
+
+// twin is the genuine vector that the change was made to.
+func (v vector) twin() string {
+	switch {
+	case strings.HasPrefix(v.from, "certificate"):
+		return forgeries()[0].name
+	case strings.HasPrefix(v.from, "statement"):
+		return attestation
+	}
+	for _, g := range genuine() {
+		if g.from == v.from {
+			return g.name
+		}
+	}
+	return ""
+}
 
 // dir is the name in the layout of the conformance suite.
 func (v vector) dir() string {
@@ -84,10 +106,8 @@ func (v vector) expect() string {
 		answer = "refuse " + string(v.code)
 	}
 	text := fmt.Sprintf("expect: %s\nwhy: %s\n", answer, v.why)
-	for _, g := range genuine() {
-		if v.code != "" && g.from == v.from && g.change == nil {
-			text += "twin: " + g.name + "\n"
-		}
+	if v.code != "" {
+		text += "twin: " + v.twin() + "\n"
 	}
 	return text
 }
@@ -140,7 +160,7 @@ func (s *studio) judge(v vector, raw []byte) error {
 	}
 	set := digest.SetOf([]byte(artifact))
 	var e verify.Evidence
-	if strings.HasPrefix(v.from, blob) {
+	if v.isBlob() {
 		e, err = p.Blob(raw, set)
 	} else {
 		e, err = p.Attestation(raw)

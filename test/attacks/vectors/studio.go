@@ -117,6 +117,9 @@ func newStudio(ctx context.Context, l *lab.Lab) (*studio, error) {
 			return nil, fmt.Errorf("signing %s: %w", script.name, err)
 		}
 	}
+	if err := s.signAsTold(ctx, cast["author"]); err != nil {
+		return nil, err
+	}
 	text, err := cast["key"].pair.GetPublicKeyPem()
 	if err != nil {
 		return nil, err
@@ -124,6 +127,29 @@ func newStudio(ctx context.Context, l *lab.Lab) (*studio, error) {
 	block, _ := pem.Decode([]byte(text))
 	s.key, s.weak = []byte(text), block.Bytes
 	return s, nil
+}
+
+// signAsTold signs with forged certificates, and what is no good statement.
+func (s *studio) signAsTold(ctx context.Context, honest author) error {
+	f, err := newForger(s.lab)
+	if err != nil {
+		return err
+	}
+	for _, r := range forgeries() {
+		a, err := f.author(ctx, r)
+		if err == nil {
+			s.genuine[r.name], err = a.sign(ctx, &sign.PlainData{Data: []byte(artifact)})
+		}
+		if err != nil {
+			return fmt.Errorf("forging %s: %w", r.name, err)
+		}
+	}
+	for _, r := range sayings() {
+		if s.genuine[r.name], err = honest.sign(ctx, &sign.DSSEData{Data: []byte(r.payload), PayloadType: intoto.PayloadType}); err != nil {
+			return fmt.Errorf("signing %s: %w", r.name, err)
+		}
+	}
+	return nil
 }
 
 type script struct {

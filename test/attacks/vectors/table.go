@@ -27,7 +27,7 @@ type vector struct {
 
 // vectors are all of them, the genuine ones first.
 func vectors() []vector {
-	return slices.Concat(genuine(), bindings(), proofs(), materials(), envelopes(), forms())
+	return slices.Concat(genuine(), bindings(), proofs(), materials(), envelopes(), forms(), signedAsTold())
 }
 
 func genuine() []vector {

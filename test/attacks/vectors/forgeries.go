@@ -1,0 +1,98 @@
+package main
+
+import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// forgery is a certificate that a trusted authority should never have made.
+type forgery struct {
+	name, why string
+	change    edit
+	code      verdict.Code
+	secret    bool // no certificate log has seen it
+}
+
+const (
+	release = "release@lab.invalid"
+	mallory = "mallory@evil.example"
+	evil    = "https://issuer.evil.example"
+)
+
+func forgeries() []forgery {
+	uses := func(list ...x509.ExtKeyUsage) edit { return func(c *x509.Certificate) { c.ExtKeyUsage = list } }
+	emails := func(list ...string) edit { return func(c *x509.Certificate) { c.EmailAddresses = list } }
+	return []forgery{
+		{name: "certificate-by-hand", why: "the authority's key made the certificate by hand, and nothing is wrong with it"},
+		{name: "certificate-secret", why: "C13: no certificate log has seen it", code: verdict.SCT, secret: true},
+		{name: "certificate-suffix", why: "C01: an address that ends with the one that is asked", change: emails("not-" + release), code: verdict.Identity},
+		{name: "certificate-prefix", why: "C02: an address that begins with the one that is asked", change: emails(release + ".evil.example"), code: verdict.Identity},
+		{name: "certificate-case", why: "the address in another case", change: emails(strings.ToUpper(release[:1]) + release[1:]), code: verdict.Identity},
+		{name: "certificate-mailto", why: "the address as a mailto: URI", change: as("mailto:" + release), code: verdict.Identity},
+		{name: "certificate-two-names", why: "C09: two addresses, the one that is asked first", change: emails(release, mallory), code: verdict.SANCount},
+		{name: "certificate-two-names-last", why: "C09: two addresses, the one that is asked last", change: emails(mallory, release), code: verdict.SANCount},
+		{name: "certificate-name-and-host", why: "the address and a host", change: func(c *x509.Certificate) { c.DNSNames = []string{"evil.example"} }, code: verdict.SANCount},
+		{name: "certificate-no-name", why: "it names nobody", change: emails(), code: verdict.CertParse},
+		{name: "certificate-issuer", why: "C11: another issuer vouched for the address", change: func(c *x509.Certificate) { c.ExtraExtensions = issuers(evil, evil) }, code: verdict.Identity},
+		{name: "certificate-two-issuers", why: "C12: the older of the two issuer extensions names another issuer", change: func(c *x509.Certificate) {
+			c.ExtraExtensions[0].Value = []byte(evil)
+		}, code: verdict.Issuer},
+		{name: "certificate-no-issuer", why: "nobody vouched for the address", change: func(c *x509.Certificate) { c.ExtraExtensions = nil }, code: verdict.SANType},
+		{name: "certificate-for-servers", why: "C17: issued for servers, not for code", change: uses(x509.ExtKeyUsageServerAuth), code: verdict.CertProfile},
+		{name: "certificate-for-anything", why: "C17: issued for any use", change: uses(x509.ExtKeyUsageAny), code: verdict.CertProfile},
+		{name: "certificate-for-nothing", why: "C17: issued for no use in particular", change: uses(), code: verdict.CertProfile},
+		{name: "certificate-of-an-authority", why: "C17: it may issue certificates itself", change: func(c *x509.Certificate) {
+			c.IsCA, c.BasicConstraintsValid, c.KeyUsage = true, true, x509.KeyUsageCertSign|x509.KeyUsageDigitalSignature
+		}, code: verdict.CertProfile},
+		{name: "certificate-expired", why: "signed after the certificate's life", change: life(-20*time.Minute, -10*time.Minute), code: verdict.TimeCert},
+		{name: "certificate-too-early", why: "signed before the certificate's life", change: life(10*time.Minute, 20*time.Minute), code: verdict.TimeCert},
+		{name: "certificate-critical-extension", why: "a critical extension that nobody knows", change: func(c *x509.Certificate) {
+			c.ExtraExtensions = append(c.ExtraExtensions, pkix.Extension{Id: asn1.ObjectIdentifier{1, 3, 9999}, Critical: true, Value: asn1.NullBytes})
+		}, code: verdict.ChainUntrusted},
+	}
+}
+
+// saying is a statement that the author signed as it is.
+type saying struct {
+	name, why, payload string
+	code               verdict.Code
+}
+
+func sayings() []saying {
+	const predicate = `"predicateType":"` + predicateType + `"`
+	good := `{"_type":"` + intoto.TypeV1 + `","subject":[{"name":"` + artifactName + `","digest":{"sha256":"` +
+		digest.Of(digest.SHA256, []byte(artifact)).Hex() + `"}}],` + predicate + `,"predicate":{}}`
+	with := func(old, text string) string { return strings.Replace(good, old, text, 1) }
+	return []saying{
+		{"statement-v0.1", "A27: the older version of the statement", with("Statement/v1", "Statement/v0.1"), ""},
+		{"statement-not-json", "A21: the payload is no JSON", "hello", verdict.StatementParse},
+		{"statement-a-list", "A21: the payload is no object", "[]", verdict.StatementParse},
+		{"statement-unknown-version", "A27: a version that does not exist", with("Statement/v1", "Statement/v9"), verdict.StatementType},
+		{"statement-no-version", "A27: no version", with(`"_type":"`+intoto.TypeV1+`",`, ""), verdict.StatementType},
+		{"statement-key-twice", "B01: two predicate types: readers differ in which one they take", with(predicate, predicate+`,"predicateType":"x"`), verdict.StatementParse},
+		{"statement-key-twice-deep", "B01: a key twice inside the predicate", with(`"predicate":{}`, `"predicate":{"a":[{"b":1,"b":2}]}`), verdict.StatementParse},
+		{"statement-key-case", "a key in another case: lenient readers take it for the right one", with(`"predicateType"`, `"PredicateType"`), verdict.StatementParse},
+		{"statement-no-subject", "F03: it speaks of nothing", with(good[strings.Index(good, `[{`):strings.Index(good, `],`)+1], "[]"), verdict.StatementParse},
+		{"statement-md5", "F10: a digest of the right length under a name that counts for nothing", with(`"sha256"`, `"md5"`), verdict.NotBound},
+		{"statement-sha256-in-capitals", "F10: the digest's name in capitals", with(`"sha256"`, `"SHA256"`), verdict.StatementParse},
+		{"statement-twice", "a second statement behind the first", good + good, verdict.StatementParse},
+	}
+}
+
+// signedAsTold are the vectors of both tables; the bundles have their names.
+func signedAsTold() (all []vector) {
+	for _, f := range forgeries() {
+		all = append(all, vector{name: f.name, why: f.why, from: f.name, code: f.code})
+	}
+	for _, s := range sayings() {
+		all = append(all, vector{name: s.name, why: s.why, from: s.name, code: s.code})
+	}
+	return all
+}
