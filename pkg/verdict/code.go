@@ -77,10 +77,8 @@ const (
 	Builder      Code = "BUILDER"
 	BuildType    Code = "BUILD_TYPE"
 	BuildMix     Code = "BUILD_MIX"
-	ExtParam     Code = "EXTPARAM_UNKNOWN"
 	SourceRepo   Code = "SOURCE_REPOSITORY"
 	SourceCommit Code = "SOURCE_COMMIT"
-	LabTrust     Code = "LAB_TRUST"
 
 	// Where trust comes from: TUF metadata and the clock.
 	TUFRollback  Code = "TUF_ROLLBACK"
@@ -98,7 +96,6 @@ const (
 	OutputExtra   Code = "OUTPUT_EXTRA"
 	StepFailed    Code = "STEP_FAILED"
 	NotIsolated   Code = "NOT_ISOLATED"
-	SourceMoved   Code = "SOURCE_MOVED"
 
 	// Writes.
 	TagConflict  Code = "TAG_CONFLICT"

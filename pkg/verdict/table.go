@@ -69,10 +69,8 @@ var codes = map[Code]row{
 	Builder:      {Refused, "the provenance names a builder that this signer may not speak for; build with a listed builder"},
 	BuildType:    {Refused, "the provenance has a build type that the policy does not expect"},
 	BuildMix:     {Refused, "the artifacts come from different builds; build the release again in one run"},
-	ExtParam:     {Refused, "the build took a parameter that nobody expects; remove it, or let the policy expect it"},
 	SourceRepo:   {Refused, "the release was built from another repository than the policy names"},
 	SourceCommit: {Refused, "the provenance and the manifest name different commits; build and seal again from one commit"},
-	LabTrust:     {Refused, "these authorities are a laboratory's; use the public trust root"},
 
 	TUFRollback:  {Refused, "the repository offers older metadata than was seen before; do not step back, ask its operators"},
 	TUFExpired:   {Refused, "the repository's metadata has expired, or somebody replays it; check the clock, then ask its operators"},
@@ -88,7 +86,6 @@ var codes = map[Code]row{
 	OutputExtra:   {Refused, "declare the output in release.yaml, or stop the step from writing it"},
 	StepFailed:    {Refused, "read the step's log, mend the step, run the build again"},
 	NotIsolated:   {Refused, "build where namespaces can be had, or pass the identity of the unisolated builder"},
-	SourceMoved:   {Refused, "the ref no longer names the commit that was planned; plan again"},
 
 	TagConflict:  {Refused, "the tag already names another digest; released tags never move, release a new version"},
 	FileConflict: {Refused, "the name already holds other bytes; released files never change, release a new version"},

@@ -121,9 +121,6 @@ func provokedElsewhere() map[verdict.Code]string {
 func provokedNowhere() map[verdict.Code]string {
 	return map[verdict.Code]string{
 		verdict.SignatureBad: "needs a log that takes in what nobody signed: any other signature is not the one in the log",
-		verdict.ExtParam:     "reserved: a parameter that nobody expects is PAYLOAD_PARSE, as an unknown field",
-		verdict.LabTrust:     "reserved: a laboratory's root is a note in the verdict",
-		verdict.SourceMoved:  "reserved for plans that are carried out later than they were made",
 	}
 }
 
