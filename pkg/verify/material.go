@@ -40,6 +40,9 @@ func open(raw []byte) (*bundle.Bundle, error) {
 	if len(raw) > MaxBundle {
 		return nil, verdict.Refuse(verdict.Limit, "bundle", "%d bytes, the limit is %d", len(raw), MaxBundle)
 	}
+	if err := checkStructure(raw); err != nil {
+		return nil, err
+	}
 	if err := strictjson.Check(raw); err != nil {
 		return nil, verdict.Wrap(verdict.BundleParse, "bundle", err)
 	}

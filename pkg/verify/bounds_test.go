@@ -1,0 +1,49 @@
+package verify_test
+
+import (
+	"runtime/metrics"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// TestBoundsBeforeWork: a bundle of very many nothings is refused before there
+// is room for them, and one with as many bytes in one string is read.
+func TestBoundsBeforeWork(t *testing.T) {
+	const size = 16 << 20
+	fill := func(open, item, end string) string {
+		return open + strings.Repeat(item+",", size/(len(item)+1)) + item + end
+	}
+	head := `{"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json","verificationMaterial":{`
+	rows := []struct {
+		name, raw string
+		code      verdict.Code
+	}{
+		{"log entries", fill(head+`"tlogEntries":[`, "{}", `]}}`), verdict.Limit},
+		{"hashes of a proof", fill(head+`"tlogEntries":[{"inclusionProof":{"hashes":[`, `""`, `]}}]}}`), verdict.Limit},
+		{"timestamps", fill(head+`"timestampVerificationData":{"rfc3161Timestamps":[`, "{}", `]}}}`), verdict.Limit},
+		{"certificates", fill(head+`"x509CertificateChain":{"certificates":[`, "{}", `]}}}`), verdict.Limit},
+		{"signatures", fill(head+`},"dsseEnvelope":{"signatures":[`, "{}", `]}}`), verdict.Limit},
+		{"members", "{" + strings.Repeat(`"a":0,`, size/6) + "}", verdict.Limit},
+		{"commas in a string", `{"mediaType":"` + strings.Repeat(",", size/16) + `"}`, verdict.BundleVersion},
+		{"quotes in a string", `{"mediaType":"` + strings.Repeat(`\",`, size/64) + `"}`, verdict.BundleVersion},
+	}
+	v := provers(t)[0]
+	for _, r := range rows {
+		sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+		metrics.Read(sample)
+		before, start := sample[0].Value.Uint64(), time.Now()
+		_, err := v.Blob([]byte(r.raw), digest.SetOf(nil))
+		took := time.Since(start)
+		metrics.Read(sample)
+		if bytes := sample[0].Value.Uint64() - before; took > maxMoment || bytes > maxAlloc {
+			t.Errorf("%s: %s and %d bytes of memory", r.name, took, bytes)
+		}
+		if codeOf(err) != r.code {
+			t.Errorf("%s: refused with %.200v, want %s", r.name, err, r.code)
+		}
+	}
+}
