@@ -47,3 +47,38 @@ func TestBoundsBeforeWork(t *testing.T) {
 		}
 	}
 }
+
+// TestBoundsOfParts: the pieces of a bundle are documents of their own, and
+// bounded before anybody reads them.
+func TestBoundsOfParts(t *testing.T) {
+	many := func(n int) string { return `{"x":[` + strings.Repeat("{},", n) + `{}]}` }
+	rows := []struct {
+		name, doc string
+		part      int
+		value     string
+		code      verdict.Code
+	}{
+		{"a body too large", "blob-rekor-v1", 1, strings.Repeat(" ", 256<<10+1), verdict.Limit},
+		{"a body of many nothings", "blob-rekor-v1", 1, many(2000), verdict.Limit},
+		{"a body of some nothings", "blob-rekor-v1", 1, many(500), verdict.BundleParse},
+		{"a body that is deep", "blob", 1, strings.Repeat("[", 1000) + strings.Repeat("]", 1000), verdict.BundleParse},
+		{"a checkpoint too large", "blob", 0, strings.Repeat("a\n", 32<<10+1), verdict.Limit},
+		{"a checkpoint just not too large", "blob", 0, strings.Repeat("a\n", 32<<10), verdict.LogProof},
+		{"a timestamp too large", "blob", 6, strings.Repeat("\x30\x80", 128<<10+1), verdict.Limit},
+		{"a timestamp that is deep", "blob", 6, strings.Repeat("\x30\x80", 128<<10), verdict.TimeInvalid},
+		{"a certificate too large", "blob", 7, strings.Repeat("\x30\x80", 32<<10+1), verdict.CertLimit},
+		{"a certificate that is deep", "blob", 7, strings.Repeat("\x30\x80", 32<<10), verdict.CertParse},
+	}
+	v, set := provers(t)[0], digest.SetOf(genuine(t, "blob", "artifact"))
+	for _, r := range rows {
+		raw, ok := exchange(t, genuine(t, r.doc, "bundle.sigstore.json"), parts[r.part], []byte(r.value))
+		if !ok {
+			t.Fatalf("%s: there is no such part", r.name)
+		}
+		bounded(t, raw, func() {
+			if _, err := v.Blob(raw, set); codeOf(err) != r.code {
+				t.Errorf("%s: refused with %.200v, want %s", r.name, err, r.code)
+			}
+		})
+	}
+}

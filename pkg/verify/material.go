@@ -6,24 +6,17 @@ import (
 	"errors"
 	"time"
 
+	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	"github.com/sigstore/sigstore-go/pkg/bundle"
 	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/sigstore/sigstore-go/pkg/tlog"
 	"github.com/sigstore/sigstore/pkg/signature"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/verdict"
-)
-
-// Limits that hold before anything is decoded or computed.
-const (
-	MaxBundle       = 64 << 20
-	maxEntries      = 32
-	maxTimestamps   = 32
-	maxCertificates = 64
-	maxCertificate  = 64 << 10
 )
 
 // material is a parsed bundle: what there is to prove with, believed by
@@ -35,27 +28,35 @@ type material struct {
 	entries []*tlog.Entry
 }
 
-// open reads the form of a bundle of version 0.1 to 0.3, and counts.
+// open reads the form of a bundle of version 0.1 to 0.3. What it holds is
+// counted and measured before anything in it is parsed in turn.
 func open(raw []byte) (*bundle.Bundle, error) {
 	if len(raw) > MaxBundle {
 		return nil, verdict.Refuse(verdict.Limit, "bundle", "%d bytes, the limit is %d", len(raw), MaxBundle)
 	}
-	if err := checkStructure(raw); err != nil {
+	if err := checkStructure("bundle", raw, maxStructure); err != nil {
 		return nil, err
 	}
 	if err := strictjson.Check(raw); err != nil {
 		return nil, verdict.Wrap(verdict.BundleParse, "bundle", err)
 	}
-	b := &bundle.Bundle{}
-	if err := b.UnmarshalJSON(raw); err != nil {
+	form := &protobundle.Bundle{}
+	if err := protojson.Unmarshal(raw, form); err != nil {
+		return nil, verdict.Wrap(verdict.BundleParse, "bundle", err)
+	}
+	if err := checkCounts(form); err != nil {
+		return nil, err
+	}
+	b, err := bundle.NewBundle(form)
+	if err != nil {
 		code := verdict.BundleParse
 		if errors.Is(err, bundle.ErrUnsupportedMediaType) {
 			code = verdict.BundleVersion
 		}
 		return nil, verdict.Wrap(code, "bundle", err)
 	}
-	if err := checkCounts(b); err != nil {
-		return nil, err
+	if chain := form.GetVerificationMaterial().GetX509CertificateChain(); chain != nil && len(chain.GetCertificates()) == 0 {
+		return nil, verdict.Refuse(verdict.CertMissing, "bundle", "its certificate chain is empty")
 	}
 	return b, nil
 }
@@ -81,32 +82,6 @@ func parse(raw []byte) (material, error) {
 		return material{}, verdict.Wrap(verdict.LogEntryParse, "log entry", err)
 	}
 	return m, nil
-}
-
-func checkCounts(b *bundle.Bundle) error {
-	vm := b.GetVerificationMaterial()
-	chain := vm.GetX509CertificateChain().GetCertificates()
-	for what, n := range map[string][2]int{
-		"log entries":  {len(vm.GetTlogEntries()), maxEntries},
-		"timestamps":   {len(vm.GetTimestampVerificationData().GetRfc3161Timestamps()), maxTimestamps},
-		"certificates": {len(chain), maxCertificates},
-	} {
-		if n[0] > n[1] {
-			return verdict.Refuse(verdict.Limit, "bundle", "%d %s, the limit is %d", n[0], what, n[1])
-		}
-	}
-	for _, c := range chain {
-		if len(c.GetRawBytes()) > maxCertificate {
-			return verdict.Refuse(verdict.CertLimit, "certificate", "%d bytes, the limit is %d", len(c.GetRawBytes()), maxCertificate)
-		}
-	}
-	if n := len(vm.GetCertificate().GetRawBytes()); n > maxCertificate {
-		return verdict.Refuse(verdict.CertLimit, "certificate", "%d bytes, the limit is %d", n, maxCertificate)
-	}
-	if vm.GetX509CertificateChain() != nil && len(chain) == 0 {
-		return verdict.Refuse(verdict.CertMissing, "bundle", "its certificate chain is empty")
-	}
-	return nil
 }
 
 // statement returns the payload of an in-toto attestation, not yet proven.
