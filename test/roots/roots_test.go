@@ -93,7 +93,7 @@ func (c *client) must(args ...string) string {
 func (c *client) refuses(want verdict.Code, args ...string) {
 	c.t.Helper()
 	code, stdout, stderr := c.trust(args...)
-	if code != verdict.ExitCode(want.Outcome()) || !strings.Contains(stderr, want.Outcome().String()+": "+string(want)+":") {
+	if code != verdict.ExitCode(want.Outcome()) || !strings.Contains(stderr, want.Outcome().String()+": "+string(want)+" ") {
 		c.t.Fatalf("trust %s ended with %d, want %s\n%s%s", strings.Join(args, " "), code, want, stdout, stderr)
 	}
 	if stdout != "" {

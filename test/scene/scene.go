@@ -73,6 +73,7 @@ func (s *Scene) Path(elem ...string) string {
 func (s *Scene) Run(ctx context.Context, args ...string) Result {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.Bin, args[0]), args[1:]...)
 	cmd.Dir = s.Dir
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+s.Path("cache")) // nobody's trust but the scene's
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	r := Result{Args: args}
