@@ -96,10 +96,6 @@ func (o *trustSource) root(ctx context.Context) (render.TrustRoot, error) {
 		return render.TrustRoot{}, verdict.Refuse(verdict.Usage, "--offline", "a file was named by --trusted-root: choose one")
 	case o.offline:
 		root := trust.Embedded()
-		if now.Before(root.Date()) {
-			return render.TrustRoot{}, verdict.Refuse(verdict.Clock, "clock", "it says %s, but the trust root that this program carries is of %s",
-				now.UTC().Format(time.RFC3339), root.Date().Format(time.DateOnly))
-		}
 		return render.TrustRoot{Root: root, Source: "the copy that this program carries", Date: root.Date(), Now: now}, nil
 	case o.file != "":
 		raw, err := cli.ReadFile(o.file, trust.MaxSize)
@@ -118,6 +114,17 @@ func (o *trustSource) root(ctx context.Context) (render.TrustRoot, error) {
 		return render.TrustRoot{}, err
 	}
 	return fetched(c, t)
+}
+
+// toJudge is the chosen trust root for judging with. A clock that stands before
+// the day on which the carried copy was current is wrong.
+func (o *trustSource) toJudge(ctx context.Context) (render.TrustRoot, error) {
+	r, err := o.root(ctx)
+	if err == nil && o.offline && r.Now.Before(r.Date) {
+		return render.TrustRoot{}, verdict.Refuse(verdict.Clock, "clock", "it says %s, but the trust root that this program carries is of %s",
+			r.Now.UTC().Format(time.RFC3339), r.Date.Format(time.DateOnly))
+	}
+	return r, err
 }
 
 // fetched describes what a repository vouches for.

@@ -34,7 +34,7 @@ carries with --offline, else of what waybill trust update fetched.
 		if err := o.output.Check(); err != nil {
 			return err
 		}
-		believed, err := o.trust.root(c.Context())
+		believed, err := o.trust.toJudge(c.Context())
 		if err != nil {
 			return err
 		}
@@ -67,12 +67,18 @@ the one that --bundle names. Without --type the bundle must be a signature over
 the file; with it, an attestation of that predicate type which speaks of the
 file's digest and, with --subject, by exactly that name.
 
+Provenance is also held against SLSA, requirement by requirement. What a builder
+says of itself counts for nothing: --builder names those for whom the signer may
+speak, and how far; of any other builder nothing beyond level 1 of the Build
+track is shown. --require-level refuses what shows less.
+
 A signature from before bundles is read from --signature and --certificate; what
 they do not say, when it was signed, a log must: --rekor-url asks one, and
 --evidence keeps what it answers, so that the next run asks nobody.`,
 		Example: `  waybill verify file lantern --trusted-root trusted_root.json \
     --certificate-identity release@example.test --certificate-oidc-issuer https://accounts.example.test
-  waybill verify file lantern --type slsaprovenance1 --bundle lantern.provenance.json --key builder.pub --trusted-root trusted_root.json
+  waybill verify file lantern --type slsaprovenance1 --bundle lantern.provenance.json --key builder.pub --trusted-root trusted_root.json \
+    --builder https://builder.example.test/hosted@v1=3 --require-level build=3
   waybill verify file lantern --signature lantern.sig --certificate lantern.cert --trusted-root trusted_root.json \
     --certificate-identity release@example.test --certificate-oidc-issuer https://accounts.example.test \
     --rekor-url https://rekor.example.test --evidence evidence`,
