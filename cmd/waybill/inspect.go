@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"strings"
@@ -41,6 +42,9 @@ said it, use verify. Status 0 means here that it could be read.
 			var notes []provenance.Note
 			if lint {
 				notes = d.Lint()
+				if len(notes) == 0 {
+					fmt.Fprintln(cmd.ErrOrStderr(), "lint: found nothing that contradicts itself, which proves nothing")
+				}
 			}
 			return inspect.Write(cmd.OutOrStdout(), inspect.Format(format), d, notes...)
 		},
