@@ -102,7 +102,7 @@ func (r FileRequest) check() error {
 	if r.Ask.Type == "" && r.Ask.Subject != "" {
 		return verdict.Refuse(verdict.Usage, "subject", "a plain signature names no subject; ask for an attestation")
 	}
-	return r.Ask.Signer.check()
+	return r.Ask.check()
 }
 
 func (f File) name() string {
@@ -129,7 +129,7 @@ func (r FileRequest) decide(ctx context.Context, v *verdict.Verdict, f File) (ve
 	if names := named(e, t); r.Ask.Subject == "" && len(names) > 0 {
 		v.Note("%s: bound by digest; the statement calls it %s", f.name(), quoted(names))
 	}
-	return proof, nil
+	return r.Ask.rate(v, t, []proven{{proof, e}})
 }
 
 // prove verifies the evidence of the asked kind, then judges what it says. It

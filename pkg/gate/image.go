@@ -75,7 +75,7 @@ func (r ImageRequest) check() error {
 			return verdict.Refuse(verdict.Usage, i.Name, "want a registry, and a tag or a digest")
 		}
 	}
-	return r.Ask.Signer.check()
+	return r.Ask.check()
 }
 
 // decide adds to the verdict what is proven of one image and what is not.
@@ -178,7 +178,7 @@ func (r ImageRequest) prove(ctx context.Context, v *verdict.Verdict, image Image
 		return verdict.Proof{}, err
 	}
 	t := target{name: image.name(d), digests: digest.Set{SHA256: d.Digest}}
-	var found []verdict.Proof
+	var found []proven
 	var misses []miss
 	for _, raw := range bundles {
 		e, err := r.Ask.Signer.verifier.Attestation(raw)
@@ -190,7 +190,7 @@ func (r ImageRequest) prove(ctx context.Context, v *verdict.Verdict, image Image
 			misses = append(misses, miss{verdict.FindingOf(t.name, err), !e.IsZero() && !r.Ask.Signer.made(e)})
 			continue
 		}
-		found = append(found, proof)
+		found = append(found, proven{proof, e})
 	}
 	if len(found) == 0 { // cosign attached signatures by tags before
 		older, more, err := r.attached(ctx, image, d, t)
@@ -205,7 +205,7 @@ func (r ImageRequest) prove(ctx context.Context, v *verdict.Verdict, image Image
 	if len(misses) > 0 {
 		v.Note("%s: %d other bundles refer to it (%s); they count for nothing", t.name, len(misses), tally(misses))
 	}
-	return found[0], nil
+	return r.Ask.rate(v, t, found)
 }
 
 // miss is evidence that does not prove what was asked, and why.

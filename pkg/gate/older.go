@@ -45,7 +45,7 @@ func (r FileRequest) proveOlder(ctx context.Context, m legacy.Material, t target
 
 // attached judges what clients attached to a manifest by a tag, before there
 // were referrers. Whoever can write the tag can attach anything.
-func (r ImageRequest) attached(ctx context.Context, image Image, d registry.Descriptor, t target) (found []verdict.Proof, misses []miss, err error) {
+func (r ImageRequest) attached(ctx context.Context, image Image, d registry.Descriptor, t target) (found []proven, misses []miss, err error) {
 	suffix, kind := registry.SuffixAttestations, r.Ask.Type
 	if kind == intoto.CosignSignature {
 		suffix, kind = registry.SuffixSignatures, verify.KindImage
@@ -68,7 +68,7 @@ func (r ImageRequest) attached(ctx context.Context, image Image, d registry.Desc
 			misses = append(misses, miss{verdict.FindingOf(t.name, err), !e.IsZero() && !r.Ask.Signer.made(e)})
 			continue
 		}
-		found = append(found, proof)
+		found = append(found, proven{proof, e})
 	}
 	return found, misses, nil
 }

@@ -76,6 +76,8 @@ type Ask struct {
 	// Subject is the name that an attestation must give to the artifact.
 	// Empty binds by digest alone; the verdict then says which name it was.
 	Subject string
+	// Levels are read from provenance, where that is what is asked.
+	Levels Levels
 }
 
 // target is what evidence must be of.
@@ -125,21 +127,10 @@ func (a Ask) binds(e verify.Evidence, t target) bool {
 }
 
 // named lists the names under which a statement speaks of the target's bytes.
-// Of bytes that are not at hand one digest is known, and that one must hold;
-// of others every digest of the subject must.
 func named(e verify.Evidence, t target) []string {
 	var names []string
-	for _, s := range e.Statement().Subjects() {
-		have := t.digests
-		if have.SHA256.IsZero() {
-			s.Digests.SHA256 = digest.Digest{}
-		}
-		if have.SHA512.IsZero() {
-			s.Digests.SHA512 = digest.Digest{}
-		}
-		if s.Binds(have) {
-			names = append(names, s.Name)
-		}
+	for _, s := range bound(e, t) {
+		names = append(names, s.Name)
 	}
 	return names
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/slsa"
 	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -87,6 +88,7 @@ func TestFilesRefuses(t *testing.T) {
 		{"file and digest", []gate.File{{Path: file, Digest: some}}, gate.Ask{Signer: who}, verdict.Usage},
 		{"a digest without a bundle", []gate.File{{Digest: some}}, gate.Ask{Signer: who}, verdict.Usage},
 		{"a subject of bytes", []gate.File{{Path: file}}, gate.Ask{Signer: who, Subject: "file"}, verdict.Usage},
+		{"a level of a signature", []gate.File{{Path: file}}, gate.Ask{Signer: who, Levels: gate.Levels{Require: []slsa.Demand{{Track: slsa.Build, Level: 1}}}}, verdict.Usage},
 		{"no such file", []gate.File{{Path: filepath.Join(dir, "nowhere")}}, gate.Ask{Signer: who}, verdict.Usage},
 		{"a directory", []gate.File{{Path: dir, Bundle: torn}}, gate.Ask{Signer: who}, verdict.FileType},
 		{"no bundle", []gate.File{{Path: bare}}, gate.Ask{Signer: who}, verdict.EvidenceMissing},

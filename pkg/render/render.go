@@ -70,6 +70,7 @@ func table(w io.Writer, v verdict.Verdict) error {
 	p.line("")
 	p.findings(v.Findings)
 	p.proofs(v.Proofs)
+	p.levels(v.Levels)
 	for _, n := range v.Notes {
 		p.line("  note       %s", Safe(n))
 	}

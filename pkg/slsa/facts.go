@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -55,8 +54,16 @@ func (f *facts) declare(list []Declaration) error {
 	return nil
 }
 
-func (f *facts) trust(t Trust, who identity.Identity) {
-	f.pair, f.known = t.pair(who, f.claim.Builder.ID)
+func (f *facts) trust(t Trust, e signed) {
+	f.pair, f.known = t.pair(e, f.claim.Builder.ID)
+}
+
+// signerOf names who signed.
+func signerOf(e signed) string {
+	if !e.Key().IsZero() {
+		return "key " + e.Key().String()
+	}
+	return e.Identity().String()
 }
 
 // level is the highest Build level that the signer may state for the builder.
@@ -130,12 +137,12 @@ func (f *facts) countRebuilds(t Trust, q question) error {
 		if err != nil {
 			return err
 		}
-		who, id := e.Identity(), c.Builder.ID
-		p, _ := t.pair(who, id)
-		if p.Level == 0 || c.Source != f.claim.Source || slices.Contains(signers, who.String()) || slices.Contains(builders, id) {
+		who, id := signerOf(e), c.Builder.ID
+		p, _ := t.pair(e, id)
+		if p.Level == 0 || c.Source != f.claim.Source || slices.Contains(signers, who) || slices.Contains(builders, id) {
 			continue
 		}
-		signers, builders = append(signers, who.String()), append(builders, id)
+		signers, builders = append(signers, who), append(builders, id)
 		f.rebuilds = append(f.rebuilds, e.Bundle())
 	}
 	return nil

@@ -105,10 +105,15 @@ func (r Report) Level(t Track) int {
 	return 0
 }
 
+// scales are the tracks with their highest levels, nothing reached.
+func scales() []Reached {
+	return []Reached{{Track: V01, Most: 4}, {Track: Build, Most: 3}, {Track: Source, Most: 4}}
+}
+
 // levelsOf counts: a level is reached when nothing that it or a lower one
 // requires is left.
 func levelsOf(answers []Answer) (out []Reached) {
-	for _, scale := range []Reached{{Track: V01, Most: 4}, {Track: Build, Most: 3}, {Track: Source, Most: 4}} {
+	for _, scale := range scales() {
 		for scale.Level < scale.Most {
 			scale.Next = open(answers, scale.Track, scale.Level+1)
 			if len(scale.Next) > 0 {

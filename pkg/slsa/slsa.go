@@ -60,10 +60,16 @@ type Declaration struct {
 // testimony is what a verified statement says and who said it.
 // [verify.Evidence] is the only one outside of tests.
 type testimony interface {
+	signed
 	IsZero() bool
-	Identity() identity.Identity
 	Statement() intoto.Statement
 	Bundle() digest.Digest
+}
+
+// signed says who signed: an identity, or a key.
+type signed interface {
+	Identity() identity.Identity
+	Key() digest.Digest
 }
 
 // question is [Question] over testimonies.
@@ -115,7 +121,7 @@ func (t Trust) gather(q question) (facts, error) {
 	statement := q.Unsigned
 	if !q.provenance.IsZero() {
 		statement = q.provenance.Statement()
-		f.signed, f.signer = true, q.provenance.Identity().String()
+		f.signed, f.signer = true, signerOf(q.provenance)
 		f.evidence = []digest.Digest{q.provenance.Bundle()}
 	}
 	if statement.IsZero() {
@@ -128,7 +134,7 @@ func (t Trust) gather(q question) (facts, error) {
 	f.claim, f.given, f.lint = claim, true, provenance.LintPredicate(claim)
 	f.exists = q.binds(statement)
 	if f.signed && f.exists {
-		f.trust(t, q.provenance.Identity())
+		f.trust(t, q.provenance)
 	}
 	if err := f.judgeSource(t, q.source); err != nil {
 		return facts{}, err

@@ -25,9 +25,11 @@ var update = flag.Bool("update", false, "write the golden files again")
 type witness struct {
 	who       identity.Identity
 	statement intoto.Statement
+	key       digest.Digest
 }
 
 func (w witness) IsZero() bool                { return w.statement.IsZero() }
+func (w witness) Key() digest.Digest          { return w.key }
 func (w witness) Identity() identity.Identity { return w.who }
 func (w witness) Statement() intoto.Statement { return w.statement }
 func (w witness) Bundle() digest.Digest       { return digest.Of(digest.SHA256, w.statement.Raw()) }
@@ -124,10 +126,10 @@ func (w world) judge(t testing.TB) (Report, error) {
 	if w.unsigned {
 		w.q.Unsigned = says(t, provenance.PredicateTypeV02, w.subject, w.provenance)
 	} else if !w.bare {
-		w.q.provenance = witness{who(w.builder), says(t, provenance.PredicateTypeV02, w.subject, w.provenance)}
+		w.q.provenance = witness{who: who(w.builder), statement: says(t, provenance.PredicateTypeV02, w.subject, w.provenance)}
 	}
 	if w.source != "" {
-		w.q.source = witness{who(w.verifier), says(t, vsa.PredicateType, `{"digest":{"gitCommit":"`+w.revision+`"}}`, w.source)}
+		w.q.source = witness{who: who(w.verifier), statement: says(t, vsa.PredicateType, `{"digest":{"gitCommit":"`+w.revision+`"}}`, w.source)}
 	}
 	return trust.judge(w.q)
 }
@@ -238,7 +240,7 @@ func TestOurUnisolatedBuildsAreNotLevelThree(t *testing.T) {
 			t.Fatal(err)
 		}
 		predicate := `{"buildDefinition":{"buildType":"` + r.buildType + `","externalParameters":{"step":"x"},"internalParameters":` + r.isolation + `},"runDetails":{"builder":{"id":"` + r.builder + `"}}}`
-		q := question{provenance: witness{who("builder"), says(t, provenance.PredicateType, theArtifact(), predicate)}, source: witness{}}
+		q := question{provenance: witness{who: who("builder"), statement: says(t, provenance.PredicateType, theArtifact(), predicate)}, source: witness{}}
 		q.Name, q.Bytes = "bin/lantern", artifact()
 		got, err := trust.judge(q)
 		if err != nil {
@@ -325,7 +327,7 @@ func TestRebuildsCountOthers(t *testing.T) {
 		if r.name == "another commit" {
 			text = strings.Replace(text, builderID, otherID, 1)
 		}
-		w.q.rebuilds = []testimony{witness{}, witness{who(r.signer), says(t, provenance.PredicateTypeV02, theArtifact(), text)}}
+		w.q.rebuilds = []testimony{witness{}, witness{who: who(r.signer), statement: says(t, provenance.PredicateTypeV02, theArtifact(), text)}}
 		got, err := w.judge(t)
 		if err != nil {
 			t.Fatal(err)
@@ -379,7 +381,7 @@ func (anybody) String() string               { return "anybody" }
 // Of several entries that match, the lowest counts.
 func TestLowestPairCounts(t *testing.T) {
 	trust := Trust{pairs: []Pair{{Signer: anybody{}, BuilderID: "x", Level: 3}, {Signer: only(t, "a"), BuilderID: "x", Level: 2}}}
-	if p, _ := trust.pair(who("a"), "x"); p.Level != 2 {
+	if p, _ := trust.pair(witness{who: who("a")}, "x"); p.Level != 2 {
 		t.Errorf("level %d", p.Level)
 	}
 }

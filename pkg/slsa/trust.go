@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/identity"
 )
 
@@ -17,7 +18,9 @@ type Signer interface {
 // Pair lets a signer speak for a builder, up to a level. It is what somebody
 // who assessed the builder wrote down.
 type Pair struct {
-	Signer    Signer
+	Signer Signer
+	// Key is the digest of the long-lived key that signs, instead of a Signer.
+	Key       digest.Digest
 	BuilderID string
 	// Level is the highest level of the Build track that the builder can
 	// reach, 1 to 3.
@@ -50,18 +53,18 @@ type Trust struct {
 // signer can name the better builder.
 func NewTrust(pairs []Pair, verifiers []Verifier) (Trust, error) {
 	for i, p := range pairs {
-		if err := checkSigner(p.Signer, p.BuilderID, p.Level, 3); err != nil {
+		if err := p.check(); err != nil {
 			return Trust{}, fmt.Errorf("reading builder %d of the trust map: %w", i+1, err)
 		}
 		for _, other := range pairs[:i] {
-			if other.Signer.String() != p.Signer.String() {
+			if other.signer() != p.signer() {
 				continue
 			}
 			if other.BuilderID == p.BuilderID {
-				return Trust{}, fmt.Errorf("reading the trust map: builder %q has two entries for %s", p.BuilderID, p.Signer)
+				return Trust{}, fmt.Errorf("reading the trust map: builder %q has two entries for %s", p.BuilderID, p.signer())
 			}
 			if other.Level != p.Level || other.Hermetic != p.Hermetic || other.Complete != p.Complete {
-				return Trust{}, fmt.Errorf("reading the trust map: %s speaks for builders of different trust, %q and %q", p.Signer, other.BuilderID, p.BuilderID)
+				return Trust{}, fmt.Errorf("reading the trust map: %s speaks for builders of different trust, %q and %q", p.signer(), other.BuilderID, p.BuilderID)
 			}
 		}
 	}
@@ -78,12 +81,46 @@ func NewTrust(pairs []Pair, verifiers []Verifier) (Trust, error) {
 	return Trust{pairs: slices.Clone(pairs), verifiers: slices.Clone(verifiers)}, nil
 }
 
+// check refuses a pair of nobody, and one of two signers.
+func (p Pair) check() error {
+	if p.Key.IsZero() {
+		return checkSigner(p.Signer, p.BuilderID, p.Level, 3)
+	}
+	if p.Signer != nil {
+		return fmt.Errorf("a key and a signer")
+	}
+	return checkEntry(p.BuilderID, p.Level, 3)
+}
+
+// signer names who signs.
+func (p Pair) signer() string {
+	if p.Key.IsZero() {
+		return p.Signer.String()
+	}
+	return "key " + p.Key.String()
+}
+
+// made reports whether the signer of the pair is the one. A key is no
+// identity, and an identity no key.
+func (p Pair) made(e signed) bool {
+	if p.Key.IsZero() {
+		return e.Key().IsZero() && p.Signer.Match(e.Identity())
+	}
+	return e.Key().Equal(p.Key)
+}
+
 func checkSigner(s Signer, id string, level, highest int) error {
 	switch {
 	case s == nil || s.String() == "" || s.String() == (identity.Matcher{}).String():
 		return fmt.Errorf("no signer")
 	case s.Match(identity.Identity{}):
 		return fmt.Errorf("the signer may be nobody")
+	}
+	return checkEntry(id, level, highest)
+}
+
+func checkEntry(id string, level, highest int) error {
+	switch {
 	case id == "":
 		return fmt.Errorf("no id")
 	case level < 1 || level > highest:
@@ -94,13 +131,13 @@ func checkSigner(s Signer, id string, level, highest int) error {
 
 // pair finds the entry for a signer and a builder. Of several the lowest
 // counts. known says that the builder has an entry, be it of another signer.
-func (t Trust) pair(who identity.Identity, builder string) (found Pair, known bool) {
+func (t Trust) pair(e signed, builder string) (found Pair, known bool) {
 	for _, p := range t.pairs {
 		if p.BuilderID != builder {
 			continue
 		}
 		known = true
-		if p.Signer.Match(who) && (found.Level == 0 || p.Level < found.Level) {
+		if p.made(e) && (found.Level == 0 || p.Level < found.Level) {
 			found = p
 		}
 	}

@@ -77,6 +77,7 @@ const (
 	Builder      Code = "BUILDER"
 	BuildType    Code = "BUILD_TYPE"
 	BuildMix     Code = "BUILD_MIX"
+	Level        Code = "LEVEL"
 	SourceRepo   Code = "SOURCE_REPOSITORY"
 	SourceCommit Code = "SOURCE_COMMIT"
 

@@ -69,6 +69,7 @@ var codes = map[Code]row{
 	Builder:      {Refused, "the provenance names a builder that this signer may not speak for; build with a listed builder"},
 	BuildType:    {Refused, "the provenance has a build type that the policy does not expect"},
 	BuildMix:     {Refused, "the artifacts come from different builds; build the release again in one run"},
+	Level:        {Refused, "meet the requirement that is named, or say with --builder how far its builder is trusted, if somebody assessed it"},
 	SourceRepo:   {Refused, "the release was built from another repository than the policy names"},
 	SourceCommit: {Refused, "the provenance and the manifest name different commits; build and seal again from one commit"},
 

@@ -147,6 +147,7 @@ type Verdict struct {
 	Findings  []Finding     `json:"findings"`
 	Notes     []string      `json:"notes,omitempty"`
 	Proofs    []Proof       `json:"proofs,omitempty"`
+	Levels    []Levels      `json:"levels,omitempty"`
 	Inputs    []Input       `json:"inputs,omitempty"`
 	Policy    digest.Digest `json:"policy,omitzero"`
 	TrustRoot digest.Digest `json:"trustRoot,omitzero"`

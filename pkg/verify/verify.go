@@ -94,6 +94,9 @@ func (v *Verifier) Key(public crypto.PublicKey) (*KeyVerifier, error) {
 	return &KeyVerifier{Verifier: v, key: key}, nil
 }
 
+// Digest names the key, as [Evidence.Key] does.
+func (k *KeyVerifier) Digest() digest.Digest { return k.key.digest }
+
 // Attestation verifies a statement that the key signed.
 func (k *KeyVerifier) Attestation(raw []byte) (Evidence, error) { return attestation(raw, k.keyed) }
 

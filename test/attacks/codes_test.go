@@ -112,6 +112,7 @@ func provokedElsewhere() map[verdict.Code]string {
 		verdict.TUFTarget:     "pkg/tuf/tuftest/attacks.go",
 		verdict.LogUnasked:    "test/legacy/lookup_test.go",
 		verdict.LogEntryParse: "test/legacy/lookup_test.go",
+		verdict.Level:         "test/stories/levels_test.go",
 		verdict.TrustDown:     "pkg/tuf/tuf_test.go",
 		verdict.Clock:         "pkg/tuf/cache_test.go",
 	}

@@ -103,6 +103,7 @@ func TestOneReleaseGoesThroughAndAttacksAreRefused(t *testing.T) {
 	t.Run("complete", func(t *testing.T) { complete(t, s) })
 	t.Run("README", func(t *testing.T) { readme(t, s) })
 	t.Run("single artifacts", func(t *testing.T) { singles(t, s) })
+	t.Run("levels", func(t *testing.T) { levels(t, s) })
 	t.Run("inspected", func(t *testing.T) { inspected(t, s) })
 	t.Run("status", func(t *testing.T) {
 		r := s.Run(t.Context(), "waybill", "status", scene.Version, "--profile", "profile.yaml", "--state", "state")

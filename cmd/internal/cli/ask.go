@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/slsa"
 	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -27,6 +28,7 @@ type Ask struct {
 	Type    string
 	Subject string
 	Key     string
+	Levels  Levels
 	who     who
 }
 
@@ -46,6 +48,7 @@ func (a *Ask) AddFlags(cmd *cobra.Command) {
 	f.IntVar(&a.Rules.Logs, "min-logs", 1, "how many transparency logs must include the signature")
 	f.IntVar(&a.Rules.Times, "min-timestamps", 1, "how many authorities must say when it was signed")
 	f.IntVar(&a.Rules.SCTs, "min-scts", 1, "how many certificate logs must have seen the certificate")
+	a.Levels.AddFlags(cmd)
 }
 
 // Ask makes what is asked under a trust root. The kind of signer is the
@@ -64,16 +67,18 @@ func (a *Ask) Ask(root trust.Root) (gate.Ask, error) {
 		return gate.Ask{}, err
 	}
 	ask := gate.Ask{Type: kind, Subject: a.Subject}
+	var signer slsa.Pair
 	if a.Key == "" {
-		ask.Signer = gate.SignedBy(v, who)
-		return ask, nil
+		ask.Signer, signer.Signer = gate.SignedBy(v, who), who
+	} else {
+		key, err := keyVerifier(v, a.Key)
+		if err != nil {
+			return gate.Ask{}, err
+		}
+		ask.Signer, signer.Key = gate.SignedWith(key), key.Digest()
 	}
-	key, err := keyVerifier(v, a.Key)
-	if err != nil {
-		return gate.Ask{}, err
-	}
-	ask.Signer = gate.SignedWith(key)
-	return ask, nil
+	ask.Levels, err = a.Levels.levels(signer)
+	return ask, err
 }
 
 // matcher makes the matcher of the identity that was named; the zero Matcher,

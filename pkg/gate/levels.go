@@ -1,0 +1,100 @@
+package gate
+
+import (
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/slsa"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// Levels says which builders are believed how far, and which levels are
+// required. The zero Levels believes no builder and requires nothing.
+type Levels struct {
+	Builders slsa.Trust
+	Require  []slsa.Demand
+}
+
+// proven is evidence that says what was asked, and what it proves.
+type proven struct {
+	verdict.Proof
+	evidence verify.Evidence
+}
+
+// check refuses levels of what is no provenance.
+func (a Ask) check() error {
+	if len(a.Levels.Require) > 0 && !a.provenance() {
+		return verdict.Refuse(verdict.Usage, "level", "levels are read from provenance; ask for an attestation of it")
+	}
+	return a.Signer.check()
+}
+
+func (a Ask) provenance() bool {
+	return a.Type == provenance.PredicateType || a.Type == provenance.PredicateTypeV02 || a.Type == provenance.PredicateTypeV01
+}
+
+// rate chooses among what was proven, of which there is some: the first that
+// shows the levels that are required, and the first of all where none does.
+// The verdict gets the report on it.
+func (a Ask) rate(v *verdict.Verdict, t target, found []proven) (verdict.Proof, error) {
+	if !a.provenance() {
+		return found[0].Proof, nil
+	}
+	best := found[0]
+	report, err := a.Levels.judge(best.evidence, t)
+	for _, other := range found[1:] {
+		if err == nil {
+			break
+		}
+		if r, short := a.Levels.judge(other.evidence, t); short == nil {
+			best, report, err = other, r, nil
+		}
+	}
+	if len(report.Levels) > 0 {
+		v.Levels = append(v.Levels, report.On(slsa.Build), report.On(slsa.V01))
+	}
+	if err != nil && len(a.Levels.Require) == 0 {
+		v.Note("%s: no level can be read from the provenance: %v", t.name, err)
+		err = nil
+	}
+	return best.Proof, err
+}
+
+// judge reads the levels that provenance shows of a target to which it is
+// bound, and holds them against what is required.
+func (l Levels) judge(e verify.Evidence, t target) (slsa.Report, error) {
+	q := slsa.Question{Name: t.name, ByDigest: true, Provenance: e}
+	for _, s := range bound(e, t) {
+		q.Bytes = s.Digests // of which those that are at hand were compared
+	}
+	report, err := l.Builders.Judge(q)
+	if err != nil {
+		return slsa.Report{}, err
+	}
+	for _, d := range l.Require {
+		if err := report.Meet(d); err != nil {
+			return report, err
+		}
+	}
+	return report, nil
+}
+
+// bound lists the subjects of a statement that are the target's bytes. Of
+// bytes that are not at hand one digest is known, and that one must hold; of
+// others every digest of the subject must.
+func bound(e verify.Evidence, t target) (list []intoto.Subject) {
+	for _, s := range e.Statement().Subjects() {
+		known := s
+		if t.digests.SHA256.IsZero() {
+			known.Digests.SHA256 = digest.Digest{}
+		}
+		if t.digests.SHA512.IsZero() {
+			known.Digests.SHA512 = digest.Digest{}
+		}
+		if known.Binds(t.digests) {
+			list = append(list, s)
+		}
+	}
+	return list
+}

@@ -1,0 +1,162 @@
+package stories
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sigstore/sigstore-go/pkg/sign"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/test/scene"
+)
+
+// scale is what the stories read of one scale of a verdict.
+type scale struct {
+	Subject, Track string
+	Level, Most    int
+	Next           []string
+	Requirements   []struct {
+		ID, State, Why string
+		Evidence       []string
+	}
+}
+
+func scales(t *testing.T, r scene.Result) []scale {
+	t.Helper()
+	var v struct{ Levels []scale }
+	if err := json.Unmarshal([]byte(r.Stdout), &v); err != nil {
+		t.Fatalf("%s: not JSON: %v\n%s", r, err, r.Stdout)
+	}
+	return v.Levels
+}
+
+// levels holds the provenance of a release that was published against SLSA.
+func levels(t *testing.T, s *scene.Scene) {
+	const file = "file state/files/bin/linux/amd64/lantern --type slsaprovenance1 --bundle state/files/provenance/compile-linux-amd64.sigstore.json"
+	image := "image --type slsaprovenance1 " + s.Lab.Registry + "/release/lantern/lantern:" + scene.Version
+	r := s.Run(t.Context(), append([]string{"waybill", "verify"}, append(strings.Fields(file+" -o json"), as(s, "builder")...)...)...)
+	want(t, r, 0)
+	id := builderOf(t, s)
+	most := 3
+	if id == provenance.BuilderUnisolated {
+		most = 2
+	}
+	known, highest := " --builder "+id+"=3", fmt.Sprintf(" --require-level build=%d", most)
+	rows := []struct {
+		name, words string
+		status      int
+		said        []string
+	}{
+		{"a known builder", file + known + highest, 0, []string{fmt.Sprintf("SLSA build: level %d of 3", most), "SLSA v0.1: level 2 of 4", "ACCEPTED"}},
+		{"an unknown builder", file + highest, 1, []string{"LEVEL", "build.authentic (not shown): missing: an entry in the trust map", "got  build=1", "→"}},
+		{"another builder", file + " --builder https://builder.example.test=3" + highest, 1, []string{"LEVEL", "build.authentic"}},
+		{"an unknown builder where nothing more is asked", file, 0, []string{"SLSA build: level 1 of 3", "for 2: build.authentic", "ACCEPTED"}},
+		{"an unknown builder where provenance is enough", file + " --require-level build=1", 0, []string{"ACCEPTED"}},
+		{"a builder that is not believed", file + " --builder " + id + "=0 --require-level build=2", 1, []string{"LEVEL", "build.authentic"}},
+		{"a builder of level 1", file + " --builder " + id + "=1 --require-level build=2", 1, []string{"LEVEL", "build.hosted (not met)", "sha256:"}},
+		{"its twin of level 2", file + " --builder " + id + "=2 --require-level build=2", 0, []string{"ACCEPTED"}},
+		{"a level that needs a source summary", file + known + " --require-level v0.1=3", 1, []string{"LEVEL", "want v0.1=3", "source.verified-history"}},
+		{"the one below", file + known + " --require-level v0.1=2", 0, []string{"ACCEPTED"}},
+		{"an image", image + known + " --require-level build=2", 0, []string{"3 × provenance", "--output json answers every requirement"}},
+		{"an image of an unknown builder", image + " --require-level build=2", 1, []string{"LEVEL", "verified=0 required=3"}},
+		{"a level of no provenance", "file state/files/bin/linux/amd64/lantern --require-level build=1", 2, []string{"USAGE", "levels are read from provenance"}},
+		{"a builder without level", file + " --builder " + id, 2, []string{"--builder", "ID=LEVEL"}},
+		{"a level that there is not", file + " --builder " + id + "=4", 2, []string{"--builder", "0 to 3"}},
+		{"two levels", file + known + " --builder " + id + "=0", 2, []string{"has two levels"}},
+		{"two builders of different trust", file + known + " --builder https://builder.example.test=1", 2, []string{"different trust"}},
+		{"a track that there is not", file + " --require-level source=1", 2, []string{"--require-level", "v0.1=4"}},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			r := s.Run(t.Context(), append(append([]string{"waybill", "verify"}, strings.Fields(row.words)...), as(s, "builder")...)...)
+			want(t, r, row.status, row.said...)
+		})
+	}
+	t.Run("JSON answers every requirement", func(t *testing.T) { answered(t, scales(t, r)) })
+}
+
+// builderOf is the builder that the example's provenance names, which depends
+// on whether steps can be isolated here.
+func builderOf(t *testing.T, s *scene.Scene) string {
+	t.Helper()
+	r := s.Run(t.Context(), "waybill", "inspect", "state/files/provenance/compile-linux-amd64.sigstore.json", "--lint")
+	want(t, r, 0, "PARSED, NOT VERIFIED", "lint: found nothing")
+	if strings.Contains(r.Stdout, provenance.BuilderUnisolated) {
+		return provenance.BuilderUnisolated
+	}
+	return provenance.BuilderIsolated
+}
+
+// answered expects an answer to each requirement: what is met cites evidence,
+// what is not shown names what is missing.
+func answered(t *testing.T, all []scale) {
+	t.Helper()
+	if len(all) != 2 || all[0].Track != "build" || all[1].Track != "v0.1" {
+		t.Fatalf("scales %+v", all)
+	}
+	states := map[string]int{}
+	for _, l := range all {
+		if l.Level != 1 || len(l.Next) == 0 || len(l.Requirements) < 8 {
+			t.Errorf("%s: level %d, next %q", l.Track, l.Level, l.Next)
+		}
+		for _, r := range l.Requirements {
+			states[r.State]++
+			if r.Why == "" || r.State == "met" && len(r.Evidence) == 0 || r.State == "not shown" && !strings.HasPrefix(r.Why, "missing: ") {
+				t.Errorf("%s is %s, %q, %q", r.ID, r.State, r.Why, r.Evidence)
+			}
+		}
+	}
+	if states["met"] == 0 || states["not shown"] == 0 || len(states) > 3 {
+		t.Errorf("states %v", states)
+	}
+}
+
+// built is provenance of content by a builder that says all about itself.
+func built(builder string, d digest.Digest) sign.Content {
+	return &sign.DSSEData{PayloadType: intoto.PayloadType, Data: fmt.Appendf(nil,
+		`{"_type":%q,"subject":[{"name":"bin/a","digest":{"sha256":%q}}],"predicateType":%q,"predicate":{"buildDefinition":{"buildType":"https://example.test/script",`+
+			`"externalParameters":{"entryPoint":"build.sh"}},"runDetails":{"builder":{"id":%q},"metadata":{"invocationId":"slsa-level-3"}}}}`,
+		intoto.TypeV1, d.Hex(), provenance.PredicateType, builder)}
+}
+
+// TestLevels: a key may speak for a builder too, and of several provenances
+// the one that shows the level is enough.
+func TestLevels(t *testing.T) {
+	w := openWorkshop(t)
+	const id, other = "https://builder.example.test/hosted@v1", "https://builder.example.test/laptop"
+	w.write(t, "built.json", w.sign(t, "key", built(id, digest.Of(digest.SHA256, []byte("the first file")))))
+	const keyed = "file a.bin --type slsaprovenance1 --bundle built.json --key key.pub --trusted-root trusted_root.json --require-level build=3"
+	want(t, w.verify(t.Context(), keyed), 1, "LEVEL", "build.authentic (not shown)", "signed for by \"key sha256:")
+	want(t, w.verify(t.Context(), keyed+" --builder "+other+"=3"), 1, "LEVEL", "build.authentic")
+	want(t, w.verify(t.Context(), keyed+" --builder "+id+"=3"), 0, "SLSA build: level 3 of 3", "ACCEPTED")
+
+	image := w.push(t, "built")
+	reference := "image --type slsaprovenance1 --require-level build=2 --builder " + id + "=2 " + w.Lab.Registry + "/shop/built:v1"
+	w.attach(t, "built", image, w.sign(t, "builder", built(other, image.Digest)))
+	want(t, w.verify(t.Context(), reference, as(w.Scene, "builder")...), 1, "LEVEL", "laptop")
+	w.attach(t, "built", image, w.sign(t, "builder", built(id, image.Digest)))
+	r := w.verify(t.Context(), reference+" -o json", as(w.Scene, "builder")...)
+	want(t, r, 0)
+	if all := scales(t, r); !slices.ContainsFunc(all, func(l scale) bool { return l.Track == "build" && l.Level == 2 }) || len(all) != 2 {
+		t.Errorf("scales %+v", all)
+	}
+
+	// What cannot be read as provenance has no level, and is genuine all the same.
+	w.write(t, "empty.json", w.sign(t, "builder", &sign.DSSEData{PayloadType: intoto.PayloadType, Data: fmt.Appendf(nil,
+		`{"_type":%q,"subject":[{"name":"a","digest":{"sha256":%q}}],"predicateType":%q,"predicate":{"buildDefinition":"none"}}`,
+		intoto.TypeV1, digest.Of(digest.SHA256, []byte("the first file")).Hex(), provenance.PredicateType)}))
+	const empty = "file a.bin --type slsaprovenance1 --bundle empty.json"
+	want(t, w.verify(t.Context(), empty, as(w.Scene, "builder")...), 0, "no level can be read", "ACCEPTED")
+	want(t, w.verify(t.Context(), empty+" --require-level build=1", as(w.Scene, "builder")...), 1, "PAYLOAD_PARSE")
+
+	r = w.Run(t.Context(), "waybill", "inspect", "built.json", "--lint")
+	want(t, r, 0, "PARSED, NOT VERIFIED", provenance.LintToolchain, provenance.LintSourceMissing, provenance.LintTimeMissing)
+	if r = w.Run(t.Context(), "waybill", "inspect", "built.json"); strings.Contains(r.Stdout, provenance.LintToolchain) {
+		t.Errorf("it lints unasked:\n%s", r.Stdout)
+	}
+}
