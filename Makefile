@@ -37,13 +37,13 @@ help: ## Print this.
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	  /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
-	@printf '\nFUZZTIME=%s PLATFORMS="%s" GO=%s can be set on the command line.\n' '$(FUZZTIME)' '$(PLATFORMS)' '$(GO)'
+	@printf '\nFUZZTIME=%s PLATFORMS="%s" GO=%s can be set on the command line; `make demo KEEP=DIR` keeps its scene.\n' '$(FUZZTIME)' '$(PLATFORMS)' '$(GO)'
 
 .PHONY: demo
 demo: ## Release an example on this machine, then attack it in six ways.
 	@printf 'The first run downloads modules and compiles, which takes some minutes; later runs start at once.\n'
 	@$(MAKE) build build-lab build-demo PROGRESS=1
-	bin/waybill-demo
+	bin/waybill-demo $(if $(KEEP),-keep "$(KEEP)")
 
 ##@ Build
 .PHONY: build

@@ -9,12 +9,27 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 func main() { os.Exit(exit.Run(root())) }
 
+// group makes a command that only holds others. Without one of them it is
+// wrong use: a script must not take help for an answer.
+func group(cmd cobra.Command) *cobra.Command {
+	cmd.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return verdict.Refuse(verdict.Usage, c.CommandPath(), "there is no command %q", args[0])
+		}
+		c.SetOut(c.ErrOrStderr())
+		_ = c.Help() // it only prints
+		return verdict.Refuse(verdict.Usage, c.CommandPath(), "name one of its commands")
+	}
+	return &cmd
+}
+
 func root() *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := group(cobra.Command{
 		Use:   "waybill",
 		Short: "Make a release carry its proof, and check the whole of it",
 		Long: `A waybill travels with goods: what they are, where they came from, how they were
@@ -23,7 +38,7 @@ proof, and lets anyone check the whole of it with one command.
 
 ` + exit.Table,
 		Version: cli.BuildVersion(),
-	}
+	})
 	cmd.AddGroup(
 		&cobra.Group{ID: "release", Title: "Run a release:"},
 		&cobra.Group{ID: "stage", Title: "One stage:"},

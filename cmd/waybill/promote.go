@@ -74,7 +74,7 @@ func printPromotion(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipelin
 }
 
 func gateCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "gate", Short: "Decide whether a staged release may go out", GroupID: "check"}
+	cmd := group(cobra.Command{Use: "gate", Short: "Decide whether a staged release may go out", GroupID: "check"})
 	options := &cli.VerifyRelease{}
 	check := &cobra.Command{
 		Use:   "check VERSION",
@@ -95,7 +95,7 @@ names: the same decision that verify release makes about the public place.
 }
 
 func verifyCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "verify", Short: "Verify what was published", GroupID: "check"}
+	cmd := group(cobra.Command{Use: "verify", Short: "Verify what was published", GroupID: "check"})
 	options := &cli.VerifyRelease{}
 	whole := &cobra.Command{
 		Use:   "release VERSION",
@@ -125,6 +125,10 @@ func runVerify(cmd *cobra.Command, args []string, options *cli.VerifyRelease, st
 
 func dryRun(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipeline) error {
 	if p.Source.Repository == "" {
+		v, err := p.Gate(ctx, profile.Staging)
+		if err := answer(cmd, cli.TableOutput(), v, err); err != nil {
+			return err
+		}
 		return printPromotion(ctx, cmd, p, profile.Release)
 	}
 	planned, source, err := p.Plan(ctx)

@@ -109,7 +109,10 @@ how far the release has come. Nothing is changed.
 			if err != nil {
 				return err
 			}
-			return printStatus(cmd.OutOrStdout(), output, s)
+			if err := printStatus(cmd.OutOrStdout(), output, s); err != nil {
+				return err
+			}
+			return s.Err()
 		},
 	}
 	o.addFlags(cmd)
@@ -135,11 +138,7 @@ func printStatus(w io.Writer, output string, s pipeline.Status) error {
 		if s.Last != "" {
 			fmt.Fprintf(w, "\nlast:   %s", s.Last)
 		}
-		public := "no, nothing can be taken for a release yet"
-		if s.Public {
-			public = "yes"
-		}
-		fmt.Fprintf(w, "\npublic: %s\nnext:   %s\n", public, s.Next)
+		fmt.Fprintf(w, "\npublic: %s\nnext:   %s\n", s.Public, s.Next)
 		return nil
 	}
 	return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)

@@ -32,7 +32,7 @@ type trustSource struct {
 }
 
 func trustCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := group(cobra.Command{
 		Use:     "trust",
 		Short:   "Show, fetch and carry the trust root",
 		GroupID: "carry",
@@ -40,7 +40,7 @@ func trustCommand() *cobra.Command {
 which time. It comes from a file, from a repository through TUF, or from the
 copy of the public-good root that this program carries. A repository that does
 not answer is never a reason to use an older root quietly.`,
-	}
+	})
 	cmd.AddCommand(trustShowCommand(), trustInitCommand(), trustUpdateCommand(), trustExportCommand())
 	return cmd
 }

@@ -63,6 +63,7 @@ func Files(ctx context.Context, req FileRequest) *verdict.Verdict {
 		v.Counts.Verified++
 		v.Proofs = append(v.Proofs, proof)
 	}
+	checkClock(v)
 	return v
 }
 

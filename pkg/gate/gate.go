@@ -78,8 +78,25 @@ func Release(ctx context.Context, req Request) *verdict.Verdict {
 	d.checkFileEvidence(ctx)
 	d.checkImages(ctx)
 	d.count()
+	checkClock(v)
 	slices.SortStableFunc(v.Findings, byWeight)
 	return v
+}
+
+// clockSkew is how far the clock may be behind an authority's.
+const clockSkew = 5 * time.Minute
+
+// checkClock refuses to judge by a time at which what was proven had not been
+// signed yet: such a clock is wrong, and no life of anything can be held
+// against it.
+func checkClock(v *verdict.Verdict) {
+	for _, p := range v.Proofs {
+		if p.SignedAt.After(v.Time.Add(clockSkew)) {
+			v.Add(verdict.Find(verdict.Clock, p.Subject, "signed after the time of judgement").
+				Differ("a clock at or after "+p.SignedAt.Format(time.RFC3339), v.Time.Format(time.RFC3339)))
+			return
+		}
+	}
 }
 
 // first are the codes that say what happened to the release; what follows from

@@ -56,6 +56,7 @@ func Images(ctx context.Context, req ImageRequest) *verdict.Verdict {
 	for _, image := range req.Images {
 		req.decide(ctx, v, image)
 	}
+	checkClock(v)
 	return v
 }
 

@@ -17,6 +17,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -99,6 +100,9 @@ func (p *Pipeline) Plan(ctx context.Context) (plan.Plan, build.Source, error) {
 		return plan.Plan{}, build.Source{}, verdict.Refuse(verdict.Usage, "source", "no repository was given; use --source")
 	}
 	commit, err := vcs.Resolve(ctx, p.Source.Repository, p.Source.Ref)
+	if errors.Is(err, vcs.ErrNotFound) {
+		return plan.Plan{}, build.Source{}, verdict.Refuse(verdict.Usage, p.Source.Repository, "it has no %q; create the tag, or name another with --source REPOSITORY@REF", p.Source.Ref)
+	}
 	if err != nil {
 		return plan.Plan{}, build.Source{}, fmt.Errorf("resolving %s of %s: %w", p.Source.Ref, p.Source.Repository, err)
 	}
@@ -119,7 +123,23 @@ func (p *Pipeline) Plan(ctx context.Context) (plan.Plan, build.Source, error) {
 		}
 	}
 	expanded, err := config.Expand(p.Version)
-	return expanded, s, err
+	if err != nil {
+		return plan.Plan{}, build.Source{}, err
+	}
+	return expanded, s, checkPins(expanded, s.Pins)
+}
+
+// checkPins demands a pin for every base image, before anything is built.
+func checkPins(p plan.Plan, pins plan.Lock) error {
+	for _, s := range p.Steps {
+		if s.Image == nil {
+			continue
+		}
+		if _, pinned := pins.Bases[s.Image.Base]; !pinned {
+			return verdict.Refuse(verdict.ConfigParse, plan.LockName, "it does not pin base %q of step %s", s.Image.Base, s.Instance)
+		}
+	}
+	return nil
 }
 
 // start plans and opens the workspace that fits the plan.

@@ -28,6 +28,9 @@ func (p *Pipeline) Build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := signer.Prepare(ctx); err != nil {
+		return err
+	}
 	p.Report("build %s %s from %.12s, steps run %s", planned.Name, planned.Version, source.Commit.Commit, mode)
 	return p.journaled(ctx, w, "build", func() error {
 		return build.Run(ctx, build.Request{

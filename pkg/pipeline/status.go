@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
-	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/journal"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/workspace"
 )
 
@@ -23,16 +23,38 @@ type Status struct {
 	Commit  string  `json:"commit"`
 	Stages  []Stage `json:"stages"`
 	Last    string  `json:"last,omitempty"`
-	Public  bool    `json:"public"`
+	Public  Public  `json:"public"`
 	Next    string  `json:"next"`
 }
 
-// Stage is one stage of the way and how far it got.
+// Public says whether users can take the release for one.
+type Public string
+
+// The answers. A place that does not answer makes it unknown, never no.
+const (
+	IsPublic  Public = "yes"
+	NotPublic Public = "no"
+	Unknown   Public = "unknown"
+)
+
+// Stage is one stage of the way and how far it got. A stage that is Down could
+// not be looked at.
 type Stage struct {
 	Name string `json:"name"`
 	Done int    `json:"done"`
 	Of   int    `json:"of"`
+	Down bool   `json:"down,omitempty"`
 	Note string `json:"note,omitempty"`
+}
+
+// Err is the unavailability of a stage that could not be looked at.
+func (s Status) Err() error {
+	for _, stage := range s.Stages {
+		if stage.Down {
+			return &verdict.UnavailableError{Place: stage.Name, Op: "looking", Err: errors.New(stage.Note)}
+		}
+	}
+	return nil
 }
 
 // Status looks at workspace, staging and release place.
@@ -57,10 +79,18 @@ func (p *Pipeline) Status(ctx context.Context) (Status, error) {
 		}
 		s.Stages = append(s.Stages, stage)
 	}
-	sealed := manifestAt(ctx, "seal", w.Files())
-	s.Stages = append(s.Stages, sealed, p.manifestOf(ctx, "staging", profile.Staging), p.manifestOf(ctx, "release", profile.Release))
-	s.Public = s.Stages[len(s.Stages)-1].Done == 1
-	s.Next = p.next(s)
+	sealed, digest := p.manifestAt(ctx, "seal", w.Files())
+	staged := p.manifestOf(ctx, profile.Staging, digest)
+	released := p.manifestOf(ctx, profile.Release, digest)
+	s.Stages = append(s.Stages, sealed, staged, released)
+	switch {
+	case released.Down:
+		s.Public, s.Next = Unknown, "the same again, when the place answers"
+	case released.Done == 1:
+		s.Public, s.Next = IsPublic, fmt.Sprintf("k8s-verify-release %s --profile PROFILE   (verify it as users will)", p.Version)
+	default:
+		s.Public, s.Next = NotPublic, p.next(staged)
+	}
 	s.Last, err = last(w)
 	return s, err
 }
@@ -106,42 +136,46 @@ func count(ctx context.Context, name string, planned plan.Plan, files store.Plac
 	return stage, nil
 }
 
-func (p *Pipeline) manifestOf(ctx context.Context, name string, s profile.Stage) Stage {
-	uri, err := p.Profile.Files(s, p.Version)
+// manifestOf looks at a place for the manifest that was sealed here.
+func (p *Pipeline) manifestOf(ctx context.Context, at profile.Stage, sealed digest.Digest) Stage {
+	uri, err := p.Profile.Files(at, p.Version)
 	if err != nil {
-		return Stage{Name: name, Of: 1, Note: err.Error()}
+		return Stage{Name: string(at), Of: 1, Note: err.Error()}
 	}
 	place, err := store.Open(uri, p.Transport)
 	if err != nil {
-		return Stage{Name: name, Of: 1, Note: err.Error()}
+		return Stage{Name: string(at), Of: 1, Note: err.Error()}
 	}
-	return manifestAt(ctx, name, place)
-}
-
-// manifestAt reports whether a place holds the manifest's bundle, the commit
-// point of every place.
-func manifestAt(ctx context.Context, name string, place store.Place) Stage {
-	stage := Stage{Name: name, Of: 1, Note: place.URI()}
-	body, _, err := place.Open(ctx, releasemanifest.Name)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-	case err != nil:
-		stage.Note = fmt.Sprintf("does not answer: %v", err)
-	default:
-		_, _ = io.Copy(io.Discard, io.LimitReader(body, 1))
-		_ = body.Close()
-		stage.Done = 1
+	stage, found := p.manifestAt(ctx, string(at), place)
+	if stage.Done == 1 && !sealed.IsZero() && !sealed.Equal(found) {
+		stage.Done, stage.Note = 0, "another manifest than the one sealed here: "+place.URI()
 	}
 	return stage
 }
 
-// next is the command to type now. Every stage can be repeated safely.
-func (p *Pipeline) next(s Status) string {
-	staged := s.Stages[len(s.Stages)-2].Done == 1
+// manifestAt reports whether a place holds a manifest of this release that
+// verifies: the commit point of every place. What it lists is not looked at.
+func (p *Pipeline) manifestAt(ctx context.Context, name string, place store.Place) (Stage, digest.Digest) {
+	stage := Stage{Name: name, Of: 1, Note: place.URI()}
+	m, raw, err := p.manifest(ctx, place)
 	switch {
-	case s.Public:
-		return fmt.Sprintf("k8s-verify-release %s --profile PROFILE   (the release is public; verify it as users will)", p.Version)
-	case staged:
+	case errors.Is(err, store.ErrNotFound):
+	case err != nil && verdict.OutcomeOf(err) == verdict.Unavailable:
+		stage.Down, stage.Note = true, fmt.Sprintf("does not answer: %v", err)
+	case err != nil:
+		stage.Note = fmt.Sprintf("holds a manifest that is refused: %v", err)
+	case m.Version != p.Version:
+		stage.Note = fmt.Sprintf("holds the manifest of %s: %s", m.Version, place.URI())
+	default:
+		stage.Done, stage.Note = 1, "manifest verified, files not looked at: "+place.URI()
+		return stage, digest.Of(digest.SHA256, raw)
+	}
+	return stage, digest.Digest{}
+}
+
+// next is the command to type now. Every stage can be repeated safely.
+func (p *Pipeline) next(staged Stage) string {
+	if staged.Done == 1 {
 		return fmt.Sprintf("waybill release %s --profile PROFILE --state %s", p.Version, p.State)
 	}
 	return fmt.Sprintf("waybill stage %s --profile PROFILE --state %s   (safe to repeat: it takes over what is done)", p.Version, p.State)

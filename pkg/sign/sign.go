@@ -60,6 +60,7 @@ type Signer struct {
 	tsa    *sign.TimestampAuthority
 	log    *sign.Rekor
 
+	answers *answers
 	mu      sync.Mutex // guards current
 	current *credential
 }
@@ -76,12 +77,20 @@ func New(c Config) (*Signer, error) {
 	if c.Verifier == nil || c.Transport == nil || c.Token == nil || c.Clock == nil {
 		return nil, errors.New("preparing signer: verifier, transport, token and clock are required")
 	}
+	answers := &answers{next: c.Transport}
 	return &Signer{
-		config: c,
-		fulcio: sign.NewFulcio(&sign.FulcioOptions{BaseURL: c.Services.Fulcio, Transport: c.Transport, Timeout: -1}),
+		config: c, answers: answers,
+		fulcio: sign.NewFulcio(&sign.FulcioOptions{BaseURL: c.Services.Fulcio, Transport: answers, Timeout: -1}),
 		tsa:    sign.NewTimestampAuthority(&sign.TimestampAuthorityOptions{URL: c.Services.TSA, Transport: c.Transport, Timeout: -1}),
 		log:    sign.NewRekor(&sign.RekorOptions{ClientV2: newLogClient(c.Services.Log, c.Transport), Version: 2}),
 	}, nil
+}
+
+// Prepare fetches a certificate and holds it against the role, so that a token
+// that is wrong stops the work before it begins.
+func (s *Signer) Prepare(ctx context.Context) error {
+	_, err := s.credential(ctx)
+	return err
 }
 
 // Statement signs an in-toto statement.
@@ -177,6 +186,9 @@ func (s *Signer) credential(ctx context.Context) (*credential, error) {
 		return nil, err
 	}
 	cert, err := s.fulcio.GetCertificate(ctx, k, &sign.CertificateProviderOptions{IDToken: token})
+	if err != nil && s.answers.refused() {
+		return nil, verdict.Wrap(verdict.TokenRefused, "identity token", err)
+	}
 	if err != nil {
 		return nil, verdict.Wrap(verdict.PlaceDown, "certificate authority", err)
 	}

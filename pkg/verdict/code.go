@@ -102,6 +102,7 @@ const (
 	TagConflict  Code = "TAG_CONFLICT"
 	FileConflict Code = "FILE_CONFLICT"
 	SignedAsElse Code = "SIGNED_AS_ELSE"
+	TokenRefused Code = "TOKEN_REFUSED"
 
 	// Wrong use, the world, and us.
 	ConfigParse    Code = "CONFIG"

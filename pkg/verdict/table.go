@@ -81,7 +81,7 @@ var codes = map[Code]row{
 	TUFParse:     {Refused, "the metadata is not such that we can read it without doubt; ask the repository's operators"},
 	TUFTarget:    {Refused, "the repository publishes no such file; check the address that trust init was given"},
 	TrustDown:    {Unavailable, "nothing was decided; run waybill trust update when the repository answers, or name a root with --trusted-root FILE"},
-	Clock:        {Unavailable, "nothing was decided; set the clock, or judge with --trusted-root FILE, which needs none"},
+	Clock:        {Unavailable, "nothing was decided; set the clock, or give a later --now"},
 
 	OutputMissing: {Refused, "make the step write the outputs that release.yaml declares, or declare fewer"},
 	OutputExtra:   {Refused, "declare the output in release.yaml, or stop the step from writing it"},
@@ -90,6 +90,7 @@ var codes = map[Code]row{
 
 	TagConflict:  {Refused, "the tag already names another digest; released tags never move, release a new version"},
 	FileConflict: {Refused, "the name already holds other bytes; released files never change, release a new version"},
+	TokenRefused: {Refused, "the certificate authority does not believe the token; check issuer, audience and expiry, and fetch a new one"},
 	SignedAsElse: {Refused, "the certificate names somebody else than expected; check the identity token"},
 
 	ConfigParse:    {Malformed, "correct the file at the line named"},

@@ -90,6 +90,7 @@ func provokedHere() map[verdict.Code]string {
 		verdict.TagConflict:     "TestPromotionConflicts",
 		verdict.FileConflict:    "TestPromotionConflicts",
 		verdict.SignedAsElse:    "TestSignersKeepToTheirRoles",
+		verdict.TokenRefused:    "TestSignersKeepToTheirRoles",
 		verdict.ConfigParse:     "TestBuildSteps",
 		verdict.Usage:           "TestCommandAnswers",
 		verdict.PlaceDown:       "TestGatePlaces",

@@ -95,6 +95,10 @@ func TestSignersKeepToTheirRoles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	elsewhere, err := w.Lab.Mint(lab.RoleRelease, map[string]any{"aud": "elsewhere"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	release, builder := w.Lab.Token(lab.RoleRelease), w.Lab.Token(lab.RoleBuilder)
 	rows := []struct {
 		name  string
@@ -117,6 +121,7 @@ func TestSignersKeepToTheirRoles(t *testing.T) {
 		{"C26 the release role's token in the builder's", policy.Builder, release, statement(provenance.PredicateType), codes(verdict.SignedAsElse), true},
 		{"C26 the verifier's token in the release role", policy.Release, w.Lab.Token(lab.RoleVerifier), statement(kind), codes(verdict.SignedAsElse), true},
 		{"a stranger's token", policy.Release, w.Lab.Token("mallory@evil.example"), bytes, codes(verdict.SignedAsElse), true},
+		{"a token for somebody else's authority", policy.Release, elsewhere, bytes, codes(verdict.TokenRefused), true},
 		{"an expired token", policy.Release, expired, bytes, codes(verdict.Usage), false},
 		{"a token that is none", policy.Release, "token", bytes, codes(verdict.Usage), false},
 		{"a token of two parts", policy.Release, release[:strings.LastIndex(release, ".")], bytes, codes(verdict.Usage), false},

@@ -116,7 +116,9 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (i *issuer) serveToken(w http.ResponseWriter, r *http.Request) {
 	var req TokenRequest
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&req); err != nil {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
+	decoder.UseNumber() // a time must stay an integer
+	if err := decoder.Decode(&req); err != nil {
 		http.Error(w, "reading the token request: "+err.Error(), http.StatusBadRequest)
 		return
 	}

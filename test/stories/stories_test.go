@@ -109,6 +109,10 @@ func TestOneReleaseGoesThroughAndAttacksAreRefused(t *testing.T) {
 		r := s.Run(t.Context(), "waybill", "status", scene.Version, "--profile", "profile.yaml", "--state", "state")
 		want(t, r, 0, "public: yes", "k8s-verify-release "+scene.Version)
 	})
+	t.Run("a clock before the signatures", func(t *testing.T) {
+		want(t, s.Verify(t.Context(), "--now", "2020-01-01T00:00:00Z"), 3, "CLOCK")
+		want(t, s.Verify(t.Context(), "--now", "2126-01-01T00:00:00Z"), 0)
+	})
 	t.Run("sha256 only is partial", func(t *testing.T) {
 		want(t, s.Verify(t.Context(), "--digests", "sha256"), 0, "ACCEPTED, PARTIAL: without sha512")
 	})
@@ -192,4 +196,6 @@ func unreachable(t *testing.T, s *scene.Scene) {
 		}
 		want(t, s.Verify(t.Context()), 3, "UNAVAILABLE", "nothing was decided")
 	}
+	r := s.Run(t.Context(), "waybill", "status", scene.Version, "--profile", "profile.yaml", "--state", "state")
+	want(t, r, 3, "public: unknown", "when the place answers")
 }

@@ -63,7 +63,9 @@ func tokenRequest(as, claims string) (lab.TokenRequest, error) {
 	if claims == "" {
 		return r, nil
 	}
-	if err := json.Unmarshal([]byte(claims), &r.Claims); err != nil {
+	decoder := json.NewDecoder(strings.NewReader(claims))
+	decoder.UseNumber() // a time must stay an integer
+	if err := decoder.Decode(&r.Claims); err != nil {
 		return r, fmt.Errorf("reading --issuer-claims: %w", err)
 	}
 	return r, nil
