@@ -69,7 +69,7 @@ func printPromotion(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipelin
 	for _, i := range planned.Images {
 		fmt.Fprintf(w, "image  %s  %s:%s\n", i.Digest, i.Repository, i.Tags)
 	}
-	fmt.Fprintf(w, "\n%s: %d files, %d bytes, %d images would go to %s; add --confirm to do it\n", planned.Name, len(planned.Files), total, len(planned.Images), stage)
+	fmt.Fprintf(w, "\n%s, %s, %d bytes of files, would go to %s; add --confirm to do it\n", planned.Name, planned.Extent(), total, stage)
 	return nil
 }
 

@@ -88,8 +88,7 @@ func Run(ctx context.Context, req Request) error {
 		if err := r.step(ctx, step, start); err != nil {
 			return fmt.Errorf("step %s: %w", step.Instance, err)
 		}
-		r.Report("step %d of %d: %s, %d outputs, %s", i+1, len(req.Plan.Steps), step.Instance, len(step.Outputs),
-			req.Trust.Clock().Sub(start).Round(time.Millisecond))
+		r.Report("step %d of %d: %s, done in %s", i+1, len(req.Plan.Steps), step.Instance, req.Trust.Clock().Sub(start).Round(time.Millisecond))
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func listRegular(dir string) ([]string, error) {
 			return err
 		}
 		if !d.Type().IsRegular() {
-			return verdict.Refuse(verdict.FileType, name, "an output must be a regular file, this is %s", d.Type())
+			return verdict.Refuse(verdict.FileType, name, "an output must be a regular file, this is %s", kindOf(d.Type()))
 		}
 		names = append(names, filepath.ToSlash(name))
 		return nil
@@ -120,6 +120,19 @@ func listRegular(dir string) ([]string, error) {
 		return nil, fmt.Errorf("reading outputs: %w", err)
 	}
 	return names, nil
+}
+
+// kindOf names what is no regular file.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
 }
 
 // fileOutput hashes a file and prepares its release: the copy is checked

@@ -121,7 +121,7 @@ func (p *Pipeline) promote(ctx context.Context, from promote.From, s profile.Sta
 	if err := promote.Apply(ctx, planned, from, target); err != nil {
 		return err
 	}
-	p.Report("promoted %d files and %d images to %s", len(planned.Files)+1, len(planned.Images), to.files.URI())
+	p.Report("%s is at %s: %s", planned.Name, to.files.URI(), planned.Extent())
 	return nil
 }
 

@@ -94,6 +94,11 @@ func Make(m release.Manifest, bundle []byte) Plan {
 	return p
 }
 
+// Extent says how much the plan moves, the manifest included.
+func (p Plan) Extent() string {
+	return fmt.Sprintf("files %d, images %d", len(p.Files)+1, len(p.Images))
+}
+
 // Apply does what the plan says.
 func Apply(ctx context.Context, p Plan, from From, to To) error {
 	if err := copyFiles(ctx, p, from, to); err != nil {

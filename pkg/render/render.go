@@ -92,14 +92,17 @@ func table(w io.Writer, v verdict.Verdict) error {
 
 // page writes lines and keeps the first error.
 type page struct {
-	w   io.Writer
-	err error
+	w     io.Writer
+	err   error
+	empty bool // the last line was empty; a second one says nothing
 }
 
 func (p *page) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	if p.err != nil || p.empty && format == "" {
+		return
 	}
+	_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	p.empty = format == ""
 }
 
 // findings prints them by code, the first few of each in full.

@@ -68,7 +68,11 @@ func Report(w io.Writer, command string, err error) int {
 	if !strings.Contains(message, string(f.Code)) {
 		message = string(f.Code) + " " + message
 	}
-	fmt.Fprintf(w, "%s: %s: %s\n", command, f.Code.Outcome(), render.Safe(message))
+	first, rest, _ := strings.Cut(message, "\n")
+	fmt.Fprintf(w, "%s: %s: %s\n", command, f.Code.Outcome(), render.Safe(first))
+	for line := range strings.Lines(rest) {
+		fmt.Fprintf(w, "  %s\n", render.Safe(strings.TrimSpace(line)))
+	}
 	if f.Want != "" || f.Got != "" {
 		fmt.Fprintf(w, "  want %s\n  got  %s\n", render.Safe(f.Want), render.Safe(f.Got))
 	}
