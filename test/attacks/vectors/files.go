@@ -25,7 +25,7 @@ import (
 var readme string
 
 // copyOf is a genuine bundle that may be changed.
-func (s *studio) copyOf(name string) *bundlepb.Bundle {
+func (s *maker) copyOf(name string) *bundlepb.Bundle {
 	return proto.Clone(s.genuine[name]).(*bundlepb.Bundle)
 }
 
@@ -62,7 +62,7 @@ func (v vector) dir() string {
 }
 
 // write makes one vector, judges it and writes its directory.
-func (s *studio) write(out string, v vector) error {
+func (s *maker) write(out string, v vector) error {
 	b := s.copyOf(v.from)
 	if v.change != nil {
 		v.change(s, b)
@@ -113,7 +113,7 @@ func (v vector) expect() string {
 }
 
 // check demands that the vector is answered as its header says.
-func (s *studio) check(v vector, raw []byte) error {
+func (s *maker) check(v vector, raw []byte) error {
 	err := s.judge(v, raw)
 	if v.code == "" {
 		return err
@@ -133,7 +133,7 @@ type prover interface {
 	Blob(raw []byte, artifact digest.Set) (verify.Evidence, error)
 }
 
-func (s *studio) prover(v vector) (prover, error) {
+func (s *maker) prover(v vector) (prover, error) {
 	root, err := trust.Parse(s.lab.TrustedRoot)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (s *studio) prover(v vector) (prover, error) {
 	return keyless.Key(public)
 }
 
-func (s *studio) judge(v vector, raw []byte) error {
+func (s *maker) judge(v vector, raw []byte) error {
 	p, err := s.prover(v)
 	if err != nil {
 		return err

@@ -55,7 +55,7 @@ func write(ctx context.Context, out string, all []vector) (n int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	s, err := newStudio(ctx, l)
+	s, err := newMaker(ctx, l)
 	if err != nil {
 		return 0, err
 	}

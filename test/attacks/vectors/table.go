@@ -19,7 +19,7 @@ type vector struct {
 	name, why string
 	from      string
 	// change changes the bundle, text its encoding; neither leaves it alone.
-	change func(s *studio, b *bundlepb.Bundle)
+	change func(s *maker, b *bundlepb.Bundle)
 	text   func(raw string) string
 	// code is why it must be refused; empty accepts it.
 	code verdict.Code
@@ -40,31 +40,31 @@ func genuine() []vector {
 		{name: "blob-key", from: keyBlob, why: "signed by a long-lived key"},
 		{name: "attestation-key", from: keyAttestation, why: "a statement signed by a long-lived key"},
 		{name: "attestation-key-id", from: attestation, why: "nobody signs the key id of an envelope: another one changes nothing",
-			change: func(_ *studio, b *bundlepb.Bundle) { b.GetDsseEnvelope().Signatures[0].Keyid = "the release key" }},
+			change: func(_ *maker, b *bundlepb.Bundle) { b.GetDsseEnvelope().Signatures[0].Keyid = "the release key" }},
 	}
 }
 
 // bindings are genuine parts of different signatures, put together.
 func bindings() []vector {
-	entries := func(of string) func(*studio, *bundlepb.Bundle) {
-		return func(s *studio, b *bundlepb.Bundle) {
+	entries := func(of string) func(*maker, *bundlepb.Bundle) {
+		return func(s *maker, b *bundlepb.Bundle) {
 			b.VerificationMaterial.TlogEntries = s.copyOf(of).VerificationMaterial.TlogEntries
 		}
 	}
-	whole := func(of string) func(*studio, *bundlepb.Bundle) {
-		return func(s *studio, b *bundlepb.Bundle) { proto.Reset(b); proto.Merge(b, s.copyOf(of)) }
+	whole := func(of string) func(*maker, *bundlepb.Bundle) {
+		return func(s *maker, b *bundlepb.Bundle) { proto.Reset(b); proto.Merge(b, s.copyOf(of)) }
 	}
 	return []vector{
 		{"log-entry-of-another-artifact", "A01: the log entry is genuine, but of another artifact", blob, entries(blobOfAnother), nil, verdict.LogEntryUnbound},
 		{"log-entry-of-another-certificate", "A02: the log entry is of the same artifact, but of another signer's signature", blob, entries(blobByAnother), nil, verdict.LogSigMismatch},
 		{"log-entry-of-another-signature", "A03: the log entry is of an earlier signature of the same author", blob, entries(blobAgain), nil, verdict.LogSigMismatch},
-		{"other-signature-of-the-key", "A04: an ECDSA signature has a second form that holds as well; the log has the first", blob, func(_ *studio, b *bundlepb.Bundle) {
+		{"other-signature-of-the-key", "A04: an ECDSA signature has a second form that holds as well; the log has the first", blob, func(_ *maker, b *bundlepb.Bundle) {
 			b.GetMessageSignature().Signature = malleate(b.GetMessageSignature().Signature)
 		}, nil, verdict.LogSigMismatch},
-		{"another-certificate", "A02: the certificate of another key, of the same identity", blob, func(s *studio, b *bundlepb.Bundle) {
+		{"another-certificate", "A02: the certificate of another key, of the same identity", blob, func(s *maker, b *bundlepb.Bundle) {
 			b.VerificationMaterial.Content = s.copyOf(blobByAnother).VerificationMaterial.Content
 		}, nil, verdict.LogKeyMismatch},
-		{"digest-hint-of-another-artifact", "A11: the digest beside the signature is of another artifact", blob, func(s *studio, b *bundlepb.Bundle) {
+		{"digest-hint-of-another-artifact", "A11: the digest beside the signature is of another artifact", blob, func(s *maker, b *bundlepb.Bundle) {
 			b.GetMessageSignature().MessageDigest = s.copyOf(blobOfAnother).GetMessageSignature().MessageDigest
 		}, nil, verdict.NotBound},
 		{"signature-of-another-artifact", "everything holds, for another artifact", blob, whole(blobOfAnother), nil, verdict.NotBound},
@@ -82,37 +82,37 @@ func bindings() []vector {
 func proofs() []vector {
 	of := func(b *bundlepb.Bundle) *bundlepb.VerificationMaterial { return b.VerificationMaterial }
 	return []vector{
-		{"no-log-entry", "there is no log entry", blob, func(_ *studio, b *bundlepb.Bundle) { of(b).TlogEntries = nil }, nil, verdict.LogMissing},
-		{"log-entry-twice", "one log counts once", blob, func(_ *studio, b *bundlepb.Bundle) {
+		{"no-log-entry", "there is no log entry", blob, func(_ *maker, b *bundlepb.Bundle) { of(b).TlogEntries = nil }, nil, verdict.LogMissing},
+		{"log-entry-twice", "one log counts once", blob, func(_ *maker, b *bundlepb.Bundle) {
 			of(b).TlogEntries = append(of(b).TlogEntries, of(b).TlogEntries...)
 		}, nil, verdict.Threshold},
-		{"inclusion-proof-changed", "one bit of the inclusion proof", blob, func(_ *studio, b *bundlepb.Bundle) {
+		{"inclusion-proof-changed", "one bit of the inclusion proof", blob, func(_ *maker, b *bundlepb.Bundle) {
 			of(b).TlogEntries[0].InclusionProof.Hashes[0][0] ^= 1
 		}, nil, verdict.LogProof},
-		{"log-index-changed", "another place in the log", blob, func(_ *studio, b *bundlepb.Bundle) { of(b).TlogEntries[0].LogIndex++ }, nil, verdict.LogProof},
-		{"checkpoint-of-another-entry", "the checkpoint is of another size of the log", blob, func(s *studio, b *bundlepb.Bundle) {
+		{"log-index-changed", "another place in the log", blob, func(_ *maker, b *bundlepb.Bundle) { of(b).TlogEntries[0].LogIndex++ }, nil, verdict.LogProof},
+		{"checkpoint-of-another-entry", "the checkpoint is of another size of the log", blob, func(s *maker, b *bundlepb.Bundle) {
 			of(b).TlogEntries[0].InclusionProof.Checkpoint = of(s.copyOf(blobAgain)).TlogEntries[0].InclusionProof.Checkpoint
 		}, nil, verdict.LogProof},
-		{"checkpoint-unsigned", "nobody signed the checkpoint", blob, func(_ *studio, b *bundlepb.Bundle) {
+		{"checkpoint-unsigned", "nobody signed the checkpoint", blob, func(_ *maker, b *bundlepb.Bundle) {
 			c := of(b).TlogEntries[0].InclusionProof.Checkpoint
 			c.Envelope, _, _ = strings.Cut(c.Envelope, "\u2014")
 		}, nil, verdict.LogProof},
-		{"log-unknown", "the log is not in the trust root", blob, func(_ *studio, b *bundlepb.Bundle) { of(b).TlogEntries[0].LogId.KeyId[0] ^= 1 }, nil, verdict.LogUnknown},
-		{"inclusion-proof-missing", "version 0.3 demands a proof", blob, func(_ *studio, b *bundlepb.Bundle) { of(b).TlogEntries[0].InclusionProof = nil }, nil, verdict.BundleParse},
-		{"rekor-v1-promise-changed", "one bit of the promise; the proof beside it still holds", blobInOldLog, func(_ *studio, b *bundlepb.Bundle) {
+		{"log-unknown", "the log is not in the trust root", blob, func(_ *maker, b *bundlepb.Bundle) { of(b).TlogEntries[0].LogId.KeyId[0] ^= 1 }, nil, verdict.LogUnknown},
+		{"inclusion-proof-missing", "version 0.3 demands a proof", blob, func(_ *maker, b *bundlepb.Bundle) { of(b).TlogEntries[0].InclusionProof = nil }, nil, verdict.BundleParse},
+		{"rekor-v1-promise-changed", "one bit of the promise; the proof beside it still holds", blobInOldLog, func(_ *maker, b *bundlepb.Bundle) {
 			promise := of(b).TlogEntries[0].InclusionPromise.SignedEntryTimestamp
 			promise[len(promise)-1] ^= 1
 		}, nil, verdict.LogProof},
-		{"rekor-v1-time-changed", "the time of the entry is covered by the promise", blobInOldLog, func(_ *studio, b *bundlepb.Bundle) {
+		{"rekor-v1-time-changed", "the time of the entry is covered by the promise", blobInOldLog, func(_ *maker, b *bundlepb.Bundle) {
 			of(b).TlogEntries[0].IntegratedTime++
 		}, nil, verdict.LogProof},
-		{"no-timestamp", "a log of version 2 signs no time, and there is no other", blob, func(_ *studio, b *bundlepb.Bundle) {
+		{"no-timestamp", "a log of version 2 signs no time, and there is no other", blob, func(_ *maker, b *bundlepb.Bundle) {
 			of(b).TimestampVerificationData = nil
 		}, nil, verdict.TimeMissing},
-		{"timestamp-of-another-signature", "the timestamp is genuine, but of another signature", blob, func(s *studio, b *bundlepb.Bundle) {
+		{"timestamp-of-another-signature", "the timestamp is genuine, but of another signature", blob, func(s *maker, b *bundlepb.Bundle) {
 			of(b).TimestampVerificationData = of(s.copyOf(blobAgain)).TimestampVerificationData
 		}, nil, verdict.TimeInvalid},
-		{"too-many-timestamps", "33 timestamps; the bound is 32", blob, func(_ *studio, b *bundlepb.Bundle) {
+		{"too-many-timestamps", "33 timestamps; the bound is 32", blob, func(_ *maker, b *bundlepb.Bundle) {
 			stamps := of(b).TimestampVerificationData
 			stamps.Rfc3161Timestamps = slices.Repeat(stamps.Rfc3161Timestamps, 33)
 		}, nil, verdict.Limit},
@@ -121,8 +121,8 @@ func proofs() []vector {
 
 // materials change what the bundle is verified with.
 func materials() []vector {
-	with := func(content func(s *studio, der []byte) any) func(*studio, *bundlepb.Bundle) {
-		return func(s *studio, b *bundlepb.Bundle) {
+	with := func(content func(s *maker, der []byte) any) func(*maker, *bundlepb.Bundle) {
+		return func(s *maker, b *bundlepb.Bundle) {
 			switch c := content(s, b.VerificationMaterial.GetCertificate().GetRawBytes()).(type) {
 			case *bundlepb.VerificationMaterial_Certificate:
 				b.VerificationMaterial.Content = c
@@ -131,21 +131,21 @@ func materials() []vector {
 			}
 		}
 	}
-	mediaType := func(text string) func(*studio, *bundlepb.Bundle) {
-		return func(_ *studio, b *bundlepb.Bundle) { b.MediaType = text }
+	mediaType := func(text string) func(*maker, *bundlepb.Bundle) {
+		return func(_ *maker, b *bundlepb.Bundle) { b.MediaType = text }
 	}
 	return []vector{
-		{"public-key-as-certificate", "A05: a public key where a certificate belongs", blob, with(func(s *studio, _ []byte) any { return certificate(s.weak) }), nil, verdict.CertParse},
-		{"certificate-empty", "A07: an empty certificate", blob, with(func(*studio, []byte) any { return certificate(nil) }), nil, verdict.CertParse},
-		{"certificate-with-a-byte-behind", "the certificate does not end where it ends", blob, with(func(_ *studio, der []byte) any {
+		{"public-key-as-certificate", "A05: a public key where a certificate belongs", blob, with(func(s *maker, _ []byte) any { return certificate(s.weak) }), nil, verdict.CertParse},
+		{"certificate-empty", "A07: an empty certificate", blob, with(func(*maker, []byte) any { return certificate(nil) }), nil, verdict.CertParse},
+		{"certificate-with-a-byte-behind", "the certificate does not end where it ends", blob, with(func(_ *maker, der []byte) any {
 			return certificate(append(bytes.Clone(der), 0))
 		}), nil, verdict.CertParse},
-		{"certificate-too-large", "C19: a certificate of more than 64 KiB", blob, with(func(_ *studio, der []byte) any { return certificate(bytes.Repeat(der, 100)) }), nil, verdict.CertLimit},
-		{"chain-in-version-0.3", "A08: version 0.3 has one certificate, not a chain", blob, with(func(_ *studio, der []byte) any { return chain(der) }), nil, verdict.BundleParse},
-		{"chain-empty", "A07: an empty chain, in a version that has chains", blob, func(_ *studio, b *bundlepb.Bundle) {
+		{"certificate-too-large", "C19: a certificate of more than 64 KiB", blob, with(func(_ *maker, der []byte) any { return certificate(bytes.Repeat(der, 100)) }), nil, verdict.CertLimit},
+		{"chain-in-version-0.3", "A08: version 0.3 has one certificate, not a chain", blob, with(func(_ *maker, der []byte) any { return chain(der) }), nil, verdict.BundleParse},
+		{"chain-empty", "A07: an empty chain, in a version that has chains", blob, func(_ *maker, b *bundlepb.Bundle) {
 			b.MediaType, b.VerificationMaterial.Content = "application/vnd.dev.sigstore.bundle+json;version=0.2", chain()
 		}, nil, verdict.CertMissing},
-		{"no-material", "there is nothing to verify with", blob, func(_ *studio, b *bundlepb.Bundle) { b.VerificationMaterial = nil }, nil, verdict.BundleParse},
+		{"no-material", "there is nothing to verify with", blob, func(_ *maker, b *bundlepb.Bundle) { b.VerificationMaterial = nil }, nil, verdict.BundleParse},
 		{"version-0.4", "A10: a version that does not exist", blob, mediaType("application/vnd.dev.sigstore.bundle.v0.4+json"), nil, verdict.BundleVersion},
 		{"version-missing", "A10: no media type", blob, mediaType(""), nil, verdict.BundleVersion},
 	}
@@ -153,19 +153,19 @@ func materials() []vector {
 
 // envelopes change what was signed as a statement.
 func envelopes() []vector {
-	dsse := func(change func(*dssepb.Envelope)) func(*studio, *bundlepb.Bundle) {
-		return func(_ *studio, b *bundlepb.Bundle) { change(b.GetDsseEnvelope()) }
+	dsse := func(change func(*dssepb.Envelope)) func(*maker, *bundlepb.Bundle) {
+		return func(_ *maker, b *bundlepb.Bundle) { change(b.GetDsseEnvelope()) }
 	}
 	junk := &dssepb.Signature{Sig: []byte("junk")}
 	return []vector{
 		{"envelope-unsigned", "A13: an envelope without a signature", attestation, dsse(func(e *dssepb.Envelope) { e.Signatures = nil }), nil, verdict.SigCount},
 		{"envelope-good-and-junk", "A14: a good signature and one that is none", attestation, dsse(func(e *dssepb.Envelope) { e.Signatures = append(e.Signatures, junk) }), nil, verdict.SigCount},
 		{"envelope-signature-twice", "A14: the same signature twice", attestation, dsse(func(e *dssepb.Envelope) { e.Signatures = slices.Repeat(e.Signatures, 2) }), nil, verdict.SigCount},
-		{"envelope-of-another-type", "A17: signed as a payload that is no statement", attestation, func(s *studio, b *bundlepb.Bundle) {
+		{"envelope-of-another-type", "A17: signed as a payload that is no statement", attestation, func(s *maker, b *bundlepb.Bundle) {
 			proto.Reset(b)
 			proto.Merge(b, s.copyOf(attestPlain))
 		}, nil, verdict.PayloadType},
-		{"envelope-relabelled", "A17: the payload type was changed after signing", attestation, func(s *studio, b *bundlepb.Bundle) {
+		{"envelope-relabelled", "A17: the payload type was changed after signing", attestation, func(s *maker, b *bundlepb.Bundle) {
 			label := b.GetDsseEnvelope().PayloadType
 			proto.Reset(b)
 			proto.Merge(b, s.copyOf(attestPlain))

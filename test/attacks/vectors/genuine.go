@@ -42,8 +42,8 @@ const (
 	keyAttestation  = "attestation by a key"
 )
 
-// studio is a lab with what it signed.
-type studio struct {
+// maker is a lab with what it signed.
+type maker struct {
 	lab     *lab.Lab
 	genuine map[string]*bundlepb.Bundle
 	key     []byte // the long-lived key, PEM
@@ -89,14 +89,14 @@ func (a author) sign(ctx context.Context, content sign.Content) (*bundlepb.Bundl
 	return sign.Bundle(content, a.pair, options)
 }
 
-// newStudio signs everything that vectors are made from.
-func newStudio(ctx context.Context, l *lab.Lab) (*studio, error) {
+// newMaker signs everything that vectors are made from.
+func newMaker(ctx context.Context, l *lab.Lab) (*maker, error) {
 	elsewhere, err := lab.Start(ctx, lab.Options{})
 	if err != nil {
 		return nil, err
 	}
 	defer elsewhere.Close()
-	s := &studio{lab: l, genuine: map[string]*bundlepb.Bundle{}}
+	s := &maker{lab: l, genuine: map[string]*bundlepb.Bundle{}}
 	cast := map[string]author{}
 	for name, from := range map[string]struct {
 		lab *lab.Lab
@@ -130,7 +130,7 @@ func newStudio(ctx context.Context, l *lab.Lab) (*studio, error) {
 }
 
 // signAsTold signs with forged certificates, and what is no good statement.
-func (s *studio) signAsTold(ctx context.Context, honest author) error {
+func (s *maker) signAsTold(ctx context.Context, honest author) error {
 	f, err := newForger(s.lab)
 	if err != nil {
 		return err
