@@ -77,7 +77,7 @@ func TestSignBundleRefuses(t *testing.T) {
 	}{
 		{"no token", "not a signed web token", func(o *order) { o.token = "" }},
 		{"a token of nobody", "no issuer", func(o *order) { o.token = "e30.e30.e30" }},
-		{"an unsigned token", "certificate authority", func(o *order) { o.token = o.token[:strings.LastIndexByte(o.token, '.')+1] }},
+		{"an unsigned token", "TOKEN_REFUSED", func(o *order) { o.token = o.token[:strings.LastIndexByte(o.token, '.')+1] }},
 		{"no signing config", "no such file", func(o *order) { o.signingConfig = s.path("missing") }},
 		{"another trust root", "LOG_UNKNOWN", func(o *order) { o.trustedRoot = "" }},
 	}
