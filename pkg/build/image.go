@@ -99,10 +99,9 @@ func (r *run) rehashImage(ctx context.Context, a plan.Artifact) (made, error) {
 	if err != nil {
 		return made{}, err
 	}
-	for _, n := range append([]*registry.Node{node}, node.Children...) {
-		if n.Descriptor.Platform == a.Platform {
-			return made{digests: digest.SetOf(n.Raw), size: int64(len(n.Raw))}, nil
-		}
+	part := node.Part(a.Platform)
+	if part == nil {
+		return made{}, registry.ErrNotFound
 	}
-	return made{}, registry.ErrNotFound
+	return made{digests: digest.SetOf(part.Raw), size: int64(len(part.Raw))}, nil
 }

@@ -27,6 +27,20 @@ type Node struct {
 	Subject Descriptor
 }
 
+// Part is the manifest for a platform: the node itself for no platform, else
+// the child of an index. None is nil.
+func (n *Node) Part(platform string) *Node {
+	if n.Descriptor.Platform == platform {
+		return n
+	}
+	for _, child := range n.Children {
+		if child.Descriptor.Platform == platform {
+			return child
+		}
+	}
+	return nil
+}
+
 // Graph reads the manifest of d and, if it is an index, those of all its
 // children. Every manifest is verified against its digest, and one that could
 // be read in two ways is a [*FormError].

@@ -130,10 +130,9 @@ func findImage(ctx context.Context, req Request, a plan.Artifact) (registry.Desc
 	if err != nil {
 		return registry.Descriptor{}, nil, err
 	}
-	for _, n := range append([]*registry.Node{node}, node.Children...) {
-		if n.Descriptor.Platform == a.Platform {
-			return n.Descriptor, n.Raw, nil
-		}
+	part := node.Part(a.Platform)
+	if part == nil {
+		return registry.Descriptor{}, nil, verdict.Refuse(verdict.SealMissing, a.Name, "the image has no platform %s", a.Platform)
 	}
-	return registry.Descriptor{}, nil, verdict.Refuse(verdict.SealMissing, a.Name, "the image has no platform %s", a.Platform)
+	return part.Descriptor, part.Raw, nil
 }
