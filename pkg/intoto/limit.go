@@ -7,7 +7,7 @@ import "github.com/waybill-release/waybill/pkg/verdict"
 // a hundred.
 func countSubjects(raw []byte) error {
 	if elements(raw, 1) > MaxSubjects {
-		return verdict.Refuse(verdict.Limit, "statement", "more than %d subjects", MaxSubjects)
+		return verdict.Refuse(verdict.LimitSubjects, "statement", "more than %d subjects", MaxSubjects)
 	}
 	return nil
 }

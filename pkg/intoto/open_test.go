@@ -144,11 +144,20 @@ func TestTooManySubjectsAreRefusedAtOnce(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		_, err := parse(bomb)
 		runtime.ReadMemStats(&after)
-		if code := verdict.FindingOf("", err).Code; code != verdict.Limit {
+		if code := verdict.FindingOf("", err).Code; code != verdict.LimitSubjects {
 			t.Errorf("%s: refused as %s: %v", name, code, err)
 		}
 		if grown := after.TotalAlloc - before.TotalAlloc; grown > 1<<20 {
 			t.Errorf("%s: %d bytes were allocated", name, grown)
+		}
+	}
+	// The very cap is read.
+	sum := digest.SetOf([]byte("a")).SHA256.Hex()
+	for n, want := range map[int]verdict.Code{intoto.MaxSubjects: "", intoto.MaxSubjects + 1: verdict.LimitSubjects} {
+		list := strings.TrimSuffix(strings.Repeat(`{"name":"a","digest":{"sha256":"`+sum+`"}},`, n), ",")
+		s, err := intoto.ParseOpen([]byte(`{"_type":"` + intoto.TypeV1 + `","subject":[` + list + `],"predicateType":"x:y","predicate":{}}`))
+		if err == nil && (want != "" || len(s.Subjects()) != n) || err != nil && verdict.FindingOf("", err).Code != want {
+			t.Errorf("%d subjects: %v, want %q", n, err, want)
 		}
 	}
 	// Many members of a predicate are no subjects.

@@ -121,14 +121,17 @@ type Input struct {
 
 // Proof says what one piece of evidence proved, and by what.
 type Proof struct {
-	Subject   string        `json:"subject"`
-	Statement string        `json:"statement"`
-	Role      string        `json:"role"`
-	Identity  string        `json:"identity"`
-	Issuer    string        `json:"issuer"`
-	SignedAt  time.Time     `json:"signedAt"`
-	LogIndex  int64         `json:"logIndex"`
-	Bundle    digest.Digest `json:"bundle"`
+	Subject   string    `json:"subject"`
+	Statement string    `json:"statement"`
+	Role      string    `json:"role"`
+	Identity  string    `json:"identity"`
+	Issuer    string    `json:"issuer"`
+	SignedAt  time.Time `json:"signedAt"`
+	LogIndex  int64     `json:"logIndex"`
+	// Log is the identifier, in the trust root, of the log that LogIndex
+	// counts in; hexadecimal.
+	Log    string        `json:"log,omitempty"`
+	Bundle digest.Digest `json:"bundle"`
 	// Key is the long-lived key that signed, where no identity did.
 	Key digest.Digest `json:"key,omitzero"`
 	// Claims are what the certificate says of the run that signed, by name.

@@ -63,7 +63,7 @@ func TestBoundsOfParts(t *testing.T) {
 		{"a body of some nothings", "blob-rekor-v1", 1, many(500), verdict.BundleParse},
 		{"a body that is deep", "blob", 1, strings.Repeat("[", 1000) + strings.Repeat("]", 1000), verdict.BundleParse},
 		{"a checkpoint too large", "blob", 0, strings.Repeat("a\n", 32<<10+1), verdict.Limit},
-		{"a checkpoint just not too large", "blob", 0, strings.Repeat("a\n", 32<<10), verdict.LogProof},
+		{"a checkpoint just not too large", "blob", 0, strings.Repeat("a\n", 32<<10), verdict.CheckpointOrigin},
 		{"a timestamp too large", "blob", 6, strings.Repeat("\x30\x80", 128<<10+1), verdict.Limit},
 		{"a timestamp that is deep", "blob", 6, strings.Repeat("\x30\x80", 128<<10), verdict.TimeInvalid},
 		{"a certificate too large", "blob", 7, strings.Repeat("\x30\x80", 32<<10+1), verdict.CertLimit},

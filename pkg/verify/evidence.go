@@ -39,6 +39,7 @@ type Evidence struct {
 	bundle    digest.Digest
 	signedAt  time.Time
 	logIndex  int64
+	log       string
 	key       digest.Digest
 }
 
@@ -66,7 +67,11 @@ func (e Evidence) Bundle() digest.Digest { return e.bundle }
 // times, proved.
 func (e Evidence) SignedAt() time.Time { return e.signedAt }
 
-// LogIndex is the place in the transparency log.
+// Log names the transparency log that has the signature, by its identifier in
+// the trust root; hexadecimal.
+func (e Evidence) Log() string { return e.log }
+
+// LogIndex is the place in that log.
 func (e Evidence) LogIndex() int64 { return e.logIndex }
 
 // The kinds of what is no statement; no statement may have them.

@@ -20,6 +20,21 @@ import (
 type logged struct {
 	index int64
 	times []time.Time // signed by logs of version 1, at most one of each log
+	by    []*root.TransparencyLog
+}
+
+// name is the identifier of the log that the index counts in.
+func (l logged) name() string { return hex.EncodeToString(l.by[0].ID) }
+
+// believed demands that the trust root believed the key of every log when the
+// signature was made.
+func (l logged) believed(at time.Time) error {
+	for _, log := range l.by {
+		if !believedAt(log, at) {
+			return outOfBelief(log, at)
+		}
+	}
+	return nil
 }
 
 // included proves that distinct logs include this very signature. An entry of
@@ -29,7 +44,8 @@ func included(m material, trusted root.TrustedMaterial, threshold int) (logged, 
 	known := map[string]bool{}
 	out := logged{index: -1}
 	for _, entry := range m.entries {
-		if _, ok := trusted.RekorLogs()[hex.EncodeToString([]byte(entry.LogKeyID()))]; !ok {
+		log, ok := trusted.RekorLogs()[hex.EncodeToString([]byte(entry.LogKeyID()))]
+		if !ok {
 			continue // a log that nobody asked for proves nothing, and harms nothing
 		}
 		if known[entry.LogKeyID()] {
@@ -38,11 +54,14 @@ func included(m material, trusted root.TrustedMaterial, threshold int) (logged, 
 		if err := boundTo(m, trusted, entry); err != nil {
 			return logged{}, err
 		}
+		if err := logKind(entry); err != nil {
+			return logged{}, err
+		}
 		at, err := sigstore.VerifyTlogEntry(single{m.entity, entry}, trusted, 1, true)
 		if err != nil {
 			return logged{}, disproven(m, trusted, entry, err)
 		}
-		known[entry.LogKeyID()] = true
+		known[entry.LogKeyID()], out.by = true, append(out.by, log)
 		if out.index < 0 {
 			out.index = entry.LogIndex()
 		}
@@ -55,18 +74,10 @@ func included(m material, trusted root.TrustedMaterial, threshold int) (logged, 
 		return out, nil
 	case len(m.entries) == 0:
 		return logged{}, verdict.Refuse(verdict.LogMissing, "bundle", "it carries no entry of a transparency log")
+	case len(known) > 0:
+		return logged{}, verdict.Refuse(verdict.Threshold, "bundle", "entries of %d distinct logs, want %d", len(known), threshold)
 	}
 	return logged{}, verdict.Refuse(verdict.LogUnknown, "bundle", "entries of %d logs that the trust root knows, want %d", len(known), threshold)
-}
-
-// disproven says why an entry does not hold. A time that the log did sign, but
-// at which the certificate was not valid, is no fault of the log's.
-func disproven(m material, trusted root.TrustedMaterial, entry *tlog.Entry, err error) error {
-	if at := entry.IntegratedTime(); m.leaf != nil && entry.HasInclusionPromise() &&
-		(at.Before(m.leaf.NotBefore) || at.After(m.leaf.NotAfter)) && tlog.VerifySET(entry, trusted.RekorLogs()) == nil {
-		return outOfLife(m.leaf, at)
-	}
-	return verdict.Wrap(verdict.LogProof, "log entry", err)
 }
 
 // single shows the library one entry at a time, so that each is judged.

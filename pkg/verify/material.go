@@ -47,6 +47,12 @@ func open(raw []byte) (*bundle.Bundle, error) {
 	if err := checkCounts(form); err != nil {
 		return nil, err
 	}
+	if err := checkText(raw); err != nil {
+		return nil, err
+	}
+	if err := checkForm(form); err != nil {
+		return nil, err
+	}
 	b, err := bundle.NewBundle(form)
 	if err != nil {
 		code := verdict.BundleParse
@@ -54,9 +60,6 @@ func open(raw []byte) (*bundle.Bundle, error) {
 			code = verdict.BundleVersion
 		}
 		return nil, verdict.Wrap(code, "bundle", err)
-	}
-	if chain := form.GetVerificationMaterial().GetX509CertificateChain(); chain != nil && len(chain.GetCertificates()) == 0 {
-		return nil, verdict.Refuse(verdict.CertMissing, "bundle", "its certificate chain is empty")
 	}
 	return b, nil
 }
@@ -110,13 +113,10 @@ func (m material) bind(artifact digest.Set) error {
 	if len(hint) == 0 {
 		return nil // the signature alone binds it
 	}
-	for _, want := range []digest.Digest{artifact.SHA256, artifact.SHA512} {
-		if !want.IsZero() && string(hint) == string(want.Bytes()) {
-			return nil
-		}
+	if of(hint, artifact) {
+		return nil
 	}
-	return &verdict.Error{Finding: verdict.Find(verdict.NotBound, "bundle", "it signs other bytes").
-		Differ(artifact.SHA256.String(), digestText(hint))}
+	return m.notBound(artifact, hint)
 }
 
 // newKeyMaterial makes a trust root in which exactly one key may sign.

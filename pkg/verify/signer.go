@@ -107,7 +107,7 @@ func oneIssuer(leaf *x509.Certificate) error {
 	}
 	var current string
 	if rest, err := asn1.UnmarshalWithParams(encoded, &current, "utf8"); err != nil || len(rest) > 0 || current != string(old) {
-		return verdict.Refuse(verdict.Issuer, "certificate", "it names two issuers, %q and %q", old, current)
+		return verdict.Refuse(verdict.IssuerConflict, "certificate", "it names two issuers, %q and %q", old, current)
 	}
 	return nil
 }
