@@ -26,7 +26,7 @@ func chained(leaf *x509.Certificate, trusted root.TrustedMaterial, at []time.Tim
 		if !ok {
 			var err error
 			if found, err = issue(leaf, trusted, t); err != nil {
-				return nil, err
+				return nil, disagreeing(leaf, at, err)
 			}
 			seen.keepChain(leaf, found)
 		}
@@ -54,10 +54,7 @@ func issue(leaf *x509.Certificate, trusted root.TrustedMaterial, t time.Time) (i
 		}
 		return issued{chains: chains, from: from, until: until}, nil
 	}
-	if t.Before(leaf.NotBefore) || t.After(leaf.NotAfter) {
-		return issued{}, outOfLife(leaf, t)
-	}
-	return issued{}, verdict.Refuse(verdict.ChainUntrusted, "certificate", "no authority of the trust root issued it in a chain that was valid at %s", t.UTC().Format(time.RFC3339))
+	return issued{}, whyNotIssued(leaf, trusted, t)
 }
 
 func outOfLife(leaf *x509.Certificate, t time.Time) error {
@@ -93,7 +90,7 @@ func published(leaf *x509.Certificate, chains [][]*x509.Certificate, trusted roo
 		return nil
 	}
 	if err := sigstore.VerifySignedCertificateTimestamp(chains, threshold, trusted); err != nil {
-		return verdict.Wrap(verdict.SCT, "certificate", err)
+		return whyUnseen(chains, trusted, threshold, err)
 	}
 	seen.keepPublished(leaf, chains)
 	return nil

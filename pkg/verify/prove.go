@@ -25,7 +25,10 @@ func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) 
 	if err != nil {
 		return Evidence{}, err
 	}
-	e := Evidence{bundle: digest.Of(digest.SHA256, m.raw), signedAt: latest(at), logIndex: logged.index}
+	if err := logged.believed(latest(at)); err != nil {
+		return Evidence{}, err
+	}
+	e := Evidence{bundle: digest.Of(digest.SHA256, m.raw), signedAt: latest(at), logIndex: logged.index, log: logged.name()}
 	if m.leaf != nil {
 		// "… certification path validation … with the pre-distributed Fulcio
 		// root certificate(s)", at every time that was established.
@@ -64,10 +67,7 @@ func observed(m material, trusted root.TrustedMaterial, l logged, threshold int)
 	if len(times) >= threshold {
 		return times, nil
 	}
-	if len(bad) > 0 {
-		return nil, verdict.Wrap(verdict.TimeInvalid, "timestamp", bad[0])
-	}
-	return nil, verdict.Refuse(verdict.TimeMissing, "bundle", "%d of %d signed times", len(times), threshold)
+	return nil, untimed(m, trusted, len(times), threshold, bad)
 }
 
 // signed checks the signature itself, over the bytes as they were received.
