@@ -22,37 +22,67 @@ import (
 func chained(leaf *x509.Certificate, trusted root.TrustedMaterial, at []time.Time, seen *memory) ([][]*x509.Certificate, error) {
 	var chains [][]*x509.Certificate
 	for _, t := range at {
-		found, ok := seen.chain(leaf, t)
-		if !ok {
+		found, ok := seen.chains.find(leaf.Raw)
+		if !ok || !found.holds(t) {
 			var err error
-			if found, err = issue(leaf, trusted, t); err != nil {
+			if found, err = issue(leaf, trusted, t, seen); err != nil {
 				return nil, disagreeing(leaf, at, err)
 			}
-			seen.keepChain(leaf, found)
+			seen.chains.keep(leaf.Raw, found)
 		}
 		chains = found.chains
 	}
 	return chains, nil
 }
 
+// span is a time with both of its ends.
+type span struct{ from, until time.Time }
+
+func (s span) holds(t time.Time) bool { return !t.Before(s.from) && !t.After(s.until) }
+
+// within narrows a span; a zero end is no end.
+func (s span) within(from, until time.Time) span {
+	if from.After(s.from) {
+		s.from = from
+	}
+	if !until.IsZero() && until.Before(s.until) {
+		s.until = until
+	}
+	return s
+}
+
+// lifetime is the time within which all certificates are valid.
+func lifetime(certificates ...*x509.Certificate) span {
+	s := span{certificates[0].NotBefore, certificates[0].NotAfter}
+	for _, c := range certificates {
+		s = s.within(c.NotBefore, c.NotAfter)
+	}
+	return s
+}
+
 // issued is a proven chain and the time within which every certificate of it,
 // and the trust root's own window, holds.
 type issued struct {
-	chains      [][]*x509.Certificate
-	from, until time.Time
+	span
+	chains [][]*x509.Certificate
 }
 
-func issue(leaf *x509.Certificate, trusted root.TrustedMaterial, t time.Time) (issued, error) {
-	for _, authority := range trusted.FulcioCertificateAuthorities() {
+func issue(leaf *x509.Certificate, trusted root.TrustedMaterial, t time.Time, seen *memory) (issued, error) {
+	for i, authority := range trusted.FulcioCertificateAuthorities() {
+		place := []byte{byte(i), byte(i >> 8)}
+		if found, ok := seen.below(place, leaf, t); ok {
+			return found, nil
+		}
 		chains, err := authority.Verify(leaf, t)
 		if err != nil {
 			continue
 		}
-		from, until := window(chains)
+		found := issued{lifetime(slices.Concat(chains...)...), chains}
 		if ca, ok := authority.(*root.FulcioCertificateAuthority); ok {
-			from, until = narrow(from, until, ca.ValidityPeriodStart, ca.ValidityPeriodEnd)
+			found.span = found.within(ca.ValidityPeriodStart, ca.ValidityPeriodEnd)
+			seen.keepAnchor(place, found, ca)
 		}
-		return issued{chains: chains, from: from, until: until}, nil
+		return found, nil
 	}
 	return issued{}, whyNotIssued(leaf, trusted, t)
 }
@@ -62,37 +92,19 @@ func outOfLife(leaf *x509.Certificate, t time.Time) error {
 		t.UTC().Format(time.RFC3339), leaf.NotBefore.UTC().Format(time.RFC3339), leaf.NotAfter.UTC().Format(time.RFC3339))
 }
 
-// window is the time within which the first chain's certificates are all
-// valid. Only the first is used, so that what is kept is what was proven.
-func window(chains [][]*x509.Certificate) (from, until time.Time) {
-	for i, c := range chains[0] {
-		if i == 0 {
-			from, until = c.NotBefore, c.NotAfter
-		}
-		from, until = narrow(from, until, c.NotBefore, c.NotAfter)
-	}
-	return from, until
-}
-
-func narrow(from, until, start, end time.Time) (time.Time, time.Time) {
-	if start.After(from) {
-		from = start
-	}
-	if !end.IsZero() && end.Before(until) {
-		until = end
-	}
-	return from, until
-}
-
 // published proves that distinct certificate logs have seen the certificate.
-func published(leaf *x509.Certificate, chains [][]*x509.Certificate, trusted root.TrustedMaterial, threshold int, seen *memory) error {
-	if seen.published(leaf, chains) {
+func published(chains [][]*x509.Certificate, trusted root.TrustedMaterial, threshold int, seen *memory) error {
+	var key []byte
+	for _, c := range slices.Concat(chains...) {
+		key = append(key, c.Raw...) // DER says how long it is
+	}
+	if _, ok := seen.scts.find(key); ok {
 		return nil
 	}
 	if err := sigstore.VerifySignedCertificateTimestamp(chains, threshold, trusted); err != nil {
 		return whyUnseen(chains, trusted, threshold, err)
 	}
-	seen.keepPublished(leaf, chains)
+	seen.scts.keep(key, struct{}{})
 	return nil
 }
 

@@ -1,64 +1,68 @@
 package verify
 
 import (
-	"crypto/x509"
 	"sync"
-	"time"
+
+	"github.com/sigstore/sigstore-go/pkg/root"
 )
 
-// remembered bounds how many certificates are kept.
-const remembered = 4096
+// How much is remembered of each kind: a count, and the bytes that it is
+// known by.
+const (
+	remembered      = 4096
+	rememberedBytes = 16 << 20
+)
 
-// memory keeps what was proven about certificates, by their exact bytes, so
-// that a certificate that serves many signatures is proven once. A chain is
-// only taken over for a time within the window that was proven with it.
+// memory keeps what was proven, so that it is proven once: of a certificate
+// that serves many signatures, of an authority that issued many certificates,
+// of a checkpoint that covers many entries. It belongs to one [Verifier], so
+// to one trust root and one set of thresholds, and a thing is known by the
+// exact bytes that it was proven of. Where the time matters, the window within
+// which the proof holds is kept with it.
+//
+// Only what holds is kept. Whatever is refused is refused by the full check,
+// with no memory involved.
 type memory struct {
-	mu     sync.Mutex // guards both maps
-	chains map[string]issued
-	scts   map[string]bool
+	chains  memo[issued]   // by the signer's certificate
+	anchors memo[anchor]   // by the authority's place in the trust root, and its name
+	scts    memo[struct{}] // by the certificates of all chains
+
+	stamping []root.TimestampingAuthority // each remembers for itself
 }
 
-func newMemory() *memory {
-	return &memory{chains: map[string]issued{}, scts: map[string]bool{}}
+func newMemory(material root.TrustedMaterial) *memory {
+	return &memory{stamping: stampers(material)}
 }
 
-func (m *memory) chain(leaf *x509.Certificate, t time.Time) (issued, bool) {
+// memo is a bounded map that is safe for use by several goroutines. Full, it
+// forgets everything: what is forgotten is proven again.
+type memo[V any] struct {
+	mu    sync.Mutex // guards what follows
+	kept  map[string]V
+	bytes int
+}
+
+func (m *memo[V]) find(key []byte) (V, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i, ok := m.chains[string(leaf.Raw)]
-	return i, ok && !t.Before(i.from) && !t.After(i.until)
+	v, ok := m.kept[string(key)]
+	return v, ok
 }
 
-func (m *memory) keepChain(leaf *x509.Certificate, i issued) {
+func (m *memo[V]) isEmpty() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.chains) >= remembered {
-		clear(m.chains)
+	return len(m.kept) == 0
+}
+
+func (m *memo[V]) keep(key []byte, v V) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.kept == nil || len(m.kept) >= remembered || m.bytes+len(key) > rememberedBytes {
+		m.kept, m.bytes = map[string]V{}, 0
 	}
-	m.chains[string(leaf.Raw)] = i
-}
-
-// published reports whether the certificate's SCTs were proven under the same
-// issuer.
-func (m *memory) published(leaf *x509.Certificate, chains [][]*x509.Certificate) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.scts[sctKey(leaf, chains)]
-}
-
-func (m *memory) keepPublished(leaf *x509.Certificate, chains [][]*x509.Certificate) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.scts) >= remembered {
-		clear(m.scts)
+	if _, ok := m.kept[string(key)]; !ok {
+		m.bytes += len(key)
 	}
-	m.scts[sctKey(leaf, chains)] = true
-}
-
-func sctKey(leaf *x509.Certificate, chains [][]*x509.Certificate) string {
-	key := string(leaf.Raw)
-	if len(chains) > 0 && len(chains[0]) > 1 {
-		key += string(chains[0][1].Raw)
-	}
-	return key
+	m.kept[string(key)] = v
 }

@@ -21,7 +21,7 @@ func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) 
 		return Evidence{}, err
 	}
 	// "First, establish a time for the signature."
-	at, err := observed(m, trusted, logged, rules.Times)
+	at, err := observed(m, trusted, logged, rules.Times, seen)
 	if err != nil {
 		return Evidence{}, err
 	}
@@ -38,7 +38,7 @@ func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) 
 		}
 		// "The Verifier MUST extract the SignedCertificateTimestamp embedded
 		// in the leaf certificate, and verify it."
-		if err := published(m.leaf, chains, trusted, rules.SCTs, seen); err != nil {
+		if err := published(chains, trusted, rules.SCTs, seen); err != nil {
 			return Evidence{}, err
 		}
 		if e.identity, e.claims, err = identityOf(m.leaf); err != nil {
@@ -55,8 +55,8 @@ func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) 
 
 // observed establishes when: by timestamp authorities, and by logs that sign
 // the time at which they took an entry in. An unsigned time is no time.
-func observed(m material, trusted root.TrustedMaterial, l logged, threshold int) ([]time.Time, error) {
-	stamps, bad, err := sigstore.VerifySignedTimestamp(m.entity, trusted)
+func observed(m material, trusted root.TrustedMaterial, l logged, threshold int, seen *memory) ([]time.Time, error) {
+	stamps, bad, err := sigstore.VerifySignedTimestamp(m.entity, remembering{trusted, seen.stamping})
 	if err != nil {
 		return nil, verdict.Wrap(verdict.TimeInvalid, "timestamp", err)
 	}

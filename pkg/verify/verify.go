@@ -51,7 +51,7 @@ func NewWith(r trust.Root, rules Rules) (*Verifier, error) {
 	if err != nil {
 		return nil, verdict.Wrap(verdict.TrustRootParse, "trust root", err)
 	}
-	return &Verifier{root: r, material: material, rules: rules, seen: newMemory()}, nil
+	return &Verifier{root: r, material: material, rules: rules, seen: newMemory(material)}, nil
 }
 
 // Root is the trust root in use.

@@ -1,0 +1,67 @@
+package verify
+
+import (
+	"crypto/x509"
+	"encoding/asn1"
+	"slices"
+	"time"
+
+	"github.com/sigstore/sigstore-go/pkg/root"
+)
+
+// anchor is a certificate of an authority of the trust root, proven up to the
+// root as part of some signer's chain. The next signer below it needs no more
+// than its own part of the chain proven: one signature in place of two.
+type anchor struct {
+	span
+	pool *x509.CertPool      // the certificate alone
+	up   []*x509.Certificate // what is above it, to the root
+}
+
+// below proves a certificate below an anchor. It answers yes or nothing: the
+// caller then asks the authority, in full.
+func (m *memory) below(place []byte, leaf *x509.Certificate, t time.Time) (issued, bool) {
+	a, ok := m.anchors.find(slices.Concat(place, leaf.RawIssuer))
+	if !ok || !a.holds(t) {
+		return issued{}, false
+	}
+	chains, err := leaf.Verify(x509.VerifyOptions{
+		CurrentTime: t, Roots: a.pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning},
+	})
+	if err != nil || len(chains) != 1 || len(chains[0]) != 2 {
+		return issued{}, false
+	}
+	chain := append(chains[0], a.up...)
+	return issued{lifetime(chain...).within(a.from, a.until), [][]*x509.Certificate{chain}}, true
+}
+
+// keepAnchor keeps the certificate that issued a signer's, if nothing in it or
+// above it depends on what it issues.
+func (m *memory) keepAnchor(place []byte, found issued, ca *root.FulcioCertificateAuthority) {
+	if len(found.chains) != 1 || len(found.chains[0]) < 3 {
+		return // several ways up, or nothing above that could be saved
+	}
+	up := found.chains[0][1:]
+	if slices.ContainsFunc(up, func(c *x509.Certificate) bool { return !isPlain(c) }) {
+		return
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(up[0])
+	m.anchors.keep(slices.Concat(place, up[0].RawSubject), anchor{
+		lifetime(up...).within(ca.ValidityPeriodStart, ca.ValidityPeriodEnd), pool, up[1:],
+	})
+}
+
+// plain are the extensions of an authority that say the same of every signer
+// below it: key identifiers, key usage, extended key usage, and how long the
+// chain may be. Constraints on names and policies depend on the signer.
+var plain = []asn1.ObjectIdentifier{{2, 5, 29, 14}, {2, 5, 29, 35}, {2, 5, 29, 15}, {2, 5, 29, 37}, {2, 5, 29, 19}}
+
+func isPlain(c *x509.Certificate) bool {
+	for _, e := range c.Extensions {
+		if !slices.ContainsFunc(plain, e.Id.Equal) {
+			return false
+		}
+	}
+	return true
+}

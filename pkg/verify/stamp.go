@@ -1,0 +1,126 @@
+package verify
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/x509"
+	"slices"
+
+	"github.com/digitorus/pkcs7"
+	"github.com/digitorus/timestamp"
+	"github.com/sigstore/sigstore-go/pkg/root"
+)
+
+// remembering is a trust root whose timestamp authorities remember who signed
+// for them.
+type remembering struct {
+	root.TrustedMaterial
+	stamping []root.TimestampingAuthority
+}
+
+// TimestampingAuthorities are those of the trust root.
+func (r remembering) TimestampingAuthorities() []root.TimestampingAuthority { return r.stamping }
+
+func stampers(material root.TrustedMaterial) []root.TimestampingAuthority {
+	var list []root.TimestampingAuthority
+	for _, authority := range material.TimestampingAuthorities() {
+		if a, ok := authority.(*root.SigstoreTimestampingAuthority); ok {
+			authority = &stamper{SigstoreTimestampingAuthority: a}
+		}
+		list = append(list, authority)
+	}
+	return list
+}
+
+// stamper is a timestamp authority with the certificates that were proven to
+// sign for it, and until when: known by all certificates that a timestamp
+// carries and the one of them that signed.
+type stamper struct {
+	*root.SigstoreTimestampingAuthority
+	proven memo[span]
+}
+
+// Verify verifies a timestamp of a signature. Every no is the library's.
+func (s *stamper) Verify(token, signature []byte) (*root.Timestamp, error) {
+	if t, ok := s.again(token, signature); ok {
+		return t, nil
+	}
+	t, err := s.SigstoreTimestampingAuthority.Verify(token, signature)
+	if err == nil {
+		s.remember(token)
+	}
+	return t, err
+}
+
+// again verifies a timestamp by a signer that was proven before: that the
+// token is well formed, signed by exactly that signer at a time when all
+// certificates hold, and of this very signature. It answers yes or nothing.
+func (s *stamper) again(token, signature []byte) (*root.Timestamp, bool) {
+	if s.proven.isEmpty() {
+		return nil, false
+	}
+	said, err := timestamp.ParseResponse(token)
+	if err != nil || !strongHash(said.HashAlgorithm) {
+		return nil, false
+	}
+	message, key, ok := s.signer(said)
+	if !ok {
+		return nil, false
+	}
+	proven, ok := s.proven.find(key)
+	if !ok || !proven.holds(said.Time) {
+		return nil, false
+	}
+	// Where the token carries certificates, ParseResponse has verified its
+	// signature with them.
+	if len(said.Certificates) == 0 && message.Verify() != nil {
+		return nil, false
+	}
+	sum := said.HashAlgorithm.New()
+	sum.Write(signature)
+	if !bytes.Equal(sum.Sum(nil), said.HashedMessage) {
+		return nil, false
+	}
+	return &root.Timestamp{Time: said.Time, URI: s.URI}, true
+}
+
+// remember keeps who signed a timestamp that was verified in full. It holds
+// while all certificates that could be part of the chain are valid.
+func (s *stamper) remember(token []byte) {
+	said, err := timestamp.ParseResponse(token)
+	if err != nil {
+		return
+	}
+	message, key, ok := s.signer(said)
+	if !ok {
+		return
+	}
+	all := slices.Concat([]*x509.Certificate{s.Root}, s.Intermediates, message.Certificates)
+	s.proven.keep(key, lifetime(all...).within(s.ValidityPeriodStart, s.ValidityPeriodEnd))
+}
+
+// signer reads a token and names its only signer: by the bytes of all
+// certificates that the token carries, and of the signer's behind them. One
+// that carries none is read with the certificate of the trust root.
+func (s *stamper) signer(said *timestamp.Timestamp) (message *pkcs7.PKCS7, key []byte, ok bool) {
+	message, err := pkcs7.Parse(said.RawToken)
+	if err != nil {
+		return nil, nil, false
+	}
+	for _, c := range message.Certificates {
+		key = append(key, c.Raw...) // DER says how long it is
+	}
+	if message.Certificates == nil && s.Leaf != nil {
+		message.Certificates = []*x509.Certificate{s.Leaf}
+	}
+	signer := message.GetOnlySigner()
+	if signer == nil {
+		return nil, nil, false
+	}
+	return message, append(key, signer.Raw...), true
+}
+
+// strongHash reports whether a timestamp may be of such a digest.
+func strongHash(h crypto.Hash) bool {
+	return h == crypto.SHA256 || h == crypto.SHA384 || h == crypto.SHA512
+}
