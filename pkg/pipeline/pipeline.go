@@ -17,8 +17,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -45,6 +43,9 @@ type Config struct {
 	State   string
 	Source  Source
 	Tokens  map[string]string // identity token files, by token name
+	// Parameters are what the caller chose of the parameters that release.yaml
+	// declares; the others have their defaults.
+	Parameters map[string]string
 	World
 	// Report is told what is happening, for people.
 	Report func(format string, args ...any)
@@ -96,50 +97,7 @@ func New(c Config) (*Pipeline, error) {
 
 // Plan resolves the source and expands release.yaml as it is in the commit.
 func (p *Pipeline) Plan(ctx context.Context) (plan.Plan, build.Source, error) {
-	if p.Source.Repository == "" {
-		return plan.Plan{}, build.Source{}, verdict.Refuse(verdict.Usage, "source", "no repository was given; use --source")
-	}
-	commit, err := vcs.Resolve(ctx, p.Source.Repository, p.Source.Ref)
-	if errors.Is(err, vcs.ErrNotFound) {
-		return plan.Plan{}, build.Source{}, verdict.Refuse(verdict.Usage, p.Source.Repository, "it has no %q; create the tag, or name another with --source REPOSITORY@REF", p.Source.Ref)
-	}
-	if err != nil {
-		return plan.Plan{}, build.Source{}, fmt.Errorf("resolving %s of %s: %w", p.Source.Ref, p.Source.Repository, err)
-	}
-	s := build.Source{Commit: commit}
-	if s.Config, err = vcs.ReadFile(ctx, commit, plan.ConfigName); err != nil {
-		return plan.Plan{}, build.Source{}, err
-	}
-	config, err := plan.ParseConfig(s.Config)
-	if err != nil {
-		return plan.Plan{}, build.Source{}, err
-	}
-	if config.Lock != "" {
-		if s.Lock, err = vcs.ReadFile(ctx, commit, config.Lock); err != nil {
-			return plan.Plan{}, build.Source{}, err
-		}
-		if s.Pins, err = plan.ParseLock(s.Lock); err != nil {
-			return plan.Plan{}, build.Source{}, err
-		}
-	}
-	expanded, err := config.Expand(p.Version)
-	if err != nil {
-		return plan.Plan{}, build.Source{}, err
-	}
-	return expanded, s, checkPins(expanded, s.Pins)
-}
-
-// checkPins demands a pin for every base image, before anything is built.
-func checkPins(p plan.Plan, pins plan.Lock) error {
-	for _, s := range p.Steps {
-		if s.Image == nil {
-			continue
-		}
-		if _, pinned := pins.Bases[s.Image.Base]; !pinned {
-			return verdict.Refuse(verdict.ConfigParse, plan.LockName, "it does not pin base %q of step %s", s.Image.Base, s.Instance)
-		}
-	}
-	return nil
+	return ReadPlan(ctx, p.Source, p.Version, p.Parameters)
 }
 
 // start plans and opens the workspace that fits the plan.
@@ -176,7 +134,7 @@ func (p *Pipeline) resume(ctx context.Context) (plan.Plan, *workspace.Workspace,
 	if err != nil {
 		return plan.Plan{}, nil, err
 	}
-	planned, err := config.Expand(p.Version)
+	planned, err := config.ExpandWith(p.Version, p.Parameters)
 	if err != nil {
 		return plan.Plan{}, nil, err
 	}

@@ -10,17 +10,15 @@
 //	p, err := config.Expand(v)
 //	for _, a := range p.Artifacts { fmt.Println(a.Name, a.Class) }
 //
-// It owns the file format and its expansion. It runs nothing, resolves no ref
-// and opens no file.
+// It owns the file format, its lock and its expansion. It runs nothing,
+// resolves no ref and opens no file. The README beside this file is the
+// reference of the format.
 package plan
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/strictyaml"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -30,235 +28,185 @@ const (
 	LockName   = "release.lock.yaml"
 )
 
-// Config is a parsed release.yaml.
+const apiVersion = "waybill/v1"
+
+// Config is a parsed release.yaml. Only [ParseConfig] makes one; the zero
+// Config plans nothing and is refused.
 type Config struct {
-	APIVersion string              `yaml:"apiVersion"`
-	Kind       string              `yaml:"kind"`
-	Name       string              `yaml:"name"`
-	Source     Source              `yaml:"source"`
-	Lock       string              `yaml:"lock"`
-	Lists      map[string][]string `yaml:"lists"`
-	Steps      []StepConfig        `yaml:"steps"`
-	Places     Places              `yaml:"places"`
+	project
+	pinning
+	published
+	parameters []Parameter
+	defaults   defaults
+	lists      lists
+	steps      []step
+	places     places
 }
 
-// Source names the canonical repository.
-type Source struct {
-	Repository string `yaml:"repository"`
+// project says what is released, and from where.
+type project struct {
+	name       text
+	version    versioning
+	repository text
+	commit     string // the rule that ties the tag to the commit that is built
 }
 
-// Places are the canonical addresses of the release; "{version}" stands for
-// the version.
-type Places struct {
-	Files  string `yaml:"files"`
-	Images string `yaml:"images"`
+// pinning says what the lock pins besides what steps name.
+type pinning struct {
+	lock    text
+	modules []text
 }
 
-// StepConfig is one step before expansion: a command, an archive or an image.
-type StepConfig struct {
-	Name    string            `yaml:"name"`
-	Each    EachConfig        `yaml:"each"`
-	Run     []string          `yaml:"run"`
-	Env     map[string]string `yaml:"env"`
-	Archive *ArchiveConfig    `yaml:"archive"`
-	Image   *ImageConfig      `yaml:"image"`
-	Outputs []OutputConfig    `yaml:"outputs"`
+// published are the files about the whole release.
+type published struct {
+	sboms   sboms
+	markers []text
 }
 
-// EachConfig repeats a step over a list.
-type EachConfig struct {
-	Platform string `yaml:"platform"`
+// versioning says how versions are written and which tag names one.
+type versioning struct {
+	scheme string
+	tag    text
 }
 
-// ArchiveConfig packs earlier outputs and files of the source.
-type ArchiveConfig struct {
-	Format string   `yaml:"format"`
-	Root   string   `yaml:"root"`
-	Add    []string `yaml:"add"`
-	Take   []string `yaml:"take"`
-}
+// The rules of source.releaseCommit.
+const (
+	// CommitTagged: the tag names the commit that is built.
+	CommitTagged = "tagged"
+	// CommitEmptyChild: the tag may name an empty commit whose only parent is
+	// the commit that is built.
+	CommitEmptyChild = "empty-child"
+)
 
-// ImageConfig assembles a multi-platform image from a base and earlier outputs.
-type ImageConfig struct {
-	Base       string            `yaml:"base"`
-	Platforms  string            `yaml:"platforms"`
-	Files      map[string]string `yaml:"files"`
-	Entrypoint []string          `yaml:"entrypoint"`
-}
+// sboms name the documents about the whole release.
+type sboms struct{ release, source text }
 
-// OutputConfig declares one output by template.
-type OutputConfig struct {
-	Class string `yaml:"class"`
-	Name  string `yaml:"name"`
-}
+// Name is the name of the project.
+func (c Config) Name() string { return c.name.s }
 
-// Lock is a parsed release.lock.yaml: what names in release.yaml stand for,
-// by digest.
-type Lock struct {
-	APIVersion string              `yaml:"apiVersion"`
-	Kind       string              `yaml:"kind"`
-	Bases      map[string]BaseLock `yaml:"bases"`
-}
+// Locked reports whether release.lock.yaml belongs to the configuration.
+func (c Config) Locked() bool { return c.lock.given() }
 
-// BaseLock pins one base image.
-type BaseLock struct {
-	Image  string        `yaml:"image"`
-	Digest digest.Digest `yaml:"digest"`
-}
+// Parameters are what a caller of the build may choose; none by default.
+func (c Config) Parameters() []Parameter { return slices.Clone(c.parameters) }
 
 // ParseConfig reads release.yaml strictly and checks everything that can be
-// checked without a version.
+// checked without a version. All faults are told at once, each with line and
+// column, as [Faults].
 func ParseConfig(raw []byte) (Config, error) {
-	var c Config
-	if err := strictyaml.Unmarshal(raw, &c); err != nil {
-		return Config{}, verdict.Wrap(verdict.ConfigParse, ConfigName, err)
-	}
-	for _, check := range []func(Config) error{checkHead, checkPlaces, checkLists, checkSteps} {
-		if err := check(c); err != nil {
-			return Config{}, verdict.Wrap(verdict.ConfigParse, ConfigName, err)
-		}
+	r := &reader{}
+	c := r.config(r.root(raw))
+	if err := refusal(ConfigName, r.faults); err != nil {
+		return Config{}, err
 	}
 	return c, nil
 }
 
-// ParseLock reads release.lock.yaml strictly.
-func ParseLock(raw []byte) (Lock, error) {
-	var l Lock
-	if err := strictyaml.Unmarshal(raw, &l); err != nil {
-		return Lock{}, verdict.Wrap(verdict.ConfigParse, LockName, err)
+func (r *reader) config(n node) (c Config) {
+	top := n.object("apiVersion", "kind", "name", "version", "source", "lock", "modules", "parameters",
+		"defaults", "lists", "steps", "sboms", "places", "markers")
+	if !n.given() || top.members == nil {
+		return c
 	}
-	if l.APIVersion != "waybill/v1" || l.Kind != "Lock" {
-		return Lock{}, verdict.Refuse(verdict.ConfigParse, LockName, "want apiVersion waybill/v1 and kind Lock")
+	if !top.kind("Release") {
+		return c
 	}
-	for name, b := range l.Bases {
-		if b.Image == "" || b.Digest.Algorithm() != digest.SHA256 {
-			return Lock{}, verdict.Refuse(verdict.ConfigParse, LockName, "base %q needs an image and a sha256 digest", name)
+	c.name = top.need("name", "name the project").text()
+	if c.name.given() && !isName(c.name.s) {
+		top.get("name").fail("%s: want lower-case letters, digits and dashes", quote(c.name.s))
+	}
+	c.version = readVersioning(top.get("version"))
+	c.readSource(top)
+	c.modules = readModules(top.get("modules"))
+	c.parameters = readParameters(top.get("parameters"))
+	c.lists = readLists(top.get("lists"))
+	c.defaults = readDefaults(top.get("defaults"))
+	c.steps = c.readSteps(top.need("steps", "a release without steps makes nothing"))
+	s := top.get("sboms").object("release", "source")
+	c.sboms = sboms{release: s.get("release").text(), source: s.get("source").text()}
+	c.readPlaces(top)
+	if m := top.get("markers"); m.given() {
+		c.markers = m.words("names of version markers")
+	}
+	c.checkLocked(top)
+	return c
+}
+
+// kind demands the head that says what the file is.
+func (o object) kind(want string) bool {
+	v, k := o.get("apiVersion").text().s, o.get("kind").text().s
+	if v == apiVersion && k == want {
+		return true
+	}
+	o.fail("want apiVersion %s and kind %s", apiVersion, want)
+	return false
+}
+
+func readVersioning(n node) versioning {
+	o := n.object("scheme", "tag")
+	return versioning{scheme: o.get("scheme").choice("kubernetes"), tag: o.get("tag").text()}
+}
+
+func (c *Config) readSource(top object) {
+	o := top.need("source", "name the canonical repository as source.repository").object("repository", "releaseCommit")
+	c.repository = o.need("repository", "name the canonical repository").text()
+	c.commit = o.get("releaseCommit").choice(CommitTagged, CommitEmptyChild)
+	if c.lock = top.get("lock").text(); c.lock.given() && c.lock.s != LockName {
+		top.get("lock").fail("%s; want %q", quote(c.lock.s), LockName)
+	}
+}
+
+// readModules reads the directories of Go modules that the lock pins.
+func readModules(n node) []text {
+	if !n.given() {
+		return nil
+	}
+	list := n.words("directories of Go modules")
+	for _, t := range list {
+		if !isSourcePath(t.s) && t.s != "." {
+			n.r.faults = append(n.r.faults, t.at.fault("%s: want a clean path of the source, or \".\"", quote(t.s)))
 		}
 	}
-	return l, nil
+	return list
 }
 
-func checkHead(c Config) error {
-	switch {
-	case c.APIVersion != "waybill/v1" || c.Kind != "Release":
-		return fmt.Errorf("want apiVersion waybill/v1 and kind Release")
-	case !isName(c.Name):
-		return fmt.Errorf("name %q: want lower-case letters, digits and dashes", c.Name)
-	case c.Source.Repository == "":
-		return fmt.Errorf("source.repository: empty")
-	case c.Lock != "" && c.Lock != LockName:
-		return fmt.Errorf("lock: want %q", LockName)
+// checkLocked refuses names that only a lock can say the meaning of, where
+// there is none.
+func (c *Config) checkLocked(top object) {
+	if c.lock.given() || !top.given() {
+		return
 	}
-	return nil
+	needs := slices.Concat(c.bases(), c.tools(), c.modules)
+	if len(needs) == 0 {
+		return
+	}
+	top.r.faults = append(top.r.faults, needs[0].at.fault(
+		"%s is pinned nowhere; add \"lock: %s\" and run waybill lock", quote(needs[0].s), LockName))
 }
 
-func checkPlaces(c Config) error {
-	if c.Places.Files == "" {
-		return fmt.Errorf("places.files: empty; the manifest itself lives there")
-	}
-	if !strings.HasSuffix(c.Places.Files, "/") || !strings.Contains(c.Places.Files, "{version}") {
-		return fmt.Errorf("places.files %q: want an address with {version} that ends in a slash", c.Places.Files)
-	}
-	hasImages := slices.ContainsFunc(c.Steps, func(s StepConfig) bool { return s.Image != nil })
-	if hasImages && c.Places.Images == "" {
-		return fmt.Errorf("places.images: empty, but a step makes an image")
-	}
-	return nil
-}
-
-func checkLists(c Config) error {
-	for name, list := range c.Lists {
-		if len(list) == 0 {
-			return fmt.Errorf("lists.%s: empty", name)
-		}
-		seen := map[string]bool{}
-		for _, item := range list {
-			if seen[item] {
-				return fmt.Errorf("lists.%s: %q twice", name, item)
-			}
-			seen[item] = true
+// bases are the base images that steps name, each once.
+func (c Config) bases() (list []text) {
+	for _, s := range c.steps {
+		if s.image != nil && s.image.base.given() && s.image.base.s != Scratch {
+			list = append(list, s.image.base)
 		}
 	}
-	return nil
+	return distinct(list)
 }
 
-func checkSteps(c Config) error {
-	if len(c.Steps) == 0 {
-		return fmt.Errorf("steps: empty")
-	}
-	seen := map[string]bool{}
-	for _, s := range c.Steps {
-		if !isName(s.Name) || seen[s.Name] {
-			return fmt.Errorf("step %q: want a name of lower-case letters, digits and dashes, used once", s.Name)
-		}
-		seen[s.Name] = true
-		if err := checkStep(c, s); err != nil {
-			return fmt.Errorf("step %q: %w", s.Name, err)
+// tools are the tools that steps use, each once.
+func (c Config) tools() (list []text) {
+	for _, s := range c.steps {
+		if s.runs() {
+			list = append(list, s.around.over(c.defaults.step).tools...)
 		}
 	}
-	return nil
+	return distinct(list)
 }
 
-func checkStep(c Config, s StepConfig) error {
-	kinds := 0
-	for _, is := range []bool{len(s.Run) > 0, s.Archive != nil, s.Image != nil} {
-		if is {
-			kinds++
-		}
-	}
-	switch {
-	case kinds != 1:
-		return fmt.Errorf("want exactly one of run, archive, image")
-	case len(s.Outputs) == 0:
-		return fmt.Errorf("outputs: empty; a step that makes nothing proves nothing")
-	case len(s.Run) == 0 && len(s.Env) > 0:
-		return fmt.Errorf("env: only a step that runs a command has one")
-	case s.Each.Platform != "" && c.Lists[s.Each.Platform] == nil:
-		return fmt.Errorf("each.platform: no list %q", s.Each.Platform)
-	case s.Archive != nil:
-		return checkArchive(s)
-	case s.Image != nil:
-		return checkImage(c, s)
-	}
-	return checkOutputs(s, "binary", "archive", "file")
-}
-
-func checkArchive(s StepConfig) error {
-	if s.Archive.Format != "tar.gz" {
-		return fmt.Errorf("archive.format %q: want tar.gz", s.Archive.Format)
-	}
-	if len(s.Archive.Take) == 0 || !isName(s.Archive.Root) {
-		return fmt.Errorf("archive: want a root directory and outputs to take")
-	}
-	if len(s.Outputs) != 1 {
-		return fmt.Errorf("outputs: an archive step makes exactly one")
-	}
-	return checkOutputs(s, "archive")
-}
-
-func checkImage(c Config, s StepConfig) error {
-	switch {
-	case c.Lists[s.Image.Platforms] == nil:
-		return fmt.Errorf("image.platforms: no list %q", s.Image.Platforms)
-	case s.Each.Platform != "":
-		return fmt.Errorf("each: an image is one step for all its platforms")
-	case len(s.Image.Files) == 0 || len(s.Image.Entrypoint) == 0:
-		return fmt.Errorf("image: want files and an entrypoint")
-	case s.Image.Base == "" || c.Lock == "":
-		return fmt.Errorf("image.base: want a name that %s pins", LockName)
-	case len(s.Outputs) != 1:
-		return fmt.Errorf("outputs: an image step makes exactly one")
-	}
-	return checkOutputs(s, "image")
-}
-
-func checkOutputs(s StepConfig, classes ...string) error {
-	for _, o := range s.Outputs {
-		if !slices.Contains(classes, o.Class) {
-			return fmt.Errorf("output %q: class %q, want one of %s", o.Name, o.Class, strings.Join(classes, ", "))
-		}
-	}
-	return nil
+func distinct(list []text) []text {
+	slices.SortStableFunc(list, func(a, b text) int { return strings.Compare(a.s, b.s) })
+	return slices.CompactFunc(list, func(a, b text) bool { return a.s == b.s })
 }
 
 // isName is the grammar of names that end up in file names, tags and URIs.
@@ -267,4 +215,9 @@ func isName(s string) bool {
 		return false
 	}
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// invalid is the refusal of what the caller asked, not of the file.
+func invalid(subject, format string, args ...any) error {
+	return verdict.Refuse(verdict.Usage, subject, format, args...)
 }

@@ -1,116 +1,234 @@
 package plan
 
 import (
-	"fmt"
-	"maps"
+	"errors"
 	"path"
-	"slices"
 	"strings"
 
-	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
 )
 
-// expander fills templates and keeps the first error, so that expansion reads
+// Bounds of expansion. They are held before anything is made, so that a small
+// file cannot ask for a large plan.
+const (
+	MaxArtifacts = 100_000
+	maxText      = 64 << 20 // bytes of all filled templates
+)
+
+// Expand makes the plan of one version, every parameter at its default.
+func (c Config) Expand(v version.Version) (Plan, error) { return c.ExpandWith(v, nil) }
+
+// ExpandWith makes the plan of one version with the parameters that were
+// chosen.
+func (c Config) ExpandWith(v version.Version, parameters map[string]string) (Plan, error) {
+	if v.IsZero() {
+		return Plan{}, invalid("version", "no version was given")
+	}
+	if len(c.steps) == 0 {
+		return Plan{}, verdict.Refuse(verdict.ConfigParse, ConfigName, "an empty configuration plans nothing; parse one")
+	}
+	chosen, err := c.chosen(parameters)
+	if err != nil {
+		return Plan{}, err
+	}
+	x := &expander{c: c, p: &Plan{
+		Schema: Schema, Name: c.name.s, Version: v, Repository: c.repository.s, ReleaseCommit: c.commit,
+		Parameters: chosen, Locked: c.lock.given(),
+	}, words: map[word][]string{}, made: map[string]bool{}, origin: map[string]where{}}
+	if err := x.expand(); err != nil {
+		return Plan{}, err
+	}
+	return *x.p, nil
+}
+
+// expander makes one plan and keeps the first fault, so that expansion reads
 // as a list of fields.
 type expander struct {
-	vars map[string]string
-	err  error
+	c       Config
+	p       *Plan
+	fault   *Fault
+	written int
+	words   map[word][]string // outputs by platform and last name
+	made    map[string]bool   // outputs that a step can take
+	origin  map[string]where  // where each output is written
 }
 
-func (x *expander) all(templates []string) []string {
-	var out []string
-	for _, t := range templates {
-		out = append(out, x.one(t))
-	}
-	return out
-}
+// word is how an output is found without its directory.
+type word struct{ platform, name string }
 
-// one replaces every {name}; "{{" stands for a brace itself. A name that is
-// not known here is an error, not an empty string.
-func (x *expander) one(template string) string {
-	var b strings.Builder
-	rest := template
-	for {
-		open := strings.IndexByte(rest, '{')
-		if open < 0 {
-			b.WriteString(rest)
-			return b.String()
-		}
-		b.WriteString(rest[:open])
-		if strings.HasPrefix(rest[open:], "{{") {
-			b.WriteByte('{')
-			rest = rest[open+2:]
-			continue
-		}
-		end := strings.IndexByte(rest[open:], '}')
-		if end < 0 {
-			x.fail(fmt.Errorf("template %q: no closing brace", template))
-			return ""
-		}
-		name := rest[open+1 : open+end]
-		value, known := x.vars[name]
-		if !known {
-			x.fail(fmt.Errorf("template %q: {%s} means nothing here", template, name))
-			return ""
-		}
-		b.WriteString(value)
-		rest = rest[open+end+1:]
+func (x *expander) fail(at where, format string, args ...any) {
+	if x.fault == nil {
+		f := at.fault(format, args...)
+		x.fault = &f
 	}
 }
 
-// files fills the templates of both sides; two that come out as one path
-// would leave it to chance which file is there.
-func (x *expander) files(templates map[string]string) map[string]string {
-	files := make(map[string]string, len(templates))
-	for _, t := range slices.Sorted(maps.Keys(templates)) {
-		path := x.one(t)
-		if _, taken := files[path]; taken {
-			x.fail(fmt.Errorf("image.files: two entries are named %q", path))
+// spend counts the text that is made; 16 bytes more stand for what holds it.
+func (x *expander) spend(at where, n int) {
+	if x.written += n + 16; x.written > maxText {
+		x.fail(at, "the plan is too large: more than %d MiB of text", maxText>>20)
+	}
+}
+
+func (x *expander) expand() error {
+	base := x.baseScope()
+	x.places(base)
+	for _, s := range x.c.steps {
+		for _, sc := range x.combine(base, s.each, s.at) {
+			x.instance(s, sc)
+			if x.fault != nil {
+				break
+			}
 		}
-		files[path] = x.one(templates[t])
 	}
-	return files
-}
-
-func (x *expander) fail(err error) {
-	if x.err == nil {
-		x.err = err
+	if x.fault == nil {
+		x.evidence(base)
 	}
-}
-
-// reserved are the first segments and names that the release itself uses.
-var reserved = []string{"oci", "provenance", "image"}
-
-// CheckName refuses a name that no artifact may have: one that could mean two
-// places, or the name of the manifest's own bundle, which no list can hold.
-func CheckName(name string) error {
-	if name == "" || name == "." || len(name) > 512 || path.Clean(name) != name || strings.HasPrefix(name, "/") || strings.HasPrefix(name, "..") {
-		return fmt.Errorf("artifact %q: want a clean relative name", name)
+	if x.fault == nil {
+		x.p.sort()
+		x.report(x.p.check())
 	}
-	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+@~/-") != "" {
-		return fmt.Errorf("artifact %q: want only letters, digits and ._+@~-/", name)
-	}
-	if name == releasemanifest.Name {
-		return fmt.Errorf("artifact %q: the name belongs to the manifest's own bundle", name)
+	if x.fault != nil {
+		return refusal(ConfigName, Faults{*x.fault})
 	}
 	return nil
 }
 
-func checkArtifactName(a Artifact) error {
-	if err := CheckName(a.Name); err != nil {
-		return err
+// report gives an error of the whole plan the place of the output that is
+// nearest to it.
+func (x *expander) report(err error) {
+	if err == nil {
+		return
 	}
-	if a.IsImage() && strings.Trim(a.Repository, "abcdefghijklmnopqrstuvwxyz0123456789._/-") != "" {
-		return fmt.Errorf("artifact %q: repositories have only lower-case letters, digits and ._-/", a.Name)
-	}
-	if a.Step == "" || a.IsImage() || a.Class == Provenance {
-		return nil
-	}
-	first, _, _ := strings.Cut(a.Name, "/")
-	for _, r := range reserved {
-		if first == r {
-			return fmt.Errorf("artifact %q: names under %s/ belong to the release itself", a.Name, r)
+	at := x.c.name.at
+	var named *nameError
+	if errors.As(err, &named) {
+		a, _ := x.p.Find(named.name)
+		for _, name := range []string{named.name, a.Of, a.Step} {
+			if w, known := x.origin[name]; known {
+				at = w
+				break
+			}
 		}
 	}
-	return nil
+	x.fail(at, "%s", err.Error())
+}
+
+// places fills the addresses.
+func (x *expander) places(s scope) {
+	p := x.p
+	p.Files = x.fill(x.c.places.files, s)
+	p.Owns.Files = "prefix"
+	if x.c.places.images.given() {
+		p.Images = x.fill(x.c.places.images, s)
+		p.Owns.Tags = []string{p.Version.String()}
+	}
+	p.Tag = p.Version.String()
+	if t := x.c.version.tag; t.given() {
+		p.Tag = x.fill(t, s)
+	}
+	seen := map[string]bool{}
+	for _, t := range x.c.markers {
+		name := x.fill(t, s)
+		if err := CheckName(name); err != nil && x.fault == nil {
+			x.fail(t.at, "%v", err)
+		}
+		if seen[name] {
+			x.fail(t.at, "two markers are named %s", quote(name))
+		}
+		seen[name] = true
+		p.Markers = append(p.Markers, name)
+	}
+}
+
+// combine makes every turn of the loops, the last one turning fastest. The
+// number of turns is known before the first is made.
+func (x *expander) combine(s scope, loops []loop, at where) []scope {
+	turns := 1
+	for _, l := range loops {
+		if turns *= len(l.values); turns > MaxArtifacts {
+			x.fail(at, "each: more than %d turns; the plan would be too large", MaxArtifacts)
+			return nil
+		}
+	}
+	list := []scope{s}
+	for _, l := range loops {
+		next := make([]scope, 0, len(list)*len(l.values))
+		for _, outer := range list {
+			for _, v := range l.values {
+				x.spend(v.at, len(v.s)*4)
+				if x.fault != nil {
+					return nil
+				}
+				next = append(next, outer.with(l.name.s, v.s))
+			}
+		}
+		list = next
+	}
+	return list
+}
+
+// add plans one output, within bounds.
+func (x *expander) add(a Artifact, at where) {
+	if len(x.p.Artifacts) >= MaxArtifacts {
+		x.fail(at, "more than %d artifacts; make fewer, or several releases", MaxArtifacts)
+	}
+	if err := checkArtifactName(a); err != nil {
+		x.fail(at, "%v", err)
+	}
+	if x.made[a.Name] || x.origin[a.Name].line > 0 {
+		x.fail(at, "two artifacts are named %s; give one of them another name", quote(a.Name))
+	}
+	if x.fault == nil {
+		x.origin[a.Name] = at
+		x.p.Artifacts = append(x.p.Artifacts, a)
+	}
+}
+
+// offer lets later steps take the outputs of a step that is complete.
+func (x *expander) offer(step Step) {
+	for _, a := range x.p.Artifacts[len(x.p.Artifacts)-len(step.Outputs):] {
+		if a.IsImage() {
+			continue // an image is no file, so no step can take it
+		}
+		x.made[a.Name] = true
+		base := path.Base(a.Name)
+		goos, _, _ := strings.Cut(a.Platform, "/")
+		names := []string{base}
+		if short := strings.TrimSuffix(base, exeOf(goos)); short != base {
+			names = append(names, short)
+		}
+		for _, n := range names {
+			x.words[word{a.Platform, n}] = append(x.words[word{a.Platform, n}], a.Name)
+		}
+	}
+	x.p.Steps = append(x.p.Steps, step)
+}
+
+// take finds the earlier output that is meant: by its whole name, or by its
+// last part among the outputs for the same platform.
+func (x *expander) take(t text, s scope) string {
+	name := x.fill(t, s)
+	var found []string
+	if x.made[name] {
+		found = append(found, name)
+	}
+	for _, other := range x.words[word{s.platform, name}] {
+		if other != name {
+			found = append(found, other)
+		}
+	}
+	switch {
+	case x.fault != nil:
+	case len(found) == 0 && s.platform != "":
+		x.fail(t.at, "takes %s for %s, which no earlier step makes", quote(name), s.platform)
+	case len(found) == 0:
+		x.fail(t.at, "takes %s, which no earlier step makes", quote(name))
+	case len(found) > 1:
+		x.fail(t.at, "takes %s, which may be %s; write the whole name", quote(name), strings.Join(found, " or "))
+	default:
+		return found[0]
+	}
+	return ""
 }

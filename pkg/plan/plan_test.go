@@ -127,7 +127,7 @@ func TestNames(t *testing.T) {
 		{"bin/linux/amd64/tool/readme", "not a directory"},
 		{"bin/linux", "not a directory"},
 		{"release.yaml/x", "not a directory"},
-		{"", "clean relative name"},
+		{"", "steps[1].outputs[0].name: empty"},
 		{".", "clean relative name"},
 		{"/etc/passwd", "clean relative name"},
 		{"../tool", "clean relative name"},

@@ -1,0 +1,79 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+
+	"github.com/waybill-release/waybill/pkg/build"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/vcs"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
+)
+
+// ReadPlan resolves a source and expands release.yaml as it is in that commit.
+// A lock that does not cover it, or that is not of the commit's modules, is
+// refused. Nothing but the source is needed.
+func ReadPlan(ctx context.Context, from Source, v version.Version, parameters map[string]string) (plan.Plan, build.Source, error) {
+	if from.Repository == "" {
+		return plan.Plan{}, build.Source{}, verdict.Refuse(verdict.Usage, "source", "no repository was given; use --source")
+	}
+	if from.Ref == "" {
+		from.Ref = v.String()
+	}
+	commit, err := vcs.Resolve(ctx, from.Repository, from.Ref)
+	if errors.Is(err, vcs.ErrNotFound) {
+		return plan.Plan{}, build.Source{}, verdict.Refuse(verdict.Usage, from.Repository, "it has no %q; create the tag, or name another with --source REPOSITORY@REF", from.Ref)
+	}
+	if err != nil {
+		return plan.Plan{}, build.Source{}, fmt.Errorf("resolving %s of %s: %w", from.Ref, from.Repository, err)
+	}
+	s := build.Source{Commit: commit}
+	read := func(name string) ([]byte, error) { return vcs.ReadFile(ctx, commit, name) }
+	planned, err := readPlan(&s, read, v, parameters)
+	return planned, s, err
+}
+
+// readPlan fills the configuration of a source and expands it.
+func readPlan(s *build.Source, read func(name string) ([]byte, error), v version.Version, parameters map[string]string) (p plan.Plan, err error) {
+	if s.Config, err = read(plan.ConfigName); err != nil {
+		return plan.Plan{}, err
+	}
+	config, err := plan.ParseConfig(s.Config)
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	if config.Locked() {
+		if err := readLock(s, read, config); err != nil {
+			return plan.Plan{}, err
+		}
+	}
+	return config.ExpandWith(v, parameters)
+}
+
+// readLock demands a lock that pins everything before anything is built.
+func readLock(s *build.Source, read func(name string) ([]byte, error), config plan.Config) (err error) {
+	if s.Lock, err = read(plan.LockName); errors.Is(err, vcs.ErrNotFound) {
+		return verdict.Refuse(verdict.LockStale, plan.LockName, "release.yaml names it, and it is not there")
+	}
+	if err != nil {
+		return err
+	}
+	if s.Pins, err = plan.ParseLock(s.Lock); err != nil {
+		return err
+	}
+	if err := s.Pins.Covers(config); err != nil {
+		return err
+	}
+	return s.Pins.CheckModules(func(dir string) (files plan.ModuleFiles, err error) {
+		if files.GoMod, err = read(path.Join(dir, "go.mod")); err != nil {
+			return files, err
+		}
+		if files.GoSum, err = read(path.Join(dir, "go.sum")); errors.Is(err, vcs.ErrNotFound) {
+			return files, nil
+		}
+		return files, err
+	})
+}

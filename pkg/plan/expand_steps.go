@@ -1,0 +1,221 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+)
+
+// instance expands one turn of a step.
+func (x *expander) instance(s step, sc scope) {
+	name := s.name.s
+	for _, v := range sc.values {
+		name += "-" + strings.ReplaceAll(v, "/", "-")
+	}
+	base := Step{Name: s.name.s, Instance: name, Each: sc.each}
+	switch {
+	case s.image != nil:
+		x.image(s, sc, base)
+	case s.archive != nil || s.checksums != nil:
+		x.packed(s, sc, base)
+	default:
+		x.command(s, sc, base)
+	}
+}
+
+// turn is one output in one turn of its loops.
+type turn struct {
+	output
+	scope
+}
+
+// turns lists the outputs that a step makes in one turn.
+func (x *expander) turns(s step, sc scope) (list []turn) {
+	for _, o := range s.outputs {
+		if o.on != nil && !slices.ContainsFunc(o.on, func(t text) bool { return t.s == sc.platform }) {
+			continue
+		}
+		for _, inner := range x.combine(sc, o.each, o.at) {
+			list = append(list, turn{o, inner})
+		}
+	}
+	if len(list) == 0 {
+		x.fail(s.at, "step %s makes nothing for %s; leave that platform out, or plan an output", quote(s.name.s), sc.platform)
+	}
+	return list
+}
+
+// command expands a step that runs something.
+func (x *expander) command(s step, sc scope, step Step) {
+	use := s.around.over(x.c.defaults.step)
+	inside := sc.command()
+	for _, t := range x.turns(s, sc) {
+		a := x.file(t, step.Instance)
+		step.Outputs = append(step.Outputs, a.Name)
+		x.add(a, t.name.at)
+	}
+	env := map[string]string{}
+	for _, v := range use.env {
+		env[v.key.s] = x.fill(v.value, inside)
+	}
+	step.Run = x.fillAll(s.run, inside)
+	if s.gobuild != nil && x.fault == nil {
+		step.Run = x.gobuild(*s.gobuild, inside, step.Outputs[0])
+		env["GOOS"], env["GOARCH"], env["CGO_ENABLED"] = inside.vars["os"], inside.vars["arch"], "0"
+		if s.gobuild.cgo {
+			env["CGO_ENABLED"] = "1"
+		}
+	}
+	for _, k := range sortedKeys(env) {
+		step.Env = append(step.Env, k+"="+env[k])
+	}
+	for _, t := range use.tools {
+		step.Tools = append(step.Tools, t.s)
+	}
+	step.Network = slices.Clone(use.network)
+	if !use.limits.IsZero() {
+		l := use.limits
+		step.Limits = &l
+	}
+	if x.fault == nil {
+		x.offer(step)
+	}
+}
+
+// gobuild spells out what the built-in step runs: nothing that depends on
+// where or when it is built goes into the program.
+func (x *expander) gobuild(g gobuild, s scope, output string) []string {
+	run, out := []string{"go"}, OutputDir+"/"+output
+	if g.dir.given() {
+		run = append(run, "-C", g.dir.s)
+		out = strings.Repeat("../", strings.Count(g.dir.s, "/")+1) + out
+	}
+	run = append(run, "build", "-trimpath", "-buildvcs=false")
+	if len(g.tags) > 0 {
+		run = append(run, "-tags="+strings.Join(x.fillAll(g.tags, s), ","))
+	}
+	if g.ldflags.given() {
+		run = append(run, "-ldflags="+x.fill(g.ldflags, s))
+	}
+	main := "."
+	if g.main.given() {
+		main = x.fill(g.main, s)
+	}
+	return append(run, "-o", out, main)
+}
+
+// file is the artifact of one output that is a file.
+func (x *expander) file(t turn, instance string) Artifact {
+	a := Artifact{
+		Name: x.fill(t.name, t.scope), Class: t.class, MediaType: mediaOctet, Place: PlaceFiles,
+		Platform: t.platform, Step: instance,
+	}
+	if a.Class == Archive {
+		a.MediaType = mediaGzip
+	}
+	return a
+}
+
+// packed expands a step that is made of earlier outputs. Each of its files is
+// a step of its own in the plan: its provenance names what went into it, and
+// nothing else.
+func (x *expander) packed(s step, sc scope, base Step) {
+	single := len(s.outputs) == 1 && len(s.outputs[0].each) == 0
+	for _, t := range x.turns(s, sc) {
+		step := base
+		a := x.file(t, step.Instance)
+		if !single {
+			step.Instance += "-" + strings.ReplaceAll(a.Name, "/", "-")
+			step.Each, a.Step = t.scope.each, step.Instance
+		}
+		step.Outputs = []string{a.Name}
+		if s.archive != nil {
+			step.Archive = x.archive(*s.archive, t)
+		} else {
+			a.MediaType = mediaText
+			step.Checksums = &ChecksumStep{Algorithm: s.checksums.algorithm, Take: x.takeAll(s.checksums.take, t)}
+		}
+		x.add(a, t.name.at)
+		if x.fault != nil {
+			return
+		}
+		x.offer(step)
+	}
+}
+
+func (x *expander) archive(a archive, t turn) *ArchiveStep {
+	step := &ArchiveStep{Root: a.root.s, Add: x.fillAll(a.add, t.scope), Take: x.takeAll(a.take, t)}
+	step.Source = t.take.source || !t.take.given() && a.take.source
+	if step.Source && len(step.Add) > 0 {
+		// The whole source has these files already.
+		step.Add = nil
+	}
+	if err := step.check(); err != nil {
+		x.fail(t.at, "%v", err)
+	}
+	return step
+}
+
+// takeAll resolves what an output takes; the step's list holds for outputs
+// that have none of their own.
+func (x *expander) takeAll(fallback taking, t turn) (names []string) {
+	list := t.take
+	if !list.given() {
+		list = fallback
+	}
+	for _, n := range list.names {
+		names = append(names, x.take(n, t.scope))
+	}
+	return names
+}
+
+// image expands one image: its index, a child for each platform, and the
+// repositories in which a platform stands alone.
+func (x *expander) image(s step, sc scope, step Step) {
+	if len(s.outputs) != 1 {
+		return
+	}
+	o, spec := s.outputs[0], s.image
+	repository := x.fill(o.name, sc)
+	step.Image = &ImageStep{Base: spec.base.s, Repository: repository, Entrypoint: x.fillAll(spec.entrypoint, sc)}
+	index := Artifact{
+		Name: "oci/" + repository, Class: Image, MediaType: mediaIndex, Place: PlaceImages, Step: step.Instance,
+		Repository: repository, Tags: []string{x.p.Version.String()},
+	}
+	step.Outputs = []string{index.Name}
+	x.add(index, o.name.at)
+	for _, p := range spec.platforms {
+		inner := sc.with(platformVar, p.s)
+		pf := PlatformFiles{Platform: p.s, Files: x.imageFiles(spec.files, inner)}
+		child := index
+		child.Name, child.Class, child.MediaType = index.Name+"/"+p.s, ImageChild, mediaImage
+		child.Platform, child.Tags, child.Of = p.s, nil, index.Name
+		step.Outputs = append(step.Outputs, child.Name)
+		x.add(child, o.name.at)
+		if o.perArch.given() {
+			pf.Also = x.fill(o.perArch, inner)
+			alone := child
+			alone.Name, alone.Class, alone.Repository = "oci/"+pf.Also, Image, pf.Also
+			alone.Tags, alone.Of = index.Tags, child.Name
+			step.Outputs = append(step.Outputs, alone.Name)
+			x.add(alone, o.perArch.at)
+		}
+		step.Image.Platforms = append(step.Image.Platforms, pf)
+	}
+	if x.fault == nil {
+		x.offer(step)
+	}
+}
+
+// imageFiles fills the templates of both sides; two that come out as one path
+// would leave it to chance which file is there.
+func (x *expander) imageFiles(list []pair, s scope) map[string]string {
+	files := make(map[string]string, len(list))
+	for _, f := range list {
+		path := x.fill(f.key, s)
+		if _, taken := files[path]; taken {
+			x.fail(f.key.at, "image.files: two entries are named %s", quote(path))
+		}
+		files[path] = x.take(f.value, s)
+	}
+	return files
+}

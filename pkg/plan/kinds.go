@@ -1,0 +1,165 @@
+package plan
+
+import (
+	"path"
+	"strings"
+)
+
+// Scratch is the base of an image that stands on nothing; no lock pins it.
+const Scratch = "scratch"
+
+// gobuild is the built-in step that compiles one Go program.
+type gobuild struct {
+	main    text // the package
+	dir     text // the module, when it is not the top of the source
+	ldflags text
+	tags    []text
+	cgo     bool
+}
+
+// archive is the built-in step that packs files under one directory.
+type archive struct {
+	at     where
+	format string
+	root   text
+	add    []text
+	take   taking
+}
+
+// image is the built-in step that assembles one image for several platforms.
+type image struct {
+	at         where
+	base       text
+	platforms  []text
+	files      []pair
+	entrypoint []text
+}
+
+// checksums is the built-in step that lists the digests of earlier outputs.
+type checksums struct {
+	at        where
+	algorithm string
+	take      taking
+}
+
+func readGo(n node) *gobuild {
+	if !n.given() {
+		return nil
+	}
+	o := n.object("package", "dir", "ldflags", "tags", "cgo")
+	g := &gobuild{main: o.get("package").text(), dir: o.get("dir").text(), ldflags: o.get("ldflags").text(), cgo: o.get("cgo").yes()}
+	if g.dir.given() && !isSourcePath(g.dir.s) {
+		o.get("dir").fail("%s: want a clean path of the source", quote(g.dir.s))
+	}
+	if m := o.get("tags"); m.given() {
+		g.tags = m.words("build tags")
+	}
+	return g
+}
+
+func (c *Config) readArchive(n node) *archive {
+	if !n.given() {
+		return nil
+	}
+	o := n.object("format", "root", "add", "take")
+	a := &archive{at: n.at, format: o.need("format", "want tar.gz").choice("tar.gz"), root: o.get("root").text()}
+	if m := o.get("add"); m.given() {
+		a.add = m.words("files of the source")
+		for _, t := range a.add {
+			if !isSourcePath(t.s) {
+				n.r.faults = append(n.r.faults, t.at.fault("%s: want a clean path of the source", quote(t.s)))
+			}
+		}
+	}
+	if m := o.get("take"); m.given() {
+		a.take = c.readTake(m)
+	}
+	if !isName(a.root.s) {
+		o.get("root").placed(n).fail("%s: want the name of the one directory that everything stands under", quote(a.root.s))
+	}
+	return a
+}
+
+// placed gives an absent member the place of the mapping it is absent from.
+func (n node) placed(parent node) node {
+	if !n.given() {
+		n.at.line, n.at.column = parent.at.line, parent.at.column
+	}
+	return n
+}
+
+func (c *Config) readImage(n node) *image {
+	if !n.given() {
+		return nil
+	}
+	o := n.object("base", "platforms", "files", "entrypoint")
+	i := &image{at: n.at, base: o.need("base", "name a base that "+LockName+" pins, or "+Scratch).text()}
+	if i.base.given() && !isName(i.base.s) {
+		o.get("base").fail("%s: want the name of a base that %s pins", quote(i.base.s), LockName)
+	}
+	i.platforms = c.lists.platforms(o.need("platforms", "name the list of its platforms"))
+	if m := o.need("files", "an image of nothing runs nothing"); m.given() {
+		i.files = m.texts("a mapping from paths in the image to earlier outputs")
+	}
+	if m := o.need("entrypoint", "say what runs"); m.given() {
+		i.entrypoint = m.arguments()
+	}
+	return i
+}
+
+func (c *Config) readChecksums(n node) *checksums {
+	if !n.given() {
+		return nil
+	}
+	o := n.object("algorithm", "take")
+	s := &checksums{at: n.at, algorithm: o.get("algorithm").choice("sha256", "sha512")}
+	if m := o.get("take"); m.given() {
+		s.take = c.readTake(m)
+		if s.take.source {
+			m.fail("the source is no file; take outputs")
+		}
+	}
+	return s
+}
+
+// check refuses steps whose outputs do not fit their kind.
+func (s step) check(r *reader) {
+	fail := func(at where, format string, args ...any) { r.faults = append(r.faults, at.fault(format, args...)) }
+	repeats := func(name string) bool {
+		for _, l := range s.each {
+			if l.name.s == name {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case s.image != nil && repeats(platformVar):
+		fail(s.at, "each.platform: an image is one step for all its platforms")
+	case (s.image != nil || s.gobuild != nil) && len(s.outputs) > 1:
+		fail(s.at, "outputs: this step makes exactly one")
+	case s.gobuild != nil && !repeats(platformVar):
+		fail(s.at, "a go step needs each.platform: it compiles for one platform at a time")
+	}
+	for _, o := range s.outputs {
+		if s.archive != nil && !s.archive.take.given() && !o.take.given() && len(s.archive.add) == 0 {
+			fail(o.at, "take: an archive of nothing; name earlier outputs, or source")
+		}
+		if s.checksums != nil && !s.checksums.take.given() && !o.take.given() {
+			fail(o.at, "take: checksums of nothing; name earlier outputs")
+		}
+	}
+	if s.gobuild == nil {
+		return
+	}
+	for _, v := range s.around.env {
+		if v.key.s == "GOOS" || v.key.s == "GOARCH" || v.key.s == "CGO_ENABLED" {
+			fail(v.key.at, "%s follows from each.platform and go.cgo", v.key.s)
+		}
+	}
+}
+
+// isSourcePath reports whether a name means one path below the source.
+func isSourcePath(name string) bool {
+	return path.Clean(name) == name && !path.IsAbs(name) && name != "." && name != ".." && !strings.HasPrefix(name, "../")
+}

@@ -1,0 +1,87 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+)
+
+// places are where the release goes, and what of it belongs to the release.
+type places struct {
+	files    text
+	images   text
+	sidecars []string
+	sums     []string
+}
+
+// Names of the files that list all checksums.
+const (
+	SHA256Sums = "SHA256SUMS"
+	SHA512Sums = "SHA512SUMS"
+)
+
+func (c *Config) readPlaces(top object) {
+	o := top.need("places", "say where the release goes").object("files", "images")
+	c.places.readFiles(o.need("files", "the manifest itself lives there"))
+	c.places.readImages(o.get("images"))
+	hasImages := slices.ContainsFunc(c.steps, func(s step) bool { return s.image != nil })
+	if hasImages && !c.places.images.given() && o.given() {
+		o.get("images").placed(o.node).fail("missing, but a step makes an image")
+	}
+}
+
+// readFiles reads an address, or a mapping with more to say.
+func (p *places) readFiles(n node) {
+	p.sums = []string{SHA256Sums, SHA512Sums}
+	if !n.given() {
+		return
+	}
+	uri := n
+	if !n.isText() {
+		o := n.object("uri", "owns", "sidecars", "sums")
+		uri = o.need("uri", "say where files go")
+		o.get("owns").choice("prefix")
+		p.sidecars = o.get("sidecars").choices("sha256", "sha512")
+		if m := o.get("sums"); m.given() {
+			p.sums = m.choices(SHA256Sums, SHA512Sums)
+		}
+	}
+	p.files = uri.text()
+	if p.files.given() && (!strings.HasSuffix(p.files.s, "/") || !strings.Contains(p.files.s, "{version}")) {
+		uri.fail("%s: want an address with {version} that ends in a slash", quote(p.files.s))
+	}
+}
+
+func (p *places) readImages(n node) {
+	if !n.given() {
+		return
+	}
+	if n.isText() {
+		p.images = n.text()
+		return
+	}
+	o := n.object("uri", "owns")
+	p.images = o.need("uri", "say where images go").text()
+	if m := o.get("owns"); m.given() {
+		tags := m.object("tags").need("tags", "name the tags that belong to the release")
+		for _, t := range tags.words("tags") {
+			if t.s != "{version}" {
+				tags.fail(`%s: want "{version}"; other tags move`, quote(t.s))
+			}
+		}
+	}
+}
+
+// choices reads a list of words that must be among these.
+func (n node) choices(known ...string) (list []string) {
+	if !n.given() {
+		return nil
+	}
+	for _, t := range n.words(strings.Join(known, ", ")) {
+		if !slices.Contains(known, t.s) {
+			n.r.faults = append(n.r.faults, t.at.fault("%s; want %s", quote(t.s), strings.Join(known, " or ")))
+			continue
+		}
+		list = append(list, t.s)
+	}
+	return list
+}

@@ -1,0 +1,193 @@
+package plan
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Limits bound what one step may use; zero sets no bound of the release's own.
+type Limits struct {
+	CPUs      int64 `json:"cpus,omitempty"`
+	Memory    int64 `json:"memory,omitempty"` // in bytes
+	Seconds   int64 `json:"seconds,omitempty"`
+	Processes int64 `json:"processes,omitempty"`
+}
+
+// IsZero reports whether nothing is bounded.
+func (l Limits) IsZero() bool { return l == Limits{} }
+
+// around is what a step that runs a command may use.
+type around struct {
+	tools   []text
+	network []string // nil when nothing was said, empty for none
+	limits  Limits
+	env     []pair
+}
+
+// defaults are what the author says once for all.
+type defaults struct {
+	step     around
+	evidence map[Class][]Kind
+}
+
+// surroundingKeys are the keys that a step and defaults.step have in common.
+func surroundingKeys() []string { return []string{"tools", "network", "limits", "env"} }
+
+func readDefaults(n node) defaults {
+	o := n.object("step", "evidence")
+	d := defaults{evidence: map[Class][]Kind{}}
+	d.step = readAround(o.get("step").object(surroundingKeys()...))
+	e := o.get("evidence").object(string(Binary), string(Archive), string(Other), string(Image))
+	for _, class := range []Class{Binary, Archive, Other, Image} {
+		if m := e.get(string(class)); m.given() {
+			d.evidence[class] = readEvidence(m, class)
+		}
+	}
+	return d
+}
+
+// readEvidence reads what is published about each artifact of a class. Without
+// provenance nothing may leave the builder, so it is no choice.
+func readEvidence(n node, class Class) (list []Kind) {
+	known := kindsOf(class)
+	for _, t := range n.words("kinds of evidence") {
+		k := Kind(t.s)
+		if !contains(known, k) {
+			n.r.faults = append(n.r.faults, t.at.fault("%s; an artifact of class %s has %s", quote(t.s), class, known))
+			continue
+		}
+		list = append(list, k)
+	}
+	if !contains(list, KindProvenance) {
+		n.fail("want %s among them; nothing leaves the builder without it", KindProvenance)
+	}
+	return list
+}
+
+func readAround(o object) around {
+	a := around{limits: readLimits(o.get("limits"))}
+	if m := o.get("tools"); m.given() {
+		a.tools = m.words("names of tools")
+		for _, t := range a.tools {
+			if !isName(t.s) {
+				o.r.faults = append(o.r.faults, t.at.fault("tool %s: want lower-case letters, digits and dashes", quote(t.s)))
+			}
+		}
+	}
+	if m := o.get("network"); m.given() {
+		a.network = readNetwork(m)
+	}
+	a.env = o.get("env").texts("a mapping of variables")
+	for _, v := range a.env {
+		if !isVariable(v.key.s) {
+			o.r.faults = append(o.r.faults, v.key.at.fault("env %s: want letters, digits and _", quote(v.key.s)))
+		}
+	}
+	return a
+}
+
+// host is a name of the public network with an optional port. Addresses are
+// no names: whom they belong to today says nothing about tomorrow.
+var host = regexp.MustCompile(`^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?(?::[1-9][0-9]{0,4})?$`)
+
+// readNetwork reads "none" or a list of hosts.
+func readNetwork(n node) []string {
+	if n.isText() {
+		n.choice("none")
+		return []string{}
+	}
+	list := []string{}
+	for _, t := range n.words("hosts, or none") {
+		_, port, has := strings.Cut(t.s, ":")
+		number, _ := strconv.Atoi(port)
+		switch {
+		case !host.MatchString(t.s) || len(t.s) > 253 || has && number > 65535:
+			n.r.faults = append(n.r.faults, t.at.fault("%s: want a host name, as in proxy.example.test or proxy.example.test:443", quote(t.s)))
+		case !has:
+			list = append(list, t.s+":443")
+		default:
+			list = append(list, t.s)
+		}
+	}
+	return list
+}
+
+func readLimits(n node) Limits {
+	o := n.object("cpus", "memory", "time", "processes")
+	l := Limits{CPUs: o.get("cpus").number(1, 4096), Processes: o.get("processes").number(1, 1<<22)}
+	if t := o.get("memory").text(); t.given() {
+		if l.Memory = parseMemory(t.s); l.Memory == 0 {
+			o.get("memory").fail("%s: want a number of Mi or Gi, as in 24Gi", quote(t.s))
+		}
+	}
+	if t := o.get("time").text(); t.given() {
+		d, err := time.ParseDuration(t.s)
+		if err != nil || d < time.Second || d > 7*24*time.Hour || d%time.Second != 0 {
+			o.get("time").fail("%s: want whole seconds up to 168h, as in 2h or 90s", quote(t.s))
+		} else {
+			l.Seconds = int64(d / time.Second)
+		}
+	}
+	return l
+}
+
+// parseMemory reads bytes; 0 for what is no amount.
+func parseMemory(s string) int64 {
+	for unit, size := range map[string]int64{"Mi": 1 << 20, "Gi": 1 << 30} {
+		digits, ok := strings.CutSuffix(s, unit)
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if ok && err == nil && n > 0 && n <= 1<<20 && strconv.FormatInt(n, 10) == digits {
+			return n * size
+		}
+	}
+	return 0
+}
+
+// over fills what a step leaves open from the defaults: tools and network as a
+// whole, limits and variables one by one.
+func (a around) over(d around) around {
+	if a.tools == nil {
+		a.tools = d.tools
+	}
+	if a.network == nil {
+		a.network = d.network
+	}
+	for _, f := range []struct{ own, fallback *int64 }{
+		{&a.limits.CPUs, &d.limits.CPUs}, {&a.limits.Memory, &d.limits.Memory},
+		{&a.limits.Seconds, &d.limits.Seconds}, {&a.limits.Processes, &d.limits.Processes},
+	} {
+		if *f.own == 0 {
+			*f.own = *f.fallback
+		}
+	}
+	own := map[string]bool{}
+	for _, v := range a.env {
+		own[v.key.s] = true
+	}
+	merged := append([]pair{}, a.env...)
+	for _, v := range d.env {
+		if !own[v.key.s] {
+			merged = append(merged, v)
+		}
+	}
+	a.env = merged
+	return a
+}
+
+func isVariable(s string) bool {
+	if s == "" || len(s) > 128 || s[0] >= '0' && s[0] <= '9' {
+		return false
+	}
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
+}
+
+func contains(list []Kind, k Kind) bool {
+	for _, l := range list {
+		if l == k {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,156 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// What only the build knows. These two stay in the plan as they are written
+// and are filled by [Step.At], so that the plan of a version is the same for
+// whoever has release.yaml and no repository.
+const (
+	commitTime = "commit.time"
+	commitID   = "commit.id"
+)
+
+// builtin are the names that no variable may have.
+func builtin() []string {
+	return []string{"version", "name", "major", "minor", "patch", "channel", "out", "os", "arch", "exe", "commit", "parameter"}
+}
+
+// scope is what the placeholders of a template stand for.
+type scope struct {
+	vars     map[string]string
+	platform string
+	values   []string // of the variables of each, in the order of the file
+	each     map[string]string
+}
+
+// with is the scope inside one turn of a loop.
+func (s scope) with(name, value string) scope {
+	inner := scope{vars: maps.Clone(s.vars), platform: s.platform, each: maps.Clone(s.each)}
+	inner.values = append(slices.Clone(s.values), value)
+	if inner.each == nil {
+		inner.each = map[string]string{}
+	}
+	inner.each[name] = value
+	inner.vars[name] = value
+	if name == platformVar {
+		goos, arch, _ := strings.Cut(value, "/")
+		inner.platform = value
+		inner.vars["os"], inner.vars["arch"], inner.vars["exe"] = goos, arch, exeOf(goos)
+	}
+	return inner
+}
+
+func exeOf(goos string) string {
+	if goos == "windows" {
+		return ".exe"
+	}
+	return ""
+}
+
+// baseScope is what every template may use.
+func (x *expander) baseScope() scope {
+	v := x.p.Version
+	vars := map[string]string{
+		"version": v.String(), "version.number": strings.TrimPrefix(v.String(), "v"), "name": x.p.Name,
+		"major": strconv.Itoa(v.Major()), "minor": strconv.Itoa(v.Minor()), "patch": strconv.Itoa(v.Patch()),
+		"channel": v.Channel().String(),
+	}
+	for name, value := range x.p.Parameters {
+		vars["parameter."+name] = value
+	}
+	return scope{vars: vars}
+}
+
+// command is the scope of what runs: it also knows where outputs go and which
+// commit is built.
+func (s scope) command() scope {
+	inner := s
+	inner.vars = maps.Clone(s.vars)
+	inner.vars["out"] = OutputDir
+	for _, name := range []string{commitTime, commitID} {
+		inner.vars[name] = "{" + name + "}"
+	}
+	return inner
+}
+
+// fill replaces every {name}; "{{" stands for a brace itself. A name that is
+// not known here is a fault, not an empty string.
+func (x *expander) fill(t text, s scope) string {
+	var b strings.Builder
+	deferred := 0
+	for rest := t.s; ; {
+		open := strings.IndexByte(rest, '{')
+		if open < 0 {
+			b.WriteString(rest)
+			break
+		}
+		b.WriteString(rest[:open])
+		if strings.HasPrefix(rest[open:], "{{") {
+			b.WriteByte('{')
+			rest = rest[open+2:]
+			continue
+		}
+		end := strings.IndexByte(rest[open:], '}')
+		if end < 0 {
+			x.fail(t.at, `template %s: no closing brace; write "{{" for a brace`, quote(t.s))
+			return ""
+		}
+		name := rest[open+1 : open+end]
+		value, known := s.vars[name]
+		if !known {
+			x.fail(t.at, "template %s: {%s} means nothing here; known here: %s", quote(t.s), tame(name), s.known())
+			return ""
+		}
+		if strings.HasPrefix(name, "commit.") {
+			deferred++
+		}
+		b.WriteString(value)
+		rest = rest[open+end+1:]
+	}
+	out := b.String()
+	// What At fills must be what was written as a placeholder, and only that.
+	if strings.Count(out, "{commit.") != deferred {
+		x.fail(t.at, `template %s: the text "{commit." has a meaning to the build; write it another way`, quote(t.s))
+	}
+	x.spend(t.at, len(out))
+	return out
+}
+
+func (s scope) known() string {
+	names := make([]string, 0, len(s.vars))
+	for _, n := range slices.Sorted(maps.Keys(s.vars)) {
+		names = append(names, "{"+n+"}")
+	}
+	return strings.Join(names, " ")
+}
+
+// tame makes the name of a placeholder fit to be shown.
+func tame(name string) string {
+	q := quote(name)
+	return q[1 : len(q)-1]
+}
+
+func (x *expander) fillAll(list []text, s scope) []string {
+	var out []string
+	for _, t := range list {
+		out = append(out, x.fill(t, s))
+	}
+	return out
+}
+
+// At fills in what only the build knows: the commit and its time, in seconds.
+func (s Step) At(commit string, time int64) Step {
+	fill := strings.NewReplacer("{"+commitTime+"}", strconv.FormatInt(time, 10), "{"+commitID+"}", commit)
+	s.Run, s.Env = slices.Clone(s.Run), slices.Clone(s.Env)
+	for _, list := range [][]string{s.Run, s.Env} {
+		for i := range list {
+			list[i] = fill.Replace(list[i])
+		}
+	}
+	return s
+}
