@@ -148,6 +148,7 @@ type Verdict struct {
 	Scope     Scope         `json:"scope"`
 	Counts    Counts        `json:"counts"`
 	Findings  []Finding     `json:"findings"`
+	Warnings  []Finding     `json:"warnings,omitempty"`
 	Notes     []string      `json:"notes,omitempty"`
 	Proofs    []Proof       `json:"proofs,omitempty"`
 	Levels    []Levels      `json:"levels,omitempty"`
