@@ -28,6 +28,8 @@ type Signer struct {
 	verifier verifier
 	keyed    bool
 	who      []identity.Matcher
+	claims   identity.Demand
+	revoked  Revocations
 }
 
 // SignedBy asks for a keyless signature of any of these identities.
@@ -103,9 +105,11 @@ func (a Ask) judge(e verify.Evidence, kind string, t target) (verdict.Proof, err
 		return verdict.Proof{}, verdict.Refuse(verdict.EvidenceMissing, t.name, "no evidence that says %s", kind)
 	case e.Kind() != kind:
 		return refuse(verdict.Find(other, t.name, "the evidence says something else"), kind, e.Kind())
-	case !a.Signer.made(e):
-		return refuse(verdict.Find(verdict.Identity, t.name, "genuine, but signed by somebody else"), a.Signer.String(), e.Identity().String())
-	case !a.binds(e, t):
+	}
+	if err := a.Signer.admit(e, t.name); err != nil {
+		return verdict.Proof{}, err
+	}
+	if !a.binds(e, t) {
 		return refuse(verdict.Find(verdict.NotBound, t.name, "the evidence is genuine, but not of this artifact"), a.wanted(t), subjects(e))
 	}
 	return proofOf(e, kind, t.name), nil
@@ -167,7 +171,7 @@ func proofOf(e verify.Evidence, kind, subject string) verdict.Proof {
 	p := verdict.Proof{
 		Subject: subject, Statement: kind, Role: "signer",
 		Identity: e.Identity().Subject, Issuer: e.Identity().Issuer, Key: e.Key(),
-		SignedAt: e.SignedAt(), LogIndex: e.LogIndex(), Bundle: e.Bundle(),
+		SignedAt: e.SignedAt(), LogIndex: e.LogIndex(), Log: e.Log(), Bundle: e.Bundle(),
 	}
 	for name, value := range e.Claims().All() {
 		if p.Claims == nil {

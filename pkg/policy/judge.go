@@ -44,7 +44,7 @@ func (p Policy) Judge(e verify.Evidence, ask Ask) (verdict.Proof, error) {
 	return verdict.Proof{
 		Subject: ask.Subject, Statement: ask.Kind, Role: string(ask.Role),
 		Identity: e.Identity().Subject, Issuer: e.Identity().Issuer,
-		SignedAt: e.SignedAt(), LogIndex: e.LogIndex(), Bundle: e.Bundle(),
+		SignedAt: e.SignedAt(), LogIndex: e.LogIndex(), Log: e.Log(), Bundle: e.Bundle(),
 	}, nil
 }
 

@@ -163,6 +163,9 @@ func (p *page) proofs(all []verdict.Proof) {
 func (p *page) proof(proof verdict.Proof) {
 	p.line("  proof      %s", Safe(proof.Subject))
 	p.line("  %-10s signed %s, log index %d, bundle %s", "", proof.SignedAt.Format(time.RFC3339), proof.LogIndex, proof.Bundle)
+	if proof.Log != "" {
+		p.line("  %-10s log %s", "", Safe(proof.Log))
+	}
 	if proof.Issuer != "" {
 		p.line("  %-10s issuer %s", "", Safe(proof.Issuer))
 	}

@@ -40,6 +40,7 @@ type Evidence struct {
 	signedAt  time.Time
 	logIndex  int64
 	log       string
+	leaf      digest.Digest
 	key       digest.Digest
 }
 
@@ -66,6 +67,10 @@ func (e Evidence) Bundle() digest.Digest { return e.bundle }
 // SignedAt is the latest time that a timestamp authority, or a log that signs
 // times, proved.
 func (e Evidence) SignedAt() time.Time { return e.signedAt }
+
+// Certificate names the certificate that signed, by its bytes; zero when a key
+// did.
+func (e Evidence) Certificate() digest.Digest { return e.leaf }
 
 // Log names the transparency log that has the signature, by its identifier in
 // the trust root; hexadecimal.

@@ -30,6 +30,7 @@ func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) 
 	}
 	e := Evidence{bundle: digest.Of(digest.SHA256, m.raw), signedAt: latest(at), logIndex: logged.index, log: logged.name()}
 	if m.leaf != nil {
+		e.leaf = digest.Of(digest.SHA256, m.leaf.Raw)
 		// "… certification path validation … with the pre-distributed Fulcio
 		// root certificate(s)", at every time that was established.
 		chains, err := chained(m.leaf, trusted, at, seen)

@@ -1,0 +1,109 @@
+package gate
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/strictyaml"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// MaxRevocations bounds a file of revocations.
+const MaxRevocations = 1 << 20
+
+// Revocations say whose signatures count no more. The zero value revokes
+// nobody.
+type Revocations struct{ list []revocation }
+
+// revocation names an identity, a certificate or a key, and since when.
+type revocation struct {
+	Identity    identity.Identity `yaml:"identity"`
+	Certificate string            `yaml:"certificate"` // digest of its bytes
+	Key         string            `yaml:"key"`         // digest of the public key
+	Since       string            `yaml:"since"`       // a day; empty: always
+	Reason      string            `yaml:"reason"`
+
+	since time.Time
+}
+
+// ParseRevocations reads a file of kind Revocations. One that revokes nobody
+// is refused: it would be taken for one that was read.
+func ParseRevocations(raw []byte) (Revocations, error) {
+	var f struct {
+		APIVersion string       `yaml:"apiVersion"`
+		Kind       string       `yaml:"kind"`
+		Revoked    []revocation `yaml:"revoked"`
+	}
+	err := strictyaml.Unmarshal(raw, &f)
+	switch {
+	case err != nil:
+	case f.APIVersion != "waybill/v1" || f.Kind != "Revocations":
+		err = fmt.Errorf("want apiVersion waybill/v1 and kind Revocations")
+	case len(f.Revoked) == 0:
+		err = fmt.Errorf("revoked: empty")
+	}
+	for i := range f.Revoked {
+		if err == nil {
+			if err = f.Revoked[i].load(); err != nil {
+				err = fmt.Errorf("revoked, entry %d: %w", i+1, err)
+			}
+		}
+	}
+	if err != nil {
+		return Revocations{}, verdict.Wrap(verdict.ConfigParse, "revocations", err)
+	}
+	return Revocations{list: f.Revoked}, nil
+}
+
+func (r *revocation) load() (err error) {
+	named := 0
+	for _, is := range []bool{r.Identity != identity.Identity{}, r.Certificate != "", r.Key != ""} {
+		if is {
+			named++
+		}
+	}
+	if named != 1 || r.Reason == "" {
+		return fmt.Errorf("want a reason, and exactly one of identity, certificate and key")
+	}
+	if r.Since != "" {
+		if r.since, err = time.Parse(time.DateOnly, r.Since); err != nil {
+			return err
+		}
+	}
+	switch {
+	case r.Certificate != "":
+		_, err = digest.Parse(r.Certificate)
+	case r.Key != "":
+		_, err = digest.Parse(r.Key)
+	default:
+		err = r.Identity.Check()
+	}
+	return err
+}
+
+// names reports whether evidence is of the one who was revoked, and not from
+// before.
+func (r revocation) names(e verify.Evidence) bool {
+	if e.SignedAt().Before(r.since) {
+		return false
+	}
+	switch {
+	case r.Certificate != "":
+		return r.Certificate == e.Certificate().String()
+	case r.Key != "":
+		return r.Key == e.Key().String()
+	}
+	return r.Identity == e.Identity()
+}
+
+func (r Revocations) check(e verify.Evidence, subject string) error {
+	i := slices.IndexFunc(r.list, func(one revocation) bool { return one.names(e) })
+	if i < 0 {
+		return nil
+	}
+	return &verdict.Error{Finding: verdict.Find(verdict.Revoked, subject, "genuine, but its signer was revoked: %q", r.list[i].Reason).Citing(e.Bundle())}
+}

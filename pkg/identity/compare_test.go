@@ -1,0 +1,86 @@
+package identity
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+func TestCompare(t *testing.T) {
+	meant := Identity{Issuer: "https://accounts.example.test", Subject: "release@example.test", Type: Email}
+	exact, err := Exact(meant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pattern, err := Pattern(meant.Issuer, `release@example\.test`, Email)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := []struct {
+		name   string
+		change func(*Identity)
+		want   Difference
+	}{
+		{"the one that is meant", func(*Identity) {}, None},
+		{"C11 another issuer", func(i *Identity) { i.Issuer += ".evil.example" }, OtherIssuer},
+		{"C08 another kind", func(i *Identity) { i.Type = URI }, OtherType},
+		{"another issuer and kind", func(i *Identity) { i.Issuer, i.Type = "https://evil.example", URI }, Stranger},
+		{"C01 another name", func(i *Identity) { i.Subject = "not-" + i.Subject }, Stranger},
+		{"nobody", func(i *Identity) { *i = Identity{} }, Stranger},
+	}
+	for _, r := range rows {
+		who := meant
+		r.change(&who)
+		for _, m := range []Matcher{exact, pattern} {
+			if got := m.Compare(who); got != r.want {
+				t.Errorf("%s: %s against %s is %d, want %d", r.name, who, m, got, r.want)
+			}
+		}
+		if got := (Matcher{}).Compare(who); got != Stranger {
+			t.Errorf("%s: against nobody is %d", r.name, got)
+		}
+	}
+}
+
+func TestDemand(t *testing.T) {
+	said := Claims{BuildTrigger: "push", RunnerEnvironment: "github-hosted", SourceRef: "refs/tags/v1"}
+	rows := []struct {
+		name  string
+		list  []string
+		unmet string
+		bad   bool
+	}{
+		{"nothing", nil, "", false},
+		{"what is said", []string{"buildTrigger=push", "runnerEnvironment=github-hosted"}, "", false},
+		{"C25 another trigger", []string{"buildTrigger=pull_request_target"}, "buildTrigger", false},
+		{"what is not said", []string{"sourceRepositoryOwnerIdentifier=1"}, "sourceRepositoryOwnerIdentifier", false},
+		{"C22 a branch with the tag's name", []string{"sourceRepositoryRef=refs/heads/v1"}, "sourceRepositoryRef", false},
+		{"an unknown claim", []string{"trusted=yes"}, "", true},
+		{"no value", []string{"buildTrigger"}, "", true},
+		{"an empty value", []string{"buildTrigger="}, "", true},
+		{"twice", []string{"buildTrigger=push", "buildTrigger=schedule"}, "", true},
+	}
+	for _, r := range rows {
+		d, err := ParseDemand(r.list)
+		if (err != nil) != r.bad {
+			t.Errorf("%s: %v", r.name, err)
+		}
+		if name, unmet := d.Unmet(said); name != r.unmet || unmet != (r.unmet != "") {
+			t.Errorf("%s: unmet is %q, want %q", r.name, name, r.unmet)
+		}
+	}
+}
+
+// TestClaimNames: every claim can be demanded.
+func TestClaimNames(t *testing.T) {
+	var c Claims
+	fields := reflect.ValueOf(&c).Elem()
+	for i := range fields.NumField() {
+		fields.Field(i).SetString("x")
+	}
+	all := slices.Sorted(maps.Keys(maps.Collect(c.All())))
+	if names := slices.Sorted(slices.Values(claimNames())); !slices.Equal(names, all) {
+		t.Errorf("names %q, want %q", names, all)
+	}
+}
