@@ -73,6 +73,8 @@ type Finding struct {
 	Got      string          `json:"got,omitempty"`
 	Evidence []digest.Digest `json:"evidence,omitempty"`
 	Fix      string          `json:"fix"`
+	// Known explains the finding, where a list of known defects does.
+	Known *Known `json:"known,omitempty"`
 }
 
 // Find makes a finding; its fix is the one the code table gives.
@@ -98,11 +100,18 @@ type Counts struct {
 	Required int `json:"required"`
 	Missing  int `json:"missing"`
 	Extra    int `json:"extra"`
+	// Excepted counts artifacts that are not proven, and all of whose findings
+	// were set aside.
+	Excepted int `json:"excepted,omitempty"`
 }
 
 // String prints the counts the way every output carries them.
 func (c Counts) String() string {
-	return fmt.Sprintf("verified=%d required=%d missing=%d extra=%d", c.Verified, c.Required, c.Missing, c.Extra)
+	text := fmt.Sprintf("verified=%d required=%d missing=%d extra=%d", c.Verified, c.Required, c.Missing, c.Extra)
+	if c.Excepted != 0 {
+		text += fmt.Sprintf(" excepted=%d", c.Excepted)
+	}
+	return text
 }
 
 // Scope says which checks were asked. Only a full scope is called complete.
@@ -143,12 +152,15 @@ func (p Proof) IsZero() bool { return p.Bundle.IsZero() }
 
 // Verdict is the answer to one question.
 type Verdict struct {
-	Question  string        `json:"question"`
-	Time      time.Time     `json:"time"`
-	Scope     Scope         `json:"scope"`
-	Counts    Counts        `json:"counts"`
-	Findings  []Finding     `json:"findings"`
-	Warnings  []Finding     `json:"warnings,omitempty"`
+	Question string    `json:"question"`
+	Time     time.Time `json:"time"`
+	Scope    Scope     `json:"scope"`
+	Counts   Counts    `json:"counts"`
+	Findings []Finding `json:"findings"`
+	// Warnings are findings of checks that the policy asks to be warned about.
+	Warnings []Finding `json:"warnings,omitempty"`
+	// Waived are findings that were set aside, with who did and why.
+	Waived    []Waiver      `json:"waived,omitempty"`
 	Notes     []string      `json:"notes,omitempty"`
 	Proofs    []Proof       `json:"proofs,omitempty"`
 	Levels    []Levels      `json:"levels,omitempty"`
@@ -191,10 +203,10 @@ func (v *Verdict) Note(format string, args ...any) {
 // Outcome derives the answer. A bug in us outranks everything, a malformed
 // question can not be answered, one refusal refuses, and what could not be
 // reached leaves the matter undecided but never accepted. Acceptance needs
-// at least one requirement and each of them proven.
+// at least one requirement proven, and each of the others proven or excepted.
 func (v Verdict) Outcome() Outcome {
 	worst := Undecided
-	for _, f := range v.Findings {
+	for _, f := range v.standing() {
 		if k := f.Code.Outcome(); rank(k) > rank(worst) {
 			worst = k
 		}
@@ -202,7 +214,7 @@ func (v Verdict) Outcome() Outcome {
 	if worst != Undecided {
 		return worst
 	}
-	if v.Counts.Required > 0 && v.Counts.Verified >= v.Counts.Required {
+	if v.Counts.Required > 0 && v.Counts.Verified > 0 && v.Counts.Verified+v.excepted() >= v.Counts.Required {
 		return Accepted
 	}
 	return Undecided
@@ -213,31 +225,36 @@ func rank(o Outcome) int {
 }
 
 // Complete reports whether the verdict accepts everything a release promises,
-// as opposed to a part of it.
+// as opposed to a part of it, with nothing set aside and no warning.
 func (v Verdict) Complete() bool {
-	return v.Outcome() == Accepted && len(v.Scope.Left) == 0
+	return v.Outcome() == Accepted && len(v.Scope.Left)+len(v.Warnings)+len(v.Waived) == 0
 }
 
-// Headline says the answer in a few words.
+// Headline says the answer in a few words. Whatever was set aside is part of
+// the answer.
 func (v Verdict) Headline() string {
+	answer := v.Outcome().String()
 	switch {
 	case v.Complete():
 		return "accepted: complete"
 	case v.Outcome() == Accepted:
-		return "accepted, partial: without " + strings.Join(v.Scope.Left, ", ")
+		return "accepted, " + strings.Join(v.qualms(), "; ")
 	case v.Outcome() == Unavailable:
 		return "unavailable: nothing was decided"
-	case len(v.Findings) > 0:
-		return v.Outcome().String() + ": " + v.reasons()
+	case len(v.standing()) > 0:
+		answer += ": " + reasons(v.standing())
 	}
-	return v.Outcome().String()
+	if len(v.Waived) > 0 {
+		answer += fmt.Sprintf(" (%d more set aside)", len(v.Waived))
+	}
+	return answer
 }
 
-// reasons lists the codes of the findings with how often each was found.
-func (v Verdict) reasons() string {
+// reasons lists the codes of findings with how often each was found.
+func reasons(findings []Finding) string {
 	var order []Code
 	counts := map[Code]int{}
-	for _, f := range v.Findings {
+	for _, f := range findings {
 		if counts[f.Code]++; counts[f.Code] == 1 {
 			order = append(order, f.Code)
 		}
