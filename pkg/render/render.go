@@ -69,6 +69,8 @@ func table(w io.Writer, v verdict.Verdict) error {
 	p.line("%s", Safe(v.Question))
 	p.line("")
 	p.findings(v.Findings)
+	p.waived(v.Waived)
+	p.warnings(v.Warnings)
 	p.proofs(v.Proofs)
 	p.levels(v.Levels)
 	for _, n := range v.Notes {
@@ -124,6 +126,7 @@ func (p *page) findings(all []verdict.Finding) {
 				p.line("  %-18s want %s", "", Safe(f.Want))
 				p.line("  %-18s got  %s", "", Safe(f.Got))
 			}
+			p.known(f.Known)
 		}
 		if more := len(list) - shown; more > 0 {
 			p.line("  %-18s and %d more; --output json lists all", "", more)

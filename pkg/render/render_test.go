@@ -41,6 +41,50 @@ func refusedRelease() *verdict.Verdict {
 	return v
 }
 
+// exceptedRelease is accepted with everything that a verdict can have set
+// aside.
+func exceptedRelease() *verdict.Verdict {
+	d := digest.Of(digest.SHA256, []byte("x"))
+	v := verdict.New("release lantern v0.1.0", noon())
+	v.Counts = verdict.Counts{Verified: 1, Required: 3}
+	v.Add(
+		verdict.Find(verdict.NoSBOM, "bin/lantern", "no SBOM is listed for it"),
+		verdict.Find(verdict.Unsigned, "bin/lamp", "no signature"),
+	)
+	v.Findings[1].Known = &verdict.Known{ID: "late-signatures", Explanation: "it was signed after it was published", Source: "https://issues.example.test/7"}
+	v.SetAside([]string{"bin/lantern", "bin/lamp"}, func(f verdict.Finding) (verdict.Waiver, bool) {
+		if f.Code == verdict.Unsigned {
+			return verdict.Waiver{
+				Kind: verdict.ByDefect, ID: "late-signatures", Reason: "it was signed after it was published",
+				By: "policy@example.test", Expires: noon().AddDate(0, 6, 0), Evidence: d,
+			}, true
+		}
+		return verdict.Waiver{
+			Kind: verdict.ByException, ID: d.String(), Reason: "the scanner was down on the day",
+			By: "policy@example.test", Expires: noon().AddDate(0, 0, 3), Evidence: d,
+		}, true
+	})
+	v.Warn(verdict.Find(verdict.Extra, "bin/helper", "in the place, not listed in the manifest"))
+	v.Scope.Left = []string{"sha512"}
+	return v
+}
+
+// TestEveryWaiverIsShown: findings are cut in the table, waivers never.
+func TestEveryWaiverIsShown(t *testing.T) {
+	v := verdict.New("q", noon())
+	var names []string
+	for i := range 40 {
+		names = append(names, fmt.Sprintf("file-%02d", i))
+		v.Add(verdict.Find(verdict.NoSBOM, names[i], "none"))
+	}
+	v.SetAside(names, func(verdict.Finding) (verdict.Waiver, bool) {
+		return verdict.Waiver{Kind: verdict.ByException, ID: "i", Reason: "r", By: "b"}, true
+	})
+	if got := strings.Count(write(t, render.Table, v), ", SET ASIDE"); got != 40 {
+		t.Errorf("%d waivers are shown, want 40", got)
+	}
+}
+
 func write(t *testing.T, f render.Format, v *verdict.Verdict) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -65,6 +109,8 @@ func TestGolden(t *testing.T) {
 		{"accepted.txt", render.Table, accepted},
 		{"accepted.json", render.JSON, accepted},
 		{"partial.txt", render.Table, partial},
+		{"excepted.txt", render.Table, exceptedRelease()},
+		{"excepted.json", render.JSON, exceptedRelease()},
 		{"undecided.txt", render.Table, &verdict.Verdict{Question: "nothing"}},
 	}
 	for _, r := range rows {
@@ -160,6 +206,9 @@ func TestTableIsSafe(t *testing.T) {
 	const evil = "\x1b[2J\u202e\nACCEPTED: complete"
 	v := verdict.New(evil, noon())
 	v.Add(verdict.Find(verdict.Extra, evil, "%s", evil).Differ(evil, evil))
+	v.Findings[0].Known = &verdict.Known{ID: evil, Explanation: evil, Source: evil}
+	v.Waived = []verdict.Waiver{{Finding: v.Findings[0], Kind: verdict.ByException, ID: evil, Reason: evil, By: evil}}
+	v.Warn(verdict.Find(verdict.Extra, evil, "%s", evil))
 	v.Note("%s", evil)
 	v.Proofs = []verdict.Proof{{Identity: evil, Statement: evil, Role: "release"}}
 	page := write(t, render.Table, v)

@@ -245,7 +245,7 @@ func (v Verdict) Headline() string {
 		answer += ": " + reasons(v.standing())
 	}
 	if len(v.Waived) > 0 {
-		answer += fmt.Sprintf(" (%d more set aside)", len(v.Waived))
+		answer += fmt.Sprintf(" (%d set aside)", len(v.Waived))
 	}
 	return answer
 }

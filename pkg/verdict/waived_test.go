@@ -163,7 +163,7 @@ func TestHeadlineSaysWhatWasSetAside(t *testing.T) {
 		{many, "accepted, with 4 accepted defects: 1 UNSIGNED, 1 NO_SBOM, 1 NO_PROVENANCE, 1 LEVEL"},
 		{warned, "accepted, with 2 warnings: EXTRA of c, EXTRA of d"},
 		{everything, "accepted, with 1 exception: NO_SBOM of b; with 1 warning: EXTRA of c; partial: without sha512"},
-		{set(verdict.ByException, verdict.NoSBOM, verdict.Tampered), "refused: 1 TAMPERED (1 more set aside)"},
+		{set(verdict.ByException, verdict.NoSBOM, verdict.Tampered), "refused: 1 TAMPERED (1 set aside)"},
 	}
 	for _, r := range rows {
 		if got := r.v.Headline(); got != r.want {
