@@ -4,11 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/spdx/tools-golang/spdx/v2/common"
-	"github.com/spdx/tools-golang/spdx/v2/v2_3"
-
-	"github.com/waybill-release/waybill/pkg/digest"
 )
 
 const (
@@ -16,234 +11,233 @@ const (
 	documentPrefix = "DocumentRef-"
 )
 
-// described is the thing a document is about.
-type described struct {
-	name   string
-	sha256 digest.Digest
+// element is what the graph knows of an identifier: where it stands.
+type element struct {
+	index int32 // among the packages, or among the files
+	kind  kindOf
 }
 
-// inspection walks one document, clause by clause, and keeps what later
-// clauses need.
-type inspection struct {
-	elements  map[common.ElementID]described
-	documents map[common.DocumentID]bool
-	about     []common.ElementID
+type kindOf uint8
+
+const (
+	theDocument kindOf = iota + 1
+	aPackage
+	aFile
+	aSnippet
+)
+
+// checker judges what a schema cannot: clause by clause of the specification.
+type checker struct {
+	faults
+	m         *model
+	elements  map[string]element
+	documents map[string]bool
 }
 
-// inspect returns what the document describes: nothing if that is not exactly
-// one element of its own.
-func inspect(doc *v2_3.Document) (described, error) {
-	in := &inspection{
-		elements:  make(map[common.ElementID]described, len(doc.Packages)+len(doc.Files)+1),
-		documents: make(map[common.DocumentID]bool, len(doc.ExternalDocumentReferences)),
+func (c *checker) check() {
+	c.elements = make(map[string]element, len(c.m.packages)+len(c.m.files)+1)
+	c.documents = make(map[string]bool, len(c.m.externals))
+	c.head()
+	c.creation()
+	c.externals()
+	c.register()
+	c.extracted()
+	c.relationships()
+	c.subject()
+	if c.acyclic() {
+		c.rollUps()
 	}
-	for _, clause := range []func(*v2_3.Document) error{
-		in.head, in.creation, in.externals, in.packages, in.files, in.snippets, in.relationships,
-	} {
-		if err := clause(doc); err != nil {
-			return described{}, err
-		}
-	}
-	switch len(in.about) {
-	case 0:
-		return described{}, fmt.Errorf("the document describes nothing")
-	case 1:
-		return in.elements[in.about[0]], nil
-	}
-	return described{}, nil
 }
 
 // head: section 6, "Document creation information".
-func (in *inspection) head(doc *v2_3.Document) error {
-	switch {
-	case doc.SPDXVersion != Version:
-		return fmt.Errorf("version %s, want %s", quote(doc.SPDXVersion), Version)
-	case doc.DataLicense != dataLicense:
-		return fmt.Errorf("data licence %s, want %s", quote(doc.DataLicense), dataLicense)
-	case doc.SPDXIdentifier != "DOCUMENT":
-		return fmt.Errorf("document identifier %s, want %s", quote(string(doc.SPDXIdentifier)), DocumentID)
-	case doc.DocumentName == "":
-		return fmt.Errorf("the document has no name")
-	case !isNamespace(doc.DocumentNamespace):
-		return fmt.Errorf("namespace %s: want an absolute URI without fragment", quote(doc.DocumentNamespace))
+func (c *checker) head() {
+	m := c.m
+	if m.version != Version && m.version != version22 {
+		c.add(RuleHead, "spdxVersion", "version %s, want %s", quote(m.version), Version)
 	}
-	in.elements[doc.SPDXIdentifier] = described{}
-	return nil
+	if m.licence != dataLicense {
+		c.add(RuleHead, "dataLicense", "data licence %s, want %s", quote(m.licence), dataLicense)
+	}
+	if m.id != DocumentID {
+		c.add(RuleHead, "SPDXID", "document identifier %s, want %s", quote(m.id), DocumentID)
+	}
+	if m.name == "" {
+		c.add(RuleHead, "name", "the document has no name")
+	}
+	if !isNamespace(m.namespace) {
+		c.add(RuleHead, "documentNamespace", "namespace %s: want an absolute URI without fragment", quote(m.namespace))
+	}
+	c.elements[DocumentID] = element{kind: theDocument}
 }
 
-func (in *inspection) creation(doc *v2_3.Document) error {
-	info := doc.CreationInfo
-	if info == nil || len(info.Creators) == 0 {
-		return fmt.Errorf("the document does not say who made it")
+// creation: sections 6.8 and 6.9, which are two of NTIA's minimum elements.
+func (c *checker) creation() {
+	if len(c.m.creators) == 0 {
+		c.add(RuleHead, "creationInfo.creators", "the document does not say who made it")
 	}
-	if _, err := time.Parse(timeLayout, info.Created); err != nil {
-		return fmt.Errorf("time of creation %s: want YYYY-MM-DDThh:mm:ssZ", quote(info.Created))
+	for i, who := range c.m.creators {
+		kind, name, _ := strings.Cut(who, ":")
+		if (kind != "Person" && kind != "Organization" && kind != "Tool") || strings.TrimSpace(name) == "" {
+			c.add(RuleHead, fmt.Sprintf("creationInfo.creators[%d]", i),
+				"creator %s: want Person, Organization or Tool, a colon and a name", quote(who))
+		}
 	}
-	return nil
+	if _, err := time.Parse(timeLayout, c.m.created); err != nil {
+		c.add(RuleHead, "creationInfo.created", "time of creation %s: want YYYY-MM-DDThh:mm:ssZ", quote(c.m.created))
+	}
 }
 
 // externals: section 6.6, "External document references".
-func (in *inspection) externals(doc *v2_3.Document) error {
-	for _, e := range doc.ExternalDocumentReferences {
+func (c *checker) externals() {
+	for i, e := range c.m.externals {
+		at := fmt.Sprintf("externalDocumentRefs[%d]", i)
 		switch {
-		case !isID(string(e.DocumentRefID), "+"):
-			return fmt.Errorf("external document %s: not an identifier", quote(string(e.DocumentRefID)))
-		case in.documents[e.DocumentRefID]:
-			return fmt.Errorf("two external documents are %s%s", documentPrefix, e.DocumentRefID)
-		case !isNamespace(e.URI):
-			return fmt.Errorf("external document %s%s: namespace %s: want an absolute URI without fragment",
-				documentPrefix, e.DocumentRefID, quote(e.URI))
+		case !isID(e.ID, documentPrefix, "+"):
+			c.add(RuleExternal, at, "external document %s: not an identifier", quote(e.ID))
+		case c.documents[e.ID]:
+			c.add(RuleIdentifier, at, "two external documents are %s", e.ID)
+		case !isNamespace(e.Namespace):
+			c.add(RuleExternal, at, "external document %s: namespace %s: want an absolute URI without fragment", e.ID, quote(e.Namespace))
 		}
-		in.documents[e.DocumentRefID] = true
-		if _, err := digests([]common.Checksum{e.Checksum}); err != nil {
-			return fmt.Errorf("external document %s%s: %w", documentPrefix, e.DocumentRefID, err)
-		}
+		c.documents[e.ID] = true
 	}
-	return nil
 }
 
-func (in *inspection) packages(doc *v2_3.Document) error {
-	for i, p := range doc.Packages {
-		if p == nil || p.PackageName == "" || p.PackageDownloadLocation == "" {
-			return fmt.Errorf("package %d: no name or no download location", i)
+// register: identifiers are the only way to refer to an element, so there is
+// never a second one of the same.
+func (c *checker) register() {
+	for i, p := range c.m.packages {
+		at := func() string { return packageAt(i) }
+		if p.Name == "" || p.Download == "" {
+			c.add(RuleSchema, at(), "package %s: no name or no download location", quote(p.ID))
 		}
-		if err := in.add(p.PackageSPDXIdentifier, p.PackageName, p.PackageChecksums); err != nil {
-			return fmt.Errorf("package %s: %w", quote(p.PackageName), err)
-		}
+		c.element(p.ID, element{int32(i), aPackage}, at)
 	}
-	return nil
+	for i, f := range c.m.files {
+		at := func() string { return fmt.Sprintf("files[%d]", i) }
+		if f.Name == "" {
+			c.add(RuleSchema, at(), "file %s: no name", quote(f.ID))
+		}
+		c.element(f.ID, element{int32(i), aFile}, at)
+	}
+	for i, id := range c.m.snippets {
+		c.element(id, element{int32(i), aSnippet}, func() string { return fmt.Sprintf("snippets[%d]", i) })
+	}
 }
 
-func (in *inspection) files(doc *v2_3.Document) error {
-	for i, f := range doc.Files {
-		if f == nil || f.FileName == "" {
-			return fmt.Errorf("file %d: no name", i)
-		}
-		if err := in.add(f.FileSPDXIdentifier, strings.TrimPrefix(f.FileName, "./"), f.Checksums); err != nil {
-			return fmt.Errorf("file %s: %w", quote(f.FileName), err)
-		}
-		// Section 8.4: SHA-1 is mandatory for files.
-		if sha1Of(f.Checksums) == "" {
-			return fmt.Errorf("file %s: no SHA1 checksum", quote(f.FileName))
-		}
+func (c *checker) element(id string, e element, at func() string) {
+	if !isID(id, elementPrefix, "") {
+		c.add(RuleIdentifier, at(), "%s is not an identifier", quote(id))
+		return
 	}
-	return nil
+	if _, taken := c.elements[id]; taken {
+		c.add(RuleIdentifier, at(), "two elements are %s", id)
+		return
+	}
+	c.elements[id] = e
 }
 
-func (in *inspection) snippets(doc *v2_3.Document) error {
-	for _, s := range doc.Snippets {
-		if err := in.add(s.SnippetSPDXIdentifier, s.SnippetName, nil); err != nil {
-			return fmt.Errorf("snippet: %w", err)
+// extracted: section 10. A reference to a licence is explained once.
+func (c *checker) extracted() {
+	seen := map[string]bool{}
+	for i, id := range c.m.licences {
+		at := fmt.Sprintf("hasExtractedLicensingInfos[%d]", i)
+		if !isID(id, licencePrefix, "") {
+			c.add(RuleLicence, at, "%s is not an identifier of a licence", quote(id))
 		}
+		if seen[id] {
+			c.add(RuleIdentifier, at, "two licences are %s", quote(id))
+		}
+		seen[id] = true
 	}
-	return nil
-}
-
-// add registers one element. Identifiers are the only way to refer to it, so
-// there is never a second element of the same identifier.
-func (in *inspection) add(id common.ElementID, name string, sums []common.Checksum) error {
-	if !isID(string(id), "") {
-		return fmt.Errorf("%s is not an identifier", quote(string(id)))
-	}
-	if _, taken := in.elements[id]; taken {
-		return fmt.Errorf("two elements are %s%s", elementPrefix, id)
-	}
-	set, err := digests(sums)
-	if err != nil {
-		return err
-	}
-	in.elements[id] = described{name: name, sha256: set.SHA256}
-	return nil
 }
 
 // relationships: section 11. Each side leads somewhere.
-func (in *inspection) relationships(doc *v2_3.Document) error {
-	for i, r := range doc.Relationships {
-		if r == nil || r.Relationship == "" {
-			return fmt.Errorf("relationship %d: no type", i)
-		}
-		for _, ref := range []common.DocElementID{r.RefA, r.RefB} {
-			if !in.leads(ref) {
-				return fmt.Errorf("relationship %d: %s is not there", i, quote(common.RenderDocElementID(ref)))
+func (c *checker) relationships() {
+	for i := range c.m.relationships {
+		r := &c.m.relationships[i]
+		for _, ref := range [2]string{r.From, r.To} {
+			if !c.leads(ref) {
+				c.add(RuleRelationship, relationshipAt(i), "%s is not there", quote(ref))
 			}
 		}
-		if r.RefA.SpecialID != "" {
-			return fmt.Errorf("relationship %d: from %s", i, r.RefA.SpecialID)
+		if r.Type == "" {
+			c.add(RuleRelationship, relationshipAt(i), "no type")
 		}
-		in.subject(*r)
+		if r.From == NoAssertion || r.From == none {
+			c.add(RuleRelationship, relationshipAt(i), "from %s", r.From)
+		}
 	}
-	return nil
 }
 
-func (in *inspection) leads(ref common.DocElementID) bool {
-	switch {
-	case ref.SpecialID != "":
+func relationshipAt(i int) string { return fmt.Sprintf("relationships[%d]", i) }
+
+func (c *checker) leads(ref string) bool {
+	if _, there := c.elements[ref]; there || ref == NoAssertion || ref == none {
 		return true
-	case ref.DocumentRefID != "":
-		return in.documents[ref.DocumentRefID] && (ref.ElementRefID == "" || isID(string(ref.ElementRefID), ""))
 	}
-	_, there := in.elements[ref.ElementRefID]
-	return there
+	document, id, found := strings.Cut(ref, ":")
+	if !found {
+		return c.documents[ref]
+	}
+	return c.documents[document] && isID(id, elementPrefix, "")
 }
 
-// subject notes what the document describes, once each. An element of another
-// document is not described here.
-func (in *inspection) subject(r v2_3.Relationship) {
-	from, to := r.RefA, r.RefB
-	switch r.Relationship {
-	case Describes:
-	case describedBy:
-		from, to = to, from
-	default:
-		return
-	}
-	document := common.DocElementID{ElementRefID: "DOCUMENT"}
-	if from != document || to == document || to.SpecialID != "" || to.DocumentRefID != "" {
-		return
-	}
-	for _, seen := range in.about {
-		if seen == to.ElementRefID {
+// subject: one document describes one thing. An element of another document is
+// not described here.
+func (c *checker) subject() {
+	about := ""
+	for i := range c.m.relationships {
+		r := c.m.relationships[i]
+		if r.Type == describedBy {
+			r.From, r.To = r.To, r.From
+		} else if r.Type != Describes {
+			continue
+		}
+		e, own := c.elements[r.To]
+		if r.From != DocumentID || !own || e.kind == theDocument || r.To == about {
+			continue
+		}
+		if about != "" {
+			c.m.about = described{count: 2}
+			c.add(RuleSubject, relationshipAt(i), "the document describes several things; write one for each")
 			return
 		}
+		about = r.To
+		c.m.about = c.describe(e)
 	}
-	// Two are as many as needed to know that there is no one subject; the rest
-	// would make this search long.
-	if len(in.about) < 2 {
-		in.about = append(in.about, to.ElementRefID)
+	if about == "" {
+		c.add(RuleRelationship, "relationships", "the document describes nothing")
 	}
 }
 
-// digests reads the checksums that prove something and refuses two values of
-// one algorithm: a reader could take either.
-func digests(sums []common.Checksum) (digest.Set, error) {
-	values := make(map[string]string, len(sums))
-	for _, s := range sums {
-		name := strings.ToLower(string(s.Algorithm))
-		if _, twice := values[name]; twice || s.Value == "" {
-			return digest.Set{}, fmt.Errorf("checksum %s: empty, or there twice", quote(string(s.Algorithm)))
-		}
-		values[name] = s.Value
+func (c *checker) describe(e element) described {
+	switch e.kind {
+	case aPackage:
+		p := c.m.packages[e.index]
+		return described{name: p.Name, sha256: p.Digests.SHA256, count: 1}
+	case aFile:
+		f := c.m.files[e.index]
+		return described{name: strings.TrimPrefix(f.Name, "./"), sha256: f.Digests.SHA256, count: 1}
 	}
-	if _, ok := values["sha256"]; !ok {
-		return digest.Set{}, nil
-	}
-	return digest.ParseMap(values)
-}
-
-func sha1Of(sums []common.Checksum) string {
-	for _, s := range sums {
-		if s.Algorithm == common.SHA1 && len(s.Value) == 40 && strings.Trim(s.Value, "0123456789abcdef") == "" {
-			return s.Value
-		}
-	}
-	return ""
+	return described{count: 1}
 }
 
 // isID is the grammar of idstring: letters, digits, "." and "-", and for
 // documents also "+".
-func isID(s, also string) bool {
-	return s != "" && len(s) <= 1024 &&
-		strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-"+also) == ""
+func isID(s, prefix, also string) bool {
+	rest, found := strings.CutPrefix(s, prefix)
+	if !found || rest == "" || len(rest) > 1024 {
+		return false
+	}
+	for i := range len(rest) {
+		c := rest[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '-' &&
+			strings.IndexByte(also, c) < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // isNamespace is section 6.5: an absolute URI that can take a fragment.
@@ -255,6 +249,26 @@ func isNamespace(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f }) < 0
 }
 
+// isPURL is the least that a package URL has: scheme, type and name.
+func isPURL(s string) bool {
+	rest, found := strings.CutPrefix(s, "pkg:")
+	kind, name, split := strings.Cut(rest, "/")
+	return found && split && kind != "" && strings.Trim(name, "/") != ""
+}
+
+// isHex reports whether s is n hex digits; any number of them but none if n is 0.
+func isHex(s string, n int) bool {
+	return s != "" && (n == 0 || len(s) == n) && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// asserted is s, or nothing if it says that nothing is said.
+func asserted(s string) string {
+	if s == NoAssertion {
+		return ""
+	}
+	return s
+}
+
 // quote makes foreign text safe to show.
 func quote(s string) string {
 	if len(s) > 200 {
@@ -262,3 +276,5 @@ func quote(s string) string {
 	}
 	return fmt.Sprintf("%q", s)
 }
+
+func packageAt(i int) string { return fmt.Sprintf("packages[%d]", i) }

@@ -2,11 +2,7 @@ package spdx
 
 import (
 	"bytes"
-	"crypto/sha1" // the verification code of SPDX 2.3 is defined over SHA-1
-	"encoding/hex"
 	"fmt"
-	"io"
-	"slices"
 	"strings"
 
 	spdxjson "github.com/spdx/tools-golang/json"
@@ -22,35 +18,24 @@ import (
 func Encode(d Draft) ([]byte, error) {
 	doc, err := d.model()
 	if err != nil {
-		return nil, verdict.Wrap(verdict.StatementParse, d.Name, fmt.Errorf("encoding SPDX document: %w", err))
-	}
-	if _, err := inspect(doc); err != nil {
-		return nil, verdict.Wrap(verdict.StatementParse, d.Name, fmt.Errorf("encoding SPDX document: %w", err))
+		return nil, encodeError(d, err)
 	}
 	var buf bytes.Buffer
 	if err := spdxjson.Write(doc, &buf, spdxjson.Indent("  "), spdxjson.EscapeHTML(false)); err != nil {
-		return nil, fmt.Errorf("encoding SPDX document %q: %w", d.Name, err)
+		return nil, encodeError(d, err)
 	}
 	if buf.Len() > MaxSize {
 		return nil, verdict.Refuse(verdict.Limit, d.Name, "the SPDX document has %d bytes, the limit is %d", buf.Len(), MaxSize)
 	}
+	m, found := read(buf.String())
+	if _, err := accept(m, found); err != nil {
+		return nil, encodeError(d, err)
+	}
 	return buf.Bytes(), nil
 }
 
-// VerificationCode is the roll-up of all files of a package (section 7.9): the
-// SHA-1 of their sorted SHA-1 values. It binds nothing; it lets other tools
-// notice a file that was left out.
-func VerificationCode(files []File) string {
-	sums := make([]string, len(files))
-	for i, f := range files {
-		sums[i] = f.SHA1
-	}
-	slices.Sort(sums)
-	h := sha1.New()
-	for _, s := range sums {
-		_, _ = io.WriteString(h, s)
-	}
-	return hex.EncodeToString(h.Sum(nil))
+func encodeError(d Draft, err error) error {
+	return verdict.Wrap(verdict.StatementParse, d.Name, fmt.Errorf("encoding SPDX document: %w", err))
 }
 
 func (d Draft) model() (*v2_3.Document, error) {
@@ -90,14 +75,14 @@ func (d Draft) model() (*v2_3.Document, error) {
 func (p Package) model(id common.ElementID) *v2_3.Package {
 	out := &v2_3.Package{
 		PackageName: p.Name, PackageSPDXIdentifier: id, PackageVersion: p.Version,
-		PackageFileName: p.FileName, PackageDownloadLocation: p.Download,
+		PackageFileName: p.FileName, PackageDownloadLocation: orNothing(p.Download),
 		IsFilesAnalyzedTagPresent: true, PackageChecksums: checksums(p.Digests),
-		PackageLicenseConcluded: NoAssertion, PackageLicenseDeclared: NoAssertion,
+		PackageLicenseConcluded: NoAssertion, PackageLicenseDeclared: orNothing(p.Licence),
 		PackageCopyrightText: NoAssertion, PackageComment: p.Comment, PrimaryPackagePurpose: p.Purpose,
-		PackageSupplier: &common.Supplier{Supplier: NoAssertion},
+		PackageSourceInfo: p.Source, PackageSupplier: supplier(p.Supplier),
 	}
-	if p.Download == "" {
-		out.PackageDownloadLocation = NoAssertion
+	if p.Version == "" {
+		out.PackageVersion = NoAssertion
 	}
 	if p.Verification != "" {
 		out.FilesAnalyzed = true
@@ -109,14 +94,35 @@ func (p Package) model(id common.ElementID) *v2_3.Package {
 			Category: common.CategoryPackageManager, RefType: common.TypePackageManagerPURL, Locator: p.PURL,
 		}}
 	}
+	if p.Sum != "" {
+		out.PackageExternalReferences = append(out.PackageExternalReferences, &v2_3.PackageExternalReference{
+			Category: common.CategoryOther, RefType: sumReference, Locator: p.Sum,
+		})
+	}
 	return out
+}
+
+// orNothing is s, or the word for nothing said.
+func orNothing(s string) string {
+	if s == "" {
+		return NoAssertion
+	}
+	return s
+}
+
+func supplier(s string) *common.Supplier {
+	kind, name, found := strings.Cut(s, ": ")
+	if !found {
+		return &common.Supplier{Supplier: NoAssertion}
+	}
+	return &common.Supplier{SupplierType: kind, Supplier: name}
 }
 
 func (f File) model(id common.ElementID) *v2_3.File {
 	return &v2_3.File{
 		FileName: f.Name, FileSPDXIdentifier: id,
 		Checksums:        append([]common.Checksum{{Algorithm: common.SHA1, Value: f.SHA1}}, checksums(f.Digests)...),
-		LicenseConcluded: NoAssertion, LicenseInfoInFiles: []string{NoAssertion},
+		LicenseConcluded: NoAssertion, LicenseInfoInFiles: []string{orNothing(f.Licence)},
 		FileCopyrightText: NoAssertion, FileComment: f.Comment,
 	}
 }

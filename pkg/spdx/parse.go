@@ -1,206 +1,150 @@
 package spdx
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"io"
 	"strings"
 
-	"github.com/spdx/tools-golang/spdx/v2/common"
-	"github.com/spdx/tools-golang/spdx/v2/v2_3"
-
 	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+const (
+	codeDepth = "LIMIT_DEPTH"
+	codeSize  = "LIMIT_SIZE"
 )
 
 // Document is a parsed document beside the bytes it was read from. Nobody has
 // been believed.
 type Document struct {
-	raw   []byte
-	doc   *v2_3.Document
-	about described
+	raw string
+	m   *model
 }
 
-// form names the keys that carry weight. The model's own decoder takes keys in
-// any letter case; passing the document through this first leaves it no choice.
-type form struct {
-	SPDXVersion       string `json:"spdxVersion"`
-	DataLicense       string `json:"dataLicense"`
-	SPDXID            string `json:"SPDXID"`
-	Name              string `json:"name"`
-	DocumentNamespace string `json:"documentNamespace"`
-	CreationInfo      struct {
-		Created  string   `json:"created"`
-		Creators []string `json:"creators"`
-	} `json:"creationInfo"`
-	DocumentDescribes    []string `json:"documentDescribes"`
-	ExternalDocumentRefs []struct {
-		ExternalDocumentID string   `json:"externalDocumentId"`
-		SPDXDocument       string   `json:"spdxDocument"`
-		Checksum           checksum `json:"checksum"`
-	} `json:"externalDocumentRefs"`
-	Packages []struct {
-		SPDXID           string     `json:"SPDXID"`
-		Name             string     `json:"name"`
-		VersionInfo      string     `json:"versionInfo"`
-		PackageFileName  string     `json:"packageFileName"`
-		DownloadLocation string     `json:"downloadLocation"`
-		FilesAnalyzed    bool       `json:"filesAnalyzed"`
-		HasFiles         []string   `json:"hasFiles"`
-		Checksums        []checksum `json:"checksums"`
-		ExternalRefs     []struct {
-			ReferenceType    string `json:"referenceType"`
-			ReferenceLocator string `json:"referenceLocator"`
-		} `json:"externalRefs"`
-	} `json:"packages"`
-	Files []struct {
-		SPDXID    string     `json:"SPDXID"`
-		FileName  string     `json:"fileName"`
-		Checksums []checksum `json:"checksums"`
-	} `json:"files"`
-	Snippets []struct {
-		SPDXID string `json:"SPDXID"`
-	} `json:"snippets"`
-	Relationships []struct {
-		SPDXElementID      string `json:"spdxElementId"`
-		RelatedSPDXElement string `json:"relatedSpdxElement"`
-		RelationshipType   string `json:"relationshipType"`
-	} `json:"relationships"`
-}
-
-type checksum struct {
-	Algorithm     string `json:"algorithm"`
-	ChecksumValue string `json:"checksumValue"`
-}
-
-// Parse reads an SPDX 2.3 document of at most [MaxSize] bytes.
+// Parse reads an SPDX 2.3 document of at most [MaxSize] bytes, in JSON. The
+// refusal names the first fault; [Validate] lists all.
 func Parse(raw []byte) (Document, error) {
 	if len(raw) > MaxSize {
-		return Document{}, verdict.Refuse(verdict.Limit, "SPDX document", "%d bytes, the limit is %d", len(raw), MaxSize)
+		return Document{}, tooLarge(int64(len(raw)))
 	}
-	d, err := parse(raw)
-	if err == nil {
-		return d, nil
+	text := string(raw)
+	m, found := read(text)
+	if m.version == version22 {
+		found = faults{list: []Fault{{RuleHead, "spdxVersion", fmt.Sprintf("version %s, want %s", quote(m.version), Version)}}}
 	}
-	code := verdict.StatementParse
-	var strict *strictjson.Error
-	if errors.As(err, &strict) && strings.HasPrefix(strict.Code, "LIMIT") {
-		code = verdict.Limit
-	}
-	return Document{}, verdict.Wrap(code, "SPDX document", fmt.Errorf("parsing SPDX document: %w", err))
-}
-
-func parse(raw []byte) (Document, error) {
-	var f form
-	if err := strictjson.UnmarshalOpen(raw, &f, strictjson.MaxSize(MaxSize)); err != nil {
-		return Document{}, err
-	}
-	if f.SPDXVersion != Version {
-		return Document{}, fmt.Errorf("version %s, want %s", quote(f.SPDXVersion), Version)
-	}
-	d := Document{raw: slices.Clone(raw), doc: &v2_3.Document{}}
-	if err := json.Unmarshal(raw, d.doc); err != nil {
-		return Document{}, err
-	}
-	var err error
-	if d.about, err = inspect(d.doc); err != nil {
-		return Document{}, err
+	d, err := accept(m, found)
+	d.raw = text
+	if err != nil {
+		return Document{}, parseError(err)
 	}
 	return d, nil
 }
 
+// ReadText reads a document without keeping it twice. The text is for [Parse]
+// or [Validate].
+func ReadText(r io.Reader) (string, error) {
+	var b strings.Builder
+	n, err := io.Copy(&b, io.LimitReader(r, MaxSize+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("reading SPDX document: %w", err)
+	case n > MaxSize:
+		return "", tooLarge(n)
+	}
+	return b.String(), nil
+}
+
+func tooLarge(n int64) error {
+	return verdict.Refuse(verdict.Limit, "SPDX document", "%d bytes, the limit is %d", n, MaxSize)
+}
+
+// accept refuses a model that could be misread.
+func accept(m *model, found faults) (Document, error) {
+	n, first := 0, Fault{}
+	for _, f := range found.list {
+		if !f.Rule.judged() {
+			continue
+		}
+		if n == 0 {
+			first = f
+		}
+		n++
+	}
+	switch {
+	case n > 1:
+		return Document{}, fmt.Errorf("%w (and %d more)", first, n-1)
+	case n == 1:
+		return Document{}, first
+	case found.more > 0:
+		return Document{}, Fault{Rule: RuleLimit, Message: fmt.Sprintf("more than %d faults", maxFaults)}
+	}
+	return Document{m: m}, nil
+}
+
+// parseError gives the refusal its code.
+func parseError(err error) error {
+	code := verdict.StatementParse
+	var f Fault
+	if errors.As(err, &f) {
+		code = f.Code()
+	}
+	return verdict.Wrap(code, "SPDX document", fmt.Errorf("parsing SPDX document: %w", err))
+}
+
 // Raw is the document as it was read.
-func (d Document) Raw() []byte { return slices.Clone(d.raw) }
+func (d Document) Raw() []byte { return []byte(d.raw) }
 
 // IsZero reports whether d was never parsed.
-func (d Document) IsZero() bool { return d.doc == nil }
+func (d Document) IsZero() bool { return d.m == nil }
 
 // Name is the name the document gives itself.
-func (d Document) Name() string { return d.model().DocumentName }
+func (d Document) Name() string { return d.model().name }
 
 // Namespace is the address by which other documents refer to this one.
-func (d Document) Namespace() string { return d.model().DocumentNamespace }
+func (d Document) Namespace() string { return d.model().namespace }
+
+// Created is the time of creation as the document gives it.
+func (d Document) Created() string { return d.model().created }
 
 // Describes returns name and SHA-256 of the one element the document is about.
 // The digest is zero, and so equals nothing, if the document describes several
 // elements or gives no SHA-256.
 func (d Document) Describes() (name string, sha256 digest.Digest) {
-	return d.about.name, d.about.sha256
+	about := d.model().about
+	return about.name, about.sha256
 }
 
 // ExternalRefs lists the other documents that this one refers to.
-func (d Document) ExternalRefs() []External {
-	var list []External
-	for _, e := range d.model().ExternalDocumentReferences {
-		list = append(list, External{
-			ID: documentPrefix + string(e.DocumentRefID), Namespace: e.URI,
-			SHA256: known([]common.Checksum{e.Checksum}).SHA256,
-		})
-	}
-	return list
-}
+func (d Document) ExternalRefs() []External { return append([]External(nil), d.model().externals...) }
 
 // Packages lists the packages of the document in its order.
-func (d Document) Packages() []Package {
-	var list []Package
-	for _, p := range d.model().Packages {
-		out := Package{
-			ID: elementPrefix + string(p.PackageSPDXIdentifier), Name: p.PackageName, Version: p.PackageVersion,
-			FileName: p.PackageFileName, Purpose: p.PrimaryPackagePurpose, Download: p.PackageDownloadLocation,
-			Digests: known(p.PackageChecksums), Comment: p.PackageComment,
-		}
-		if p.PackageVerificationCode != nil {
-			out.Verification = p.PackageVerificationCode.Value
-		}
-		for _, ref := range p.PackageExternalReferences {
-			if ref != nil && ref.RefType == common.TypePackageManagerPURL && out.PURL == "" {
-				out.PURL = ref.Locator
-			}
-		}
-		list = append(list, out)
-	}
-	return list
-}
+func (d Document) Packages() []Package { return append([]Package(nil), d.model().packages...) }
 
 // Files lists the files of the document in its order.
-func (d Document) Files() []File {
-	var list []File
-	for _, f := range d.model().Files {
-		list = append(list, File{
-			ID: elementPrefix + string(f.FileSPDXIdentifier), Name: f.FileName,
-			SHA1: sha1Of(f.Checksums), Digests: known(f.Checksums), Comment: f.FileComment,
-		})
-	}
-	return list
-}
+func (d Document) Files() []File { return append([]File(nil), d.model().files...) }
 
 // Relationships lists the relationships of the document in its order; those
-// written in one of the format's short forms come last.
+// written in one of the format's short forms come with what they belong to.
 func (d Document) Relationships() []Relationship {
-	var list []Relationship
-	for _, r := range d.model().Relationships {
-		list = append(list, Relationship{
-			From: common.RenderDocElementID(r.RefA), Type: r.Relationship,
-			To: common.RenderDocElementID(r.RefB), Comment: r.RelationshipComment,
-		})
+	return append([]Relationship(nil), d.model().relationships...)
+}
+
+// Unknown lists what the document says it does not know: the comments of its
+// relationships to NOASSERTION.
+func (d Document) Unknown() []string {
+	var list []string
+	for _, r := range d.model().relationships {
+		if r.To == NoAssertion {
+			list = append(list, r.Comment)
+		}
 	}
 	return list
 }
 
-func (d Document) model() *v2_3.Document {
-	if d.doc == nil {
-		return &v2_3.Document{}
+func (d Document) model() *model {
+	if d.m == nil {
+		return &model{}
 	}
-	return d.doc
-}
-
-// known reads checksums that inspect has accepted.
-func known(sums []common.Checksum) digest.Set {
-	set, err := digests(sums)
-	if err != nil {
-		panic("spdx: a checksum of an accepted document does not parse: " + err.Error())
-	}
-	return set
+	return d.m
 }

@@ -53,7 +53,7 @@ func TestParseRefuses(t *testing.T) {
 		{`data licence`, `CC0-1.0`, `MIT`},
 		{`document identifier`, `"SPDXRef-DOCUMENT"`, `"SPDXRef-DOC"`},
 		{`namespace ""`, `"https://example.org/1"`, `""`},
-		{`who made it`, `["Organization: Lantern", "Tool: other-1.0"]`, `[]`},
+		{`want 1 or more elements`, `["Organization: Lantern", "Tool: other-1.0"]`, `[]`},
 		{`time of creation`, `10:00:00Z`, `10:00:00+02:00`},
 		{`two elements are SPDXRef-a`, `"SPDXID": "SPDXRef-f"`, `"SPDXID": "SPDXRef-a"`},
 		{`two elements are SPDXRef-DOCUMENT`, `"SPDXID": "SPDXRef-f"`, `"SPDXID": "SPDXRef-DOCUMENT"`},
@@ -62,8 +62,10 @@ func TestParseRefuses(t *testing.T) {
 		{`"DocumentRef-new:SPDXRef-x" is not there`, `DocumentRef-old:`, `DocumentRef-new:`},
 		{`describes nothing`, `"documentDescribes": ["SPDXRef-a"],`, ``},
 		{`a-f are allowed`, `e3b0c442`, `E3B0C442`},
-		{`there twice`, `"checksums": [{"alg`, `"checksums": [{"algorithm": "SHA256", "checksumValue": "00"}, {"alg`},
-		{`no SHA1`, "\n    {\"algorithm\": \"SHA1\"", "\n    {\"algorithm\": \"MD5\""},
+		{`00`, `"checksums": [{"alg`, `"checksums": [{"algorithm": "SHA256", "checksumValue": "00"}, {"alg`},
+		{`no SHA1`, "\n    {\"algorithm\": \"SHA1\"", "\n    {\"algorithm\": \"MD6\""},
+		{`it is there twice`, `"checksums": [{"alg`, `"checksums": [{"algorithm": "SHA256", "checksumValue": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}, {"alg`},
+		{`contains itself`, `"relationshipType": "OTHER", "relatedSpdxElement": "DocumentRef-old:SPDXRef-x"`, `"relationshipType": "CONTAINED_BY", "relatedSpdxElement": "SPDXRef-f"`},
 		{`JSON_DUP_KEY`, `"name": "lantern", "doc`, `"name": "lantern", "name": "other", "doc`},
 		{`JSON_UNKNOWN_FIELD`, `"name": "lantern", "doc`, `"Name": "other", "doc`},
 		{`JSON_TRAILING`, "]\n}", "]\n} {}"},
@@ -74,7 +76,13 @@ func TestParseRefuses(t *testing.T) {
 			t.Fatalf("the row %q changes nothing", row.old)
 		}
 		_, err := spdx.Parse([]byte(strings.Replace(foreign, row.old, row.new, 1)))
-		refused(t, err, verdict.StatementParse, row.reason)
+		code := verdict.StatementParse
+		for _, graph := range []string{"two elements", "not there", "describes nothing", "contains itself"} {
+			if strings.Contains(row.reason, graph) {
+				code = verdict.SBOMGraph
+			}
+		}
+		refused(t, err, code, row.reason)
 	}
 }
 

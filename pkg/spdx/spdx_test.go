@@ -117,7 +117,7 @@ func TestEncodeRefuses(t *testing.T) {
 		"SPDXRef-Gone":                  func(d *spdx.Draft) { d.Relationships[1].To = "SPDXRef-Gone" },
 		"DocumentRef-gone":              func(d *spdx.Draft) { d.Relationships[2].To = "DocumentRef-gone:SPDXRef-Artifact" },
 		"from NOASSERTION":              func(d *spdx.Draft) { d.Relationships[1].From = spdx.NoAssertion },
-		"no type":                       func(d *spdx.Draft) { d.Relationships[1].Type = "" },
+		"none of the values":            func(d *spdx.Draft) { d.Relationships[1].Type = "" },
 		"describes nothing":             func(d *spdx.Draft) { d.Relationships = d.Relationships[1:] },
 		"does not begin with SPDXRef-":  func(d *spdx.Draft) { d.Files[0].ID = "File" },
 		"is not an identifier":          func(d *spdx.Draft) { d.Files[0].ID = "SPDXRef-a b" },

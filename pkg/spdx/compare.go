@@ -1,0 +1,200 @@
+package spdx
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Change is one difference between two documents.
+type Change struct {
+	// Kind is "package" or "file".
+	Kind string `json:"kind"`
+	// Name is the package URL without its version, or the name if it has none.
+	Name string `json:"name"`
+	// From and To are versions, or digests of files; "" where it was not there.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Note says what changed if the version did not.
+	Note string `json:"note,omitempty"`
+}
+
+// Compare lists what was added, removed and changed from one document to
+// another, sorted. The described things themselves are left out, and so are
+// identifiers, comments and relationships, which no release consists of.
+func Compare(from, to Document) []Change {
+	changes := comparePackages(from.things(), to.things())
+	return append(changes, compareFiles(from.model().files, to.model().files)...)
+}
+
+// things are the packages of a document that it does not describe itself.
+func (d Document) things() []Package {
+	var list []Package
+	about := map[string]bool{}
+	for _, r := range d.model().relationships {
+		if r.Type == Describes && r.From == DocumentID {
+			about[r.To] = true
+		}
+	}
+	for _, p := range d.model().packages {
+		if !about[p.ID] {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// thing is what stays the same of a package from version to version.
+func thing(p Package) string {
+	if p.PURL == "" {
+		return p.Name
+	}
+	bare, _, _ := strings.Cut(p.PURL, "?")
+	if at := strings.LastIndexByte(bare, '@'); at > strings.LastIndexByte(bare, '/') {
+		bare = bare[:at]
+	}
+	return bare
+}
+
+func comparePackages(from, to []Package) (changes []Change) {
+	was, is := versions(from), versions(to)
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		if _, still := is[name]; !still {
+			for _, v := range slices.Sorted(maps.Keys(was[name])) {
+				changes = append(changes, Change{Kind: "package", Name: name, From: v})
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(is)) {
+		changes = append(changes, compareVersions(name, was[name], is[name])...)
+	}
+	slices.SortStableFunc(changes, func(a, b Change) int { return strings.Compare(a.Name, b.Name) })
+	return changes
+}
+
+// versions are the packages of each name by version.
+func versions(list []Package) map[string]map[string]Package {
+	out := map[string]map[string]Package{}
+	for _, p := range list {
+		name, v := thing(p), cmp.Or(p.Version, NoAssertion)
+		if out[name] == nil {
+			out[name] = map[string]Package{}
+		}
+		out[name][v] = p
+	}
+	return out
+}
+
+// compareVersions pairs what is gone with what is new, in order.
+func compareVersions(name string, was, is map[string]Package) (changes []Change) {
+	var gone, new []string
+	for _, v := range slices.Sorted(maps.Keys(was)) {
+		if _, still := is[v]; !still {
+			gone = append(gone, v)
+		}
+	}
+	for _, v := range slices.Sorted(maps.Keys(is)) {
+		before, there := was[v]
+		if !there {
+			new = append(new, v)
+			continue
+		}
+		if note := differ(before, is[v]); note != "" {
+			changes = append(changes, Change{Kind: "package", Name: name, From: v, To: v, Note: note})
+		}
+	}
+	for i := range max(len(gone), len(new)) {
+		c := Change{Kind: "package", Name: name}
+		if i < len(gone) {
+			c.From = gone[i]
+		}
+		if i < len(new) {
+			c.To = new[i]
+		}
+		changes = append(changes, c)
+	}
+	return changes
+}
+
+// differ says what else than the version is different.
+func differ(a, b Package) string {
+	switch {
+	case a.Sum != b.Sum && a.Sum != "" && b.Sum != "":
+		return "the same version with another checksum: " + a.Sum + ", then " + b.Sum
+	case a.Digests.SHA256 != b.Digests.SHA256:
+		return "the same version with other bytes"
+	case a.Licence != b.Licence:
+		return fmt.Sprintf("licence %s, then %s", orNothing(a.Licence), orNothing(b.Licence))
+	}
+	return ""
+}
+
+func compareFiles(from, to []File) (changes []Change) {
+	was, is := map[string]string{}, map[string]string{}
+	for _, f := range from {
+		was[f.Name] = sumOf(f)
+	}
+	for _, f := range to {
+		is[f.Name] = sumOf(f)
+	}
+	names := maps.Clone(was)
+	maps.Copy(names, is)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if was[name] != is[name] {
+			changes = append(changes, Change{Kind: "file", Name: name, From: was[name], To: is[name]})
+		}
+	}
+	return changes
+}
+
+func sumOf(f File) string {
+	if f.Digests.SHA256.IsZero() {
+		return "sha1:" + f.SHA1
+	}
+	return f.Digests.SHA256.String()
+}
+
+// Twins lists where two forms of one document disagree; none if they say the
+// same. The order of elements is no part of what is said.
+func Twins(a, b Document) []string {
+	x, y := a.model(), b.model()
+	var list []string
+	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	for what, pair := range map[string][2]string{
+		"name": {x.name, y.name}, "namespace": {x.namespace, y.namespace}, "time of creation": {x.created, y.created},
+		"version": {x.version, y.version},
+	} {
+		if pair[0] != pair[1] {
+			say("%s: %s and %s", what, quote(pair[0]), quote(pair[1]))
+		}
+	}
+	list = append(list, unmatched("package", x.packages, y.packages)...)
+	list = append(list, unmatched("file", x.files, y.files)...)
+	list = append(list, unmatched("external document", x.externals, y.externals)...)
+	list = append(list, unmatched("relationship", x.relationships, y.relationships)...)
+	slices.Sort(list)
+	return list
+}
+
+// unmatched lists the elements that one side alone has.
+func unmatched[T comparable](what string, a, b []T) (list []string) {
+	count := make(map[T]int, len(a))
+	for _, e := range a {
+		count[e]++
+	}
+	for _, e := range b {
+		count[e]--
+	}
+	for e, n := range count {
+		if n != 0 && len(list) < maxFaults {
+			side := "first"
+			if n < 0 {
+				side = "second"
+			}
+			list = append(list, fmt.Sprintf("%s %s is as such in the %s only", what, quote(fmt.Sprint(e)), side))
+		}
+	}
+	return list
+}

@@ -1,0 +1,257 @@
+package spdx
+
+import (
+	"slices"
+	"strings"
+)
+
+// kind is what the value of a property must be.
+type kind uint8
+
+const (
+	text kind = iota + 1
+	texts
+	flag
+	number
+	object
+	objects
+)
+
+// demand says when a property must be there.
+type demand uint8
+
+const (
+	optional demand = iota
+	required
+	requiredIn22
+)
+
+// property is one row of the schema of an object.
+type property struct {
+	name   string
+	kind   kind
+	demand demand
+	of     *shape               // of object and objects
+	among  []string             // the values that a text may have
+	each   func(at, val string) // called for a text, or for each of texts
+	least  int                  // the least number of elements
+}
+
+// shape is the schema of one kind of object: the properties that it may have,
+// and what is done with one that was read. There are at most 64.
+type shape struct {
+	properties []property
+	index      map[string]int
+	order      []int // of the properties of the object before
+	begin      func()
+	done       func(v *values)
+	open       bool // any other property may be there too
+}
+
+func shaped(begin func(), done func(v *values), rows ...property) *shape {
+	sh := &shape{properties: rows, index: make(map[string]int, len(rows)), begin: begin, done: done}
+	for i, p := range rows {
+		sh.index[p.name] = i
+	}
+	return sh
+}
+
+// values are the plain properties of one object.
+type values struct {
+	shape *shape
+	text  [48]string
+	have  uint64
+}
+
+func (v *values) get(name string) string { return v.text[v.shape.index[name]] }
+
+func (v *values) has(name string) bool { return v.have&(1<<v.shape.index[name]) != 0 }
+
+// object reads one object of a shape. Offences against the schema are noted
+// and reading goes on; offences against the form end it.
+func (r *reader) object(sh *shape) {
+	if r.peek() != '{' {
+		r.mistyped("an object")
+		return
+	}
+	v := r.frame(sh)
+	if sh.begin != nil {
+		sh.begin()
+	}
+	r.open('{')
+	for n := 0; r.next(n == 0, '}'); n++ {
+		k := r.key()
+		i, known := sh.find(k, n)
+		if !known {
+			r.unknown(sh, k)
+			continue
+		}
+		if v.have&(1<<i) != 0 {
+			r.fail("JSON_DUP_KEY", "the key %s is there twice", quote(k))
+			return
+		}
+		v.have |= 1 << i
+		r.at(k)
+		r.value(v, i)
+		r.leave()
+	}
+	if r.stopped() {
+		return
+	}
+	r.missing(v)
+	if sh.done != nil {
+		sh.done(v)
+	}
+	r.frames--
+}
+
+// find finds a property by its name. Objects of one document tend to have their
+// properties in one order.
+func (sh *shape) find(key string, n int) (int, bool) {
+	if n < len(sh.order) {
+		if i := sh.order[n]; sh.properties[i].name == key {
+			return i, true
+		}
+	}
+	i, known := sh.index[key]
+	if known && n <= len(sh.order) {
+		sh.order = append(sh.order[:n], i)
+	}
+	return i, known
+}
+
+// frame takes a clean set of values off the stack.
+func (r *reader) frame(sh *shape) *values {
+	if r.frames == len(r.stack) {
+		r.stack = append(r.stack, &values{})
+	}
+	v := r.stack[r.frames]
+	v.shape, v.have = sh, 0
+	clear(v.text[:len(sh.properties)])
+	r.frames++
+	r.extra = nil
+	return v
+}
+
+// unknown passes over a property that the schema does not have. One that
+// differs by letter case only ends the reading: another reader takes it for
+// the property.
+func (r *reader) unknown(sh *shape, key string) {
+	for _, p := range sh.properties {
+		if strings.EqualFold(p.name, key) {
+			r.fail("JSON_UNKNOWN_FIELD", "%s is not %s", quote(key), quote(p.name))
+			return
+		}
+	}
+	if slices.Contains(r.extra, key) {
+		r.fail("JSON_DUP_KEY", "the key %s is there twice", quote(key))
+		return
+	}
+	r.extra = append(r.extra, key)
+	if len(r.extra) > 1000 {
+		r.fail("LIMIT_SIZE", "more than 1000 unknown properties in one object")
+		return
+	}
+	if !sh.open {
+		r.fault(RuleProperty, "the schema has no property %s here", quote(key))
+	}
+	extra := r.extra
+	r.skip()
+	r.extra = extra
+}
+
+// value reads the value of property i.
+func (r *reader) value(v *values, i int) {
+	p := &v.shape.properties[i]
+	switch p.kind {
+	case text:
+		if r.peek() != '"' {
+			r.mistyped("a text")
+			return
+		}
+		v.text[i] = r.str()
+		r.judge(p, v.text[i])
+	case flag:
+		switch r.peek() {
+		case 't':
+			r.word("true")
+			v.text[i] = "true"
+		case 'f':
+			r.word("false")
+			v.text[i] = "false"
+		default:
+			r.mistyped("true or false")
+		}
+	case number:
+		if c := r.peek(); c != '-' && (c < '0' || c > '9') {
+			r.mistyped("a number")
+			return
+		}
+		r.number()
+	case object:
+		extra := r.extra
+		r.object(p.of)
+		r.extra = extra
+	case texts, objects:
+		r.array(p)
+	}
+}
+
+func (r *reader) array(p *property) {
+	if r.peek() != '[' {
+		r.mistyped("an array")
+		return
+	}
+	extra := r.extra
+	r.open('[')
+	n := 0
+	for ; r.next(n == 0, ']'); n++ {
+		r.element(n)
+		switch {
+		case p.kind == objects:
+			r.object(p.of)
+		case r.peek() != '"':
+			r.mistyped("a text")
+		default:
+			r.judge(p, r.str())
+		}
+	}
+	r.element(-1)
+	if n < p.least && !r.stopped() {
+		r.fault(RuleSchema, "want %d or more elements", p.least)
+	}
+	r.extra = extra
+}
+
+// judge looks at one text.
+func (r *reader) judge(p *property, val string) {
+	if p.among != nil && !slices.Contains(p.among, val) {
+		r.fault(RuleSchema, "%s is none of the values that the schema has", quote(val))
+	}
+	if p.each != nil {
+		p.each(p.name, val)
+	}
+}
+
+func (r *reader) missing(v *values) {
+	for i, p := range v.shape.properties {
+		switch {
+		case v.have&(1<<i) != 0 || p.demand == optional:
+		case p.demand == required:
+			r.fault(RuleSchema, "no property %s", p.name)
+		default:
+			r.in22.add(RuleSchema, r.trail.String(), "no property %s", p.name)
+		}
+	}
+}
+
+// mistyped passes over a value of another type. It has been read without
+// doubt, so that reading goes on, but it means nothing.
+func (r *reader) mistyped(want string) {
+	if !r.stopped() {
+		r.fault(RuleType, "want %s (JSON_TYPE)", want)
+		extra := r.extra
+		r.skip()
+		r.extra = extra
+	}
+}
