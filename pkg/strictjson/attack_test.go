@@ -209,3 +209,13 @@ func TestB13ByteOrderMarksAndNUL(t *testing.T) {
 		{"U+0001 written", `{"kind":"\u0001"}`, ""},
 	})
 }
+
+func TestTooManyValues(t *testing.T) {
+	for doc, values := range map[string]int{`{}`: 1, `[{},{}]`: 3, `{"a":[1,"b"],"c":null}`: 5, `"one"`: 1} {
+		assertCode(t, strictjson.Check([]byte(doc), strictjson.MaxValues(values)), "")
+		if values > 1 {
+			assertCode(t, strictjson.Check([]byte(doc), strictjson.MaxValues(values-1)), strictjson.CodeValues)
+		}
+	}
+	assertCode(t, strictjson.Check([]byte(`[`+strings.Repeat(`{},`, 1<<20)+`{}]`), strictjson.MaxValues(1000)), strictjson.CodeValues)
+}

@@ -16,6 +16,7 @@ const (
 	CodeTrailing     = "JSON_TRAILING"      // CodeTrailing: something follows the value.
 	CodeDepth        = "LIMIT_DEPTH"        // CodeDepth: nested too deeply.
 	CodeSize         = "LIMIT_SIZE"         // CodeSize: too many bytes.
+	CodeValues       = "LIMIT_VALUES"       // CodeValues: too many values.
 	CodeNumber       = "JSON_NUMBER"        // CodeNumber: a number would lose value.
 	CodeSyntax       = "JSON_SYNTAX"        // CodeSyntax: not JSON.
 	CodeType         = "JSON_TYPE"          // CodeType: JSON of another type, or refused by the type.

@@ -15,6 +15,7 @@ type scanner struct {
 
 	data []byte
 	pos  int
+	seen int // values so far
 }
 
 // check runs s over all of data.
@@ -107,6 +108,9 @@ func (s *scanner) space() {
 
 // value scans one value that sits inside depth arrays and objects.
 func (s *scanner) value(sh *shape, depth int) *Error {
+	if s.seen++; s.limits.values > 0 && s.seen > s.limits.values {
+		return s.fail(CodeValues, fmt.Sprintf("more than %d values", s.limits.values))
+	}
 	switch c := s.peek(); {
 	case c == '{' || c == '[':
 		if depth >= s.limits.depth {

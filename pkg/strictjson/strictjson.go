@@ -15,7 +15,7 @@
 //     or written \u0000                                        (ENCODING)
 //   - anything but white space after the value                 (JSON_TRAILING)
 //   - numbers that would lose value                            (JSON_NUMBER)
-//   - too deep or too large input                              (LIMIT_DEPTH, LIMIT_SIZE)
+//   - too deep or too large input, or too many values          (LIMIT_DEPTH, LIMIT_SIZE, LIMIT_VALUES)
 //   - what is no JSON, or not of the target's type             (JSON_SYNTAX, JSON_TYPE)
 //
 // A number loses value if the target is an integer and the text is not an
@@ -61,8 +61,9 @@ const (
 type Limit func(*limits)
 
 type limits struct {
-	depth int
-	size  int64
+	depth  int
+	size   int64
+	values int // 0: as many as there is room for
 }
 
 // MaxDepth allows n levels of arrays and objects instead of [DefaultDepth]. It
@@ -80,6 +81,17 @@ func MaxSize(n int64) Limit {
 		panic(fmt.Sprintf("strictjson: MaxSize(%d) allows nothing", n))
 	}
 	return func(l *limits) { l.size = n }
+}
+
+// MaxValues allows n values, counted at every depth, instead of as many as the
+// size has room for. An empty object takes two bytes of a document, and often
+// a hundred of the memory of whoever decodes it. MaxValues panics if n is
+// below 1.
+func MaxValues(n int) Limit {
+	if n < 1 {
+		panic(fmt.Sprintf("strictjson: MaxValues(%d) allows nothing", n))
+	}
+	return func(l *limits) { l.values = n }
 }
 
 func limitsOf(opts []Limit) limits {

@@ -2,16 +2,34 @@ package trust_test
 
 import (
 	"bytes"
+	"runtime/metrics"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
+// What one input may cost. Everything that is allocated counts, also what is
+// freed again.
+const (
+	maxAlloc  = 100 << 20
+	maxMoment = time.Second
+)
+
 // what every answer of Parse must keep, whatever it was given.
 func judged(t *testing.T, raw []byte) {
 	t.Helper()
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	before, start := sample[0].Value.Uint64(), time.Now()
 	r, err := trust.Parse(raw)
+	took := time.Since(start)
+	metrics.Read(sample)
+	if bytes := sample[0].Value.Uint64() - before; took > maxMoment || bytes > maxAlloc {
+		t.Errorf("%d bytes of input took %s and %d bytes of memory", len(raw), took, bytes)
+	}
 	if err != nil {
 		if f := verdict.FindingOf("", err); f.Code != verdict.TrustRootParse || !r.IsZero() {
 			t.Errorf("refused as %s, root %v", f.Code, r)
@@ -38,5 +56,32 @@ func TestParseMangled(t *testing.T) {
 		bumped := bytes.Clone(raw)
 		bumped[i]++
 		judged(t, bumped)
+	}
+}
+
+// TestBounds: a file that is full of nothings costs no more than any other, and
+// a root of many authorities is read.
+func TestBounds(t *testing.T) {
+	fill := func(open, item, end string) []byte {
+		return []byte(open + strings.TrimSuffix(strings.Repeat(item+",", (trust.MaxSize-len(open)-len(end))/(len(item)+1)), ",") + end)
+	}
+	head := `{"mediaType":"application/vnd.dev.sigstore.trustedroot+json;version=0.1",`
+	for _, raw := range [][]byte{
+		fill(`[`, `{}`, `]`), fill(head+`"tlogs":[`, `{}`, `]}`), fill(head+`"certificateAuthorities":[`, `{}`, `]}`),
+		fill(head+`"timestampAuthorities":[`, `{"certChain":{"certificates":[{}]}}`, `]}`),
+		fill(head+`"ctlogs":[`, `{"publicKey":{"rawBytes":"AAAA"}}`, `]}`), fill(head+`"x":"`, `AAAA`, `"}`),
+		fill(head+`"certificateAuthorities":[{"certChain":{"certificates":[`, `{"rawBytes":"AAAA"}`, `]}}]}`),
+	} {
+		judged(t, raw)
+	}
+	text := string(trust.Embedded().Raw())
+	at := strings.Index(text, `"tlogs": [`) + len(`"tlogs": [`)
+	end := strings.Index(text, `"certificateAuthorities"`)
+	list := strings.TrimSpace(text[at:end])
+	list = strings.TrimSuffix(strings.TrimSuffix(list, ","), "]")
+	many := text[:at] + strings.Repeat(list+",", 200) + list + "]," + text[end:]
+	judged(t, []byte(many))
+	if _, err := trust.Parse([]byte(many)); err != nil {
+		t.Error(err)
 	}
 }

@@ -23,8 +23,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// MaxSize bounds a trusted root file.
-const MaxSize = 4 << 20
+// The limits of a trusted root file. The public-good one has some 200 values.
+const (
+	MaxSize   = 4 << 20
+	maxValues = 20_000
+)
 
 // LabMark is what a laboratory's authorities carry in their certificates.
 const LabMark = "INSECURE LAB"
@@ -44,7 +47,7 @@ func Parse(raw []byte) (Root, error) {
 	if len(raw) > MaxSize {
 		return Root{}, verdict.Refuse(verdict.TrustRootParse, "trust root", "%d bytes, the limit is %d", len(raw), MaxSize)
 	}
-	if err := strictjson.Check(raw); err != nil {
+	if err := strictjson.Check(raw, strictjson.MaxValues(maxValues)); err != nil {
 		return Root{}, verdict.Wrap(verdict.TrustRootParse, "trust root", err)
 	}
 	parsed, err := root.NewTrustedRootFromJSON(raw)
