@@ -84,3 +84,33 @@ func TestClaimNames(t *testing.T) {
 		t.Errorf("names %q, want %q", names, all)
 	}
 }
+
+// TestLintPattern: what a pattern must not leave open (C03, C04, C07).
+func TestLintPattern(t *testing.T) {
+	rows := []struct {
+		pattern string
+		faults  int
+	}{
+		{`release@lab\.example`, 0},
+		{`(release|deputy)@lab\.example`, 0},
+		{`https://forge\.example/org/repo/.*`, 0},
+		{`https://forge\.example/org/repo/\.forge/release\.yml@refs/tags/v1\.[0-9]+`, 0},
+		{``, 1},
+		{`.*`, 1},
+		{`.+`, 1},
+		{`release@lab.example`, 1},
+		{`https://forge.example/org/repo`, 1},
+		{`(release@lab.example|deputy@lab\.example)`, 1},
+		{`(https://forge.example/a|https://forge\.example/b)`, 1},
+		{`^release@lab\.example$|b@lab\.example`, 1},
+		{`(`, 1},
+	}
+	for _, r := range rows {
+		if got := LintPattern(r.pattern); len(got) != r.faults {
+			t.Errorf("%q: faults %q, want %d", r.pattern, got, r.faults)
+		}
+		if _, err := Pattern("https://issuer.example", r.pattern, Email); (err != nil) != (r.faults > 0) {
+			t.Errorf("%q: %v", r.pattern, err)
+		}
+	}
+}

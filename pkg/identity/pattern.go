@@ -55,23 +55,27 @@ func LintPattern(pattern string) []string {
 	if tree.Op == syntax.OpAlternate && strings.ContainsRune(pattern, '|') && !strings.HasPrefix(pattern, "(") {
 		fault("put the alternation into a group")
 	}
-	if dot := openDot(hostPart(pattern)); dot != "" {
-		fault("the dot in %q matches any character; write \\.", dot)
+	for _, host := range hostParts(pattern) {
+		if dot := openDot(host); dot != "" {
+			fault("the dot in %q matches any character; write \\.", dot)
+		}
 	}
 	return faults
 }
 
-// hostPart is the part of a pattern that names a host: after :// up to the
-// next slash, or after @.
-func hostPart(pattern string) string {
-	if _, rest, ok := strings.Cut(pattern, "://"); ok {
+// hostParts are the parts of a pattern that name a host: after each :// up to
+// the next slash, or after each @ where there is no ://.
+func hostParts(pattern string) []string {
+	mark := "://"
+	if !strings.Contains(pattern, mark) {
+		mark = "@"
+	}
+	var hosts []string
+	for _, rest := range strings.Split(pattern, mark)[1:] {
 		host, _, _ := strings.Cut(rest, "/")
-		return host
+		hosts = append(hosts, host)
 	}
-	if at := strings.LastIndexByte(pattern, '@'); at >= 0 {
-		return pattern[at+1:]
-	}
-	return ""
+	return hosts
 }
 
 // openDot returns the text around a dot that is not escaped and not in a

@@ -175,13 +175,13 @@ func TestVerifyFile(t *testing.T) {
 		{"malformed", "file a.bin --bundle torn.json", "BUNDLE_PARSE", "file a.bin"},
 		{"over a limit", "file a.bin --bundle huge.json", "LIMIT", "file a.bin"},
 		{"a directory", "file lantern --bundle a.bin.sigstore.json", "FILE_TYPE", "file a.bin --bundle a.bin.sigstore.json"},
-		{"two logs", "file a.bin --min-logs 2", "LOG_UNKNOWN", "file a.bin --min-logs 1"},
-		{"two timestamps", "file a.bin --min-timestamps 2", "TIME_MISSING", "file a.bin --min-timestamps 1"},
-		{"two certificate logs", "file a.bin --min-scts 2", "SCT", "file a.bin --min-scts 1"},
+		{"two logs", "file a.bin --min-logs 2", "THRESHOLD", "file a.bin --min-logs 1"},
+		{"two timestamps", "file a.bin --min-timestamps 2", "THRESHOLD", "file a.bin --min-timestamps 1"},
+		{"two certificate logs", "file a.bin --min-scts 2", "THRESHOLD", "file a.bin --min-scts 1"},
 		{"another digest", "bundle a.bin.sigstore.json --digest " + digest.Of(digest.SHA256, nil).String(), "NOT_BOUND",
 			"bundle a.bin.sigstore.json --digest " + digest.Of(digest.SHA256, []byte("the first file")).String()},
 		{"one of several", "file a.bin unsigned.bin", "EVIDENCE_MISSING unsigned.bin", "file a.bin b.bin"},
-		{"another kind of name", "file a.bin --certificate-identity-type uri", "IDENTITY", "file a.bin --certificate-identity-type email"},
+		{"another kind of name", "file a.bin --certificate-identity-type uri", "SAN_TYPE", "file a.bin --certificate-identity-type email"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestVerifySigners(t *testing.T) {
 		{"a key where an identity is asked", "file a.bin --bundle keyed.json " + by + from + root, "MATERIAL_KIND", 1},
 		{"a pattern", `file a.bin --certificate-identity-regexp [a-z]+@lab\.invalid` + from + root, "ACCEPTED", 0},
 		{"a pattern of a part", `file a.bin --certificate-identity-regexp elease@lab\.invalid` + from + root, "IDENTITY", 1},
-		{"another issuer", "file a.bin " + by + root + " --certificate-oidc-issuer http://127.0.0.1:1", "IDENTITY", 1},
+		{"another issuer", "file a.bin " + by + root + " --certificate-oidc-issuer http://127.0.0.1:1", "ISSUER", 1},
 		{"nobody", "file a.bin" + root, "exactly one of", 2},
 		{"two", "file a.bin --key key.pub " + by + from + root, "exactly one of", 2},
 		{"a key with an issuer", "file a.bin --key key.pub" + from + root, "no issuer", 2},

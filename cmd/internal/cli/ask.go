@@ -3,6 +3,7 @@ package cli
 import (
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -29,6 +30,8 @@ type Ask struct {
 	Subject string
 	Key     string
 	Levels  Levels
+	claims  []string
+	revoked string
 	who     who
 }
 
@@ -42,6 +45,8 @@ func (a *Ask) AddFlags(cmd *cobra.Command) {
 	f.StringVar(&a.who.pattern, "certificate-identity-regexp", "", "who may have signed, as a regular expression of the whole identity")
 	f.StringVar(&a.who.issuer, "certificate-oidc-issuer", "", "exactly which identity provider vouched for the signer")
 	f.StringVar(&a.who.kind, "certificate-identity-type", "", "email or uri, where the identity does not show it")
+	f.StringArrayVar(&a.claims, "certificate-claim", nil, "NAME=VALUE that the certificate must claim of the run, as buildTrigger=push; repeats")
+	f.StringVar(&a.revoked, "revoked", "", "file of kind Revocations: identities, certificates and keys that count no more")
 	f.StringVar(&a.Key, "key", "", "public key (PEM) that must have signed, instead of an identity")
 	f.StringVar(&a.Type, "type", "", "ask for an attestation of this predicate type: a URI, or "+strings.Join(shortNames(), ", "))
 	f.StringVar(&a.Subject, "subject", "", "exactly the name that the attestation must give to the artifact")
@@ -77,8 +82,39 @@ func (a *Ask) Ask(root trust.Root) (gate.Ask, error) {
 		}
 		ask.Signer, signer.Key = gate.SignedWith(key), key.Digest()
 	}
+	if err := a.narrow(&ask.Signer); err != nil {
+		return gate.Ask{}, err
+	}
 	ask.Levels, err = a.Levels.levels(signer)
 	return ask, err
+}
+
+// narrow asks more of the signer than a name: what its certificate claims, and
+// that nobody revoked it.
+func (a *Ask) narrow(s *gate.Signer) error {
+	if len(a.claims) > 0 {
+		if a.Key != "" {
+			return verdict.Refuse(verdict.Usage, "--certificate-claim", "a key claims nothing")
+		}
+		d, err := identity.ParseDemand(a.claims)
+		if err != nil {
+			return verdict.Wrap(verdict.Usage, "--certificate-claim", err)
+		}
+		*s = s.Claiming(d)
+	}
+	if a.revoked == "" {
+		return nil
+	}
+	raw, err := ReadFile(a.revoked, gate.MaxRevocations)
+	if err != nil {
+		return err
+	}
+	r, err := gate.ParseRevocations(raw)
+	if err != nil {
+		return fmt.Errorf("reading %q: %w", a.revoked, err)
+	}
+	*s = s.Without(r)
+	return nil
 }
 
 // matcher makes the matcher of the identity that was named; the zero Matcher,
@@ -99,7 +135,10 @@ func (a *Ask) matcher() (identity.Matcher, error) {
 	case a.Key != "":
 		return identity.Matcher{}, nil
 	case w.issuer == "":
-		return identity.Matcher{}, verdict.Refuse(verdict.Usage, "--certificate-oidc-issuer", "required: two providers may know the same name")
+		return identity.Matcher{}, verdict.Refuse(verdict.PolicyWeak, "--certificate-oidc-issuer", "required: two providers may know the same name")
+	}
+	if faults := identity.LintPattern(w.pattern); w.pattern != "" && len(faults) > 0 {
+		return identity.Matcher{}, verdict.Refuse(verdict.PolicyWeak, "--certificate-identity-regexp", "pattern %q: %s", w.pattern, strings.Join(faults, "; "))
 	}
 	var m identity.Matcher
 	var err error
