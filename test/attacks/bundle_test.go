@@ -108,7 +108,7 @@ func TestBlobBundles(t *testing.T) {
 		}, verdict.LogKeyMismatch},
 		{"A11 the digest hint of another artifact", func(b *bundlepb.Bundle) {
 			b.GetMessageSignature().MessageDigest = ofAnother.GetMessageSignature().MessageDigest
-		}, verdict.NotBound},
+		}, verdict.DigestHint},
 		{"A11 no digest hint", func(b *bundlepb.Bundle) { b.GetMessageSignature().MessageDigest = nil }, verdict.BundleParse},
 		{"wrong artifact", func(b *bundlepb.Bundle) { proto.Reset(b); proto.Merge(b, ofAnother) }, verdict.NotBound},
 		{"no log entry", func(b *bundlepb.Bundle) { b.VerificationMaterial.TlogEntries = nil }, verdict.LogMissing},
@@ -128,7 +128,7 @@ func TestBlobBundles(t *testing.T) {
 		{"a checkpoint that nobody signed", func(b *bundlepb.Bundle) {
 			c := b.VerificationMaterial.TlogEntries[0].InclusionProof.Checkpoint
 			c.Envelope, _, _ = strings.Cut(c.Envelope, "\u2014")
-		}, verdict.LogProof},
+		}, verdict.CheckpointSig},
 		{"an entry of another log", func(b *bundlepb.Bundle) {
 			b.VerificationMaterial.TlogEntries[0].LogId.KeyId[0] ^= 1
 		}, verdict.LogUnknown},
@@ -143,11 +143,11 @@ func TestBlobBundles(t *testing.T) {
 		}, verdict.Limit},
 		{"a log entry without its proof", func(b *bundlepb.Bundle) {
 			b.VerificationMaterial.TlogEntries[0].InclusionProof = nil
-		}, verdict.BundleParse},
+		}, verdict.BundleLacks},
 		{"no timestamp", func(b *bundlepb.Bundle) { b.VerificationMaterial.TimestampVerificationData = nil }, verdict.TimeMissing},
 		{"the timestamp of another signature", func(b *bundlepb.Bundle) {
 			b.VerificationMaterial.TimestampVerificationData = again.VerificationMaterial.TimestampVerificationData
-		}, verdict.TimeInvalid},
+		}, verdict.TSAImprint},
 		{"no signature", func(b *bundlepb.Bundle) { b.GetMessageSignature().Signature = nil }, verdict.LogSigMismatch},
 		{"nothing that is signed", func(b *bundlepb.Bundle) { b.Content = nil }, verdict.BundleParse},
 	}
@@ -198,7 +198,7 @@ func TestBundleMaterial(t *testing.T) {
 			b.VerificationMaterial.Content = bare.VerificationMaterial.Content
 		}, verdict.MaterialKind},
 		{"A07 an empty certificate", withCertificate(nil), verdict.CertParse},
-		{"A07 an empty chain", withChain(), verdict.BundleParse},
+		{"A07 an empty chain", withChain(), verdict.CertMissing},
 		{"A07 an empty chain in a version that has chains", func(b *bundlepb.Bundle) {
 			b.MediaType = "application/vnd.dev.sigstore.bundle+json;version=0.2"
 			withChain()(b)
@@ -206,16 +206,16 @@ func TestBundleMaterial(t *testing.T) {
 		{"C19 a certificate too large", withCertificate(bytes.Repeat(a.der, 100)), verdict.CertLimit},
 		{"C19 a key too small", withCertificate(weak), verdict.CertLimit},
 		{"the certificate with a byte behind it", withCertificate(append(bytes.Clone(a.der), 0)), verdict.CertParse},
-		{"A08 the root in the chain", withChain(a.der, root), verdict.BundleParse},
+		{"A08 the root in the chain", withChain(a.der, root), verdict.ChainHasRoot},
 		{"a chain of the certificate alone", withChain(a.der), verdict.BundleParse},
 		{"no material", func(b *bundlepb.Bundle) { b.VerificationMaterial = nil }, verdict.BundleParse},
-		{"A09 version 0.1", mediaType("application/vnd.dev.sigstore.bundle+json;version=0.1"), verdict.BundleParse},
+		{"A09 version 0.1", mediaType("application/vnd.dev.sigstore.bundle+json;version=0.1"), verdict.BundleLacks},
 		{"A09 version 0.1 without its proof", func(b *bundlepb.Bundle) {
 			b.MediaType, b.VerificationMaterial.TlogEntries[0].InclusionProof = "application/vnd.dev.sigstore.bundle+json;version=0.1", nil
-		}, verdict.BundleParse},
+		}, verdict.BundleLacks},
 		{"A09 version 0.2 without its proof", func(b *bundlepb.Bundle) {
 			b.MediaType, b.VerificationMaterial.TlogEntries[0].InclusionProof = "application/vnd.dev.sigstore.bundle+json;version=0.2", nil
-		}, verdict.BundleParse},
+		}, verdict.BundleLacks},
 		{"A10 version 0.4", mediaType("application/vnd.dev.sigstore.bundle.v0.4+json"), verdict.BundleVersion},
 		{"A10 version 9.9", mediaType("application/vnd.dev.sigstore.bundle.v9.9+json"), verdict.BundleVersion},
 		{"A10 no version", mediaType("application/vnd.dev.sigstore.bundle+json"), verdict.BundleVersion},

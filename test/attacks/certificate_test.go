@@ -49,10 +49,10 @@ func TestCertificates(t *testing.T) {
 		{"an issuer that is no address", honest.then(f.issuer("lab")), verdict.SANType},
 		{"C12 the two issuers differ, ours last", honest.then(func(c *x509.Certificate) {
 			c.ExtraExtensions[0].Value = []byte("https://issuer.evil.example")
-		}), verdict.Issuer},
+		}), verdict.IssuerConflict},
 		{"C12 the two issuers differ, ours first", honest.then(func(c *x509.Certificate) {
 			c.ExtraExtensions[1].Value = must[[]byte](t)(asn1.MarshalWithParams("https://issuer.evil.example", "utf8"))
-		}), verdict.Issuer},
+		}), verdict.IssuerConflict},
 		{"C17 for servers, not for code", honest.then(func(c *x509.Certificate) {
 			c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 		}), verdict.CertProfile},
@@ -87,7 +87,7 @@ func TestCertificateLog(t *testing.T) {
 	honest := f.email(release)
 	seen := f.author(t, honest)
 	accepted(t, w.judgeBlob(encode(t, seen.sign(t, blob()))))
-	refused(t, w.judgeBlob(encode(t, f.unseen(t, honest).sign(t, blob()))), verdict.SCT)
+	refused(t, w.judgeBlob(encode(t, f.unseen(t, honest).sign(t, blob()))), verdict.SCTMissing)
 
 	borrowed := must[*x509.Certificate](t)(x509.ParseCertificate(seen.der)).Extensions
 	scts := asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 11129, 2, 4, 2}

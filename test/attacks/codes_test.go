@@ -73,7 +73,7 @@ func provokedHere() map[verdict.Code]string {
 		verdict.CertProfile:     "TestCertificates",
 		verdict.ChainUntrusted:  "TestCertificates",
 		verdict.SCT:             "TestCertificateLog",
-		verdict.Issuer:          "TestCertificates",
+		verdict.IssuerConflict:  "TestCertificates",
 		verdict.SANCount:        "TestCertificates",
 		verdict.SANType:         "TestCertificates",
 		verdict.Identity:        "TestWhoSigned",

@@ -35,12 +35,12 @@ func TestBundle(t *testing.T) {
 		{"the entry of another signature", a.with(again).bundle(t), verdict.LogSigMismatch},
 		{"another signature", signed{artifact: a.artifact, signature: again.signature, certificate: a.certificate, entry: a.entry}.bundle(t), verdict.LogSigMismatch},
 		{"another certificate", signed{artifact: a.artifact, signature: a.signature, certificate: again.certificate, entry: a.entry}.bundle(t), verdict.LogKeyMismatch},
-		{"a time that nobody promised", a.bundle(t, func(_, p map[string]any) { p["integratedTime"] = a.entry.GetIntegratedTime() + 1 }), verdict.LogProof},
-		{"another place in the log", a.bundle(t, func(_, p map[string]any) { p["logIndex"] = 7 }), verdict.LogProof},
+		{"a time that nobody promised", a.bundle(t, func(_, p map[string]any) { p["integratedTime"] = a.entry.GetIntegratedTime() + 1 }), verdict.LogPromise},
+		{"another place in the log", a.bundle(t, func(_, p map[string]any) { p["logIndex"] = 7 }), verdict.LogPromise},
 		{"a promise that was dropped", a.bundle(t, func(l, _ map[string]any) { delete(l, "SignedEntryTimestamp") }), verdict.LogProof},
 		{"a promise that was changed", a.bundle(t, func(l, _ map[string]any) {
 			l["SignedEntryTimestamp"] = flip(a.entry.GetInclusionPromise().GetSignedEntryTimestamp())
-		}), verdict.LogProof},
+		}), verdict.LogPromise},
 		{"a log that nobody knows", a.bundle(t, func(_, p map[string]any) { p["logID"] = fmt.Sprintf("%064x", 1) }), verdict.LogUnknown},
 		{"a body that is none", a.bundle(t, func(_, p map[string]any) { p["body"] = "e30=" }), verdict.BundleParse},
 		{"logged after the certificate expired", expired.bundle(t), verdict.TimeCert},

@@ -137,16 +137,16 @@ func TestLookup(t *testing.T) {
 		}, verdict.LogMissing},
 		{"a flood of names", never, liar{search: func([]string) []string { return make([]string, 1000) }}, verdict.Limit},
 		{"a promise without proof", a, liar{retrieve: each(func(_, v map[string]any) { delete(v, "inclusionProof") })}, ""},
-		{"a proof without promise", a, liar{retrieve: each(func(_, v map[string]any) { delete(v, "signedEntryTimestamp") })}, verdict.TimeMissing},
+		{"a proof without promise", a, liar{retrieve: each(func(_, v map[string]any) { delete(v, "signedEntryTimestamp") })}, verdict.TimeUnsigned},
 		{"neither", a, liar{retrieve: each(func(e, _ map[string]any) { e["verification"] = map[string]any{} })}, verdict.LogProof},
 		{"a good promise, a bad proof", a, liar{retrieve: each(func(_, v map[string]any) { proofOf(v)["rootHash"] = strings.Repeat("0", 64) })}, verdict.LogProof},
 		{"a good promise, a bad checkpoint", a, liar{retrieve: each(func(_, v map[string]any) {
 			proofOf(v)["checkpoint"] = strings.Replace(proofOf(v)["checkpoint"].(string), "\n"+fmt.Sprint(proofOf(v)["treeSize"])+"\n", "\n99\n", 1)
-		})}, verdict.LogProof},
+		})}, verdict.CheckpointSig},
 		{"a good proof, a bad promise", a, liar{retrieve: each(func(_, v map[string]any) {
 			v["signedEntryTimestamp"] = string(encode64(flip(again.entry.GetInclusionPromise().GetSignedEntryTimestamp())))
-		})}, verdict.LogProof},
-		{"a good proof, a time that nobody promised", a, liar{retrieve: each(func(e, _ map[string]any) { e["integratedTime"] = a.entry.GetIntegratedTime() + 1 })}, verdict.LogProof},
+		})}, verdict.LogPromise},
+		{"a good proof, a time that nobody promised", a, liar{retrieve: each(func(e, _ map[string]any) { e["integratedTime"] = a.entry.GetIntegratedTime() + 1 })}, verdict.LogPromise},
 		{"a log that does not answer", a, broken{}, verdict.PlaceDown},
 		{"a log that answers with an error", a, broken{status: http.StatusInternalServerError}, verdict.PlaceDown},
 		{"a log that answers with a page", a, broken{status: http.StatusOK}, verdict.LogEntryParse},

@@ -43,7 +43,7 @@ func forgeries() []forgery {
 		{name: "certificate-issuer", why: "C11: another issuer vouched for the address", change: func(c *x509.Certificate) { c.ExtraExtensions = issuers(evil, evil) }, code: verdict.Identity},
 		{name: "certificate-two-issuers", why: "C12: the older of the two issuer extensions names another issuer", change: func(c *x509.Certificate) {
 			c.ExtraExtensions[0].Value = []byte(evil)
-		}, code: verdict.Issuer},
+		}, code: verdict.IssuerConflict},
 		{name: "certificate-no-issuer", why: "nobody vouched for the address", change: func(c *x509.Certificate) { c.ExtraExtensions = nil }, code: verdict.SANType},
 		{name: "certificate-for-servers", why: "C17: issued for servers, not for code", change: uses(x509.ExtKeyUsageServerAuth), code: verdict.CertProfile},
 		{name: "certificate-for-anything", why: "C17: issued for any use", change: uses(x509.ExtKeyUsageAny), code: verdict.CertProfile},
