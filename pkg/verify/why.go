@@ -145,7 +145,7 @@ func stamped(m material, trusted root.TrustedMaterial) []time.Time {
 // which one signed time says so, and another does not.
 func disagreeing(leaf *x509.Certificate, at []time.Time, err error) error {
 	if verdict.FindingOf("", err).Code == verdict.TimeCert && slices.ContainsFunc(at, func(t time.Time) bool { return lives(leaf, t) }) {
-		return verdict.Wrap(verdict.TimeDisagree, "certificate", err)
+		return verdict.Refuse(verdict.TimeDisagree, "certificate", "by another signed time it was valid; %s", verdict.FindingOf("", err).Message)
 	}
 	return err
 }
