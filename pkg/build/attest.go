@@ -89,7 +89,7 @@ func (r *run) reuse(ctx context.Context, step plan.Step) (bool, error) {
 		return false, nil //nolint:nilerr // provenance that does not hold is no reason to stop: the step runs again
 	}
 	said, err := provenance.Parse(e.Statement())
-	if err != nil || r.Trust.Policy.Provenance(e, said) != nil || said.RunDetails.Metadata.InvocationID != r.Workspace.Identity().Invocation {
+	if err != nil || r.Trust.Policy.Provenance(e, r.Plan.Version.String()) != nil || said.RunDetails.Metadata.InvocationID != r.Workspace.Identity().Invocation {
 		return false, nil //nolint:nilerr // as above
 	}
 	return r.stillThere(ctx, step, e), nil

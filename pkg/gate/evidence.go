@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -22,101 +23,111 @@ const maxDocument = 64 << 20
 // checkPlan expands the published release.yaml and compares: the manifest may
 // list neither more nor less than what the source planned.
 func (d *decision) checkPlan(ctx context.Context) {
+	if d.Policy.Plan() == policy.Off {
+		return
+	}
 	raw, err := d.listed(ctx, plan.ConfigName)
 	if err != nil {
-		d.fail(plan.ConfigName, err)
+		d.weigh(d.Policy.Plan(), verdict.FindingOf(plan.ConfigName, err))
 		return
 	}
 	config, err := plan.ParseConfig(raw)
 	if err != nil {
-		d.fail(plan.ConfigName, verdict.Refuse(verdict.ManifestParse, plan.ConfigName, "the published plan does not parse: %v", err))
+		d.weigh(d.Policy.Plan(), verdict.Find(verdict.ManifestParse, plan.ConfigName, "the published plan does not parse: %v", err))
 		return
 	}
 	p, err := config.Expand(d.manifest.Version)
 	if err != nil {
-		d.fail(plan.ConfigName, verdict.Refuse(verdict.ManifestParse, plan.ConfigName, "the published plan does not expand: %v", err))
+		d.weigh(d.Policy.Plan(), verdict.Find(verdict.ManifestParse, plan.ConfigName, "the published plan does not expand: %v", err))
 		return
 	}
+	mode := d.Policy.Plan()
 	for _, want := range p.Artifacts {
 		got, there := d.manifest.Find(want.Name)
 		if !there || got.Class != want.Class || got.Platform != want.Platform || got.Step != want.Step {
-			d.add(verdict.Find(verdict.PlanMissing, want.Name, "planned as %s of step %q, not so listed in the manifest", want.Class, want.Step))
+			d.weigh(mode, verdict.Find(verdict.PlanMissing, want.Name, "planned as %s of step %q, not so listed in the manifest", want.Class, want.Step))
 		}
 	}
 	for _, got := range d.manifest.Artifacts {
 		if _, planned := p.Find(got.Name); !planned {
-			d.add(verdict.Find(verdict.PlanExtra, got.Name, "listed in the manifest, not planned in release.yaml"))
+			d.weigh(mode, verdict.Find(verdict.PlanExtra, got.Name, "listed in the manifest, not planned in release.yaml"))
 		}
 	}
 }
 
-// check is one thing that is asked of an artifact. It returns what was proven,
-// the zero Proof if passing it proves nothing by itself. Checks run side by
-// side and change nothing of the decision.
-type check func(context.Context, release.Artifact) (verdict.Proof, error)
-
-// result is what the checks of one artifact came to.
-type result struct {
-	proofs []verdict.Proof
-	errs   []error
-}
-
-// checkFileEvidence checks the evidence that the class of each file demands.
-// Files that are bad already are left out: their evidence is of other bytes.
+// checkFileEvidence asks the policy about each file, with the evidence that
+// the manifest names for it. Files that are bad already are left out: their
+// evidence is of other bytes.
 func (d *decision) checkFileEvidence(ctx context.Context) {
 	var due []release.Artifact
 	for _, a := range d.manifest.Files() {
-		if !d.bad[a.Name] && len(d.checksOf(a.Class)) > 0 {
+		if !d.bad[a.Name] && len(policy.ChecksOf(a.Class)) > 0 {
 			due = append(due, a)
 		}
 	}
-	results := make([]result, len(due))
-	inParallel(len(due), func(i int) { results[i] = run(ctx, due[i], d.checksOf(due[i].Class)...) })
-	for i, r := range results {
-		d.take(due[i], r)
+	verdicts := make([]*verdict.Verdict, len(due))
+	inParallel(len(due), func(i int) { verdicts[i] = d.judge(ctx, due[i]) })
+	for i, v := range verdicts {
+		d.take(due[i], v)
 	}
 }
 
-func (d *decision) checksOf(c plan.Class) []check {
-	switch c {
-	case plan.Binary, plan.Archive, plan.Other:
-		return []check{d.checkProvenance, d.checkSignature, d.checkSBOM}
-	case plan.Sums:
-		return []check{d.checkSignature}
-	case plan.Provenance:
-		return []check{d.checkRun}
+// judge brings the evidence of one artifact before the policy. It changes
+// nothing of the decision: artifacts are judged side by side.
+func (d *decision) judge(ctx context.Context, a release.Artifact) *verdict.Verdict {
+	q := policy.Question{
+		Stage: d.Stage, Class: a.Class, Subject: a.Name, Bytes: a.Digests, Version: d.manifest.Version.String(),
+		Commit: d.manifest.Source.Commit, At: d.Now, Why: map[policy.Check]error{},
 	}
-	return nil
+	evidence := d.late[a.Digests.SHA256]
+	bring := func(check policy.Check, from func(context.Context, release.Artifact) (verify.Evidence, error)) {
+		if !slices.Contains(policy.ChecksOf(a.Class), check) || d.Policy.Asks(d.Stage, a.Class, check) == policy.Off {
+			return
+		}
+		e, err := from(ctx, a)
+		if err != nil {
+			q.Why[check] = err
+			return
+		}
+		evidence = append(slices.Clip(evidence), e)
+	}
+	bring(policy.Provenance, d.provenanceOf)
+	if a.IsImage() {
+		bring(policy.Signature, d.imageSignatureOf)
+	} else {
+		bring(policy.Signature, d.signatureOf)
+	}
+	if d.Policy.Asks(d.Stage, a.Class, policy.SBOM) != policy.Off {
+		q.SBOM, q.Why[policy.SBOM] = d.describedBy(ctx, a)
+	}
+	return d.hearing.Decide(evidence, q)
 }
 
-// run does all checks of one artifact, also after one of them failed.
-func run(ctx context.Context, a release.Artifact, checks ...check) (r result) {
-	for _, c := range checks {
-		proof, err := c(ctx, a)
-		switch {
-		case err != nil:
-			r.errs = append(r.errs, err)
-		case !proof.IsZero():
-			r.proofs = append(r.proofs, proof)
+// take adds a verdict on one artifact to the decision. What follows from
+// provenance that was refused as a whole is said once, of the provenance.
+func (d *decision) take(a release.Artifact, v *verdict.Verdict) {
+	for _, f := range v.Findings {
+		d.bad[a.Name] = true
+		if f.Code != verdict.NoProvenance || !d.refused(a) {
+			d.v.Add(f)
 		}
 	}
-	return r
+	d.v.Warnings = append(d.v.Warnings, v.Warnings...)
+	d.v.Proofs = append(d.v.Proofs, v.Proofs...)
 }
 
-// take adds a result to the decision.
-func (d *decision) take(a release.Artifact, r result) {
-	for _, err := range r.errs {
-		d.fail(a.Name, err)
-	}
-	for _, p := range r.proofs {
-		d.prove(p)
-	}
+// refused reports whether the provenance of an artifact has a finding of its
+// own.
+func (d *decision) refused(a release.Artifact) bool {
+	got := d.attested[a.Provenance]
+	return got != nil && got().run != nil
 }
 
-// attested is a provenance bundle that was read and verified, or why not.
+// attested is a provenance bundle that was read and verified, or why not, and
+// why its run is not one that the policy and the manifest allow.
 type attested struct {
-	evidence        verify.Evidence
-	unread, refused error
+	evidence             verify.Evidence
+	unread, refused, run error
 }
 
 // planAttested prepares each provenance bundle to be read and verified once,
@@ -140,53 +151,98 @@ func (d *decision) attest(ctx context.Context, name string) (got attested) {
 	if err != nil {
 		return attested{unread: err}
 	}
-	got.evidence, got.refused = d.Verifier.Attestation(raw)
+	if got.evidence, got.refused = d.Verifier.Attestation(raw); got.refused == nil {
+		got.run = d.checkRun(name, got.evidence)
+	}
 	return got
 }
 
-// checkProvenance demands that the builder vouched for these very bytes.
-func (d *decision) checkProvenance(_ context.Context, a release.Artifact) (verdict.Proof, error) {
-	if a.Provenance == "" {
-		return verdict.Proof{}, verdict.Refuse(verdict.NoProvenance, a.Name, "the manifest names no provenance for it")
+// checkRuns asks of each provenance that is listed whether its run is one that
+// policy and manifest allow. It counts as much as provenance counts for what
+// it was made for.
+func (d *decision) checkRuns() {
+	for _, a := range d.manifest.Artifacts {
+		if a.Class != plan.Provenance || d.bad[a.Name] {
+			continue
+		}
+		mode := d.weightOf(a.Name)
+		if mode == policy.Off {
+			continue
+		}
+		got := d.attested[a.Name]()
+		if err := errors.Join(got.unread, got.refused, got.run); err != nil {
+			d.weigh(mode, verdict.FindingOf(a.Name, err))
+		}
 	}
-	if a.Provenance != plan.ProvenanceName(a.Step) {
-		return verdict.Proof{}, verdict.Refuse(verdict.NoProvenance, a.Name, "the manifest names the provenance %q, which is not of its step", a.Provenance)
+}
+
+// weightOf is how much a provenance counts: as much as it does for anything
+// that rests on it, and fully when nothing does, for then it was misplaced.
+func (d *decision) weightOf(name string) policy.Mode {
+	strongest, used := policy.Off, false
+	for _, a := range d.manifest.Artifacts {
+		if a.Provenance != name {
+			continue
+		}
+		mode := d.Policy.Asks(d.Stage, a.Class, policy.Provenance)
+		if used = true; mode == policy.Require || strongest == policy.Off {
+			strongest = mode
+		}
+	}
+	if !used {
+		return policy.Require
+	}
+	return strongest
+}
+
+// provenanceOf is the provenance that the manifest names for an artifact.
+func (d *decision) provenanceOf(_ context.Context, a release.Artifact) (verify.Evidence, error) {
+	switch {
+	case a.Provenance == "":
+		return verify.Evidence{}, verdict.Refuse(verdict.NoProvenance, a.Name, "the manifest names no provenance for it")
+	case a.Provenance != plan.ProvenanceName(a.Step):
+		return verify.Evidence{}, verdict.Refuse(verdict.NoProvenance, a.Name, "the manifest names the provenance %q, which is not of its step", a.Provenance)
 	}
 	got := d.attested[a.Provenance]()
-	if got.unread != nil {
-		return verdict.Proof{}, evidenceError(verdict.NoProvenance, a.Name, a.Provenance, got.unread)
+	switch {
+	case got.unread != nil:
+		return verify.Evidence{}, evidenceError(verdict.NoProvenance, a.Name, a.Provenance, got.unread)
+	case got.refused != nil:
+		return verify.Evidence{}, got.refused
+	case got.run != nil:
+		return verify.Evidence{}, verdict.Refuse(verdict.NoProvenance, a.Name, "its provenance %s was refused", a.Provenance)
 	}
-	if got.refused != nil {
-		return verdict.Proof{}, got.refused
+	return ofKind(got.evidence, a.Name, provenance.PredicateType)
+}
+
+// ofKind refuses evidence that says something else than the name under which
+// the manifest lists it.
+func ofKind(e verify.Evidence, artifact, kind string) (verify.Evidence, error) {
+	if e.Kind() != kind {
+		return verify.Evidence{}, &verdict.Error{Finding: verdict.Find(verdict.PredicateType, artifact, "the evidence says something else").
+			Differ(kind, e.Kind()).Citing(e.Bundle())}
 	}
-	return d.Policy.Judge(got.evidence, policy.Ask{
-		Role: policy.Builder, Kind: provenance.PredicateType, Subject: a.Name, Bytes: a.Digests,
-	})
+	return e, nil
 }
 
 // checkRun holds what one provenance says against policy and manifest: an
 // allowed builder, the canonical source, the manifest's commit and its run.
-func (d *decision) checkRun(_ context.Context, a release.Artifact) (verdict.Proof, error) {
-	got := d.attested[a.Name]()
-	if err := errors.Join(got.unread, got.refused); err != nil {
-		return verdict.Proof{}, err
-	}
-	e := got.evidence
+func (d *decision) checkRun(name string, e verify.Evidence) error {
 	said, err := provenance.Parse(e.Statement())
 	if err != nil {
-		return verdict.Proof{}, err
+		return err
 	}
-	if err := d.Policy.Provenance(e, said); err != nil {
-		return verdict.Proof{}, err
+	if err := d.Policy.Provenance(e, d.manifest.Version.String()); err != nil {
+		return err
 	}
-	return verdict.Proof{}, d.checkSaid(a, e, said)
+	return d.checkSaid(name, e, said)
 }
 
 // checkSaid compares what a provenance says with the manifest.
-func (d *decision) checkSaid(a release.Artifact, e verify.Evidence, said provenance.Provenance) error {
+func (d *decision) checkSaid(name string, e verify.Evidence, said provenance.Provenance) error {
 	params, run := said.BuildDefinition.ExternalParameters, said.RunDetails.Metadata.InvocationID
 	differ := func(code verdict.Code, message, want, got string) error {
-		return &verdict.Error{Finding: verdict.Find(code, a.Name, "%s", message).Differ(want, got).Citing(e.Bundle())}
+		return &verdict.Error{Finding: verdict.Find(code, name, "%s", message).Differ(want, got).Citing(e.Bundle())}
 	}
 	switch {
 	case said.SourceCommit() != d.manifest.Source.Commit:
@@ -220,40 +276,36 @@ func runOf(m release.Manifest) string {
 	return m.Runs[0].ID
 }
 
-// checkSignature demands the release identity's signature over these bytes.
-func (d *decision) checkSignature(ctx context.Context, a release.Artifact) (verdict.Proof, error) {
+// signatureOf is the signature that the manifest names for a file.
+func (d *decision) signatureOf(ctx context.Context, a release.Artifact) (verify.Evidence, error) {
 	if a.Signature == "" {
-		return verdict.Proof{}, verdict.Refuse(verdict.Unsigned, a.Name, "the manifest names no signature for it")
+		return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, a.Name, "the manifest names no signature for it")
 	}
 	raw, err := d.listed(ctx, a.Signature)
 	if err != nil {
-		return verdict.Proof{}, evidenceError(verdict.Unsigned, a.Name, a.Signature, err)
+		return verify.Evidence{}, evidenceError(verdict.Unsigned, a.Name, a.Signature, err)
 	}
-	e, err := d.Verifier.Blob(raw, a.Digests)
-	if err != nil {
-		return verdict.Proof{}, err
-	}
-	return d.Policy.Judge(e, policy.Ask{Role: policy.Release, Kind: "blob", Subject: a.Name, Bytes: a.Digests})
+	return d.Verifier.Blob(raw, a.Digests)
 }
 
-// checkSBOM demands an SBOM that describes these bytes.
-func (d *decision) checkSBOM(ctx context.Context, a release.Artifact) (verdict.Proof, error) {
+// describedBy is what the SBOM of an artifact describes.
+func (d *decision) describedBy(ctx context.Context, a release.Artifact) (digest.Digest, error) {
 	if a.SBOM == "" {
-		return verdict.Proof{}, verdict.Refuse(verdict.NoSBOM, a.Name, "the manifest names no SBOM for it")
+		return digest.Digest{}, verdict.Refuse(verdict.NoSBOM, a.Name, "the manifest names no SBOM for it")
 	}
 	raw, err := d.listed(ctx, a.SBOM)
 	if err != nil {
-		return verdict.Proof{}, evidenceError(verdict.NoSBOM, a.Name, a.SBOM, err)
+		return digest.Digest{}, evidenceError(verdict.NoSBOM, a.Name, a.SBOM, err)
 	}
 	document, err := spdx.Parse(raw)
 	if err != nil {
-		return verdict.Proof{}, verdict.Refuse(verdict.NoSBOM, a.Name, "its SBOM %s does not parse: %v", a.SBOM, err)
+		return digest.Digest{}, verdict.Refuse(verdict.NoSBOM, a.Name, "its SBOM %s does not parse: %v", a.SBOM, err)
 	}
-	if _, described := document.Describes(); !described.Equal(a.Digests.SHA256) {
-		return verdict.Proof{}, &verdict.Error{Finding: verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM %s describes other bytes", a.SBOM).
-			Differ(a.Digests.SHA256.String(), described.String())}
+	_, described := document.Describes()
+	if described.IsZero() {
+		return digest.Digest{}, verdict.Refuse(verdict.SBOMSubject, a.Name, "its SBOM %s names no bytes that it describes", a.SBOM)
 	}
-	return verdict.Proof{}, nil
+	return described, nil
 }
 
 // listed reads a listed file and checks it against the manifest while it is

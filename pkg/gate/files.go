@@ -29,9 +29,13 @@ func (d *decision) checkFiles(ctx context.Context) {
 		names[a.Name] = true
 	}
 	objects, listed := d.list(ctx)
+	objects = d.withoutLate(ctx, objects, names)
 	have := d.hash(ctx, objects, names)
 	for _, f := range census.Compare(want, have) {
-		if !d.bad[f.Subject] {
+		switch {
+		case f.Code == verdict.Extra:
+			d.weigh(d.Policy.Closes(policy.Files), f)
+		case !d.bad[f.Subject]:
 			d.add(f)
 		}
 	}
@@ -51,7 +55,7 @@ func (d *decision) list(ctx context.Context) ([]store.Object, bool) {
 	if err == nil {
 		return slices.DeleteFunc(objects, func(o store.Object) bool { return o.Name == releasemanifest.Name }), true
 	}
-	if d.Policy.Closes(policy.Files) {
+	if d.Policy.Closes(policy.Files) == policy.Require {
 		d.v.AddError(d.Files.URI(), err)
 	}
 	for _, a := range d.manifest.Files() {

@@ -23,6 +23,7 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release"
@@ -40,8 +41,10 @@ type Request struct {
 	Canon    Canonical
 	Verifier *verify.Verifier
 	Policy   policy.Policy
-	Now      time.Time
-	Options  Options
+	// Stage is where on its way the release is judged.
+	Stage   policy.Stage
+	Now     time.Time
+	Options Options
 }
 
 // Canonical are the addresses that the manifest must name.
@@ -62,8 +65,12 @@ func Release(ctx context.Context, req Request) *verdict.Verdict {
 	if req.Verifier.Root().IsLab() {
 		v.Note("the trust root is an INSECURE LAB: anybody can have its keys")
 	}
-	d := &decision{Request: req, v: v, bad: map[string]bool{}}
+	d := &decision{Request: req, v: v, bad: map[string]bool{}, hearing: req.Policy.Hear()}
 	v.Counts.Required = 1
+	if err := errors.Join(req.Policy.Life(req.Now), req.Policy.Root(req.Verifier.Root().IsLab())); err != nil {
+		v.AddError("policy "+req.Policy.Name(), err)
+		return v
+	}
 	if err := d.readManifest(ctx); err != nil {
 		v.AddError(releasemanifest.Name, err)
 		return v
@@ -75,8 +82,10 @@ func Release(ctx context.Context, req Request) *verdict.Verdict {
 	d.planAttested(ctx)
 	d.checkFiles(ctx)
 	d.checkPlan(ctx)
+	d.checkRuns()
 	d.checkFileEvidence(ctx)
 	d.checkImages(ctx)
+	v.Scope.Left = append(v.Scope.Left, req.Policy.Lacks(req.Stage, d.classes())...)
 	d.count()
 	checkClock(v)
 	slices.SortStableFunc(v.Findings, byWeight)
@@ -121,14 +130,26 @@ type decision struct {
 	Request
 	v        *verdict.Verdict
 	manifest release.Manifest
-	attested map[string]func() attested // provenance, by file name
-	bad      map[string]bool            // artifacts with a finding
+	hearing  *policy.Hearing
+	attested map[string]func() attested          // provenance, by file name
+	late     map[digest.Digest][]verify.Evidence // added after sealing, by what it speaks of
+	bad      map[string]bool                     // artifacts with a finding
 }
 
 // add records a finding against an artifact of the manifest.
 func (d *decision) add(f verdict.Finding) {
 	d.bad[f.Subject] = true
 	d.v.Add(f)
+}
+
+// weigh records a finding as much as its check counts.
+func (d *decision) weigh(mode policy.Mode, f verdict.Finding) {
+	switch mode {
+	case policy.Require:
+		d.add(f)
+	case policy.Warn:
+		d.v.Warnings = append(d.v.Warnings, f)
+	}
 }
 
 // fail records an error against an artifact.
@@ -139,6 +160,17 @@ func (d *decision) fail(artifact string, err error) {
 }
 
 func (d *decision) prove(p verdict.Proof) { d.v.Proofs = append(d.v.Proofs, p) }
+
+// classes are the classes of artifacts that the release has.
+func (d *decision) classes() []plan.Class {
+	var all []plan.Class
+	for _, a := range d.manifest.Artifacts {
+		if !slices.Contains(all, a.Class) {
+			all = append(all, a.Class)
+		}
+	}
+	return all
+}
 
 // count turns what has no finding into what is verified.
 func (d *decision) count() {
@@ -170,6 +202,9 @@ func (d *decision) readManifest(ctx context.Context) error {
 		return err
 	}
 	if d.manifest, err = release.ParseManifest(e.Statement()); err != nil {
+		return err
+	}
+	if err := d.Policy.Fresh(releasemanifest.Name, proof.SignedAt, d.Now); err != nil {
 		return err
 	}
 	d.prove(proof)

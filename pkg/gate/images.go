@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/version"
 )
 
@@ -28,16 +29,14 @@ func (d *decision) checkImages(ctx context.Context) {
 		return
 	}
 	for _, a := range d.manifest.Images() { // an index stands before its platforms
-		checks := []check{d.checkProvenance, d.checkImageSignature}
 		if a.Class == plan.Image {
 			d.checkIndex(ctx, a)
-			checks = append(checks, d.checkSBOM)
 		}
 		if d.bad[a.Name] || d.bad[a.Of] {
 			d.bad[a.Name] = true // evidence of what is not the image proves nothing
 			continue
 		}
-		d.take(a, run(ctx, a, checks...))
+		d.take(a, d.judge(ctx, a))
 	}
 	for _, repo := range d.manifest.Repositories() {
 		d.checkTags(ctx, repo)
@@ -111,13 +110,13 @@ func (d *decision) checkBlobs(ctx context.Context, a release.Artifact, node *reg
 	return nil
 }
 
-// checkImageSignature looks among everything that refers to the image for the
-// release identity's signature of it. What strangers attach is not counted
-// and does not block.
-func (d *decision) checkImageSignature(ctx context.Context, a release.Artifact) (verdict.Proof, error) {
+// imageSignatureOf looks among everything that refers to the image for the
+// signature that the manifest names. What strangers attach is not counted and
+// does not block.
+func (d *decision) imageSignatureOf(ctx context.Context, a release.Artifact) (verify.Evidence, error) {
 	bundles, err := registry.Bundles(ctx, d.Images, a.Repository, a.Digests.SHA256)
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
-		return verdict.Proof{}, err
+		return verify.Evidence{}, err
 	}
 	ask := policy.Ask{
 		Role: policy.Release, Kind: intoto.CosignSignature, Subject: a.Name,
@@ -130,26 +129,26 @@ func (d *decision) checkImageSignature(ctx context.Context, a release.Artifact) 
 			foreign++
 			continue
 		}
-		if proof, err := d.Policy.Judge(e, ask); err == nil && proof.Bundle.String() == a.Signature {
-			return proof, nil
+		if _, err := d.Policy.Judge(e, ask); err == nil && e.Bundle().String() == a.Signature {
+			return e, nil
 		}
 		if role, known := d.Policy.RoleOf(e.Identity()); !known || role != policy.Release && e.Kind() != provenance.PredicateType {
 			foreign++
 		}
 	}
-	return verdict.Proof{}, verdict.Refuse(verdict.Unsigned, a.Name, "among %d bundles that refer to it, %d of them foreign, none is the release identity's signature", len(bundles), foreign)
+	return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, a.Name, "among %d bundles that refer to it, %d of them foreign, none is the release identity's signature", len(bundles), foreign)
 }
 
 // checkTags refuses a tag in the release's scope that the manifest does not
 // list. Policy says whether the registry is closed.
 func (d *decision) checkTags(ctx context.Context, repo string) {
-	if !d.Policy.Closes(policy.Images) {
-		d.v.Scope.Left = append(d.v.Scope.Left, "closed images")
+	mode := d.Policy.Closes(policy.Images)
+	if mode == policy.Off {
 		return
 	}
 	tags, err := d.Images.Tags(ctx, repo)
 	if err != nil {
-		d.v.AddError("oci/"+repo, err)
+		d.weigh(mode, verdict.FindingOf("oci/"+repo, err))
 		return
 	}
 	for _, tag := range tags {
@@ -160,7 +159,7 @@ func (d *decision) checkTags(ctx context.Context, repo string) {
 			return a.Repository == repo && slices.Contains(a.Tags, tag)
 		})
 		if !listed {
-			d.v.Add(verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "in the registry, not listed in the manifest"))
+			d.weigh(mode, verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "in the registry, not listed in the manifest"))
 		}
 	}
 }

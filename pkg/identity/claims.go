@@ -41,3 +41,17 @@ func (c Claims) All() iter.Seq2[string, string] {
 		}
 	}
 }
+
+// ClaimNames lists the names that [Claims.All] gives.
+func ClaimNames() []string {
+	all := Claims{
+		BuildSignerURI: "x", BuildSignerDigest: "x", RunnerEnvironment: "x", SourceRepository: "x", SourceRepositoryID: "x",
+		SourceOwner: "x", SourceOwnerID: "x", SourceRef: "x", SourceDigest: "x", BuildConfigURI: "x", BuildConfigDigest: "x",
+		BuildTrigger: "x", RunInvocation: "x", SourceRepositoryScope: "x",
+	}
+	var names []string
+	for name := range all.All() {
+		names = append(names, name)
+	}
+	return names
+}

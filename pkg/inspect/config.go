@@ -15,7 +15,7 @@ import (
 // configs are the readers of our own configuration, by the kind it names.
 func configs() map[string]func([]byte) (Document, error) {
 	return map[string]func([]byte) (Document, error){
-		"Policy":  config(Policy, func(raw []byte) error { _, err := policy.Parse(raw); return err }),
+		"Policy":  config(Policy, func(raw []byte) error { _, err := policy.Parse(raw, nil); return err }),
 		"Profile": config(Profile, profile.Check),
 		"Release": config(Release, func(raw []byte) error { _, err := plan.ParseConfig(raw); return err }),
 		"Lock":    config(Lock, func(raw []byte) error { _, err := plan.ParseLock(raw); return err }),

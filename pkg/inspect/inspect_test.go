@@ -31,9 +31,17 @@ roles:
   release: [{issuer: "https://accounts.example.test", subject: release@example.test, type: email}]
 builders:
 - id: https://example.test/builder
-  identity: {issuer: "https://accounts.example.test", subject: builder@example.test, type: email}
+  level: 1
+  signers: [{issuer: "https://accounts.example.test", subject: builder@example.test, type: email}]
 source: {repository: "https://example.test/lantern"}
-closed: [files]
+require:
+- stages: [staging, release]
+  classes: [binary, archive, file, image]
+  checks: {provenance: require, signature: require, sbom: require}
+- {stages: [staging, release], classes: [image-child], checks: {provenance: require, signature: require}}
+- {stages: [staging, release], classes: [sums], checks: {signature: require}}
+plan: require
+closed: {files: require, images: require}
 `
 
 const profileYAML = `apiVersion: waybill/v1

@@ -85,7 +85,7 @@ type Pipeline struct {
 
 // New prepares a pipeline. Nothing is read from the source yet.
 func New(c Config) (*Pipeline, error) {
-	v, err := verify.New(c.Profile.TrustRoot)
+	v, err := verify.NewWith(c.Profile.TrustRoot, c.Profile.Policy.Verification())
 	if err != nil {
 		return nil, err
 	}

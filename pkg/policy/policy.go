@@ -1,90 +1,100 @@
 // Package policy says what is asked of evidence, in a file that a release
 // manager can read.
 //
-// A [Policy] names who may act in which role, which builders are believed and
-// who speaks for them, the canonical source, and the places that must hold
-// nothing but the release. Every key is known and used; an empty list, an
-// identity in two roles or an unknown key does not load.
+// A [Policy] names who may act in which role and when, which builders are
+// believed how far and who speaks for them, what a build may be made of, which
+// evidence each class of artifact needs at each stage, and the places that
+// must hold nothing but the release. Every key is known and used; whatever
+// would make it ask less than it seems to is a load error with line and
+// column: an empty list, an identity in two roles, a pattern that matches too
+// much, a class that nothing is required of.
 //
-//	p, err := policy.Parse(raw)
-//	proof, err := p.Judge(evidence, policy.Ask{Role: policy.Release, Kind: "blob", Subject: name, Bytes: d})
+//	p, err := policy.Parse(raw, nil)
+//	v := p.Decide(evidence, policy.Question{Stage: policy.Published, Class: plan.Binary, …})
+//	err := v.Err()
 //
-// The policy judges only verified evidence; it reads no bundle itself.
+// It compiles into a small algebra: [All], [Any] and [AtLeast] over leaves
+// that each ask one thing of a [Fact]. A Fact is made from verified evidence;
+// a file of cases makes others to rehearse a policy ([Policy.Rehearse]), and
+// from those no Verdict can come. After a policy accepted, it is asked again
+// with each required item taken away, by a stranger, and about other bytes;
+// if it accepts that too, the policy itself is refused (POLICY_VACUOUS).
+//
+// The policy reads no bundle, no clock and no network.
 package policy
 
 import (
+	_ "embed"
 	"fmt"
-	"maps"
-	"slices"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/slsa"
 	"github.com/waybill-release/waybill/pkg/strictyaml"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
 )
 
-// Role is what an identity may do.
-type Role string
+//go:embed schema.json
+var schema []byte
 
-// The roles. Each is a separate identity; none may act in another's place.
-const (
-	Builder  Role = "builder"
-	Release  Role = "release"
-	Verifier Role = "verifier"
-	Officer  Role = "policy"
-)
-
-// Places that a policy can close: nothing but the release may be in them.
-const (
-	Files  = "files"
-	Images = "images"
-)
+// Schema is the JSON schema of policies, for editors.
+func Schema() []byte { return schema }
 
 // Policy is a parsed policy. The zero Policy accepts nobody.
 type Policy struct {
 	name     string
 	digest   digest.Digest
-	roles    map[Role][]identity.Matcher
-	builders []builder
-	source   string
-	closed   []string
+	sequence int
+	expires  time.Time // zero: never
+	lab      bool
+
+	roles     map[Role][]Signer
+	builders  []builder
+	trust     slsa.Trust
+	source    fileSource
+	types     []string
+	params    []fileParameter
+	summaries []summary
+
+	cells     map[cell]demand
+	plan      Mode
+	closed    map[string]Mode
+	late      []fileLate
+	rules     []rule
+	counts    thresholds
+	manifest  time.Duration // how old it may be; zero: as old as it likes
+	defects   int           // the least number of the list of known defects
+	templated bool
 }
 
+// builder is a builder and those who may speak for it.
 type builder struct {
-	id   string
-	says identity.Matcher
+	id      string
+	level   int
+	signers []Signer
 }
 
-type file struct {
-	APIVersion string                       `yaml:"apiVersion"`
-	Kind       string                       `yaml:"kind"`
-	Name       string                       `yaml:"name"`
-	Roles      map[Role][]identity.Identity `yaml:"roles"`
-	Builders   []fileBuilder                `yaml:"builders"`
-	Source     fileSource                   `yaml:"source"`
-	Closed     []string                     `yaml:"closed"`
+// thresholds are how many distinct parties must say the same.
+type thresholds struct {
+	rules    verify.Rules
+	builders int
 }
 
-type fileBuilder struct {
-	ID       string            `yaml:"id"`
-	Identity identity.Identity `yaml:"identity"`
-}
-
-type fileSource struct {
-	Repository string `yaml:"repository"`
-}
-
-// Parse reads a policy strictly.
-func Parse(raw []byte) (Policy, error) {
+// Parse reads a policy strictly. The compiler is for the rules that it may
+// have of its own; nil refuses a policy that has some.
+func Parse(raw []byte, compiler Compiler) (Policy, error) {
 	var f file
 	if err := strictyaml.Unmarshal(raw, &f); err != nil {
 		return Policy{}, verdict.Wrap(verdict.ConfigParse, "policy", err)
 	}
-	p := Policy{name: f.Name, digest: digest.Of(digest.SHA256, raw), source: f.Source.Repository, roles: map[Role][]identity.Matcher{}}
-	for _, load := range []func(file) error{p.checkHead, p.loadRoles, p.loadBuilders, p.loadClosed, checkSeparate} {
-		if err := load(f); err != nil {
-			return Policy{}, verdict.Wrap(verdict.ConfigParse, "policy", err)
-		}
+	l := &loader{file: f, raw: raw, compiler: compiler}
+	p, err := l.load()
+	if err != nil {
+		return Policy{}, verdict.Wrap(l.code(), "policy", err)
+	}
+	if err := p.probeNothing(); err != nil {
+		return Policy{}, err
 	}
 	return p, nil
 }
@@ -95,95 +105,49 @@ func (p Policy) Name() string { return p.name }
 // Digest names the policy by its bytes.
 func (p Policy) Digest() digest.Digest { return p.digest }
 
-// Closes reports whether a place may hold nothing but the release.
-func (p Policy) Closes(place string) bool { return slices.Contains(p.closed, place) }
+// Sequence is the number of the policy, zero when it has none; a higher one
+// replaces a lower one.
+func (p Policy) Sequence() int { return p.sequence }
 
-func (p *Policy) checkHead(f file) error {
-	switch {
-	case f.APIVersion != "waybill/v1" || f.Kind != "Policy":
-		return fmt.Errorf("want apiVersion waybill/v1 and kind Policy")
-	case f.Name == "":
-		return fmt.Errorf("name: empty")
-	case f.Source.Repository == "":
-		return fmt.Errorf("source.repository: empty")
+// Expires is when the policy ceases to be one; zero when it does not say.
+func (p Policy) Expires() time.Time { return p.expires }
+
+// Verification is how many logs, authorities and certificate logs evidence
+// must convince.
+func (p Policy) Verification() verify.Rules { return p.counts.rules }
+
+// Closes is how much it counts that a place holds nothing but the release.
+func (p Policy) Closes(place string) Mode { return p.closed[place] }
+
+// Plan is how much it counts that the manifest lists what was planned.
+func (p Policy) Plan() Mode { return p.plan }
+
+// Life refuses to judge by a policy that has expired.
+func (p Policy) Life(now time.Time) error {
+	if !p.expires.IsZero() && !now.Before(p.expires) {
+		return &verdict.Error{Finding: verdict.Find(verdict.PolicyExpired, p.name, "the policy has expired").
+			Differ("a policy valid at "+now.Format(time.RFC3339), p.expires.Format(time.RFC3339))}
 	}
 	return nil
 }
 
-func (p *Policy) loadRoles(f file) error {
-	for _, role := range slices.Sorted(maps.Keys(f.Roles)) {
-		if role != Release && role != Verifier && role != Officer {
-			return fmt.Errorf("roles: %q is not release, verifier or policy", role)
-		}
-		if len(f.Roles[role]) == 0 {
-			return fmt.Errorf("roles.%s: empty", role)
-		}
-		for _, who := range f.Roles[role] {
-			m, err := identity.Exact(who)
-			if err != nil {
-				return fmt.Errorf("roles.%s: %w", role, err)
-			}
-			p.roles[role] = append(p.roles[role], m)
-		}
-	}
-	if len(p.roles[Release]) == 0 {
-		return fmt.Errorf("roles.release: nobody; then nothing could ever be accepted")
+// Root refuses a trust root that the policy does not judge by.
+func (p Policy) Root(isLab bool) error {
+	if isLab && !p.lab {
+		return verdict.Refuse(verdict.TrustLab, p.name, "the trust root is an INSECURE LAB, and this policy does not judge by one")
 	}
 	return nil
 }
 
-func (p *Policy) loadBuilders(f file) error {
-	if len(f.Builders) == 0 {
-		return fmt.Errorf("builders: empty")
-	}
-	for _, b := range f.Builders {
-		m, err := identity.Exact(b.Identity)
-		if err != nil {
-			return fmt.Errorf("builders: %w", err)
-		}
-		if b.ID == "" || slices.ContainsFunc(p.builders, func(o builder) bool { return o.id == b.ID }) {
-			return fmt.Errorf("builders: id %q is empty or stands twice", b.ID)
-		}
-		p.builders = append(p.builders, builder{id: b.ID, says: m})
+// Fresh refuses a manifest that was signed too long ago.
+func (p Policy) Fresh(manifest string, signed, now time.Time) error {
+	if p.manifest > 0 && now.Sub(signed) > p.manifest {
+		return &verdict.Error{Finding: verdict.Find(verdict.Stale, manifest, "it was signed too long ago").
+			Differ("at most "+p.manifest.String()+" old", fmt.Sprint(now.Sub(signed).Truncate(time.Second)))}
 	}
 	return nil
 }
 
-func (p *Policy) loadClosed(f file) error {
-	if len(f.Closed) == 0 {
-		return fmt.Errorf("closed: empty; name files, images or both")
-	}
-	for i, place := range f.Closed {
-		if place != Files && place != Images || slices.Contains(f.Closed[:i], place) {
-			return fmt.Errorf("closed: %q is not files or images, or stands twice", place)
-		}
-	}
-	p.closed = f.Closed
-	return nil
-}
-
-// checkSeparate refuses an identity that appears in two roles or speaks for
-// two builders: whoever holds it could stand in for both.
-func checkSeparate(f file) error {
-	seen := map[identity.Identity]string{}
-	claim := func(who identity.Identity, place string) error {
-		if other, taken := seen[who]; taken {
-			return fmt.Errorf("%s is in %s and in %s; each needs its own identity", who, other, place)
-		}
-		seen[who] = place
-		return nil
-	}
-	for _, role := range slices.Sorted(maps.Keys(f.Roles)) {
-		for _, who := range f.Roles[role] {
-			if err := claim(who, "roles."+string(role)); err != nil {
-				return err
-			}
-		}
-	}
-	for _, b := range f.Builders {
-		if err := claim(b.Identity, "builder "+b.ID); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// Defects is the least number that a list of known defects must have; zero
+// asks for none.
+func (p Policy) Defects() int { return p.defects }

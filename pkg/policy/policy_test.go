@@ -2,18 +2,23 @@ package policy_test
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 const valid = "testdata/valid.yaml"
+
+// place is how a refusal names line and column.
+var place = regexp.MustCompile(`at [0-9]+:[0-9]+: `)
 
 func text(t testing.TB) string {
 	t.Helper()
@@ -26,7 +31,7 @@ func text(t testing.TB) string {
 
 func load(t testing.TB) policy.Policy {
 	t.Helper()
-	p, err := policy.Parse([]byte(text(t)))
+	p, err := policy.Parse([]byte(text(t)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +47,7 @@ func TestParse(t *testing.T) {
 	if p.Name() != "lantern" || p.Digest() != digest.Of(digest.SHA256, []byte(text(t))) {
 		t.Errorf("name %q, digest %s", p.Name(), p.Digest())
 	}
-	if !p.Closes(policy.Files) || !p.Closes(policy.Images) || p.Closes("tapes") {
+	if p.Closes(policy.Files) != policy.Require || p.Closes(policy.Images) != policy.Require || p.Closes("tapes") != "" {
 		t.Error("the closed places are not files and images")
 	}
 }
@@ -79,7 +84,7 @@ func TestZeroPolicyKnowsNobody(t *testing.T) {
 	if _, known := p.RoleOf(identity.Identity{}); known {
 		t.Error("the zero policy knows nobody by name")
 	}
-	if p.Closes(policy.Files) || len(p.Expected(policy.Release)) != 0 {
+	if p.Closes(policy.Files) != "" || len(p.Expected(policy.Release)) != 0 {
 		t.Error("the zero policy says something")
 	}
 }
@@ -103,10 +108,20 @@ func TestNoEvidence(t *testing.T) {
 				t.Errorf("a refusal came with proof %+v", proof)
 			}
 		}
-		err := p.Provenance(verify.Evidence{}, provenance.Provenance{})
-		if err == nil || verdict.FindingOf("", err).Code != verdict.Builder {
-			t.Errorf("provenance that nobody signed: %v, want BUILDER", err)
+		if err := p.Provenance(verify.Evidence{}, "v1.0.0"); err == nil {
+			t.Error("provenance that nobody signed was accepted")
 		}
+		v := p.Decide([]verify.Evidence{{}}, question())
+		if v.Outcome() == verdict.Accepted || v.Err() == nil {
+			t.Errorf("no evidence was accepted: %s", v.Headline())
+		}
+	}
+}
+
+func question() policy.Question {
+	return policy.Question{
+		Stage: policy.Published, Class: plan.Binary, Subject: "bin/lantern", Bytes: digest.SetOf([]byte("x")),
+		SBOM: digest.Of(digest.SHA256, []byte("x")), Version: "v1.0.0", At: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC),
 	}
 }
 
@@ -117,29 +132,67 @@ func TestParseRefuses(t *testing.T) {
 		{"another kind", "kind: Policy", "kind: Profile", "kind"},
 		{"no name", "name: lantern\n", "", "name"},
 		{"no source", "source: {repository: \"https://example.test/lantern\"}\n", "", "source"},
-		{"an unknown key", "name: lantern\n", "name: lantern\nlevel: 3\n", "level"},
+		{"an unknown key", "name: lantern\n", "name: lantern\nlevle: 3\n", "levle"},
 		{"an unknown key in an identity", "type: email}", "type: email, regexp: true}", "regexp"},
-		{"an unknown key in a builder", "- id:", "- level: 3\n  id:", "level"},
+		{"an unknown key in a builder", "- id:", "- isolated: true\n  id:", "isolated"},
 		{"a key twice", "kind: Policy", "kind: Policy\nkind: Policy", "kind"},
+		{"an alias", "name: lantern\n", "name: &n lantern\n", "ALIAS"},
 		{"an unknown role", "  verifier:", "  auditor:", "auditor"},
 		{"the builder as a role", "  verifier:", "  builder:", "builder"},
 		{"an empty role", "roles:\n", "roles:\n  verifiers: []\n", "verifiers"},
 		{"no issuer", "issuer: \"https://accounts.example.test\", " + release, release, "issuer"},
 		{"no subject", release + ", ", "", "subject"},
+		{"a subject and a pattern", release, release + ", pattern: 'release@example\\.test'", "not both"},
 		{"no type", release + ", type: email", release, "type"},
-		{"a pattern", release, `subject: "*@example.test"`, "patterns"},
+		{"a pattern as a subject", release, `subject: "*@example.test"`, "patterns"},
+		{"a pattern of everything", release, "pattern: '.*'", "pattern"},
+		{"an unescaped dot in a host", release, "pattern: 'release@example.test'", "pattern"},
+		{"an alternation that escapes", release, "pattern: 'release@example\\.test|b'", "pattern"},
 		{"an issuer without https", "https://accounts.example.test", "http://accounts.example.test", "https"},
 		{"one identity in two roles", "verifier@example.test", "release@example.test", "own identity"},
+		{"a pattern that lets in another role", release, "pattern: '[a-z]+@example\\.test'", "own identity"},
 		{"one identity twice in a role", "deputy@example.test", "release@example.test", "own identity"},
 		{"a builder who releases", "builder@example.test", "release@example.test", "own identity"},
+		{"a window that ends before it begins", release, release + `, from: "2026-02-01", until: "2026-01-01"`, "never valid"},
+		{"a time that is none", release, release + `, from: "soon"`, "soon"},
+		{"a claim that no certificate makes", release, release + `, claims: {runner: mine}`, "runner"},
+		{"claims that are empty", release, release + `, claims: {}`, "empty"},
 		{"a builder without an id", "id: \"https://example.test/builder\"", `id: ""`, "id"},
-		{"one builder twice", "closed:", secondBuilder("https://example.test/builder", "other") + "closed:", "twice"},
-		{"one identity for two builders", "closed:", secondBuilder("https://example.test/other", "builder") + "closed:", "own identity"},
-		{"a builder without an identity", "closed:", "- id: other\nclosed:", "issuer"},
-		{"an unknown place", "closed: [files, images]", "closed: [files, tapes]", "tapes"},
-		{"a place twice", "closed: [files, images]", "closed: [files, files]", "twice"},
-		{"no closed places", "closed: [files, images]", "closed: []", "closed"},
-		{"no word on closed places", "closed: [files, images]", "", "closed"},
+		{"a builder without a level", "  level: 3\n", "", "level"},
+		{"a builder of a level that is none", "level: 3\n", "level: 4\n", "level"},
+		{"one builder twice", "require:", secondBuilder("https://example.test/builder", "other") + "require:", "twice"},
+		{"one identity for two builders", "require:", secondBuilder("https://example.test/other", "builder") + "require:", "own identity"},
+		{"a builder without an identity", "require:", "- {id: other, level: 1}\nrequire:", "signers"},
+		{"an unknown place", "images: require}", "images: require, tapes: require}", "tapes"},
+		{"a place left out", ", images: require}", "}", "images"},
+		{"a mode that is none", "files: require", "files: maybe", "files"},
+		{"no closed places", "closed: {files: require, images: require}", "closed: {}", "closed"},
+		{"no word on closed places", "closed: {files: require, images: require}", "", "closed"},
+		{"no word on the plan", "plan: require\n", "", "plan"},
+		{"no requirements", "require:\n", "other:\n", "other"},
+		{"a class left out", ", image]", "]", "image"},
+		{"a class twice", ", image]", ", image, binary]", "already"},
+		{"a class that is none", ", image]", ", image, tape]", "tape"},
+		{"a stage left out", "stages: [staging, release]", "stages: [release]", "staging"},
+		{"a stage that is none", "stages: [staging, release]", "stages: [staging, dream]", "dream"},
+		{"a check left out", ", sbom: require", "", "sbom"},
+		{"a check misspelt", "sbom: require", "sbom: require, sboms: require", "sboms"},
+		{"a check that means nothing here", "{signature: require}}\nplan", "{signature: require, sbom: require}}\nplan", "means nothing"},
+		{"nothing required of a class", "provenance: require, signature: require, sbom: require", "provenance: warn, signature: \"off\", sbom: \"off\"", "nothing is required"},
+		{"a summary by nobody", "sbom: require", "sbom: require, summary: require", "summaries"},
+		{"a threshold of none", "plan: require\n", "plan: require\nthresholds: {logs: 0}\n", "logs"},
+		{"a threshold that cannot be met", "plan: require\n", "plan: require\nthresholds: {builders: 2}\n", "only 1"},
+		{"a threshold of nothing known", "plan: require\n", "plan: require\nthresholds: {moons: 1}\n", "moons"},
+		{"a limit that is none", "plan: require\n", "plan: require\nlimits: {manifest: soon}\n", "soon"},
+		{"late evidence of nobody", "plan: require\n", "plan: require\nlate: [{predicate: x, role: nobody, stages: [release]}]\n", "role"},
+		{"late evidence that is empty", "plan: require\n", "plan: require\nlate: []\n", "late"},
+		{"rules where there is no engine", "plan: require\n", "plan: require\nrules: [{name: x, classes: [binary], holds: \"true\"}]\n", "rules engine"},
+		{"build types without parameters", "plan: require\n", "plan: require\nbuild: {types: [x]}\n", "parameters"},
+		{"parameters without build types", "plan: require\n", "plan: require\nbuild: {parameters: [{name: x, any: true}]}\n", "types"},
+		{"a parameter that may be nothing", "plan: require\n", "plan: require\nbuild: {types: [x], parameters: [{name: x}]}\n", "exactly one"},
+		{"a parameter that may be two things", "plan: require\n", "plan: require\nbuild: {types: [x], parameters: [{name: x, any: true, is: z}]}\n", "exactly one"},
+		{"a placeholder that nothing fills", "plan: require\n", "plan: require\nbuild: {types: [x], parameters: [{name: x, is: \"{moon}\"}]}\n", "placeholder"},
+		{"a wish for a lab", "plan: require\n", "plan: require\ntrustRoot: {lab: require}\n", "INSECURE LAB"},
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
@@ -152,7 +205,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func secondBuilder(id, subject string) string {
-	return "- id: \"" + id + "\"\n  identity: {issuer: \"https://accounts.example.test\", subject: " + subject + "@example.test, type: email}\n"
+	return "- id: \"" + id + "\"\n  level: 3\n  signers: [{issuer: \"https://accounts.example.test\", subject: " + subject + "@example.test, type: email}]\n"
 }
 
 func TestParseRefusesWithoutSections(t *testing.T) {
@@ -177,12 +230,15 @@ func TestParseRefusesWithoutSections(t *testing.T) {
 
 func refused(t *testing.T, text, says string) {
 	t.Helper()
-	p, err := policy.Parse([]byte(text))
+	p, err := policy.Parse([]byte(text), nil)
 	if err == nil {
 		t.Fatalf("loaded:\n%s", text)
 	}
-	if f := verdict.FindingOf("", err); f.Code != verdict.ConfigParse || f.Code.Outcome() != verdict.Malformed {
-		t.Errorf("refused as %s: %v, want CONFIG", f.Code, err)
+	if f := verdict.FindingOf("", err); f.Code.Outcome() != verdict.Malformed {
+		t.Errorf("refused as %s: %v, want what is malformed", f.Code, err)
+	}
+	if !place.MatchString(err.Error()) {
+		t.Errorf("the refusal names no line and column: %v", err)
 	}
 	if !strings.Contains(err.Error(), says) {
 		t.Errorf("the refusal does not name %q: %v", says, err)
@@ -196,17 +252,17 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(text(f)))
 	f.Add([]byte(strings.Replace(text(f), "release@", "*@", 1)))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		p, err := policy.Parse(raw)
+		p, err := policy.Parse(raw, nil)
 		if err != nil {
-			if verdict.FindingOf("", err).Code != verdict.ConfigParse {
-				t.Fatalf("refused as something else than CONFIG: %v", err)
+			if verdict.FindingOf("", err).Code.Outcome() != verdict.Malformed {
+				t.Fatalf("refused as something else than malformed: %v", err)
 			}
 			return
 		}
 		if p.Digest() != digest.Of(digest.SHA256, raw) || p.Name() == "" {
 			t.Fatal("a policy without its name or digest")
 		}
-		if len(p.Expected(policy.Release)) == 0 || len(p.Expected(policy.Builder)) == 0 || !p.Closes(policy.Files) && !p.Closes(policy.Images) {
+		if len(p.Expected(policy.Release)) == 0 || len(p.Expected(policy.Builder)) == 0 || p.Decide(nil, question()).Err() == nil {
 			t.Fatal("a policy that asks nothing was loaded")
 		}
 		if _, known := p.RoleOf(identity.Identity{}); known {

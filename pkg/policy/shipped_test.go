@@ -24,7 +24,7 @@ func TestShippedPolicies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := Parse(raw)
+		p, err := Parse(raw, nil)
 		if err != nil {
 			t.Errorf("%s does not load: %v", name, err)
 			continue

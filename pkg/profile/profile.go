@@ -132,7 +132,7 @@ func (p *Profile) loadNamed(f file, dir string) error {
 	if err != nil {
 		return err
 	}
-	if p.Policy, err = policy.Parse(raw); err != nil {
+	if p.Policy, err = policy.Parse(raw, nil); err != nil {
 		return err
 	}
 	if raw, err = readFile(within(dir, f.TrustedRoot)); err != nil {

@@ -45,8 +45,15 @@ source: {repository: "https://example.test/lantern"}
 roles:
   release: [{issuer: "https://accounts.example.test", subject: release@example.test, type: email}]
 builders:
-- {id: "https://example.test/builder", identity: {issuer: "https://accounts.example.test", subject: builder@example.test, type: email}}
-closed: [files]
+- {id: "https://example.test/builder", level: 1, signers: [{issuer: "https://accounts.example.test", subject: builder@example.test, type: email}]}
+require:
+- stages: [staging, release]
+  classes: [binary, archive, file, image]
+  checks: {provenance: require, signature: require, sbom: require}
+- {stages: [staging, release], classes: [image-child], checks: {provenance: require, signature: require}}
+- {stages: [staging, release], classes: [sums], checks: {signature: require}}
+plan: require
+closed: {files: require, images: require}
 `
 
 // trustedRoot makes a root of one key, which is every authority at once.
@@ -191,7 +198,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"a policy that is not there", "policy.yaml", "", "", verdict.Usage, "policy.yaml"},
 		{"a trust root that is not there", "trust/root.json", "", "", verdict.Usage, "root.json"},
 		{"a signing configuration that is not there", "trust/signing.json", "", "", verdict.Usage, "signing.json"},
-		{"a policy that does not load", "policy.yaml", "closed: [files]", "closed: []", verdict.ConfigParse, "closed"},
+		{"a policy that does not load", "policy.yaml", "closed: {files: require, images: require}", "closed: {files: require}", verdict.PolicyEmpty, "closed"},
 		{"a trust root that trusts nobody", "trust/root.json", `"tlogs"`, `"unknown"`, verdict.TrustRootParse, "trust root"},
 		{"a profile in the policy's place", "profile.yaml", "policy: policy.yaml", "policy: profile.yaml", verdict.ConfigParse, "policy"},
 		{"a directory in the policy's place", "profile.yaml", "policy: policy.yaml", "policy: trust", verdict.Usage, "trust"},

@@ -121,7 +121,7 @@ func (p proven) take(req Request, step plan.Step, raw []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := req.Policy.Provenance(e, said); err != nil {
+	if err := req.Policy.Provenance(e, req.Plan.Version.String()); err != nil {
 		return err
 	}
 	switch {

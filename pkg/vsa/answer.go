@@ -36,23 +36,23 @@ func (s Summary) Answer(q Question) error {
 	age := q.Now.Sub(s.Verified)
 	switch {
 	case s.Verifier.ID != q.VerifierID:
-		return differ(verdict.Identity, "another verifier judged", q.VerifierID, s.Verifier.ID)
+		return differ(verdict.VSAVerifier, "another verifier judged", q.VerifierID, s.Verifier.ID)
 	case s.ResourceURI != q.ResourceURI:
-		return differ(verdict.PlaceOther, "another resource was judged", q.ResourceURI, s.ResourceURI)
+		return differ(verdict.VSAResource, "another resource was judged", q.ResourceURI, s.ResourceURI)
 	case s.Policy.URI != q.PolicyURI:
-		return differ(verdict.NotBound, "it was judged by another policy", q.PolicyURI, s.Policy.URI)
+		return differ(verdict.VSAPolicy, "it was judged by another policy", q.PolicyURI, s.Policy.URI)
 	case !policy.SHA256.Equal(q.Policy) && !policy.SHA512.Equal(q.Policy):
-		return differ(verdict.NotBound, "it was judged by another text of the policy", q.Policy.String(), policy.SHA256.String())
+		return differ(verdict.VSAPolicy, "it was judged by another text of the policy", q.Policy.String(), policy.SHA256.String())
 	case s.Result != Passed:
-		return differ(verdict.NotBound, "it did not pass", string(Passed), string(s.Result))
+		return differ(verdict.VSAResult, "it did not pass", string(Passed), string(s.Result))
 	case s.Verified.IsZero():
-		return verdict.Refuse(verdict.Expired, "summary", "it does not say when it was judged")
+		return verdict.Refuse(verdict.VSAStale, "summary", "it does not say when it was judged")
 	case age > q.MaxAge || age < 0:
-		return differ(verdict.Expired, "it is too old, or from the future", "at most "+q.MaxAge.String(), age.String())
+		return differ(verdict.VSAStale, "it is too old, or from the future", "at most "+q.MaxAge.String(), age.String())
 	}
 	for _, track := range slices.Sorted(maps.Keys(q.Levels)) {
 		if n, ok := s.Level(track); !ok || n < q.Levels[track] {
-			return verdict.Refuse(verdict.NotBound, "summary", "level %d on track %s, want at least %d", n, track, q.Levels[track])
+			return verdict.Refuse(verdict.VSALevel, "summary", "level %d on track %s, want at least %d", n, track, q.Levels[track])
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@ func (r *attacked) gate(t testing.TB, edits ...func(*gate.Request)) *verdict.Ver
 	t.Helper()
 	req := gate.Request{
 		Version: r.version, Files: must[store.Place](t)(store.Open(filepath.Join(r.dir, "files"), nil)), Images: r.images,
-		Verifier: r.verifier, Policy: r.profile.Policy, Now: time.Now(),
+		Verifier: r.verifier, Policy: r.profile.Policy, Stage: policy.Published, Now: time.Now(),
 	}
 	req.Canon.Files, req.Canon.Images = r.profile.Canonical(r.version)
 	for _, edit := range edits {
@@ -237,8 +237,8 @@ func TestGateAgainstItsOwnRelease(t *testing.T) {
 		}), codes(verdict.MaterialKind)},
 		{"a signature that is none", replaced(plan.BundleName(binary), text("signed")), codes(verdict.BundleParse)},
 		{"unsigned sums", replaced(plan.BundleName("SHA256SUMS"), text("signed")), codes(verdict.BundleParse)},
-		{"provenance by the release role", reattested(lab.RoleRelease, same), codes(verdict.Builder, verdict.IdentityRole)},
-		{"provenance by a stranger", reattested("mallory@evil.example", same), codes(verdict.Builder, verdict.Identity)},
+		{"provenance by the release role", reattested(lab.RoleRelease, same), codes(verdict.IdentityRole)},
+		{"provenance by a stranger", reattested("mallory@evil.example", same), codes(verdict.Identity)},
 		{"F18 another builder", reattested(lab.RoleBuilder, func(p *provenance.Provenance) { p.RunDetails.Builder.ID = "https://evil.example/" }), codes(verdict.Builder)},
 		{"F18 another build type", reattested(lab.RoleBuilder, func(p *provenance.Provenance) { p.BuildDefinition.BuildType = "https://evil.example/" }), codes(verdict.BuildType)},
 		{"another repository", reattested(lab.RoleBuilder, func(p *provenance.Provenance) {
@@ -301,7 +301,7 @@ func TestGateQuestions(t *testing.T) {
 		{"no canonical file place", func(q *gate.Request) { q.Canon.Files = "" }, codes(verdict.PlaceOther)},
 		{"another canonical registry", func(q *gate.Request) { q.Canon.Images += "x" }, codes(verdict.PlaceOther)},
 		{"no registry", func(q *gate.Request) { q.Images = nil }, codes(verdict.PlaceDown)},
-		{"a policy that knows nobody", func(q *gate.Request) { q.Policy = policy.Policy{} }, codes(verdict.Identity)},
+		{"a policy that knows nobody", func(q *gate.Request) { q.Policy = policy.Policy{} }, codes(verdict.TrustLab)},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) { refused(t, r.gate(t, row.edit).Err(), row.codes...) })

@@ -108,7 +108,7 @@ func TestGateRegistry(t *testing.T) {
 	accepted(t, remote.Tag(t.Context(), repository, r.version.String()+"-debug", index))
 	refused(t, r.gate(t, published).Err(), verdict.Extra)
 	// Who does not ask for a closed registry is told that nobody looked.
-	open := func(q *gate.Request) { q.Policy = r.policy(t, "closed: [files, images]", "closed: [files]") }
+	open := func(q *gate.Request) { q.Policy = r.policy(t, "images: require}", "images: \"off\"}") }
 	v := r.gate(t, published, open)
 	accepted(t, v.Err())
 	if v.Complete() || !slices.Contains(v.Scope.Left, "closed images") {
@@ -123,7 +123,7 @@ func TestGateRegistry(t *testing.T) {
 // policy is the scene's policy with one thing changed.
 func (w *world) policy(t testing.TB, old, with string) policy.Policy {
 	t.Helper()
-	return must[policy.Policy](t)(policy.Parse(replaceOne(t, must[[]byte](t)(os.ReadFile(w.Path("policy.yaml"))), old, with)))
+	return must[policy.Policy](t)(policy.Parse(replaceOne(t, must[[]byte](t)(os.ReadFile(w.Path("policy.yaml"))), old, with), nil))
 }
 
 func (r *attacked) tag(t testing.TB, tag string) {

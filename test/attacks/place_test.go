@@ -55,7 +55,7 @@ func TestGatePlaces(t *testing.T) {
 	// Who does not ask for a closed place is told that nobody looked.
 	place := must[store.Place](t)(store.Open(web.URL+"/", http.DefaultTransport))
 	v := r.gate(t, func(q *gate.Request) {
-		q.Files, q.Policy = place, r.policy(t, "closed: [files, images]", "closed: [images]")
+		q.Files, q.Policy = place, r.policy(t, "{files: require", "{files: \"off\"")
 	})
 	accepted(t, v.Err())
 	if v.Complete() {

@@ -74,10 +74,10 @@ func TestSealSignsOnlyWhatWasPlannedAndProven(t *testing.T) {
 		}, []verdict.Code{verdict.SourceCommit}},
 		{"provenance by the release role", func(t *testing.T, r *attacked) {
 			r.reattest(t, lab.RoleRelease, compiled, func(*provenance.Provenance) {})
-		}, []verdict.Code{verdict.Builder}},
+		}, []verdict.Code{verdict.IdentityRole}},
 		{"provenance by a stranger", func(t *testing.T, r *attacked) {
 			r.reattest(t, "mallory@evil.example", compiled, func(*provenance.Provenance) {})
-		}, []verdict.Code{verdict.Builder}},
+		}, []verdict.Code{verdict.Identity}},
 		{"provenance that nobody signed", func(t *testing.T, r *attacked) {
 			r.write(t, compiled, r.statement(t, compiled).Raw())
 		}, []verdict.Code{verdict.BundleParse}},

@@ -151,7 +151,7 @@ func TestProvenanceSays(t *testing.T) {
 		{"F18 another builder", lab.RoleBuilder, func(p *provenance.Predicate) { p.RunDetails.Builder.ID = "https://evil.example/builder" }, []verdict.Code{verdict.Builder}},
 		{"F18 no builder", lab.RoleBuilder, func(p *provenance.Predicate) { p.RunDetails.Builder.ID = "" }, []verdict.Code{verdict.Builder}},
 		{"F18 a level over-claimed", lab.RoleBuilderUnisolated, func(*provenance.Predicate) {}, []verdict.Code{verdict.Builder}},
-		{"F18 signed by the release role", lab.RoleRelease, func(*provenance.Predicate) {}, []verdict.Code{verdict.Builder}},
+		{"F18 signed by the release role", lab.RoleRelease, func(*provenance.Predicate) {}, []verdict.Code{verdict.IdentityRole}},
 		{"F18 another build type", lab.RoleBuilder, func(p *provenance.Predicate) { p.BuildDefinition.BuildType += "/evil" }, []verdict.Code{verdict.BuildType}},
 		{"another repository", lab.RoleBuilder, func(p *provenance.Predicate) {
 			p.BuildDefinition.ExternalParameters.Config.Repository = "git+https://evil.example/lantern"
@@ -165,9 +165,9 @@ func TestProvenanceSays(t *testing.T) {
 			r.edit(&p)
 			st := must[intoto.Statement](t)(provenance.Encode(subjects, p))
 			e := must[verify.Evidence](t)(w.verifier.Attestation(encode(t, w.author(t, r.by).sign(t, envelope(st.Raw())))))
-			said, err := provenance.Parse(e.Statement())
+			_, err := provenance.Parse(e.Statement())
 			if err == nil {
-				err = w.profile.Policy.Provenance(e, said)
+				err = w.profile.Policy.Provenance(e, w.version.String())
 			}
 			refused(t, err, r.code...)
 		})

@@ -124,8 +124,16 @@ roles:
   release: [{issuer: %q, subject: %q, type: %s}]
 builders:
 - id: https://nobody.invalid/builder
-  identity: {issuer: https://nobody.invalid, subject: nobody@nobody.invalid, type: email}
+  level: 1
+  signers: [{issuer: https://nobody.invalid, subject: nobody@nobody.invalid, type: email}]
 source: {repository: "git+https://nobody.invalid/source"}
-closed: [files]
-`, who.Issuer, who.Subject, who.Type))
+require:
+- stages: [staging, release]
+  classes: [binary, archive, file, image]
+  checks: {provenance: require, signature: require, sbom: require}
+- {stages: [staging, release], classes: [image-child], checks: {provenance: require, signature: require}}
+- {stages: [staging, release], classes: [sums], checks: {signature: require}}
+plan: require
+closed: {files: require, images: require}
+`, who.Issuer, who.Subject, who.Type), nil)
 }

@@ -114,11 +114,20 @@ roles:
   policy: [%s]
 builders:
 - id: %s
-  identity: %s
+  level: 2
+  signers: [%s]
 - id: %s
-  identity: %s
+  level: 1
+  signers: [%s]
 source: {repository: %q}
-closed: [files, images]
+require:
+- stages: [staging, release]
+  classes: [binary, archive, file, image]
+  checks: {provenance: require, signature: require, sbom: require}
+- {stages: [staging, release], classes: [image-child], checks: {provenance: require, signature: require}}
+- {stages: [staging, release], classes: [sums], checks: {signature: require}}
+plan: require
+closed: {files: require, images: require}
 `, identity("release"), identity("verifier"), identity("policy"),
 		provenance.BuilderIsolated, identity("builder"), provenance.BuilderUnisolated, identity("builder-unisolated"), s.Repository()))
 }

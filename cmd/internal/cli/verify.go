@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/store"
@@ -71,11 +72,11 @@ func (o *VerifyRelease) request(v version.Version, stage profile.Stage) (gate.Re
 	if err != nil {
 		return gate.Request{}, err
 	}
-	req := gate.Request{Version: v, Policy: p.Policy}
+	req := gate.Request{Version: v, Policy: p.Policy, Stage: policy.Stage(stage)}
 	if req.Now, err = o.Moment.Time(); err != nil {
 		return gate.Request{}, err
 	}
-	if req.Verifier, err = verify.New(p.TrustRoot); err != nil {
+	if req.Verifier, err = verify.NewWith(p.TrustRoot, p.Policy.Verification()); err != nil {
 		return gate.Request{}, err
 	}
 	req.Canon.Files, req.Canon.Images = p.Canonical(v)

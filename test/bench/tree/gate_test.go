@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -37,7 +38,7 @@ func BenchmarkGate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	req := gate.Request{Version: released, Files: files, Verifier: v, Policy: p.Policy, Now: time.Now()}
+	req := gate.Request{Version: released, Files: files, Verifier: v, Policy: p.Policy, Stage: policy.Published, Now: time.Now()}
 	req.Canon.Files, req.Canon.Images = p.Canonical(released)
 	for name, only := range map[string]bool{"sha256": true, "all": false} {
 		b.Run(name, func(b *testing.B) {

@@ -123,10 +123,17 @@ name: freight-release
 roles:
   release: [%s]
 builders:
-- {id: %q, identity: %s}
-- {id: %q, identity: %s}
+- {id: %q, level: 2, signers: [%s]}
+- {id: %q, level: 1, signers: [%s]}
 source: {repository: %q}
-closed: [files]
+require:
+- stages: [staging, release]
+  classes: [binary, archive, file, image]
+  checks: {provenance: require, signature: require, sbom: require}
+- {stages: [staging, release], classes: [image-child], checks: {provenance: require, signature: require}}
+- {stages: [staging, release], classes: [sums], checks: {signature: require}}
+plan: require
+closed: {files: require, images: require}
 `, role("release"), provenance.BuilderIsolated, role("builder"), provenance.BuilderUnisolated, role("builder-unisolated"),
 			"git+file://"+filepath.Join(m.Dir, "source")),
 		"profile.yaml": fmt.Sprintf(`apiVersion: waybill/v1

@@ -1,0 +1,89 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Rule is one demand: that something is shown of an artifact. Rules are made
+// by the leaves of this package and by [All], [Any] and [AtLeast].
+type Rule interface {
+	judge(*matter) answer
+}
+
+// answer is what a rule found. It starts from nothing proven: only a leaf that
+// found what it looks for says otherwise.
+type answer struct {
+	met    bool
+	proofs []verdict.Proof
+	err    error // why not
+	// near says how far the nearest fact came, so that of several reasons the
+	// one that explains most is given.
+	near int
+}
+
+var (
+	errEmpty = errors.New("no rules to combine; then anything would pass")
+	errRange = errors.New("cannot ask for so many")
+)
+
+// All is met when every rule is.
+func All(rules ...Rule) (Rule, error) { return AtLeast(len(rules), rules...) }
+
+// Any is met when one rule is.
+func Any(rules ...Rule) (Rule, error) { return AtLeast(1, rules...) }
+
+// AtLeast is met when n of the rules are, each by facts of its own. It refuses
+// n that is not between one and the number of rules.
+func AtLeast(n int, rules ...Rule) (Rule, error) {
+	switch {
+	case len(rules) == 0:
+		return nil, errEmpty
+	case n < 1 || n > len(rules):
+		return nil, fmt.Errorf("%d of %d rules: %w", n, len(rules), errRange)
+	}
+	for _, r := range rules {
+		if r == nil {
+			return nil, errEmpty
+		}
+	}
+	if len(rules) == 1 {
+		return rules[0], nil
+	}
+	return atLeast{n, rules}, nil
+}
+
+type atLeast struct {
+	n     int
+	rules []Rule
+}
+
+func (a atLeast) judge(m *matter) answer {
+	var met int
+	var all, nearest answer
+	nearest.near = -1
+	for _, r := range a.rules {
+		got := r.judge(m)
+		switch {
+		case got.met:
+			met++
+			all.proofs = append(all.proofs, got.proofs...)
+		case got.near > nearest.near:
+			nearest = got
+		}
+	}
+	if met >= a.n {
+		all.met = true
+		return all
+	}
+	if met == 0 {
+		return nearest
+	}
+	return answer{near: nearest.near, err: &verdict.Error{
+		Finding: verdict.Find(verdict.Threshold, m.q.Subject, "%d of %d that must agree do; the next: %v", met, a.n, nearest.err).
+			Differ(fmt.Sprint(a.n), fmt.Sprint(met)),
+		Cause: nearest.err,
+	}}
+}

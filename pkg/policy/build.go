@@ -1,0 +1,144 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// fromSource asks whether the build was of the canonical source.
+func fromSource(m *matter, f *Fact) error {
+	claim, err := f.claim()
+	if err != nil {
+		return err
+	}
+	if got := claim.Source.Repository; got != m.policy.source.Repository {
+		return differ(f, verdict.SourceRepo, m.q.Subject, "built from another repository", m.policy.source.Repository, got)
+	}
+	want := m.policy.fill(m.policy.source.Ref, m.q.Version)
+	if got := claim.Source.Ref; want != "" && got != want {
+		return differ(f, verdict.SourceRef, m.q.Subject, "built from another ref of the repository", want, got)
+	}
+	return nil
+}
+
+// ofType asks for a build type whose parameters the policy knows.
+func ofType(m *matter, f *Fact) error {
+	claim, err := f.claim()
+	if err != nil || m.policy.types == nil {
+		return err
+	}
+	if !slices.Contains(m.policy.types, claim.BuildType) {
+		return differ(f, verdict.BuildType, m.q.Subject, "the build was of another kind", m.policy.types[0], claim.BuildType)
+	}
+	return nil
+}
+
+// withParameters holds every external parameter against the policy. One that
+// the policy does not know refuses: it may have changed what was built.
+func withParameters(m *matter, f *Fact) error {
+	claim, err := f.claim()
+	if err != nil || m.policy.types == nil {
+		return err
+	}
+	met := map[string]bool{}
+	for _, given := range claim.Parameters {
+		want, known := m.policy.parameter(given.Name)
+		if !known {
+			return differ(f, verdict.ParamUnknown, m.q.Subject, "the build had a parameter that the policy does not know", "no parameter "+given.Name, short(string(given.Value)))
+		}
+		met[want.Name] = true
+		if got := plain(given.Value); !m.policy.allows(want, got, m.q.Version) {
+			return differ(f, verdict.ParamValue, m.q.Subject, "parameter "+given.Name+" has another value", m.policy.allowed(want, m.q.Version), short(got))
+		}
+	}
+	for _, p := range m.policy.params {
+		if !met[p.Name] && !p.Optional {
+			return differ(f, verdict.ParamValue, m.q.Subject, "the build does not say parameter "+p.Name, m.policy.allowed(p, m.q.Version), "nothing")
+		}
+	}
+	return nil
+}
+
+// parameter finds what the policy says of a parameter: of its own name, or of
+// the object that it is in, where any: true stands for all of that.
+func (p Policy) parameter(name string) (fileParameter, bool) {
+	for _, known := range p.params {
+		if known.Name == name || known.Any && strings.HasPrefix(name, known.Name+".") {
+			return known, true
+		}
+	}
+	return fileParameter{}, false
+}
+
+func (p Policy) allows(want fileParameter, got, version string) bool {
+	if want.Any {
+		return true
+	}
+	return slices.ContainsFunc(append(slices.Clone(want.OneOf), want.Is), func(text string) bool {
+		return text != "" && p.fill(text, version) == got
+	})
+}
+
+func (p Policy) allowed(want fileParameter, version string) string {
+	switch {
+	case want.Any:
+		return "any value"
+	case want.Is != "":
+		return p.fill(want.Is, version)
+	}
+	texts := make([]string, len(want.OneOf))
+	for i, text := range want.OneOf {
+		texts[i] = p.fill(text, version)
+	}
+	return "one of " + strings.Join(texts, ", ")
+}
+
+// fill puts the release into the texts of a policy.
+func (p Policy) fill(text, version string) string {
+	text = strings.ReplaceAll(text, "{ref}", p.source.Ref)
+	return strings.NewReplacer("{version}", version, "{repository}", p.source.Repository).Replace(text)
+}
+
+// plain is a JSON value as text: strings without their quotes.
+func plain(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return string(raw)
+}
+
+const maxShort = 200
+
+func short(s string) string {
+	if len(s) > maxShort {
+		return s[:maxShort] + "…"
+	}
+	return s
+}
+
+// claimsOf prints those of a certificate's claims that were asked about.
+func claimsOf(c identity.Claims, asked map[string]string) string {
+	said := map[string]string{}
+	for name, value := range c.All() {
+		if _, is := asked[name]; is {
+			said[name] = value
+		}
+	}
+	return fmt.Sprint(said)
+}
+
+// dependencies are what provenance says that the build used.
+func dependencies(c provenance.Claim) []DependencyView {
+	list := make([]DependencyView, len(c.Dependencies))
+	for i, d := range c.Dependencies {
+		list[i] = DependencyView{Name: d.Name, URI: d.URI, SHA256: d.Digest["sha256"]}
+	}
+	return list
+}

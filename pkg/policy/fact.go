@@ -1,0 +1,87 @@
+package policy
+
+import (
+	"sync"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/slsa"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// Fact is what a policy judges: who said what, of which bytes, and when. It is
+// made from verified evidence. The zero Fact says nothing.
+type Fact struct {
+	kind     string
+	who      identity.Identity
+	key      digest.Digest
+	claims   identity.Claims
+	signedAt time.Time
+	logIndex int64
+	bundle   digest.Digest
+	said     intoto.Statement // zero for a plain signature
+
+	covers      func(name string, bytes digest.Set) bool
+	coversBytes func(digest.Digest) bool
+	reached     func(slsa.Trust, slsa.Question) (slsa.Report, error)
+	read        *reading
+}
+
+// reading is what was read of a fact, once.
+type reading struct {
+	claim, level sync.Once
+	provenance   provenance.Claim
+	err          error
+	report       slsa.Report
+	levelErr     error
+}
+
+// FactOf is what verified evidence says.
+func FactOf(e verify.Evidence) Fact {
+	return Fact{
+		kind: e.Kind(), who: e.Identity(), key: e.Key(), claims: e.Claims(), signedAt: e.SignedAt(), logIndex: e.LogIndex(),
+		bundle: e.Bundle(), said: e.Statement(), covers: e.Covers, coversBytes: e.CoversBytes, read: &reading{},
+		reached: func(t slsa.Trust, q slsa.Question) (slsa.Report, error) {
+			q.Provenance = e
+			return t.Judge(q)
+		},
+	}
+}
+
+// IsZero reports whether f says nothing.
+func (f *Fact) IsZero() bool { return f.bundle.IsZero() || f.covers == nil }
+
+// claim reads the provenance that the fact is.
+func (f *Fact) claim() (provenance.Claim, error) {
+	f.read.claim.Do(func() { f.read.provenance, f.read.err = provenance.Read(f.said) })
+	return f.read.provenance, f.read.err
+}
+
+// level is the level of the Build track that provenance shows of an artifact
+// to which it is bound. It is the same for all of them.
+func (f *Fact) level(t slsa.Trust, m *matter) (slsa.Report, error) {
+	f.read.level.Do(func() {
+		q := slsa.Question{Name: m.q.Subject, Bytes: m.q.Bytes, ByDigest: m.q.ByDigest}
+		f.read.report, f.read.levelErr = f.reached(t, q)
+	})
+	return f.read.report, f.read.levelErr
+}
+
+// as is the same fact in the mouth of somebody else.
+func (f *Fact) as(who identity.Identity) *Fact {
+	other := *f
+	other.who, other.key, other.claims = who, digest.Digest{}, identity.Claims{}
+	return &other
+}
+
+// proof is what the fact proves, when it does.
+func (f *Fact) proof(subject string, role Role) verdict.Proof {
+	return verdict.Proof{
+		Subject: subject, Statement: f.kind, Role: string(role), Identity: f.who.Subject, Issuer: f.who.Issuer, Key: f.key,
+		SignedAt: f.signedAt, LogIndex: f.logIndex, Bundle: f.bundle,
+	}
+}

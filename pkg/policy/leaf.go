@@ -1,0 +1,320 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/slsa"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/vsa"
+)
+
+// kindBlob is what evidence calls a plain signature over bytes.
+const kindBlob = "blob"
+
+// clause asks one thing of one fact.
+type clause func(*matter, *Fact) error
+
+// some is met when one fact satisfies every clause.
+type some struct {
+	role    Role
+	absent  verdict.Code // what it is called when there is no such fact
+	what    string
+	check   Check
+	clauses []clause // the first is of the kind
+}
+
+func (s some) judge(m *matter) answer {
+	best := answer{}
+	for _, f := range m.facts {
+		passed, err := s.ask(m, f)
+		if err == nil {
+			return answer{met: true, proofs: []verdict.Proof{f.proof(m.q.Subject, s.role)}}
+		}
+		if passed > best.near {
+			best = answer{near: passed, err: err}
+		}
+	}
+	switch {
+	case best.near > 0: // something of this kind is there, and falls short
+	case m.q.Why[s.check] != nil:
+		best.err = m.q.Why[s.check]
+	default:
+		best.err = verdict.Refuse(s.absent, m.q.Subject, "there is no evidence that is %s", s.what)
+	}
+	return best
+}
+
+func (s some) ask(m *matter, f *Fact) (passed int, err error) {
+	if f.IsZero() {
+		return 0, verdict.Refuse(s.absent, m.q.Subject, "a fact that says nothing")
+	}
+	for i, c := range s.clauses {
+		if err := c(m, f); err != nil {
+			return i, err
+		}
+	}
+	return len(s.clauses), nil
+}
+
+// differ refuses what a fact says.
+func differ(f *Fact, code verdict.Code, subject, message, want, got string) error {
+	return &verdict.Error{Finding: verdict.Find(code, subject, "%s", message).Differ(want, got).Citing(f.bundle)}
+}
+
+// ofKind asks what the fact is.
+func ofKind(kinds ...string) clause {
+	return func(m *matter, f *Fact) error {
+		if !slices.Contains(kinds, f.kind) {
+			return differ(f, verdict.PredicateType, m.q.Subject, "the evidence says something else", kinds[0], f.kind)
+		}
+		return nil
+	}
+}
+
+// byRole asks whether the signer has a role, at the time when he signed.
+func byRole(role Role) clause {
+	return func(m *matter, f *Fact) error { return m.policy.inRole(f, role, m.q.Subject) }
+}
+
+func (p Policy) inRole(f *Fact, role Role, subject string) error {
+	known, is := p.RoleOf(f.who)
+	want := "nobody"
+	if names := p.Expected(role); len(names) > 0 {
+		want = names[0]
+	}
+	switch {
+	case !is || !f.key.IsZero():
+		return differ(f, verdict.Identity, subject, "the policy does not know who signed this", want, f.signer())
+	case known != role:
+		return differ(f, verdict.IdentityRole, subject,
+			fmt.Sprintf("signed by the %s identity, where the %s identity must", known, role), want, f.signer())
+	}
+	return acting(f, p.SignersOf(role), subject)
+}
+
+// acting asks whether one of the signers is the fact's, with everything that
+// is asked of him besides his name.
+func acting(f *Fact, signers []Signer, subject string) error {
+	var err error
+	for _, s := range signers {
+		switch {
+		case !s.matcher.Match(f.who):
+		case !s.valid(f.signedAt):
+			err = differ(f, verdict.IdentityWindow, subject, "signed by an identity at a time when it could not act", s.Window(), f.signedAt.Format(time.RFC3339))
+		case !s.claimed(f.claims):
+			err = differ(f, verdict.Claim, subject, "the certificate does not say what the policy asks of it", fmt.Sprint(s.claims), claimsOf(f.claims, s.claims))
+		default:
+			return nil
+		}
+	}
+	if err == nil {
+		err = differ(f, verdict.Identity, subject, "signed by somebody else", signers[0].String(), f.signer())
+	}
+	return err
+}
+
+func (f *Fact) signer() string {
+	if !f.key.IsZero() {
+		return "key " + f.key.String()
+	}
+	return f.who.String()
+}
+
+// bound asks whether the fact is of these very bytes.
+func bound(m *matter, f *Fact) error {
+	if m.binds(f) {
+		return nil
+	}
+	return differ(f, verdict.NotBound, m.q.Subject, "the evidence is genuine, but not of this artifact", m.q.Bytes.SHA256.String(), subjectOf(f, m.q.Subject))
+}
+
+// binds holds name and bytes against the fact. A signature of an image gives
+// no name, and where the digest is the name there is no other.
+func (m *matter) binds(f *Fact) bool {
+	if m.q.ByDigest || f.kind == intoto.CosignSignature || f.kind == verify.KindImage {
+		return f.coversBytes(m.q.Bytes.SHA256)
+	}
+	return f.covers(m.q.Subject, m.q.Bytes)
+}
+
+func subjectOf(f *Fact, name string) string {
+	for _, s := range f.said.Subjects() {
+		if s.Name == name {
+			return s.Digests.SHA256.String()
+		}
+	}
+	return "no subject of this name"
+}
+
+// agrees refuses provenance that gives the artifact's name to other bytes,
+// where several builders must have made the same.
+func agrees(m *matter, f *Fact) error {
+	if m.policy.counts.builders == 1 || m.binds(f) {
+		return nil
+	}
+	if got := subjectOf(f, m.q.Subject); got != "no subject of this name" {
+		return differ(f, verdict.RebuildMismatch, m.q.Subject, "another builder made other bytes of it", m.q.Bytes.SHA256.String(), got)
+	}
+	return nil
+}
+
+// speaksFor asks whether the signer may speak for the builder that the
+// provenance names, and whether that is the one that is meant.
+func speaksFor(b builder) clause {
+	return func(m *matter, f *Fact) error { return b.spokenForBy(f) }
+}
+
+func (b builder) spokenForBy(f *Fact) error {
+	claim, err := f.claim()
+	if err != nil {
+		return err
+	}
+	if claim.Builder.ID != b.id || !slices.ContainsFunc(b.signers, func(s Signer) bool { return s.matcher.Match(f.who) }) {
+		return differ(f, verdict.Builder, claim.Builder.ID, f.signer()+" may not speak for this builder", b.signers[0].String(), f.signer())
+	}
+	return acting(f, b.signers, claim.Builder.ID)
+}
+
+// reaches asks for a level of the Build track.
+func reaches(level int) clause {
+	return func(m *matter, f *Fact) error {
+		report, err := f.level(m.policy.trust, m)
+		if err != nil {
+			return err
+		}
+		report.Artifact = m.q.Subject
+		return report.Meet(slsa.Demand{Track: slsa.Build, Level: level})
+	}
+}
+
+// ofCommit asks for the commit that the manifest names.
+func ofCommit(m *matter, f *Fact) error {
+	claim, err := f.claim()
+	if err != nil || m.q.Commit == "" {
+		return err
+	}
+	if got := claim.Source.Commit; got != m.q.Commit {
+		return differ(f, verdict.SourceCommit, m.q.Subject, "built from another commit than the manifest names", m.q.Commit, got)
+	}
+	return nil
+}
+
+// described is met when the SBOM that came with the artifact describes its
+// bytes.
+type described struct{}
+
+func (described) judge(m *matter) answer {
+	switch {
+	case m.q.Why[SBOM] != nil:
+		return answer{err: m.q.Why[SBOM]}
+	case m.q.SBOM.IsZero():
+		return answer{err: verdict.Refuse(verdict.NoSBOM, m.q.Subject, "no SBOM came with it")}
+	case !m.q.SBOM.Equal(m.q.Bytes.SHA256):
+		return answer{near: 1, err: &verdict.Error{Finding: verdict.Find(verdict.SBOMSubject, m.q.Subject, "its SBOM describes other bytes").
+			Differ(m.q.Bytes.SHA256.String(), m.q.SBOM.String())}}
+	}
+	return answer{met: true}
+}
+
+// summary is a verifier whose word counts.
+type summary struct {
+	fileSummary
+	pinned digest.Digest
+	age    time.Duration
+}
+
+// answers holds a verification summary against what is asked of it.
+func (s summary) answers(m *matter, f *Fact) error {
+	said, err := vsa.Parse(f.said)
+	if err != nil {
+		return err
+	}
+	return said.Answer(vsa.Question{
+		VerifierID: s.Verifier, ResourceURI: m.policy.fill(s.Resource, m.q.Version), PolicyURI: s.Policy.URI, Policy: s.pinned,
+		Levels: s.Levels, Now: m.q.At, MaxAge: s.age,
+	})
+}
+
+// rule is a rule of the policy's own.
+type rule struct {
+	name    string
+	classes []plan.Class
+	holds   Expression
+}
+
+func (r rule) judge(m *matter) answer {
+	holds, err := r.holds.Holds(m.view())
+	switch {
+	case err != nil:
+		return answer{err: verdict.Refuse(verdict.PolicyRule, m.q.Subject, "rule %q cannot be answered: %v", r.name, err)}
+	case !holds:
+		return answer{err: verdict.Refuse(verdict.PolicyRule, m.q.Subject, "rule %q does not hold", r.name)}
+	}
+	return answer{met: true}
+}
+
+// compile turns the modes of a cell into rules.
+func (l *loader) compile(d *demand, class plan.Class, path []any) error {
+	rules := map[Check]func() (Rule, error){
+		Provenance: func() (Rule, error) { return l.provenance(d.level) },
+		Signature:  func() (Rule, error) { return signature(class), nil },
+		SBOM:       func() (Rule, error) { return described{}, nil },
+		Summary:    l.summary,
+	}
+	for _, check := range ChecksOf(class) {
+		if d.modes[check] == Off {
+			continue
+		}
+		made, err := rules[check]()
+		if err != nil {
+			return l.fail(codeEmpty, append(path, "checks", string(check)), "%v", err)
+		}
+		d.items = append(d.items, item{string(check), d.modes[check], made})
+	}
+	for _, r := range l.policy.rules {
+		if slices.Contains(r.classes, class) {
+			d.items = append(d.items, item{"rule " + r.name, Require, r})
+		}
+	}
+	return nil
+}
+
+func (l *loader) provenance(level int) (Rule, error) {
+	var builders []Rule
+	for _, b := range l.policy.builders {
+		s := some{role: Builder, absent: verdict.NoProvenance, what: "provenance", check: Provenance, clauses: []clause{
+			ofKind(provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01),
+			byRole(Builder), speaksFor(b), agrees, bound, fromSource, ofCommit, ofType, withParameters,
+		}}
+		if level > 0 {
+			s.clauses = append(s.clauses, reaches(level))
+		}
+		builders = append(builders, s)
+	}
+	return AtLeast(l.policy.counts.builders, builders...)
+}
+
+func signature(class plan.Class) Rule {
+	kinds := []string{kindBlob}
+	if class == plan.Image || class == plan.ImageChild {
+		kinds = []string{intoto.CosignSignature, verify.KindImage}
+	}
+	return some{role: Release, absent: verdict.Unsigned, what: "the release identity's signature", check: Signature,
+		clauses: []clause{ofKind(kinds...), byRole(Release), bound}}
+}
+
+func (l *loader) summary() (Rule, error) {
+	var any []Rule
+	for _, s := range l.policy.summaries {
+		any = append(any, some{role: Verifier, absent: verdict.EvidenceMissing, what: "a verifier's summary", check: Summary,
+			clauses: []clause{ofKind(vsa.PredicateType), byRole(Verifier), bound, s.answers}})
+	}
+	return Any(any...)
+}

@@ -1,0 +1,334 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/slsa"
+	"github.com/waybill-release/waybill/pkg/strictyaml"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// The codes of a policy that has the form and says something it must not.
+const (
+	codeEmpty = "POLICY_EMPTY" // it asks nothing, somewhere
+	codeWeak  = "POLICY_WEAK"  // it lets in more than it seems to
+	codeValue = "POLICY_VALUE" // a value that means nothing
+)
+
+// loader turns a file into a Policy, part by part.
+type loader struct {
+	file
+	raw      []byte
+	compiler Compiler
+	policy   Policy
+	failed   string // the code of the failure
+}
+
+// code is the verdict's code of what failed.
+func (l *loader) code() verdict.Code {
+	switch l.failed {
+	case codeEmpty:
+		return verdict.PolicyEmpty
+	case codeWeak:
+		return verdict.PolicyWeak
+	}
+	return verdict.ConfigParse
+}
+
+// fail refuses the value at a path.
+func (l *loader) fail(code string, path []any, format string, args ...any) error {
+	l.failed = code
+	return strictyaml.At(l.raw, path, code, fmt.Sprintf(format, args...))
+}
+
+func at(path ...any) []any { return path }
+
+func (l *loader) load() (Policy, error) {
+	l.policy = Policy{name: l.Name, digest: digest.Of(digest.SHA256, l.raw), sequence: l.Sequence}
+	for _, part := range []func() error{
+		l.loadHead, l.loadRoles, l.loadBuilders, l.checkSeparate, l.loadSource, l.loadParameters,
+		l.loadSummaries, l.loadThresholds, l.loadLimits, l.loadPlaces, l.loadLate, l.loadRules, l.loadRequire,
+	} {
+		if err := part(); err != nil {
+			return Policy{}, err
+		}
+	}
+	return l.policy, nil
+}
+
+func (l *loader) loadHead() (err error) {
+	switch {
+	case l.APIVersion != "waybill/v1" || l.Kind != "Policy":
+		return l.fail(codeValue, nil, "want apiVersion waybill/v1 and kind Policy")
+	case l.Name == "":
+		return l.fail(codeEmpty, at("name"), "empty")
+	case l.Sequence < 0:
+		return l.fail(codeValue, at("sequence"), "%d, want a number from 1", l.Sequence)
+	}
+	if l.TrustRoot != nil {
+		if l.TrustRoot.Lab != Require && l.TrustRoot.Lab != Off && l.TrustRoot.Lab != Warn {
+			return l.fail(codeValue, at("trustRoot", "lab"), "%q, want warn or off", l.TrustRoot.Lab)
+		}
+		if l.TrustRoot.Lab == Require {
+			return l.fail(codeWeak, at("trustRoot", "lab"), "nobody can want an INSECURE LAB; want warn, or off to refuse one")
+		}
+	}
+	l.policy.lab = l.TrustRoot == nil || l.TrustRoot.Lab == Warn
+	l.policy.expires, err = l.instant(l.Expires, at("expires"))
+	return err
+}
+
+// instant reads a time, the zero time where none is written.
+func (l *loader) instant(text string, path []any) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UTC(), nil
+		}
+	}
+	return time.Time{}, l.fail(codeValue, path, "%q, want a time such as 2026-01-31 or 2026-01-31T12:00:00Z", text)
+}
+
+// duration reads a length of time.
+func (l *loader) duration(text string, path []any) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, l.fail(codeValue, path, "%q, want a length of time such as 720h", text)
+	}
+	return d, nil
+}
+
+func (l *loader) loadRoles() error {
+	l.policy.roles = map[Role][]Signer{}
+	for _, role := range slices.Sorted(maps.Keys(l.Roles)) {
+		path := at("roles", string(role))
+		if role != Release && role != Verifier && role != Officer {
+			return l.fail(codeValue, path, "not release, verifier or policy")
+		}
+		signers, err := l.signers(l.Roles[role], path)
+		if err != nil {
+			return err
+		}
+		l.policy.roles[role] = signers
+	}
+	if len(l.policy.roles[Release]) == 0 {
+		return l.fail(codeEmpty, at("roles", "release"), "nobody; then nothing could ever be accepted")
+	}
+	return nil
+}
+
+func (l *loader) signers(list []signer, path []any) ([]Signer, error) {
+	if len(list) == 0 {
+		return nil, l.fail(codeEmpty, path, "empty; name an identity or leave the key out")
+	}
+	signers := make([]Signer, len(list))
+	for i, s := range list {
+		made, err := l.signer(s, append(slices.Clone(path), i))
+		if err != nil {
+			return nil, err
+		}
+		signers[i] = made
+	}
+	return signers, nil
+}
+
+func (l *loader) signer(s signer, path []any) (made Signer, err error) {
+	switch {
+	case (s.Subject == "") == (s.Pattern == ""):
+		return Signer{}, l.fail(codeEmpty, path, "want a subject or a pattern, and not both")
+	case s.Pattern != "":
+		made.matcher, err = identity.Pattern(s.Issuer, s.Pattern, s.Type)
+	default:
+		made.exact = identity.Identity{Issuer: s.Issuer, Subject: s.Subject, Type: s.Type}
+		made.matcher, err = identity.Exact(made.exact)
+	}
+	if err != nil {
+		return Signer{}, l.fail(codeWeak, path, "%v", err)
+	}
+	if made.from, err = l.instant(s.From, append(path, "from")); err != nil {
+		return Signer{}, err
+	}
+	if made.until, err = l.instant(s.Until, append(path, "until")); err != nil {
+		return Signer{}, err
+	}
+	if !made.until.IsZero() && !made.from.Before(made.until) {
+		return Signer{}, l.fail(codeValue, path, "ends before it begins; then it is never valid")
+	}
+	made.claims = s.Claims
+	return made, l.checkClaims(s, path)
+}
+
+func (l *loader) checkClaims(s signer, path []any) error {
+	if s.Claims != nil && len(s.Claims) == 0 {
+		return l.fail(codeEmpty, append(path, "claims"), "empty")
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Claims)) {
+		if !slices.Contains(identity.ClaimNames(), name) {
+			return l.fail(codeValue, append(path, "claims", name), "no certificate says this; known: %v", identity.ClaimNames())
+		}
+		if s.Claims[name] == "" {
+			return l.fail(codeEmpty, append(path, "claims", name), "empty")
+		}
+	}
+	return nil
+}
+
+func (l *loader) loadBuilders() error {
+	if len(l.Builders) == 0 {
+		return l.fail(codeEmpty, at("builders"), "empty; then no provenance could ever be believed")
+	}
+	var pairs []slsa.Pair
+	for i, b := range l.Builders {
+		path := at("builders", i)
+		if b.ID == "" || slices.ContainsFunc(l.policy.builders, func(o builder) bool { return o.id == b.ID }) {
+			return l.fail(codeValue, append(path, "id"), "%q is empty or stands twice", b.ID)
+		}
+		if b.Level < 1 || b.Level > 3 {
+			return l.fail(codeValue, append(path, "level"), "%d, want the highest level that this builder is believed: 1, 2 or 3", b.Level)
+		}
+		signers, err := l.signers(b.Signers, append(path, "signers"))
+		if err != nil {
+			return err
+		}
+		l.policy.builders = append(l.policy.builders, builder{b.ID, b.Level, signers})
+		for _, s := range signers {
+			pairs = append(pairs, slsa.Pair{Signer: s.matcher, BuilderID: b.ID, Level: b.Level, Hermetic: b.Hermetic, Complete: b.Complete})
+		}
+	}
+	var err error
+	if l.policy.trust, err = slsa.NewTrust(pairs, nil); err != nil {
+		return l.fail(codeWeak, at("builders"), "%v", err)
+	}
+	return nil
+}
+
+// place is where a signer stands in the file.
+type place struct {
+	Signer
+	path []any
+	role string
+}
+
+// checkSeparate refuses an identity that appears in two roles or speaks for
+// two builders, and a pattern that lets one in: whoever holds it could stand
+// in for both.
+func (l *loader) checkSeparate() error {
+	var all []place
+	for _, role := range slices.Sorted(maps.Keys(l.policy.roles)) {
+		for i, s := range l.policy.roles[role] {
+			all = append(all, place{s, at("roles", string(role), i), "role " + string(role)})
+		}
+	}
+	for n, b := range l.policy.builders {
+		for i, s := range b.signers {
+			all = append(all, place{s, at("builders", n, "signers", i), "builder " + b.id})
+		}
+	}
+	for i, one := range all {
+		for _, other := range all[:i] {
+			if one.overlaps(other) {
+				return l.fail(codeWeak, one.path, "%s is in %s and in %s; each needs its own identity", one, other.role, one.role)
+			}
+		}
+	}
+	return nil
+}
+
+// overlaps reports whether one identity is seen to be in both places. Two
+// different patterns are not compared: which texts both match is not ours to
+// enumerate.
+func (p place) overlaps(other place) bool {
+	switch {
+	case p.exact != identity.Identity{}:
+		return other.matcher.Match(p.exact)
+	case other.exact != identity.Identity{}:
+		return p.matcher.Match(other.exact)
+	}
+	return p.String() == other.String()
+}
+
+func (l *loader) loadThresholds() error {
+	l.policy.counts = thresholds{verify.Default(), 1}
+	fields := map[string]*int{
+		"logs": &l.policy.counts.rules.Logs, "times": &l.policy.counts.rules.Times, "scts": &l.policy.counts.rules.SCTs,
+		"builders": &l.policy.counts.builders,
+	}
+	if l.Thresholds != nil && len(l.Thresholds) == 0 {
+		return l.fail(codeEmpty, at("thresholds"), "empty")
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Thresholds)) {
+		field, known := fields[name]
+		n := l.Thresholds[name]
+		switch {
+		case !known:
+			return l.fail(codeValue, at("thresholds", name), "not logs, times, scts or builders")
+		case n < 1 || n > 16:
+			return l.fail(codeWeak, at("thresholds", name), "%d, want 1 to 16", n)
+		}
+		*field = n
+	}
+	if n := l.policy.counts.builders; n > len(l.policy.builders) {
+		return l.fail(codeValue, at("thresholds", "builders"), "%d builders must agree, and only %d are named", n, len(l.policy.builders))
+	}
+	return nil
+}
+
+func (l *loader) loadLimits() (err error) {
+	if l.Limits != nil && len(l.Limits) == 0 {
+		return l.fail(codeEmpty, at("limits"), "empty")
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Limits)) {
+		if name != "manifest" {
+			return l.fail(codeValue, at("limits", name), "not manifest")
+		}
+		if l.policy.manifest, err = l.duration(l.Limits[name], at("limits", name)); err != nil {
+			return err
+		}
+	}
+	if l.file.Defects == nil {
+		return nil
+	}
+	if l.policy.defects = l.file.Defects.AtLeast; l.policy.defects < 1 {
+		return l.fail(codeValue, at("defects", "atLeast"), "%d, want a number from 1", l.policy.defects)
+	}
+	return nil
+}
+
+var errNoCompiler = errors.New("this program carries no rules engine; use waybill, or a policy without rules")
+
+func (l *loader) loadRules() error {
+	if l.Rules != nil && len(l.Rules) == 0 {
+		return l.fail(codeEmpty, at("rules"), "empty")
+	}
+	for i, r := range l.Rules {
+		path := at("rules", i)
+		switch {
+		case l.compiler == nil:
+			return l.fail(codeValue, path, "%v", errNoCompiler)
+		case r.Name == "" || slices.ContainsFunc(l.policy.rules, func(o rule) bool { return o.name == r.Name }):
+			return l.fail(codeValue, append(path, "name"), "%q is empty or stands twice", r.Name)
+		case len(r.Classes) == 0:
+			return l.fail(codeEmpty, append(path, "classes"), "empty; then it is asked of nothing")
+		}
+		for n, class := range r.Classes {
+			if !isJudged(class) || slices.Contains(r.Classes[:n], class) {
+				return l.fail(codeValue, append(path, "classes", n), "%q is not one of %v, or stands twice", class, Judged())
+			}
+		}
+		made, err := l.compiler.Compile(r.Holds)
+		if err != nil {
+			return l.fail(codeValue, append(path, "holds"), "%v", err)
+		}
+		l.policy.rules = append(l.policy.rules, rule{r.Name, r.Classes, made})
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// nobody is an identity that no policy can mean.
+func nobody() identity.Identity {
+	return identity.Identity{Issuer: "https://nobody.invalid", Subject: "nobody@nobody.invalid", Type: identity.Email}
+}
+
+// otherBytes are the digests of something that nobody made.
+func otherBytes(of digest.Set) digest.Set {
+	text := []byte("waybill: the probe of a policy, not an artifact: " + of.SHA256.String() + of.SHA512.String())
+	return digest.Set{SHA256: digest.Of(digest.SHA256, text), SHA512: digest.Of(digest.SHA512, text)}
+}
+
+// probe asks again what must be refused: without the evidence, with the same
+// evidence from nobody that the policy knows, and about other bytes. A rule
+// that accepts one of those asks nothing.
+func (m *matter) probe(items []item) error {
+	for _, it := range items {
+		if it.mode != Require {
+			continue
+		}
+		for _, doubt := range m.doubts(it) {
+			if it.rule.judge(doubt.matter).met {
+				return verdict.Refuse(verdict.PolicyVacuous, m.q.Subject, "the policy %q still accepts %s with %s", m.policy.name, it.name, doubt.of)
+			}
+		}
+	}
+	return nil
+}
+
+// doubt is a question that must be refused, and what is wrong with it.
+type doubt struct {
+	*matter
+	of string
+}
+
+// doubts are the questions that one item must refuse. A rule of the policy's
+// own may look at one thing only, so of that it is asked that some doubt
+// moves it.
+func (m *matter) doubts(it item) []doubt {
+	bare, others := *m, *m
+	bare.facts, bare.q.SBOM, bare.q.Why = nil, digest.Digest{}, nil
+	others.q.Bytes = otherBytes(m.q.Bytes)
+	strangers := *m
+	strangers.facts = nil
+	for _, f := range m.facts {
+		strangers.facts = append(strangers.facts, f.as(nobody()))
+	}
+	if _, own := it.rule.(rule); own {
+		return m.doubtsOfRule(it, &bare, &strangers, &others)
+	}
+	doubts := []doubt{{&bare, "no evidence at all"}, {&others, "evidence of other bytes"}}
+	if it.name != string(SBOM) { // nobody signs an SBOM by itself
+		doubts = append(doubts, doubt{&strangers, "the word of a stranger"})
+	}
+	return doubts
+}
+
+// doubtsOfRule is empty when one of the questions moves the rule to a no.
+func (m *matter) doubtsOfRule(it item, changed ...*matter) []doubt {
+	foreign := *m
+	foreign.facts, foreign.q.Subject, foreign.q.Version, foreign.q.Commit = nil, "nothing/of/this/release", "v0.0.0-nothing", "nothing"
+	foreign.q.Bytes = otherBytes(m.q.Bytes)
+	for _, c := range append(changed, &foreign) {
+		if !it.rule.judge(c).met {
+			return nil
+		}
+	}
+	return []doubt{{&foreign, "everything changed that it could look at"}}
+}
+
+// probeNothing asks every cell of a policy that was just read about an
+// artifact without any evidence. Where something is required that must be a
+// no; a policy that says yes is not loaded.
+func (p Policy) probeNothing() error {
+	bytes := otherBytes(digest.Set{SHA256: p.digest})
+	for at, d := range p.cells {
+		m := &matter{policy: p, q: Question{Stage: at.stage, Class: at.class, Subject: "nothing", Bytes: bytes}}
+		for _, it := range d.items {
+			if _, own := it.rule.(rule); !own && it.mode == Require && it.rule.judge(m).met {
+				return verdict.Refuse(verdict.PolicyVacuous, p.name, "accepts %s of %s at stage %s with no evidence at all", it.name, at.class, at.stage)
+			}
+		}
+	}
+	return nil
+}
+
+// Cells calls do for each stage and class with what is asked there, in order.
+func (p Policy) Cells(do func(Stage, plan.Class, string)) {
+	for _, stage := range stages() {
+		for _, class := range Judged() {
+			d := p.cells[cell{stage, class}]
+			text := ""
+			for _, it := range d.items {
+				text += fmt.Sprintf("%s %s, ", it.mode, it.name)
+			}
+			do(stage, class, text)
+		}
+	}
+}

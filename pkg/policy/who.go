@@ -1,0 +1,91 @@
+package policy
+
+import (
+	"slices"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/identity"
+)
+
+// Signer is an identity in a role, for the time in which it may act.
+type Signer struct {
+	matcher identity.Matcher
+	exact   identity.Identity // zero for a pattern
+	from    time.Time
+	until   time.Time // zero: no end
+	claims  map[string]string
+}
+
+// String is who is meant.
+func (s Signer) String() string { return s.matcher.String() }
+
+// Window says when the identity may act, empty where always.
+func (s Signer) Window() string {
+	const day = "2006-01-02"
+	switch {
+	case s.from.IsZero() && s.until.IsZero():
+		return ""
+	case s.until.IsZero():
+		return "from " + s.from.Format(day)
+	case s.from.IsZero():
+		return "until " + s.until.Format(day)
+	}
+	return "from " + s.from.Format(day) + " until " + s.until.Format(day)
+}
+
+// valid reports whether the identity might act at a time.
+func (s Signer) valid(at time.Time) bool {
+	return !at.Before(s.from) && (s.until.IsZero() || at.Before(s.until))
+}
+
+// claimed reports whether a certificate says everything that is asked of it.
+func (s Signer) claimed(c identity.Claims) bool {
+	said := map[string]string{}
+	for name, value := range c.All() {
+		said[name] = value
+	}
+	for name, value := range s.claims {
+		if said[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// RoleOf is the role in which the policy knows an identity, whenever it may
+// act.
+func (p Policy) RoleOf(who identity.Identity) (Role, bool) {
+	matches := func(s Signer) bool { return s.matcher.Match(who) }
+	for role, signers := range p.roles {
+		if slices.ContainsFunc(signers, matches) {
+			return role, true
+		}
+	}
+	for _, b := range p.builders {
+		if slices.ContainsFunc(b.signers, matches) {
+			return Builder, true
+		}
+	}
+	return "", false
+}
+
+// SignersOf are the identities that may act in a role.
+func (p Policy) SignersOf(role Role) []Signer {
+	if role != Builder {
+		return slices.Clone(p.roles[role])
+	}
+	var all []Signer
+	for _, b := range p.builders {
+		all = append(all, b.signers...)
+	}
+	return all
+}
+
+// Expected are the identities that may act in a role, for messages.
+func (p Policy) Expected(role Role) []string {
+	var names []string
+	for _, s := range p.SignersOf(role) {
+		names = append(names, s.String())
+	}
+	return names
+}
