@@ -10,6 +10,7 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/bundle"
 	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/sigstore/sigstore-go/pkg/tlog"
+	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
 	"github.com/sigstore/sigstore/pkg/signature"
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -25,7 +26,9 @@ type material struct {
 	entity  *bundle.Bundle
 	raw     []byte
 	leaf    *x509.Certificate // nil when a key signed
+	content sigstore.VerificationContent
 	entries []*tlog.Entry
+	unread  bool // all entries are as expected, and none was read
 }
 
 // open reads the form of a bundle of version 0.1 to 0.3. What it holds is
@@ -53,7 +56,14 @@ func open(raw []byte) (*bundle.Bundle, error) {
 	if err := checkForm(form); err != nil {
 		return nil, err
 	}
-	b, err := bundle.NewBundle(form)
+	// The library looks at everything but the entries, which may not need to be
+	// read: see expectedBody.
+	vm := form.GetVerificationMaterial()
+	outer := &protobundle.Bundle{MediaType: form.GetMediaType(), Content: form.GetContent()}
+	if vm != nil {
+		outer.VerificationMaterial = &protobundle.VerificationMaterial{Content: vm.GetContent()}
+	}
+	b, err := bundle.NewBundle(outer)
 	if err != nil {
 		code := verdict.BundleParse
 		if errors.Is(err, bundle.ErrUnsupportedMediaType) {
@@ -61,7 +71,17 @@ func open(raw []byte) (*bundle.Bundle, error) {
 		}
 		return nil, verdict.Wrap(code, "bundle", err)
 	}
+	b.Bundle = form
 	return b, nil
+}
+
+// readEntries reads the bodies of the log entries.
+func readEntries(b *bundle.Bundle) ([]*tlog.Entry, error) {
+	entries, err := b.TlogEntries()
+	if err != nil {
+		return nil, verdict.Wrap(verdict.BundleParse, "bundle", err)
+	}
+	return entries, nil
 }
 
 // parse reads a bundle. Counts and sizes are checked before certificates are
@@ -72,19 +92,19 @@ func parse(raw []byte) (material, error) {
 		return material{}, err
 	}
 	m := material{entity: b, raw: raw}
-	content, err := b.VerificationContent()
-	if err != nil {
+	if m.content, err = b.VerificationContent(); err != nil {
 		return material{}, verdict.Wrap(verdict.CertParse, "certificate", err)
 	}
-	if m.leaf = content.Certificate(); m.leaf != nil {
+	if m.leaf = m.content.Certificate(); m.leaf != nil {
 		if err := checkProfile(m.leaf); err != nil {
 			return material{}, err
 		}
 	}
-	if m.entries, err = b.TlogEntries(); err != nil {
-		return material{}, verdict.Wrap(verdict.LogEntryParse, "log entry", err)
+	if m.unread = m.allExpected(); m.unread {
+		return m, nil
 	}
-	return m, nil
+	m.entries, err = readEntries(b)
+	return m, err
 }
 
 // statement returns the payload of an in-toto attestation, not yet proven.

@@ -3,6 +3,7 @@ package verify
 import (
 	"sync"
 
+	ctx509 "github.com/google/certificate-transparency-go/x509"
 	"github.com/sigstore/sigstore-go/pkg/root"
 )
 
@@ -25,13 +26,15 @@ const (
 type memory struct {
 	chains  memo[issued]   // by the signer's certificate
 	anchors memo[anchor]   // by the authority's place in the trust root, and its name
-	scts    memo[struct{}] // by the certificates of all chains
+	scts    memo[struct{}] // by the certificate and who issued it, in all chains
+	issuers memo[*ctx509.Certificate]
 
-	stamping []root.TimestampingAuthority // each remembers for itself
+	stamping  []root.TimestampingAuthority // each remembers for itself
+	witnesses map[string]*witness          // by the hexadecimal identifier; so does each of these
 }
 
 func newMemory(material root.TrustedMaterial) *memory {
-	return &memory{stamping: stampers(material)}
+	return &memory{stamping: stampers(material), witnesses: witnesses(material)}
 }
 
 // memo is a bounded map that is safe for use by several goroutines. Full, it

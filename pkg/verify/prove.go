@@ -16,7 +16,7 @@ import (
 func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) (Evidence, error) {
 	// "The Verifier MUST verify the inclusion proof or promise" of entries
 	// that are of this very signature.
-	logged, err := included(m, trusted, rules.Logs)
+	logged, err := recorded(&m, trusted, rules.Logs, seen)
 	if err != nil {
 		return Evidence{}, err
 	}
@@ -77,15 +77,11 @@ func signed(m material, trusted root.TrustedMaterial) error {
 	if err != nil {
 		return verdict.Wrap(verdict.BundleParse, "bundle", err)
 	}
-	content, err := m.entity.VerificationContent()
-	if err != nil {
-		return verdict.Wrap(verdict.CertParse, "certificate", err)
-	}
 	if message := signature.MessageSignatureContent(); message != nil {
-		err = sigstore.VerifySignatureWithArtifactDigests(signature, content, trusted,
+		err = sigstore.VerifySignatureWithArtifactDigests(signature, m.content, trusted,
 			[]sigstore.ArtifactDigest{{Algorithm: message.DigestAlgorithm(), Digest: message.Digest()}})
 	} else {
-		err = sigstore.VerifySignature(signature, content, trusted)
+		err = sigstore.VerifySignature(signature, m.content, trusted)
 	}
 	if err != nil {
 		return verdict.Wrap(verdict.SignatureBad, "bundle", err)

@@ -50,6 +50,9 @@ func Read(raw []byte) (Said, error) {
 	if err != nil {
 		return Said{}, err
 	}
+	if _, err := readEntries(b); err != nil {
+		return Said{}, err
+	}
 	vm := b.GetVerificationMaterial()
 	s := Said{MediaType: b.GetMediaType(), KeyHint: vm.GetPublicKey().GetHint(), Certificates: certificates(vm), Signatures: 1}
 	for _, e := range vm.GetTlogEntries() {

@@ -1,0 +1,194 @@
+package verify
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
+	protorekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
+	"github.com/sigstore/sigstore-go/pkg/root"
+	"github.com/transparency-dev/merkle/proof"
+	"github.com/transparency-dev/merkle/rfc6962"
+)
+
+// A log writes the entry of a signature in one canonical form. What it must
+// have written for a bundle is known from the bundle, and an entry that is
+// that, byte for byte, needs no reading: it is of this artifact, this
+// signature and this certificate. Almost all entries are. Everything else is
+// read by the library.
+
+// expectedBody is what a log writes for the bundle's signature, in the version
+// of an entry; nil where this package does not know it: for other keys than
+// P-256, and for an envelope in a log of version 1.
+func (m material) expectedBody(version string) []byte {
+	if m.leaf == nil {
+		return nil
+	}
+	key, ok := m.leaf.PublicKey.(*ecdsa.PublicKey)
+	if !ok || key.Curve != elliptic.P256() {
+		return nil
+	}
+	sum, signature, enveloped := m.signedSHA256()
+	switch {
+	case sum == nil:
+		return nil
+	case version == "0.0.1" && !enveloped:
+		block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: m.leaf.Raw})
+		b := hex.AppendEncode([]byte(headV1), sum)
+		b = text(append(b, `"}},"signature":{"content":"`...), signature)
+		b = text(append(b, `","publicKey":{"content":"`...), block)
+		return append(b, `"}}}}`...)
+	case version == "0.0.2":
+		b := text([]byte(headV2), sum)
+		b = text(append(b, `"},"signature":{"content":"`...), signature)
+		b = text(append(b, `","verifier":{"keyDetails":"PKIX_ECDSA_P256_SHA_256","x509Certificate":{"rawBytes":"`...), m.leaf.Raw)
+		return append(b, `"}}}}}}`...)
+	}
+	return nil
+}
+
+// How the bodies of entries begin.
+const (
+	headV1 = `{"apiVersion":"0.0.1","kind":"hashedrekord","spec":{"data":{"hash":{"algorithm":"sha256","value":"`
+	headV2 = `{"apiVersion":"0.0.2","kind":"hashedrekord","spec":{"hashedRekordV002":{"data":{"algorithm":"SHA2_256","digest":"`
+)
+
+// text appends bytes as base64.
+func text(to, b []byte) []byte { return base64.StdEncoding.AppendEncode(to, b) }
+
+// signedSHA256 is the SHA-256 of what the bundle signs, and the signature: of
+// what it says of an artifact, or of its envelope. nil: another digest.
+func (m material) signedSHA256() (sum, signature []byte, enveloped bool) {
+	if message := m.entity.GetMessageSignature(); message != nil {
+		hint := message.GetMessageDigest()
+		if hint.GetAlgorithm() != protocommon.HashAlgorithm_SHA2_256 || len(hint.GetDigest()) != sha256.Size {
+			return nil, nil, false
+		}
+		return hint.GetDigest(), message.GetSignature(), false
+	}
+	envelope := m.entity.GetDsseEnvelope()
+	if len(envelope.GetSignatures()) != 1 {
+		return nil, nil, true
+	}
+	// DSSE's encoding, with the payload last and not copied.
+	h := sha256.New()
+	fmt.Fprintf(h, "DSSEv1 %d %s %d ", len(envelope.GetPayloadType()), envelope.GetPayloadType(), len(envelope.GetPayload()))
+	h.Write(envelope.GetPayload())
+	return h.Sum(nil), envelope.GetSignatures()[0].GetSig(), true
+}
+
+// isExpected reports whether an entry is, in every byte of its body, what its
+// log must have written, and has everything that an entry must have.
+func (m material) isExpected(e *protorekor.TransparencyLogEntry) bool {
+	kind := e.GetKindVersion()
+	if e.GetLogId().GetKeyId() == nil || e.GetLogIndex() < 0 || kind.GetKind() != "hashedrekord" {
+		return false
+	}
+	if p := e.GetInclusionProof(); p != nil && p.GetCheckpoint().GetEnvelope() == "" {
+		return false
+	}
+	body := m.expectedBody(kind.GetVersion())
+	return body != nil && bytes.Equal(body, e.GetCanonicalizedBody())
+}
+
+// allExpected reports whether no entry needs to be read.
+func (m material) allExpected() bool {
+	entries := m.entity.GetVerificationMaterial().GetTlogEntries()
+	return len(entries) > 0 && !slices.ContainsFunc(entries, func(e *protorekor.TransparencyLogEntry) bool { return !m.isExpected(e) })
+}
+
+// recorded proves that distinct logs include this very signature: by what they
+// must have written and, where that does not do, by reading what they wrote.
+func recorded(m *material, trusted root.TrustedMaterial, threshold int, seen *memory) (logged, error) {
+	if l, ok := asExpected(*m, threshold, seen); ok {
+		return l, nil
+	}
+	if m.unread {
+		var err error
+		if m.entries, err = readEntries(m.entity); err != nil {
+			return logged{}, err
+		}
+		m.unread = false
+	}
+	return included(*m, trusted, threshold)
+}
+
+// asExpected proves that distinct logs include entries that were not read, for
+// they are as expected. It answers yes or nothing: whatever does not hold here
+// is for [included] to judge.
+func asExpected(m material, threshold int, seen *memory) (logged, bool) {
+	if !m.unread {
+		return logged{}, false
+	}
+	out := logged{index: -1}
+	known := map[*witness]bool{}
+	for _, e := range m.entity.GetVerificationMaterial().GetTlogEntries() {
+		w := seen.witnesses[hex.EncodeToString(e.GetLogId().GetKeyId())]
+		if w == nil || known[w] {
+			return logged{}, false
+		}
+		known[w] = true
+		if out.by = append(out.by, w.log); out.index < 0 {
+			out.index = e.GetLogIndex()
+		}
+		switch e.GetKindVersion().GetVersion() {
+		case "0.0.1":
+			at := time.Unix(e.GetIntegratedTime(), 0)
+			if !lives(m.leaf, at) || !w.promises(e, at) || e.GetInclusionProof() != nil && !w.includesV1(e) {
+				return logged{}, false
+			}
+			out.times = append(out.times, at)
+		case "0.0.2":
+			if e.GetIntegratedTime() != 0 || len(e.GetInclusionPromise().GetSignedEntryTimestamp()) != 0 || !w.includesV2(e) {
+				return logged{}, false
+			}
+		default:
+			return logged{}, false
+		}
+	}
+	return out, len(out.by) >= threshold
+}
+
+// promises reports whether a log of version 1 signed that it takes the entry
+// in, at this time, with a key that the trust root believes at this time.
+func (w *witness) promises(e *protorekor.TransparencyLogEntry, at time.Time) bool {
+	key, ok := w.log.PublicKey.(*ecdsa.PublicKey)
+	const exact = 1 << 53 // beyond, the canonical form of JSON rounds
+	if !ok || at.Unix() <= 0 || at.Unix() >= exact || e.GetLogIndex() >= exact || w.log.ValidityPeriodStart.IsZero() || !believedAt(w.log, at) {
+		return false
+	}
+	b := text([]byte(`{"body":"`), e.GetCanonicalizedBody())
+	b = strconv.AppendInt(append(b, `","integratedTime":`...), e.GetIntegratedTime(), 10)
+	b = hex.AppendEncode(append(b, `,"logID":"`...), e.GetLogId().GetKeyId())
+	b = strconv.AppendInt(append(b, `","logIndex":`...), e.GetLogIndex(), 10)
+	sum := sha256.Sum256(append(b, '}'))
+	return ecdsa.VerifyASN1(key, sum[:], e.GetInclusionPromise().GetSignedEntryTimestamp())
+}
+
+// includesV1 reports whether a tree that the log signed includes the entry.
+func (w *witness) includesV1(e *protorekor.TransparencyLogEntry) bool {
+	p := e.GetInclusionProof()
+	tree, ok := w.checkpoint(p.GetCheckpoint().GetEnvelope(), true)
+	return ok && bytes.Equal(tree.root, p.GetRootHash()) && includes(tree.root, p.GetTreeSize(), p.GetLogIndex(), e)
+}
+
+// includesV2 does the same for a log of version 2, which numbers its entries
+// from the start of its only tree.
+func (w *witness) includesV2(e *protorekor.TransparencyLogEntry) bool {
+	tree, ok := w.checkpoint(e.GetInclusionProof().GetCheckpoint().GetEnvelope(), false)
+	return ok && includes(tree.root, tree.size, e.GetLogIndex(), e)
+}
+
+func includes(root []byte, size, index int64, e *protorekor.TransparencyLogEntry) bool {
+	return size >= 0 && index >= 0 && proof.VerifyInclusion(rfc6962.DefaultHasher, uint64(index), uint64(size),
+		rfc6962.DefaultHasher.HashLeaf(e.GetCanonicalizedBody()), e.GetInclusionProof().GetHashes(), root) == nil
+}
