@@ -25,7 +25,7 @@ var house = []floor{
 	}},
 	{"formats", true, []string{
 		"pkg/intoto", "pkg/legacy", "pkg/provenance", "pkg/vsa", "pkg/spdx", "attestations/release-manifest/v1",
-		"pkg/plan", "pkg/release",
+		"pkg/plan", "pkg/plan/draft", "pkg/release",
 	}},
 	{"judgement", true, []string{
 		"pkg/trust", "pkg/identity", "pkg/verify", "pkg/slsa", "pkg/policy", "pkg/census",
@@ -35,7 +35,7 @@ var house = []floor{
 		"pkg/tuf", "pkg/tuf/tuftest", "pkg/vcs", "pkg/sandbox", "pkg/journal", "pkg/sign",
 	}},
 	{"deeds", false, []string{
-		"pkg/profile", "pkg/workspace", "pkg/sbom", "pkg/image", "pkg/build", "pkg/seal",
+		"pkg/profile", "pkg/workspace", "pkg/pin", "pkg/sbom", "pkg/image", "pkg/build", "pkg/seal",
 		"pkg/gate", "pkg/promote", "pkg/render", "pkg/inspect", "pkg/pipeline",
 	}},
 }

@@ -46,10 +46,10 @@ proof, and lets anyone check the whole of it with one command.
 		&cobra.Group{ID: "carry", Title: "Carry:"},
 	)
 	cmd.AddCommand(
-		planCommand(), stageCommand(), releaseCommand(), statusCommand(),
+		initCommand(), lockCommand(), planCommand(), stageCommand(), releaseCommand(), statusCommand(),
 		buildCommand(), sbomCommand(), signCommand(), sealCommand(), promoteCommand(),
 		gateCommand(), verifyCommand(), inspectCommand(),
-		trustCommand(),
+		trustCommand(), schemaCommand(),
 	)
 	return cmd
 }

@@ -4,62 +4,207 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"text/tabwriter"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
 )
 
+// parameters are the flag for what release.yaml lets the caller choose.
+type parameters struct{ given []string }
+
+func (p *parameters) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&p.given, "parameter", nil, "NAME=VALUE: a value for a parameter that release.yaml declares; repeats")
+}
+
+func (p *parameters) parse() (map[string]string, error) { return assignments("--parameter", p.given) }
+
+// assignments reads NAME=VALUE, each name once.
+func assignments(flag string, list []string) (map[string]string, error) {
+	values := map[string]string{}
+	for _, text := range list {
+		name, value, ok := strings.Cut(text, "=")
+		if _, twice := values[name]; !ok || name == "" || value == "" || twice {
+			return nil, verdict.Refuse(verdict.Usage, flag, "%q: want NAME=VALUE, each name once", text)
+		}
+		values[name] = value
+	}
+	return values, nil
+}
+
+// planOptions say what to plan, and from what.
+type planOptions struct {
+	source, dir, profile, output string
+	chosen                       parameters
+}
+
 func planCommand() *cobra.Command {
-	o := &project{}
-	var output string
+	o := &planOptions{}
 	cmd := &cobra.Command{
-		Use:     "plan VERSION",
+		Use:     "plan VERSION…",
 		Short:   "Print exactly what a release will consist of",
 		GroupID: "release",
-		Long: `Read release.yaml from the commit that the tag names and print every artifact to
-come: what the steps make, and every signature, SBOM, provenance and checksum
-file about it. Nothing is built.
+		Long: `Read release.yaml from the commit that the tag names and print every step and
+every artifact to come: what the steps make, and every signature, SBOM,
+provenance and checksum file about it. Nothing is built. A release.lock.yaml that
+does not pin exactly what release.yaml names is refused.
+
+Several versions are several releases in one plan. With --dir, release.yaml is
+read as it lies in a directory: what would be planned if it were committed.
 
 ` + exit.Table,
-		Example: `  waybill plan v0.1.0 --source ./lantern --profile profile.yaml
-  waybill plan v0.1.0 --source git+https://example.test/lantern@v0.1.0 --profile profile.yaml --output json`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			p, ctx, err := o.open(cmd, args)
-			if err != nil {
-				return err
-			}
-			planned, source, err := p.Plan(ctx)
-			if err != nil {
-				return err
-			}
-			return printPlan(cmd.OutOrStdout(), output, planned, source.Commit.Commit)
-		},
+		Example: `  waybill plan v0.1.0 --source ./lantern
+  waybill plan v0.1.0 --source git+https://example.test/lantern@v0.1.0 --output json
+  waybill plan v0.2.0 v0.3.0-alpha.0 --source ./lantern
+  waybill plan v0.2.0 --dir .`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
-	o.addFlags(cmd)
-	o.addSourceFlags(cmd)
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	f := cmd.Flags()
+	f.StringVar(&o.source, "source", "", "repository to plan from: a path, git+file://, git+https:// or git+ssh://, with @REF if the tag is not the version")
+	f.StringVar(&o.dir, "dir", "", "directory to plan from instead, committed or not")
+	f.StringVar(&o.profile, "profile", "", "check this profile, too")
+	f.StringVarP(&o.output, "output", "o", "table", "table or json")
+	o.chosen.addFlags(cmd)
+	cmd.AddCommand(planDiffCommand())
 	return cmd
 }
 
-func printPlan(w io.Writer, output string, p plan.Plan, commit string) error {
+func (o *planOptions) run(cmd *cobra.Command, args []string) error {
+	if (o.source == "") == (o.dir == "") {
+		return verdict.Refuse(verdict.Usage, "--source", "want exactly one of --source and --dir")
+	}
+	if o.profile != "" {
+		if _, err := profile.Load(o.profile); err != nil {
+			return err
+		}
+	}
+	chosen, err := o.chosen.parse()
+	if err != nil {
+		return err
+	}
+	var plans []plan.Plan
+	for i := range args {
+		v, err := cli.Version(args[i:])
+		if err != nil {
+			return err
+		}
+		p, err := o.plan(cmd, v, chosen)
+		if err != nil {
+			return err
+		}
+		plans = append(plans, p)
+	}
+	releases, err := plan.NewReleases(plans...)
+	if err != nil {
+		return err
+	}
+	return printPlans(cmd.OutOrStdout(), o.output, releases)
+}
+
+func (o *planOptions) plan(cmd *cobra.Command, v version.Version, chosen map[string]string) (plan.Plan, error) {
+	if o.dir != "" {
+		return pipeline.ReadPlanIn(o.dir, v, chosen)
+	}
+	p, source, err := pipeline.ReadPlan(cmd.Context(), pipeline.ParseSource(o.source), v, chosen)
+	if err == nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s from commit %.12s\n", v, source.Commit.Commit)
+	}
+	return p, err
+}
+
+// printPlans prints one plan as itself and several as a list.
+func printPlans(w io.Writer, output string, releases plan.Releases) error {
+	switch {
+	case output == "json" && len(releases) == 1:
+		return printJSON(w, releases[0])
+	case output == "json":
+		return printJSON(w, releases)
+	case output != "table":
+		return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
+	}
+	for _, p := range releases {
+		if err := p.Write(w); err != nil {
+			return err
+		}
+	}
+	if len(releases) > 1 {
+		fmt.Fprintf(w, "\n%d releases, %d artifacts: %s\n", len(releases), releases.Count(), releases)
+	}
+	return nil
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+func planDiffCommand() *cobra.Command {
+	var output, at string
+	chosen := &parameters{}
+	cmd := &cobra.Command{
+		Use:   "diff A B",
+		Short: "Name what is added, lost and changed from one plan to another",
+		Long: `Compare two plans. Each is a plan that was saved with --output json, a directory
+with a release.yaml, or REPOSITORY@REF. Plans of two versions are compared as if
+they were of one: the version in names and addresses is no change.
+
+EXIT STATUS
+  0  both plan the same
+  1  they differ: PLAN_DIFFERS
+  2  wrong use, or a malformed release.yaml, lock or plan
+  3  unavailable: a repository did not answer, nothing was compared
+  4  a bug in this program`,
+		Example: `  waybill plan diff ./lantern@v0.1.0 ./lantern@v0.2.0
+  waybill plan diff ./lantern@main . --version v0.2.0
+  waybill plan diff released.json ./lantern@v0.2.0 --output json`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			values, err := chosen.parse()
+			if err != nil {
+				return err
+			}
+			var v version.Version
+			if at != "" {
+				if v, err = cli.Version([]string{at}); err != nil {
+					return err
+				}
+			}
+			var plans [2]plan.Plan
+			for i, word := range args {
+				if plans[i], err = pipeline.FindPlan(cmd.Context(), word, v, values); err != nil {
+					return err
+				}
+			}
+			return printDiff(cmd.OutOrStdout(), output, plan.Compare(plans[0], plans[1]))
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	cmd.Flags().StringVar(&at, "version", "", "version to plan for, where a directory or a ref names none")
+	chosen.addFlags(cmd)
+	return cmd
+}
+
+func printDiff(w io.Writer, output string, d plan.Diff) error {
+	print := func() error { return d.Write(w) }
 	switch output {
 	case "json":
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(p)
+		print = func() error { return printJSON(w, d) }
 	case "table":
-		fmt.Fprintf(w, "%s %s from %.12s: %d steps, %d artifacts\nplan %s\n\n", p.Name, p.Version, commit, len(p.Steps), len(p.Artifacts), p.Digest())
-		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(t, "ARTIFACT\tCLASS\tPLATFORM\tSTEP")
-		for _, a := range p.Artifacts {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", a.Name, a.Class, a.Platform, a.Step)
-		}
-		return t.Flush()
+	default:
+		return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
 	}
-	return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
+	if err := print(); err != nil {
+		return err
+	}
+	return d.Err()
 }

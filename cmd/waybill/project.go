@@ -28,6 +28,7 @@ type project struct {
 	source  string
 	tokens  []string
 	log     string
+	chosen  parameters
 }
 
 func (o *project) addFlags(cmd *cobra.Command) {
@@ -35,6 +36,7 @@ func (o *project) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.profile, "profile", "", "profile that names places, policy, trust root and signing services (required)")
 	f.StringVar(&o.state, "state", ".waybill", "directory in which the release comes into being; a second run goes on from it")
 	f.StringVar(&o.log, "log-format", "text", "text for people, json for machines")
+	o.chosen.addFlags(cmd)
 }
 
 func (o *project) addSourceFlags(cmd *cobra.Command) {
@@ -63,13 +65,17 @@ func (o *project) open(cmd *cobra.Command, args []string) (*pipeline.Pipeline, c
 	if err != nil {
 		return nil, nil, err
 	}
+	chosen, err := o.chosen.parse()
+	if err != nil {
+		return nil, nil, err
+	}
 	logger, err := ui.NewLogger(cmd.ErrOrStderr(), o.log)
 	if err != nil {
 		return nil, nil, verdict.Wrap(verdict.Usage, "--log-format", err)
 	}
 	ctx, rt := ui.WithRun(cmd.Context(), rand.Text()), cli.Transport(false)
 	p, err := pipeline.New(pipeline.Config{
-		Profile: loaded, Version: v, State: o.state, Source: o.parseSource(), Tokens: tokens,
+		Profile: loaded, Version: v, State: o.state, Source: pipeline.ParseSource(o.source), Tokens: tokens, Parameters: chosen,
 		World: pipeline.World{
 			Transport: rt, Clock: time.Now,
 			OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
@@ -100,14 +106,4 @@ func (o *project) parseTokens() (map[string]string, error) {
 		tokens[name] = path
 	}
 	return tokens, nil
-}
-
-// parseSource splits REPOSITORY@REF; an @ before the last slash belongs to
-// the address.
-func (o *project) parseSource() pipeline.Source {
-	at := strings.LastIndexByte(o.source, '@')
-	if at < 0 || strings.Contains(o.source[at:], "/") && !strings.Contains(o.source[at:], "refs/") {
-		return pipeline.Source{Repository: o.source}
-	}
-	return pipeline.Source{Repository: o.source[:at], Ref: o.source[at+1:]}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -135,7 +136,8 @@ func dryRun(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipeline) error
 	if err != nil {
 		return err
 	}
-	if err := printPlan(cmd.OutOrStdout(), "table", planned, source.Commit.Commit); err != nil {
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s from commit %.12s\n", p.Version, source.Commit.Commit)
+	if err := printPlans(cmd.OutOrStdout(), "table", plan.Releases{planned}); err != nil {
 		return err
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), "\nnothing was done; add --confirm to build, sign and stage it")

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
+	"strings"
 
 	"github.com/waybill-release/waybill/pkg/build"
 	"github.com/waybill-release/waybill/pkg/plan"
@@ -34,6 +38,63 @@ func ReadPlan(ctx context.Context, from Source, v version.Version, parameters ma
 	read := func(name string) ([]byte, error) { return vcs.ReadFile(ctx, commit, name) }
 	planned, err := readPlan(&s, read, v, parameters)
 	return planned, s, err
+}
+
+// ReadPlanIn expands release.yaml as it lies in a directory: what would be
+// planned if it were committed. Nothing can be built from it.
+func ReadPlanIn(dir string, v version.Version, parameters map[string]string) (plan.Plan, error) {
+	read := func(name string) ([]byte, error) {
+		raw, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && name == plan.ConfigName:
+			return nil, verdict.Refuse(verdict.Usage, dir, "there is no %s; write one with waybill init", plan.ConfigName)
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("reading %q: %w", name, vcs.ErrNotFound)
+		}
+		return raw, err
+	}
+	return readPlan(&build.Source{}, read, v, parameters)
+}
+
+// ParseSource splits REPOSITORY@REF; an @ before the last slash belongs to
+// the address.
+func ParseSource(text string) Source {
+	at := strings.LastIndexByte(text, '@')
+	if at < 0 || strings.Contains(text[at:], "/") && !strings.Contains(text[at:], "refs/") {
+		return Source{Repository: text}
+	}
+	return Source{Repository: text[:at], Ref: text[at+1:]}
+}
+
+// FindPlan finds the plan that a word means: a plan that was saved as JSON, a
+// directory with a release.yaml, or REPOSITORY@REF. Only the last has a
+// version of its own, if the ref is one.
+func FindPlan(ctx context.Context, word string, v version.Version, parameters map[string]string) (plan.Plan, error) {
+	info, err := os.Stat(word)
+	switch {
+	case err == nil && info.Mode().IsRegular():
+		raw, err := os.ReadFile(word)
+		if err != nil {
+			return plan.Plan{}, err
+		}
+		return plan.Parse(raw)
+	case err == nil && info.IsDir():
+		if v.IsZero() {
+			return plan.Plan{}, verdict.Refuse(verdict.Usage, word, "a directory has no version; say which to plan for with --version")
+		}
+		return ReadPlanIn(word, v, parameters)
+	}
+	from := ParseSource(word)
+	if from.Ref == "" {
+		return plan.Plan{}, verdict.Refuse(verdict.Usage, word, "it is no file and no directory; name a revision as REPOSITORY@REF")
+	}
+	if v.IsZero() {
+		if v, err = version.Parse(strings.TrimPrefix(from.Ref, "refs/tags/")); err != nil {
+			return plan.Plan{}, verdict.Refuse(verdict.Usage, word, "%q is no version; say which to plan for with --version", from.Ref)
+		}
+	}
+	p, _, err := ReadPlan(ctx, from, v, parameters)
+	return p, err
 }
 
 // readPlan fills the configuration of a source and expands it.

@@ -102,7 +102,7 @@ func about(name string, class Class, media, of string) Artifact {
 	return Artifact{Name: name, Class: class, MediaType: media, Place: PlaceFiles, Of: of}
 }
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 // reserved are the first segments and names that the release itself uses.
 func reserved() []string { return []string{"oci", "provenance", "image"} }

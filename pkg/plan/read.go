@@ -116,7 +116,7 @@ func (o object) need(key, why string) node {
 	return m
 }
 
-// members reads a mapping whose keys the author chooses, in the order of the
+// pairs reads a mapping whose keys the author chooses, in the order of the
 // text.
 func (n node) pairs(what string) (keys []text, values []node) {
 	if !n.given() || !n.is(yaml.MappingNode, what) {
@@ -130,7 +130,8 @@ func (n node) pairs(what string) (keys []text, values []node) {
 	return keys, values
 }
 
-// texts reads a mapping from text to text, which must not be empty.
+// texts reads a mapping from text to text, which must not be empty. A value
+// may be.
 func (n node) texts(what string) []pair {
 	keys, values := n.pairs(what)
 	if n.given() && n.tree.Kind == yaml.MappingNode && len(keys) == 0 {
@@ -138,7 +139,7 @@ func (n node) texts(what string) []pair {
 	}
 	list := make([]pair, 0, len(keys))
 	for i := range keys {
-		list = append(list, pair{keys[i], values[i].text()})
+		list = append(list, pair{keys[i], values[i].argument()})
 	}
 	return list
 }
@@ -193,7 +194,7 @@ func (n node) words(what string) []text {
 	return list
 }
 
-// texts of a command may repeat.
+// arguments reads the words of a command, which may repeat and be empty.
 func (n node) arguments() []text {
 	list := make([]text, 0, 8)
 	for _, item := range n.items("words of a command") {

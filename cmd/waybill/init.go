@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/plan/draft"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+func initCommand() *cobra.Command {
+	dir, confirm := ".", false
+	cmd := &cobra.Command{
+		Use:     "init",
+		Short:   "Write the first release.yaml of a Go project",
+		GroupID: "release",
+		Long: `Look for go.mod and the programs of the module, and write a release.yaml that
+compiles each of them for the usual platforms and packs them into archives. It
+is a start to be edited. A release.yaml that is there is never overwritten.
+
+` + exit.Table,
+		Example: `  waybill init
+  waybill init --dir ./lantern --confirm`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			path := filepath.Join(dir, plan.ConfigName)
+			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+				return verdict.Refuse(verdict.Usage, path, "it is there already and is never overwritten; edit it, or move it away")
+			}
+			p, err := draft.Discover(os.DirFS(dir))
+			if err != nil {
+				return err
+			}
+			raw := p.Write()
+			if _, err := plan.ParseConfig(raw); err != nil {
+				return fmt.Errorf("what would be written does not read back: %w", err)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s", raw)
+			if !confirm {
+				fmt.Fprintf(cmd.ErrOrStderr(), "\nnothing was written; add --confirm to write %s\n", path)
+				return nil
+			}
+			if err := writeNew(path, raw); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "\nwrote %s; next: waybill lock --dir %s --confirm, then waybill plan v0.1.0 --dir %s\n", path, dir, dir)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", ".", "top of the Go module")
+	cmd.Flags().BoolVar(&confirm, "confirm", false, "really write release.yaml")
+	return cmd
+}
+
+// writeNew writes a file that must not be there yet.
+func writeNew(path string, raw []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw)
+	return errors.Join(err, f.Sync(), f.Close())
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/pin"
+	"github.com/waybill-release/waybill/pkg/render"
+)
+
+func lockCommand() *cobra.Command {
+	var dir string
+	var bases, tools []string
+	confirm := false
+	cmd := &cobra.Command{
+		Use:     "lock",
+		Short:   "Pin what release.yaml names, by digest",
+		GroupID: "release",
+		Long: `Find the digest of every base image, tool and Go module that release.yaml names,
+show what differs from release.lock.yaml, and write it with --confirm. A name is
+looked up where --base or --tool says, and from then on where the lock says that
+it was looked up before. A tool is a program of its own name unless said
+otherwise.
+
+` + exit.Table,
+		Example: `  waybill lock --base static=registry.example.test/base/static:v1
+  waybill lock --tool cross=registry.example.test/build/cross:v1.31 --confirm`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			u := pin.Update{Dir: dir, Transport: cli.Transport(false)}
+			var err error
+			if u.Bases, err = assignments("--base", bases); err != nil {
+				return err
+			}
+			if u.Tools, err = assignments("--tool", tools); err != nil {
+				return err
+			}
+			change, err := u.Find(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return writeLock(cmd, change, confirm)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&dir, "dir", ".", "directory of release.yaml")
+	f.StringArrayVar(&bases, "base", nil, "NAME=REFERENCE: what a base stands for: HOST/REPOSITORY:TAG, HOST/REPOSITORY@sha256:… or oci:DIRECTORY; repeats")
+	f.StringArrayVar(&tools, "tool", nil, "NAME=REFERENCE: what a tool stands for: a program in the PATH, or an image as for --base; repeats")
+	f.BoolVar(&confirm, "confirm", false, "really write release.lock.yaml")
+	return cmd
+}
+
+func writeLock(cmd *cobra.Command, change pin.Change, confirm bool) error {
+	w := cmd.OutOrStdout()
+	for _, line := range change.Lines {
+		fmt.Fprintln(w, render.Safe(line))
+	}
+	switch {
+	case change.IsEmpty():
+		fmt.Fprintln(w, "release.lock.yaml is as it should be")
+		return nil
+	case !confirm:
+		fmt.Fprintln(w, "\nnothing was written; add --confirm to write release.lock.yaml")
+		return nil
+	}
+	if err := change.Write(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "\nwrote release.lock.yaml; review it and commit it with release.yaml")
+	return nil
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// schemas are the JSON schemas of the files that people write, by kind.
+func schemas() map[string]func() []byte {
+	return map[string]func() []byte{"release": plan.ConfigSchema, "lock": plan.LockSchema}
+}
+
+func schemaCommand() *cobra.Command {
+	kinds := strings.Join(slices.Sorted(maps.Keys(schemas())), " or ")
+	return &cobra.Command{
+		Use:   "schema KIND",
+		Short: "Print the JSON schema of a file that people write",
+		Long: `Print the JSON schema of release.yaml ("release") or of release.lock.yaml
+("lock"), for editors. What a schema accepts may still be refused: it knows no
+names of lists and no templates.
+
+` + exit.Table,
+		Example: `  waybill schema release > release.schema.json`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			schema, known := schemas()[args[0]]
+			if !known {
+				return verdict.Refuse(verdict.Usage, "KIND", "%q: want %s", args[0], kinds)
+			}
+			_, err := cmd.OutOrStdout().Write(schema())
+			return err
+		},
+	}
+}

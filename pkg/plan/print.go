@@ -1,0 +1,125 @@
+package plan
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// Write prints the plan for people: what runs with what, and what will exist.
+func (p Plan) Write(w io.Writer) error {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "%s %s, tag %s of %s\n", p.Name, p.Version, p.Tag, shown(p.Repository))
+	fmt.Fprintf(b, "files   %s\n", shown(p.Files))
+	if p.Images != "" {
+		fmt.Fprintf(b, "images  %s\n", shown(p.Images))
+	}
+	for _, name := range sortedKeys(p.Parameters) {
+		fmt.Fprintf(b, "%s = %s\n", name, shown(p.Parameters[name]))
+	}
+	for _, m := range p.Markers {
+		fmt.Fprintf(b, "marker  %s\n", m)
+	}
+	fmt.Fprintf(b, "plan    %s\n\n", p.Digest())
+	steps := [][]string{{"STEP", "DOES", "TOOLS", "NETWORK", "OUTPUTS"}}
+	for _, s := range p.Steps {
+		steps = append(steps, []string{s.Instance, s.does(), orNone(s.Tools), orNone(s.Network), fmt.Sprint(len(s.Outputs))})
+	}
+	artifacts := [][]string{{"ARTIFACT", "CLASS", "PLATFORM", "STEP", "EVIDENCE"}}
+	for _, a := range p.Artifacts {
+		artifacts = append(artifacts, []string{a.Name, string(a.Class), a.Platform, a.Step, kindsIn(a.Evidence)})
+	}
+	for _, rows := range [][][]string{steps, artifacts} {
+		t := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
+		for _, row := range rows {
+			fmt.Fprintln(t, strings.Join(row, "\t"))
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(b, "%d steps, %d artifacts: %s\n", len(p.Steps), len(p.Artifacts), p.tally())
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// does names what a step does, in a word or a command.
+func (s Step) does() string {
+	switch {
+	case s.Archive != nil && s.Archive.Source:
+		return "archive of the source"
+	case s.Archive != nil:
+		return fmt.Sprintf("archive of %d", len(s.Archive.Take)+len(s.Archive.Add))
+	case s.Image != nil:
+		return fmt.Sprintf("image for %d platforms on %s", len(s.Image.Platforms), s.Image.Base)
+	case s.Checksums != nil:
+		return fmt.Sprintf("%s of %d", s.Checksums.Algorithm, len(s.Checksums.Take))
+	}
+	line := shown(strings.Join(s.Run, " "))
+	if len(line) > 60 {
+		return line[:57] + "…"
+	}
+	return line
+}
+
+func orNone(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, " ")
+}
+
+func kindsIn(list []Evidence) string {
+	kinds := make([]string, 0, len(list))
+	for _, e := range list {
+		kinds = append(kinds, string(e.Kind))
+	}
+	return strings.Join(kinds, " ")
+}
+
+// tally counts artifacts by class.
+func (p Plan) tally() string {
+	n := map[Class]int{}
+	for _, a := range p.Artifacts {
+		n[a.Class]++
+	}
+	parts := make([]string, 0, len(n))
+	for _, c := range sortedKeys(n) {
+		parts = append(parts, fmt.Sprintf("%d %s", n[c], c))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Write prints a difference for people: lost first, for that is what users
+// will miss.
+func (d Diff) Write(w io.Writer) error {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "from %s\nto   %s\n\n", d.From, d.To)
+	for _, a := range d.Lost {
+		fmt.Fprintf(b, "- %-12s %s\n", a.Class, a.Name)
+	}
+	for _, a := range d.Added {
+		fmt.Fprintf(b, "+ %-12s %s\n", a.Class, a.Name)
+	}
+	for _, c := range d.Changed {
+		fmt.Fprintf(b, "~ %s\n", shown(c.String()))
+	}
+	if d.IsEmpty() {
+		b.WriteString("nothing changes\n")
+	} else {
+		fmt.Fprintf(b, "\n%d added, %d lost, %d changed\n", len(d.Added), len(d.Lost), len(d.Changed))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// shown makes text of the file fit for a terminal; it is cut short.
+func shown(s string) string {
+	q := quote(s)
+	if q == `"`+s+`"` {
+		return s
+	}
+	return q
+}

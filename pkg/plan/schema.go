@@ -1,0 +1,21 @@
+package plan
+
+import "embed"
+
+//go:embed schema/release.json schema/lock.json
+var schemas embed.FS
+
+// ConfigSchema is the JSON schema of release.yaml. What it accepts may still be
+// refused: it knows no names of lists and no templates.
+func ConfigSchema() []byte { return schemaOf("release") }
+
+// LockSchema is the JSON schema of release.lock.yaml.
+func LockSchema() []byte { return schemaOf("lock") }
+
+func schemaOf(name string) []byte {
+	raw, err := schemas.ReadFile("schema/" + name + ".json")
+	if err != nil {
+		panic("plan: an embedded file is there: " + err.Error())
+	}
+	return raw
+}
