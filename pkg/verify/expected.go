@@ -76,8 +76,8 @@ func (m material) signedSHA256() (sum, signature []byte, enveloped bool) {
 		return hint.GetDigest(), message.GetSignature(), false
 	}
 	envelope := m.entity.GetDsseEnvelope()
-	if len(envelope.GetSignatures()) != 1 {
-		return nil, nil, true
+	if len(envelope.GetSignatures()) != 1 || len(envelope.GetPayload()) == 0 {
+		return nil, nil, true // the library refuses it
 	}
 	// DSSE's encoding, with the payload last and not copied.
 	h := sha256.New()
