@@ -26,6 +26,7 @@ var house = []floor{
 	{"formats", true, []string{
 		"pkg/intoto", "pkg/legacy", "pkg/provenance", "pkg/vsa", "pkg/spdx", "attestations/release-manifest/v1",
 		"pkg/plan", "pkg/plan/draft", "pkg/release",
+		"attestations/policy/v1", "attestations/exception/v1", "attestations/known-defects/v1",
 	}},
 	{"judgement", true, []string{
 		"pkg/trust", "pkg/identity", "pkg/verify", "pkg/slsa", "pkg/policy", "pkg/census",

@@ -12,7 +12,11 @@ import (
 	"testing"
 	"time"
 
+	exception "github.com/waybill-release/waybill/attestations/exception/v1"
+	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
+	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/provenance"
 )
@@ -33,7 +37,7 @@ func read(t testing.TB, name string) string {
 // what it means, down to the heading that its fragment names.
 func TestEveryURIHasItsPage(t *testing.T) {
 	for _, uri := range []string{
-		releasemanifest.PredicateType, provenance.BuildType, provenance.BuilderIsolated, provenance.BuilderUnisolated,
+		releasemanifest.PredicateType, signedpolicy.PredicateType, exception.PredicateType, knowndefects.PredicateType, provenance.BuildType, provenance.BuilderIsolated, provenance.BuilderUnisolated,
 	} {
 		dir, fragment, _ := strings.Cut(strings.TrimPrefix(uri, home), "#")
 		page := read(t, path.Join(dir, "README.md"))
@@ -70,7 +74,7 @@ func structs(t reflect.Type) []reflect.Type {
 	case reflect.Pointer, reflect.Slice, reflect.Map:
 		return structs(t.Elem())
 	case reflect.Struct:
-		if t == reflect.TypeFor[time.Time]() {
+		if t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[digest.Digest]() {
 			return nil
 		}
 		list := []reflect.Type{t}
@@ -86,6 +90,9 @@ func TestPagesNameEveryField(t *testing.T) {
 	for dir, kind := range map[string]reflect.Type{
 		"release-manifest/v1": reflect.TypeFor[releasemanifest.Predicate](),
 		"build-step/v1":       reflect.TypeFor[provenance.Predicate](),
+		"policy/v1":           reflect.TypeFor[signedpolicy.Predicate](),
+		"exception/v1":        reflect.TypeFor[exception.Predicate](),
+		"known-defects/v1":    reflect.TypeFor[knowndefects.Predicate](),
 	} {
 		page := read(t, dir+"/README.md")
 		for _, s := range structs(kind) {
@@ -117,6 +124,9 @@ func TestSchemasMatchTheStructs(t *testing.T) {
 	for dir, kind := range map[string]reflect.Type{
 		"release-manifest/v1": reflect.TypeFor[releasemanifest.Predicate](),
 		"build-step/v1":       reflect.TypeFor[provenance.ExternalParameters](),
+		"policy/v1":           reflect.TypeFor[signedpolicy.Predicate](),
+		"exception/v1":        reflect.TypeFor[exception.Predicate](),
+		"known-defects/v1":    reflect.TypeFor[knowndefects.Predicate](),
 	} {
 		s := loadSchema(t, dir)
 		if want := home + dir + "/schema.json"; s.root["$id"] != want {
@@ -164,6 +174,8 @@ func (s schema) matchValue(t *testing.T, at string, node map[string]any, kind re
 			t.Errorf("%s: a time without format date-time", at)
 		}
 		want = "string"
+	case kind == reflect.TypeFor[digest.Digest]():
+		want = "string"
 	case kind.Kind() == reflect.Pointer:
 		s.matchValue(t, at, node, kind.Elem())
 		return
@@ -191,12 +203,15 @@ func (s schema) matchValue(t *testing.T, at string, node map[string]any, kind re
 	}
 }
 
-// TestExamplesOfThePages reads every JSON block of the manifest's page: the
-// whole one is the minimal example, byte for byte.
+// TestExamplesOfThePages reads every JSON block of the pages: a whole statement
+// is one of the examples, byte for byte.
 func TestExamplesOfThePages(t *testing.T) {
-	page := read(t, "release-manifest/v1/README.md")
-	if !strings.Contains(page, "```json\n"+read(t, "release-manifest/v1/testdata/accept-minimal.json")+"```\n") {
-		t.Error("the example of the page is not testdata/accept-minimal.json")
+	for dir, example := range map[string]string{
+		"release-manifest/v1": "accept-minimal", "policy/v1": "accept-full", "exception/v1": "accept-full", "known-defects/v1": "accept-full",
+	} {
+		if !strings.Contains(read(t, dir+"/README.md"), "```json\n"+read(t, dir+"/testdata/"+example+".json")+"```\n") {
+			t.Errorf("the example of %s/README.md is not testdata/%s.json", dir, example)
+		}
 	}
 	for _, dir := range []string{"release-manifest/v1", "build-step/v1", "builder/v1"} {
 		for i, block := range strings.Split(read(t, dir+"/README.md"), "```json\n")[1:] {

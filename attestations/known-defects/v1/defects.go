@@ -1,0 +1,154 @@
+// Package knowndefects is the wire form of the known-defects predicate,
+// version 1: what is known to be wrong with releases that are out, and which
+// of them must no longer be used.
+//
+//	p, err := knowndefects.ParseFile(raw)        // as people write it, in YAML
+//	s, err := knowndefects.New("defects.yaml", digest.SetOf(raw), p)
+//	l, err := knowndefects.Parse(evidence.Statement())
+//
+// The README beside this file is the specification and schema.json its JSON
+// Schema. Who may sign a list, and what it changes about a verdict, others
+// decide: see pkg/waiver.
+package knowndefects
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/strictyaml"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
+)
+
+// PredicateType names the predicate.
+const PredicateType = "https://github.com/waybill-release/waybill/attestations/known-defects/v1"
+
+// Suffix is what the name of a list's bundle adds to that of the list.
+const Suffix = ".sigstore.json"
+
+// Kind is what the file of a list calls itself.
+const Kind = "KnownDefects"
+
+// MaxSize bounds a list as it is signed, the file included.
+const MaxSize = 1 << 20
+
+// Predicate is the list.
+type Predicate struct {
+	Name        string       `json:"name" yaml:"name"`
+	Sequence    int          `json:"sequence" yaml:"sequence"`
+	Issued      time.Time    `json:"issued" yaml:"issued"`
+	Expires     time.Time    `json:"expires" yaml:"expires"`
+	Defects     []Defect     `json:"defects,omitempty" yaml:"defects"`
+	Withdrawals []Withdrawal `json:"withdrawals,omitempty" yaml:"withdrawals"`
+}
+
+// Defect explains why artifacts that are out are refused with a code.
+type Defect struct {
+	ID          string          `json:"id" yaml:"id"`
+	Versions    Versions        `json:"versions" yaml:"versions"`
+	Artifacts   []string        `json:"artifacts" yaml:"artifacts"`
+	Code        verdict.Code    `json:"code" yaml:"code"`
+	Explanation string          `json:"explanation" yaml:"explanation"`
+	Source      string          `json:"source" yaml:"source"`
+	Digests     []digest.Digest `json:"digests,omitempty" yaml:"digests"`
+}
+
+// Versions are those in a list, or all from one until before another.
+type Versions struct {
+	List  []string `json:"list,omitempty" yaml:"list"`
+	From  string   `json:"from,omitempty" yaml:"from"`
+	Until string   `json:"until,omitempty" yaml:"until"`
+}
+
+// Withdrawal says that a release, or one artifact of it, must not be used.
+type Withdrawal struct {
+	Version  string        `json:"version" yaml:"version"`
+	Artifact string        `json:"artifact,omitempty" yaml:"artifact"`
+	Digest   digest.Digest `json:"digest,omitzero" yaml:"digest"`
+	Reason   string        `json:"reason" yaml:"reason"`
+	Source   string        `json:"source" yaml:"source"`
+	Since    time.Time     `json:"since" yaml:"since"`
+}
+
+// Contains reports whether a version is meant.
+func (v Versions) Contains(of version.Version) bool {
+	if of.IsZero() {
+		return false
+	}
+	if len(v.List) > 0 {
+		return slices.Contains(v.List, of.String())
+	}
+	from, err := version.Parse(v.From)
+	if err != nil {
+		return false
+	}
+	until, err := version.Parse(v.Until)
+	return err == nil && !of.Less(from) && of.Less(until)
+}
+
+// file is a list as people write it.
+type file struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string `yaml:"kind"`
+	Predicate  `yaml:",inline"`
+}
+
+// ParseFile reads a list as people write it. Nobody has signed it.
+func ParseFile(raw []byte) (Predicate, error) {
+	var f file
+	if err := strictyaml.Unmarshal(raw, &f); err != nil {
+		return Predicate{}, verdict.Wrap(verdict.ConfigParse, "known defects", err)
+	}
+	if f.APIVersion != "waybill/v1" || f.Kind != Kind {
+		return Predicate{}, verdict.Refuse(verdict.ConfigParse, "known defects", "want apiVersion waybill/v1 and kind %s", Kind)
+	}
+	if err := f.Validate(); err != nil {
+		return Predicate{}, verdict.Refuse(verdict.ConfigParse, "known defects", "%v", err)
+	}
+	return f.Predicate, nil
+}
+
+// New makes the statement of a list, bound to the file that it was written in.
+func New(name string, bytes digest.Set, p Predicate) (intoto.Statement, error) {
+	s, err := intoto.New(PredicateType, []intoto.Subject{{Name: name, Digests: bytes}}, p)
+	if err != nil {
+		return intoto.Statement{}, err
+	}
+	_, err = Parse(s)
+	return s, err
+}
+
+// Parse reads the statement strictly. What counts is what it says; its subject
+// is the file that people reviewed.
+func Parse(s intoto.Statement) (Predicate, error) {
+	if s.PredicateType() != PredicateType {
+		return Predicate{}, verdict.Refuse(verdict.PredicateType, "known defects", "says %q, not a list of known defects", s.PredicateType())
+	}
+	s, err := s.Strict()
+	if err != nil {
+		return Predicate{}, err
+	}
+	var p Predicate
+	if err := strictjson.Unmarshal(s.Predicate(), &p, strictjson.MaxSize(MaxSize)); err != nil {
+		return Predicate{}, verdict.Wrap(verdict.StatementParse, "known defects", err)
+	}
+	if err := p.Validate(); err != nil {
+		return Predicate{}, verdict.Refuse(verdict.StatementParse, "known defects", "%v", err)
+	}
+	if subjects := s.Subjects(); len(subjects) != 1 || subjects[0].Digests.SHA512.IsZero() {
+		return Predicate{}, verdict.Refuse(verdict.StatementParse, "known defects", "want exactly one subject: the file of the list, with sha256 and sha512")
+	}
+	return p, nil
+}
+
+// at says where in a list something is wrong.
+func at(where string, i int, id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %d %q: %w", where, i+1, id, err)
+}

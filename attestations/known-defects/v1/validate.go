@@ -1,0 +1,182 @@
+package knowndefects
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/version"
+)
+
+// MaxLife is the longest that a list can stand unrenewed: one that nobody
+// looks after explains nothing any more.
+const MaxLife = 400 * 24 * time.Hour
+
+// The bounds of what is written.
+const (
+	maxEntries = 1000
+	maxText    = 300
+	maxSource  = 1024
+)
+
+// names are those of lists and defects: what a person can type after a flag.
+var names = regexp.MustCompile(`\A[a-z0-9][a-z0-9._-]{0,63}\z`)
+
+// Validate refuses a list that could be read in two ways, that never ends, or
+// that says less than it seems to.
+func (p Predicate) Validate() error {
+	switch {
+	case !names.MatchString(p.Name):
+		return fmt.Errorf("name %q: want up to 64 of lower-case letters, digits and ._-", p.Name)
+	case p.Sequence < 1:
+		return fmt.Errorf("sequence %d: numbers start at 1, and each revision has a higher one", p.Sequence)
+	case p.Issued.IsZero() || !p.Expires.After(p.Issued):
+		return fmt.Errorf("issued %s, expires %s: want a time after another", p.Issued.Format(time.RFC3339), p.Expires.Format(time.RFC3339))
+	case p.Expires.Sub(p.Issued) > MaxLife:
+		return fmt.Errorf("it would stand for %s, the limit is %s", p.Expires.Sub(p.Issued), MaxLife)
+	case len(p.Defects) == 0 && len(p.Withdrawals) == 0:
+		return fmt.Errorf("it lists neither defects nor withdrawals")
+	}
+	if err := listed("defects", p.Defects); err != nil {
+		return err
+	}
+	if err := listed("withdrawals", p.Withdrawals); err != nil {
+		return err
+	}
+	ids := map[string]bool{}
+	for i, d := range p.Defects {
+		if ids[d.ID] {
+			return at("defect", i, d.ID, fmt.Errorf("another one has this id"))
+		}
+		ids[d.ID] = true
+		if err := at("defect", i, d.ID, d.validate()); err != nil {
+			return err
+		}
+	}
+	for i, w := range p.Withdrawals {
+		if err := at("withdrawal", i, w.Version, w.validate()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listed refuses a list that is there and empty, or endless. One that is not
+// there is nil.
+func listed[T any](name string, list []T) error {
+	if list != nil && len(list) == 0 {
+		return fmt.Errorf("%s: an empty list says nothing; leave it out", name)
+	}
+	if len(list) > maxEntries {
+		return fmt.Errorf("%s: %d entries, the limit is %d", name, len(list), maxEntries)
+	}
+	return nil
+}
+
+func (d Defect) validate() error {
+	if !names.MatchString(d.ID) {
+		return fmt.Errorf("id: want up to 64 of lower-case letters, digits and ._-")
+	}
+	if err := d.Versions.validate(); err != nil {
+		return err
+	}
+	if len(d.Artifacts) == 0 {
+		return fmt.Errorf("artifacts: name each one that is meant")
+	}
+	if err := listed("artifacts", d.Artifacts); err != nil {
+		return err
+	}
+	for i, name := range d.Artifacts {
+		if err := plan.CheckName(name); err != nil {
+			return fmt.Errorf("artifacts: %w", err)
+		}
+		if slices.Contains(d.Artifacts[:i], name) {
+			return fmt.Errorf("artifacts: %q stands twice", name)
+		}
+	}
+	if d.Code.Fix() == "" {
+		return fmt.Errorf("code %q is none of this version", d.Code)
+	}
+	if !isLine(d.Explanation) {
+		return fmt.Errorf("explanation: want one line of up to %d bytes", maxText)
+	}
+	if err := listed("digests", d.Digests); err != nil {
+		return err
+	}
+	for _, one := range d.Digests {
+		if one.Algorithm() != digest.SHA256 {
+			return fmt.Errorf("digests: want sha256 digests")
+		}
+	}
+	return checkSource(d.Source)
+}
+
+func (v Versions) validate() error {
+	if v.List != nil {
+		if len(v.List) == 0 || len(v.List) > maxEntries || v.From != "" || v.Until != "" {
+			return fmt.Errorf("versions: want a list of up to %d, or a range, not both", maxEntries)
+		}
+		for i, text := range v.List {
+			if _, err := version.Parse(text); err != nil {
+				return fmt.Errorf("versions: %w", err)
+			}
+			if slices.Contains(v.List[:i], text) {
+				return fmt.Errorf("versions: %s stands twice", text)
+			}
+		}
+		return nil
+	}
+	from, err := version.Parse(v.From)
+	if err != nil {
+		return fmt.Errorf("versions: from: %w", err)
+	}
+	until, err := version.Parse(v.Until)
+	if err != nil {
+		return fmt.Errorf("versions: until: %w", err)
+	}
+	if !from.Less(until) {
+		return fmt.Errorf("versions: from %s until before %s is none", from, until)
+	}
+	return nil
+}
+
+func (w Withdrawal) validate() error {
+	if _, err := version.Parse(w.Version); err != nil {
+		return fmt.Errorf("version: %w", err)
+	}
+	if w.Artifact != "" {
+		if err := plan.CheckName(w.Artifact); err != nil {
+			return fmt.Errorf("artifact: %w", err)
+		}
+	}
+	switch {
+	case !w.Digest.IsZero() && w.Digest.Algorithm() != digest.SHA256:
+		return fmt.Errorf("digest: want a sha256 digest")
+	case !isLine(w.Reason):
+		return fmt.Errorf("reason: want one line of up to %d bytes", maxText)
+	case w.Since.IsZero():
+		return fmt.Errorf("since: want the time from which on it is withdrawn")
+	}
+	return checkSource(w.Source)
+}
+
+// checkSource refuses what nobody can look up.
+func checkSource(source string) error {
+	u, err := url.Parse(source)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || len(source) > maxSource {
+		return fmt.Errorf("source %q: want the https address at which it can be looked up", source)
+	}
+	return nil
+}
+
+// isLine reports whether text is one line that shows what it says.
+func isLine(text string) bool {
+	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
+	return text != "" && len(text) <= maxText && strings.TrimSpace(text) == text && !strings.ContainsFunc(text, hidden)
+}
