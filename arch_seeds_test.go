@@ -85,6 +85,8 @@ func floorSeeds() []seed {
 			one("cmd/waybill/a.go", imports("main", "test/lab")), one("test/scene/a.go", imports("scene", "test/lab"))},
 		{"floors", "cmd/k8s-verify-release imports pkg/store/cloud: only cmd/waybill may",
 			one("cmd/k8s-verify-release/a.go", imports("main", "pkg/store/cloud")), one("cmd/waybill/a.go", imports("main", "pkg/store/cloud"))},
+		{"floors", "cmd/k8s-verify-release imports pkg/policy/cel: only cmd/waybill may",
+			one("cmd/k8s-verify-release/a.go", imports("main", "pkg/policy/cel")), one("cmd/k8s-verify-release/a.go", imports("main", "pkg/policy"))},
 		{"pure floors", "pkg/policy/a.go imports net/http: judgement may not see the world",
 			one("pkg/policy/a.go", `package policy; import "net/http"`), one("pkg/registry/a.go", `package registry; import "net/http"`)},
 		{"pure floors", "attestations/release-manifest/v1/a.go imports os: formats may not see the world",

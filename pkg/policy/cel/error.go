@@ -1,0 +1,50 @@
+package cel
+
+import (
+	"fmt"
+	"strings"
+
+	lang "cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+)
+
+// Error is what is wrong with the text of a rule, and where in it. Lines and
+// columns count from 1.
+type Error struct {
+	Line, Column int
+	Message      string
+}
+
+// Error prints the place and the fault.
+func (e *Error) Error() string {
+	return fmt.Sprintf("at line %d, column %d of the rule: %s", e.Line, e.Column, e.Message)
+}
+
+// firstOf is the first fault that CEL found, by place.
+func firstOf(issues *lang.Issues) error {
+	if issues == nil || issues.Err() == nil {
+		return nil
+	}
+	var first *Error
+	for _, found := range issues.Errors() {
+		e := &Error{max(1, found.Location.Line()), max(0, found.Location.Column()) + 1, plain(found.Message)}
+		if first == nil || e.Line < first.Line || e.Line == first.Line && e.Column < first.Column {
+			first = e
+		}
+	}
+	if first == nil {
+		return &Error{1, 1, plain(issues.Err().Error())}
+	}
+	return first
+}
+
+// plain leaves out what CEL says about a container that we do not have.
+func plain(message string) string {
+	return strings.ReplaceAll(message, " (in container '')", "")
+}
+
+// faultAt is a fault at an expression.
+func faultAt(tree *ast.AST, e ast.Expr, format string, args ...any) *Error {
+	at := tree.SourceInfo().GetStartLocation(e.ID())
+	return &Error{max(1, at.Line()), max(0, at.Column()) + 1, fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,181 @@
+package cel_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestCompileRefuses plants one fault in each rule. The twin differs in that
+// one thing and compiles.
+func TestCompileRefuses(t *testing.T) {
+	c := compiler(t)
+	for _, row := range []struct {
+		fault, twin  string
+		line, column int
+		want         string
+	}{
+		// Names and types.
+		{`artfact.name == "a"`, `artifact.name == "a"`, 1, 1, "undeclared reference to 'artfact'"},
+		{"stage == \"release\" &&\n  artifact.nam == \"a\"", "stage == \"release\" &&\n  artifact.name == \"a\"", 2, 11, "undefined field 'nam'"},
+		{`evidence.exists(e, e.provenance.levl >= 3)`, `evidence.exists(e, e.provenance.level >= 3)`, 1, 32, "undefined field 'levl'"},
+		{`evidence.exists(e, e.provenance.Level >= 3)`, `evidence.exists(e, e.provenance.level >= 3)`, 1, 32, "undefined field 'Level'"},
+		{`evidence.exists(e, e.provenance.level >= "3")`, `evidence.exists(e, e.provenance.level >= 3)`, 1, 39, "no matching overload"},
+		{`evidence.name == "a"`, `artifact.name == "a"`, 1, 9, "does not support field selection"},
+		{`artifact.name = "a"`, `artifact.name == "a"`, 1, 15, "token recognition error"},
+		{`artifact.name == "a" &&`, `artifact.name == "a"`, 1, 24, "mismatched input"},
+		{`version < "v1.10.0"`, `version != "v1.10.0"`, 1, 9, "no matching overload"},
+		{`time < "2027-01-01"`, `time < timestamp("2027-01-01T00:00:00Z")`, 1, 6, "no matching overload"},
+		{`time < timestamp("2027-01-01")`, `time < timestamp("2027-01-01T00:00:00Z")`, 1, 18, "invalid timestamp argument"},
+		{`time - timestamp("2027-01-01T00:00:00Z") < duration("1 day")`, `time - timestamp("2027-01-01T00:00:00Z") < duration("24h")`, 1, 53, "invalid duration argument"},
+		// The answer.
+		{`artifact.name`, `artifact.name == "a"`, 1, 1, "its answer is string"},
+		{`size(evidence)`, `size(evidence) > 0`, 1, 1, "its answer is int"},
+		{`evidence.filter(e, e.role == "builder")`, `evidence.exists(e, e.role == "builder")`, 1, 1, "its answer is list"},
+		{`dyn(stage == "release")`, `stage == "release"`, 1, 4, "dyn is not in the language"},
+		{`artifact.name in ["a", 1]`, `artifact.name in ["a", "1"]`, 1, 18, "its type is not known"},
+		// Always the same.
+		{`true`, `stage == "release"`, 1, 1, "depends on nothing"},
+		{`1 == 1`, `size(evidence) == 1`, 1, 3, "compared with itself"},
+		{`1 == 2`, `size(evidence) == 2`, 1, 3, "depends on nothing"},
+		{`stage == "release" || true`, `stage == "release" || has(artifact.name)`, 1, 23, "depends on nothing"},
+		{`stage == "release" || 1 < 2`, `stage == "release" || size(evidence) < 2`, 1, 25, "depends on nothing"},
+		{`stage == "release" || ["a"].exists(x, x == "a")`, `stage == "release" || ["a"].exists(x, x == artifact.name)`, 1, 35, "depends on nothing"},
+		{`stage == "release" ? true : has(artifact.commit)`, `stage != "release" || has(artifact.commit)`, 1, 22, "depends on nothing"},
+		{`artifact.name == artifact.name`, `artifact.name == artifact.commit`, 1, 15, "compared with itself"},
+		{`evidence.exists(e, e.signed <= e.signed)`, `evidence.exists(e, e.signed <= time)`, 1, 29, "compared with itself"},
+		{`size(evidence) >= size(evidence)`, `size(evidence) >= size(evidence.filter(e, e.role == "builder"))`, 1, 16, "compared with itself"},
+		{`stage == "release" || !(stage == "release")`, `stage == "release" || !(version == "v0")`, 1, 20, "a condition and its opposite"},
+		{`size(evidence) >= 0`, `size(evidence) >= 1`, 1, 16, "a size is 0 or more"},
+		{`evidence.size() > -1`, `evidence.size() > 0`, 1, 17, "a size is 0 or more"},
+		{`0 <= size(evidence)`, `0 < size(evidence)`, 1, 3, "a size is 0 or more"},
+		{`size(artifact.sha256) < 9223372036854775807 + 1 || 9223372036854775807 >= size(evidence)`, `9223372036854775807 > size(evidence)`, 1, 72, "a size is 0 or more"},
+		{`evidence.exists(e, e.provenance.level >= 0)`, `evidence.exists(e, e.provenance.level >= 1)`, 1, 39, "a level is between 0 and 3"},
+		{`evidence.exists(e, e.provenance.level != 4)`, `evidence.exists(e, e.provenance.level != 3)`, 1, 39, "a level is between 0 and 3"},
+		{`evidence.exists(e, artifact.name == "a")`, `evidence.exists(e, e.subject == "a")`, 1, 34, "does not look at e"},
+		{`evidence.exists_one(e, artifact.name == "a")`, `evidence.exists_one(e, e.subject == "a")`, 1, 38, "does not look at e"},
+		{`evidence.filter(e, has(artifact.name)).size() > 1`, `evidence.filter(e, has(e.subject)).size() > 1`, 1, 23, "does not look at e"},
+		{`has(artifact.name) && artifact.name in []`, `has(artifact.name) && artifact.name in ["a"]`, 1, 40, "the list is empty"},
+		{`[].all(x, x == artifact.name)`, `["a"].all(x, x == artifact.name)`, 1, 1, "the list is empty"},
+		{`evidence.all(e, e.provenance != null)`, `evidence.all(e, has(e.provenance))`, 1, 33, "ever null"},
+		// Words that mean something.
+		{`stage != "relase"`, `stage != "release"`, 1, 10, `"relase" is none of ["staging" "release"]`},
+		{`artifact.class != "binray" || has(artifact.commit)`, `artifact.class != "binary" || has(artifact.commit)`, 1, 19, `"binray" is none of`},
+		{`"Binary" == artifact.class`, `"binary" == artifact.class`, 1, 1, `"Binary" is none of`},
+		{`!(artifact.class in ["image", "images"])`, `!(artifact.class in ["image", "image-child"])`, 1, 31, `"images" is none of`},
+		{`evidence.exists(e, e.role == "builders")`, `evidence.exists(e, e.role == "builder")`, 1, 30, `"builders" is none of`},
+		// What finds too much, sees the world, or depends on an order.
+		{`artifact.name.matches("tool")`, `artifact.name.endsWith("/tool")`, 1, 22, "it finds its pattern anywhere"},
+		{`matches(artifact.name, "^(a+)+$")`, `artifact.name.startsWith("aaaa")`, 1, 8, "it finds its pattern anywhere"},
+		{`evidence.exists(e, e.subject.contains("example"))`, `evidence.exists(e, e.subject == "release@example.com")`, 1, 38, "it finds its text anywhere"},
+		{`now() < timestamp("2027-01-01T00:00:00Z")`, `time < timestamp("2027-01-01T00:00:00Z")`, 1, 4, "the time of judgement"},
+		{`time.getHours("Europe/Berlin") < 8`, `time < timestamp("2027-01-01T00:00:00Z")`, 1, 14, "getHours is not in the language"},
+		{`time.getDayOfWeek() < 5`, `time < timestamp("2027-01-01T00:00:00Z")`, 1, 18, "undeclared reference to 'getDayOfWeek'"},
+		{`http("https://example.com") == "ok"`, `version == "ok"`, 1, 5, "nothing but what was verified"},
+		{`http.Get("https://example.com").status == 200`, `size(version) == 200`, 1, 1, "undeclared reference to 'http'"},
+		{`env("HOME") == "a"`, `version == "a"`, 1, 4, "undeclared reference to 'env'"},
+		{`evidence[0].role == "builder"`, `evidence.exists(e, e.role == "builder")`, 1, 9, "no matching overload"},
+		{`evidence.exists(e, e.claims.exists(k, k == "runner"))`, `evidence.exists(e, "runner" in e.claims)`, 1, 35, "which has no order"},
+		{`evidence.exists(e, evidence.exists(f, e == f))`, `evidence.exists(e, evidence.exists(f, e.subject == f.issuer))`, 1, 41, "compared as a whole"},
+		{`evidence.exists(e, e in evidence)`, `evidence.exists(e, e.role in ["builder"])`, 1, 22, "looked for as a whole"},
+		{`evidence.map(e, e.role).exists(r, r == "builder")`, `evidence.exists(e, e.role == "builder")`, 1, 13, "map is not in the language"},
+		{`type(artifact.name) == string`, `artifact.name == "string"`, 1, 5, "type is not in the language"},
+		{`string == int || has(artifact.name)`, `has(artifact.name)`, 1, 1, "the name of a type"},
+		{`evidence.exists(evidence, evidence.role == "builder")`, `evidence.exists(e, e.role == "builder")`, 1, 16, "already means something"},
+		{`evidence.exists(e, e.provenance.dependencies.exists(e, e.name == "go"))`, `evidence.exists(e, e.provenance.dependencies.exists(d, d.name == "go"))`, 1, 52, "already means something"},
+		{`evidence.exists(@result, @result.role == "builder")`, `evidence.exists(result, result.role == "builder")`, 1, 17, "token recognition error"},
+		{`@some(evidence).exists(e, e.role == "builder")`, `evidence.exists(e, e.role == "builder")`, 1, 1, "token recognition error"},
+	} {
+		t.Run(row.fault, func(t *testing.T) {
+			made, err := c.Compile(row.fault)
+			if err == nil || made != nil || !strings.Contains(err.Error(), row.want) {
+				t.Fatalf("%v; want an error with %q", err, row.want)
+			}
+			if line, column := at(t, err); line != row.line || column != row.column {
+				t.Errorf("%v; want it at %d:%d", err, row.line, row.column)
+			}
+			if _, err := c.Compile(row.twin); err != nil {
+				t.Errorf("twin: %v", err)
+			}
+		})
+	}
+}
+
+// TestCompileRefusesText is about the characters of a rule.
+func TestCompileRefusesText(t *testing.T) {
+	c := compiler(t)
+	const ok = `stage == "release"`
+	for name, row := range map[string]struct{ fault, twin, want string }{
+		"empty":              {"", ok, "it is empty"},
+		"blank":              {" \n\t\n", " \n\t" + ok + "\n", "it is empty"},
+		"long":               {ok + strings.Repeat(" ", 4096), ok + strings.Repeat(" ", 4096-len(ok)), "more than 4096"},
+		"template":           {`version == "{{ .Version }}"`, `version == "Version"`, "nothing fills in a template"},
+		"placeholder":        {`version != "{version}"`, `version != "version"`, "line 1, column 13"},
+		"closing":            {`version != "version}"`, `version != "version"`, "line 1, column 20"},
+		"shell":              {`version != "${VERSION}"`, `version != "$VERSION"`, "nothing fills in a template"},
+		"map":                {`{"a": version}["a"] == "v1"`, `version == "v1"`, "line 1, column 1 "},
+		"message":            {`policy.ArtifactView{name: "a"}.name == version`, `artifact.name == version`, "nothing fills in a template"},
+		"comment":            {ok + ` // || ` + ok, ok + ` || has(artifact.name)`, "comments are not read here"},
+		"comment line":       {ok + "\n// why\n", ok + "\n", "line 2, column 1 "},
+		"comment after text": {`version == "\"//" // x`, `version == "\"//"`, "line 1, column 19 "},
+		"comment after raw":  {`version == r"\" // x`, `version == r"\\//"`, "line 1, column 17 "},
+		"slashes in text":    {`version == 'https://a' // `, `version == 'https://a'`, "column 24 "},
+		"three quotes":       {`version == """a"""`, `version == "a"`, "not three"},
+		"homoglyph in name":  {"artif\u0430ct.name == \"a\"", `artifact.name == "a"`, "the byte 0xd0"},
+		"homoglyph in text":  {"version == \"\u0430\"", `version == "\u0430"`, `write \u and four digits`},
+		"right to left":      {"version == \"a\u202e\"", `version == "a\u202e"`, "the byte 0xe2"},
+		"no-break space":     {"stage ==\u00a0\"release\"", ok, "the byte 0xc2"},
+		"zero width":         {"stage\u200b == \"release\"", ok, "the byte 0xe2"},
+		"byte order mark":    {"\ufeff" + ok, ok, "line 1, column 1 "},
+		"bad UTF-8":          {"version == \"\xff\"", `version == "\u00ff"`, "the byte 0xff"},
+		"NUL":                {ok + "\x00", ok, "the byte 0x00"},
+		"carriage return":    {ok + "\r\n", ok + "\n", "the byte 0x0d"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if made, err := c.Compile(row.fault); err == nil || made != nil || !strings.Contains(err.Error(), row.want) {
+				t.Errorf("%v; want an error with %q", err, row.want)
+			}
+			if _, err := c.Compile(row.twin); err != nil {
+				t.Errorf("twin: %v", err)
+			}
+		})
+	}
+}
+
+// TestCompileRefusesBombs is about rules that are small and cost much.
+func TestCompileRefusesBombs(t *testing.T) {
+	c := compiler(t)
+	deps := "evidence.exists(e, e.provenance.dependencies.exists(d, "
+	digits := `"0"` + strings.Repeat(`,"0"`, 90)
+	for name, row := range map[string]struct{ fault, twin, want string }{
+		"loops in loops": {
+			`evidence.exists(a, evidence.exists(b, evidence.exists(c, evidence.exists(d, a.role == b.role && c.role == d.role))))`,
+			`evidence.exists(a, evidence.exists(b, evidence.exists(c, a.role == b.role && b.role == c.role)))`, "more than 3 loops"},
+		"dependencies in dependencies": {
+			deps + `e.provenance.dependencies.exists(f, f.name == d.uri)))`,
+			deps + `d.name == e.subject && d.uri == e.provenance.builder))`, "it may cost"},
+		"literals in literals": {
+			`[` + digits + `].exists(a, [` + digits + `].exists(b, [` + digits + `].exists(c, a + b + c == version)))`,
+			`[` + digits + `].exists(a, [` + digits + `].exists(b, a + b == version))`, "it may cost"},
+		"parentheses": {
+			strings.Repeat("(", 200) + `stage == "release"` + strings.Repeat(")", 200),
+			strings.Repeat("(", 10) + `stage == "release"` + strings.Repeat(")", 10), "recursion"},
+		"negations": {
+			strings.Repeat("!(", 200) + `stage == "release"` + strings.Repeat(")", 200),
+			strings.Repeat("!", 200) + `(stage == "release")`, "recursion"},
+		"choices": {
+			strings.Repeat(`stage=="release"?has(version.a):`, 100) + `has(version.a)`,
+			strings.Repeat(`stage=="release"?version=="a":`, 4) + `version=="b"`, "recursion"},
+		"fields": {`has(artifact` + strings.Repeat(".a", 1500) + `)`, `has(artifact.name)`, "recursion"},
+		"sums":   {`version == "a"` + strings.Repeat(`+"a"`, 1000), `version == "a"` + strings.Repeat(`+"a"`, 20), "recursion"},
+		"many":   {`version in ["a"` + strings.Repeat(`,"a"`, 1000) + `]`, `version in ["a"` + strings.Repeat(`,"a"`, 500) + `]`, "node count"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if made, err := c.Compile(row.fault); err == nil || made != nil || !strings.Contains(err.Error(), row.want) {
+				t.Errorf("%v; want an error with %q", err, row.want)
+			}
+			if _, err := c.Compile(row.twin); err != nil {
+				t.Errorf("twin: %v", err)
+			}
+		})
+	}
+}
