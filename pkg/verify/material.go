@@ -23,13 +23,23 @@ import (
 // material is a parsed bundle: what there is to prove with, believed by
 // nobody.
 type material struct {
-	entity  *bundle.Bundle
-	raw     []byte
-	leaf    *x509.Certificate // nil when a key signed
-	content sigstore.VerificationContent
-	entries []*tlog.Entry
-	unread  bool // all entries are as expected, and none was read
+	entity    *bundle.Bundle
+	raw       []byte
+	leaf      *x509.Certificate // nil when a key signed
+	content   sigstore.VerificationContent
+	signature sigstore.SignatureContent // set by prove
+	entries   []*tlog.Entry
+	unread    bool // all entries are as expected, and none was read
 }
+
+// readOnce is a bundle whose signature is not read again: an envelope is large.
+type readOnce struct {
+	*bundle.Bundle
+	signature sigstore.SignatureContent
+}
+
+// SignatureContent is what was read before.
+func (r readOnce) SignatureContent() (sigstore.SignatureContent, error) { return r.signature, nil }
 
 // open reads the form of a bundle of version 0.1 to 0.3. What it holds is
 // counted and measured before anything in it is parsed in turn.

@@ -14,6 +14,10 @@ import (
 // client specification. Each step returns what it proved, and the next builds
 // on that alone; nothing is believed because a step was called.
 func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) (Evidence, error) {
+	var err error
+	if m.signature, err = m.entity.SignatureContent(); err != nil {
+		return Evidence{}, verdict.Wrap(verdict.BundleParse, "bundle", err)
+	}
 	// "The Verifier MUST verify the inclusion proof or promise" of entries
 	// that are of this very signature.
 	logged, err := recorded(&m, trusted, rules.Logs, seen)
@@ -57,7 +61,7 @@ func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) 
 // observed establishes when: by timestamp authorities, and by logs that sign
 // the time at which they took an entry in. An unsigned time is no time.
 func observed(m material, trusted root.TrustedMaterial, l logged, threshold int, seen *memory) ([]time.Time, error) {
-	stamps, bad, err := sigstore.VerifySignedTimestamp(m.entity, remembering{trusted, seen.stamping})
+	stamps, bad, err := sigstore.VerifySignedTimestamp(readOnce{m.entity, m.signature}, remembering{trusted, seen.stamping})
 	if err != nil {
 		return nil, verdict.Wrap(verdict.TimeInvalid, "timestamp", err)
 	}
@@ -73,15 +77,12 @@ func observed(m material, trusted root.TrustedMaterial, l logged, threshold int,
 
 // signed checks the signature itself, over the bytes as they were received.
 func signed(m material, trusted root.TrustedMaterial) error {
-	signature, err := m.entity.SignatureContent()
-	if err != nil {
-		return verdict.Wrap(verdict.BundleParse, "bundle", err)
-	}
-	if message := signature.MessageSignatureContent(); message != nil {
-		err = sigstore.VerifySignatureWithArtifactDigests(signature, m.content, trusted,
+	var err error
+	if message := m.signature.MessageSignatureContent(); message != nil {
+		err = sigstore.VerifySignatureWithArtifactDigests(m.signature, m.content, trusted,
 			[]sigstore.ArtifactDigest{{Algorithm: message.DigestAlgorithm(), Digest: message.Digest()}})
 	} else {
-		err = sigstore.VerifySignature(signature, m.content, trusted)
+		err = sigstore.VerifySignature(m.signature, m.content, trusted)
 	}
 	if err != nil {
 		return verdict.Wrap(verdict.SignatureBad, "bundle", err)
