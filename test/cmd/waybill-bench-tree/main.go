@@ -1,5 +1,6 @@
-// Command waybill-bench-tree makes the large release that waybill-bench
-// verifies, and verifies the signatures in it without hashing anything else.
+// Command waybill-bench-tree makes the large release and the many bundles that
+// waybill-bench verifies, and verifies the signatures in the release without
+// hashing anything else.
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 
+	"github.com/waybill-release/waybill/test/bench/bundles/mint"
 	"github.com/waybill-release/waybill/test/bench/tree"
 )
 
@@ -19,11 +21,16 @@ func main() {
 	flag.StringVar(&req.Bin, "bin", "bin", "directory of the built commands")
 	flag.IntVar(&req.Shape.Outputs, "outputs", 600, "number of built files")
 	flag.Int64Var(&req.Shape.Bytes, "bytes", 1_200_000_000, "bytes of all built files together")
+	minted := flag.Int("mint", 0, "make this many bundles of each kind instead of a tree")
 	signatures := flag.Bool("signatures", false, "verify the signatures of a tree that is there")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, req, *signatures); err != nil {
+	make := func() error { return run(ctx, req, *signatures) }
+	if *minted > 0 {
+		make = func() error { return mint.Make(ctx, req.Dir, *minted) }
+	}
+	if err := make(); err != nil {
 		stop()
 		fmt.Fprintln(os.Stderr, "bench tree:", err)
 		os.Exit(1)

@@ -1,0 +1,121 @@
+// Package mint makes the bundles that package bundles measures with, in a lab
+// whose authorities have keys of the kinds that the public instances have.
+package mint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/sigstore/sigstore-go/pkg/sign"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/test/bench/bundles"
+	"github.com/waybill-release/waybill/test/lab"
+)
+
+// Make makes n bundles of every set in dir, a bundle with a large statement, and
+// the trust root of all.
+func Make(ctx context.Context, dir string, n int) (err error) {
+	world := filepath.Join(dir, "lab")
+	if err := seed(filepath.Join(world, "state")); err != nil {
+		return err
+	}
+	l, err := lab.Start(ctx, lab.Options{Dir: world})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	if err := os.WriteFile(filepath.Join(dir, bundles.RootName), l.TrustedRoot, 0o600); err != nil {
+		return err
+	}
+	for _, set := range bundles.Sets() {
+		s, err := newSigner(ctx, l, set)
+		if err != nil {
+			return err
+		}
+		for i := range n {
+			content := bundles.Content(i)
+			raw, err := s.sign(&sign.PlainData{Data: content})
+			if err != nil {
+				return fmt.Errorf("making bundle %d of %s: %w", i, set, err)
+			}
+			if err := set.Write(dir, i, bundles.Signed{Raw: raw, Content: content}); err != nil {
+				return err
+			}
+		}
+	}
+	return statement(ctx, l, dir)
+}
+
+// statement makes one bundle with very many subjects.
+func statement(ctx context.Context, l *lab.Lab, dir string) error {
+	s, err := newSigner(ctx, l, bundles.Set{Shape: bundles.RekorV2})
+	if err != nil {
+		return err
+	}
+	b, err := s.sign(&sign.DSSEData{Data: bundles.Statement(bundles.Subjects), PayloadType: intoto.PayloadType})
+	if err != nil {
+		return fmt.Errorf("making a statement of %d subjects: %w", bundles.Subjects, err)
+	}
+	return os.WriteFile(filepath.Join(dir, bundles.StatementName), b, 0o600)
+}
+
+// signer signs with one certificate, or with one for each signature.
+type signer struct {
+	options sign.BundleOptions
+	pair    *sign.EphemeralKeypair // nil: one for each signature
+}
+
+// kept hands out the one certificate.
+type kept struct{ der []byte }
+
+// GetCertificate hands out the one certificate.
+func (k kept) GetCertificate(context.Context, sign.Keypair, *sign.CertificateProviderOptions) ([]byte, error) {
+	return k.der, nil
+}
+
+func newSigner(ctx context.Context, l *lab.Lab, set bundles.Set) (*signer, error) {
+	fulcio := sign.NewFulcio(&sign.FulcioOptions{BaseURL: l.Fulcio})
+	s := &signer{options: sign.BundleOptions{
+		Context: ctx, CertificateProvider: fulcio,
+		CertificateProviderOptions: &sign.CertificateProviderOptions{IDToken: l.Token(lab.RoleRelease)},
+	}}
+	switch set.Shape {
+	case bundles.RekorV1:
+		s.options.TransparencyLogs = []sign.Transparency{sign.NewRekor(&sign.RekorOptions{BaseURL: l.RekorV1, Version: 1})}
+	case bundles.RekorV2:
+		s.options.TransparencyLogs = []sign.Transparency{sign.NewRekor(&sign.RekorOptions{BaseURL: l.Rekor, Version: 2})}
+		s.options.TimestampAuthorities = []*sign.TimestampAuthority{sign.NewTimestampAuthority(&sign.TimestampAuthorityOptions{URL: l.TSA})}
+	default:
+		return nil, fmt.Errorf("no bundle has the shape %q", set.Shape)
+	}
+	if !set.Shared {
+		return s, nil
+	}
+	var err error
+	if s.pair, err = sign.NewEphemeralKeypair(nil); err != nil {
+		return nil, err
+	}
+	der, err := fulcio.GetCertificate(ctx, s.pair, s.options.CertificateProviderOptions)
+	s.options.CertificateProvider = kept{der}
+	return s, err
+}
+
+func (s *signer) sign(content sign.Content) ([]byte, error) {
+	pair := s.pair
+	if pair == nil {
+		var err error
+		if pair, err = sign.NewEphemeralKeypair(nil); err != nil {
+			return nil, err
+		}
+	}
+	pb, err := sign.Bundle(content, pair, s.options)
+	if err != nil {
+		return nil, err
+	}
+	return protojson.Marshal(pb)
+}
