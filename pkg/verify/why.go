@@ -41,6 +41,9 @@ func disproven(m material, trusted root.TrustedMaterial, entry *tlog.Entry, err 
 			return disagreeing(m.leaf, stamped(m, trusted), outOfLife(m.leaf, at))
 		}
 	}
+	if !entry.HasInclusionPromise() && !at.IsZero() && m.leaf != nil && !lives(m.leaf, at) {
+		return verdict.Wrap(verdict.TimeUnsigned, "log entry", err)
+	}
 	code := verdict.LogProof
 	if entry.HasInclusionProof() {
 		code = whyCheckpoint(log, entry)

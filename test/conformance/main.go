@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -74,10 +75,19 @@ func (r *request) run(artifact string) error {
 	if r.key != "" {
 		return nil
 	}
-	if who := e.Identity(); who.Subject != r.subject || who.Issuer != r.issuer {
+	if who := e.Identity(); who != (identity.Identity{Issuer: r.issuer, Subject: r.subject, Type: nameType(r.subject)}) {
 		return fmt.Errorf("signed by %s", who)
 	}
 	return nil
+}
+
+// nameType is the kind of name that a text is. The protocol does not say; a
+// URI of the text of an address must not do for the address.
+func nameType(name string) identity.SANType {
+	if strings.Contains(name, "@") && !strings.Contains(name, "://") {
+		return identity.Email
+	}
+	return identity.URI
 }
 
 // prover is a keyless or a key verifier: the flags decide which.

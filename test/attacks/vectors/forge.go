@@ -42,6 +42,7 @@ type forger struct {
 	lab       *lab.Lab
 	authority *baseca.BaseCA
 	log       *ctclient.LogClient
+	others    map[string]*baseca.BaseCA
 }
 
 func newForger(l *lab.Lab) (forger, error) {
@@ -64,7 +65,7 @@ func newForger(l *lab.Lab) (forger, error) {
 		held.Certs = append(held.Certs, c)
 	}
 	log, err := ctclient.New(l.CT, http.DefaultClient, jsonclient.Options{})
-	return forger{lab: l, log: log, authority: &baseca.BaseCA{SignerWithChain: held}}, err
+	return forger{lab: l, log: log, authority: &baseca.BaseCA{SignerWithChain: held}, others: map[string]*baseca.BaseCA{}}, err
 }
 
 func blocks(path string) (found [][]byte, err error) {
@@ -103,6 +104,9 @@ func (f forger) author(ctx context.Context, r forgery) (author, error) {
 		return author{lab: f.lab, pair: pair, der: final.FinalCertificate.Raw}, nil
 	}
 	der, err := f.logged(ctx, e, pair.GetPublicKey())
+	if r.twice && err == nil {
+		der, err = f.promisedTwice(der)
+	}
 	return author{lab: f.lab, pair: pair, der: der}, err
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sigstore/sigstore-go/pkg/sign"
+
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -17,7 +19,17 @@ type forgery struct {
 	name, why string
 	change    edit
 	code      verdict.Code
-	secret    bool // no certificate log has seen it
+	secret    bool   // no certificate log has seen it
+	twice     bool   // its one certificate log promised it twice
+	ca        string // the authority, where it is the attacker's own
+	says      string // the statement that it signs; empty: it signs the artifact
+}
+
+func (f forgery) content() sign.Content {
+	if f.says == "" {
+		return &sign.PlainData{Data: []byte(artifact)}
+	}
+	return &sign.DSSEData{Data: []byte(f.says), PayloadType: intoto.PayloadType}
 }
 
 const (
@@ -31,16 +43,19 @@ func forgeries() []forgery {
 	emails := func(list ...string) edit { return func(c *x509.Certificate) { c.EmailAddresses = list } }
 	return []forgery{
 		{name: "certificate-by-hand", why: "the authority's key made the certificate by hand, and nothing is wrong with it"},
-		{name: "certificate-secret", why: "C13: no certificate log has seen it", code: verdict.SCT, secret: true},
+		{name: "certificate-secret", why: "C13: no certificate log has seen it", code: verdict.SCTMissing, secret: true},
 		{name: "certificate-suffix", why: "C01: an address that ends with the one that is asked", change: emails("not-" + release), code: verdict.Identity},
 		{name: "certificate-prefix", why: "C02: an address that begins with the one that is asked", change: emails(release + ".evil.example"), code: verdict.Identity},
-		{name: "certificate-case", why: "the address in another case", change: emails(strings.ToUpper(release[:1]) + release[1:]), code: verdict.Identity},
-		{name: "certificate-mailto", why: "the address as a mailto: URI", change: as("mailto:" + release), code: verdict.Identity},
+		{name: "certificate-case", why: "C27: the address in another case", change: emails(strings.ToUpper(release[:1]) + release[1:]), code: verdict.Identity},
+		{name: "certificate-mailto", why: "C08: the address as a mailto: URI", change: as("mailto:" + release), code: verdict.Identity},
+		{name: "certificate-uri", why: "C08: a URI of the very text of the address", change: as(release), code: verdict.SANType},
+		{name: "certificate-wildcard", why: "C18: a wildcard in place of the address", change: emails("*@lab.invalid"), code: verdict.SANType},
+		{name: "certificate-punycode", why: "C27: the address at a host that looks the same", change: emails("release@xn--lb-ijc.invalid"), code: verdict.Identity},
 		{name: "certificate-two-names", why: "C09: two addresses, the one that is asked first", change: emails(release, mallory), code: verdict.SANCount},
 		{name: "certificate-two-names-last", why: "C09: two addresses, the one that is asked last", change: emails(mallory, release), code: verdict.SANCount},
 		{name: "certificate-name-and-host", why: "the address and a host", change: func(c *x509.Certificate) { c.DNSNames = []string{"evil.example"} }, code: verdict.SANCount},
 		{name: "certificate-no-name", why: "it names nobody", change: emails(), code: verdict.CertParse},
-		{name: "certificate-issuer", why: "C11: another issuer vouched for the address", change: func(c *x509.Certificate) { c.ExtraExtensions = issuers(evil, evil) }, code: verdict.Identity},
+		{name: "certificate-issuer", why: "C11: another issuer vouched for the address", change: func(c *x509.Certificate) { c.ExtraExtensions = issuers(evil, evil) }, code: verdict.Issuer},
 		{name: "certificate-two-issuers", why: "C12: the older of the two issuer extensions names another issuer", change: func(c *x509.Certificate) {
 			c.ExtraExtensions[0].Value = []byte(evil)
 		}, code: verdict.IssuerConflict},
@@ -53,7 +68,7 @@ func forgeries() []forgery {
 		}, code: verdict.CertProfile},
 		{name: "certificate-expired", why: "signed after the certificate's life", change: life(-20*time.Minute, -10*time.Minute), code: verdict.TimeCert},
 		{name: "certificate-too-early", why: "signed before the certificate's life", change: life(10*time.Minute, 20*time.Minute), code: verdict.TimeCert},
-		{name: "certificate-critical-extension", why: "a critical extension that nobody knows", change: func(c *x509.Certificate) {
+		{name: "certificate-critical-extension", why: "C10: a critical extension that nobody knows", change: func(c *x509.Certificate) {
 			c.ExtraExtensions = append(c.ExtraExtensions, pkix.Extension{Id: asn1.ObjectIdentifier{1, 3, 9999}, Critical: true, Value: asn1.NullBytes})
 		}, code: verdict.ChainUntrusted},
 	}
@@ -78,11 +93,11 @@ func sayings() []saying {
 		{"statement-no-version", "A27: no version", with(`"_type":"`+intoto.TypeV1+`",`, ""), verdict.StatementType},
 		{"statement-key-twice", "B01: two predicate types: readers differ in which one they take", with(predicate, predicate+`,"predicateType":"x"`), verdict.StatementParse},
 		{"statement-key-twice-deep", "B01: a key twice inside the predicate", with(`"predicate":{}`, `"predicate":{"a":[{"b":1,"b":2}]}`), verdict.StatementParse},
-		{"statement-key-case", "a key in another case: lenient readers take it for the right one", with(`"predicateType"`, `"PredicateType"`), verdict.StatementParse},
+		{"statement-key-case", "B03: a key in another case: lenient readers take it for the right one", with(`"predicateType"`, `"PredicateType"`), verdict.StatementParse},
 		{"statement-no-subject", "F03: it speaks of nothing", with(good[strings.Index(good, `[{`):strings.Index(good, `],`)+1], "[]"), verdict.StatementParse},
 		{"statement-md5", "F10: a digest of the right length under a name that counts for nothing", with(`"sha256"`, `"md5"`), verdict.NotBound},
 		{"statement-sha256-in-capitals", "F10: the digest's name in capitals", with(`"sha256"`, `"SHA256"`), verdict.StatementParse},
-		{"statement-twice", "a second statement behind the first", good + good, verdict.StatementParse},
+		{"statement-twice", "B06: a second statement behind the first", good + good, verdict.StatementParse},
 	}
 }
 

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha512"
 	"encoding/hex"
 	"encoding/pem"
 	"fmt"
+	"slices"
 
 	bundlepb "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	commonpb "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
@@ -40,6 +42,11 @@ const (
 	keyBlob         = "blob by a key"
 	keyBlobByOther  = "blob by another key"
 	keyAttestation  = "attestation by a key"
+
+	keyAttestByOther = "attestation by another key, with the key id of the key"
+	blobOfStatement  = "signature of a statement's bytes"
+	blobInRogueLog   = "blob in another world's log"
+	blobByForeigner  = "blob by another world's certificate"
 )
 
 // maker is a lab with what it signed.
@@ -48,6 +55,15 @@ type maker struct {
 	genuine map[string]*bundlepb.Bundle
 	key     []byte // the long-lived key, PEM
 	weak    []byte // a public key in place of a certificate, DER
+	made           // what no honest service makes
+}
+
+// made is what an attacker has of the authorities.
+type made struct {
+	fulcio       [][]byte            // the chain of the lab's authority, DER
+	small, large []byte              // certificates of keys that nobody should use, DER
+	authorities  map[string][][]byte // the chains of the attacker's own, DER
+	stampers     map[string]stamper
 }
 
 // author signs what it is told to.
@@ -56,6 +72,7 @@ type author struct {
 	pair   sign.Keypair
 	der    []byte // nil: signs with the bare key
 	oldLog bool
+	log    string // of another world; empty: the lab's
 }
 
 // GetCertificate hands out the certificate there is.
@@ -74,7 +91,7 @@ func newAuthor(ctx context.Context, l *lab.Lab, as string) (author, error) {
 }
 
 func (a author) sign(ctx context.Context, content sign.Content) (*bundlepb.Bundle, error) {
-	log := sign.NewRekor(&sign.RekorOptions{BaseURL: a.lab.Rekor, Version: 2})
+	log := sign.NewRekor(&sign.RekorOptions{BaseURL: cmp.Or(a.log, a.lab.Rekor), Version: 2})
 	if a.oldLog {
 		log = sign.NewRekor(&sign.RekorOptions{BaseURL: a.lab.RekorV1, Version: 1})
 	}
@@ -109,14 +126,15 @@ func newMaker(ctx context.Context, l *lab.Lab) (*maker, error) {
 			return nil, err
 		}
 	}
-	old := cast["author"]
-	old.oldLog = true
-	cast["old"] = old
+	old, rogue, foreign := cast["author"], cast["author"], cast["elsewhere"]
+	old.oldLog, rogue.log, foreign.lab = true, elsewhere.Rekor, l
+	cast["old"], cast["rogue"], cast["foreign"] = old, rogue, foreign
 	for _, script := range scripts() {
 		if s.genuine[script.name], err = cast[script.author].sign(ctx, script.content); err != nil {
 			return nil, fmt.Errorf("signing %s: %w", script.name, err)
 		}
 	}
+	s.genuine[keyAttestByOther].GetDsseEnvelope().Signatures[0].Keyid = "the key that is asked"
 	if err := s.signAsTold(ctx, cast["author"]); err != nil {
 		return nil, err
 	}
@@ -135,10 +153,13 @@ func (s *maker) signAsTold(ctx context.Context, honest author) error {
 	if err != nil {
 		return err
 	}
-	for _, r := range forgeries() {
-		a, err := f.author(ctx, r)
+	if err := s.forgeKeys(ctx, f); err != nil {
+		return err
+	}
+	for _, r := range slices.Concat(forgeries(), runs()) {
+		a, err := f.of(r.ca).author(ctx, r)
 		if err == nil {
-			s.genuine[r.name], err = a.sign(ctx, &sign.PlainData{Data: []byte(artifact)})
+			s.genuine[r.name], err = a.sign(ctx, r.content())
 		}
 		if err != nil {
 			return fmt.Errorf("forging %s: %w", r.name, err)
@@ -189,6 +210,11 @@ func scripts() []script {
 		{keyBlob, "key", plain(artifact)},
 		{keyBlobByOther, "other key", plain(artifact)},
 		{keyAttestation, "key", said(intoto.PayloadType, of)},
+		{keyAttestByOther, "other key", said(intoto.PayloadType, of)},
+		{blobOfStatement, "author", &sign.PlainData{Data: said(intoto.PayloadType, of).(*sign.DSSEData).Data}},
+		{blobInRogueLog, "rogue", plain(artifact)},
+		{blobInRogueLog, "rogue", plain(artifact)},
+		{blobByForeigner, "foreign", plain(artifact)},
 	}
 }
 

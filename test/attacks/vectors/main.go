@@ -4,8 +4,8 @@
 //
 //	go run ./attacks/vectors --out DIR
 //
-// A lab on loopback signs them; every file is made anew by every run. Each
-// vector is judged by Waybill's own verifier before it is written.
+// A lab on loopback signs them; every file is made anew by every run. The
+// tests ask the built commands each of them.
 package main
 
 import (
@@ -41,15 +41,15 @@ func main() {
 	}
 }
 
-func choose(genuineOnly bool) []vector {
+func choose(genuineOnly bool) []question {
 	if genuineOnly {
-		return genuine()
+		return usual(genuine())
 	}
 	return vectors()
 }
 
 // write makes vectors and returns how many there are.
-func write(ctx context.Context, out string, all []vector) (n int, err error) {
+func write(ctx context.Context, out string, all []question) (n int, err error) {
 	l, err := lab.Start(ctx, lab.Options{})
 	if err != nil {
 		return 0, err

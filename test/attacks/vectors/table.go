@@ -25,9 +25,28 @@ type vector struct {
 	code verdict.Code
 }
 
+// question is a vector with what is asked about it beyond the usual.
+type question struct {
+	vector
+	// root changes the trust root; nil leaves it alone.
+	root func(s *maker, b *bundlepb.Bundle, root map[string]any)
+	// ask are demands beyond identity and issuer, as flags of waybill verify.
+	ask []string
+	// beside is the twin, where it is not the vector that the bundle is from.
+	beside string
+}
+
 // vectors are all of them, the genuine ones first.
-func vectors() []vector {
-	return slices.Concat(genuine(), bindings(), proofs(), materials(), envelopes(), forms(), signedAsTold())
+func vectors() []question {
+	return slices.Concat(usual(genuine(), bindings(), proofs(), checkpoints(), materials(), envelopes(), forms(), signedAsTold()),
+		windows(), authorities(), stamps(), demands())
+}
+
+func usual(tables ...[]vector) (all []question) {
+	for _, v := range slices.Concat(tables...) {
+		all = append(all, question{vector: v})
+	}
+	return all
 }
 
 func genuine() []vector {
@@ -66,12 +85,19 @@ func bindings() []vector {
 		}, nil, verdict.LogKeyMismatch},
 		{"digest-hint-of-another-artifact", "A11: the digest beside the signature is of another artifact", blob, func(s *maker, b *bundlepb.Bundle) {
 			b.GetMessageSignature().MessageDigest = s.copyOf(blobOfAnother).GetMessageSignature().MessageDigest
-		}, nil, verdict.NotBound},
+		}, nil, verdict.DigestHint},
 		{"signature-of-another-artifact", "everything holds, for another artifact", blob, whole(blobOfAnother), nil, verdict.NotBound},
 		{"attestation-of-another-artifact", "everything holds, the subject is another artifact", attestation, whole(attestOfAnother), nil, verdict.NotBound},
 		{"another-identity", "everything holds, another identity signed", blob, whole(blobByStranger), nil, verdict.Identity},
 		{"another-world", "everything holds under another trust root", blob, whole(blobElsewhere), nil, verdict.LogUnknown},
 		{"attestation-log-entry-of-another-signature", "A03: the log entry of an earlier envelope of the same payload", attestation, entries(attestAgain), nil, verdict.LogSigMismatch},
+		{"key-id-of-the-key", "A16: another key signed, and the envelope's hint names the key that is asked", keyAttestation, whole(keyAttestByOther), nil, verdict.LogKeyMismatch},
+		{"blob-signature-of-a-statement", "A18: a blob signature over the bytes of the statement, where an attestation is asked for", attestation, whole(blobOfStatement), nil, verdict.MaterialKind},
+		{"entry-of-a-rogue-log", "D20: logged in a log of somebody else's, whose key is its own word", blob, whole(blobInRogueLog), nil, verdict.LogUnknown},
+		{"two-entries-of-one-log", "D19: two entries of one log count once", blob, func(s *maker, b *bundlepb.Bundle) {
+			b.VerificationMaterial.TlogEntries = append(b.VerificationMaterial.TlogEntries, s.copyOf(blobAgain).VerificationMaterial.TlogEntries...)
+		}, nil, verdict.Threshold},
+		{"authority-of-another-world", "C20: the certificate is of an authority that the trust root does not know", blob, whole(blobByForeigner), nil, verdict.ChainUntrusted},
 		{"another-key", "everything holds, another key signed", keyBlob, whole(keyBlobByOther), nil, verdict.LogKeyMismatch},
 		{"key-in-place-of-an-identity", "A06: an identity is asked for, and a bare key signed", blob, whole(keyBlob), nil, verdict.MaterialKind},
 		{"identity-in-place-of-a-key", "A06: a key is asked for, and a certificate signed", keyBlob, whole(blob), nil, verdict.MaterialKind},
@@ -83,35 +109,35 @@ func proofs() []vector {
 	of := func(b *bundlepb.Bundle) *bundlepb.VerificationMaterial { return b.VerificationMaterial }
 	return []vector{
 		{"no-log-entry", "there is no log entry", blob, func(_ *maker, b *bundlepb.Bundle) { of(b).TlogEntries = nil }, nil, verdict.LogMissing},
-		{"log-entry-twice", "one log counts once", blob, func(_ *maker, b *bundlepb.Bundle) {
+		{"log-entry-twice", "D19: one log counts once", blob, func(_ *maker, b *bundlepb.Bundle) {
 			of(b).TlogEntries = append(of(b).TlogEntries, of(b).TlogEntries...)
 		}, nil, verdict.Threshold},
-		{"inclusion-proof-changed", "one bit of the inclusion proof", blob, func(_ *maker, b *bundlepb.Bundle) {
+		{"inclusion-proof-changed", "D16: one bit of the inclusion proof", blob, func(_ *maker, b *bundlepb.Bundle) {
 			of(b).TlogEntries[0].InclusionProof.Hashes[0][0] ^= 1
 		}, nil, verdict.LogProof},
-		{"log-index-changed", "another place in the log", blob, func(_ *maker, b *bundlepb.Bundle) { of(b).TlogEntries[0].LogIndex++ }, nil, verdict.LogProof},
-		{"checkpoint-of-another-entry", "the checkpoint is of another size of the log", blob, func(s *maker, b *bundlepb.Bundle) {
+		{"log-index-changed", "D16: another place in the log", blob, func(_ *maker, b *bundlepb.Bundle) { of(b).TlogEntries[0].LogIndex++ }, nil, verdict.LogProof},
+		{"checkpoint-of-another-entry", "D15: the checkpoint is of another size of the log", blob, func(s *maker, b *bundlepb.Bundle) {
 			of(b).TlogEntries[0].InclusionProof.Checkpoint = of(s.copyOf(blobAgain)).TlogEntries[0].InclusionProof.Checkpoint
 		}, nil, verdict.LogProof},
-		{"checkpoint-unsigned", "nobody signed the checkpoint", blob, func(_ *maker, b *bundlepb.Bundle) {
+		{"checkpoint-unsigned", "D12: nobody signed the checkpoint", blob, func(_ *maker, b *bundlepb.Bundle) {
 			c := of(b).TlogEntries[0].InclusionProof.Checkpoint
 			c.Envelope, _, _ = strings.Cut(c.Envelope, "\u2014")
-		}, nil, verdict.LogProof},
-		{"log-unknown", "the log is not in the trust root", blob, func(_ *maker, b *bundlepb.Bundle) { of(b).TlogEntries[0].LogId.KeyId[0] ^= 1 }, nil, verdict.LogUnknown},
-		{"inclusion-proof-missing", "version 0.3 demands a proof", blob, func(_ *maker, b *bundlepb.Bundle) { of(b).TlogEntries[0].InclusionProof = nil }, nil, verdict.BundleParse},
-		{"rekor-v1-promise-changed", "one bit of the promise; the proof beside it still holds", blobInOldLog, func(_ *maker, b *bundlepb.Bundle) {
+		}, nil, verdict.CheckpointSig},
+		{"log-unknown", "D20: the log is not in the trust root", blob, func(_ *maker, b *bundlepb.Bundle) { of(b).TlogEntries[0].LogId.KeyId[0] ^= 1 }, nil, verdict.LogUnknown},
+		{"inclusion-proof-missing", "version 0.3 demands a proof", blob, func(_ *maker, b *bundlepb.Bundle) { of(b).TlogEntries[0].InclusionProof = nil }, nil, verdict.BundleLacks},
+		{"rekor-v1-promise-changed", "D17: one bit of the promise; the proof beside it still holds", blobInOldLog, func(_ *maker, b *bundlepb.Bundle) {
 			promise := of(b).TlogEntries[0].InclusionPromise.SignedEntryTimestamp
 			promise[len(promise)-1] ^= 1
-		}, nil, verdict.LogProof},
-		{"rekor-v1-time-changed", "the time of the entry is covered by the promise", blobInOldLog, func(_ *maker, b *bundlepb.Bundle) {
+		}, nil, verdict.LogPromise},
+		{"rekor-v1-time-changed", "D02: the time of the entry is covered by the promise", blobInOldLog, func(_ *maker, b *bundlepb.Bundle) {
 			of(b).TlogEntries[0].IntegratedTime++
-		}, nil, verdict.LogProof},
-		{"no-timestamp", "a log of version 2 signs no time, and there is no other", blob, func(_ *maker, b *bundlepb.Bundle) {
+		}, nil, verdict.LogPromise},
+		{"no-timestamp", "D03: a log of version 2 signs no time, and there is no other", blob, func(_ *maker, b *bundlepb.Bundle) {
 			of(b).TimestampVerificationData = nil
 		}, nil, verdict.TimeMissing},
-		{"timestamp-of-another-signature", "the timestamp is genuine, but of another signature", blob, func(s *maker, b *bundlepb.Bundle) {
+		{"timestamp-of-another-signature", "D05: the timestamp is genuine, but of another signature", blob, func(s *maker, b *bundlepb.Bundle) {
 			of(b).TimestampVerificationData = of(s.copyOf(blobAgain)).TimestampVerificationData
-		}, nil, verdict.TimeInvalid},
+		}, nil, verdict.TSAImprint},
 		{"too-many-timestamps", "33 timestamps; the bound is 32", blob, func(_ *maker, b *bundlepb.Bundle) {
 			stamps := of(b).TimestampVerificationData
 			stamps.Rfc3161Timestamps = slices.Repeat(stamps.Rfc3161Timestamps, 33)
@@ -146,6 +172,19 @@ func materials() []vector {
 			b.MediaType, b.VerificationMaterial.Content = "application/vnd.dev.sigstore.bundle+json;version=0.2", chain()
 		}, nil, verdict.CertMissing},
 		{"no-material", "there is nothing to verify with", blob, func(_ *maker, b *bundlepb.Bundle) { b.VerificationMaterial = nil }, nil, verdict.BundleParse},
+		{"chain-with-its-root", "A08: a chain that brings its own root along, in a version that has chains", blob, func(s *maker, b *bundlepb.Bundle) {
+			der := b.VerificationMaterial.GetCertificate().GetRawBytes()
+			b.MediaType, b.VerificationMaterial.Content = "application/vnd.dev.sigstore.bundle+json;version=0.2", chain(append([][]byte{der}, s.fulcio...)...)
+		}, nil, verdict.ChainHasRoot},
+		{"version-0.1-without-promise", "A09: relabelled as a version in which the log promises; it did not", blob, mediaType("application/vnd.dev.sigstore.bundle+json;version=0.1"), nil, verdict.BundleLacks},
+		{"version-0.1-without-proof", "A09: relabelled to do without the inclusion proof", blob, func(_ *maker, b *bundlepb.Bundle) {
+			b.MediaType, b.VerificationMaterial.TlogEntries[0].InclusionProof = "application/vnd.dev.sigstore.bundle+json;version=0.1", nil
+		}, nil, verdict.BundleLacks},
+		{"version-0.2-without-proof", "A09: the version demands an inclusion proof", blob, func(_ *maker, b *bundlepb.Bundle) {
+			b.MediaType, b.VerificationMaterial.TlogEntries[0].InclusionProof = "application/vnd.dev.sigstore.bundle+json;version=0.2", nil
+		}, nil, verdict.BundleLacks},
+		{"key-too-small", "C19: an ECDSA key of 224 bits", blob, with(func(s *maker, _ []byte) any { return certificate(s.small) }), nil, verdict.CertLimit},
+		{"key-too-large", "C19: an RSA key of 16384 bits", blob, with(func(s *maker, _ []byte) any { return certificate(s.large) }), nil, verdict.CertLimit},
 		{"version-0.4", "A10: a version that does not exist", blob, mediaType("application/vnd.dev.sigstore.bundle.v0.4+json"), nil, verdict.BundleVersion},
 		{"version-missing", "A10: no media type", blob, mediaType(""), nil, verdict.BundleVersion},
 	}
@@ -160,7 +199,7 @@ func envelopes() []vector {
 	return []vector{
 		{"envelope-unsigned", "A13: an envelope without a signature", attestation, dsse(func(e *dssepb.Envelope) { e.Signatures = nil }), nil, verdict.SigCount},
 		{"envelope-good-and-junk", "A14: a good signature and one that is none", attestation, dsse(func(e *dssepb.Envelope) { e.Signatures = append(e.Signatures, junk) }), nil, verdict.SigCount},
-		{"envelope-signature-twice", "A14: the same signature twice", attestation, dsse(func(e *dssepb.Envelope) { e.Signatures = slices.Repeat(e.Signatures, 2) }), nil, verdict.SigCount},
+		{"envelope-signature-twice", "A15: the same signature twice", attestation, dsse(func(e *dssepb.Envelope) { e.Signatures = slices.Repeat(e.Signatures, 2) }), nil, verdict.SigCount},
 		{"envelope-of-another-type", "A17: signed as a payload that is no statement", attestation, func(s *maker, b *bundlepb.Bundle) {
 			proto.Reset(b)
 			proto.Merge(b, s.copyOf(attestPlain))
@@ -171,17 +210,22 @@ func envelopes() []vector {
 			proto.Merge(b, s.copyOf(attestPlain))
 			b.GetDsseEnvelope().PayloadType = label
 		}, nil, verdict.LogEntryUnbound},
-		{"payload-same-meaning", "one line end more: the same statement, other bytes", attestation, dsse(func(e *dssepb.Envelope) { e.Payload = append(e.Payload, '\n') }), nil, verdict.LogEntryUnbound},
+		{"payload-same-meaning", "A24: one line end more: the same statement, other bytes", attestation, dsse(func(e *dssepb.Envelope) { e.Payload = append(e.Payload, '\n') }), nil, verdict.LogEntryUnbound},
 	}
 }
 
 // forms change the encoding of a bundle.
 func forms() []vector {
 	return []vector{
-		{"json-key-twice", "two media types: readers differ in which one they take", blob, nil, func(raw string) string { return `{"mediaType":"x",` + raw[1:] }, verdict.BundleParse},
-		{"json-unknown-key", "a field that no version has", blob, nil, func(raw string) string { return `{"trusted":true,` + raw[1:] }, verdict.BundleParse},
-		{"json-second-document", "a second bundle behind the first", blob, nil, func(raw string) string { return raw + raw }, verdict.BundleParse},
+		{"json-key-twice", "B01: two media types: readers differ in which one they take", blob, nil, func(raw string) string { return `{"mediaType":"x",` + raw[1:] }, verdict.BundleParse},
+		{"json-unknown-key", "B10: a field that no version has", blob, nil, func(raw string) string { return `{"trusted":true,` + raw[1:] }, verdict.BundleParse},
+		{"json-second-document", "B06: a second bundle behind the first", blob, nil, func(raw string) string { return raw + raw }, verdict.BundleParse},
 		{"json-half", "half of a bundle", blob, nil, func(raw string) string { return raw[:len(raw)/2] }, verdict.BundleParse},
+		{"base64-line-ends", "A25: line ends within the signature, which lenient readers pass over", blob, nil, within(`"signature":"`, func(text string) string { return text[:8] + strings.Repeat(`\n`, 4) + text[8:] }), verdict.Encoding},
+		{"base64-spare-bits", "A25: the spare bits of the digest are not zero, so that one digest has two texts", blob, nil, within(`"digest":"`, func(text string) string {
+			last := len(text) - 2 // before one character of padding
+			return text[:last] + string(text[last]+1) + text[last+1:]
+		}), verdict.Encoding},
 		{"empty-object", "no bundle at all", blob, nil, func(string) string { return "{}" }, verdict.BundleVersion},
 	}
 }
@@ -200,4 +244,15 @@ func malleate(signature []byte) []byte {
 		return signature
 	}
 	return other
+}
+
+// within changes the text of a value of bytes. Writers differ in the space
+// behind a colon.
+func within(key string, change func(string) string) func(string) string {
+	return func(raw string) string {
+		raw = strings.ReplaceAll(raw, `": "`, `":"`)
+		start := strings.Index(raw, key) + len(key)
+		end := start + strings.IndexByte(raw[start:], '"')
+		return raw[:start] + change(raw[start:end]) + raw[end:]
+	}
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,13 +13,25 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// TestVectors writes all vectors and asks the conformance command each of
-// them, by file and by digest, knowing nothing but the files.
-func TestVectors(t *testing.T) {
-	dir, command := t.TempDir(), filepath.Join(t.TempDir(), "conformance")
-	if out, err := exec.Command("go", "build", "-o", command, "../../conformance").CombinedOutput(); err != nil {
+// command builds a command of the repository.
+func command(t *testing.T, module, pkg string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), filepath.Base(pkg))
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, pkg)
+	build.Dir = module
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the command: %v\n%s", err, out)
 	}
+	return path
+}
+
+// TestVectors writes all vectors and asks the built commands each of them,
+// knowing nothing but the files: the conformance command by file and by
+// digest, and waybill, which must refuse with the very code of the header and
+// no other.
+func TestVectors(t *testing.T) {
+	dir, suite, waybill := t.TempDir(), command(t, "../..", "./conformance"), command(t, "../../..", "./cmd/waybill")
 	n, err := write(t.Context(), dir, vectors())
 	if err != nil {
 		t.Fatal(err)
@@ -36,13 +50,17 @@ func TestVectors(t *testing.T) {
 			if !strings.HasPrefix(contents(t, expect), want) {
 				t.Errorf("its header says\n%s", contents(t, expect))
 			}
+			asked(t, waybill, c, contents(t, expect))
+			if exists(filepath.Join(c, "ask")) {
+				return // the protocol of the suite has no words for it
+			}
 			set := digest.SetOf([]byte(artifact))
 			known := set.SHA256
 			if strings.HasSuffix(c, "-sha512") {
 				known = set.SHA512 // one digest does not say the other
 			}
 			for _, subject := range []string{filepath.Join(c, "artifact"), known.String()} {
-				out, err := exec.Command(command, append(question(t, c), subject)...).CombinedOutput()
+				out, err := exec.Command(suite, append(protocol(t, c), subject)...).CombinedOutput()
 				if accepted := err == nil; accepted == strings.HasSuffix(c, "_fail") {
 					t.Errorf("accepted is %t for %s\n%s", accepted, subject, out)
 				}
@@ -51,7 +69,62 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-func question(t *testing.T, dir string) []string {
+// asked asks waybill, in the vector's directory.
+func asked(t *testing.T, waybill, dir, expect string) {
+	t.Helper()
+	args := []string{"verify", "bundle", "bundle.sigstore.json", "artifact", "--trusted-root", "trusted_root.json", "--output", "json"}
+	if kind := strings.TrimSpace(contents(t, filepath.Join(dir, "kind"))); kind != "blob" {
+		args = append(args, "--type", kind)
+	}
+	for file, flag := range map[string]string{"identity": "--certificate-identity", "issuer": "--certificate-oidc-issuer"} {
+		if path := filepath.Join(dir, file); exists(path) {
+			args = append(args, flag, strings.TrimSpace(contents(t, path)))
+		}
+	}
+	if exists(filepath.Join(dir, "key.pub")) {
+		args = append(args, "--key", "key.pub")
+	}
+	if ask := filepath.Join(dir, "ask"); exists(ask) {
+		args = append(args, strings.Split(strings.TrimSpace(contents(t, ask)), "\n")...)
+	}
+	cmd := exec.Command(waybill, args...)
+	cmd.Dir = dir
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	header, _, _ := strings.Cut(expect, "\n")
+	_, text, _ := strings.Cut(header, "expect: refuse ")
+	code, want := verdict.Code(text), 0
+	if code != "" {
+		want = verdict.ExitCode(code.Outcome())
+	}
+	if got := cmd.ProcessState.ExitCode(); got != want {
+		t.Fatalf("status %d, want %d\n%s%s", got, want, stdout.String(), stderr.String())
+	}
+	var v struct{ Findings []struct{ Code verdict.Code } }
+	if code.Outcome() == verdict.Malformed {
+		if !strings.Contains(stderr.String(), string(code)+" ") {
+			t.Errorf("it does not say %s: %s", code, stderr.String())
+		}
+		return
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &v); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range v.Findings {
+		if f.Code != code {
+			t.Errorf("refused with %s, want %s\n%s", f.Code, code, stdout.String())
+		}
+	}
+	if (len(v.Findings) == 0) != (code == "") {
+		t.Errorf("%d findings\n%s", len(v.Findings), stdout.String())
+	}
+}
+
+func protocol(t *testing.T, dir string) []string {
 	t.Helper()
 	args := []string{"verify-bundle", "--bundle", filepath.Join(dir, "bundle.sigstore.json"), "--trusted-root", filepath.Join(dir, "trusted_root.json")}
 	if key := filepath.Join(dir, "key.pub"); exists(key) {
@@ -93,7 +166,7 @@ func TestVectorsHaveTwins(t *testing.T) {
 		codes[v.code] = true
 	}
 	t.Logf("%d vectors, %d codes", len(names), len(codes)-1)
-	if len(codes) < 20 {
+	if len(codes) < 40 {
 		t.Errorf("%d codes", len(codes)-1)
 	}
 }
