@@ -71,7 +71,7 @@ func (x *expander) command(s step, sc scope, step Step) {
 	for _, t := range use.tools {
 		step.Tools = append(step.Tools, t.s)
 	}
-	step.Network = slices.Clone(use.network)
+	step.Network = append([]string(nil), use.network...)
 	if !use.limits.IsZero() {
 		l := use.limits
 		step.Limits = &l

@@ -205,8 +205,25 @@ func (p *Plan) check() error {
 		if dir := path.Dir(a.Name); !a.IsImage() && p.hasFile(dir) {
 			return &nameError{a.Name, "artifact " + quote(a.Name) + ": " + quote(dir) + " is an artifact too, not a directory"}
 		}
+		if err := p.checkNamed(a); err != nil {
+			return err
+		}
 	}
 	return p.checkSteps()
+}
+
+// checkNamed refuses an artifact that speaks of what is not planned.
+func (p *Plan) checkNamed(a Artifact) error {
+	names := []string{a.Of}
+	for _, e := range a.Evidence {
+		names = append(names, e.Name)
+	}
+	for _, name := range names {
+		if name != "" && p.index(name) < 0 {
+			return &nameError{a.Name, "artifact " + quote(a.Name) + " names " + quote(name) + ", which is not planned"}
+		}
+	}
+	return nil
 }
 
 // hasFile reports whether a path or one above it is an artifact.

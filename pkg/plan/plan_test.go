@@ -1,8 +1,6 @@
 package plan_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"reflect"
@@ -220,40 +218,4 @@ func TestDigestNamesThePlan(t *testing.T) {
 	if other, err := c.Expand(ver(t, "v0.1.1")); err != nil || other.Digest() == first.Digest() {
 		t.Errorf("the version changed, the digest did not, %v", err)
 	}
-}
-
-func FuzzParseConfig(f *testing.F) {
-	f.Add([]byte(small))
-	f.Add([]byte(exampleText(f)))
-	f.Add([]byte(strings.ReplaceAll(small, "{", "{{")))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		c, err := plan.ParseConfig(raw)
-		if err != nil {
-			if verdict.FindingOf("", err).Code != verdict.ConfigParse {
-				t.Fatalf("refused as something else than CONFIG: %v", err)
-			}
-			return
-		}
-		p, err := c.Expand(ver(t, "v0.1.0"))
-		if err != nil {
-			return
-		}
-		again, err := c.Expand(ver(t, "v0.1.0"))
-		if err != nil || again.Digest() != p.Digest() {
-			t.Fatalf("the same configuration gave two plans, %v", err)
-		}
-		for i, a := range p.Artifacts {
-			if plan.CheckName(a.Name) != nil || i > 0 && a.Name <= p.Artifacts[i-1].Name {
-				t.Fatalf("artifact %d has name %q", i, a.Name)
-			}
-			if got, ok := p.Find(a.Name); !ok || !reflect.DeepEqual(got, a) {
-				t.Fatalf("%q is not found", a.Name)
-			}
-		}
-		encoded, err := json.Marshal(p)
-		var read plan.Plan
-		if err != nil || json.Unmarshal(encoded, &read) != nil || !reflect.DeepEqual(read.Digest(), p.Digest()) || bytes.Contains(encoded, []byte("\x00")) {
-			t.Fatalf("the plan does not survive its own encoding: %v", err)
-		}
-	})
 }
