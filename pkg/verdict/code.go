@@ -132,8 +132,10 @@ const (
 	PolicySig       Code = "POLICY_SIG"
 	PolicyStale     Code = "POLICY_STALE"
 	PolicyExpired   Code = "POLICY_EXPIRED"
+	PolicyCases     Code = "POLICY_CASES"
 	PolicyEmpty     Code = "POLICY_EMPTY"
 	PolicyVacuous   Code = "POLICY_VACUOUS"
+	NeverExcepted   Code = "NEVER_EXCEPTED"
 
 	// Where trust comes from: TUF metadata and the clock.
 	TUFRollback  Code = "TUF_ROLLBACK"

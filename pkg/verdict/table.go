@@ -123,8 +123,10 @@ var codes = map[Code]row{
 	PolicySig:       {Refused, "do not judge by this policy; fetch the one that its officer signed"},
 	PolicyStale:     {Refused, "somebody offers an older policy than was seen before; fetch the current one"},
 	PolicyExpired:   {Refused, "fetch the policy that replaced it"},
+	PolicyCases:     {Refused, "read the case and the policy: one of them does not say what was meant"},
 	PolicyEmpty:     {Malformed, "say what is asked at the line named; a policy never asks for nothing by leaving something out"},
 	PolicyVacuous:   {Malformed, "the policy accepts what must be refused; mend it before anything is judged by it"},
+	NeverExcepted:   {Refused, "nobody can say that this is right; mend the artifact or its evidence"},
 
 	TUFRollback:  {Refused, "the repository offers older metadata than was seen before; do not step back, ask its operators"},
 	TUFExpired:   {Refused, "the repository's metadata has expired, or somebody replays it; check the clock, then ask its operators"},
