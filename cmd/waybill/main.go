@@ -49,7 +49,7 @@ proof, and lets anyone check the whole of it with one command.
 		initCommand(), lockCommand(), planCommand(), stageCommand(), releaseCommand(), statusCommand(),
 		buildCommand(), sbomCommand(), signCommand(), sealCommand(), promoteCommand(),
 		gateCommand(), verifyCommand(), inspectCommand(),
-		trustCommand(), schemaCommand(),
+		policyCommand(), trustCommand(), schemaCommand(),
 	)
 	return cmd
 }

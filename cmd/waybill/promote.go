@@ -76,7 +76,7 @@ func printPromotion(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipelin
 
 func gateCommand() *cobra.Command {
 	cmd := group(cobra.Command{Use: "gate", Short: "Decide whether a staged release may go out", GroupID: "check"})
-	options := &cli.VerifyRelease{}
+	options := &cli.VerifyRelease{Rules: rules()}
 	check := &cobra.Command{
 		Use:   "check VERSION",
 		Short: "Decide about what lies in staging",
@@ -97,7 +97,7 @@ names: the same decision that verify release makes about the public place.
 
 func verifyCommand() *cobra.Command {
 	cmd := group(cobra.Command{Use: "verify", Short: "Verify what was published", GroupID: "check"})
-	options := &cli.VerifyRelease{}
+	options := &cli.VerifyRelease{Rules: rules()}
 	whole := &cobra.Command{
 		Use:   "release VERSION",
 		Short: "Is this whole release there, untampered, and nothing else?",

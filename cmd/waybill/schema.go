@@ -9,12 +9,13 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // schemas are the JSON schemas of the files that people write, by kind.
 func schemas() map[string]func() []byte {
-	return map[string]func() []byte{"release": plan.ConfigSchema, "lock": plan.LockSchema}
+	return map[string]func() []byte{"release": plan.ConfigSchema, "lock": plan.LockSchema, "policy": policy.Schema}
 }
 
 func schemaCommand() *cobra.Command {
@@ -22,8 +23,8 @@ func schemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema KIND",
 		Short: "Print the JSON schema of a file that people write",
-		Long: `Print the JSON schema of release.yaml ("release") or of release.lock.yaml
-("lock"), for editors. What a schema accepts may still be refused: it knows no
+		Long: `Print the JSON schema of release.yaml ("release"), of release.lock.yaml ("lock")
+or of a policy ("policy"), for editors. What a schema accepts may still be refused: it knows no
 names of lists and no templates.
 
 ` + exit.Table,

@@ -55,3 +55,16 @@ func ClaimNames() []string {
 	}
 	return names
 }
+
+// ClaimsOf makes claims of their names and values; names that [ClaimNames]
+// does not know are dropped.
+func ClaimsOf(said map[string]string) Claims {
+	return Claims{
+		BuildSignerURI: said["buildSignerURI"], BuildSignerDigest: said["buildSignerDigest"], RunnerEnvironment: said["runnerEnvironment"],
+		SourceRepository: said["sourceRepositoryURI"], SourceRepositoryID: said["sourceRepositoryIdentifier"],
+		SourceOwner: said["sourceRepositoryOwnerURI"], SourceOwnerID: said["sourceRepositoryOwnerIdentifier"],
+		SourceRef: said["sourceRepositoryRef"], SourceDigest: said["sourceRepositoryDigest"],
+		BuildConfigURI: said["buildConfigURI"], BuildConfigDigest: said["buildConfigDigest"], BuildTrigger: said["buildTrigger"],
+		RunInvocation: said["runInvocationURI"], SourceRepositoryScope: said["sourceRepositoryVisibilityAtSigning"],
+	}
+}

@@ -99,3 +99,11 @@ func (m Matcher) String() string {
 	}
 	return m.exact.String()
 }
+
+// Issuer is the identity provider that must have vouched for the subject.
+func (m Matcher) Issuer() string {
+	if m.pattern != nil {
+		return m.issuer
+	}
+	return m.exact.Issuer
+}

@@ -1,11 +1,8 @@
 package policy
 
 import (
-	"fmt"
-
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/identity"
-	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -92,18 +89,4 @@ func (p Policy) probeNothing() error {
 		}
 	}
 	return nil
-}
-
-// Cells calls do for each stage and class with what is asked there, in order.
-func (p Policy) Cells(do func(Stage, plan.Class, string)) {
-	for _, stage := range stages() {
-		for _, class := range Judged() {
-			d := p.cells[cell{stage, class}]
-			text := ""
-			for _, it := range d.items {
-				text += fmt.Sprintf("%s %s, ", it.mode, it.name)
-			}
-			do(stage, class, text)
-		}
-	}
 }

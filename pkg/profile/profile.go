@@ -3,20 +3,26 @@
 // root to judge them with. A profile is the consumer's; it grants nothing: it
 // can point at a place, but only the policy says what is believed.
 //
-//	p, err := profile.Load("profile.yaml")
+//	p, err := profile.Load("profile.yaml", profile.Reader{Now: time.Now()})
 //	files := p.Files(profile.Release, v)
 package profile
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
+	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/strictyaml"
 	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/version"
 )
 
@@ -50,10 +56,14 @@ type mapping struct {
 }
 
 type file struct {
-	APIVersion    string `yaml:"apiVersion"`
-	Kind          string `yaml:"kind"`
-	Name          string `yaml:"name"`
-	Policy        string `yaml:"policy"`
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string `yaml:"kind"`
+	Name       string `yaml:"name"`
+	Policy     string `yaml:"policy"`
+	// PolicySigner pins who must have signed the policy, in the bundle beside
+	// it, and PolicySequence the least number that it may have.
+	PolicySigner   *identity.Identity `yaml:"policySigner"`
+	PolicySequence int                `yaml:"policySequence"`
 	TrustedRoot   string `yaml:"trustedRoot"`
 	SigningConfig string `yaml:"signingConfig"`
 	Places        struct {
@@ -62,9 +72,18 @@ type file struct {
 	} `yaml:"places"`
 }
 
+// Reader is what it takes to read what a profile names.
+type Reader struct {
+	// Rules reads the rules that a policy may have of its own; nil refuses
+	// such a policy.
+	Rules policy.Compiler
+	// Now is the time at which a signed policy must be valid.
+	Now time.Time
+}
+
 // Load reads a profile and everything that it names. Paths are relative to
 // the profile.
-func Load(path string) (Profile, error) {
+func Load(path string, with Reader) (Profile, error) {
 	raw, err := readFile(path)
 	if err != nil {
 		return Profile{}, err
@@ -74,7 +93,7 @@ func Load(path string) (Profile, error) {
 		return Profile{}, verdict.Wrap(verdict.ConfigParse, path, err)
 	}
 	p := Profile{Name: f.Name, files: f.Places.Files, images: f.Places.Images}
-	if err := p.loadNamed(f, filepath.Dir(path)); err != nil {
+	if err := p.loadNamed(f, filepath.Dir(path), with); err != nil {
 		return Profile{}, fmt.Errorf("profile %q: %w", path, err)
 	}
 	return p, nil
@@ -105,6 +124,8 @@ func (f file) check() error {
 		return fmt.Errorf("want apiVersion waybill/v1 and kind Profile")
 	case f.Name == "" || f.Policy == "" || f.TrustedRoot == "":
 		return fmt.Errorf("name, policy and trustedRoot are required")
+	case f.PolicySequence < 0 || f.PolicySequence > 0 && f.PolicySigner == nil:
+		return fmt.Errorf("policySequence: want a number from 1, and a policySigner: anybody can number a policy that nobody signs")
 	}
 	if err := f.Places.Files.check("files", "{version}/"); err != nil {
 		return err
@@ -127,24 +148,56 @@ func (m mapping) check(kind, suffix string) error {
 	return nil
 }
 
-func (p *Profile) loadNamed(f file, dir string) error {
-	raw, err := readFile(within(dir, f.Policy))
+func (p *Profile) loadNamed(f file, dir string, with Reader) error {
+	raw, err := readFile(within(dir, f.TrustedRoot))
 	if err != nil {
 		return err
 	}
-	if p.Policy, err = policy.Parse(raw, nil); err != nil {
-		return err
-	}
-	if raw, err = readFile(within(dir, f.TrustedRoot)); err != nil {
-		return err
-	}
 	if p.TrustRoot, err = trust.Parse(raw); err != nil {
+		return err
+	}
+	if err := p.loadPolicy(f, within(dir, f.Policy), with); err != nil {
 		return err
 	}
 	if f.SigningConfig != "" {
 		p.Signing, err = readFile(within(dir, f.SigningConfig))
 	}
 	return err
+}
+
+// loadPolicy reads the policy and, where the profile pins who must have signed
+// it, the signature beside it.
+func (p *Profile) loadPolicy(f file, path string, with Reader) error {
+	raw, err := readFile(path)
+	if err != nil {
+		return err
+	}
+	if p.Policy, err = policy.Parse(raw, with.Rules); err != nil {
+		return err
+	}
+	if f.PolicySigner == nil {
+		return nil
+	}
+	signer, err := identity.Exact(*f.PolicySigner)
+	if err != nil {
+		return verdict.Wrap(verdict.ConfigParse, "policySigner", err)
+	}
+	bundle, err := readFile(path + signedpolicy.Suffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return verdict.Refuse(verdict.PolicySig, p.Policy.Name(), "the profile pins who must have signed the policy, and there is no %s", path+signedpolicy.Suffix)
+	}
+	if err != nil {
+		return err
+	}
+	verifier, err := verify.New(p.TrustRoot)
+	if err != nil {
+		return err
+	}
+	e, err := verifier.Attestation(bundle)
+	if err != nil {
+		return verdict.Wrap(verdict.PolicySig, p.Policy.Name(), err)
+	}
+	return p.Policy.Signed(e, raw, policy.Pin{Signer: signer, Sequence: f.PolicySequence}, with.Now)
 }
 
 // Files is the address of the file place of a version at a stage.

@@ -116,7 +116,7 @@ func TestLoad(t *testing.T) {
 	files := valid(t)
 	path := place(t, files)
 	t.Chdir(t.TempDir()) // paths are relative to the profile, not to the caller
-	p, err := profile.Load(path)
+	p, err := profile.Load(path, profile.Reader{Now: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestLoad(t *testing.T) {
 }
 
 func TestPlaces(t *testing.T) {
-	p, err := profile.Load(place(t, valid(t)))
+	p, err := profile.Load(place(t, valid(t)), profile.Reader{Now: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestPlacesThatAreNotThere(t *testing.T) {
 	files := valid(t)
 	head, _, _ := strings.Cut(text, "  images:")
 	files["profile.yaml"] = strings.Replace(head, "    staging: \"gs://staging/lantern/{version}/\"\n", "", 1)
-	p, err := profile.Load(place(t, files))
+	p, err := profile.Load(place(t, files), profile.Reader{Now: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestLoadRefusesLargeFiles(t *testing.T) {
 
 func refused(t *testing.T, path string, code verdict.Code, says string) {
 	t.Helper()
-	p, err := profile.Load(path)
+	p, err := profile.Load(path, profile.Reader{Now: time.Now()})
 	if err == nil {
 		t.Fatal("loaded")
 	}

@@ -63,7 +63,7 @@ func openWorld(dir string) (*world, error) {
 			return w, err
 		}
 	}
-	if w.profile, err = profile.Load(s.Path("profile.yaml")); err != nil {
+	if w.profile, err = profile.Load(s.Path("profile.yaml"), profile.Reader{Now: time.Now()}); err != nil {
 		return w, err
 	}
 	if w.verifier, err = verify.New(w.profile.TrustRoot); err != nil {

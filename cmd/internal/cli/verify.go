@@ -22,20 +22,23 @@ import (
 // and in k8s-verify-release.
 type VerifyRelease struct {
 	Profile string
-	Files   string
-	Images  string
+	// At is where to read instead of where the profile says.
+	At      struct{ Files, Images string }
 	Digests string
 	Offline bool
 	Output  Output
 	Moment  Moment
+	// Rules reads the rules that a policy has of its own; the small verifier
+	// has none and refuses such a policy.
+	Rules policy.Compiler
 }
 
 // AddFlags adds the flags.
 func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.Profile, "profile", "", "profile that names places, policy and trust root (required)")
-	f.StringVar(&o.Files, "files", "", "read the files here instead of where the profile says")
-	f.StringVar(&o.Images, "images", "", "read the images here instead of where the profile says")
+	f.StringVar(&o.At.Files, "files", "", "read the files here instead of where the profile says")
+	f.StringVar(&o.At.Images, "images", "", "read the images here instead of where the profile says")
 	f.StringVar(&o.Digests, "digests", "all", "all: every digest that the manifest lists; sha256: that one only, which makes the verdict partial")
 	f.BoolVar(&o.Offline, "offline", false, "dial nothing; every place must be local")
 	o.Output.AddFlags(cmd)
@@ -68,14 +71,15 @@ func (o *VerifyRelease) request(v version.Version, stage profile.Stage) (gate.Re
 	if err := o.check(); err != nil {
 		return gate.Request{}, err
 	}
-	p, err := profile.Load(o.Profile)
+	now, err := o.Moment.Time()
 	if err != nil {
 		return gate.Request{}, err
 	}
-	req := gate.Request{Version: v, Policy: p.Policy, Stage: policy.Stage(stage)}
-	if req.Now, err = o.Moment.Time(); err != nil {
+	p, err := profile.Load(o.Profile, profile.Reader{Rules: o.Rules, Now: now})
+	if err != nil {
 		return gate.Request{}, err
 	}
+	req := gate.Request{Version: v, Policy: p.Policy, Stage: policy.Stage(stage), Now: now}
 	if req.Verifier, err = verify.NewWith(p.TrustRoot, p.Policy.Verification()); err != nil {
 		return gate.Request{}, err
 	}
@@ -100,7 +104,7 @@ func (o *VerifyRelease) check() error {
 // open opens the places of a stage, or those that the flags name instead.
 func (o *VerifyRelease) open(req *gate.Request, p profile.Profile, stage profile.Stage) error {
 	t := Transport(o.Offline)
-	files, images := o.Files, o.Images
+	files, images := o.At.Files, o.At.Images
 	var err error
 	if files == "" {
 		if files, err = p.Files(stage, req.Version); err != nil {

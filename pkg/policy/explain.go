@@ -1,0 +1,268 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/plan"
+)
+
+// Section is one part of what a policy demands, in plain words.
+type Section struct {
+	Title string   `json:"title"`
+	Lines []string `json:"lines"`
+}
+
+func (s *Section) add(format string, args ...any) {
+	s.Lines = append(s.Lines, fmt.Sprintf(format, args...))
+}
+
+// Explain says in plain words what the policy demands, what it refuses, what
+// it does not look at, and who can get past what.
+func (p Policy) Explain() []Section {
+	var all []Section
+	for _, part := range []func() Section{p.explainWho, p.explainBuilds, p.explainAsked, p.explainPlaces, p.explainLeft, p.explainPower} {
+		if s := part(); len(s.Lines) > 0 {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func (p Policy) explainWho() Section {
+	s := Section{Title: "Who is believed"}
+	duties := map[Role]string{
+		Release: "signs the manifest, files and images", Verifier: "says that others checked", Officer: "signs policies, exceptions and known defects",
+	}
+	for _, role := range []Role{Release, Verifier, Officer} {
+		if len(p.roles[role]) == 0 {
+			s.add("nobody %s", strings.Replace(duties[role], "signs", "may sign", 1))
+		}
+		for _, who := range p.roles[role] {
+			s.add("%s %s", who.describe(), duties[role])
+		}
+	}
+	for _, b := range p.builders {
+		for _, who := range b.signers {
+			s.add("%s speaks for builder %s, believed to level %d", who.describe(), b.id, b.level)
+		}
+	}
+	s.add("whoever signs in another's place is refused (IDENTITY_ROLE), and so is everybody else (IDENTITY)")
+	return s
+}
+
+func (s Signer) describe() string {
+	text := s.String()
+	if w := s.Window(); w != "" {
+		text += ", " + w + ","
+	}
+	if len(s.claims) > 0 {
+		text += fmt.Sprintf(" whose certificate says %v,", s.claims)
+	}
+	return text
+}
+
+func (p Policy) explainBuilds() Section {
+	s := Section{Title: "What may have been built"}
+	s.add("provenance must name the repository %s (SOURCE_REPOSITORY)", p.source.Repository)
+	if p.source.Ref != "" {
+		s.add("and the ref %s (SOURCE_REF)", p.source.Ref)
+	}
+	if p.types != nil {
+		s.add("the build must be of type %s (BUILD_TYPE)", strings.Join(p.types, " or "))
+	}
+	for _, param := range p.params {
+		text := "parameter " + param.Name
+		if param.Optional {
+			text += ", if it is there,"
+		}
+		if param.Any {
+			s.add("%s may have any value", text)
+			continue
+		}
+		s.add("%s must be %s (PARAM_VALUE)", text, p.allowed(param, "{version}"))
+	}
+	if p.types != nil {
+		s.add("any other parameter is refused (PARAM_UNKNOWN)")
+	}
+	if n := p.counts.builders; n > 1 {
+		s.add("%d builders must have made the same bytes (THRESHOLD, REBUILD_MISMATCH)", n)
+	}
+	for _, sum := range p.summaries {
+		s.add("a summary counts if verifier %s judged %s by policy %s (%s), at most %s ago", sum.Verifier, sum.Resource, sum.Policy.URI, sum.pinned, sum.age)
+	}
+	return s
+}
+
+// explainAsked says what is asked of which class, classes alike together.
+func (p Policy) explainAsked() Section {
+	s := Section{Title: "What each artifact needs"}
+	for _, stage := range stages() {
+		var texts []string
+		classes := map[string][]string{}
+		for _, class := range Judged() {
+			text := p.cells[cell{stage, class}].describe()
+			if classes[text] == nil {
+				texts = append(texts, text)
+			}
+			classes[text] = append(classes[text], string(class))
+		}
+		for _, text := range texts {
+			s.add("at stage %s, %s: %s", stage, strings.Join(classes[text], ", "), text)
+		}
+	}
+	r := p.counts.rules
+	s.add("every signature is in %s, has a time of %s, and its certificate was seen by %s",
+		count(r.Logs, "transparency log"), count(r.Times, "trusted authority"), count(r.SCTs, "certificate log"))
+	return s
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	if strings.HasSuffix(what, "y") {
+		what = strings.TrimSuffix(what, "y") + "ie"
+	}
+	return fmt.Sprintf("%d different %ss", n, what)
+}
+
+func (d demand) describe() string {
+	var words []string
+	for _, it := range d.items {
+		word := it.name
+		if it.mode == Warn {
+			word += " (only warned about)"
+		}
+		words = append(words, word)
+	}
+	text := strings.Join(words, ", ")
+	if len(words) == 0 {
+		text = "nothing beyond the manifest"
+	}
+	if d.level > 0 {
+		text += fmt.Sprintf(", at Build level %d", d.level)
+	}
+	return text
+}
+
+func (p Policy) explainPlaces() Section {
+	s := Section{Title: "The release as a whole"}
+	s.add("what the manifest lists is there, untampered, under its own name, and nothing is missing: always")
+	s.add("the manifest lists what release.yaml plans: %s (PLAN_MISSING, PLAN_EXTRA)", p.plan.plainly())
+	for _, place := range []string{Files, Images} {
+		s.add("nothing but the release is among its %s: %s (EXTRA)", place, p.closed[place].plainly())
+	}
+	for _, late := range p.late {
+		s.add("%s by the %s role may be added after sealing, at stage %v", late.Predicate, late.Role, late.Stages)
+	}
+	if p.manifest > 0 {
+		s.add("the manifest was signed at most %s ago (STALE)", p.manifest)
+	}
+	if p.defects > 0 {
+		s.add("a list of known defects numbered %d or higher is at hand", p.defects)
+	}
+	if !p.lab {
+		s.add("a lab's trust root is refused (TRUST_LAB)")
+	}
+	if !p.expires.IsZero() {
+		s.add("the policy itself is valid until %s (POLICY_EXPIRED)", p.expires.Format(time.DateOnly))
+	}
+	return s
+}
+
+func (m Mode) plainly() string {
+	return map[Mode]string{Require: "required", Warn: "only warned about", Off: "not looked at"}[m]
+}
+
+func (p Policy) explainLeft() Section {
+	s := Section{Title: "What it does not ask"}
+	for _, stage := range stages() {
+		if lacks := p.Lacks(stage, Judged()); len(lacks) > 0 {
+			s.add("at stage %s a verdict is partial, without: %s", stage, strings.Join(lacks, ", "))
+		}
+	}
+	return s
+}
+
+// explainPower says who could make the policy accept what.
+func (p Policy) explainPower() Section {
+	s := Section{Title: "Who can get past it"}
+	for _, line := range p.Overriders() {
+		s.add("%s", line)
+	}
+	return s
+}
+
+// Overriders lists who can get past what: what each role could do alone, and
+// what it takes to publish something that was never built from the source.
+func (p Policy) Overriders() []string {
+	var lines []string
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	names := func(role Role) string { return strings.Join(p.Expected(role), " or ") }
+	if len(p.roles[Officer]) > 0 {
+		add("%s can except single findings of a release for at most 30 days; every verdict shows it", names(Officer))
+	}
+	needsBuilder := slices.ContainsFunc(Judged(), func(c plan.Class) bool { return p.Asks(Published, c, Provenance) == Require })
+	if needsBuilder {
+		add("%s alone can publish nothing: provenance by a builder is required as well", names(Release))
+		add("%s alone can publish nothing: the release identity must seal it", names(Builder))
+	} else {
+		add("%s alone can publish anything: no provenance is required", names(Release))
+	}
+	add("whoever owns the identity providers %s can become any of these", strings.Join(p.issuers(), " and "))
+	for _, who := range p.SignersOf(Release) {
+		if who.exact.Subject == "" {
+			add("whoever gets an identity that matches %s can release", who)
+		}
+	}
+	return lines
+}
+
+func (p Policy) issuers() []string {
+	var all []string
+	for _, role := range []Role{Release, Verifier, Officer, Builder} {
+		for _, s := range p.SignersOf(role) {
+			if issuer := s.matcher.Issuer(); !slices.Contains(all, issuer) {
+				all = append(all, issuer)
+			}
+		}
+	}
+	return all
+}
+
+// Lint lists what loads and might still not be what was meant.
+func (p Policy) Lint() []string {
+	var notes []string
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	if p.expires.IsZero() {
+		note("it never expires: a replayed old policy would do forever; write expires")
+	}
+	if p.sequence == 0 {
+		note("it has no sequence: an older policy cannot be told from a newer one; write sequence")
+	}
+	if p.types == nil {
+		note("it expects no build types: any parameter of a build is accepted; write build")
+	}
+	if p.source.Ref == "" {
+		note("it expects no ref: a build of any branch is accepted; write source.ref, such as refs/tags/{version}")
+	}
+	if p.lab {
+		note("it accepts a lab's trust root; write trustRoot: {lab: \"off\"} before anybody relies on it")
+	}
+	for _, role := range []Role{Release, Verifier, Officer, Builder} {
+		for _, s := range p.SignersOf(role) {
+			if s.exact.Subject == "" {
+				note("%s is a pattern in role %s: make sure that nobody else can get such an identity", s, role)
+			}
+		}
+	}
+	for _, stage := range stages() {
+		if lacks := p.Lacks(stage, Judged()); len(lacks) > 0 {
+			note("at stage %s it can never say complete: %s", stage, strings.Join(lacks, ", "))
+		}
+	}
+	return notes
+}

@@ -1,0 +1,50 @@
+package policy
+
+import (
+	"fmt"
+	"time"
+
+	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
+	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// Pin is what stands outside of a policy about it: who must have signed it,
+// and which number is too low.
+type Pin struct {
+	Signer   identity.Matcher
+	Sequence int
+}
+
+// Signed refuses a policy that its officer did not sign as it is: these very
+// bytes, with this number, one that is not lower than the pinned one. The raw
+// text must be the one that p was parsed from.
+func (p Policy) Signed(e verify.Evidence, raw []byte, pin Pin, now time.Time) error {
+	differ := func(code verdict.Code, message, want, got string) error {
+		return &verdict.Error{Finding: verdict.Find(code, p.name, "%s", message).Differ(want, got).Citing(e.Bundle())}
+	}
+	switch {
+	case e.IsZero():
+		return verdict.Refuse(verdict.PolicySig, p.name, "nobody signed the policy")
+	case !pin.Signer.Match(e.Identity()):
+		return differ(verdict.PolicySig, "the policy is signed by somebody else", pin.Signer.String(), e.Identity().String())
+	case e.Kind() != signedpolicy.PredicateType:
+		return differ(verdict.PolicySig, "what is signed is no policy", signedpolicy.PredicateType, e.Kind())
+	}
+	said, err := signedpolicy.Parse(e.Statement())
+	if err != nil {
+		return verdict.Wrap(verdict.PolicySig, p.name, err)
+	}
+	if err := said.Names(raw); err != nil {
+		return verdict.Wrap(verdict.PolicySig, p.name, err)
+	}
+	switch {
+	case said.Name != p.name || said.Sequence != p.sequence || !said.Expires.Equal(p.expires):
+		return differ(verdict.PolicySig, "the signature is of another policy, number or life",
+			fmt.Sprintf("%s %d until %s", p.name, p.sequence, p.expires), fmt.Sprintf("%s %d until %s", said.Name, said.Sequence, said.Expires))
+	case p.sequence < max(pin.Sequence, 1):
+		return differ(verdict.PolicyStale, "the policy is older than the one that is pinned", fmt.Sprint(pin.Sequence), fmt.Sprint(p.sequence))
+	}
+	return p.Life(now)
+}

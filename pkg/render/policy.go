@@ -1,0 +1,141 @@
+package render
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// JUnit is the form that CI systems read test results in.
+const JUnit Format = "junit"
+
+// CaseFormats are the forms of a [policy.CaseReport].
+func CaseFormats() []string { return []string{string(Table), string(JSON), string(JUnit)} }
+
+// Cases writes what a rehearsal of a policy came to.
+func Cases(w io.Writer, f Format, r policy.CaseReport) error {
+	switch f {
+	case Table:
+		return caseTable(w, r)
+	case JSON:
+		return indented(w, struct {
+			Schema string `json:"schema"`
+			policy.CaseReport
+			Failed int `json:"failed"`
+		}{"waybill/case-report/v1", r, r.Failed()})
+	case JUnit:
+		return caseJUnit(w, r)
+	}
+	return verdict.Refuse(verdict.Usage, "output", "%q: want one of %s", f, strings.Join(CaseFormats(), ", "))
+}
+
+func caseTable(w io.Writer, r policy.CaseReport) error {
+	p := &page{w: w}
+	for _, c := range r.Cases {
+		word := "ok"
+		if !c.OK {
+			word = "FAILED"
+		}
+		p.line("  %-7s %-44s %s", word, Safe(c.Name), Safe(strings.Join(c.Got, " ")))
+		if c.OK {
+			continue
+		}
+		p.line("  %-7s want %s", "", Safe(strings.Join(c.Want, " ")))
+		for _, why := range c.Why {
+			p.line("  %-7s %s", "", Safe(why))
+		}
+	}
+	p.line("")
+	p.line("policy %s %s", Safe(r.Policy), r.Digest)
+	p.line("%d cases, %d failed. This is a rehearsal: nothing was verified.", len(r.Cases), r.Failed())
+	return p.err
+}
+
+type junitSuite struct {
+	XMLName  xml.Name    `xml:"testsuite"`
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Cases    []junitCase `xml:"testcase"`
+}
+
+type junitCase struct {
+	Name    string        `xml:"name,attr"`
+	Class   string        `xml:"classname,attr"`
+	Failure *junitFailure `xml:"failure,omitempty"`
+}
+
+type junitFailure struct {
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+func caseJUnit(w io.Writer, r policy.CaseReport) error {
+	suite := junitSuite{Name: "policy " + r.Policy, Tests: len(r.Cases), Failures: r.Failed()}
+	for _, c := range r.Cases {
+		row := junitCase{Name: c.Name, Class: r.Policy}
+		if !c.OK {
+			row.Failure = &junitFailure{
+				Message: fmt.Sprintf("want %s, got %s", strings.Join(c.Want, " "), strings.Join(c.Got, " ")),
+				Text:    Safe(strings.Join(c.Why, "; ")),
+			}
+		}
+		suite.Cases = append(suite.Cases, row)
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	enc := xml.NewEncoder(w)
+	enc.Indent("", "  ")
+	if err := enc.Encode(suite); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+// PolicyFormats are the forms of an explained policy.
+func PolicyFormats() []string { return []string{string(Table), string(JSON)} }
+
+// PolicyText is a policy in plain words.
+type PolicyText struct {
+	Schema   string           `json:"schema"`
+	Name     string           `json:"name"`
+	Digest   digest.Digest    `json:"digest"`
+	Sections []policy.Section `json:"sections"`
+}
+
+// Explain writes a policy in plain words.
+func Explain(w io.Writer, f Format, text PolicyText) error {
+	switch f {
+	case JSON:
+		text.Schema = "waybill/policy-text/v1"
+		return indented(w, text)
+	case Table:
+		p := &page{w: w}
+		p.line("policy %s", Safe(text.Name))
+		p.line("%s", text.Digest)
+		for _, s := range text.Sections {
+			p.line("")
+			p.line("%s", s.Title)
+			for _, line := range s.Lines {
+				p.line("  - %s", Safe(line))
+			}
+		}
+		return p.err
+	}
+	return verdict.Refuse(verdict.Usage, "output", "%q: want one of %s", f, strings.Join(PolicyFormats(), ", "))
+}
+
+func indented(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
