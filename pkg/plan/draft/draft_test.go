@@ -1,0 +1,127 @@
+package draft_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/plan/draft"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
+)
+
+// tree is a source tree of these files; a directory's name ends in main.go or
+// not.
+func tree(files ...string) fstest.MapFS {
+	m := fstest.MapFS{}
+	for _, f := range files {
+		name, text, _ := strings.Cut(f, "=")
+		if text == "" {
+			text = "package main\n\nfunc main() {}\n"
+		}
+		m[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return m
+}
+
+func TestWhatIsWrittenPlansTheProgram(t *testing.T) {
+	const mod = "go.mod=module example.test/acme/lantern\n\ngo 1.26\n"
+	rows := []struct {
+		name  string
+		files []string
+		want  []string // of the plan
+	}{
+		{"one program at the top", []string{mod, "main.go", "LICENSE=x"},
+			[]string{"bin/linux/amd64/lantern", "bin/windows/amd64/lantern.exe", "lantern_1.2.3_darwin_arm64.tar.gz"}},
+		{"one program below", []string{mod, "cmd/lantern/main.go"}, []string{"bin/linux/arm64/lantern"}},
+		{"several beside each other", []string{mod, "cmd/a/main.go", "cmd/b/main.go", "README.md=x"},
+			[]string{"bin/linux/amd64/a", "bin/linux/amd64/b", "provenance/compile-linux-amd64-b.sigstore.json"}},
+		{"several apart", []string{mod, "main.go", "tools/gen/main.go"},
+			[]string{"bin/linux/amd64/lantern", "bin/linux/amd64/gen", "provenance/compile-gen-linux-amd64.sigstore.json"}},
+		{"a second major version", []string{"go.mod=module example.test/acme/lantern/v2 // comment\n", "main.go"}, []string{"bin/linux/amd64/lantern"}},
+		{"a name that is none of ours", []string{"go.mod=module \"example.test/acme/The.Lantern\"\n", "main.go"}, []string{"bin/linux/amd64/the-lantern"}},
+	}
+	for _, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			p, err := draft.Discover(tree(r.files...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := p.Write()
+			c, err := plan.ParseConfig(text)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			v, err := version.Parse("v1.2.3")
+			if err != nil {
+				t.Fatal(err)
+			}
+			planned, err := c.Expand(v)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			for _, name := range r.want {
+				if _, ok := planned.Find(name); !ok {
+					t.Errorf("%s is not planned:\n%s", name, text)
+				}
+			}
+			if n := strings.Count(string(text), "\n"); n > 35 {
+				t.Errorf("a first file of %d lines", n)
+			}
+		})
+	}
+}
+
+func TestWhatIsNoProgram(t *testing.T) {
+	const mod = "go.mod=module example.test/lantern\n"
+	p, err := draft.Discover(tree(mod, "cmd/lantern/main.go", "cmd/lantern/main_test.go=package main_test\n",
+		"lib/lib.go=package lib\n", "testdata/x/main.go", "vendor/x/main.go", ".hidden/main.go", "_old/main.go",
+		"gen/gen.go=//go:build ignore\n\npackage main\n", "win/main.go=//go:build windows\n\npackage main\n",
+		"inner/go.mod=module example.test/inner\n", "inner/main.go", "broken/broken.go=package\n", "main.txt=package main\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []draft.Main{{Name: "lantern", Dir: "cmd/lantern"}}; !slices.Equal(p.Mains, want) {
+		t.Errorf("programs %v, want %v", p.Mains, want)
+	}
+	if p.Repository != "https://example.test/lantern" {
+		t.Errorf("repository %q", p.Repository)
+	}
+}
+
+func TestDiscoverRefuses(t *testing.T) {
+	const mod = "go.mod=module example.test/lantern\n"
+	for name, row := range map[string]struct {
+		files []string
+		says  string
+	}{
+		"no module":                {[]string{"main.go"}, "go.mod"},
+		"a module without a name":  {[]string{"go.mod=go 1.26\n", "main.go"}, "names no module"},
+		"a library":                {[]string{mod, "lib.go=package lib\n"}, "no package main"},
+		"two programs of one name": {[]string{mod, "cmd/a/main.go", "tools/a/main.go"}, "two programs"},
+	} {
+		_, err := draft.Discover(tree(row.files...))
+		if err == nil || !strings.Contains(err.Error(), row.says) || verdict.FindingOf("", err).Code.Outcome() != verdict.Malformed {
+			t.Errorf("%s: %v, want %q", name, err, row.says)
+		}
+	}
+}
+
+// TestThisProject: our own source is a project like any other.
+func TestThisProject(t *testing.T) {
+	p, err := draft.Discover(os.DirFS("../../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"waybill", "k8s-verify-release"} {
+		if !slices.Contains(p.Mains, draft.Main{Name: name, Dir: "cmd/" + name}) {
+			t.Errorf("%s is not among %v", name, p.Mains)
+		}
+	}
+	if _, err := plan.ParseConfig(p.Write()); err != nil {
+		t.Error(err)
+	}
+}
