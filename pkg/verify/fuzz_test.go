@@ -210,6 +210,32 @@ func FuzzBundlePart(f *testing.F) {
 	})
 }
 
+// FuzzCheckpoint and FuzzTimestamp replace what logs and timestamp authorities
+// sign, in bundles of both versions of the log.
+func FuzzCheckpoint(f *testing.F) { fuzzPart(f, parts[0], "blob", "blob-rekor-v1", "attestation-key") }
+
+func FuzzTimestamp(f *testing.F) { fuzzPart(f, parts[6], "blob", "attestation", "blob-key") }
+
+func fuzzPart(f *testing.F, part []string, names ...string) {
+	c := newCourt(f)
+	var docs [][]byte
+	for i, name := range names {
+		docs = append(docs, genuine(f, name, "bundle.sigstore.json"))
+		old, ok := exchange(f, docs[i], part, nil)
+		if !ok {
+			f.Fatalf("%s has no such part", name)
+		}
+		f.Add(uint8(i), old)
+	}
+	f.Fuzz(func(t *testing.T, doc uint8, value []byte) {
+		changed, ok := exchange(t, docs[int(doc)%len(docs)], part, value)
+		if !ok || len(value) > maxInput/2 {
+			t.Skip("there is no such part")
+		}
+		c.judged(t, changed)
+	})
+}
+
 // exchange puts a value at a place and returns the whole, or, without one, the
 // value that stands there.
 func exchange(t testing.TB, doc []byte, path []string, value []byte) ([]byte, bool) {
