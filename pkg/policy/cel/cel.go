@@ -32,7 +32,7 @@
 //	e.issuer         string    who says who signed
 //	e.subject        string    who signed
 //	e.signed         timestamp when
-//	e.claims         map       of the certificate: e.claims["workflow"]
+//	e.claims         map       of the certificate: e.claims["sourceRepositoryRef"]
 //	e.provenance     what provenance says; empty where e is none
 //
 // Of each p in e.provenance:
@@ -72,10 +72,11 @@
 //     rule whose lines YAML joins; characters beyond ASCII, which can look
 //     like others (write \u00e9).
 //   - A condition that depends on nothing ("true", 1 == 1), that compares
-//     something with itself, whose number is out of reach (level >= 0), whose
-//     text is not a stage, class or role; a loop that does not look at its
-//     variable. None of them could come out both ways. What this does not
-//     find, the vacuity probe of the policy does.
+//     something with itself or with nothing (startsWith("")), whose number is
+//     out of reach (level >= 0), whose text is not a stage, class, role or
+//     claim; a loop that does not look at its variable. None of them could
+//     come out both ways. What this does not find, the vacuity probe of the
+//     policy does.
 //   - dyn, type, map, doubles, bytes, multiplication, conversions: no rule
 //     needs them, and each makes something above harder to see.
 //
@@ -143,14 +144,19 @@ func (c Compiler) Compile(expression string) (made policy.Expression, err error)
 	if checked.OutputType() != types.BoolType {
 		return nil, &Error{1, 1, fmt.Sprintf("its answer is %s; a rule answers yes or no (bool)", checked.OutputType())}
 	}
-	if err := checkMeaning(checked.NativeRep()); err != nil {
+	dated, err := checkMeaning(checked.NativeRep())
+	if err != nil {
 		return nil, err
 	}
-	return c.program(checked)
+	program, err := c.program(checked)
+	if err != nil {
+		return nil, err
+	}
+	return rule{program, dated}, nil
 }
 
 // program bounds what a rule costs, and makes it ready to be asked.
-func (c Compiler) program(checked *lang.Ast) (policy.Expression, error) {
+func (c Compiler) program(checked *lang.Ast) (lang.Program, error) {
 	cost, err := c.env.EstimateCost(checked, typical{})
 	if err != nil {
 		return nil, &Error{1, 1, fmt.Sprintf("what it costs cannot be told: %v", err)}
@@ -163,12 +169,13 @@ func (c Compiler) program(checked *lang.Ast) (policy.Expression, error) {
 	if err != nil {
 		return nil, &Error{1, 1, fmt.Sprintf("it cannot be made ready: %v", err)}
 	}
-	return rule{made}, nil
+	return made, nil
 }
 
 // rule is a compiled expression.
 type rule struct {
 	program lang.Program
+	dated   bool // it looks at when evidence was signed
 }
 
 var (
@@ -186,7 +193,7 @@ func (r rule) Holds(view policy.View) (bool, error) {
 		return false, errNoTime
 	}
 	for i, e := range view.Evidence {
-		if e.Signed.IsZero() { // it would be older than any date that a rule names
+		if r.dated && e.Signed.IsZero() { // it would be older than any date that a rule names
 			return false, fmt.Errorf("asking a rule: evidence %d, of kind %q, has no time", i, e.Kind)
 		}
 	}

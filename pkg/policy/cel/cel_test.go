@@ -29,7 +29,7 @@ func view() policy.View {
 		Evidence: []policy.EvidenceView{
 			{
 				Kind: kindProvenance, Role: "builder", Issuer: "https://issuer.example", Subject: "https://builds.example/builder", Signed: now.Add(-time.Hour),
-				Claims: map[string]string{"runner": "hosted"},
+				Claims: map[string]string{"runnerEnvironment": "hosted"},
 				Provenance: policy.ProvenanceView{
 					Builder: builderID, BuildType: "https://builds.example/type/v1", Repository: source, Ref: "refs/tags/v1.10.0",
 					Commit: "c0ffee", Invocation: "https://builds.example/run/7", Level: 3,
@@ -76,9 +76,9 @@ func TestHolds(t *testing.T) {
 		{`evidence.filter(e, e.role in ["builder", "release"]).size() >= 2`, func(v *policy.View) { v.Evidence = v.Evidence[:1] }},
 		{`evidence.all(e, time - e.signed < duration("24h"))`, func(v *policy.View) { v.Time = now.Add(48 * time.Hour) }},
 		{`time < timestamp("2027-01-01T00:00:00Z")`, func(v *policy.View) { v.Time = now.AddDate(2, 0, 0) }},
-		{`evidence.exists(e, e.claims["runner"] == "hosted")`, func(v *policy.View) { builder(v).Claims = nil }},
-		{`evidence.exists(e, has(e.claims.runner) && e.claims.runner == "hosted")`, func(v *policy.View) { builder(v).Claims["runner"] = "own" }},
-		{`evidence.exists(e, "runner" in e.claims)`, func(v *policy.View) { builder(v).Claims = nil }},
+		{`evidence.exists(e, e.claims["runnerEnvironment"] == "hosted")`, func(v *policy.View) { builder(v).Claims = nil }},
+		{`evidence.exists(e, has(e.claims.runnerEnvironment) && e.claims.runnerEnvironment == "hosted")`, func(v *policy.View) { builder(v).Claims["runnerEnvironment"] = "own" }},
+		{`evidence.exists(e, "runnerEnvironment" in e.claims)`, func(v *policy.View) { builder(v).Claims = nil }},
 		{`evidence.exists(e, e.provenance.builder == "` + builderID + `" && e.provenance.buildType.startsWith("https://builds.example/type/"))`,
 			func(v *policy.View) { builder(v).Provenance.BuildType = "" }},
 		{`evidence.exists(e, e.provenance.ref == "refs/tags/" + version)`, func(v *policy.View) { builder(v).Provenance.Ref = "refs/heads/main" }},
@@ -117,7 +117,7 @@ func TestHoldsErrors(t *testing.T) {
 		change     func(*policy.View)
 	}{
 		{`evidence.all(e, e.role == "builder")`, "all is asked of an empty list, which proves nothing", func(v *policy.View) { v.Evidence = nil }},
-		{`!evidence.exists(e, e.claims["runner"] == "own")`, "no such key: runner", func(v *policy.View) { v.Evidence[0].Claims = nil }},
+		{`!evidence.exists(e, e.claims["runnerEnvironment"] == "own")`, "no such key: runnerEnvironment", func(v *policy.View) { v.Evidence[0].Claims = nil }},
 		{`!evidence.exists(e, int(e.subject) == 5)`, "type conversion error", func(*policy.View) {}},
 		{`size(evidence) + 9223372036854775807 > 5`, "integer overflow", func(*policy.View) {}},
 		{`duration("200000h") + (time - timestamp("1800-01-01T00:00:00Z")) > duration("1h")`, "overflow", func(v *policy.View) { v.Time = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC) }},
@@ -139,8 +139,23 @@ func TestHoldsErrors(t *testing.T) {
 	}
 }
 
-func TestHoldsConcurrently(t *testing.T) {
-	rule, err := compiler(t).Compile(`evidence.exists(e, e.provenance.dependencies.all(d, size(d.sha256) == 64))`)
+// TestUndatedEvidence counts where a rule does not ask when.
+func TestUndatedEvidence(t *testing.T) {
+	rule, err := compiler(t).Compile(`evidence.exists(e, e.role == "release")`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := view()
+	asked.Evidence[1].Signed = time.Time{}
+	if holds, err := rule.Holds(asked); err != nil || !holds {
+		t.Errorf("%v, %v; want true", holds, err)
+	}
+}
+
+func TestConcurrently(t *testing.T) {
+	const text = `evidence.exists(e, e.provenance.dependencies.all(d, size(d.sha256) == 64))`
+	c := compiler(t)
+	rule, err := c.Compile(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,6 +163,9 @@ func TestHoldsConcurrently(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
+			if _, err := c.Compile(text); err != nil {
+				t.Error(err)
+			}
 			for range 100 {
 				if holds, err := rule.Holds(asked); err != nil || !holds {
 					t.Errorf("%v, %v; want true", holds, err)

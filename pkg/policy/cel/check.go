@@ -3,23 +3,23 @@ package cel
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	lang "cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
 )
 
 // checkMeaning refuses what has the right types and still cannot be meant: a
 // condition that always comes out the same, and what depends on an order that
-// nobody promised.
-func checkMeaning(tree *ast.AST) error {
+// nobody promised. It says whether the rule looks at when evidence was signed.
+func checkMeaning(tree *ast.AST) (dated bool, err error) {
 	r := &reader{tree: tree}
 	if r.read(tree.Expr(), nil); r.fault != nil {
-		return r.fault
+		return false, r.fault
 	}
-	return nil
+	return r.dated, nil
 }
 
 // names are those that an expression depends on.
@@ -30,6 +30,7 @@ type names map[string]bool
 type reader struct {
 	tree  *ast.AST
 	fault *Error // the first
+	dated bool   // a time of signing is looked at
 }
 
 func (r *reader) refuse(e ast.Expr, format string, args ...any) {
@@ -51,12 +52,13 @@ func (r *reader) read(e ast.Expr, bound []string) names {
 			r.refuse(e, "nothing that a rule sees is ever null; use has(…), or compare with \"\"")
 		}
 	case ast.IdentKind:
-		free[strings.TrimPrefix(e.AsIdent(), ".")] = true
+		free[e.AsIdent()] = true
 		if r.tree.GetType(e.ID()).Kind() == types.TypeKind {
 			r.refuse(e, "%s is the name of a type; every type is known when the rule is read", e.AsIdent())
 		}
 	case ast.SelectKind:
 		free = r.read(e.AsSelect().Operand(), bound)
+		r.checkField(e.AsSelect())
 	case ast.ListKind:
 		if e.AsList().Size() == 0 {
 			r.refuse(e, "the list is empty, so nothing is in it and anything is true of all of it")
@@ -151,32 +153,38 @@ func isLoose(t *types.Type) bool {
 	return false
 }
 
-// checkCall refuses comparisons that cannot come out both ways.
+// checkCall refuses what cannot come out both ways.
 func (r *reader) checkCall(e ast.Expr) {
-	call := e.AsCall()
-	if r.fault != nil || len(call.Args()) != 2 || call.IsMemberFunction() {
+	args := operands(e.AsCall())
+	if r.fault != nil || len(args) < 2 {
 		return
 	}
-	left, right := call.Args()[0], call.Args()[1]
-	switch call.FunctionName() {
-	case operators.Equals, operators.NotEquals:
-		if t := r.tree.GetType(left.ID()); !isScalar(t) {
-			r.refuse(e, "%s is compared as a whole; compare texts, numbers and times", t)
-		}
+	left, right := args[0], args[1]
+	switch e.AsCall().FunctionName() {
+	case operators.Equals, operators.NotEquals, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
+		r.checkComparison(e, left, right)
 	case operators.In:
-		if t := r.tree.GetType(left.ID()); !isScalar(t) {
-			r.refuse(e, "%s is looked for as a whole; look for texts, numbers and times", t)
-		}
-		r.checkWord(left, right)
-		return
+		r.checkIn(e, left, right)
+	case operators.Index:
+		r.checkClaim(left, right)
 	case operators.LogicalAnd, operators.LogicalOr:
 		if r.same(negated(left), right) || r.same(left, negated(right)) {
 			r.refuse(e, "a condition and its opposite; this is always the same")
 		}
-		return
-	case operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
-	default:
-		return
+	case operators.Conditional:
+		if r.same(right, args[2]) {
+			r.refuse(e, "both answers are the same; the condition changes nothing")
+		}
+	case overloads.StartsWith, overloads.EndsWith:
+		if text, ok := literal[string](right); ok && text == "" || r.same(left, right) {
+			r.refuse(e, "every text begins and ends with nothing, and with itself; this is always the same")
+		}
+	}
+}
+
+func (r *reader) checkComparison(e, left, right ast.Expr) {
+	if t := r.tree.GetType(left.ID()); !isScalar(t) {
+		r.refuse(e, "%s is compared as a whole; compare texts, numbers and times", t)
 	}
 	if r.same(left, right) {
 		r.refuse(e, "something is compared with itself; this is always the same")
@@ -184,6 +192,20 @@ func (r *reader) checkCall(e ast.Expr) {
 	r.checkWord(left, right)
 	r.checkWord(right, left)
 	r.checkReach(e, left, right)
+}
+
+func (r *reader) checkIn(e, item, among ast.Expr) {
+	if t := r.tree.GetType(item.ID()); !isScalar(t) {
+		r.refuse(e, "%s is looked for as a whole; look for texts, numbers and times", t)
+	}
+	r.checkWord(item, among)
+	r.checkClaim(among, item)
+	if among.Kind() != ast.ListKind {
+		return
+	}
+	if slices.ContainsFunc(among.AsList().Elements(), func(one ast.Expr) bool { return r.same(one, item) }) {
+		r.refuse(e, "something is looked for in a list that holds it; this is always the same")
+	}
 }
 
 func isScalar(t *types.Type) bool {

@@ -41,7 +41,6 @@ var library = map[string][]string{
 	overloads.StartsWith:           nil,
 	overloads.EndsWith:             nil,
 	overloads.TypeConvertInt:       {overloads.StringToInt},
-	overloads.TypeConvertString:    {overloads.IntToString},
 	overloads.TypeConvertTimestamp: {overloads.StringToTimestamp},
 	overloads.TypeConvertDuration:  {overloads.StringToDuration},
 }
@@ -60,13 +59,13 @@ func environment() (*lang.Env, error) {
 		}
 		subset.AddIncludedFunctions(fn)
 	}
-	list := lang.ListType(lang.TypeParamType("T"))
+	whatever := lang.TypeParamType("T") // what is no list is refused as a loop
 	return lang.NewCustomEnv(
 		lang.StdLib(lang.StdLibSubset(subset)),
 		lang.Macros(lang.HasMacro, lang.ExistsMacro, lang.ExistsOneMacro, lang.FilterMacro,
 			lang.ReceiverMacro(operators.All, 2, makeAll)),
-		lang.Function(some, lang.Overload("some_list", []*lang.Type{list}, list, lang.UnaryBinding(someOf))),
-		lang.CostModel(cost.Overload("some_list", cost.EvalCost(cost.Const(1)), cost.ResultSize(cost.Arg(0)))),
+		lang.Function(some, lang.Overload(some, []*lang.Type{whatever}, whatever, lang.UnaryBinding(someOf))),
+		lang.CostModel(cost.Overload(some, cost.EvalCost(cost.Const(1)), cost.ResultSize(cost.Arg(0)))),
 		lang.EnableMacroCallTracking(),
 		lang.EnableHiddenAccumulatorName(true),
 		lang.ParserRecursionLimit(maxDepth),

@@ -8,6 +8,7 @@ import (
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/overloads"
 
+	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/policy"
 )
 
@@ -36,7 +37,31 @@ func (r *reader) field(e ast.Expr) string {
 	if e.Kind() != ast.SelectKind || e.AsSelect().IsTestOnly() {
 		return ""
 	}
-	return r.tree.GetType(e.AsSelect().Operand().ID()).TypeName() + "." + e.AsSelect().FieldName()
+	return r.owner(e.AsSelect()) + "." + e.AsSelect().FieldName()
+}
+
+// owner is the type whose field is selected.
+func (r *reader) owner(e ast.SelectExpr) string { return r.tree.GetType(e.Operand().ID()).TypeName() }
+
+// checkField notes what a rule looks at.
+func (r *reader) checkField(e ast.SelectExpr) {
+	if r.owner(e) == "policy.EvidenceView" && e.FieldName() == "signed" {
+		r.dated = true
+	}
+	r.checkClaimName(e.Operand(), e.FieldName())
+}
+
+// checkClaim refuses the name of a claim that no certificate makes.
+func (r *reader) checkClaim(claims, key ast.Expr) {
+	if name, ok := literal[string](key); ok {
+		r.checkClaimName(claims, name)
+	}
+}
+
+func (r *reader) checkClaimName(claims ast.Expr, name string) {
+	if known := identity.ClaimNames(); r.field(claims) == "policy.EvidenceView.claims" && !slices.Contains(known, name) {
+		r.refuse(claims, "no certificate makes the claim %q; known: %q", name, known)
+	}
 }
 
 // checkWord refuses the comparison of a text that has a vocabulary with a word
