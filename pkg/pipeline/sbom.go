@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
@@ -41,25 +42,39 @@ type describer struct {
 	in      sbom.Input
 	entries map[digest.Digest]sbom.Entry
 	all     []sbom.Entry
+	layers  sbom.Layers // that images share
 }
 
-// describeAll goes from what contains nothing to what contains the rest.
+// describeAll goes from what contains nothing to what contains the rest. An
+// artifact that can not be described does not keep the others from it: the
+// release fails with the list.
 func (d *describer) describeAll(ctx context.Context) error {
+	var failed []error
 	for _, class := range []plan.Class{plan.Binary, plan.Other, plan.Archive, plan.Image} {
 		for _, a := range d.plan.Artifacts {
-			if a.Class != class {
+			if a.Class != class || !a.Has(plan.KindSBOM) {
 				continue
 			}
 			if err := d.describe(ctx, a); err != nil {
-				return fmt.Errorf("describing %q: %w", a.Name, err)
+				failed = append(failed, fmt.Errorf("describing %q: %w", a.Name, err))
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
 			}
 		}
 	}
-	document, err := sbom.Release(d.in, d.all)
+	if len(failed) > 0 {
+		return errors.Join(failed...)
+	}
+	made, err := sbom.Release(d.in, d.all)
 	if err != nil {
 		return err
 	}
-	return d.put(ctx, d.plan.Name+".spdx.json", document)
+	document, err := made.Encode()
+	if err != nil {
+		return err
+	}
+	return d.put(ctx, d.plan.SBOMs.Release, document)
 }
 
 func (d *describer) describe(ctx context.Context, a plan.Artifact) error {
@@ -84,21 +99,41 @@ func (d *describer) document(ctx context.Context, a plan.Artifact) (digest.Set, 
 	if a.Class == plan.Image {
 		return d.image(ctx, a)
 	}
-	set, size, err := d.hash(ctx, a.Name)
-	if err != nil {
-		return digest.Set{}, nil, err
-	}
 	body, err := d.w.OpenFile(a.Name)
 	if err != nil {
-		return digest.Set{}, nil, err
+		return digest.Set{}, nil, notThere(err)
 	}
 	defer body.Close()
-	if a.Class == plan.Archive {
-		document, err := sbom.Archive(d.in, a.Name, body, set, d.find)
-		return set, document, err
+	info, err := body.Stat()
+	if err != nil {
+		return digest.Set{}, nil, err
 	}
-	document, err := sbom.Binary(d.in, a.Name, body, set, size)
-	return set, document, err
+	// The bytes are read once: the digests are found on the way.
+	describe := sbom.Describe
+	if a.Class == plan.Binary {
+		describe = func(_ context.Context, in sbom.Input, name string, c sbom.Content, _ sbom.Members) (sbom.Made, error) {
+			return sbom.Binary(in, name, c)
+		}
+	}
+	made, err := describe(ctx, d.in, a.Name, sbom.Content{ReaderAt: body, Size: info.Size()}, d.find)
+	return d.encoded(made, err)
+}
+
+// encoded writes a document, and says what it leaves out.
+func (d *describer) encoded(made sbom.Made, err error) (digest.Set, []byte, error) {
+	if err != nil {
+		return digest.Set{}, nil, err
+	}
+	document, err := made.Encode()
+	return made.Digests, document, err
+}
+
+// notThere tells a planned file that was not built.
+func notThere(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return store.ErrNotFound
+	}
+	return err
 }
 
 func (d *describer) image(ctx context.Context, a plan.Artifact) (digest.Set, []byte, error) {
@@ -111,17 +146,16 @@ func (d *describer) image(ctx context.Context, a plan.Artifact) (digest.Set, []b
 	if err != nil {
 		return digest.Set{}, nil, err
 	}
-	set := digest.SetOf(node.Raw)
-	var platforms []sbom.ImagePlatform
-	for _, child := range node.Children {
-		platform := sbom.ImagePlatform{Platform: child.Descriptor.Platform, Digest: child.Descriptor.Digest, Files: d.filesOf(a, child.Descriptor.Platform)}
-		for _, l := range child.Layers {
-			platform.Layers = append(platform.Layers, l.Digest)
-		}
-		platforms = append(platforms, platform)
+	content, err := sbom.FromRegistry(ctx, images, a.Repository, node)
+	if err != nil {
+		return digest.Set{}, nil, err
 	}
-	document, err := sbom.Image(d.in, a.Name, set, platforms)
-	return set, document, err
+	for i := range content.Platforms {
+		content.Platforms[i].Files = d.filesOf(a, content.Platforms[i].Platform)
+	}
+	content.Layers = &d.layers
+	made, err := sbom.Image(ctx, d.in, a.Name, content)
+	return d.encoded(made, err)
 }
 
 // filesOf maps paths in an image to the artifacts that were put there.
@@ -155,15 +189,6 @@ func (d *describer) byName(artifact string) sbom.Entry {
 func (d *describer) find(sum digest.Digest) (sbom.Entry, bool) {
 	e, ok := d.entries[sum]
 	return e, ok
-}
-
-func (d *describer) hash(ctx context.Context, name string) (digest.Set, int64, error) {
-	body, _, err := d.w.Files().Open(ctx, name)
-	if err != nil {
-		return digest.Set{}, 0, err
-	}
-	defer body.Close()
-	return digest.Sum(body)
 }
 
 func (d *describer) put(ctx context.Context, name string, document []byte) error {

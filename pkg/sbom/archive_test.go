@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/sbom"
@@ -55,7 +54,7 @@ func zip(t *testing.T, plain []byte) []byte {
 }
 
 func describe(raw []byte, members func(digest.Digest) (sbom.Entry, bool)) ([]byte, error) {
-	return sbom.Archive(input(), "lantern.tar.gz", bytes.NewReader(raw), digest.SetOf(raw), members)
+	return encoded(sbom.Archive(input(), "lantern.tar.gz", content(raw), members))
 }
 
 func TestArchive(t *testing.T) {
@@ -157,7 +156,7 @@ func TestArchiveRefusesStreams(t *testing.T) {
 		"end of the archive":  {verdict.FileType, append(bytes.Clone(raw), zip(t, []byte("hidden"))...)},
 		"gzip":                {verdict.NoSBOM, append(bytes.Clone(raw), "garbage after it"...)},
 		"EOF":                 {verdict.NoSBOM, raw[:len(raw)-9]},
-		"invalid header":      {verdict.NoSBOM, []byte("no archive at all")},
+		"not an archive":      {verdict.NoSBOM, []byte("no archive at all")},
 		"compressed ones":     {verdict.Limit, pack(t, file("zeros", strings.Repeat("\x00", 96<<20)))},
 	} {
 		_, err := describe(row.raw, nil)
@@ -167,9 +166,23 @@ func TestArchiveRefusesStreams(t *testing.T) {
 
 func TestArchiveRefusesOtherBytes(t *testing.T) {
 	raw := pack(t, file("a", "x"))
-	_, err := sbom.Archive(input(), "a.tar.gz", bytes.NewReader(raw), digest.SetOf([]byte("others")), nil)
+	other := content(raw)
+	other.Digests = digest.SetOf([]byte("others"))
+	_, err := sbom.Archive(input(), "a.tar.gz", other, nil)
 	refused(t, err, verdict.SBOMSubject, "digest is")
-	broken := io.MultiReader(bytes.NewReader(raw[:20]), iotest.ErrReader(errors.New("the disk broke")))
-	_, err = sbom.Archive(input(), "a.tar.gz", broken, digest.SetOf(raw), nil)
+	_, err = sbom.Archive(input(), "a.tar.gz", sbom.Content{ReaderAt: &broken{Reader: bytes.NewReader(raw)}, Size: int64(len(raw))}, nil)
 	refused(t, err, verdict.NoSBOM, "the disk broke")
+}
+
+// broken answers once.
+type broken struct {
+	*bytes.Reader
+	asked int
+}
+
+func (b *broken) ReadAt(p []byte, at int64) (int, error) {
+	if b.asked++; b.asked > 1 {
+		return 0, errors.New("the disk broke")
+	}
+	return b.Reader.ReadAt(p, at)
 }

@@ -1,6 +1,7 @@
 package sbom
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/url"
@@ -16,110 +17,211 @@ import (
 // ImagePlatform is the image of one platform.
 type ImagePlatform struct {
 	Platform string // "linux/amd64"
-	Digest   digest.Digest
-	Layers   []digest.Digest
+	// Digest is that of the manifest, Config that of the configuration, which
+	// alone is known of an image that was saved to a file of Docker's.
+	Digest, Config digest.Digest
+	Layers         []Layer
 	// Base is the image it was built on, "host/repository@sha256:…"; "" if it
-	// was built on nothing.
+	// was built on nothing, or nothing says on what.
 	Base string
 	// Files maps paths in the image to the artifacts that were put there.
 	Files map[string]Entry
 }
 
-// Image describes a multi-platform image: the image of each platform, its
-// layers, its base, and the artifacts that were added.
-func Image(in Input, artifact string, index digest.Set, platforms []ImagePlatform) ([]byte, error) {
-	if err := in.check(artifact, index); err != nil {
-		return nil, err
+// ImageContent is an image of one or several platforms.
+type ImageContent struct {
+	// Index are the digests of the index, or of the manifest if there is one
+	// platform only, as the registry serves it; or of a file that holds the image.
+	Index     digest.Set
+	Platforms []ImagePlatform
+	// Layers remembers layers from image to image, if it is not nil.
+	Layers *Layers
+}
+
+// Image describes an image: that of each platform, its layers, its base, the
+// artifacts that were put in, and what is found in the layers: packages of apk
+// and dpkg, and Go programs, each with the layer that brought it. Files are
+// covered by the digests of the layers and not listed one by one.
+func Image(ctx context.Context, in Input, artifact string, c ImageContent) (Made, error) {
+	if err := in.check(artifact); err != nil {
+		return Made{}, err
 	}
-	if len(platforms) == 0 {
-		return nil, verdict.Refuse(verdict.Platform, artifact, "an image without platforms")
+	if c.Index.SHA256.IsZero() {
+		return Made{}, verdict.Refuse(verdict.SBOMSubject, artifact, "no digest to describe")
 	}
-	b := in.draft(artifact, index)
+	if len(c.Platforms) == 0 {
+		return Made{}, verdict.Refuse(verdict.Platform, artifact, "an image without platforms")
+	}
+	if c.Layers == nil {
+		c.Layers = &Layers{}
+	}
+	b := in.draft(artifact, c.Index)
 	b.subject().Purpose = spdx.Container
-	b.subject().PURL = ociURL(artifact, index.SHA256, "")
-	b.subject().Comment = "The checksum is that of the image index, as the registry serves it."
-	once := map[string]bool{}
-	sorted := slices.SortedFunc(slices.Values(platforms), func(x, y ImagePlatform) int {
+	b.subject().PURL = ociURL(artifact, c.Index.SHA256, "")
+	b.subject().Comment = "The checksum is that of the image index or manifest, as the registry serves it, or of the file that holds the image."
+	sorted := slices.SortedFunc(slices.Values(c.Platforms), func(x, y ImagePlatform) int {
 		return strings.Compare(x.Platform, y.Platform)
 	})
 	for i, p := range sorted {
-		if p.Platform == "" || p.Digest.Algorithm() != digest.SHA256 || (i > 0 && p.Platform == sorted[i-1].Platform) {
-			return nil, verdict.Refuse(verdict.Platform, artifact, "platform %q: no name, no digest, or there twice", p.Platform)
+		if p.Platform == "" || p.identity().Algorithm() != digest.SHA256 || (i > 0 && p.Platform == sorted[i-1].Platform) {
+			return Made{}, verdict.Refuse(verdict.Platform, artifact, "platform %q: no name, no digest, or there twice", p.Platform)
 		}
-		if err := b.platform(artifact, p, once); err != nil {
-			return nil, err
+		if err := b.platform(ctx, artifact, p, c.Layers); err != nil {
+			return Made{}, err
 		}
 	}
-	return spdx.Encode(b.draft)
+	return b.made(), nil
 }
 
-// platform adds the image of one platform. once holds the elements that
-// platforms share and that are there already.
-func (b *builder) platform(artifact string, p ImagePlatform, once map[string]bool) error {
-	id := b.add(spdx.Package{
-		ID: elementID("Image", p.Platform), Name: artifact + "/" + p.Platform, Version: b.in.Version,
-		Purpose: spdx.Container, Digests: digest.Set{SHA256: p.Digest}, PURL: ociURL(artifact, p.Digest, p.Platform),
-	})
+// identity is what names the image of a platform.
+func (p ImagePlatform) identity() digest.Digest {
+	if p.Digest.IsZero() {
+		return p.Config
+	}
+	return p.Digest
+}
+
+// platform adds the image of one platform.
+func (b *builder) platform(ctx context.Context, artifact string, p ImagePlatform, cache *Layers) error {
+	image := spdx.Package{
+		ID: elementID("Image", p.Platform), Name: artifact + "/" + p.Platform, Version: b.in.Version, Purpose: spdx.Container,
+	}
+	if !p.Digest.IsZero() {
+		image.Digests, image.PURL = digest.Set{SHA256: p.Digest}, ociURL(artifact, p.Digest, p.Platform)
+	}
+	if !p.Config.IsZero() {
+		image.Comment = "Configuration " + p.Config.String() + "."
+	}
+	id := b.add(image)
 	b.relate(artifactID, spdx.Contains, id, p.Platform)
-	for i, layer := range p.Layers {
-		if layer.Algorithm() != digest.SHA256 {
+	layers := make([]string, len(p.Layers))
+	for i, l := range p.Layers {
+		if l.Digest.Algorithm() != digest.SHA256 {
 			return verdict.Refuse(verdict.SBOMSubject, artifact, "layer %d of %s has no SHA-256", i, p.Platform)
 		}
 		element := spdx.Package{
-			ID: elementID("Layer", layer.String()), Name: layer.String(),
-			Purpose: spdx.Archive, Digests: digest.Set{SHA256: layer},
+			ID: elementID("Layer", l.Digest.String()), Name: l.Digest.String(), Purpose: spdx.Archive, Digests: digest.Set{SHA256: l.Digest},
 		}
-		b.relate(id, spdx.Contains, b.addOnce(element, once), fmt.Sprintf("layer %d", i))
+		if !l.DiffID.IsZero() && !l.DiffID.Equal(l.Digest) {
+			element.Comment = "Uncompressed " + l.DiffID.String() + "."
+		}
+		layers[i] = b.add(element)
+		b.relate(id, spdx.Contains, layers[i], fmt.Sprintf("layer %d", i))
 	}
 	if p.Base != "" {
-		b.relate(id, spdx.DescendantOf, b.addOnce(base(p.Base), once), "base image")
-		b.relate(id, spdx.Contains, spdx.NoAssertion, "the contents of the base image are not described here")
+		b.relate(id, spdx.DescendantOf, b.add(base(p.Base)), "base image")
 	}
 	for _, at := range slices.Sorted(maps.Keys(p.Files)) {
 		e := p.Files[at]
 		if e.Artifact == "" || e.Digests.SHA256.IsZero() {
 			return verdict.Refuse(verdict.SBOMSubject, artifact, "file %q of %s comes from no known artifact", at, p.Platform)
 		}
-		b.relate(id, spdx.Contains, b.entry(e, once), "at "+at)
+		b.relate(id, spdx.Contains, b.entry(e), "at "+at)
+	}
+	return b.contents(ctx, id, p, cache)
+}
+
+// contents looks into the layers.
+func (b *builder) contents(ctx context.Context, id string, p ImagePlatform, cache *Layers) error {
+	root := newRootFS()
+	for i, l := range p.Layers {
+		if l.Open == nil {
+			b.unexamined([]string{fmt.Sprintf("layer %s of %s: its bytes were not at hand", l.Digest, p.Platform)})
+			continue
+		}
+		f, err := cache.of(ctx, l)
+		if err != nil {
+			return err
+		}
+		b.unexaminedOnce(f.incomplete)
+		b.seenOnce(f.seen)
+		root.put(i, f)
+	}
+	release := root.release()
+	if system := b.distribution(release); system != "" {
+		b.relate(id, spdx.Contains, system, "operating system")
+	}
+	for _, f := range root.packages() {
+		layer := elementID("Layer", p.Layers[f.layer].Digest.String())
+		pkg := b.installed(f.Package, release, "listed in "+f.database)
+		b.relateOnce(layer, spdx.Contains, pkg, "")
+		b.relateOnce(id, spdx.Contains, pkg, fmt.Sprintf("layer %d", f.layer))
+	}
+	for _, name := range slices.Sorted(maps.Keys(root.programs)) {
+		b.programIn(id, name, p, root.programs[name])
 	}
 	return nil
 }
 
+// programIn adds a Go program of an image.
+func (b *builder) programIn(image, name string, p ImagePlatform, at placed[program]) {
+	layer := p.Layers[at.layer].Digest.String()
+	file := at.what.file
+	file.ID = elementID("Program", name+"@"+file.Digests.SHA256.String())
+	if !b.once[file.ID] {
+		b.once[file.ID] = true
+		b.draft.Files = append(b.draft.Files, file)
+		b.program(file.ID, at.what.bin)
+	}
+	b.relateOnce(elementID("Layer", layer), spdx.Contains, file.ID, "")
+	b.relateOnce(image, spdx.Contains, file.ID, fmt.Sprintf("layer %d", at.layer))
+}
+
+// relateOnce is relate for what several platforms share.
+func (b *builder) relateOnce(from, kind, to, comment string) {
+	key := from + " " + kind + " " + to
+	if !b.once[key] {
+		b.once[key] = true
+		b.relate(from, kind, to, comment)
+	}
+}
+
+func (b *builder) unexaminedOnce(parts []string) {
+	b.unexamined(b.fresh(NotExamined, parts))
+}
+
+func (b *builder) seenOnce(parts []string) {
+	b.seen(b.fresh(SeenOnly, parts))
+}
+
+// fresh are those of the parts that were not said yet.
+func (b *builder) fresh(what string, parts []string) (list []string) {
+	for _, part := range parts {
+		if key := what + part; !b.once[key] {
+			b.once[key] = true
+			list = append(list, part)
+		}
+	}
+	return list
+}
+
 // entry adds another artifact of the release, linked to its own document.
-func (b *builder) entry(e Entry, once map[string]bool) string {
+func (b *builder) entry(e Entry) string {
 	p := spdx.Package{
 		ID:   elementID("Entry", e.Artifact+"@"+e.Digests.SHA256.String()),
 		Name: e.Artifact, Version: b.in.Version, FileName: e.Artifact, Digests: e.Digests,
 	}
-	if once[p.ID] {
+	if b.once[p.ID] {
 		return p.ID
 	}
 	linked := b.linked(e)
 	if linked == "" {
 		p.Comment = "This artifact has no SBOM of its own."
 	}
-	b.addOnce(p, once)
+	b.add(p)
 	if linked != "" {
 		b.relate(p.ID, spdx.CopyOf, linked, "described in "+e.SBOM)
 	}
 	return p.ID
 }
 
-func (b *builder) addOnce(p spdx.Package, once map[string]bool) string {
-	if once[p.ID] {
-		return p.ID
-	}
-	once[p.ID] = true
-	return b.add(p)
-}
-
 func base(ref string) spdx.Package {
-	name, sum, _ := strings.Cut(ref, "@")
+	name, sum, _ := strings.Cut(clean(ref), "@")
 	p := spdx.Package{ID: elementID("Base", ref), Name: name, Version: sum, Purpose: spdx.Container}
 	if d, err := digest.Parse(sum); err == nil && d.Algorithm() == digest.SHA256 {
 		p.Digests.SHA256 = d
 		repository := url.QueryEscape(name)
-		p.PURL = fmt.Sprintf("pkg:oci/%s@%s?repository_url=%s", path.Base(name), url.QueryEscape(sum), repository)
+		p.PURL = fmt.Sprintf("pkg:oci/%s@%s?repository_url=%s", url.PathEscape(path.Base(name)), url.QueryEscape(sum), repository)
 	}
 	return p
 }

@@ -13,33 +13,32 @@ import (
 // Release describes the release as a whole: every artifact by name and digest,
 // linked to its own document. What it describes is no sequence of bytes, so
 // the described package has no checksum.
-func Release(in Input, entries []Entry) ([]byte, error) {
+func Release(in Input, entries []Entry) (Made, error) {
 	sorted := slices.SortedFunc(slices.Values(entries), func(x, y Entry) int {
 		return strings.Compare(x.Artifact, y.Artifact)
 	})
 	var roll strings.Builder
 	for i, e := range sorted {
 		if e.Artifact == "" || e.Digests.SHA256.IsZero() || (i > 0 && e.Artifact == sorted[i-1].Artifact) {
-			return nil, verdict.Refuse(verdict.SBOMSubject, e.Artifact, "entry %d of the release: no name, no digest, or there twice", i)
+			return Made{}, verdict.Refuse(verdict.SBOMSubject, e.Artifact, "entry %d of the release: no name, no digest, or there twice", i)
 		}
 		fmt.Fprintf(&roll, "%s %s %s\n", e.Artifact, e.Digests.SHA256, e.SBOMDigest.SHA256)
 	}
 	if len(sorted) == 0 {
-		return nil, verdict.Refuse(verdict.SBOMSubject, in.Name, "a release without artifacts")
+		return Made{}, verdict.Refuse(verdict.SBOMSubject, in.Name, "a release without artifacts")
 	}
 	// The roll of all entries stands in for the bytes in the namespace, so
 	// that two different releases never share one.
 	identity := digest.Set{SHA256: digest.Of(digest.SHA256, []byte(roll.String()))}
-	if err := in.check(in.Name, identity); err != nil {
-		return nil, err
+	if err := in.check(in.Name); err != nil {
+		return Made{}, err
 	}
 	b := in.draft(in.Name, identity)
 	b.subject().Digests, b.subject().FileName = digest.Set{}, ""
 	b.subject().Purpose = spdx.Install
 	b.subject().Comment = fmt.Sprintf("The release %s %s of %d artifacts.", in.Name, in.Version, len(sorted))
-	once := map[string]bool{}
 	for _, e := range sorted {
-		b.relate(artifactID, spdx.Contains, b.entry(e, once), "")
+		b.relate(artifactID, spdx.Contains, b.entry(e), "")
 	}
-	return spdx.Encode(b.draft)
+	return b.made(), nil
 }

@@ -1,27 +1,31 @@
 // Package sbom writes the SPDX documents of a release: one for each binary,
-// archive and image, and one for the release as a whole.
+// archive and image, one for the source, and one for the release as a whole.
 //
 // Every document describes exactly one thing, the package SPDXRef-Artifact,
 // whose name is the artifact's name in the release and whose SHA-256 is the
-// artifact's digest. [Binary] and [Archive] read the artifact and refuse to
-// describe bytes other than those they were told of.
+// artifact's digest. [Describe] reads the artifact, once, and refuses to
+// describe bytes other than those it was told of.
 //
 //	in := sbom.Input{Name: "lantern", Version: "v0.1.0", Created: commit.Time,
 //		Namespace: "https://dl.example.org/lantern/v0.1.0/"}
-//	raw, err := sbom.Binary(in, "bin/linux/amd64/lantern", file, digests, size)
+//	made, err := sbom.Describe(ctx, in, "bin/linux/amd64/lantern", sbom.Content{ReaderAt: file, Size: size}, nil)
+//	raw, err := made.Encode()
 //
 // The same input gives the same bytes, and the namespace of a document follows
 // from the artifact's name and digest alone. So documents can refer to each
 // other before both are written: an archive's document names the document of
 // each artifact that it packs, by address and checksum.
 //
-// Nothing is guessed. Licences are NOASSERTION; where the contents of an
-// artifact are not known, its document says so.
+// Nothing is guessed. Licences are what a package declares or a file is the
+// text of, else NOASSERTION. What could not be examined, and packages of
+// ecosystems that are not catalogued, the document says in so many words: see
+// [NotExamined].
 package sbom
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
 	"net/url"
 	"strings"
 	"time"
@@ -42,6 +46,15 @@ type Input struct {
 	Namespace string
 }
 
+// Content is the bytes of a file.
+type Content struct {
+	io.ReaderAt
+	Size int64
+	// Digests are those that the bytes must have; with a zero set they are
+	// whatever the bytes turn out to have, see [Made.Digests].
+	Digests digest.Set
+}
+
 // Entry is an artifact of the release as another document sees it.
 type Entry struct {
 	Artifact string
@@ -52,12 +65,28 @@ type Entry struct {
 	SBOMDigest digest.Set
 }
 
+// Members tells which artifact of the release has the given bytes, if any.
+type Members func(sha256 digest.Digest) (Entry, bool)
+
+// Made is a document before it is written.
+type Made struct {
+	Draft spdx.Draft
+	// Digests are those of the bytes that were described.
+	Digests digest.Set
+	// Incomplete lists what could not be examined, with the reason. The
+	// document says the same.
+	Incomplete []string
+}
+
+// Encode writes the document in JSON.
+func (m Made) Encode() ([]byte, error) { return spdx.Encode(m.Draft) }
+
 const (
 	tool       = "waybill"
 	artifactID = "SPDXRef-Artifact"
 )
 
-func (in Input) check(artifact string, bytes digest.Set) error {
+func (in Input) check(artifact string) error {
 	u, err := url.Parse(in.Namespace)
 	switch {
 	case err != nil || u.Scheme == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
@@ -66,8 +95,6 @@ func (in Input) check(artifact string, bytes digest.Set) error {
 			"SBOM namespace: want an absolute URI without user, query and fragment that ends in a slash")
 	case in.Name == "" || in.Version == "" || in.Created.IsZero() || artifact == "":
 		return verdict.Refuse(verdict.ConfigParse, artifact, "an SBOM needs release name, version, time and artifact name")
-	case bytes.SHA256.IsZero():
-		return verdict.Refuse(verdict.SBOMSubject, artifact, "no digest to describe")
 	}
 	return nil
 }
@@ -80,7 +107,7 @@ func (in Input) namespace(artifact string, sum digest.Digest) string {
 
 // draft begins the document of an artifact.
 func (in Input) draft(artifact string, bytes digest.Set) *builder {
-	b := &builder{in: in, external: map[string]bool{}, draft: spdx.Draft{
+	b := &builder{in: in, external: map[string]bool{}, once: map[string]bool{}, at: map[string]int{}, identity: bytes, draft: spdx.Draft{
 		Name: artifact, Namespace: in.namespace(artifact, bytes.SHA256), Created: in.Created, Tool: tool,
 		Packages: []spdx.Package{{
 			ID: artifactID, Name: artifact, Version: in.Version, FileName: artifact, Digests: bytes,
@@ -93,20 +120,56 @@ func (in Input) draft(artifact string, bytes digest.Set) *builder {
 // builder collects the parts of one document.
 type builder struct {
 	in       Input
+	identity digest.Set
 	draft    spdx.Draft
 	external map[string]bool // documents already referred to
+	once     map[string]bool // elements and relationships already there
+	at       map[string]int  // of each package, its place in the draft
+	missing  []string
+}
+
+// made is the document as it is now.
+func (b *builder) made() Made {
+	return Made{Draft: b.draft, Digests: b.identity, Incomplete: b.missing}
 }
 
 // subject is the described package.
 func (b *builder) subject() *spdx.Package { return &b.draft.Packages[0] }
 
+// add adds a package, once.
 func (b *builder) add(p spdx.Package) string {
-	b.draft.Packages = append(b.draft.Packages, p)
+	if !b.once[p.ID] {
+		b.once[p.ID] = true
+		b.at[p.ID] = len(b.draft.Packages)
+		b.draft.Packages = append(b.draft.Packages, p)
+	}
 	return p.ID
 }
 
 func (b *builder) relate(from, kind, to, comment string) {
 	b.draft.Relationships = append(b.draft.Relationships, spdx.Relationship{From: from, Type: kind, To: to, Comment: comment})
+}
+
+// NotExamined begins what a document says of a part that could not be
+// examined, and SeenOnly what it says of packages that are not catalogued.
+// Both are comments on the relationship "SPDXRef-Artifact CONTAINS NOASSERTION".
+const (
+	NotExamined = "not examined: "
+	SeenOnly    = "seen, not catalogued: "
+)
+
+// unexamined says what was left out.
+func (b *builder) unexamined(parts []string) {
+	for _, part := range parts {
+		b.missing = append(b.missing, part)
+		b.relate(artifactID, spdx.Contains, spdx.NoAssertion, NotExamined+clean(part))
+	}
+}
+
+func (b *builder) seen(parts []string) {
+	for _, part := range parts {
+		b.relate(artifactID, spdx.Contains, spdx.NoAssertion, SeenOnly+clean(part))
+	}
 }
 
 // linked returns the identifier of e in its own document, declaring that

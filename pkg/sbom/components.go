@@ -1,0 +1,227 @@
+package sbom
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/sbom/distro"
+	"github.com/waybill-release/waybill/pkg/sbom/gomod"
+	"github.com/waybill-release/waybill/pkg/spdx"
+)
+
+// module adds a Go module. Modules of one checksum are one package in a
+// document, whichever programs they are in.
+func (b *builder) module(m gomod.Module, kind string) string {
+	p := spdx.Package{
+		ID:   elementID(kind, strings.Join([]string{m.Path, m.Version, m.Replaces, m.Sum}, "@")),
+		Name: clean(m.Path), Version: clean(m.Version), Purpose: spdx.Library, PURL: clean(m.PURL()), Sum: sumOf(m),
+	}
+	if m.Replaces != "" {
+		p.Comment = "Replaces " + clean(m.Replaces) + "."
+	}
+	if m.Dir != "" {
+		// No other tool can know it by name.
+		p.Comment += " The replacement is a directory of the source tree."
+	}
+	return b.add(p)
+}
+
+// sumOf is the checksum of a module if it could be one.
+func sumOf(m gomod.Module) string {
+	if !strings.HasPrefix(m.Sum, "h1:") || len(m.Sum) > 100 || clean(m.Sum) != m.Sum || strings.Contains(m.Sum, " ") {
+		return ""
+	}
+	return m.Sum
+}
+
+// program adds what a Go program consists of, below the element that it is.
+func (b *builder) program(id string, bin gomod.Binary) {
+	if bin.Main.Path != "" {
+		main := bin.Main
+		main.Version = cmp.Or(main.Version, b.in.Version)
+		b.relate(id, spdx.GeneratedFrom, b.mainModule(main, bin), "main module, package "+clean(bin.Package))
+	}
+	for _, m := range bin.Deps {
+		b.relate(id, spdx.DependsOn, b.module(m, "Module"), "")
+	}
+	version := clean(bin.GoVersion)
+	if version == "" {
+		return
+	}
+	b.relate(id, spdx.DependsOn, b.stdlib(version), "Go standard library")
+	compiler := b.add(spdx.Package{
+		ID: elementID("Toolchain", version), Name: "go", Version: version, Purpose: spdx.Application,
+		Comment: "The Go toolchain as the program names it.",
+	})
+	b.relate(compiler, spdx.BuildToolOf, id, "")
+}
+
+// mainModule adds the main module with the revision it was built from.
+func (b *builder) mainModule(m gomod.Module, bin gomod.Binary) string {
+	id := b.module(m, "Main")
+	if bin.Revision == "" {
+		return id
+	}
+	p := &b.draft.Packages[b.at[id]]
+	p.Source = fmt.Sprintf("built from %s revision %s of %s", clean(bin.System), clean(bin.Revision), clean(bin.Time))
+	if bin.Modified == "true" {
+		p.Source += ", with changes that were not committed"
+	}
+	return id
+}
+
+// stdlib is part of every program and of no module list.
+func (b *builder) stdlib(version string) string {
+	number, _, _ := strings.Cut(strings.TrimPrefix(version, "go"), " ")
+	return b.add(spdx.Package{
+		ID: elementID("Stdlib", version), Name: "stdlib", Version: number, Purpose: spdx.Library, PURL: gomod.PURL("stdlib", number),
+	})
+}
+
+// settings prints the settings of the build, sorted, one to a line.
+func settings(bin gomod.Binary) string {
+	lines := []string{"Go build information, as read from the program:"}
+	for _, s := range bin.Settings {
+		lines = append(lines, clean(s))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// distribution adds the packages of a distribution, and that itself.
+func (b *builder) distribution(r distro.Release) string {
+	if r.ID == "" {
+		return ""
+	}
+	return b.add(spdx.Package{
+		ID: elementID("Distribution", r.ID+"@"+r.VersionID), Name: clean(r.ID), Version: clean(r.VersionID),
+		Purpose: spdx.OperatingSystem, Comment: clean(r.Name),
+	})
+}
+
+// installed adds one package of a distribution.
+func (b *builder) installed(p distro.Package, r distro.Release, source string) string {
+	out := spdx.Package{
+		ID:   elementID("Package", strings.Join([]string{p.Kind, p.Name, p.Version, p.Arch}, "@")),
+		Name: clean(p.Name), Version: clean(p.Version), Purpose: spdx.Library, PURL: clean(p.PURL(r)),
+		Licence: p.Licence, Source: clean(source), Comment: clean(p.Notes),
+	}
+	if who := clean(strings.ReplaceAll(p.Maintainer, "\n", " ")); who != "" {
+		out.Supplier = "Organization: " + who
+	}
+	if p.Origin != "" {
+		out.Comment = strings.TrimSpace("Built from the source package " + clean(p.Origin) + ". " + out.Comment)
+	}
+	return b.add(out)
+}
+
+// texts are files by name, as a file system of files only.
+type texts map[string][]byte
+
+// Open implements [fs.FS].
+func (t texts) Open(name string) (fs.File, error) {
+	raw, there := t[name]
+	if !there {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return &text{info: textInfo{name: path.Base(name), size: int64(len(raw))}, Reader: strings.NewReader(string(raw))}, nil
+}
+
+type text struct {
+	*strings.Reader
+	info textInfo
+}
+
+// Stat implements [fs.File].
+func (t *text) Stat() (fs.FileInfo, error) { return t.info, nil }
+
+// Close implements [fs.File].
+func (t *text) Close() error { return nil }
+
+type textInfo struct {
+	name string
+	size int64
+}
+
+func (i textInfo) Name() string       { return i.name }
+func (i textInfo) Size() int64        { return i.size }
+func (i textInfo) Mode() fs.FileMode  { return 0o444 }
+func (i textInfo) ModTime() time.Time { return time.Time{} }
+func (i textInfo) IsDir() bool        { return false }
+func (i textInfo) Sys() any           { return nil }
+
+// sources adds the Go modules of the source trees among the texts. licences
+// are those of files that are the text of one.
+func (b *builder) sources(t texts, licences map[string]string) error {
+	var dirs []string
+	work := ""
+	for _, name := range slices.Sorted(maps.Keys(t)) {
+		switch {
+		case path.Base(name) == "go.work" && (work == "" || len(name) < len(work)):
+			work = name
+		case path.Base(name) == "go.mod" && !strings.Contains("/"+name, "/vendor/"):
+			dirs = append(dirs, path.Dir(name))
+		}
+	}
+	if len(dirs) == 0 {
+		return nil
+	}
+	tree, err := gomod.ReadTree(t, work, dirs)
+	if err != nil {
+		return err
+	}
+	b.unexamined(tree.Faults)
+	for _, m := range tree.Modules {
+		b.sourceModule(m, licences)
+	}
+	return nil
+}
+
+func (b *builder) sourceModule(m gomod.SourceModule, licences map[string]string) {
+	main := spdx.Package{
+		ID: elementID("Source", m.Dir+" "+m.Path), Name: clean(m.Path), Version: b.in.Version, Purpose: spdx.Source,
+		PURL: gomod.PURL(clean(m.Path), b.in.Version), Source: "the Go module in " + clean(m.Dir), Licence: licenceIn(m.Dir, licences),
+	}
+	if m.Toolchain != "" || m.Go != "" {
+		main.Comment = clean(fmt.Sprintf("Written for Go %s. Suggested toolchain: %s.", cmp.Or(m.Go, "of any version"), cmp.Or(m.Toolchain, "none")))
+	}
+	id := b.add(main)
+	b.relate(artifactID, spdx.Contains, id, "")
+	if m.Incomplete != "" {
+		b.unexamined([]string{m.Incomplete})
+	}
+	for _, d := range m.Deps {
+		dep := b.module(d, "Module")
+		b.relate(id, spdx.DependsOn, dep, "")
+		if l := licenceIn(path.Join(m.Dir, "vendor", d.Path), licences); l != "" && m.Vendored {
+			b.declare(dep, l)
+		}
+	}
+}
+
+// declare sets the licence of a package that has none.
+func (b *builder) declare(id, licence string) {
+	if p := &b.draft.Packages[b.at[id]]; p.Licence == "" {
+		p.Licence = licence
+	}
+}
+
+// licenceIn is the licence of a directory, "" if there is none or more than one.
+func licenceIn(dir string, licences map[string]string) string {
+	found := ""
+	for name, id := range licences {
+		if path.Dir(name) != dir || id == found {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = id
+	}
+	return found
+}

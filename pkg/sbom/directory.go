@@ -1,0 +1,101 @@
+package sbom
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/sbom/unpack"
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Directory describes a directory as [Archive] describes an archive: every
+// file, the modules of the source trees in it, Go programs, and the packages
+// of a distribution if it is a root file system. What version control keeps
+// for itself (.git) is left out, and said to be.
+//
+// A directory is no sequence of bytes: the described package has no checksum,
+// and names and digests of all files stand for it in the namespace.
+func Directory(in Input, artifact string, dir fs.FS, members Members) (Made, error) {
+	if err := in.check(artifact); err != nil {
+		return Made{}, err
+	}
+	l := newListing()
+	defer l.x.spool.close()
+	err := fs.WalkDir(dir, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return l.directory(dir, name, e)
+	})
+	if err != nil {
+		return Made{}, fmt.Errorf("describing directory %q: %w", artifact, err)
+	}
+	if len(l.items) == 0 {
+		return Made{}, verdict.Refuse(verdict.NoSBOM, artifact, "the directory holds no files: there is nothing to describe")
+	}
+	var roll strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(l.items)) {
+		fmt.Fprintf(&roll, "%s %s\n", l.items[name].file.Digests.SHA256, name)
+	}
+	identity := digest.Set{SHA256: digest.Of(digest.SHA256, []byte(roll.String()))}
+	b := in.draft(artifact, identity)
+	b.subject().Digests, b.subject().FileName = digest.Set{}, ""
+	b.subject().Purpose = spdx.Source
+	b.subject().Comment = l.comment("A directory")
+	if err := b.listing(l, members); err != nil {
+		return Made{}, fmt.Errorf("describing directory %q: %w", artifact, err)
+	}
+	return b.made(), nil
+}
+
+// directory takes one entry of the directory.
+func (l *listing) directory(dir fs.FS, name string, e fs.DirEntry) error {
+	switch {
+	case name == ".":
+		return nil
+	case e.IsDir() && path.Base(name) == ".git":
+		l.x.seen = append(l.x.seen, "version control: "+name)
+		return fs.SkipDir
+	case e.IsDir():
+		l.directories++
+		return nil
+	}
+	if _, err := unpack.CleanName(name); err != nil {
+		return err
+	}
+	if len(l.items) >= unpack.MaxEntries {
+		return verdict.Refuse(verdict.Limit, "", "more than %d files", unpack.MaxEntries)
+	}
+	switch kind := e.Type(); {
+	case kind&fs.ModeSymlink != 0:
+		target, err := fs.ReadLink(dir, name)
+		if err != nil {
+			return err
+		}
+		l.links[name] = target
+		return nil
+	case !kind.IsRegular():
+		return verdict.Refuse(verdict.FileType, name, "neither a file, a directory nor a link")
+	}
+	f, err := dir.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	it, err := l.x.file(name, f)
+	if err != nil {
+		return fmt.Errorf("reading %q: %w", name, err)
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return fmt.Errorf("reading %q: %w", name, errors.Join(err, fs.ErrInvalid))
+	}
+	l.items[name] = it
+	return nil
+}

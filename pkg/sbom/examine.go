@@ -1,0 +1,228 @@
+package sbom
+
+import (
+	"bytes"
+	"crypto/sha1" // SPDX 2.3 requires the SHA-1 of every file
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/sbom/distro"
+	"github.com/waybill-release/waybill/pkg/sbom/gomod"
+	"github.com/waybill-release/waybill/pkg/sbom/licence"
+	"github.com/waybill-release/waybill/pkg/sbom/unpack"
+	"github.com/waybill-release/waybill/pkg/spdx"
+)
+
+const (
+	// maxText bounds one text that is kept to be understood.
+	maxText = 16 << 20
+	// maxTexts bounds all texts of one artifact.
+	maxTexts = 192 << 20
+)
+
+// item is one file and what is known of it.
+type item struct {
+	name    string // clean, with the names of the archives it is in
+	file    spdx.File
+	program *gomod.Binary
+	inner   []item // of an archive
+}
+
+// examiner looks at files one after another, each byte once. What it could not
+// look into it says.
+type examiner struct {
+	walker     *unpack.Walker
+	spool      spool
+	texts      map[string][]byte // files that are understood together with others
+	held       int
+	seen       []string // manifests of other ecosystems, "npm: app/package-lock.json"
+	incomplete []string // what was not examined, with the reason
+}
+
+func newExaminer() *examiner {
+	return &examiner{walker: unpack.New(), texts: map[string][]byte{}}
+}
+
+// missed notes a part that was not examined.
+func (x *examiner) missed(name string, reason error) {
+	x.incomplete = append(x.incomplete, fmt.Sprintf("%s: %s", clean(name), clean(reason.Error())))
+}
+
+// remembering keeps the error of the stream itself, to be told from what a
+// reader of its contents says.
+type remembering struct {
+	r   io.Reader
+	err error
+}
+
+// Read implements [io.Reader].
+func (m *remembering) Read(p []byte) (int, error) {
+	n, err := m.r.Read(p)
+	if err != nil && err != io.EOF {
+		m.err = err
+	}
+	return n, err
+}
+
+// file reads one file to its end, hashes it both ways and looks into it. An
+// error is one of the stream: what is wrong inside of the file is noted.
+func (x *examiner) file(name string, body io.Reader) (item, error) {
+	weak, strong := sha1.New(), sha256.New() // the weak one is required by SPDX, and relied on by nobody
+	src := &remembering{r: io.TeeReader(body, io.MultiWriter(weak, strong))}
+	head := make([]byte, unpack.HeadSize)
+	n, err := io.ReadFull(src, head)
+	if err != nil && err != io.EOF && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return item{}, err
+	}
+	it := item{name: name}
+	all := io.MultiReader(bytes.NewReader(head[:n]), src)
+	if err := x.inside(&it, head[:n], all); src.err != nil {
+		return item{}, src.err
+	} else if err != nil {
+		return item{}, err
+	}
+	if _, err := io.Copy(io.Discard, all); err != nil {
+		return item{}, err
+	}
+	it.file.SHA1 = hex.EncodeToString(weak.Sum(nil))
+	it.file.ID, it.file.Name = elementID("File", name), "./"+name
+	it.file.Digests.SHA256, err = digest.ParseHex(digest.SHA256, hex.EncodeToString(strong.Sum(nil)))
+	return it, err
+}
+
+// inside looks into a file as far as there is something to find.
+func (x *examiner) inside(it *item, head []byte, body io.Reader) error {
+	if eco := ecosystem(it.name); eco != "" {
+		x.seen = append(x.seen, eco+": "+it.name)
+	}
+	switch format := unpack.Sniff(head); {
+	case isProgram(head):
+		return x.program(it, body)
+	case isText(it.name):
+		return x.keep(it, body)
+	case licence.IsFile(it.name):
+		text, err := io.ReadAll(io.LimitReader(body, licence.MaxSize+1))
+		it.file.Licence = licence.Recognise(text)
+		return err
+	case format == unpack.None:
+		return nil
+	default:
+		return x.archive(it, format, body)
+	}
+}
+
+func (x *examiner) program(it *item, body io.Reader) error {
+	at, _, err := x.spool.fill(body)
+	if err != nil {
+		return err
+	}
+	bin, err := gomod.Read(at)
+	switch {
+	case errors.Is(err, gomod.ErrNoBuildInfo):
+		return nil // one more file that is no Go program
+	case err != nil:
+		x.missed(it.name, err)
+		return nil
+	}
+	it.program = &bin
+	return nil
+}
+
+// archive looks into an archive in an archive. Whatever is wrong with it is
+// noted; the file that it is has been read all the same.
+func (x *examiner) archive(it *item, format unpack.Format, body io.Reader) error {
+	visit := func(e unpack.Entry, inner io.Reader) error { return x.visit(it, e, inner) }
+	var err error
+	switch format {
+	case unpack.Zip:
+		at, size, full := x.spool.fill(body)
+		if full != nil {
+			return full
+		}
+		// Programs in it need the spool: this one is held by the zip.
+		outer := x.spool
+		x.spool = spool{}
+		err = x.walker.Archive(at, size, visit)
+		x.spool.close()
+		x.spool = outer
+	default:
+		err = x.walker.Stream(body, format, visit)
+	}
+	// A compressed file may simply hold no archive.
+	if err != nil && (format == unpack.XZ || !errors.Is(err, unpack.ErrFormat)) {
+		it.inner = nil
+		x.missed(it.name, err)
+	}
+	return nil
+}
+
+// visit takes one entry of an archive into the item that the archive is.
+func (x *examiner) visit(it *item, e unpack.Entry, body io.Reader) error {
+	name := it.name + "/" + e.Name
+	switch e.Kind {
+	case unpack.File:
+		inner, err := x.file(name, body)
+		if err != nil {
+			return err
+		}
+		it.inner = append(it.inner, inner)
+	case unpack.HardLink:
+		for _, other := range it.inner {
+			if other.name == it.name+"/"+e.Target {
+				it.inner = append(it.inner, other.named(name))
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// named is the same file under another name.
+func (it item) named(name string) item {
+	it.name, it.inner = name, nil
+	it.file.ID, it.file.Name = elementID("File", name), "./"+name
+	return it
+}
+
+// isText reports whether a file is understood together with others.
+func isText(name string) bool {
+	switch base := path.Base(name); {
+	case base == "go.mod", base == "go.sum", base == "go.work", strings.HasSuffix(name, "vendor/modules.txt"):
+		return true
+	}
+	return isDatabase(name) || distro.CopyrightOf(name) != ""
+}
+
+// isDatabase reports whether a file is a list of packages of a distribution.
+func isDatabase(name string) bool {
+	switch name {
+	case distro.APKDatabase, distro.APKDatabase2, distro.DpkgDatabase, distro.OSRelease, distro.OSRelease2:
+		return true
+	}
+	return strings.HasPrefix(name, distro.DpkgStatusDir) && !strings.HasSuffix(name, ".md5sums")
+}
+
+// keep keeps a text.
+func (x *examiner) keep(it *item, body io.Reader) error {
+	limit := maxText
+	if isDatabase(it.name) {
+		limit = distro.MaxDatabase
+	}
+	text, err := io.ReadAll(io.LimitReader(body, int64(limit)+1))
+	if err != nil {
+		return err
+	}
+	if x.held += len(text); len(text) > limit || x.held > maxTexts {
+		x.held -= len(text)
+		x.missed(it.name, fmt.Errorf("too large: more than %d bytes, or too many such files", limit))
+		return nil
+	}
+	x.texts[it.name] = text
+	return nil
+}

@@ -1,0 +1,166 @@
+// Package gomod says which Go modules a program or a source tree consists of.
+//
+// [Read] takes it from a program: the Go linker leaves the list of modules in
+// every binary. [ReadTree] takes it from sources: go.mod, go.sum, go.work and
+// vendor/modules.txt. Neither runs a tool nor asks a network.
+//
+//	bin, err := gomod.Read(file)
+//	for _, m := range bin.Deps { … m.Path, m.Version, m.Sum … }
+package gomod
+
+import (
+	"cmp"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// maxModules bounds what one program or tree may claim to consist of.
+const maxModules = 100_000
+
+// Module is one module as it went into a build.
+type Module struct {
+	// Path and Version name it; the version is "" for what has none, such as
+	// the main module of an unversioned build.
+	Path, Version string
+	// Sum is its checksum as go.sum has it, "h1:…", or "".
+	Sum string
+	// Replaces is "path version" of the module that this one stands for, or "".
+	Replaces string
+	// Dir is the directory of the source tree that a replacement names, or "".
+	Dir string
+}
+
+// PURL is the package URL of the module, "" for a directory, which nobody else
+// can know by name. The version keeps its "v"; each segment is escaped.
+func (m Module) PURL() string {
+	if m.Path == "" || m.Dir != "" {
+		return ""
+	}
+	return PURL(m.Path, m.Version)
+}
+
+// PURL is a package URL of type golang.
+func PURL(path, version string) string {
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		segments[i] = url.PathEscape(s)
+	}
+	purl := "pkg:golang/" + strings.Join(segments, "/")
+	if version == "" {
+		return purl
+	}
+	return purl + "@" + url.QueryEscape(version)
+}
+
+// Binary is what a program says of its own build.
+type Binary struct {
+	// Package is the path of the main package.
+	Package string
+	// Main is the main module; its path is "" if the program was built outside
+	// of a module.
+	Main Module
+	// Deps are the other modules, by path and version, each once.
+	Deps []Module
+	// GoVersion is the toolchain, "go1.26.0" and perhaps experiments.
+	GoVersion string
+	// Settings are the settings of the build, "KEY=VALUE", sorted.
+	Settings []string
+	// System, Revision, Time and Modified are of version control; "" if the
+	// program was built without.
+	System, Revision, Time, Modified string
+}
+
+// ErrNoBuildInfo says that a file is no Go program, or one that was made to
+// forget how it was built.
+var ErrNoBuildInfo = errors.New("no Go build information")
+
+// Read reads what the Go linker wrote. Whatever is no Go program is
+// [ErrNoBuildInfo], with the reason. The parsers of executables below it are
+// not made for hostile input: where one panics, the file has no build
+// information that could be relied on.
+func Read(r io.ReaderAt) (b Binary, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			b, err = Binary{}, fmt.Errorf("%w: parsing the executable: %.200q", ErrNoBuildInfo, fmt.Sprint(p))
+		}
+	}()
+	info, err := buildinfo.Read(r)
+	if err != nil {
+		return Binary{}, fmt.Errorf("%w: %v", ErrNoBuildInfo, err)
+	}
+	if len(info.Deps) > maxModules {
+		return Binary{}, verdict.Refuse(verdict.Limit, "", "%d modules, the limit is %d", len(info.Deps), maxModules)
+	}
+	return binary(info), nil
+}
+
+func binary(info *debug.BuildInfo) Binary {
+	b := Binary{Package: info.Path, GoVersion: info.GoVersion, Main: built(info.Main)}
+	for _, d := range info.Deps {
+		if d != nil && d.Path != "" {
+			b.Deps = append(b.Deps, built(*d))
+		}
+	}
+	b.Deps = sorted(b.Deps)
+	for _, s := range info.Settings {
+		b.Settings = append(b.Settings, s.Key+"="+s.Value)
+		switch s.Key {
+		case "vcs":
+			b.System = s.Value
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.time":
+			b.Time = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value
+		}
+	}
+	slices.Sort(b.Settings)
+	return b
+}
+
+// built is what was compiled in: for a replaced module the replacement.
+func built(m debug.Module) Module {
+	if m.Replace == nil {
+		return Module{Path: m.Path, Version: released(m.Version), Sum: m.Sum}
+	}
+	out := Module{
+		Path: m.Replace.Path, Version: released(m.Replace.Version), Sum: m.Replace.Sum,
+		Replaces: strings.TrimSpace(m.Path + " " + m.Version),
+	}
+	if isDir(out.Path) {
+		out.Dir = out.Path
+	}
+	return out
+}
+
+// released is a version, or nothing where the toolchain knew none.
+func released(version string) string {
+	if version == "(devel)" {
+		return ""
+	}
+	return version
+}
+
+func isDir(path string) bool {
+	return path == "." || path == ".." || strings.HasPrefix(path, "./") || strings.HasPrefix(path, "../") ||
+		strings.HasPrefix(path, "/") || strings.Contains(path, `\`)
+}
+
+// sorted sorts by path and version, and drops what is there twice.
+func sorted(list []Module) []Module {
+	slices.SortFunc(list, func(x, y Module) int {
+		return cmp.Or(
+			strings.Compare(x.Path, y.Path), strings.Compare(x.Version, y.Version),
+			strings.Compare(x.Replaces, y.Replaces), strings.Compare(x.Sum, y.Sum))
+	})
+	return slices.Compact(list)
+}

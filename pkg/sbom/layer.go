@@ -1,0 +1,181 @@
+package sbom
+
+import (
+	"context"
+	"crypto/sha1" // SPDX 2.3 requires the SHA-1 of every file
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/sbom/distro"
+	"github.com/waybill-release/waybill/pkg/sbom/gomod"
+	"github.com/waybill-release/waybill/pkg/sbom/unpack"
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Layer is one layer of an image.
+type Layer struct {
+	// Digest is that of the layer as it is served, DiffID that of the layer
+	// uncompressed, as the configuration has it.
+	Digest, DiffID digest.Digest
+	// Open reads the layer as it is served. A layer that can not be opened is
+	// listed and not examined.
+	Open func(context.Context) (io.ReadCloser, error)
+}
+
+// Layers remembers what was found in layers, which images and platforms share.
+// The zero value is ready to use, by several goroutines.
+type Layers struct {
+	mu    sync.Mutex // guards known
+	known map[digest.Digest]func() (*layerFacts, error)
+}
+
+// of reads a layer, once.
+func (c *Layers) of(ctx context.Context, l Layer) (*layerFacts, error) {
+	c.mu.Lock()
+	if c.known == nil {
+		c.known = map[digest.Digest]func() (*layerFacts, error){}
+	}
+	read, there := c.known[l.Digest]
+	if !there {
+		read = sync.OnceValues(func() (*layerFacts, error) { return readLayer(ctx, l) })
+		c.known[l.Digest] = read
+	}
+	c.mu.Unlock()
+	return read()
+}
+
+// program is a Go program in an image.
+type program struct {
+	bin  gomod.Binary
+	file spdx.File
+}
+
+// layerFacts is what one layer brings and takes away.
+type layerFacts struct {
+	facts
+	programs   map[string]program
+	whiteouts  []string // names that are gone, with all below them
+	opaque     []string // directories of which all that was below is gone
+	seed       maphash.Seed
+	names      map[uint64]struct{} // of everything that is in the layer
+	seen       []string
+	incomplete []string
+}
+
+// holds reports whether the layer has an entry of this name. Names are kept as
+// hashes under a key that nobody can know: layers have many.
+func (l *layerFacts) holds(name string) bool {
+	_, there := l.names[maphash.String(l.seed, name)]
+	return there
+}
+
+// The names by which a layer takes away.
+const (
+	whiteout = ".wh."
+	opaque   = ".wh..wh..opq"
+)
+
+func readLayer(ctx context.Context, l Layer) (*layerFacts, error) {
+	body, err := l.Open(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading layer %s: %w", l.Digest, err)
+	}
+	defer body.Close()
+	out := &layerFacts{
+		facts: *newFacts(), programs: map[string]program{}, seed: maphash.MakeSeed(), names: map[uint64]struct{}{},
+	}
+	x := newExaminer()
+	defer x.spool.close()
+	src, plain := &remembering{r: body}, sha256.New()
+	err = unpack.Layer(src, plain, func(e unpack.Entry, body io.Reader) error { return out.entry(x, e, body) })
+	if src.err != nil {
+		return nil, fmt.Errorf("reading layer %s: %w", l.Digest, src.err)
+	}
+	if err != nil {
+		out.incomplete = append(out.incomplete, fmt.Sprintf("layer %s: %s", l.Digest, clean(err.Error())))
+		return out, nil //nolint:nilerr // what is wrong inside of a layer is stated in the document
+	}
+	if got := hex.EncodeToString(plain.Sum(nil)); got != l.DiffID.Hex() {
+		return nil, &verdict.Error{Finding: verdict.Find(verdict.Conflict, l.Digest.String(),
+			"the layer is not the one of the image's configuration").Differ(l.DiffID.String(), "sha256:"+got)}
+	}
+	for name, raw := range x.texts {
+		out.text(name, raw)
+	}
+	out.seen = x.seen
+	out.incomplete = append(append(out.incomplete, x.incomplete...), out.faults()...)
+	return out, nil
+}
+
+// entry takes one entry of the layer.
+func (l *layerFacts) entry(x *examiner, e unpack.Entry, body io.Reader) error {
+	switch dir, base := path.Split(e.Name); {
+	case base == opaque:
+		l.opaque = append(l.opaque, dir)
+		return nil
+	case strings.HasPrefix(base, whiteout):
+		l.whiteouts = append(l.whiteouts, dir+strings.TrimPrefix(base, whiteout))
+		return nil
+	}
+	// Of two entries of one name the last one counts.
+	l.names[maphash.String(l.seed, e.Name)] = struct{}{}
+	delete(l.programs, e.Name)
+	delete(x.texts, e.Name)
+	if eco := ecosystem(e.Name); eco != "" {
+		x.seen = append(x.seen, eco+": "+e.Name)
+	}
+	switch {
+	case e.Kind == unpack.HardLink:
+		if p, there := l.programs[e.Target]; there {
+			l.programs[e.Name] = p
+		}
+		return nil
+	case e.Kind != unpack.File:
+		return nil
+	case isDatabase(e.Name) || distro.CopyrightOf(e.Name) != "":
+		return x.keep(&item{name: e.Name}, body)
+	}
+	return l.program(x, e.Name, body)
+}
+
+// program keeps a file if it is a Go program.
+func (l *layerFacts) program(x *examiner, name string, body io.Reader) error {
+	head := make([]byte, 4)
+	n, err := io.ReadFull(body, head)
+	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) || err == nil && !isProgram(head) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	at, size, err := x.spool.fill(io.MultiReader(strings.NewReader(string(head[:n])), body))
+	if err != nil {
+		return err
+	}
+	bin, err := gomod.Read(at)
+	switch {
+	case errors.Is(err, gomod.ErrNoBuildInfo):
+		return nil
+	case err != nil:
+		x.missed(name, err)
+		return nil
+	}
+	weak := sha1.New() // required by SPDX, relied on by nobody
+	strong, _, err := digest.SumSHA256(io.TeeReader(io.NewSectionReader(at, 0, size), weak))
+	if err != nil {
+		return err
+	}
+	l.programs[name] = program{bin: bin, file: spdx.File{
+		Name: "./" + name, SHA1: hex.EncodeToString(weak.Sum(nil)), Digests: digest.Set{SHA256: strong},
+	}}
+	return nil
+}

@@ -1,0 +1,91 @@
+// Package licence recognises the text of a licence.
+//
+// A text is the licence of which it is the wording, or it is none: no measure
+// of likeness, no guess. What may differ between two copies of one licence is
+// taken out first (layout, punctuation, letter case, copyright lines, the name
+// of the holder); the words that are left are compared by their digest.
+package licence
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// MaxSize is the largest text that is looked at.
+const MaxSize = 256 << 10
+
+// IsFile reports whether a file of this name is likely to hold a licence.
+func IsFile(name string) bool {
+	name = strings.ToLower(path.Base(name))
+	for _, suffix := range []string{".txt", ".md", ".rst"} {
+		name = strings.TrimSuffix(name, suffix)
+	}
+	switch name {
+	case "license", "licence", "copying", "unlicense", "license-apache", "license-mit", "copying.lesser":
+		return true
+	}
+	return false
+}
+
+// Recognise returns the SPDX identifier of the licence that a text is, or "".
+func Recognise(text []byte) string {
+	if len(text) > MaxSize {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(Normal(string(text))))
+	return texts[hex.EncodeToString(sum[:12])]
+}
+
+var (
+	notWords = regexp.MustCompile(`[^a-z0-9]+`)
+	// Whoever grants the licence is named in the middle of BSD licences.
+	holders = regexp.MustCompile(`neither the names? of .{1,200}? nor the names of (its|any|their) contributors`)
+	donors  = regexp.MustCompile(`this software is provided by .{1,200}? as is and any express`)
+	liable  = regexp.MustCompile(`in no event shall .{1,200}? be liable for any direct`)
+)
+
+// beginnings are the first words of licences that stand below a title, a name
+// or a copyright of any length.
+var beginnings = []string{
+	"apache license version 2 0 january 2004",
+	"permission is hereby granted free of charge",
+	"redistribution and use in source and binary forms",
+	"permission to use copy modify and or distribute this software for any",
+	"permission to use copy modify and distribute this software for any",
+	"mozilla public license version 2 0",
+	"this is free and unencumbered software",
+}
+
+// ends are the last words of a licence that a form to fill in follows.
+var ends = []string{"end of terms and conditions"}
+
+// Normal is what is compared: the words of a text, without what may differ.
+func Normal(text string) string {
+	var kept []string
+	for line := range strings.Lines(text) {
+		line = strings.Trim(notWords.ReplaceAllString(strings.ToLower(strings.ReplaceAll(line, "’", "'")), " "), " ")
+		if strings.HasPrefix(line, "copyright c ") || strings.HasPrefix(line, "copyright 1") || strings.HasPrefix(line, "copyright 2") ||
+			strings.HasPrefix(line, "all rights reserved") || line == "" {
+			continue
+		}
+		kept = append(kept, line)
+	}
+	words := strings.Join(kept, " ")
+	for _, b := range beginnings {
+		if at := strings.Index(words, b); at >= 0 && at < 2000 {
+			words = words[at:]
+			break
+		}
+	}
+	for _, e := range ends {
+		if at := strings.Index(words, e); at >= 0 {
+			words = words[:at+len(e)]
+		}
+	}
+	words = holders.ReplaceAllString(words, "neither the name of the holder nor the names of its contributors")
+	words = donors.ReplaceAllString(words, "this software is provided by the holders as is and any express")
+	return liable.ReplaceAllString(words, "in no event shall the holders be liable for any direct")
+}

@@ -1,0 +1,137 @@
+package sbom
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// maxConfig bounds the configuration of an image.
+const maxConfig = 4 << 20
+
+// The annotations and labels by which an image says what it was built on.
+const (
+	baseName   = "org.opencontainers.image.base.name"
+	baseDigest = "org.opencontainers.image.base.digest"
+)
+
+// imageConfig is what we need of a configuration.
+type imageConfig struct {
+	OS           string `json:"os"`
+	Architecture string `json:"architecture"`
+	Variant      string `json:"variant"`
+	Config       struct {
+		Labels map[string]string `json:"Labels"`
+	} `json:"config"`
+	RootFS struct {
+		DiffIDs []string `json:"diff_ids"`
+	} `json:"rootfs"`
+}
+
+// FromRegistry makes the content of an image from its graph. Layers are read
+// from src when they are looked into; attestations that build tools put into
+// an index are no images and left out.
+func FromRegistry(ctx context.Context, src registry.Source, repo string, node *registry.Node) (ImageContent, error) {
+	c := ImageContent{Index: digest.SetOf(node.Raw)}
+	err := node.Walk(func(n *registry.Node) error {
+		if n.Config.Digest.IsZero() || n.Descriptor.Platform == "unknown/unknown" || !n.Subject.Digest.IsZero() {
+			return nil
+		}
+		p, err := fromNode(ctx, src, repo, n)
+		if err != nil {
+			return err
+		}
+		c.Platforms = append(c.Platforms, p)
+		return nil
+	})
+	return c, err
+}
+
+func fromNode(ctx context.Context, src registry.Source, repo string, n *registry.Node) (ImagePlatform, error) {
+	raw, err := fetch(ctx, src, repo, n.Config)
+	if err != nil {
+		return ImagePlatform{}, err
+	}
+	config, err := parseConfig(raw)
+	if err != nil {
+		return ImagePlatform{}, fmt.Errorf("reading configuration %s: %w", n.Config.Digest, err)
+	}
+	p := ImagePlatform{Platform: n.Descriptor.Platform, Digest: n.Descriptor.Digest, Config: n.Config.Digest}
+	if p.Platform == "" {
+		p.Platform = config.platform()
+	}
+	var manifest struct {
+		Annotations map[string]string `json:"annotations"`
+	}
+	if err := strictjson.UnmarshalOpen(n.Raw, &manifest); err != nil {
+		return ImagePlatform{}, err
+	}
+	p.Base = baseOf(manifest.Annotations, config.Config.Labels)
+	if len(config.RootFS.DiffIDs) != len(n.Layers) {
+		return ImagePlatform{}, verdict.Refuse(verdict.Conflict, p.Digest.String(),
+			"%d layers in the manifest and %d in the configuration", len(n.Layers), len(config.RootFS.DiffIDs))
+	}
+	for i, l := range n.Layers {
+		diff, err := digest.Parse(config.RootFS.DiffIDs[i])
+		if err != nil {
+			return ImagePlatform{}, fmt.Errorf("reading configuration %s: %w", n.Config.Digest, err)
+		}
+		p.Layers = append(p.Layers, Layer{Digest: l.Digest, DiffID: diff, Open: func(ctx context.Context) (io.ReadCloser, error) {
+			return src.Fetch(ctx, repo, l)
+		}})
+	}
+	return p, nil
+}
+
+func parseConfig(raw []byte) (c imageConfig, err error) {
+	return c, strictjson.UnmarshalOpen(raw, &c)
+}
+
+func (c imageConfig) platform() string {
+	if c.OS == "" || c.Architecture == "" {
+		return "unknown/unknown"
+	}
+	if c.Variant != "" {
+		return c.OS + "/" + c.Architecture + "/" + c.Variant
+	}
+	return c.OS + "/" + c.Architecture
+}
+
+// baseOf is what the image says it was built on, if it says it by digest.
+func baseOf(places ...map[string]string) string {
+	for _, m := range places {
+		if m[baseName] != "" && m[baseDigest] != "" {
+			return m[baseName] + "@" + m[baseDigest]
+		}
+	}
+	return ""
+}
+
+func fetch(ctx context.Context, src registry.Source, repo string, d registry.Descriptor) ([]byte, error) {
+	if d.Size > maxConfig {
+		return nil, verdict.Refuse(verdict.Limit, d.Digest.String(), "a configuration of %d bytes", d.Size)
+	}
+	body, err := src.Fetch(ctx, repo, d)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return io.ReadAll(body)
+}
+
+// Only keeps one platform, which the document is then about.
+func (c ImageContent) Only(platform string) (ImageContent, error) {
+	at := slices.IndexFunc(c.Platforms, func(p ImagePlatform) bool { return p.Platform == platform })
+	if at < 0 {
+		return ImageContent{}, verdict.Refuse(verdict.Platform, platform, "the image has no such platform")
+	}
+	c.Platforms = c.Platforms[at : at+1]
+	c.Index = digest.Set{SHA256: c.Platforms[0].Digest}
+	return c, nil
+}

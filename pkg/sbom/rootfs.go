@@ -1,0 +1,101 @@
+package sbom
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/sbom/distro"
+)
+
+// rootFS is what is left of the layers of an image, one upon the other.
+type rootFS struct {
+	programs  map[string]placed[program]
+	histories map[string][]placed[[]distro.Package] // of each database, oldest first
+	releases  map[string]distro.Release
+	copyright map[string]string
+}
+
+// placed is something with the number of the layer that it came with.
+type placed[T any] struct {
+	what  T
+	layer int
+}
+
+func newRootFS() *rootFS {
+	return &rootFS{
+		programs: map[string]placed[program]{}, histories: map[string][]placed[[]distro.Package]{},
+		releases: map[string]distro.Release{}, copyright: map[string]string{},
+	}
+}
+
+// put lays layer number n over what is there.
+func (r *rootFS) put(n int, l *layerFacts) {
+	gone := func(name string) bool { return l.removes(name) || l.holds(name) }
+	maps.DeleteFunc(r.programs, func(name string, _ placed[program]) bool { return gone(name) })
+	maps.DeleteFunc(r.releases, func(name string, _ distro.Release) bool { return gone(name) })
+	maps.DeleteFunc(r.histories, func(name string, _ []placed[[]distro.Package]) bool {
+		// A database that is written anew goes on; one that is removed ends.
+		_, anew := l.databases[name]
+		return l.removes(name) || l.holds(name) && !anew
+	})
+	for name, p := range l.programs {
+		r.programs[name] = placed[program]{p, n}
+	}
+	for name, list := range l.databases {
+		r.histories[name] = append(r.histories[name], placed[[]distro.Package]{list, n})
+	}
+	maps.Copy(r.releases, l.releases)
+	maps.Copy(r.copyright, l.copyrights)
+}
+
+// removes reports whether the layer takes a file of a lower one away.
+func (l *layerFacts) removes(name string) bool {
+	for _, dir := range l.opaque {
+		if strings.HasPrefix(name, dir) {
+			return true
+		}
+	}
+	for _, w := range l.whiteouts {
+		if name == w || strings.HasPrefix(name, w+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// found is a package of a distribution with the layer that brought it.
+type found struct {
+	distro.Package
+	database string
+	layer    int
+}
+
+// packages lists what the databases have in the end. The layer of origin of a
+// package is the first since which it was always listed.
+func (r *rootFS) packages() (list []found) {
+	release := facts{copyrights: r.copyright}
+	for _, name := range slices.Sorted(maps.Keys(r.histories)) {
+		history := r.histories[name]
+		origin := map[distro.Package]int{}
+		for i, version := range history {
+			now := make(map[distro.Package]int, len(version.what))
+			for _, p := range version.what {
+				now[p] = version.layer
+				if since, before := origin[p]; before && i > 0 {
+					now[p] = since
+				}
+			}
+			origin = now
+		}
+		for _, p := range history[len(history)-1].what {
+			list = append(list, found{release.licensed(p), name, origin[p]})
+		}
+	}
+	return list
+}
+
+// release is what the image calls itself.
+func (r *rootFS) release() distro.Release {
+	return (&facts{releases: r.releases}).release()
+}

@@ -1,0 +1,218 @@
+// Package unpack reads archives as streams: tar, alone or compressed by gzip,
+// zstd or bzip2, and zip. Nothing is written anywhere.
+//
+//	w := unpack.New(visit)
+//	err := w.Archive(file, size)
+//
+// Archives are hostile. A walk is bounded in entries, in bytes that come out
+// of each byte that goes in, and in bytes altogether, over all archives inside
+// of archives. Names that leave the archive or occur twice, entries below a
+// symbolic link, anything but files, directories and links, and bytes after
+// the end are refusals, each with its code: what one reader lists and another
+// unpacks would be two archives.
+package unpack
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// The bounds of one walk.
+const (
+	// MaxEntries bounds entries, directories included: a document of more
+	// files would pass the largest that is read.
+	MaxEntries = 250_000
+	// maxLayerEntries bounds those of the layer of an image, of which no
+	// document lists every file.
+	maxLayerEntries = 2_000_000
+	// maxRatio is how many bytes may come out of one compressed byte, on
+	// average. Source code gives about ten, the worst of deflate a thousand.
+	maxRatio = 250
+	// freeExpansion is not counted: small archives may be mostly padding.
+	freeExpansion = 64 << 20
+	// maxExpansion bounds what comes out of everything.
+	maxExpansion = 256 << 30
+	// MaxDepth is how deep archives are looked for inside of archives.
+	MaxDepth = 6
+)
+
+// Kind is what an entry is.
+type Kind uint8
+
+// The kinds of entries.
+const (
+	File Kind = iota + 1
+	Directory
+	HardLink // of an earlier file
+	SymLink
+)
+
+// Entry is one entry of an archive.
+type Entry struct {
+	// Name is clean: relative, slashes, no dot segments.
+	Name string
+	Kind Kind
+	// Size is what the archive declares; only the body tells.
+	Size int64
+	// Target is where a link leads, for hard links the clean name of a file.
+	Target string
+}
+
+// Visit is called for each entry in the order of the archive. The body of a
+// file need not be read to its end; other kinds have an empty one.
+type Visit func(e Entry, body io.Reader) error
+
+// Walker walks one archive and, for whoever visits, the archives in it. It is
+// not safe for concurrent use.
+type Walker struct {
+	entries  int
+	limit    int
+	expanded int64
+	depth    int
+}
+
+// New begins a walk.
+func New() *Walker { return &Walker{limit: MaxEntries} }
+
+// Entries counts what was seen so far.
+func (w *Walker) Entries() int { return w.entries }
+
+// ErrFormat says that a file is no archive of a known format.
+var ErrFormat = errors.New("not an archive of a known format")
+
+// Archive walks the archive that r holds, whatever its format.
+func (w *Walker) Archive(r io.ReaderAt, size int64, visit Visit) error {
+	head := make([]byte, HeadSize)
+	n, err := r.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	switch format := Sniff(head[:n]); format {
+	case None:
+		return ErrFormat
+	case Zip:
+		return w.enter(func() error { return w.zip(r, size, visit) })
+	default:
+		return w.Stream(io.NewSectionReader(r, 0, size), format, visit)
+	}
+}
+
+// Stream walks an archive of a format that can be read from front to back, and
+// reads it to its end.
+func (w *Walker) Stream(r io.Reader, f Format, visit Visit) error {
+	return w.enter(func() error {
+		packed := &counting{r: r}
+		plain, err := Expand(packed, f)
+		if err != nil {
+			return err
+		}
+		defer plain.Close()
+		// Whoever feeds us may do so in small pieces.
+		begun := bufio.NewReaderSize(plain, HeadSize)
+		if head, err := begun.Peek(HeadSize); err == nil && !isTar(head) && strings.Trim(string(head), "\x00") != "" {
+			return fmt.Errorf("what is compressed: %w", ErrFormat)
+		}
+		out := &measured{r: begun, in: packed, w: w, ratio: f != Tar}
+		if err := w.tar(out, visit); err != nil {
+			return err
+		}
+		// tar ends before the stream does. What follows is padding, or a part
+		// of the archive that this reader does not see and another one might.
+		if err := onlyZeros(out); err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, packed)
+		return err
+	})
+}
+
+// enter counts the depth of archives in archives.
+func (w *Walker) enter(walk func() error) error {
+	if w.depth++; w.depth > MaxDepth {
+		w.depth--
+		return verdict.Refuse(verdict.Limit, "", "archives more than %d deep in each other", MaxDepth)
+	}
+	defer func() { w.depth-- }()
+	return walk()
+}
+
+// entry counts one entry.
+func (w *Walker) entry() error {
+	if w.entries++; w.entries > w.limit {
+		return verdict.Refuse(verdict.Limit, "", "more than %d entries", w.limit)
+	}
+	return nil
+}
+
+func (w *Walker) expand(n int64) error {
+	if w.expanded += n; w.expanded > maxExpansion {
+		return verdict.Refuse(verdict.Limit, "", "more than %d bytes come out of it", int64(maxExpansion))
+	}
+	return nil
+}
+
+// counting counts what goes in.
+type counting struct {
+	r io.Reader
+	n int64
+}
+
+// Read implements [io.Reader].
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// measured refuses to expand beyond measure: it counts what comes out against
+// what went in so far.
+type measured struct {
+	r     io.Reader
+	in    *counting
+	w     *Walker
+	out   int64
+	ratio bool
+}
+
+// Read implements [io.Reader].
+func (m *measured) Read(p []byte) (int, error) {
+	n, err := m.r.Read(p)
+	m.out += int64(n)
+	if m.ratio && m.out > freeExpansion+maxRatio*m.in.n {
+		return 0, verdict.Refuse(verdict.Limit, "", "more than %d bytes out of %d compressed ones", m.out, m.in.n)
+	}
+	if over := m.w.expand(int64(n)); over != nil {
+		return 0, over
+	}
+	return n, err
+}
+
+// onlyZeros reads r to its end.
+func onlyZeros(r io.Reader) error {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := r.Read(buf)
+		if strings.Trim(string(buf[:n]), "\x00") != "" {
+			return verdict.Refuse(verdict.FileType, "", "bytes after the end of the archive")
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// bounded keeps foreign text short and quotes it.
+func bounded(s string) string {
+	if len(s) > 200 {
+		s = s[:200]
+	}
+	return fmt.Sprintf("%q", s)
+}
