@@ -14,6 +14,9 @@ export GOTOOLCHAIN := local
 
 GO       ?= go
 FUZZTIME ?= 20s
+# Flags of bin/waybill-bench, which lists them with -help: `-short` for a quick
+# look, `-only bundles` for one part of it, `-json FILE` to keep the record.
+BENCH    ?=
 # The binaries are static, and the same from every checkout of a commit.
 LDFLAGS  := -s -w
 STATIC   := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)"
@@ -37,7 +40,7 @@ help: ## Print this.
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	  /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
-	@printf '\nFUZZTIME=%s PLATFORMS="%s" GO=%s can be set on the command line; `make demo KEEP=DIR` keeps its scene.\n' '$(FUZZTIME)' '$(PLATFORMS)' '$(GO)'
+	@printf '\nFUZZTIME=%s PLATFORMS="%s" GO=%s can be set on the command line; `make demo KEEP=DIR` keeps its scene, `make bench BENCH=-short` is quick.\n' '$(FUZZTIME)' '$(PLATFORMS)' '$(GO)'
 
 .PHONY: demo
 demo: ## Release an example on this machine, then attack it in six ways.
@@ -106,10 +109,10 @@ interop: $(PEERS) ## Verify what Waybill makes with real cosign v2 and v3.
 	cd test && WAYBILL_PEERS="$(CURDIR)/test/bin" $(GO) test -count=1 -v ./interop/...
 
 .PHONY: bench
-bench: ## Measure against openssl and a bare parallel hash, as ratios.
+bench: test/bin/cosign3 ## Measure against sigstore-go, cosign, openssl and the bare limits, as ratios.
 	$(call compile,.,bin/,./cmd/waybill ./cmd/k8s-verify-release)
 	$(call compile,test,../bin/,./cmd/waybill-bench)
-	bin/waybill-bench
+	bin/waybill-bench -bin bin -cosign test/bin/cosign3 $(BENCH)
 
 .PHONY: cover
 cover: ## Say how much of each module its tests reach.

@@ -26,7 +26,13 @@ type Command struct {
 	Name string   `json:"name"`
 	Args []string `json:"-"`
 	Dir  string   `json:"-"`
+	// Units is how many things one run does, where that is more than one and
+	// not the same for all commands: ratios are then those of one thing.
+	Units int `json:"units,omitempty"`
 }
+
+// units is never zero.
+func (c Command) units() float64 { return float64(max(1, c.Units)) }
 
 // Sample is what one run took.
 type Sample struct {
@@ -117,13 +123,13 @@ func (r Row) OverSum(bases ...Row) Ratio {
 	names := make([]string, len(bases))
 	var wall, cpu []float64
 	for i, s := range r.Samples {
-		var sum Sample
+		var sumWall, sumCPU float64
 		for _, b := range bases {
-			sum.Wall += b.Samples[i].Wall
-			sum.CPU += b.Samples[i].CPU
+			sumWall += float64(b.Samples[i].Wall) / b.units()
+			sumCPU += float64(b.Samples[i].CPU) / b.units()
 		}
-		wall = append(wall, float64(s.Wall)/float64(sum.Wall))
-		cpu = append(cpu, float64(s.CPU)/float64(sum.CPU))
+		wall = append(wall, float64(s.Wall)/r.units()/sumWall)
+		cpu = append(cpu, float64(s.CPU)/r.units()/sumCPU)
 	}
 	for i, b := range bases {
 		names[i] = b.Name

@@ -115,13 +115,18 @@ func TestHashTree(t *testing.T) {
 }
 
 func TestRecord(t *testing.T) {
-	a, b := row("one way", 2, 2), row("another", 1, 1)
-	r := bench.Record{Machine: bench.ThisMachine(), Rows: []bench.Row{a, b}, Ratios: []bench.Ratio{a.Over(b)}, Start: a, Notes: []string{"a word"}}
+	a, b, many := row("one way", 2, 2), row("another", 1, 1), row("many", 1, 1)
+	many.Units, many.Median = 10, many.Samples[0]
+	r := bench.Record{Machine: bench.ThisMachine(), Sections: []bench.Section{
+		{Name: "bytes", Bytes: 4e9, Rows: []bench.Row{a, b}, Ratios: []bench.Ratio{a.Over(b)}, Notes: []string{"a word"}},
+		{Name: "things", Unit: "thing", Rows: []bench.Row{many}, Ratios: []bench.Ratio{many.Over(b)}},
+		{Name: "nothing to count", Rows: []bench.Row{a}},
+	}}
 	var page bytes.Buffer
 	if err := r.Print(&page); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"one way / another", "2.00x", "a word"} {
+	for _, want := range []string{"one way / another", "2.00x", "a word", "200000 us CPU", "things/s", "0.10x"} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page lacks %q:\n%s", want, page.String())
 		}
@@ -135,7 +140,7 @@ func TestRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back bench.Record
-	if err := json.Unmarshal(raw, &back); err != nil || back.Machine.Cores < 1 || back.Machine.Go == "" || len(back.Rows) != 2 {
+	if err := json.Unmarshal(raw, &back); err != nil || back.Machine.Cores < 1 || back.Machine.Go == "" || len(back.Sections) != 3 {
 		t.Errorf("%v: %s", err, raw)
 	}
 }

@@ -51,8 +51,13 @@ func (s Set) String() string {
 	return string(s.Shape) + "-fresh"
 }
 
-// RootName is the trust root of all sets, beside their directories.
-const RootName = "trusted_root.json"
+// What lies beside the directories of the sets: the trust root of all, and who
+// signed.
+const (
+	RootName    = "trusted_root.json"
+	IssuerName  = "issuer"
+	SubjectName = "subject"
+)
 
 // BundleExt is behind the name of what is signed.
 const BundleExt = ".sigstore.json"

@@ -2,16 +2,78 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/test/bench"
 )
 
-// starts is how often the start of the verifier is measured.
-const starts = 20
+// parts are what can be measured, in order.
+func parts() []part {
+	return []part{
+		{"bundles", (*setting).bundles},
+		{"statement", (*setting).statement},
+		{"start", (*setting).start},
+		{"release", (*setting).release},
+	}
+}
+
+// part measures one thing, in one or several sections.
+type part struct {
+	name    string
+	measure func(*setting, context.Context) ([]bench.Section, error)
+}
+
+func names() []string {
+	var list []string
+	for _, p := range parts() {
+		list = append(list, p.name)
+	}
+	return list
+}
+
+// wants reports whether a part is to be measured.
+func (o options) wants(part string) bool {
+	return o.only == "" || slices.Contains(strings.Split(o.only, ","), part)
+}
+
+// measure measures everything that is wanted.
+func (s *setting) measure(ctx context.Context) (bench.Record, error) {
+	record := bench.Record{Time: time.Now().UTC(), Machine: bench.ThisMachine(), Tree: s.facts, Rounds: s.rounds}
+	info, err := os.Stat(s.verifier())
+	if err != nil {
+		return bench.Record{}, err
+	}
+	record.Binary = info.Size()
+	for _, p := range parts() {
+		if !s.wants(p.name) {
+			continue
+		}
+		sections, err := p.measure(s, ctx)
+		if err != nil {
+			return bench.Record{}, err
+		}
+		record.Sections = append(record.Sections, sections...)
+	}
+	return record, nil
+}
+
+// turns lets all commands take turns.
+func (s *setting) turns(ctx context.Context, commands []bench.Command, rounds int) ([]bench.Row, error) {
+	return bench.Alternate(ctx, commands, rounds, func(what string) { progress("%s", what) })
+}
+
+func goal(r bench.Ratio, goal string) bench.Ratio {
+	r.Goal = goal
+	return r
+}
+
+func (s *setting) verifier() string { return filepath.Join(s.bin, "k8s-verify-release") }
 
 // Rows, in the order in which they take turns.
 const (
@@ -42,39 +104,21 @@ func (s *setting) commands() ([]bench.Command, error) {
 	return list, nil
 }
 
-func (s *setting) verifier() string { return filepath.Join(s.bin, "k8s-verify-release") }
-
-// measure lets all commands take turns.
-func (s *setting) measure(ctx context.Context) (bench.Record, error) {
-	record := bench.Record{Time: time.Now().UTC(), Machine: bench.ThisMachine(), Tree: s.facts, Rounds: s.rounds, Notes: notes()}
-	info, err := os.Stat(s.verifier())
-	if err != nil {
-		return bench.Record{}, err
-	}
-	record.Binary = info.Size()
+// release verifies a whole release.
+func (s *setting) release(ctx context.Context) ([]bench.Section, error) {
 	commands, err := s.commands()
 	if err != nil {
-		return bench.Record{}, err
+		return nil, err
 	}
-	watch := func(what string) { progress("%s", what) }
-	if record.Rows, err = bench.Alternate(ctx, commands, s.rounds, watch); err != nil {
-		return bench.Record{}, err
-	}
-	record.Ratios = ratios(record.Rows)
-	start := bench.Command{Name: "k8s-verify-release --version", Args: []string{s.verifier(), "--version"}}
-	rows, err := bench.Alternate(ctx, []bench.Command{start}, starts, func(string) {})
+	rows, err := s.turns(ctx, commands, s.rounds)
 	if err != nil {
-		return bench.Record{}, err
+		return nil, err
 	}
-	record.Start = rows[0]
-	return record, nil
+	name := fmt.Sprintf("a whole release: %d files, %.2f GB, %d of them signed one by one", s.facts.Files, float64(s.facts.Bytes)/1e9, s.facts.Artifacts)
+	return []bench.Section{{Name: name, Bytes: s.facts.Bytes, Rows: rows, Ratios: ratios(rows), Notes: notes()}}, nil
 }
 
 func ratios(rows []bench.Row) []bench.Ratio {
-	goal := func(r bench.Ratio, goal string) bench.Ratio {
-		r.Goal = goal
-		return r
-	}
 	list := []bench.Ratio{
 		goal(rows[verify256].Over(rows[bare256]), "1.05x"),
 		goal(rows[verifyAll].Over(rows[bareBoth]), "1.05x"),

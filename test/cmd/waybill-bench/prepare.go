@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-release/waybill/test/bench"
 )
 
-// complete marks a tree that was made to the end.
+// complete marks what was made to the end.
 const complete = "complete"
 
 // Names of the tree's parts, as package tree makes them. That package is not
@@ -29,18 +29,32 @@ type setting struct {
 	options
 	tree     string // directory of the tree, with its profile
 	released string // the published files in it
+	minted   string // directory of the bundles
 	files    []string
 	facts    bench.Tree
 }
 
-// prepare builds the commands and makes the tree, unless it is there.
+// prepare builds the commands, and makes the tree and the bundles unless they
+// are there.
 func prepare(ctx context.Context, o options) (*setting, error) {
 	if err := build(ctx, &o); err != nil {
 		return nil, err
 	}
-	s := &setting{options: o, tree: filepath.Join(o.dir, fmt.Sprintf("tree-%d-outputs-%d-bytes", o.outputs, o.size))}
+	s := &setting{
+		options: o, tree: filepath.Join(o.dir, fmt.Sprintf("tree-%d-outputs-%d-bytes", o.work.outputs, o.work.size)),
+		minted: filepath.Join(o.dir, fmt.Sprintf("bundles-%d", o.work.bundles)),
+	}
 	s.released = filepath.Join(s.tree, "release", version)
-	if err := s.makeTree(ctx); err != nil {
+	if s.wants("bundles") || s.wants("statement") {
+		if err := s.make(ctx, s.minted, "--mint", strconv.Itoa(o.work.bundles)); err != nil {
+			return nil, err
+		}
+	}
+	if !s.wants("release") {
+		return s, nil
+	}
+	progress("a release of %d files and %.2f GB is made once, which takes some minutes", o.work.outputs, float64(o.work.size)/1e9)
+	if err := s.make(ctx, s.tree, "--bin", s.bin, "--outputs", strconv.Itoa(o.work.outputs), "--bytes", strconv.FormatInt(o.work.size, 10)); err != nil {
 		return nil, err
 	}
 	return s, s.look()
@@ -57,7 +71,7 @@ func build(ctx context.Context, o *options) error {
 		dir      string
 		packages []string
 	}
-	modules := []module{{"test", []string{"./cmd/waybill-bench-tree"}}}
+	modules := []module{{"test", []string{"./cmd/waybill-bench-tree", "./cmd/waybill-bench-verify"}}}
 	if o.bin == "" {
 		o.bin = out
 		modules = append(modules, module{".", []string{"./cmd/waybill", "./cmd/k8s-verify-release"}})
@@ -76,25 +90,30 @@ func build(ctx context.Context, o *options) error {
 	return err
 }
 
-func (s *setting) makeTree(ctx context.Context) error {
-	mark := filepath.Join(s.tree, complete)
+// make lets the maker fill a directory, unless it did before.
+func (s *setting) make(ctx context.Context, dir string, args ...string) error {
+	mark := filepath.Join(dir, complete)
 	if _, err := os.Stat(mark); err == nil && !s.fresh {
 		return nil
 	}
-	if err := os.RemoveAll(s.tree); err != nil {
+	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	progress("making a release of %d files and %.2f GB in %s, once; this takes some minutes", s.outputs, float64(s.size)/1e9, s.tree)
-	cmd := exec.CommandContext(ctx, s.maker(), "--dir", s.tree, "--bin", s.bin,
-		"--outputs", strconv.Itoa(s.outputs), "--bytes", strconv.FormatInt(s.size, 10))
+	progress("making %s", dir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, s.maker(), append([]string{"--dir", dir}, args...)...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("making the tree: %w", err)
+		return fmt.Errorf("making %q: %w", dir, err)
 	}
 	return os.WriteFile(mark, nil, 0o600)
 }
 
 func (s *setting) maker() string { return filepath.Join(s.dir, "bin", "waybill-bench-tree") }
+
+func (s *setting) worker() string { return filepath.Join(s.dir, "bin", "waybill-bench-verify") }
 
 // look counts what there is to verify.
 func (s *setting) look() error {

@@ -17,8 +17,8 @@ import (
 	"github.com/waybill-release/waybill/test/lab"
 )
 
-// Make makes n bundles of every set in dir, a bundle with a large statement, and
-// the trust root of all.
+// Make makes n bundles of every set in dir, a bundle with a large statement,
+// and what it takes to verify them.
 func Make(ctx context.Context, dir string, n int) (err error) {
 	world := filepath.Join(dir, "lab")
 	if err := seed(filepath.Join(world, "state")); err != nil {
@@ -31,6 +31,12 @@ func Make(ctx context.Context, dir string, n int) (err error) {
 	defer func() { err = errors.Join(err, l.Close()) }()
 	if err := os.WriteFile(filepath.Join(dir, bundles.RootName), l.TrustedRoot, 0o600); err != nil {
 		return err
+	}
+	issuer, subject := l.Identity(lab.RoleRelease)
+	for name, text := range map[string]string{bundles.IssuerName: issuer, bundles.SubjectName: subject} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return err
+		}
 	}
 	for _, set := range bundles.Sets() {
 		s, err := newSigner(ctx, l, set)
