@@ -21,7 +21,7 @@ type floor struct {
 // everything it imports.
 var house = []floor{
 	{"words", true, []string{
-		"pkg/digest", "pkg/strictjson", "pkg/strictyaml", "pkg/version", "pkg/verdict",
+		"pkg/digest", "pkg/strictjson", "pkg/strictyaml", "pkg/version", "pkg/verdict", "policies",
 	}},
 	{"formats", true, []string{
 		"pkg/intoto", "pkg/legacy", "pkg/provenance", "pkg/vsa", "pkg/spdx", "attestations/release-manifest/v1",
@@ -29,7 +29,7 @@ var house = []floor{
 		"attestations/policy/v1", "attestations/exception/v1", "attestations/known-defects/v1",
 	}},
 	{"judgement", true, []string{
-		"pkg/trust", "pkg/identity", "pkg/verify", "pkg/slsa", "pkg/policy", "pkg/policy/cel", "pkg/census", "pkg/waiver",
+		"pkg/trust", "pkg/identity", "pkg/verify", "pkg/slsa", "pkg/policy", "pkg/policy/cel", "pkg/sbom/crosscheck", "pkg/census", "pkg/waiver",
 	}},
 	{"world", false, []string{
 		"pkg/transport", "pkg/store", "pkg/store/storetest", "pkg/store/cloud", "pkg/registry", "pkg/rekor",

@@ -112,7 +112,7 @@ func (d *decision) take(a release.Artifact, v *verdict.Verdict) {
 			d.v.Add(f)
 		}
 	}
-	d.v.Warnings = append(d.v.Warnings, v.Warnings...)
+	d.v.Warn(v.Warnings...)
 	d.v.Proofs = append(d.v.Proofs, v.Proofs...)
 }
 

@@ -31,6 +31,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/waiver"
 )
 
 // Request asks about one release.
@@ -45,6 +46,15 @@ type Request struct {
 	Stage   policy.Stage
 	Now     time.Time
 	Options Options
+	Waivers Waivers
+}
+
+// Waivers are what is said about findings: which are known, and which the
+// policy's officer or the user sets aside.
+type Waivers struct {
+	Lists      []waiver.List
+	Accept     []string // known defects, by ID
+	Exceptions []waiver.Exception
 }
 
 // Canonical are the addresses that the manifest must name.
@@ -73,6 +83,7 @@ func Release(ctx context.Context, req Request) *verdict.Verdict {
 	}
 	if err := d.readManifest(ctx); err != nil {
 		v.AddError(releasemanifest.Name, err)
+		d.waive()
 		return v
 	}
 	v.Counts.Verified = 1
@@ -88,6 +99,7 @@ func Release(ctx context.Context, req Request) *verdict.Verdict {
 	v.Scope.Left = append(v.Scope.Left, req.Policy.Lacks(req.Stage, d.classes())...)
 	d.count()
 	checkClock(v)
+	d.waive()
 	slices.SortStableFunc(v.Findings, byWeight)
 	return v
 }
@@ -148,7 +160,7 @@ func (d *decision) weigh(mode policy.Mode, f verdict.Finding) {
 	case policy.Require:
 		d.add(f)
 	case policy.Warn:
-		d.v.Warnings = append(d.v.Warnings, f)
+		d.v.Warn(f)
 	}
 }
 
@@ -170,6 +182,23 @@ func (d *decision) classes() []plan.Class {
 		}
 	}
 	return all
+}
+
+// waive explains what is known and sets aside what the policy's officer, or
+// the user, does not hold against the release.
+func (d *decision) waive() {
+	c := waiver.Case{
+		Policy: d.Policy, Version: d.Version,
+		Lists: d.Waivers.Lists, Accept: d.Waivers.Accept, Exceptions: d.Waivers.Exceptions,
+	}
+	for _, a := range d.manifest.Artifacts {
+		place := d.manifest.FilesURI
+		if a.IsImage() {
+			place = d.manifest.ImagesURI
+		}
+		c.Subjects = append(c.Subjects, waiver.Subject{Name: a.Name, Digests: a.Digests, Destination: place})
+	}
+	waiver.Apply(d.v, c)
 }
 
 // count turns what has no finding into what is verified.

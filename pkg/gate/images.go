@@ -96,7 +96,11 @@ func (d *decision) checkChildren(a release.Artifact, node *registry.Node) error 
 // checkBlobs reads every blob of the image: a registry can hold a manifest
 // and have lost or changed what it names.
 func (d *decision) checkBlobs(ctx context.Context, a release.Artifact, node *registry.Node) error {
-	for _, child := range node.Children {
+	images := node.Children
+	if !node.Descriptor.IsIndex() { // one platform that stands alone
+		images = []*registry.Node{node}
+	}
+	for _, child := range images {
 		for _, blob := range append(slices.Clone(child.Layers), child.Config) {
 			body, err := d.Images.Fetch(ctx, a.Repository, blob)
 			if err != nil {

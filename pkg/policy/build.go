@@ -18,11 +18,11 @@ func fromSource(m *matter, f *Fact) error {
 		return err
 	}
 	if got := claim.Source.Repository; got != m.policy.source.Repository {
-		return differ(f, verdict.SourceRepo, m.q.Subject, "built from another repository", m.policy.source.Repository, got)
+		return refuse(f, verdict.Find(verdict.SourceRepo, m.q.Subject, "built from another repository").Differ(m.policy.source.Repository, got))
 	}
 	want := m.policy.fill(m.policy.source.Ref, m.q.Version)
 	if got := claim.Source.Ref; want != "" && got != want {
-		return differ(f, verdict.SourceRef, m.q.Subject, "built from another ref of the repository", want, got)
+		return refuse(f, verdict.Find(verdict.SourceRef, m.q.Subject, "built from another ref of the repository").Differ(want, got))
 	}
 	return nil
 }
@@ -34,7 +34,7 @@ func ofType(m *matter, f *Fact) error {
 		return err
 	}
 	if !slices.Contains(m.policy.types, claim.BuildType) {
-		return differ(f, verdict.BuildType, m.q.Subject, "the build was of another kind", m.policy.types[0], claim.BuildType)
+		return refuse(f, verdict.Find(verdict.BuildType, m.q.Subject, "the build was of another kind").Differ(m.policy.types[0], claim.BuildType))
 	}
 	return nil
 }
@@ -50,16 +50,16 @@ func withParameters(m *matter, f *Fact) error {
 	for _, given := range claim.Parameters {
 		want, known := m.policy.parameter(given.Name)
 		if !known {
-			return differ(f, verdict.ParamUnknown, m.q.Subject, "the build had a parameter that the policy does not know", "no parameter "+given.Name, short(string(given.Value)))
+			return refuse(f, verdict.Find(verdict.ParamUnknown, m.q.Subject, "the build had a parameter that the policy does not know").Differ("no parameter "+given.Name, short(string(given.Value))))
 		}
 		met[want.Name] = true
 		if got := plain(given.Value); !m.policy.allows(want, got, m.q.Version) {
-			return differ(f, verdict.ParamValue, m.q.Subject, "parameter "+given.Name+" has another value", m.policy.allowed(want, m.q.Version), short(got))
+			return refuse(f, verdict.Find(verdict.ParamValue, m.q.Subject, "parameter %s has another value", given.Name).Differ(m.policy.allowed(want, m.q.Version), short(got)))
 		}
 	}
 	for _, p := range m.policy.params {
 		if !met[p.Name] && !p.Optional {
-			return differ(f, verdict.ParamValue, m.q.Subject, "the build does not say parameter "+p.Name, m.policy.allowed(p, m.q.Version), "nothing")
+			return refuse(f, verdict.Find(verdict.ParamValue, m.q.Subject, "the build does not say parameter %s", p.Name).Differ(m.policy.allowed(p, m.q.Version), "nothing"))
 		}
 	}
 	return nil

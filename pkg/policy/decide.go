@@ -59,7 +59,7 @@ func (h *Hearing) Decide(evidence []verify.Evidence, q Question) *verdict.Verdic
 				v.AddError(q.Subject, a.err)
 			}
 		case !a.met:
-			v.Warnings = append(v.Warnings, verdict.FindingOf(q.Subject, a.err))
+			v.Warn(verdict.FindingOf(q.Subject, a.err))
 		}
 		v.Proofs = append(v.Proofs, a.proofs...)
 	}

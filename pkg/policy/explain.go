@@ -58,14 +58,31 @@ func (s Signer) describe() string {
 	if w := s.Window(); w != "" {
 		text += ", " + w + ","
 	}
+	text += s.extent()
 	if len(s.claims) > 0 {
 		text += fmt.Sprintf(" whose certificate says %v,", s.claims)
 	}
 	return text
 }
 
+// extent says what the identity is kept to, empty where to nothing.
+func (s Signer) extent() string {
+	text := ""
+	if s.classes != nil {
+		text += fmt.Sprintf(", for %v,", s.classes)
+	}
+	if s.stages != nil {
+		text += fmt.Sprintf(", at stage %v,", s.stages)
+	}
+	return text
+}
+
 func (p Policy) explainBuilds() Section {
 	s := Section{Title: "What may have been built"}
+	if len(p.builders) == 0 {
+		s.add("anything: no provenance is looked at, so nothing is known of source, builder and parameters")
+		return s
+	}
 	s.add("provenance must name the repository %s (SOURCE_REPOSITORY)", p.source.Repository)
 	if p.source.Ref != "" {
 		s.add("and the ref %s (SOURCE_REF)", p.source.Ref)
@@ -243,10 +260,10 @@ func (p Policy) Lint() []string {
 	if p.sequence == 0 {
 		note("it has no sequence: an older policy cannot be told from a newer one; write sequence")
 	}
-	if p.types == nil {
+	if p.types == nil && len(p.builders) > 0 {
 		note("it expects no build types: any parameter of a build is accepted; write build")
 	}
-	if p.source.Ref == "" {
+	if p.source.Ref == "" && len(p.builders) > 0 {
 		note("it expects no ref: a build of any branch is accepted; write source.ref, such as refs/tags/{version}")
 	}
 	if p.lab {

@@ -43,6 +43,10 @@ type signer struct {
 	Type    identity.SANType `yaml:"type"`
 	From    string           `yaml:"from"`
 	Until   string           `yaml:"until"`
+	// Stages and Classes narrow what the identity may sign, where a project
+	// has one for images and another for files. Left out, they narrow nothing.
+	Stages  []Stage      `yaml:"stages"`
+	Classes []plan.Class `yaml:"classes"`
 	// Claims are what the certificate must say besides, exactly.
 	Claims map[string]string `yaml:"claims"`
 }

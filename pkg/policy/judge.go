@@ -52,7 +52,7 @@ func (p Policy) Provenance(e verify.Evidence, version string) error {
 	if err != nil {
 		return err
 	}
-	if err := p.inRole(&f, Builder, "provenance"); err != nil {
+	if err := p.inRole(&f, Builder, m.q); err != nil {
 		return err
 	}
 	if err := p.builtByKnown(&f, claim.Builder.ID); err != nil {
@@ -82,7 +82,7 @@ func (p Policy) IsLate(e verify.Evidence, stage Stage) bool {
 		for _, s := range late.Stages {
 			if s == stage && late.Predicate == e.Kind() {
 				f := FactOf(e)
-				if p.inRole(&f, late.Role, "late evidence") == nil {
+				if p.inRole(&f, late.Role, Question{Subject: "late evidence", Stage: stage}) == nil {
 					return true
 				}
 			}

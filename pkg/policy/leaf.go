@@ -63,16 +63,16 @@ func (s some) ask(m *matter, f *Fact) (passed int, err error) {
 	return len(s.clauses), nil
 }
 
-// differ refuses what a fact says.
-func differ(f *Fact, code verdict.Code, subject, message, want, got string) error {
-	return &verdict.Error{Finding: verdict.Find(code, subject, "%s", message).Differ(want, got).Citing(f.bundle)}
+// refuse makes an error of a finding, with the fact that it speaks of.
+func refuse(f *Fact, found verdict.Finding) error {
+	return &verdict.Error{Finding: found.Citing(f.bundle)}
 }
 
 // ofKind asks what the fact is.
 func ofKind(kinds ...string) clause {
 	return func(m *matter, f *Fact) error {
 		if !slices.Contains(kinds, f.kind) {
-			return differ(f, verdict.PredicateType, m.q.Subject, "the evidence says something else", kinds[0], f.kind)
+			return refuse(f, verdict.Find(verdict.PredicateType, m.q.Subject, "the evidence says something else").Differ(kinds[0], f.kind))
 		}
 		return nil
 	}
@@ -80,10 +80,10 @@ func ofKind(kinds ...string) clause {
 
 // byRole asks whether the signer has a role, at the time when he signed.
 func byRole(role Role) clause {
-	return func(m *matter, f *Fact) error { return m.policy.inRole(f, role, m.q.Subject) }
+	return func(m *matter, f *Fact) error { return m.policy.inRole(f, role, m.q) }
 }
 
-func (p Policy) inRole(f *Fact, role Role, subject string) error {
+func (p Policy) inRole(f *Fact, role Role, q Question) error {
 	known, is := p.RoleOf(f.who)
 	want := "nobody"
 	if names := p.Expected(role); len(names) > 0 {
@@ -91,31 +91,33 @@ func (p Policy) inRole(f *Fact, role Role, subject string) error {
 	}
 	switch {
 	case !is || !f.key.IsZero():
-		return differ(f, verdict.Identity, subject, "the policy does not know who signed this", want, f.signer())
+		return refuse(f, verdict.Find(verdict.Identity, q.Subject, "the policy does not know who signed this").Differ(want, f.signer()))
 	case known != role:
-		return differ(f, verdict.IdentityRole, subject,
-			fmt.Sprintf("signed by the %s identity, where the %s identity must", known, role), want, f.signer())
+		return refuse(f, verdict.Find(verdict.IdentityRole, q.Subject, "signed by the %s identity, where the %s identity must", known, role).Differ(want, f.signer()))
 	}
-	return acting(f, p.SignersOf(role), subject)
+	return acting(f, p.SignersOf(role), q)
 }
 
 // acting asks whether one of the signers is the fact's, with everything that
 // is asked of him besides his name.
-func acting(f *Fact, signers []Signer, subject string) error {
+func acting(f *Fact, signers []Signer, q Question) error {
 	var err error
 	for _, s := range signers {
 		switch {
 		case !s.matcher.Match(f.who):
+		case !s.over(q):
+			err = refuse(f, verdict.Find(verdict.IdentityRole, q.Subject, "signed by an identity that may not sign this").
+				Differ("an identity for "+q.words(), s.String()+s.extent()))
 		case !s.valid(f.signedAt):
-			err = differ(f, verdict.IdentityWindow, subject, "signed by an identity at a time when it could not act", s.Window(), f.signedAt.Format(time.RFC3339))
+			err = refuse(f, verdict.Find(verdict.IdentityWindow, q.Subject, "signed by an identity at a time when it could not act").Differ(s.Window(), f.signedAt.Format(time.RFC3339)))
 		case !s.claimed(f.claims):
-			err = differ(f, verdict.Claim, subject, "the certificate does not say what the policy asks of it", fmt.Sprint(s.claims), claimsOf(f.claims, s.claims))
+			err = refuse(f, verdict.Find(verdict.Claim, q.Subject, "the certificate does not say what the policy asks of it").Differ(fmt.Sprint(s.claims), claimsOf(f.claims, s.claims)))
 		default:
 			return nil
 		}
 	}
 	if err == nil {
-		err = differ(f, verdict.Identity, subject, "signed by somebody else", signers[0].String(), f.signer())
+		err = refuse(f, verdict.Find(verdict.Identity, q.Subject, "signed by somebody else").Differ(signers[0].String(), f.signer()))
 	}
 	return err
 }
@@ -132,7 +134,7 @@ func bound(m *matter, f *Fact) error {
 	if m.binds(f) {
 		return nil
 	}
-	return differ(f, verdict.NotBound, m.q.Subject, "the evidence is genuine, but not of this artifact", m.q.Bytes.SHA256.String(), subjectOf(f, m.q.Subject))
+	return refuse(f, verdict.Find(verdict.NotBound, m.q.Subject, "the evidence is genuine, but not of this artifact").Differ(m.q.Bytes.SHA256.String(), subjectOf(f, m.q.Subject)))
 }
 
 // binds holds name and bytes against the fact. A signature of an image gives
@@ -160,7 +162,7 @@ func agrees(m *matter, f *Fact) error {
 		return nil
 	}
 	if got := subjectOf(f, m.q.Subject); got != "no subject of this name" {
-		return differ(f, verdict.RebuildMismatch, m.q.Subject, "another builder made other bytes of it", m.q.Bytes.SHA256.String(), got)
+		return refuse(f, verdict.Find(verdict.RebuildMismatch, m.q.Subject, "another builder made other bytes of it").Differ(m.q.Bytes.SHA256.String(), got))
 	}
 	return nil
 }
@@ -177,9 +179,9 @@ func (b builder) spokenForBy(f *Fact) error {
 		return err
 	}
 	if claim.Builder.ID != b.id || !slices.ContainsFunc(b.signers, func(s Signer) bool { return s.matcher.Match(f.who) }) {
-		return differ(f, verdict.Builder, claim.Builder.ID, f.signer()+" may not speak for this builder", b.signers[0].String(), f.signer())
+		return refuse(f, verdict.Find(verdict.Builder, claim.Builder.ID, "%s may not speak for this builder", f.signer()).Differ(b.signers[0].String(), f.signer()))
 	}
-	return acting(f, b.signers, claim.Builder.ID)
+	return acting(f, b.signers, Question{Subject: claim.Builder.ID})
 }
 
 // reaches asks for a level of the Build track.
@@ -201,7 +203,7 @@ func ofCommit(m *matter, f *Fact) error {
 		return err
 	}
 	if got := claim.Source.Commit; got != m.q.Commit {
-		return differ(f, verdict.SourceCommit, m.q.Subject, "built from another commit than the manifest names", m.q.Commit, got)
+		return refuse(f, verdict.Find(verdict.SourceCommit, m.q.Subject, "built from another commit than the manifest names").Differ(m.q.Commit, got))
 	}
 	return nil
 }

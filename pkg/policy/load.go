@@ -163,8 +163,29 @@ func (l *loader) signer(s signer, path []any) (made Signer, err error) {
 	if !made.until.IsZero() && !made.from.Before(made.until) {
 		return Signer{}, l.fail(codeValue, path, "ends before it begins; then it is never valid")
 	}
-	made.claims = s.Claims
+	made.claims, made.stages, made.classes = s.Claims, s.Stages, s.Classes
+	if err := l.checkExtent(s, path); err != nil {
+		return Signer{}, err
+	}
 	return made, l.checkClaims(s, path)
+}
+
+// checkExtent refuses stages and classes that are empty, unknown or repeated.
+func (l *loader) checkExtent(s signer, path []any) error {
+	if s.Stages != nil && len(s.Stages) == 0 || s.Classes != nil && len(s.Classes) == 0 {
+		return l.fail(codeEmpty, path, "stages or classes are empty; leave the key out if they do not matter")
+	}
+	for i, stage := range s.Stages {
+		if !slices.Contains(stages(), stage) || slices.Contains(s.Stages[:i], stage) {
+			return l.fail(codeValue, append(path, "stages", i), "%q is not staging or release, or stands twice", stage)
+		}
+	}
+	for i, class := range s.Classes {
+		if !isJudged(class) || slices.Contains(s.Classes[:i], class) {
+			return l.fail(codeValue, append(path, "classes", i), "%q is not one of %v, or stands twice", class, Judged())
+		}
+	}
+	return nil
 }
 
 func (l *loader) checkClaims(s signer, path []any) error {
@@ -183,7 +204,7 @@ func (l *loader) checkClaims(s signer, path []any) error {
 }
 
 func (l *loader) loadBuilders() error {
-	if len(l.Builders) == 0 {
+	if l.Builders != nil && len(l.Builders) == 0 {
 		return l.fail(codeEmpty, at("builders"), "empty; then no provenance could ever be believed")
 	}
 	var pairs []slsa.Pair
@@ -198,6 +219,9 @@ func (l *loader) loadBuilders() error {
 		signers, err := l.signers(b.Signers, append(path, "signers"))
 		if err != nil {
 			return err
+		}
+		if n := slices.IndexFunc(signers, func(s Signer) bool { return s.stages != nil || s.classes != nil }); n >= 0 {
+			return l.fail(codeValue, append(path, "signers", n), "stages and classes are for those who sign what was built; a builder speaks for whatever it built")
 		}
 		l.policy.builders = append(l.policy.builders, builder{b.ID, b.Level, signers})
 		for _, s := range signers {

@@ -86,6 +86,8 @@ func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, er
 			return demand{}, l.fail(codeValue, at, "%q, want require, warn or off", mode)
 		case !slices.Contains(known, check):
 			return demand{}, l.fail(codeValue, at, "means nothing for %s; known: %v", class, known)
+		case check == Provenance && mode != Off && len(l.policy.builders) == 0:
+			return demand{}, l.fail(codeEmpty, []any{"builders"}, "nobody, and %s asks for provenance; then none could ever be believed", class)
 		case check == Summary && mode != Off && len(l.policy.summaries) == 0:
 			return demand{}, l.fail(codeEmpty, at, "asks for the word of a verifier, and summaries names none")
 		}
@@ -154,7 +156,12 @@ func (l *loader) loadLate() error {
 }
 
 func (l *loader) loadSource() error {
-	if l.Source.Repository == "" {
+	switch {
+	case len(l.policy.builders) == 0 && l.Source == (fileSource{}) && l.Build == nil:
+		return nil // nothing is asked of builds
+	case len(l.policy.builders) == 0:
+		return l.fail(codeEmpty, at("builders"), "nobody; then source and build are asked of nothing")
+	case l.Source.Repository == "":
 		return l.fail(codeEmpty, at("source", "repository"), "empty; then a build of anything would do")
 	}
 	if err := l.template(l.Source.Ref, at("source", "ref")); err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/plan"
 )
 
 // Signer is an identity in a role, for the time in which it may act.
@@ -14,6 +15,8 @@ type Signer struct {
 	from    time.Time
 	until   time.Time // zero: no end
 	claims  map[string]string
+	stages  []Stage // nil: at any
+	classes []plan.Class
 }
 
 // String is who is meant.
@@ -36,6 +39,21 @@ func (s Signer) Window() string {
 // valid reports whether the identity might act at a time.
 func (s Signer) valid(at time.Time) bool {
 	return !at.Before(s.from) && (s.until.IsZero() || at.Before(s.until))
+}
+
+// over reports whether the identity may sign what is asked about. One that is
+// kept to some classes signs nothing that is of no class, such as a manifest.
+func (s Signer) over(q Question) bool {
+	return (s.stages == nil || slices.Contains(s.stages, q.Stage)) && (s.classes == nil || slices.Contains(s.classes, q.Class))
+}
+
+// words are the class and stage that a question is about, as far as it is
+// about any.
+func (q Question) words() string {
+	if q.Class == "" {
+		return "the release as a whole"
+	}
+	return string(q.Class) + " at stage " + string(q.Stage)
 }
 
 // claimed reports whether a certificate says everything that is asked of it.

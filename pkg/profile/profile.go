@@ -24,6 +24,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/waiver"
 )
 
 // Stage is where in its way a release is looked at.
@@ -40,9 +41,13 @@ const maxFile = 4 << 20
 
 // Profile is a loaded profile with the policy and trust root that it names.
 type Profile struct {
-	Name      string
-	Policy    policy.Policy
+	Name   string
+	Policy policy.Policy
+	// Pin is who must have signed the policy, where the profile says so.
+	Pin       *policy.Pin
 	TrustRoot trust.Root
+	// Defects are the lists of known defects that the profile names.
+	Defects []waiver.List
 	// Signing is the signing_config.json, for those who write; may be empty.
 	Signing []byte
 
@@ -64,6 +69,9 @@ type file struct {
 	// it, and PolicySequence the least number that it may have.
 	PolicySigner   *identity.Identity `yaml:"policySigner"`
 	PolicySequence int                `yaml:"policySequence"`
+	// KnownDefects is a signed list (a bundle) or one as people write it, which
+	// explains and does nothing else.
+	KnownDefects  string `yaml:"knownDefects"`
 	TrustedRoot   string `yaml:"trustedRoot"`
 	SigningConfig string `yaml:"signingConfig"`
 	Places        struct {
@@ -79,11 +87,20 @@ type Reader struct {
 	Rules policy.Compiler
 	// Now is the time at which a signed policy must be valid.
 	Now time.Time
+	// Trust brings the trust root where the profile names none; nil refuses
+	// such a profile.
+	Trust func() (trust.Root, error)
+	// ToSign reads a policy that is yet to be signed: the pin is read and the
+	// signature is not asked. Nothing must be judged by such a profile.
+	ToSign bool
 }
 
 // Load reads a profile and everything that it names. Paths are relative to
-// the profile.
+// the profile. The name [Kubernetes] is the profile that is built in.
 func Load(path string, with Reader) (Profile, error) {
+	if path == Kubernetes {
+		return kubernetes(with)
+	}
 	raw, err := readFile(path)
 	if err != nil {
 		return Profile{}, err
@@ -122,8 +139,8 @@ func (f file) check() error {
 	switch {
 	case f.APIVersion != "waybill/v1" || f.Kind != "Profile":
 		return fmt.Errorf("want apiVersion waybill/v1 and kind Profile")
-	case f.Name == "" || f.Policy == "" || f.TrustedRoot == "":
-		return fmt.Errorf("name, policy and trustedRoot are required")
+	case f.Name == "" || f.Policy == "":
+		return fmt.Errorf("name and policy are required")
 	case f.PolicySequence < 0 || f.PolicySequence > 0 && f.PolicySigner == nil:
 		return fmt.Errorf("policySequence: want a number from 1, and a policySigner: anybody can number a policy that nobody signs")
 	}
@@ -149,20 +166,39 @@ func (m mapping) check(kind, suffix string) error {
 }
 
 func (p *Profile) loadNamed(f file, dir string, with Reader) error {
-	raw, err := readFile(within(dir, f.TrustedRoot))
-	if err != nil {
-		return err
-	}
-	if p.TrustRoot, err = trust.Parse(raw); err != nil {
+	var err error
+	if p.TrustRoot, err = f.trustRoot(dir, with); err != nil {
 		return err
 	}
 	if err := p.loadPolicy(f, within(dir, f.Policy), with); err != nil {
 		return err
 	}
+	if f.KnownDefects != "" {
+		list, err := ReadDefects(within(dir, f.KnownDefects), p.TrustRoot, p.Policy)
+		if err != nil {
+			return err
+		}
+		p.Defects = append(p.Defects, list)
+	}
 	if f.SigningConfig != "" {
 		p.Signing, err = readFile(within(dir, f.SigningConfig))
 	}
 	return err
+}
+
+// trustRoot is the one that the profile names, else the reader's.
+func (f file) trustRoot(dir string, with Reader) (trust.Root, error) {
+	switch {
+	case f.TrustedRoot == "" && with.Trust == nil:
+		return trust.Root{}, verdict.Refuse(verdict.ConfigParse, "profile", "trustedRoot: required here, where no repository is asked")
+	case f.TrustedRoot == "":
+		return with.Trust()
+	}
+	raw, err := readFile(within(dir, f.TrustedRoot))
+	if err != nil {
+		return trust.Root{}, err
+	}
+	return trust.Parse(raw)
 }
 
 // loadPolicy reads the policy and, where the profile pins who must have signed
@@ -182,6 +218,9 @@ func (p *Profile) loadPolicy(f file, path string, with Reader) error {
 	if err != nil {
 		return verdict.Wrap(verdict.ConfigParse, "policySigner", err)
 	}
+	if p.Pin = (&policy.Pin{Signer: signer, Sequence: f.PolicySequence}); with.ToSign {
+		return nil
+	}
 	bundle, err := readFile(path + signedpolicy.Suffix)
 	if errors.Is(err, fs.ErrNotExist) {
 		return verdict.Refuse(verdict.PolicySig, p.Policy.Name(), "the profile pins who must have signed the policy, and there is no %s", path+signedpolicy.Suffix)
@@ -197,7 +236,28 @@ func (p *Profile) loadPolicy(f file, path string, with Reader) error {
 	if err != nil {
 		return verdict.Wrap(verdict.PolicySig, p.Policy.Name(), err)
 	}
-	return p.Policy.Signed(e, raw, policy.Pin{Signer: signer, Sequence: f.PolicySequence}, with.Now)
+	return p.Policy.Signed(e, raw, *p.Pin, with.Now)
+}
+
+// ReadDefects reads a list of known defects: a bundle that the policy's
+// officer signed, or YAML, which anybody can have written.
+func ReadDefects(path string, root trust.Root, p policy.Policy) (waiver.List, error) {
+	raw, err := readFile(path)
+	if err != nil {
+		return waiver.List{}, err
+	}
+	if !strings.HasSuffix(path, signedpolicy.Suffix) {
+		return waiver.UnsignedList(raw)
+	}
+	verifier, err := verify.New(root)
+	if err != nil {
+		return waiver.List{}, err
+	}
+	e, err := verifier.Attestation(raw)
+	if err != nil {
+		return waiver.List{}, err
+	}
+	return waiver.ParseList(e, p)
 }
 
 // Files is the address of the file place of a version at a stage.

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/waiver"
+)
+
+// Waivers are the options that say which findings are known or set aside.
+type Waivers struct {
+	exceptions []string
+	accept     []string
+	defects    []string
+}
+
+// AddFlags adds the flags.
+func (o *Waivers) AddFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringArrayVar(&o.exceptions, "exception", nil, "set aside what this signed exception covers; repeats, and the verdict shows each")
+	f.StringArrayVar(&o.accept, "accept-defect", nil, "set aside what the known defect of this ID covers; repeats, and the verdict shows each")
+	f.StringArrayVar(&o.defects, "known-defects", nil, "list of known defects: a bundle of the policy's officer, or YAML, which only explains")
+}
+
+// Read reads what the options name. Everything is verified by the trust root
+// and the policy of the profile.
+func (o *Waivers) Read(v *verify.Verifier, p profile.Profile) (gate.Waivers, error) {
+	w := gate.Waivers{Lists: p.Defects, Accept: o.accept}
+	for _, path := range o.defects {
+		list, err := profile.ReadDefects(path, p.TrustRoot, p.Policy)
+		if err != nil {
+			return gate.Waivers{}, fmt.Errorf("%s: %w", path, err)
+		}
+		w.Lists = append(w.Lists, list)
+	}
+	for _, path := range o.exceptions {
+		raw, err := ReadFile(path, verify.MaxBundle)
+		if err != nil {
+			return gate.Waivers{}, err
+		}
+		e, err := v.Attestation(raw)
+		if err != nil {
+			return gate.Waivers{}, fmt.Errorf("%s: %w", path, err)
+		}
+		x, err := waiver.ParseException(e, p.Policy)
+		if err != nil {
+			return gate.Waivers{}, fmt.Errorf("%s: %w", path, err)
+		}
+		w.Exceptions = append(w.Exceptions, x)
+	}
+	for _, id := range o.accept {
+		if id == "" {
+			return gate.Waivers{}, verdict.Refuse(verdict.Usage, "--accept-defect", "given, but empty; is a variable unset?")
+		}
+	}
+	return w, nil
+}
