@@ -18,7 +18,7 @@ const (
 
 	// The cost of what CEL does, in its own unit: about one step, or ten
 	// characters of text; some 100 ns each.
-	maxCost = 2_000_000
+	maxCost = 1_000_000
 )
 
 // typical tells CEL how large things are, so that it can tell the worst cost
@@ -27,7 +27,7 @@ type typical struct{}
 
 // The sizes that a rule must be able to deal with.
 const (
-	typicalText         = 256
+	typicalText         = 128
 	typicalEvidence     = 16
 	typicalDependencies = 1000
 	typicalParameters   = 100
