@@ -60,6 +60,9 @@ func ParseException(e verify.Evidence, p policy.Policy) (Exception, error) {
 // ID names the exception by its bundle.
 func (x Exception) ID() string { return x.bundle.String() }
 
+// Proof is what was proven of the exception, and by whom.
+func (x Exception) Proof() verdict.Proof { return x.proof }
+
 // String says what is excepted, in a line.
 func (x Exception) String() string {
 	return fmt.Sprintf("%s of %s at %s until %s: %s", x.said.Code, x.said.Artifact.Name, x.said.Destination, x.said.Expires.Format(time.RFC3339), x.said.Reason)

@@ -86,6 +86,10 @@ func (l List) Name() string { return l.said.Name }
 // Sequence is the number of the list; a higher one replaces a lower one.
 func (l List) Sequence() int { return l.said.Sequence }
 
+// Proof is what was proven of the list, and by whom; zero for one that nobody
+// signed.
+func (l List) Proof() verdict.Proof { return l.proof }
+
 // String names the list, its number and who stands for it.
 func (l List) String() string {
 	return fmt.Sprintf("known defects %s number %d, by %s", l.said.Name, l.said.Sequence, l.by)
