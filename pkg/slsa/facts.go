@@ -81,7 +81,8 @@ func (f facts) unisolated() bool {
 		return false
 	}
 	mode, _ := f.claim.InternalParameter("isolation")
-	return string(mode) != `"isolated"` || f.claim.Builder.ID == provenance.BuilderUnisolated
+	apart := string(mode) == `"isolated"` || string(mode) == `"control-plane"` // which runs nothing of the source
+	return !apart || f.claim.Builder.ID == provenance.BuilderUnisolated
 }
 
 // judgeSource counts a source summary only if its signer may speak for its

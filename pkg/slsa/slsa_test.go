@@ -230,6 +230,9 @@ func TestOurUnisolatedBuildsAreNotLevelThree(t *testing.T) {
 	}{
 		{"isolated", provenance.BuildType, builderID, `{"isolation":"isolated"}`, Met},
 		{"unisolated", provenance.BuildType, builderID, `{"isolation":"unisolated"}`, NotMet},
+		{"by the control plane itself", provenance.BuildType, builderID, `{"isolation":"control-plane"}`, Met},
+		{"by the unisolated control plane", provenance.BuildType, provenance.BuilderUnisolated, `{"isolation":"control-plane"}`, NotMet},
+		{"contained under its own account", provenance.BuildType, builderID, `{"isolation":"contained"}`, NotMet},
 		{"nothing said", provenance.BuildType, builderID, `{}`, NotMet},
 		{"the unisolated builder", provenance.BuildType, provenance.BuilderUnisolated, `{"isolation":"isolated"}`, NotMet},
 		{"another build type", "https://example.test/type", builderID, `{}`, Met},
