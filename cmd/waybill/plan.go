@@ -83,7 +83,7 @@ func (o *planOptions) run(cmd *cobra.Command, args []string) error {
 		return verdict.Refuse(verdict.Usage, "--source", "want exactly one of --source and --dir")
 	}
 	if o.profile != "" {
-		if _, err := profile.Load(o.profile, profile.Reader{Rules: rules(), Now: time.Now()}); err != nil {
+		if _, err := profile.Load(o.profile, profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(cmd.Context())}); err != nil {
 			return err
 		}
 	}

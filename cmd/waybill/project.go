@@ -57,7 +57,7 @@ func (o *project) open(cmd *cobra.Command, args []string) (*pipeline.Pipeline, c
 	if o.profile == "" {
 		return nil, nil, verdict.Refuse(verdict.Usage, "--profile", "required: it names the places, the policy and the trust root")
 	}
-	loaded, err := profile.Load(o.profile, profile.Reader{Rules: rules(), Now: time.Now()})
+	loaded, err := profile.Load(o.profile, profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(cmd.Context())})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net/http"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -15,21 +13,12 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/render"
 	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/tuf"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // maxTUFRoot bounds the file that trust init is given.
 const maxTUFRoot = 512_000
-
-// trustSource are the options of every command about trust roots.
-type trustSource struct {
-	cache   string
-	file    string
-	offline bool
-	moment  cli.Moment
-}
 
 func trustCommand() *cobra.Command {
 	cmd := group(cobra.Command{
@@ -45,103 +34,8 @@ not answer is never a reason to use an older root quietly.`,
 	return cmd
 }
 
-func (o *trustSource) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.cache, "cache", "", "directory in which trust is remembered (default waybill/trust in the user's cache directory)")
-	o.moment.AddFlags(cmd)
-}
-
-func (o *trustSource) addChoice(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.file, "trusted-root", "", "Sigstore trusted_root.json to believe, instead of what was fetched")
-	cmd.Flags().BoolVar(&o.offline, "offline", false, "believe the public-good copy that this program carries, instead of what was fetched")
-}
-
-// config is how TUF is asked: the source that the cache remembers, as of now.
-func (o *trustSource) config(t http.RoundTripper) (tuf.Config, error) {
-	now, err := o.moment.Time()
-	if err != nil {
-		return tuf.Config{}, err
-	}
-	if o.cache == "" {
-		dir, err := os.UserCacheDir()
-		if err != nil {
-			return tuf.Config{}, verdict.Wrap(verdict.Usage, "--cache", err)
-		}
-		o.cache = filepath.Join(dir, "waybill", "trust")
-	}
-	return tuf.Config{Cache: o.cache, Now: now, Transport: t}, nil
-}
-
-// remembered is config with the source that the cache was initialised with.
-func (o *trustSource) remembered(t http.RoundTripper) (tuf.Config, error) {
-	c, err := o.config(t)
-	if err != nil {
-		return tuf.Config{}, err
-	}
-	source, err := tuf.Remembered(c.Cache)
-	if err != nil {
-		return tuf.Config{}, err
-	}
-	c.URL, c.Root = source.URL, source.Root
-	return c, nil
-}
-
-// root is the chosen trust root; what was fetched before, if none was chosen.
-func (o *trustSource) root(ctx context.Context) (render.TrustRoot, error) {
-	now, err := o.moment.Time()
-	if err != nil {
-		return render.TrustRoot{}, err
-	}
-	switch {
-	case o.offline && o.file != "":
-		return render.TrustRoot{}, verdict.Refuse(verdict.Usage, "--offline", "a file was named by --trusted-root: choose one")
-	case o.offline:
-		root := trust.Embedded()
-		return render.TrustRoot{Root: root, Source: "the copy that this program carries", Date: root.Date(), Now: now}, nil
-	case o.file != "":
-		raw, err := cli.ReadFile(o.file, trust.MaxSize)
-		if err != nil {
-			return render.TrustRoot{}, err
-		}
-		root, err := trust.Parse(raw)
-		return render.TrustRoot{Root: root, Source: o.file, Now: now}, err
-	}
-	c, err := o.remembered(nil)
-	if err != nil {
-		return render.TrustRoot{}, err
-	}
-	t, err := tuf.Load(ctx, c)
-	if err != nil {
-		return render.TrustRoot{}, err
-	}
-	return fetched(c, t)
-}
-
-// toJudge is the chosen trust root for judging with. A clock that stands before
-// the day on which the carried copy was current is wrong.
-func (o *trustSource) toJudge(ctx context.Context) (render.TrustRoot, error) {
-	r, err := o.root(ctx)
-	if err == nil && o.offline && r.Now.Before(r.Date) {
-		return render.TrustRoot{}, verdict.Refuse(verdict.Clock, "clock", "it says %s, but the trust root that this program carries is of %s",
-			r.Now.UTC().Format(time.RFC3339), r.Date.Format(time.DateOnly))
-	}
-	return r, err
-}
-
-// fetched describes what a repository vouches for.
-func fetched(c tuf.Config, t tuf.Targets) (render.TrustRoot, error) {
-	root, err := trust.Parse(t.TrustedRoot())
-	if err != nil {
-		return render.TrustRoot{}, err
-	}
-	v := t.Versions()
-	return render.TrustRoot{
-		Root: root, Source: c.URL, Date: t.Refreshed(), Now: c.Now, Expires: t.Expires(),
-		Metadata: fmt.Sprintf("root %d, timestamp %d, snapshot %d, targets %d", v.Root, v.Timestamp, v.Snapshot, v.Targets),
-	}, nil
-}
-
 func trustShowCommand() *cobra.Command {
-	o := &trustSource{}
+	o := &cli.Trust{}
 	var output string
 	cmd := &cobra.Command{
 		Use:   "show",
@@ -157,24 +51,24 @@ verified again from the initial root.
   waybill trust show --trusted-root trusted_root.json --output json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := o.root(cmd.Context())
+			r, err := o.Root(cmd.Context())
 			if err != nil {
 				return err
 			}
 			return r.Write(cmd.OutOrStdout(), render.Format(output))
 		},
 	}
-	o.addFlags(cmd)
-	o.addChoice(cmd)
+	o.AddFlags(cmd)
+	o.AddChoice(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", string(render.Table), "table or json")
 	return cmd
 }
 
 func trustInitCommand() *cobra.Command {
-	o := &trustSource{}
-	var url, root string
+	o := &cli.Trust{}
+	from := &repository{}
 	cmd := &cobra.Command{
-		Use:   "init --tuf URL --root FILE",
+		Use:   "init {--tuf URL --root FILE | --staging | --public-good}",
 		Short: "Take trust from a repository of your own from now on",
 		Long: `Fetch the trust root from the TUF repository at URL, believing it from the root
 metadata in FILE, and remember both. FILE must have come to you by a way that
@@ -182,34 +76,61 @@ you trust: everything else is verified from it. What was remembered of another
 repository is forgotten. If the repository does not prove itself, nothing
 changes.
 
+The public-good instance of Sigstore, which is believed where no other was
+chosen, and its staging instance are known without an address: --public-good
+and --staging. What staging certifies, anybody may have certified.
+
 ` + exit.Table,
 		Example: `  waybill trust init --tuf https://tuf.example.test --root 1.root.json
-  waybill trust init --tuf http://127.0.0.1:8080 --root lab/root.json --cache lab/trust`,
+  waybill trust init --tuf http://127.0.0.1:8080 --root lab/root.json --cache lab/trust
+  waybill trust init --staging --cache staging/trust`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if url == "" || root == "" {
-				return verdict.Refuse(verdict.Usage, "trust init", "--tuf and --root are both required")
-			}
-			c, err := o.config(cli.Transport(false))
+			source, err := from.source()
 			if err != nil {
 				return err
 			}
-			c.URL = url
-			if c.Root, err = cli.ReadFile(root, maxTUFRoot); err != nil {
+			c, err := o.Config(cli.Transport(false))
+			if err != nil {
 				return err
 			}
+			c.URL, c.Root = source.URL, source.Root
 			t, err := tuf.Init(cmd.Context(), c)
 			return reportFetched(cmd, c, t, err)
 		},
 	}
-	o.addFlags(cmd)
-	cmd.Flags().StringVar(&url, "tuf", "", "address of the repository: https, or http on loopback (required)")
-	cmd.Flags().StringVar(&root, "root", "", "initial root metadata of the repository (required)")
+	o.AddFlags(cmd)
+	cmd.Flags().StringVar(&from.url, "tuf", "", "address of the repository: https, or http on loopback")
+	cmd.Flags().StringVar(&from.root, "root", "", "initial root metadata of the repository at --tuf")
+	cmd.Flags().BoolVar(&from.staging, "staging", false, "the staging instance of Sigstore, for trying things out")
+	cmd.Flags().BoolVar(&from.publicGood, "public-good", false, "the public-good instance of Sigstore, as if no other had been chosen")
 	return cmd
 }
 
+// repository is the choice of trust init.
+type repository struct {
+	url, root  string
+	staging    bool
+	publicGood bool
+}
+
+// source is the one repository that was chosen.
+func (r *repository) source() (tuf.Source, error) {
+	switch *r {
+	case repository{staging: true}:
+		return tuf.Staging(), nil
+	case repository{publicGood: true}:
+		return tuf.PublicGood(), nil
+	}
+	if r.url == "" || r.root == "" || r.staging || r.publicGood {
+		return tuf.Source{}, verdict.Refuse(verdict.Usage, "trust init", "want --tuf and --root, or --staging alone, or --public-good alone")
+	}
+	raw, err := cli.ReadFile(r.root, maxTUFRoot)
+	return tuf.Source{URL: r.url, Root: raw}, err
+}
+
 func trustUpdateCommand() *cobra.Command {
-	o := &trustSource{}
+	o := &cli.Trust{}
 	cmd := &cobra.Command{
 		Use:   "update",
 		Short: "Fetch the newest trust root",
@@ -223,7 +144,7 @@ is unavailable. None of them changes what is believed.
   waybill trust update --cache lab/trust`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := o.remembered(cli.Transport(false))
+			c, err := o.Remembered(cli.Transport(false))
 			if err != nil {
 				return err
 			}
@@ -231,7 +152,7 @@ is unavailable. None of them changes what is believed.
 			return reportFetched(cmd, c, t, err)
 		},
 	}
-	o.addFlags(cmd)
+	o.AddFlags(cmd)
 	return cmd
 }
 
@@ -243,7 +164,7 @@ func reportFetched(cmd *cobra.Command, c tuf.Config, t tuf.Targets, err error) e
 	for _, note := range t.Notes() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "rebuilt: %s\n", render.Safe(note))
 	}
-	r, err := fetched(c, t)
+	r, err := cli.Fetched(c, t)
 	if err != nil {
 		return err
 	}
@@ -251,7 +172,7 @@ func reportFetched(cmd *cobra.Command, c tuf.Config, t tuf.Targets, err error) e
 }
 
 func trustExportCommand() *cobra.Command {
-	o := &trustSource{}
+	o := &cli.Trust{}
 	var output string
 	cmd := &cobra.Command{
 		Use:   "export [--output FILE]",
@@ -265,7 +186,7 @@ another way than the file takes.
   waybill trust export --offline > trusted_root.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := o.root(cmd.Context())
+			r, err := o.Root(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -281,8 +202,8 @@ another way than the file takes.
 			return nil
 		},
 	}
-	o.addFlags(cmd)
-	o.addChoice(cmd)
+	o.AddFlags(cmd)
+	o.AddChoice(cmd)
 	cmd.Flags().StringVar(&output, "output", "", "file to write; default is standard output")
 	return cmd
 }

@@ -17,7 +17,7 @@ import (
 type single struct {
 	ask    cli.Ask
 	output cli.Output
-	trust  trustSource
+	trust  cli.Trust
 }
 
 // command completes a command that ends in the verdict of run.
@@ -27,14 +27,16 @@ func (o *single) command(cmd cobra.Command, run func(cmd *cobra.Command, ask gat
 Who must have signed is for you to say: an identity with its issuer, or a key.
 Evidence of anybody else counts for nothing, however genuine. Whose authorities
 are believed is too: those of --trusted-root, of the copy that this program
-carries with --offline, else of what waybill trust update fetched.
+carries with --offline, else those of the public-good instance, or of the
+repository that waybill trust init named. It is asked through TUF once a day; if
+it does not answer when it must, nothing is decided.
 
 ` + exit.Table
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		if err := o.output.Check(); err != nil {
 			return err
 		}
-		believed, err := o.trust.toJudge(c.Context())
+		believed, err := o.trust.ToJudge(c.Context())
 		if err != nil {
 			return err
 		}
@@ -50,8 +52,8 @@ carries with --offline, else of what waybill trust update fetched.
 	}
 	o.ask.AddFlags(&cmd)
 	o.output.AddFlags(&cmd)
-	o.trust.addFlags(&cmd)
-	o.trust.addChoice(&cmd)
+	o.trust.AddFlags(&cmd)
+	o.trust.AddChoice(&cmd)
 	return &cmd
 }
 
@@ -84,7 +86,7 @@ they do not say, when it was signed, a log must: --rekor-url asks one, and
     --rekor-url https://rekor.example.test --evidence evidence`,
 		Args: cobra.MinimumNArgs(1),
 	}, func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error) {
-		finder, err := log.Finder(o.trust.offline)
+		finder, err := log.Finder(o.trust.Offline)
 		if err != nil {
 			return nil, err
 		}
@@ -152,7 +154,7 @@ attached the same.`,
   waybill verify image registry.example.test/lantern@sha256:9f86d081… --platform linux/amd64 --key release.pub --trusted-root trusted_root.json`,
 		Args: cobra.MinimumNArgs(1),
 	}, func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error) {
-		finder, err := log.Finder(o.trust.offline)
+		finder, err := log.Finder(o.trust.Offline)
 		if err != nil {
 			return nil, err
 		}

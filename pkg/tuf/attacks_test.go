@@ -77,3 +77,19 @@ func TestAttacks(t *testing.T) {
 		}
 	}
 }
+
+// TestKnownSources: the initial roots that the program carries are read, as far
+// as a repository that holds nothing lets them be.
+func TestKnownSources(t *testing.T) {
+	for _, s := range []tuf.Source{tuf.PublicGood(), tuf.Staging()} {
+		c := tuf.Config{URL: s.URL, Root: s.Root, Now: time.Now(), Transport: served(nil)}
+		got, err := tuf.Refresh(t.Context(), c)
+		refused(t, got, err, verdict.TrustDown)
+		c.Root = []byte("{}")
+		got, err = tuf.Refresh(t.Context(), c)
+		refused(t, got, err, verdict.TUFParse)
+	}
+	if tuf.Staging().URL == tuf.PublicGood().URL {
+		t.Error("staging is the public-good instance")
+	}
+}

@@ -142,6 +142,9 @@ func (c *client) root(ctx context.Context) error {
 			return err
 		}
 	}
+	if got := c.trusted.Root.Signed.Version; got < c.cfg.MinRoot {
+		return verdict.Refuse(verdict.TUFRollback, subject, "the newest root has version %d, the least that will do is %d", got, c.cfg.MinRoot)
+	}
 	return c.reach(metadata.ROOT, c.trusted.Root.Signed.Version)
 }
 

@@ -31,7 +31,8 @@
 // another's network. What is proven before a refresh fails is remembered.
 //
 // Whoever deletes the whole cache directory deletes the floor: what remains is
-// the version of the initial root and the expiry of the metadata.
+// the version of the initial root, the expiry of the metadata, and the floor
+// that the caller names itself, see [Config.MinRoot].
 package tuf
 
 import (
@@ -67,12 +68,22 @@ type Source struct {
 // root that this program carries.
 func PublicGood() Source { return Source{URL: PublicGoodURL, Root: sigstore.DefaultRoot()} }
 
+// StagingURL is the repository of the staging instance.
+const StagingURL = sigstore.StagingMirror
+
+// Staging is the repository of the staging instance, with the initial root that
+// this program carries. Whoever can sign there proves nothing to others.
+func Staging() Source { return Source{URL: StagingURL, Root: sigstore.StagingRoot()} }
+
 // Config says what to refresh, from where, and as of when.
 type Config struct {
 	// URL is the repository: https, or http on loopback.
 	URL string
 	// Root is the initial root metadata. Its version is a floor.
 	Root []byte
+	// MinRoot is a floor that outlives the cache: the least version of the root
+	// metadata that will do. Zero sets none.
+	MinRoot int64
 	// Cache is a directory, made if need be. Empty means none: nothing is
 	// remembered, and every refresh begins at Root.
 	Cache string
@@ -142,6 +153,24 @@ func Refresh(ctx context.Context, c Config) (Targets, error) {
 	return cl.refresh(ctx)
 }
 
+// fresh is how long a refresh is worth: within it, [Current] asks nobody.
+const fresh = 24 * time.Hour
+
+// Current returns the files of the last refresh where it is less than a day
+// old and still valid, and else refreshes. It never steps back: where a refresh
+// is due and fails, that is the answer, whatever the cache holds.
+func Current(ctx context.Context, c Config) (Targets, error) {
+	t, err := Load(ctx, c)
+	age := c.Now.Sub(t.Refreshed())
+	if err == nil && age < fresh {
+		return t, nil
+	}
+	if err != nil && verdict.FindingOf("", err).Code == verdict.Clock {
+		return Targets{}, err
+	}
+	return Refresh(ctx, c)
+}
+
 // Load returns the files of the last refresh, if they are still valid, and
 // asks nobody. What it cannot prove is unavailable.
 func Load(ctx context.Context, c Config) (Targets, error) {
@@ -159,6 +188,9 @@ func Load(ctx context.Context, c Config) (Targets, error) {
 func (c *Config) check() error {
 	if c.Now.IsZero() {
 		return verdict.Refuse(verdict.InternalBug, "trust root", "no time of judgement was given")
+	}
+	if c.MinRoot < 0 {
+		return verdict.Refuse(verdict.Usage, "trust root", "the least version of the root is %d", c.MinRoot)
 	}
 	if c.Patience <= 0 {
 		c.Patience = time.Minute

@@ -25,9 +25,10 @@ type VerifyRelease struct {
 	// At is where to read instead of where the profile says.
 	At      struct{ Files, Images string }
 	Digests string
-	Offline bool
 	Output  Output
-	Moment  Moment
+	// Trust is asked where the profile names no trust root. Offline, nobody is
+	// asked anything.
+	Trust Trust
 	// Rules reads the rules that a policy has of its own; the small verifier
 	// has none and refuses such a policy.
 	Rules policy.Compiler
@@ -40,9 +41,9 @@ func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
 	f.StringVar(&o.At.Files, "files", "", "read the files here instead of where the profile says")
 	f.StringVar(&o.At.Images, "images", "", "read the images here instead of where the profile says")
 	f.StringVar(&o.Digests, "digests", "all", "all: every digest that the manifest lists; sha256: that one only, which makes the verdict partial")
-	f.BoolVar(&o.Offline, "offline", false, "dial nothing; every place must be local")
+	f.BoolVar(&o.Trust.Offline, "offline", false, "dial nothing: every place must be local, and a profile without a trust root is judged by the public-good copy that this program carries")
 	o.Output.AddFlags(cmd)
-	o.Moment.AddFlags(cmd)
+	o.Trust.AddFlags(cmd)
 }
 
 // Run verifies a release where a stage keeps it, prints the verdict and
@@ -53,7 +54,7 @@ func (o *VerifyRelease) Run(cmd *cobra.Command, v version.Version, stage profile
 			return verdict.Refuse(verdict.Usage, "--"+name, "given, but empty; is a variable unset?")
 		}
 	}
-	req, err := o.request(v, stage)
+	req, err := o.request(cmd.Context(), v, stage)
 	if err != nil {
 		return err
 	}
@@ -67,16 +68,19 @@ func (o *VerifyRelease) Run(cmd *cobra.Command, v version.Version, stage profile
 	return result.Err()
 }
 
-func (o *VerifyRelease) request(v version.Version, stage profile.Stage) (gate.Request, error) {
+func (o *VerifyRelease) request(ctx context.Context, v version.Version, stage profile.Stage) (gate.Request, error) {
 	if err := o.check(); err != nil {
 		return gate.Request{}, err
 	}
-	now, err := o.Moment.Time()
+	now, err := o.Trust.Moment.Time()
 	if err != nil {
 		return gate.Request{}, err
 	}
-	p, err := profile.Load(o.Profile, profile.Reader{Rules: o.Rules, Now: now})
+	p, err := profile.Load(o.Profile, profile.Reader{Rules: o.Rules, Now: now, Trust: o.Trust.Reader(ctx)})
 	if err != nil {
+		return gate.Request{}, err
+	}
+	if err := o.Trust.Used(); err != nil {
 		return gate.Request{}, err
 	}
 	req := gate.Request{Version: v, Policy: p.Policy, Stage: policy.Stage(stage), Now: now}
@@ -103,7 +107,7 @@ func (o *VerifyRelease) check() error {
 
 // open opens the places of a stage, or those that the flags name instead.
 func (o *VerifyRelease) open(req *gate.Request, p profile.Profile, stage profile.Stage) error {
-	t := Transport(o.Offline)
+	t := Transport(o.Trust.Offline)
 	files, images := o.At.Files, o.At.Images
 	var err error
 	if files == "" {
