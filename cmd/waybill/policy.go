@@ -17,6 +17,6 @@ it, and sign what its officer has to say.
 
 ` + exit.Table,
 	})
-	cmd.AddCommand(policyLintCommand(), policyExplainCommand(), policyTestCommand())
+	cmd.AddCommand(policyLintCommand(), policyExplainCommand(), policyTestCommand(), policySignCommand(), policyExceptCommand())
 	return cmd
 }

@@ -72,9 +72,10 @@ const (
 	TokenBuilder    = "builder"
 	TokenUnisolated = "builder-unisolated"
 	TokenRelease    = "release"
+	TokenPolicy     = "policy" // of the officer, who works on no release
 )
 
-// TokenNames lists the token names, for help texts.
+// TokenNames lists the token names of a release, for help texts.
 func TokenNames() []string { return []string{TokenBuilder, TokenUnisolated, TokenRelease} }
 
 // Pipeline is one release on its way.
@@ -146,20 +147,26 @@ func (p *Pipeline) resume(ctx context.Context) (plan.Plan, *workspace.Workspace,
 
 // signer prepares a signer for a role from the token of a name.
 func (p *Pipeline) signer(role policy.Role, token string) (*sign.Signer, error) {
-	if len(p.Profile.Signing) == 0 {
-		return nil, verdict.Refuse(verdict.ConfigParse, "profile", "it names no signingConfig, so nothing can be signed")
-	}
-	services, err := sign.ParseServices(p.Profile.Signing, p.Clock())
-	if err != nil {
-		return nil, err
-	}
 	path, given := p.Tokens[token]
 	if !given {
 		return nil, verdict.Refuse(verdict.Usage, "identity token", "none was given for %s; use --identity-token %s=FILE", token, token)
 	}
+	return p.World.signer(p.Profile, p.verifier, role, path)
+}
+
+// signer prepares a signer for a role with the services that a profile names
+// and the token in a file.
+func (w World) signer(prof profile.Profile, v *verify.Verifier, role policy.Role, token string) (*sign.Signer, error) {
+	if len(prof.Signing) == 0 {
+		return nil, verdict.Refuse(verdict.ConfigParse, "profile", "it names no signingConfig, so nothing can be signed")
+	}
+	services, err := sign.ParseServices(prof.Signing, w.Clock())
+	if err != nil {
+		return nil, err
+	}
 	return sign.New(sign.Config{
-		Role: role, Policy: p.Profile.Policy, Verifier: p.verifier, Services: services, Transport: p.Transport, Clock: p.Clock,
-		Token: func(context.Context) (string, error) { return readToken(path) },
+		Role: role, Policy: prof.Policy, Verifier: v, Services: services, Transport: w.Transport, Clock: w.Clock,
+		Token: func(context.Context) (string, error) { return readToken(token) },
 	})
 }
 

@@ -4,7 +4,7 @@
 // A [Signer] acts in one role. It compares the identity in its certificate
 // with what the policy says of that role before it signs anything, it refuses
 // to sign what its role may not say (only a builder signs provenance, and a
-// builder signs nothing else), and it verifies each bundle with pkg/verify
+// builder signs nothing else; so with the policy's officer and its kinds), and it verifies each bundle with pkg/verify
 // before handing it out. What leaves here has been verified once already, by
 // the same code that a downstream verifier runs.
 //
@@ -27,6 +27,9 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/sign"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	exception "github.com/waybill-release/waybill/attestations/exception/v1"
+	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
+	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/intoto"
@@ -95,8 +98,7 @@ func (s *Signer) Prepare(ctx context.Context) error {
 
 // Statement signs an in-toto statement.
 func (s *Signer) Statement(ctx context.Context, st intoto.Statement) ([]byte, verify.Evidence, error) {
-	isProvenance := st.PredicateType() == provenance.PredicateType
-	if isProvenance != (s.config.Role == policy.Builder) {
+	if !mayState(s.config.Role, st.PredicateType()) {
 		return nil, verify.Evidence{}, verdict.Refuse(verdict.IdentityRole, st.PredicateType(), "the %s role may not sign this", s.config.Role)
 	}
 	cred, err := s.credential(ctx)
@@ -111,10 +113,27 @@ func (s *Signer) Statement(ctx context.Context, st intoto.Statement) ([]byte, ve
 	return s.checked(bundle, e, err)
 }
 
+// mayState reports whether a role may sign a kind of statement. A builder and
+// the policy's officer have kinds of their own: they sign nothing else, and
+// nobody else signs those.
+func mayState(role policy.Role, kind string) bool {
+	owner := policy.Role("")
+	switch kind {
+	case provenance.PredicateType:
+		owner = policy.Builder
+	case signedpolicy.PredicateType, knowndefects.PredicateType, exception.PredicateType:
+		owner = policy.Officer
+	}
+	if role == policy.Builder || role == policy.Officer {
+		return owner == role
+	}
+	return owner == ""
+}
+
 // Blob signs the bytes that have these digests, without reading them again.
 func (s *Signer) Blob(ctx context.Context, bytes digest.Set) ([]byte, verify.Evidence, error) {
-	if s.config.Role == policy.Builder {
-		return nil, verify.Evidence{}, verdict.Refuse(verdict.IdentityRole, bytes.SHA256.String(), "the builder signs provenance only")
+	if s.config.Role == policy.Builder || s.config.Role == policy.Officer {
+		return nil, verify.Evidence{}, verdict.Refuse(verdict.IdentityRole, bytes.SHA256.String(), "the %s role signs statements of its own kinds only", s.config.Role)
 	}
 	cred, err := s.credential(ctx)
 	if err != nil {

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	exception "github.com/waybill-release/waybill/attestations/exception/v1"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/waiver"
+)
+
+// exempt are the options of an exception.
+type exempt struct {
+	officer
+	excepted
+	policy, output string
+}
+
+// excepted is what an exception says: what, why, where and how long.
+type excepted struct {
+	code, subject, name string
+	reason, destination string
+	life                time.Duration
+}
+
+func policyExceptCommand() *cobra.Command {
+	o := &exempt{}
+	var codes strings.Builder
+	for _, c := range waiver.Codes() {
+		why, _ := waiver.Exceptable(c)
+		fmt.Fprintf(&codes, "  %-14s %s\n", c, why)
+	}
+	cmd := &cobra.Command{
+		Use:   "except --code CODE --subject DIGEST --name NAME --reason TEXT --destination PLACE --expires 72h",
+		Short: "Sign an exception: one finding about one artifact, for a short time",
+		Long: `Sign, as the policy's officer, that one finding about one artifact does not
+refuse at one destination, under this policy, for a short time. Every verdict
+that rests on it names it, and is never complete. These can be excepted, and
+nothing else ever:
+
+` + codes.String() + `
+What was written is read back and verified. Without --confirm nothing is signed;
+what would be is printed. Signing adds an entry to the transparency log, which
+is for ever.
+
+` + exit.Table,
+		Example: `  waybill policy except --profile profile.yaml --code NO_SBOM --name bin/linux/amd64/lantern \
+    --subject sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881 \
+    --reason "the scanner was down" --destination https://dl.example.test/lantern/v0.1.0/ \
+    --expires 72h --identity-token policy=policy.token --confirm`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	o.addFlags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.code, "code", "", "code of the finding, one of those above (required)")
+	f.StringVar(&o.subject, "subject", "", "sha256:… digest of the artifact (required)")
+	f.StringVar(&o.name, "name", "", "name of the artifact, as the release manifest has it (required)")
+	f.StringVar(&o.reason, "reason", "", "why, for people: one line (required)")
+	f.StringVar(&o.destination, "destination", "", "canonical address of the place that it goes to, as the release manifest has it (required)")
+	f.DurationVar(&o.life, "expires", 0, fmt.Sprintf("how long it counts, as 72h; at most %s (required)", exception.MaxLife))
+	f.StringVar(&o.policy, "policy", "", "policy under which it counts (default: the profile's)")
+	f.StringVarP(&o.output, "output", "o", "", "file to write (default: CODE-DIGEST"+exception.Suffix+")")
+	return cmd
+}
+
+func (o *exempt) run(cmd *cobra.Command) error {
+	off, err := o.open()
+	if err != nil {
+		return err
+	}
+	if o.policy != "" {
+		if off.Profile.Policy, err = readPolicy(o.policy); err != nil {
+			return err
+		}
+	}
+	d, err := o.draft(off)
+	if err != nil {
+		return err
+	}
+	return o.finish(cmd, off, d, o.output)
+}
+
+// draft makes the statement, and names the file where nobody did.
+func (o *exempt) draft(off pipeline.Officer) (pipeline.Draft, error) {
+	for _, required := range []struct{ flag, value string }{
+		{"--code", o.code}, {"--subject", o.subject}, {"--name", o.name}, {"--reason", o.reason}, {"--destination", o.destination},
+	} {
+		if required.value == "" {
+			return pipeline.Draft{}, verdict.Refuse(verdict.Usage, required.flag, "required")
+		}
+	}
+	if o.life < time.Minute || o.life > exception.MaxLife {
+		return pipeline.Draft{}, verdict.Refuse(verdict.Usage, "--expires", "%s: want from 1m to %s", o.life, exception.MaxLife)
+	}
+	d, err := digest.Parse(o.subject)
+	if err == nil && d.Algorithm() != digest.SHA256 {
+		err = fmt.Errorf("want a sha256 digest")
+	}
+	if err != nil {
+		return pipeline.Draft{}, verdict.Wrap(verdict.Usage, "--subject", err)
+	}
+	if o.output == "" {
+		o.output = fmt.Sprintf("%s-%.12s%s", o.code, d.Hex(), exception.Suffix)
+	}
+	at := off.Clock().UTC().Truncate(time.Second)
+	return off.DraftException(intoto.Subject{Name: o.name, Digests: digest.Set{SHA256: d}}, exception.Predicate{
+		Code: verdict.Code(o.code), Reason: o.reason, Destination: o.destination, Policy: off.Profile.Policy.Digest(),
+		Issued: at, Expires: at.Add(o.life),
+	})
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
+	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// officer are the options of every command that signs with the identity of the
+// policy's officer.
+type officer struct {
+	profile string
+	token   string
+	confirm bool
+}
+
+func (o *officer) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.profile, "profile", "", "profile that names policy, trust root and signing services (required)")
+	f.StringVar(&o.token, "identity-token", "", pipeline.TokenPolicy+"=FILE: OIDC identity token of the policy's officer")
+	f.BoolVar(&o.confirm, "confirm", false, "really sign")
+}
+
+// open reads the profile and the token's name.
+func (o *officer) open() (pipeline.Officer, error) {
+	if o.profile == "" {
+		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--profile", "required: it names the policy, the trust root and the signing services")
+	}
+	name, token, ok := strings.Cut(o.token, "=")
+	if o.token != "" && (!ok || name != pipeline.TokenPolicy || token == "") {
+		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--identity-token", "%q: want %s=FILE", o.token, pipeline.TokenPolicy)
+	}
+	if o.confirm && token == "" {
+		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--identity-token", "none was given; use --identity-token %s=FILE", pipeline.TokenPolicy)
+	}
+	loaded, err := profile.Load(o.profile, profile.Reader{Rules: rules(), Now: time.Now(), ToSign: true})
+	if err != nil {
+		return pipeline.Officer{}, err
+	}
+	rt := cli.Transport(false)
+	return pipeline.Officer{Profile: loaded, Token: token, World: pipeline.World{
+		Transport: rt, Clock: time.Now, OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
+	}}, nil
+}
+
+// finish signs a draft and says by whom; without --confirm it prints what
+// would be signed.
+func (o *officer) finish(cmd *cobra.Command, off pipeline.Officer, d pipeline.Draft, path string) error {
+	if !o.confirm {
+		var page bytes.Buffer
+		if err := json.Indent(&page, d.Statement.Raw(), "", "  "); err != nil {
+			return err
+		}
+		fmt.Fprintln(cmd.OutOrStdout(), page.String())
+		fmt.Fprintf(cmd.ErrOrStderr(), "nothing was done; --confirm signs this and writes %s\n", render.Safe(path))
+		return nil
+	}
+	proof, err := off.Sign(cmd.Context(), d, pipeline.Target{Dir: filepath.Dir(path), Name: filepath.Base(path)})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: signed by %s at %s, and verified as it was written\nbundle %s\n",
+		render.Safe(path), render.Safe(proof.Identity), proof.SignedAt.Format(time.RFC3339), proof.Bundle)
+	return nil
+}
+
+// kindLine is the line with which a file of ours says what it is.
+var kindLine = regexp.MustCompile(`(?m)^kind: *"?([A-Za-z]+)"? *(#.*)?\r?$`)
+
+func policySignCommand() *cobra.Command {
+	o := &officer{}
+	cmd := &cobra.Command{
+		Use:   "sign FILE",
+		Short: "Sign a policy or a list of known defects as the policy's officer",
+		Long: `Sign FILE with the identity that the profile's policy has in the role "policy",
+and write the bundle beside it, as FILE` + signedpolicy.Suffix + `. FILE is a policy (kind
+Policy) or a list of known defects (kind ` + knowndefects.Kind + `), and has a sequence: a
+bundle is replaced only by one of a higher number. What was written is read back
+and verified. Without --confirm nothing is signed; what would be is printed.
+Signing adds an entry to the transparency log, which is for ever.
+
+` + exit.Table,
+		Example: `  waybill policy sign policy.yaml --profile profile.yaml
+  waybill policy sign policy.yaml --profile profile.yaml --identity-token policy=policy.token --confirm`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			off, err := o.open()
+			if err != nil {
+				return err
+			}
+			d, err := draftOf(off, args[0])
+			if err != nil {
+				return err
+			}
+			return o.finish(cmd, off, d, args[0]+signedpolicy.Suffix)
+		},
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+// draftOf makes the statement of a file by what the file says it is.
+func draftOf(off pipeline.Officer, path string) (pipeline.Draft, error) {
+	raw, err := cli.ReadFile(path, maxPolicy)
+	if err != nil {
+		return pipeline.Draft{}, err
+	}
+	file, kind := filepath.Base(path), kindLine.FindSubmatch(raw)
+	switch {
+	case kind == nil:
+	case string(kind[1]) == knowndefects.Kind:
+		return off.DraftDefects(file, raw)
+	case string(kind[1]) == "Policy":
+		p, err := policy.Parse(raw, rules())
+		if err != nil {
+			return pipeline.Draft{}, err
+		}
+		return off.DraftPolicy(file, raw, p)
+	}
+	return pipeline.Draft{}, verdict.Refuse(verdict.Usage, path, "want a file of kind Policy or %s", knowndefects.Kind)
+}
