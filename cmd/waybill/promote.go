@@ -75,7 +75,7 @@ func printPromotion(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipelin
 }
 
 func gateCommand() *cobra.Command {
-	cmd := group(cobra.Command{Use: "gate", Short: "Decide whether a staged release may go out", GroupID: "check"})
+	cmd := group(cobra.Command{Use: "gate", Short: "Decide whether a release, a file or an image may go out", GroupID: "check"})
 	options := &cli.VerifyRelease{Rules: rules()}
 	check := &cobra.Command{
 		Use:   "check VERSION",
@@ -91,7 +91,7 @@ names: the same decision that verify release makes about the public place.
 		},
 	}
 	options.AddFlags(check)
-	cmd.AddCommand(check)
+	cmd.AddCommand(check, gateFileCommand(), gateImageCommand())
 	return cmd
 }
 

@@ -44,7 +44,7 @@ type EvidenceView struct {
 	Issuer  string
 	Subject string
 	Signed  time.Time
-	// Claims are the certificate's, by name: workflow, ref, runner.
+	// Claims are the certificate's, by the names of [identity.ClaimNames].
 	Claims     map[string]string
 	Provenance ProvenanceView
 }

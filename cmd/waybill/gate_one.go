@@ -1,0 +1,139 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// onePolicy are the options of asking a policy about a single artifact.
+type onePolicy struct {
+	policy  string
+	stage   string
+	version string
+	commit  string
+	trust   cli.Trust
+	output  cli.Output
+}
+
+func (o *onePolicy) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.policy, "policy", "", "the policy that is asked (required)")
+	f.StringVar(&o.stage, "stage", string(policy.Staging), "where it is on its way: staging or release")
+	f.StringVar(&o.version, "release-version", "", "version of the release, for a policy that holds parameters against it")
+	f.StringVar(&o.commit, "commit", "", "commit that provenance must name")
+	o.trust.AddChoice(cmd)
+	o.trust.AddFlags(cmd)
+	o.output.AddFlags(cmd)
+}
+
+func (o *onePolicy) request(cmd *cobra.Command) (req gate.PolicyRequest, err error) {
+	if err := o.output.Check(); err != nil {
+		return req, err
+	}
+	if o.policy == "" {
+		return req, verdict.Refuse(verdict.Usage, "--policy", "required; without a policy nothing is asked")
+	}
+	if req.Stage = policy.Stage(o.stage); req.Stage != policy.Staging && req.Stage != policy.Published {
+		return req, verdict.Refuse(verdict.Usage, "--stage", "%q: want staging or release", o.stage)
+	}
+	if req.Policy, err = readPolicy(o.policy); err != nil {
+		return req, err
+	}
+	root, err := o.trust.ToJudge(cmd.Context())
+	if err != nil {
+		return req, err
+	}
+	req.Version, req.Commit, req.Now = o.version, o.commit, root.Now
+	req.Verifier, err = verify.NewWith(root.Root, req.Policy.Verification())
+	return req, err
+}
+
+func (o *onePolicy) answer(cmd *cobra.Command, v *verdict.Verdict) error {
+	if err := o.output.Write(cmd.OutOrStdout(), *v); err != nil {
+		return err
+	}
+	return v.Err()
+}
+
+func gateFileCommand() *cobra.Command {
+	o := &onePolicy{}
+	var f gate.JudgedFile
+	var class string
+	cmd := &cobra.Command{
+		Use:   "file FILE",
+		Short: "Ask a policy about one file",
+		Long: `Ask a policy whether the evidence about one file is enough at a stage. Each
+bundle counts for what it is: a signature as a signature, provenance as
+provenance, a verifier's summary as that. The verdict is partial, for nothing is
+said about the rest of the release.
+
+` + exit.Table,
+		Example: `  waybill gate file lantern --policy policy.yaml --name bin/linux/amd64/lantern --class binary \
+      --bundle lantern.sigstore.json --bundle compile.sigstore.json --sbom lantern.spdx.json --release-version v0.1.0`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.Path, f.Class = args[0], plan.Class(class)
+			if f.Name == "" {
+				f.Name = filepath.Base(f.Path)
+			}
+			if !slices.Contains(fileClasses(), class) {
+				return verdict.Refuse(verdict.Usage, "--class", "%q: want one of %s", class, strings.Join(fileClasses(), ", "))
+			}
+			req, err := o.request(cmd)
+			if err != nil {
+				return err
+			}
+			return o.answer(cmd, req.File(cmd.Context(), f))
+		},
+	}
+	o.addFlags(cmd)
+	cmd.Flags().StringVar(&f.Name, "name", "", "the artifact's name in the release, which evidence must give (default: the name of the file)")
+	cmd.Flags().StringVar(&class, "class", string(plan.Binary), "what it is: "+strings.Join(fileClasses(), ", "))
+	cmd.Flags().StringArrayVar(&f.Bundles, "bundle", nil, "a signature or an attestation; repeats (default FILE"+gate.BundleSuffix+")")
+	cmd.Flags().StringVar(&f.SBOM, "sbom", "", "SPDX document of the file")
+	return cmd
+}
+
+func fileClasses() []string {
+	return []string{string(plan.Binary), string(plan.Archive), string(plan.Other), string(plan.Sums)}
+}
+
+func gateImageCommand() *cobra.Command {
+	o := &onePolicy{}
+	cmd := &cobra.Command{
+		Use:   "image REF",
+		Short: "Ask a policy about one image",
+		Long: `Ask a policy whether the evidence that refers to an image is enough at a stage:
+of the index, and of every manifest in it. What strangers attached counts for
+nothing. The verdict is partial, for nothing is said about the rest of the
+release.
+
+` + exit.Table,
+		Example: `  waybill gate image registry.example.test/lantern:v0.1.0 --policy policy.yaml --release-version v0.1.0`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req, err := o.request(cmd)
+			if err != nil {
+				return err
+			}
+			image, err := cli.Image(args[0], cli.Transport(false))
+			if err != nil {
+				return err
+			}
+			return o.answer(cmd, req.Image(cmd.Context(), image))
+		},
+	}
+	o.addFlags(cmd)
+	return cmd
+}

@@ -1,0 +1,203 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// PolicyRequest asks a policy about one artifact, with whatever evidence there
+// is about it. No manifest is needed; then no completeness is proven either.
+type PolicyRequest struct {
+	Policy   policy.Policy
+	Verifier *verify.Verifier
+	Stage    policy.Stage
+	Version  string
+	Commit   string // asked of provenance; empty asks for none
+	Now      time.Time
+	Waivers  Waivers
+}
+
+// JudgedFile is a file and what came with it.
+type JudgedFile struct {
+	Path string
+	// Name is the artifact's name in the release; evidence must give it.
+	Name  string
+	Class plan.Class
+	// Bundles are the paths of signatures and attestations, each counted for
+	// what it is. None means the file of the same name and [BundleSuffix].
+	Bundles []string
+	// SBOM is the path of an SPDX document; may be empty.
+	SBOM string
+}
+
+// start begins a verdict with what the policy asks of the question itself.
+func (r PolicyRequest) start(question string) *verdict.Verdict {
+	v := verdict.New(question, r.Now)
+	v.Policy, v.TrustRoot = r.Policy.Digest(), r.Verifier.Root().Digest()
+	v.Scope.Checks = []string{"policy " + r.Policy.Name() + " at stage " + string(r.Stage)}
+	v.Scope.Left = []string{"the rest of the release"}
+	if r.Verifier.Root().IsLab() {
+		v.Note("the trust root is an INSECURE LAB: anybody can have its keys")
+	}
+	v.AddError("policy "+r.Policy.Name(), errors.Join(r.Policy.Life(r.Now), r.Policy.Root(r.Verifier.Root().IsLab())))
+	return v
+}
+
+// take adds the policy's answer about one artifact.
+func (r PolicyRequest) take(v *verdict.Verdict, q policy.Question, evidence []verify.Evidence) {
+	answer := r.Policy.Decide(evidence, q)
+	v.Counts.Required++
+	if answer.Outcome() == verdict.Accepted {
+		v.Counts.Verified++
+	}
+	v.Add(answer.Findings...)
+	v.Warn(answer.Warnings...)
+	v.Proofs = append(v.Proofs, answer.Proofs...)
+}
+
+func (r PolicyRequest) question(class plan.Class, name string, bytes digest.Set) policy.Question {
+	return policy.Question{
+		Stage: r.Stage, Class: class, Subject: name, Bytes: bytes, Version: r.Version, Commit: r.Commit, At: r.Now,
+		Why: map[policy.Check]error{},
+	}
+}
+
+// File decides about a file.
+func (r PolicyRequest) File(ctx context.Context, f JudgedFile) *verdict.Verdict {
+	v := r.start("file " + f.Path)
+	v.Counts.Required = 0
+	one := File{Path: f.Path}
+	bytes, err := one.hash(ctx)
+	if err != nil {
+		v.Counts.Required++
+		v.AddError(f.Path, err)
+		return v
+	}
+	v.Inputs = append(v.Inputs, verdict.Input{Name: f.Name, Place: f.Path, Digest: bytes.SHA256})
+	q := r.question(f.Class, f.Name, bytes)
+	evidence := r.readBundles(v, f, bytes)
+	if f.SBOM != "" {
+		q.SBOM, q.Why[policy.SBOM] = describedIn(one, f.SBOM)
+	}
+	r.take(v, q, evidence)
+	checkClock(v)
+	return v
+}
+
+// readBundles verifies every bundle for what it is. One that does not hold is
+// a finding even where another would do: the caller named it.
+func (r PolicyRequest) readBundles(v *verdict.Verdict, f JudgedFile, bytes digest.Set) []verify.Evidence {
+	paths, one := f.Bundles, File{Path: f.Path}
+	if len(paths) == 0 {
+		paths = []string{f.Path + BundleSuffix}
+	}
+	var evidence []verify.Evidence
+	for _, path := range paths {
+		raw, err := one.read(path, verify.MaxBundle)
+		var e verify.Evidence
+		if err == nil {
+			e, err = r.prove(raw, bytes)
+		}
+		if err != nil {
+			v.AddError(path, err)
+			continue
+		}
+		v.Inputs = append(v.Inputs, verdict.Input{Name: path, Digest: e.Bundle()})
+		evidence = append(evidence, e)
+	}
+	return evidence
+}
+
+// prove verifies a bundle as what it says that it is; the policy then counts
+// it for nothing else.
+func (r PolicyRequest) prove(raw []byte, bytes digest.Set) (verify.Evidence, error) {
+	said, err := verify.Read(raw)
+	if err != nil {
+		return verify.Evidence{}, err
+	}
+	if said.IsAttestation() {
+		return r.Verifier.Attestation(raw)
+	}
+	return r.Verifier.Blob(raw, bytes)
+}
+
+func describedIn(f File, path string) (digest.Digest, error) {
+	raw, err := f.read(path, maxDocument)
+	if err != nil {
+		return digest.Digest{}, err
+	}
+	document, err := spdx.Parse(raw)
+	if err != nil {
+		return digest.Digest{}, verdict.Refuse(verdict.NoSBOM, path, "the SBOM does not parse: %v", err)
+	}
+	_, described := document.Describes()
+	return described, nil
+}
+
+// Image decides about an image: the index, and every manifest in it.
+func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict {
+	v := r.start("image " + image.Name)
+	v.Counts.Required = 0
+	var node *registry.Node
+	d, err := image.resolve(ctx)
+	if err == nil {
+		node, err = registry.Graph(ctx, image.Source, image.Repository, d)
+	}
+	if err != nil {
+		v.Counts.Required++
+		v.AddError(image.Name, err)
+		return v
+	}
+	r.manifest(ctx, v, image, plan.Image, node.Descriptor.Digest)
+	for _, child := range node.Children {
+		if child.Descriptor.Digest.Equal(node.Descriptor.Digest) {
+			continue // an image of one platform is its own index
+		}
+		r.manifest(ctx, v, image, plan.ImageChild, child.Descriptor.Digest)
+	}
+	checkClock(v)
+	return v
+}
+
+// manifest asks the policy about one manifest, with everything that refers to
+// it and holds. What does not hold is somebody else's, and counts for nothing.
+func (r PolicyRequest) manifest(ctx context.Context, v *verdict.Verdict, image Image, class plan.Class, d digest.Digest) {
+	name := image.Repository + "@" + d.String()
+	q := r.question(class, name, digest.Set{SHA256: d})
+	q.ByDigest = true
+	bundles, err := registry.Bundles(ctx, image.Source, image.Repository, d)
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		v.Counts.Required++
+		v.AddError(name, err)
+		return
+	}
+	var evidence []verify.Evidence
+	foreign := 0
+	for _, raw := range bundles {
+		e, err := r.Verifier.Attestation(raw)
+		if err != nil {
+			foreign++
+			continue
+		}
+		evidence = append(evidence, e)
+		if _, err := r.Policy.Judge(e, policy.Ask{Role: policy.Release, Kind: intoto.SPDXDocument, Subject: name, Bytes: q.Bytes, InRegistry: true}); err == nil {
+			q.SBOM = d
+		}
+	}
+	if foreign > 0 {
+		v.Note("%s: %d of %d bundles that refer to it do not hold; they count for nothing", name, foreign, len(bundles))
+	}
+	v.Inputs = append(v.Inputs, verdict.Input{Name: name, Place: fmt.Sprint(image.Name), Digest: d})
+	r.take(v, q, evidence)
+}
