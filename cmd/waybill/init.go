@@ -11,7 +11,7 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/plan/draft"
+	first "github.com/waybill-release/waybill/pkg/plan/draft"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -34,7 +34,7 @@ is a start to be edited. A release.yaml that is there is never overwritten.
 			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 				return verdict.Refuse(verdict.Usage, path, "it is there already and is never overwritten; edit it, or move it away")
 			}
-			p, err := draft.Discover(os.DirFS(dir))
+			p, err := first.Discover(os.DirFS(dir))
 			if err != nil {
 				return err
 			}

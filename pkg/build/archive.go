@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -31,7 +32,13 @@ func (r *run) archive(ctx context.Context, step plan.Step, scratch string) (outp
 		return outputs{}, fmt.Errorf("making archive: %w", err)
 	}
 	pack := tar.NewWriter(zip)
-	if err := r.pack(ctx, step.Archive, pack); err != nil {
+	if step.Archive.Source {
+		err = r.packSource(ctx, pack, step.Archive.Root, filepath.Join(scratch, "src"))
+	}
+	if err == nil {
+		err = r.pack(ctx, step.Archive, pack)
+	}
+	if err != nil {
 		return outputs{}, err
 	}
 	for _, close := range []func() error{pack.Close, zip.Close, f.Close} {
@@ -79,6 +86,58 @@ func (r *run) packMade(ctx context.Context, pack *tar.Writer, root, name string)
 	}
 	_, err = io.Copy(pack, body)
 	return err
+}
+
+// packSource packs the whole source, as the commit has it: files with their
+// modes and symbolic links, in the order of their names.
+func (r *run) packSource(ctx context.Context, pack *tar.Writer, root, dir string) error {
+	if err := vcs.Checkout(ctx, r.Source.Commit, dir); err != nil {
+		return err
+	}
+	return filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, file)
+		if err != nil {
+			return err
+		}
+		name = path.Join(root, filepath.ToSlash(name))
+		if d.Type()&fs.ModeSymlink != 0 {
+			target, err := os.Readlink(file)
+			if err != nil {
+				return err
+			}
+			return pack.WriteHeader(&tar.Header{
+				Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777,
+				ModTime: r.Source.Commit.Time.UTC().Truncate(time.Second), Format: tar.FormatPAX,
+			})
+		}
+		return r.packFile(pack, name, file)
+	})
+}
+
+func (r *run) packFile(pack *tar.Writer, name, file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	mode := int64(0o644)
+	if info.Mode().Perm()&0o100 != 0 {
+		mode = 0o755
+	}
+	if err := writeEntry(pack, name, mode, info.Size(), r.Source.Commit.Time); err != nil {
+		return err
+	}
+	if _, err := io.Copy(pack, f); err != nil {
+		return fmt.Errorf("packing %q: %w", name, err)
+	}
+	return nil
 }
 
 func writeEntry(pack *tar.Writer, name string, mode, size int64, at time.Time) error {

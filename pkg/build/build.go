@@ -119,6 +119,8 @@ func (r *run) step(ctx context.Context, step plan.Step, start time.Time) error {
 	switch {
 	case step.Archive != nil:
 		out, err = r.archive(ctx, step, scratch)
+	case step.Checksums != nil:
+		out, err = r.checksums(step, scratch)
 	case step.Image != nil:
 		out, err = r.image(ctx, step)
 	default:

@@ -22,6 +22,7 @@ import (
 // command runs a step's command in a fresh tree of the source. The step
 // writes to ../out, which {out} stands for in release.yaml.
 func (r *run) command(ctx context.Context, step plan.Step, scratch string) (outputs, error) {
+	step = step.At(r.Source.Commit.Commit, r.Source.Commit.Epoch())
 	for _, dir := range []string{"src", "out", "home", "tmp"} {
 		if err := os.Mkdir(filepath.Join(scratch, dir), 0o755); err != nil {
 			return outputs{}, fmt.Errorf("making the step's directories: %w", err)

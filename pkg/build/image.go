@@ -81,11 +81,27 @@ func (r *run) imageOutputs(step plan.Step, built *image.Built, inputs []provenan
 		},
 	}}}
 	for _, c := range built.Children {
-		out.list = append(out.list, output{
-			name: index + "/" + c.Platform, digests: digest.SetOf(c.Raw), size: int64(len(c.Raw)), release: none,
-		})
+		o := output{name: index + "/" + c.Platform, digests: digest.SetOf(c.Raw), size: int64(len(c.Raw)), release: none}
+		out.list = append(out.list, o)
+		if also := step.Image.Also(c.Platform); also != "" {
+			o.name, o.release = "oci/"+also, r.alone(also, c)
+			out.list = append(out.list, o)
+		}
 	}
 	return out
+}
+
+// alone puts the image of one platform into a repository of its own. Its blobs
+// came with the index, which left before it.
+func (r *run) alone(repository string, c image.Child) func(context.Context) error {
+	return func(ctx context.Context) error {
+		d := registry.Descriptor{MediaType: registry.MediaTypeManifest, Digest: c.Digest, Size: int64(len(c.Raw))}
+		images := r.Workspace.Images()
+		if err := images.PushManifest(ctx, repository, d, c.Raw); err != nil {
+			return err
+		}
+		return images.Tag(ctx, repository, r.Plan.Version.String(), d)
+	}
 }
 
 // rehashImage reads back the manifest of an image that is there already.
@@ -99,7 +115,7 @@ func (r *run) rehashImage(ctx context.Context, a plan.Artifact) (made, error) {
 	if err != nil {
 		return made{}, err
 	}
-	part := node.Part(a.Platform)
+	part := node.Part(a.InIndex())
 	if part == nil {
 		return made{}, registry.ErrNotFound
 	}

@@ -48,6 +48,15 @@ func (a Artifact) IsImage() bool { return a.Class == Image || a.Class == ImageCh
 // provenance.
 func (a Artifact) IsBuilt() bool { return a.Step != "" && a.Class != Provenance }
 
+// InIndex is the platform that the artifact is of an image index: empty for
+// the index, and for an image that stands alone.
+func (a Artifact) InIndex() string {
+	if a.Class == ImageChild {
+		return a.Platform
+	}
+	return ""
+}
+
 // Has reports whether evidence of a kind is planned.
 func (a Artifact) Has(k Kind) bool {
 	return slices.ContainsFunc(a.Evidence, func(e Evidence) bool { return e.Kind == k })
@@ -86,6 +95,16 @@ type ImageStep struct {
 	Repository string          `json:"repository"`
 	Platforms  []PlatformFiles `json:"platforms"`
 	Entrypoint []string        `json:"entrypoint"`
+}
+
+// Also is the repository in which a platform's image stands alone, or "".
+func (i ImageStep) Also(platform string) string {
+	for _, pf := range i.Platforms {
+		if pf.Platform == platform {
+			return pf.Also
+		}
+	}
+	return ""
 }
 
 // PlatformFiles maps paths in the image to artifacts, for one platform. Also

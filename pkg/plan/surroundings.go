@@ -63,6 +63,9 @@ func readEvidence(n node, class Class) (list []Kind) {
 	if !contains(list, KindProvenance) {
 		n.fail("want %s among them; nothing leaves the builder without it", KindProvenance)
 	}
+	if class == Image && !contains(list, KindSignature) {
+		n.fail("want %s among them; every image is signed", KindSignature)
+	}
 	return list
 }
 

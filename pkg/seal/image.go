@@ -53,7 +53,7 @@ func signImage(ctx context.Context, req Request, a plan.Artifact, d registry.Des
 	if err := attach(ctx, req.Workspace.Images(), manifestAt{a.Repository, d}, bundle, provenance.PredicateType); err != nil {
 		return err
 	}
-	if a.Class == plan.Image {
+	if a.Has(plan.KindSBOM) {
 		document, err := readFile(ctx, req, plan.SBOMName(a.Name))
 		if err != nil {
 			return err
@@ -130,7 +130,7 @@ func findImage(ctx context.Context, req Request, a plan.Artifact) (registry.Desc
 	if err != nil {
 		return registry.Descriptor{}, nil, err
 	}
-	part := node.Part(a.Platform)
+	part := node.Part(a.InIndex())
 	if part == nil {
 		return registry.Descriptor{}, nil, verdict.Refuse(verdict.SealMissing, a.Name, "the image has no platform %s", a.Platform)
 	}

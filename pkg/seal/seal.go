@@ -118,7 +118,9 @@ func bind(ctx context.Context, req Request, p proven, a plan.Artifact) (release.
 			return release.Artifact{}, notVouched(a.Name, p.bytes[a.Name], set)
 		}
 		entry.Provenance = plan.ProvenanceName(a.Step)
-		entry.SBOM = plan.SBOMName(a.Name)
+		if a.Has(plan.KindSBOM) {
+			entry.SBOM = plan.SBOMName(a.Name)
+		}
 	}
 	if _, signed := req.Plan.Find(plan.BundleName(a.Name)); signed {
 		entry.Signature = plan.BundleName(a.Name)
@@ -156,7 +158,7 @@ func bindImage(ctx context.Context, req Request, p proven, a plan.Artifact) (rel
 		Provenance: plan.ProvenanceName(a.Step), Signature: signature.String(),
 	}
 	entry.MediaType = d.MediaType
-	if a.Class == plan.Image {
+	if a.Has(plan.KindSBOM) {
 		entry.SBOM = plan.SBOMName(a.Name)
 	}
 	return entry, nil

@@ -106,14 +106,15 @@ func hashFile(ctx context.Context, from store.Place, name string) (digest.Set, i
 	return set, size, nil
 }
 
-// writeSums writes SHA256SUMS and SHA512SUMS, in the form that sha256sum -c
-// reads, over everything but signatures and the sums themselves. It reads
-// every file before the first is signed: what its builder does not vouch for
-// gets into no sums.
+// writeSums writes the checksum files that are planned: SHA256SUMS and
+// SHA512SUMS in the form that sha256sum -c reads, over everything but
+// signatures and checksums themselves, and the sidecars of single files. It
+// reads every file before the first is signed: what its builder does not vouch
+// for gets into no sums.
 func writeSums(ctx context.Context, req Request, p proven) error {
-	var sums256, sums512 bytes.Buffer
+	sums := map[string][]byte{}
 	for _, a := range req.Plan.Artifacts {
-		if a.IsImage() || slices.Contains([]plan.Class{plan.Signature, plan.Sums}, a.Class) {
+		if a.IsImage() || slices.Contains([]plan.Class{plan.Signature, plan.Sums, plan.Checksum}, a.Class) {
 			continue
 		}
 		set, _, err := hashFile(ctx, req.Workspace.Files(), a.Name)
@@ -126,13 +127,16 @@ func writeSums(ctx context.Context, req Request, p proven) error {
 		if a.IsBuilt() && !p.bytes[a.Name].Equal(set) {
 			return notVouched(a.Name, p.bytes[a.Name], set)
 		}
-		fmt.Fprintf(&sums256, "%s  %s\n", set.SHA256.Hex(), a.Name)
-		fmt.Fprintf(&sums512, "%s  %s\n", set.SHA512.Hex(), a.Name)
+		sums[plan.SHA256Sums] = fmt.Appendf(sums[plan.SHA256Sums], "%s  %s\n", set.SHA256.Hex(), a.Name)
+		sums[plan.SHA512Sums] = fmt.Appendf(sums[plan.SHA512Sums], "%s  %s\n", set.SHA512.Hex(), a.Name)
+		sums[a.Name+".sha256"], sums[a.Name+".sha512"] = []byte(set.SHA256.Hex()), []byte(set.SHA512.Hex())
 	}
-	for name, body := range map[string]*bytes.Buffer{"SHA256SUMS": &sums256, "SHA512SUMS": &sums512} {
-		size := int64(body.Len())
-		if err := req.Workspace.Writer().Put(ctx, name, size, body, store.PutOptions{}); err != nil {
-			return fmt.Errorf("writing %s: %w", name, err)
+	for _, a := range req.Plan.Artifacts {
+		if a.Class != plan.Sums && a.Class != plan.Checksum {
+			continue
+		}
+		if err := req.Workspace.Writer().Put(ctx, a.Name, int64(len(sums[a.Name])), bytes.NewReader(sums[a.Name]), store.PutOptions{}); err != nil {
+			return fmt.Errorf("writing %s: %w", a.Name, err)
 		}
 	}
 	return nil

@@ -1,0 +1,36 @@
+package build
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/waybill-release/waybill/pkg/plan"
+)
+
+// checksums lists the digests of earlier outputs as the control plane hashed
+// them, in the form that sha256sum -c reads.
+func (r *run) checksums(step plan.Step, scratch string) (outputs, error) {
+	var list bytes.Buffer
+	for _, name := range step.Checksums.Take {
+		m, ok := r.made[name]
+		if !ok {
+			return outputs{}, fmt.Errorf("%q was not made by an earlier step of this run", name)
+		}
+		sum := m.digests.SHA256
+		if step.Checksums.Algorithm == "sha512" {
+			sum = m.digests.SHA512
+		}
+		fmt.Fprintf(&list, "%s  %s\n", sum.Hex(), name)
+	}
+	target := filepath.Join(scratch, "checksums")
+	if err := os.WriteFile(target, list.Bytes(), 0o644); err != nil {
+		return outputs{}, fmt.Errorf("writing checksums: %w", err)
+	}
+	o, err := r.fileOutput(step.Outputs[0], target)
+	if err != nil {
+		return outputs{}, err
+	}
+	return outputs{list: []output{o}, inputs: r.inputs(step.Checksums.Take)}, nil
+}
