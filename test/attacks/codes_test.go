@@ -116,6 +116,8 @@ func provokedElsewhere() map[verdict.Code]string {
 		verdict.Level:         "test/stories/levels_test.go",
 		verdict.TrustDown:     "pkg/tuf/tuf_test.go",
 		verdict.Clock:         "pkg/tuf/cache_test.go",
+		verdict.LockStale:     "pkg/plan/lock_test.go",
+		verdict.PlanDiffers:   "pkg/plan/diff_test.go",
 	}
 }
 
