@@ -79,24 +79,28 @@ read as it lies in a directory: what would be planned if it were committed.
 }
 
 func (o *planOptions) run(cmd *cobra.Command, args []string) error {
-	if (o.source == "") == (o.dir == "") {
-		return verdict.Refuse(verdict.Usage, "--source", "want exactly one of --source and --dir")
+	versions := make([]version.Version, 0, len(args))
+	for i := range args {
+		v, err := cli.Version(args[i:])
+		if err != nil {
+			return err
+		}
+		versions = append(versions, v)
 	}
 	if o.profile != "" {
 		if _, err := profile.Load(o.profile, profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(cmd.Context())}); err != nil {
 			return err
 		}
 	}
+	if (o.source == "") == (o.dir == "") {
+		return verdict.Refuse(verdict.Usage, "--source", "want exactly one of --source and --dir")
+	}
 	chosen, err := o.chosen.parse()
 	if err != nil {
 		return err
 	}
 	var plans []plan.Plan
-	for i := range args {
-		v, err := cli.Version(args[i:])
-		if err != nil {
-			return err
-		}
+	for _, v := range versions {
 		p, err := o.plan(cmd, v, chosen)
 		if err != nil {
 			return err
