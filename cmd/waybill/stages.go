@@ -41,15 +41,6 @@ its outputs leaves it. Finished steps are taken over if everything still holds.`
 	}, func(ctx context.Context, p *pipeline.Pipeline) error { return p.Build(ctx) })
 }
 
-func sbomCommand() *cobra.Command {
-	return stageVerb(cobra.Command{
-		Use:     "sbom VERSION",
-		Short:   "Write the SBOM of every artifact, and of the release",
-		Long:    `Write an SPDX 2.3 document for every binary, archive and image that the build made, and one for the release that links them all.`,
-		Example: `  waybill sbom v0.1.0 --profile profile.yaml`,
-	}, func(ctx context.Context, p *pipeline.Pipeline) error { return p.SBOM(ctx) })
-}
-
 func signCommand() *cobra.Command {
 	return stageVerb(cobra.Command{
 		Use:   "sign VERSION",

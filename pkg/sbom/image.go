@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -90,7 +91,7 @@ func (b *builder) platform(ctx context.Context, artifact string, p ImagePlatform
 		image.Digests, image.PURL = digest.Set{SHA256: p.Digest}, ociURL(artifact, p.Digest, p.Platform)
 	}
 	if !p.Config.IsZero() {
-		image.Comment = "Configuration " + p.Config.String() + "."
+		image.Comment = crosscheck.Configuration + p.Config.String() + "."
 	}
 	id := b.add(image)
 	b.relate(artifactID, spdx.Contains, id, p.Platform)
@@ -177,11 +178,11 @@ func (b *builder) relateOnce(from, kind, to, comment string) {
 }
 
 func (b *builder) unexaminedOnce(parts []string) {
-	b.unexamined(b.fresh(NotExamined, parts))
+	b.unexamined(b.fresh(crosscheck.NotExamined, parts))
 }
 
 func (b *builder) seenOnce(parts []string) {
-	b.seen(b.fresh(SeenOnly, parts))
+	b.seen(b.fresh(crosscheck.SeenOnly, parts))
 }
 
 // fresh are those of the parts that were not said yet.

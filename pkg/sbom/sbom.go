@@ -19,7 +19,7 @@
 // Nothing is guessed. Licences are what a package declares or a file is the
 // text of, else NOASSERTION. What could not be examined, and packages of
 // ecosystems that are not catalogued, the document says in so many words: see
-// [NotExamined].
+// [crosscheck.NotExamined].
 package sbom
 
 import (
@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -150,25 +151,17 @@ func (b *builder) relate(from, kind, to, comment string) {
 	b.draft.Relationships = append(b.draft.Relationships, spdx.Relationship{From: from, Type: kind, To: to, Comment: comment})
 }
 
-// NotExamined begins what a document says of a part that could not be
-// examined, and SeenOnly what it says of packages that are not catalogued.
-// Both are comments on the relationship "SPDXRef-Artifact CONTAINS NOASSERTION".
-const (
-	NotExamined = "not examined: "
-	SeenOnly    = "seen, not catalogued: "
-)
-
 // unexamined says what was left out.
 func (b *builder) unexamined(parts []string) {
 	for _, part := range parts {
 		b.missing = append(b.missing, part)
-		b.relate(artifactID, spdx.Contains, spdx.NoAssertion, NotExamined+clean(part))
+		b.relate(artifactID, spdx.Contains, spdx.NoAssertion, crosscheck.NotExamined+clean(part))
 	}
 }
 
 func (b *builder) seen(parts []string) {
 	for _, part := range parts {
-		b.relate(artifactID, spdx.Contains, spdx.NoAssertion, SeenOnly+clean(part))
+		b.relate(artifactID, spdx.Contains, spdx.NoAssertion, crosscheck.SeenOnly+clean(part))
 	}
 }
 

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+func sbomValidateCommand() *cobra.Command {
+	output := cli.TableOutput()
+	var twin bool
+	cmd := &cobra.Command{
+		Use:   "validate FILE…",
+		Short: "List everything that is wrong with SPDX documents",
+		Long: `Judge SPDX documents of version 2.2 or 2.3, in JSON or in lines (tag-value), and
+list every fault with its place: what the SPDX schema demands, and what a schema
+can not say. Identifiers are unique and lead somewhere, nothing contains itself,
+checksums are such, the roll-up of the files is right, licence expressions
+parse, the NTIA minimum elements are there, one document describes one thing.
+
+With --twin the two files are forms of one document, and must say the same.
+
+` + exit.Table,
+		Example: `  waybill sbom validate lantern.spdx.json
+  waybill sbom validate kubernetes-release.spdx --output json
+  waybill sbom validate --twin lantern.spdx.json lantern.spdx`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := output.Check(); err != nil {
+				return err
+			}
+			if twin && len(args) != 2 {
+				return verdict.Refuse(verdict.Usage, "--twin", "want two files, got %d", len(args))
+			}
+			v, err := validateAll(args, twin)
+			return answer(cmd, output, v, err)
+		},
+	}
+	output.AddFlags(cmd)
+	cmd.Flags().BoolVar(&twin, "twin", false, "the two files are forms of one document and must say the same")
+	return cmd
+}
+
+func validateAll(files []string, twin bool) (*verdict.Verdict, error) {
+	texts := make([]string, len(files))
+	for i, name := range files {
+		text, err := readSPDX(name)
+		if err != nil {
+			return nil, err
+		}
+		texts[i] = text
+	}
+	v := sbom.Validate(files, texts, time.Now())
+	if twin {
+		sbom.Twins(v, files, texts)
+	}
+	return v, nil
+}
+
+// readSPDX reads a document without keeping it twice.
+func readSPDX(name string) (string, error) {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", verdict.Refuse(verdict.Usage, name, "there is no such file")
+	}
+	if err != nil {
+		return "", verdict.Wrap(verdict.PlaceDown, name, err)
+	}
+	defer f.Close()
+	return spdx.ReadText(f)
+}
+
+// parseSPDX reads a document that must not be open to misreading.
+func parseSPDX(name string) (spdx.Document, error) {
+	text, err := readSPDX(name)
+	if err != nil {
+		return spdx.Document{}, err
+	}
+	doc, report := spdx.Validate(text)
+	if doc.IsZero() {
+		return doc, verdict.Refuse(verdict.StatementParse, name, "it can not be read without doubt: %v (see waybill sbom validate)", report.Faults[0])
+	}
+	return doc, nil
+}
+
+func sbomDiffCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "diff OLD NEW",
+		Short: "Say which packages and files came, went and changed",
+		Long: `Compare two SPDX documents, of two releases or of anything else. Packages are the
+same if their package URLs are, or their names if they have none; a change of
+version, of checksum at the same version, or of declared licence is a change.
+Identifiers, comments and the order of elements are not looked at.
+
+` + exit.Table,
+		Example: `  waybill sbom diff v0.1.0/lantern.spdx.json v0.2.0/lantern.spdx.json
+  waybill sbom diff old.spdx new.spdx --output json`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if output != "table" && output != "json" {
+				return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
+			}
+			from, err := parseSPDX(args[0])
+			if err != nil {
+				return err
+			}
+			to, err := parseSPDX(args[1])
+			if err != nil {
+				return err
+			}
+			changes := spdx.Compare(from, to)
+			if output == "json" {
+				return printJSON(cmd.OutOrStdout(), append([]spdx.Change{}, changes...))
+			}
+			return printChanges(cmd, changes)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	return cmd
+}
+
+func printChanges(cmd *cobra.Command, changes []spdx.Change) error {
+	w := cmd.OutOrStdout()
+	if len(changes) == 0 {
+		fmt.Fprintln(w, "no package and no file came, went or changed")
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "KIND\tNAME\tFROM\tTO\tNOTE")
+	for _, c := range changes {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.Kind, render.Safe(c.Name), render.Safe(orDash(c.From)), render.Safe(orDash(c.To)), render.Safe(c.Note))
+	}
+	return t.Flush()
+}
+
+func sbomCheckCommand() *cobra.Command {
+	output := cli.TableOutput()
+	var goSum string
+	var complete bool
+	cmd := &cobra.Command{
+		Use:   "check SBOM FILE|IMAGE",
+		Short: "Hold an SBOM against the bytes that it is about",
+		Long: `Read the artifact and compare: the SBOM describes these very bytes, lists the
+files that are in them, the modules that the program itself names, the platforms
+and layers that the registry serves, and with --go-sum the checksums of go.sum
+at the source commit. A disagreement is a refusal (SBOM_SUBJECT,
+SBOM_INCOMPLETE, EVIDENCE_CONFLICT); nobody's signature is looked at.
+
+` + exit.Table,
+		Example: `  waybill sbom check lantern.spdx.json ./lantern --go-sum source/go.sum
+  waybill sbom check image.spdx.json registry.example.test/lantern:v0.1.0 --complete`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := output.Check(); err != nil {
+				return err
+			}
+			q := sbom.Question{Complete: complete}
+			var err error
+			if q.Document, err = parseSPDX(args[0]); err != nil {
+				return err
+			}
+			if goSum != "" {
+				if q.GoSum, err = cli.ReadFile(goSum, 64<<20); err != nil {
+					return err
+				}
+			}
+			v, err := checkSBOM(cmd, q, args[1])
+			return answer(cmd, output, v, err)
+		},
+	}
+	output.AddFlags(cmd)
+	cmd.Flags().StringVar(&goSum, "go-sum", "", "go.sum at the source commit, whose checksums the modules must have")
+	cmd.Flags().BoolVar(&complete, "complete", false, "refuse if the SBOM leaves any part out")
+	return cmd
+}
+
+// checkSBOM opens the artifact. A file of the name comes before an image.
+func checkSBOM(cmd *cobra.Command, q sbom.Question, artifact string) (*verdict.Verdict, error) {
+	f, err := os.Open(artifact)
+	if errors.Is(err, fs.ErrNotExist) {
+		content, _, err := imageContent(cmd.Context(), artifact)
+		if err != nil {
+			return nil, err
+		}
+		q.Image = &content
+		return sbom.Judge(cmd.Context(), q, time.Now())
+	}
+	if err != nil {
+		return nil, verdict.Wrap(verdict.PlaceDown, artifact, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, verdict.Refuse(verdict.Usage, artifact, "want a file or an image")
+	}
+	q.Content = &sbom.Content{ReaderAt: f, Size: info.Size()}
+	return sbom.Judge(cmd.Context(), q, time.Now())
+}

@@ -1,0 +1,149 @@
+package sbom
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
+	"github.com/waybill-release/waybill/pkg/sbom/gomod"
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Question is what a document is held against. Exactly one of Content and
+// Image is set.
+type Question struct {
+	Document spdx.Document
+	Content  *Content
+	Image    *ImageContent
+	// GoSum are the bytes of go.sum at the source commit, or nil.
+	GoSum []byte
+	// Complete demands that nothing was left unexamined.
+	Complete bool
+}
+
+// Check holds a document against the bytes that it is about: it describes
+// them, lists the files that are in them, the modules that the program names,
+// and the layers that are served.
+func Check(ctx context.Context, q Question) ([]verdict.Finding, error) {
+	name, _ := q.Document.Describes()
+	a := crosscheck.Artifact{Name: name, Document: q.Document}
+	r := crosscheck.Release{Complete: q.Complete}
+	if q.GoSum != nil {
+		sums, err := gomod.ParseSums(q.GoSum)
+		if err != nil {
+			return nil, verdict.Wrap(verdict.ConfigParse, "go.sum", err)
+		}
+		r.GoSum = sums
+	}
+	var more []verdict.Finding
+	switch {
+	case q.Image != nil:
+		a.Digests = q.Image.Index
+		r.Images = map[string]crosscheck.Image{name: Served(*q.Image)}
+	case q.Content != nil:
+		made, err := Describe(ctx, again(q.Document), name, *q.Content, nil)
+		if err != nil {
+			return nil, err
+		}
+		a.Digests = made.Digests
+		if modules, isProgram, err := Modules(*q.Content); err != nil {
+			return nil, err
+		} else if isProgram {
+			r.Modules = map[string][]crosscheck.Module{name: modules}
+		}
+		if _, sum := q.Document.Describes(); sum.Equal(made.Digests.SHA256) {
+			// Of other bytes it is no wonder that the files differ too.
+			more = crosscheck.Files(a, made.Draft.Files)
+		}
+	default:
+		return nil, verdict.Refuse(verdict.NoArtifact, name, "neither a file nor an image to hold the SBOM against")
+	}
+	r.Artifacts = []crosscheck.Artifact{a}
+	return append(r.Findings(), more...), nil
+}
+
+// again is an input for a description that is compared, never written.
+func again(doc spdx.Document) Input {
+	at, err := time.Parse(time.RFC3339, doc.Created())
+	if err != nil {
+		at = time.Unix(0, 0)
+	}
+	return Input{Name: "compared", Version: "compared", Created: at, Namespace: "https://waybill.invalid/"}
+}
+
+// Served is what a registry serves of an image, without its contents.
+func Served(c ImageContent) crosscheck.Image {
+	out := crosscheck.Image{}
+	for _, p := range c.Platforms {
+		one := crosscheck.Platform{Manifest: p.Digest, Config: p.Config}
+		for _, l := range p.Layers {
+			one.Layers = append(one.Layers, l.Digest)
+		}
+		out[p.Platform] = one
+	}
+	return out
+}
+
+// Modules are the modules that a Go program names; isProgram is false if the
+// file is none.
+func Modules(r io.ReaderAt) (list []crosscheck.Module, isProgram bool, err error) {
+	bin, err := gomod.Read(r)
+	if errors.Is(err, gomod.ErrNoBuildInfo) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	for _, m := range bin.Deps {
+		list = append(list, crosscheck.Module{Path: clean(m.Path), Version: clean(m.Version), Sum: sumOf(m)})
+	}
+	return list, true, nil
+}
+
+// Sums are the checksums of a go.sum, for [crosscheck.Release].
+func Sums(raw []byte) (map[string]string, error) {
+	sums, err := gomod.ParseSums(raw)
+	return maps.Clone(sums), err
+}
+
+// Summary counts what a document is made of, for people.
+type Summary struct {
+	Name     string        `json:"name"`
+	Digest   digest.Digest `json:"-"`
+	Packages []Row         `json:"packages"`
+	Files    int           `json:"files"`
+	Unknown  []string      `json:"unknown"`
+}
+
+// Row is one package of a summary.
+type Row struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Licence string `json:"licence"`
+	PURL    string `json:"purl"`
+}
+
+// Summarise lists the packages of a document by name.
+func Summarise(m Made) Summary {
+	s := Summary{Name: m.Draft.Name, Digest: m.Digests.SHA256, Files: len(m.Draft.Files)}
+	for _, p := range m.Draft.Packages[1:] {
+		s.Packages = append(s.Packages, Row{p.Name, p.Version, p.Licence, p.PURL})
+	}
+	slices.SortFunc(s.Packages, func(a, b Row) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Version, b.Version), strings.Compare(a.PURL, b.PURL))
+	})
+	for _, r := range m.Draft.Relationships {
+		if r.To == spdx.NoAssertion {
+			s.Unknown = append(s.Unknown, r.Comment)
+		}
+	}
+	return s
+}

@@ -1,0 +1,71 @@
+package sbom
+
+import (
+	"context"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Judge is [Check] as a verdict.
+func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, error) {
+	findings, err := Check(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	name, sum := q.Document.Describes()
+	v := verdict.New("does the SBOM of "+clean(name)+" agree with its bytes", at)
+	v.Scope = verdict.Scope{Checks: []string{"the SBOM against its artifact"}, Left: []string{"signatures"}}
+	v.Counts.Required++
+	v.Add(findings...)
+	if len(findings) == 0 {
+		v.Counts.Verified++
+		v.Note("%s is what the SBOM describes: %d packages, %d files", sum, len(q.Document.Packages()), len(q.Document.Files()))
+	}
+	return v, nil
+}
+
+// Validate is [spdx.Validate] of several documents as one verdict.
+func Validate(names, texts []string, at time.Time) *verdict.Verdict {
+	v := verdict.New("are these SPDX documents what the specification asks", at)
+	v.Scope = verdict.Scope{Checks: []string{"the documents by themselves"}, Left: []string{"whether they are true", "signatures"}}
+	for i, name := range names {
+		_, report := spdx.Validate(texts[i])
+		v.Counts.Required++
+		for _, f := range report.Faults {
+			v.Add(verdict.Find(f.Code(), name, "%s: %v", f.Rule, f))
+		}
+		if report.More > 0 {
+			v.Add(verdict.Find(verdict.Limit, name, "%d faults more than are listed", report.More))
+		}
+		if len(report.Faults) == 0 {
+			v.Counts.Verified++
+		}
+		v.Note("%s: %q, %s in %s: %d packages, %d files, %d relationships, digest %s", name, clean(report.Name), clean(report.Version),
+			report.Form, report.Packages, report.Files, report.Relationships, digest.Of(digest.SHA256, []byte(texts[i])))
+		for _, u := range report.Unknown {
+			v.Note("%s says: %s", name, clean(u))
+		}
+	}
+	return v
+}
+
+// Twins adds where two forms of one document disagree. Documents that can not
+// be read have their findings already.
+func Twins(v *verdict.Verdict, names, texts []string) {
+	v.Counts.Required++
+	a, _ := spdx.Validate(texts[0])
+	b, _ := spdx.Validate(texts[1])
+	if a.IsZero() || b.IsZero() {
+		return
+	}
+	differ := spdx.Twins(a, b)
+	for _, d := range differ {
+		v.Add(verdict.Find(verdict.SBOMTwin, names[0], "differs from %s: %s", names[1], clean(d)))
+	}
+	if len(differ) == 0 {
+		v.Counts.Verified++
+	}
+}
