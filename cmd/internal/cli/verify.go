@@ -31,7 +31,8 @@ type VerifyRelease struct {
 	Trust Trust
 	// Rules reads the rules that a policy has of its own; the small verifier
 	// has none and refuses such a policy.
-	Rules policy.Compiler
+	Rules   policy.Compiler
+	Waivers Waivers
 }
 
 // AddFlags adds the flags.
@@ -44,6 +45,7 @@ func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.Trust.Offline, "offline", false, "dial nothing: every place must be local, and a profile without a trust root is judged by the public-good copy that this program carries")
 	o.Output.AddFlags(cmd)
 	o.Trust.AddFlags(cmd)
+	o.Waivers.AddFlags(cmd)
 }
 
 // Run verifies a release where a stage keeps it, prints the verdict and
@@ -85,6 +87,9 @@ func (o *VerifyRelease) request(ctx context.Context, v version.Version, stage pr
 	}
 	req := gate.Request{Version: v, Policy: p.Policy, Stage: policy.Stage(stage), Now: now}
 	if req.Verifier, err = verify.NewWith(p.TrustRoot, p.Policy.Verification()); err != nil {
+		return gate.Request{}, err
+	}
+	if req.Waivers, err = o.Waivers.Read(req.Verifier, p); err != nil {
 		return gate.Request{}, err
 	}
 	req.Canon.Files, req.Canon.Images = p.Canonical(v)
