@@ -300,7 +300,7 @@ func (l *loader) loadThresholds() error {
 		}
 		*field = n
 	}
-	if n := l.policy.counts.builders; n > len(l.policy.builders) {
+	if n := l.policy.counts.builders; n > max(1, len(l.policy.builders)) {
 		return l.fail(codeValue, at("thresholds", "builders"), "%d builders must agree, and only %d are named", n, len(l.policy.builders))
 	}
 	return nil
