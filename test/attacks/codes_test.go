@@ -112,6 +112,7 @@ func provokedElsewhere() map[verdict.Code]string {
 		verdict.TUFParse:      "pkg/tuf/tuftest/attacks.go",
 		verdict.TUFTarget:     "pkg/tuf/tuftest/attacks.go",
 		verdict.LogUnasked:    "test/legacy/lookup_test.go",
+		verdict.NeverExcepted: "test/stories/officer_test.go",
 		verdict.LogEntryParse: "test/legacy/lookup_test.go",
 		verdict.Level:         "test/stories/levels_test.go",
 		verdict.TrustDown:     "pkg/tuf/tuf_test.go",
