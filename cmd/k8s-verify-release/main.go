@@ -16,9 +16,9 @@ import (
 func main() { os.Exit(exit.Run(command())) }
 
 func command() *cobra.Command {
-	options := &cli.VerifyRelease{}
+	options := &cli.VerifyRelease{Profile: profile.Kubernetes}
 	cmd := &cobra.Command{
-		Use:   "k8s-verify-release VERSION --profile FILE",
+		Use:   "k8s-verify-release VERSION",
 		Short: "Is this whole release there, untampered, and nothing else?",
 		Long: `Verify a whole release where it was published.
 
@@ -28,8 +28,12 @@ places, and checks the provenance, signature and SBOM of every artifact and
 image against the policy that the profile names. Everything wrong is listed,
 each with a reason code and the next act.
 
+Without --profile it asks about a release of Kubernetes at its public
+addresses, by the policy that this program carries.
+
 ` + exit.Table,
-		Example: `  k8s-verify-release v0.1.0 --profile profile.yaml
+		Example: `  k8s-verify-release v1.31.2
+  k8s-verify-release v0.1.0 --profile profile.yaml
   k8s-verify-release v0.1.0 --profile profile.yaml --output json
   k8s-verify-release v0.1.0 --profile profile.yaml --files ./mirror/v0.1.0`,
 		Args:    cobra.ExactArgs(1),

@@ -21,6 +21,8 @@ import (
 // VerifyRelease are the options of release verification, the same in waybill
 // and in k8s-verify-release.
 type VerifyRelease struct {
+	// Profile is a file, or the name of the profile that is built in. What it
+	// is before the flags are added is their default.
 	Profile string
 	// At is where to read instead of where the profile says.
 	At      struct{ Files, Images string }
@@ -38,7 +40,7 @@ type VerifyRelease struct {
 // AddFlags adds the flags.
 func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.Profile, "profile", "", "profile that names places, policy and trust root (required)")
+	f.StringVar(&o.Profile, "profile", o.Profile, "file that names places, policy and trust root; or kubernetes, which is built in")
 	f.StringVar(&o.At.Files, "files", "", "read the files here instead of where the profile says")
 	f.StringVar(&o.At.Images, "images", "", "read the images here instead of where the profile says")
 	f.StringVar(&o.Digests, "digests", "all", "all: every digest that the manifest lists; sha256: that one only, which makes the verdict partial")
