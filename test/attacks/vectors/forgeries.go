@@ -82,8 +82,8 @@ type saying struct {
 
 func sayings() []saying {
 	const predicate = `"predicateType":"` + predicateType + `"`
-	good := `{"_type":"` + intoto.TypeV1 + `","subject":[{"name":"` + artifactName + `","digest":{"sha256":"` +
-		digest.Of(digest.SHA256, []byte(artifact)).Hex() + `"}}],` + predicate + `,"predicate":{}}`
+	sum := digest.Of(digest.SHA256, []byte(artifact)).Hex()
+	good := `{"_type":"` + intoto.TypeV1 + `","subject":[{"name":"` + artifactName + `","digest":{"sha256":"` + sum + `"}}],` + predicate + `,"predicate":{}}`
 	with := func(old, text string) string { return strings.Replace(good, old, text, 1) }
 	return []saying{
 		{"statement-v0.1", "A27: the older version of the statement", with("Statement/v1", "Statement/v0.1"), ""},
@@ -94,6 +94,15 @@ func sayings() []saying {
 		{"statement-key-twice", "B01: two predicate types: readers differ in which one they take", with(predicate, predicate+`,"predicateType":"x"`), verdict.StatementParse},
 		{"statement-key-twice-deep", "B01: a key twice inside the predicate", with(`"predicate":{}`, `"predicate":{"a":[{"b":1,"b":2}]}`), verdict.StatementParse},
 		{"statement-key-case", "B03: a key in another case: lenient readers take it for the right one", with(`"predicateType"`, `"PredicateType"`), verdict.StatementParse},
+		{"statement-subjects-twice", "B02: two lists of subjects: lenient readers take the name of one and the digest of the other", with(`"subject":[`, `"subject":[{"name":"other"}],"subject":[`), verdict.StatementParse},
+		{"statement-key-folds", "B04: a key with a long s, which lenient readers take for the right one", with(`"predicateType"`, `"\u017fubject":[],"predicateType"`), verdict.StatementParse},
+		{"statement-invalid-utf-8", "B05: a byte that is no UTF-8", with(`"predicate":{}`, "\"predicate\":{\"a\":\"\xff\"}"), verdict.StatementParse},
+		{"statement-too-deep", "B07: lists within lists", with(`"predicate":{}`, `"predicate":{"a":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)+"}"), verdict.StatementParse},
+		{"statement-number", "B08: a number that readers round", with(`"predicate":{}`, `"predicate":{"a":1e999}`), verdict.StatementParse},
+		{"statement-byte-order-mark", "B13: a byte order mark in front", "\ufeff" + good, verdict.StatementParse},
+		{"statement-digest-in-capitals", "B17: a digest in capitals", with(sum, strings.ToUpper(sum)), verdict.StatementParse},
+		{"statement-digest-too-short", "B17: a digest that was cut short", with(sum, sum[:62]), verdict.StatementParse},
+		{"statement-too-many-subjects", "F12: one subject more than the declared cap", with(`"subject":[`, `"subject":[`+strings.Repeat(`{},`, intoto.MaxSubjects)), verdict.LimitSubjects},
 		{"statement-no-subject", "F03: it speaks of nothing", with(good[strings.Index(good, `[{`):strings.Index(good, `],`)+1], "[]"), verdict.StatementParse},
 		{"statement-md5", "F10: a digest of the right length under a name that counts for nothing", with(`"sha256"`, `"md5"`), verdict.NotBound},
 		{"statement-sha256-in-capitals", "F10: the digest's name in capitals", with(`"sha256"`, `"SHA256"`), verdict.StatementParse},

@@ -219,6 +219,8 @@ func forms() []vector {
 	return []vector{
 		{"json-key-twice", "B01: two media types: readers differ in which one they take", blob, nil, func(raw string) string { return `{"mediaType":"x",` + raw[1:] }, verdict.BundleParse},
 		{"json-unknown-key", "B10: a field that no version has", blob, nil, func(raw string) string { return `{"trusted":true,` + raw[1:] }, verdict.BundleParse},
+		{"json-key-alias", "B09: one field under both of its spellings", blob, nil, func(raw string) string { return `{"media_type":"x",` + raw[1:] }, verdict.BundleParse},
+		{"json-index-fraction", "B08: an index that is no whole number", blob, nil, within(`"logIndex":"`, func(text string) string { return text + ".5" }), verdict.BundleParse},
 		{"json-second-document", "B06: a second bundle behind the first", blob, nil, func(raw string) string { return raw + raw }, verdict.BundleParse},
 		{"json-half", "half of a bundle", blob, nil, func(raw string) string { return raw[:len(raw)/2] }, verdict.BundleParse},
 		{"base64-line-ends", "A25: line ends within the signature, which lenient readers pass over", blob, nil, within(`"signature":"`, func(text string) string { return text[:8] + strings.Repeat(`\n`, 4) + text[8:] }), verdict.Encoding},
