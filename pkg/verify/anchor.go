@@ -32,7 +32,7 @@ func (m *memory) below(place []byte, leaf *x509.Certificate, t time.Time) (issue
 		return issued{}, false
 	}
 	chain := append(chains[0], a.up...)
-	return issued{lifetime(chain...).within(a.from, a.until), [][]*x509.Certificate{chain}}, true
+	return issued{span: lifetime(chain...).within(a.from, a.until), chains: [][]*x509.Certificate{chain}}, true
 }
 
 // keepAnchor keeps the certificate that issued a signer's, if nothing in it or

@@ -19,20 +19,19 @@ import (
 // chained proves that a trusted authority issued the certificate, with every
 // certificate of the chain valid at every time that was established: all of
 // them, not any.
-func chained(leaf *x509.Certificate, trusted root.TrustedMaterial, at []time.Time, seen *memory) ([][]*x509.Certificate, error) {
-	var chains [][]*x509.Certificate
+func chained(leaf *x509.Certificate, trusted root.TrustedMaterial, at []time.Time, seen *memory) (issued, error) {
+	found, ok := seen.chains.find(leaf.Raw)
 	for _, t := range at {
-		found, ok := seen.chains.find(leaf.Raw)
-		if !ok || !found.holds(t) {
-			var err error
-			if found, err = issue(leaf, trusted, t, seen); err != nil {
-				return nil, disagreeing(leaf, at, err)
-			}
-			seen.chains.keep(leaf.Raw, found)
+		if ok && found.holds(t) {
+			continue
 		}
-		chains = found.chains
+		var err error
+		if found, err = issue(leaf, trusted, t, seen); err != nil {
+			return issued{}, disagreeing(leaf, at, err)
+		}
+		ok = true
 	}
-	return chains, nil
+	return found, nil
 }
 
 // span is a time with both of its ends.
@@ -65,6 +64,9 @@ func lifetime(certificates ...*x509.Certificate) span {
 type issued struct {
 	span
 	chains [][]*x509.Certificate
+	// seen says that enough certificate logs were proven to have seen it, as
+	// issued in these chains.
+	seen bool
 }
 
 func issue(leaf *x509.Certificate, trusted root.TrustedMaterial, t time.Time, seen *memory) (issued, error) {
@@ -77,7 +79,7 @@ func issue(leaf *x509.Certificate, trusted root.TrustedMaterial, t time.Time, se
 		if err != nil {
 			continue
 		}
-		found := issued{lifetime(slices.Concat(chains...)...), chains}
+		found := issued{span: lifetime(slices.Concat(chains...)...), chains: chains}
 		if ca, ok := authority.(*root.FulcioCertificateAuthority); ok {
 			found.span = found.within(ca.ValidityPeriodStart, ca.ValidityPeriodEnd)
 			seen.keepAnchor(place, found, ca)
@@ -92,24 +94,19 @@ func outOfLife(leaf *x509.Certificate, t time.Time) error {
 		t.UTC().Format(time.RFC3339), leaf.NotBefore.UTC().Format(time.RFC3339), leaf.NotAfter.UTC().Format(time.RFC3339))
 }
 
-// published proves that distinct certificate logs have seen the certificate.
-func published(chains [][]*x509.Certificate, trusted root.TrustedMaterial, threshold int, seen *memory) error {
-	// What is signed is the certificate and the key of who issued it.
-	var key []byte
-	for _, chain := range chains {
-		for _, c := range chain[:min(2, len(chain))] {
-			key = append(key, c.Raw...) // DER says how long it is
-		}
-	}
-	if _, ok := seen.scts.find(key); ok {
+// published proves that distinct certificate logs have seen the certificate,
+// and remembers one of which everything is proven.
+func published(found issued, trusted root.TrustedMaterial, threshold int, seen *memory) error {
+	if found.seen {
 		return nil
 	}
-	if promises(chains, trusted.CTLogs(), seen) < threshold {
-		if err := sigstore.VerifySignedCertificateTimestamp(chains, threshold, trusted); err != nil {
-			return whyUnseen(chains, trusted, threshold, err)
+	if promises(found.chains, trusted.CTLogs(), seen) < threshold {
+		if err := sigstore.VerifySignedCertificateTimestamp(found.chains, threshold, trusted); err != nil {
+			return whyUnseen(found.chains, trusted, threshold, err)
 		}
 	}
-	seen.scts.keep(key, struct{}{})
+	found.seen = true
+	seen.chains.keep(found.chains[0][0].Raw, found)
 	return nil
 }
 

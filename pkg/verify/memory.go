@@ -24,9 +24,8 @@ const (
 // Only what holds is kept. Whatever is refused is refused by the full check,
 // with no memory involved.
 type memory struct {
-	chains  memo[issued]   // by the signer's certificate
-	anchors memo[anchor]   // by the authority's place in the trust root, and its name
-	scts    memo[struct{}] // by the certificate and who issued it, in all chains
+	chains  memo[issued] // by the signer's certificate
+	anchors memo[anchor] // by the authority's place in the trust root, and its name
 	issuers memo[*ctx509.Certificate]
 
 	stamping  []root.TimestampingAuthority // each remembers for itself

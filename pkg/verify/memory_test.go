@@ -71,14 +71,24 @@ func TestRememberedChain(t *testing.T) {
 	m, v := known(t, "blob")
 	inside := m.leaf.NotBefore.Add(time.Minute)
 	ask := func(leaf *x509.Certificate, at ...time.Time) error {
-		_, err := chained(leaf, v.material, at, v.seen)
-		return err
+		found, err := chained(leaf, v.material, at, v.seen)
+		if err != nil {
+			return err
+		}
+		return published(found, v.material, 1, v.seen)
 	}
 	if err := ask(m.leaf, inside); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := v.seen.chains.find(m.leaf.Raw); !ok {
+	if found, ok := v.seen.chains.find(m.leaf.Raw); !ok || !found.seen {
 		t.Error("nothing was remembered")
+	}
+	unseen, err := chained(m.leaf, v.material, []time.Time{inside}, newMemory(v.material))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if unseen.seen || published(unseen, v.material, 2, newMemory(v.material)) == nil {
+		t.Error("a certificate is seen by two logs before one was asked")
 	}
 	if err := ask(m.leaf, m.leaf.NotBefore, m.leaf.NotAfter); err != nil {
 		t.Errorf("both ends of its life: %v", err)

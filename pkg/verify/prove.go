@@ -37,13 +37,13 @@ func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) 
 		e.leaf = digest.Of(digest.SHA256, m.leaf.Raw)
 		// "… certification path validation … with the pre-distributed Fulcio
 		// root certificate(s)", at every time that was established.
-		chains, err := chained(m.leaf, trusted, at, seen)
+		found, err := chained(m.leaf, trusted, at, seen)
 		if err != nil {
 			return Evidence{}, err
 		}
 		// "The Verifier MUST extract the SignedCertificateTimestamp embedded
 		// in the leaf certificate, and verify it."
-		if err := published(chains, trusted, rules.SCTs, seen); err != nil {
+		if err := published(found, trusted, rules.SCTs, seen); err != nil {
 			return Evidence{}, err
 		}
 		if e.identity, e.claims, err = identityOf(m.leaf); err != nil {
