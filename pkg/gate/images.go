@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/vsa"
 )
 
 // checkImages walks every image of the release in the registry: tag, index,
@@ -141,6 +142,21 @@ func (d *decision) imageSignatureOf(ctx context.Context, a release.Artifact) (ve
 		}
 	}
 	return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, a.Name, "among %d bundles that refer to it, %d of them foreign, none is the release identity's signature", len(bundles), foreign)
+}
+
+// summariesOf are the summaries that refer to an image.
+func (d *decision) summariesOf(ctx context.Context, a release.Artifact) ([]verify.Evidence, error) {
+	bundles, err := registry.Bundles(ctx, d.Images, a.Repository, a.Digests.SHA256)
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return nil, err
+	}
+	var summaries []verify.Evidence
+	for _, raw := range bundles {
+		if e, err := d.Verifier.Attestation(raw); err == nil && e.Kind() == vsa.PredicateType {
+			summaries = append(summaries, e)
+		}
+	}
+	return summaries, nil
 }
 
 // checkTags refuses a tag in the release's scope that the manifest does not
