@@ -85,31 +85,51 @@ func TestClaimNames(t *testing.T) {
 	}
 }
 
-// TestLintPattern: what a pattern must not leave open (C03, C04, C07).
+// TestLintPattern: what a pattern must not leave open (B16, C03, C04, C05,
+// C07).
 func TestLintPattern(t *testing.T) {
 	rows := []struct {
 		pattern string
+		kind    SANType
 		faults  int
 	}{
-		{`release@lab\.example`, 0},
-		{`(release|deputy)@lab\.example`, 0},
-		{`https://forge\.example/org/repo/.*`, 0},
-		{`https://forge\.example/org/repo/\.forge/release\.yml@refs/tags/v1\.[0-9]+`, 0},
-		{``, 1},
-		{`.*`, 1},
-		{`.+`, 1},
-		{`release@lab.example`, 1},
-		{`https://forge.example/org/repo`, 1},
-		{`(release@lab.example|deputy@lab\.example)`, 1},
-		{`(https://forge.example/a|https://forge\.example/b)`, 1},
-		{`^release@lab\.example$|b@lab\.example`, 1},
-		{`(`, 1},
+		{`release@lab\.example`, Email, 0},
+		{`^release@lab\.example$`, Email, 0},
+		{`(release|deputy)@lab\.example`, Email, 0},
+		{`(release@lab\.example)|(deputy@lab\.example)`, Email, 0},
+		{`[^r]elease@lab\.example`, Email, 0},
+		{`https://forge\.example/org/repo/.*`, URI, 0},
+		{`^https://forge\.example/org/.*`, URI, 0},
+		{`(https://forge\.example/org/a|https://forge\.example/org/b)`, URI, 0},
+		{`https://forge\.example/org/repo/\.forge/release\.yml@refs/tags/v1\.[0-9]+`, URI, 0},
+		{``, Email, 1},
+		{`.*`, Email, 1},
+		{`.+`, URI, 1},
+		{`release@lab.example`, Email, 1},
+		{`release@[a-z]+\.example`, Email, 1},
+		{`release@lab\.example[a-z.]*`, Email, 1},
+		{`release@(lab|bal)\.example`, Email, 1},
+		{`(?i)release@lab\.example`, Email, 1},
+		{`(release@lab\.example|deputy)`, Email, 1},
+		{`[!r]elease@lab\.example`, Email, 1},
+		{`release@`, Email, 1},
+		{`https://forge.example/org/repo`, URI, 1},
+		{`https://forge\.example/.*`, URI, 1},
+		{`https://forge\.example/org.*`, URI, 1},
+		{`https://(forge|egrof)\.example/org/repo/.*`, URI, 1},
+		{`.*forge\.example/org/repo/.*`, URI, 1},
+		{`.*/release\.yml@refs/tags/v1`, URI, 1},
+		{`(?i)https://forge\.example/org/repo/.*`, URI, 1},
+		{`(release@lab.example|deputy@lab\.example)`, Email, 1},
+		{`(https://forge.example/a|https://forge\.example/b)`, URI, 1},
+		{`^release@lab\.example$|b@lab\.example`, Email, 1},
+		{`(`, Email, 1},
 	}
 	for _, r := range rows {
-		if got := LintPattern(r.pattern); len(got) != r.faults {
+		if got := LintPattern(r.pattern, r.kind); len(got) != r.faults {
 			t.Errorf("%q: faults %q, want %d", r.pattern, got, r.faults)
 		}
-		if _, err := Pattern("https://issuer.example", r.pattern, Email); (err != nil) != (r.faults > 0) {
+		if _, err := Pattern("https://issuer.example", r.pattern, r.kind); (err != nil) != (r.faults > 0) {
 			t.Errorf("%q: %v", r.pattern, err)
 		}
 	}

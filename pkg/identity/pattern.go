@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 )
 
@@ -19,7 +20,7 @@ func Pattern(issuer, pattern string, kind SANType) (Matcher, error) {
 	if err := probe.Check(); err != nil {
 		return Matcher{}, err
 	}
-	if faults := LintPattern(pattern); len(faults) > 0 {
+	if faults := LintPattern(pattern, kind); len(faults) > 0 {
 		return Matcher{}, fmt.Errorf("identity pattern %q: %s", pattern, strings.Join(faults, "; "))
 	}
 	whole, err := regexp.Compile(`\A(?:` + pattern + `)\z`)
@@ -31,8 +32,9 @@ func Pattern(issuer, pattern string, kind SANType) (Matcher, error) {
 
 // LintPattern lists what is dangerous about a pattern: that it is empty or
 // matches anything, that a dot in a host name matches any letter, that an
-// alternation reaches further than it seems.
-func LintPattern(pattern string) []string {
+// alternation reaches further than it seems, that it is a glob, that a stranger
+// can choose the host or, where many share one, the owner.
+func LintPattern(pattern string, kind SANType) []string {
 	var faults []string
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if pattern == "" {
@@ -60,7 +62,54 @@ func LintPattern(pattern string) []string {
 			fault("the dot in %q matches any character; write \\.", dot)
 		}
 	}
+	if strings.Contains(pattern, "[!") {
+		fault("[!…] is a glob, and here it matches the ! too; write [^…]")
+	}
+	if len(faults) == 0 {
+		faults = openHost(pattern, tree, kind)
+	}
 	return faults
+}
+
+// owned is the part of an address that a stranger cannot have: scheme, host,
+// and the first part of the path, for whose owner a shared host answers.
+var owned = regexp.MustCompile(`\A[a-z][a-z0-9+.-]*://[^/?#]+/[^/?#]+/`)
+
+// openHost is not empty when something that is not written letter by letter
+// can stand where the host is: before the @ of a workflow as well as in it.
+func openHost(pattern string, tree *syntax.Regexp, kind SANType) []string {
+	if kind == Email {
+		if !endsInHost(tree) {
+			return []string{"write the host after the last @ letter by letter, up to the end; for two hosts, two patterns"}
+		}
+		return nil
+	}
+	text := strings.TrimPrefix(strings.TrimPrefix(pattern, `\A`), "^")
+	if prefix, _ := regexp.MustCompile(text).LiteralPrefix(); !owned.MatchString(prefix) {
+		return []string{"write scheme, host and the first part of the path letter by letter, up to a slash; for two owners, two patterns"}
+	}
+	return nil
+}
+
+// endsInHost reports whether everything that an expression matches ends in an
+// @ and one written host.
+func endsInHost(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpCapture:
+		return endsInHost(re.Sub[0])
+	case syntax.OpAlternate:
+		return !slices.ContainsFunc(re.Sub, func(branch *syntax.Regexp) bool { return !endsInHost(branch) })
+	case syntax.OpLiteral:
+		text := string(re.Rune)
+		return re.Flags&syntax.FoldCase == 0 && strings.ContainsRune(text, '@') && !strings.HasSuffix(text, "@")
+	case syntax.OpConcat:
+		subs := re.Sub
+		for len(subs) > 0 && (subs[len(subs)-1].Op == syntax.OpEndText || subs[len(subs)-1].Op == syntax.OpEmptyMatch) {
+			subs = subs[:len(subs)-1]
+		}
+		return len(subs) > 0 && endsInHost(subs[len(subs)-1])
+	}
+	return false
 }
 
 // hostParts are the parts of a pattern that name a host: after each :// up to

@@ -137,7 +137,7 @@ func (a *Ask) matcher() (identity.Matcher, error) {
 	case w.issuer == "":
 		return identity.Matcher{}, verdict.Refuse(verdict.PolicyWeak, "--certificate-oidc-issuer", "required: two providers may know the same name")
 	}
-	if faults := identity.LintPattern(w.pattern); w.pattern != "" && len(faults) > 0 {
+	if faults := identity.LintPattern(w.pattern, w.sanType()); w.pattern != "" && len(faults) > 0 {
 		return identity.Matcher{}, verdict.Refuse(verdict.PolicyWeak, "--certificate-identity-regexp", "pattern %q: %s", w.pattern, strings.Join(faults, "; "))
 	}
 	var m identity.Matcher
