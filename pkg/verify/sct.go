@@ -6,7 +6,6 @@ import (
 	"time"
 
 	ct "github.com/google/certificate-transparency-go"
-	"github.com/google/certificate-transparency-go/ctutil"
 	ctx509 "github.com/google/certificate-transparency-go/x509"
 	"github.com/google/certificate-transparency-go/x509util"
 	"github.com/sigstore/sigstore-go/pkg/root"
@@ -31,14 +30,24 @@ func promises(chains [][]*x509.Certificate, logs map[string]*root.TransparencyLo
 			continue
 		}
 		for _, chain := range chains {
-			issuer, ok := seen.issuer(chain)
-			if ok && ctutil.VerifySCT(log.PublicKey, []*ctx509.Certificate{leaf, issuer}, sct, true) == nil {
+			if issuer, ok := seen.issuer(chain); ok && promised(sct, log, leaf, issuer) {
 				by[log] = true
 				break
 			}
 		}
 	}
 	return len(by)
+}
+
+// promised reports whether a log signed one of the certificate's SCTs, over the
+// certificate as it was before SCTs were put in and the key of its issuer.
+func promised(sct *ct.SignedCertificateTimestamp, log *root.TransparencyLog, leaf, issuer *ctx509.Certificate) bool {
+	key, err := ct.NewSignatureVerifier(log.PublicKey)
+	if err != nil {
+		return false
+	}
+	before, err := ct.MerkleTreeLeafForEmbeddedSCT([]*ctx509.Certificate{leaf, issuer}, sct.Timestamp)
+	return err == nil && key.VerifySCTSignature(*sct, ct.LogEntry{Leaf: *before}) == nil
 }
 
 // inWindow reports whether the trust root believes a log's key at a time; a
