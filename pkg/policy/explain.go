@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -41,40 +42,52 @@ func (p Policy) explainWho() Section {
 			s.add("nobody %s", strings.Replace(duties[role], "signs", "may sign", 1))
 		}
 		for _, who := range p.roles[role] {
-			s.add("%s %s", who.describe(), duties[role])
+			duty := duties[role]
+			if kept := who.extent(); kept != "" {
+				duty = "signs " + kept
+			}
+			s.add("%s", who.describe(duty))
 		}
 	}
 	for _, b := range p.builders {
 		for _, who := range b.signers {
-			s.add("%s speaks for builder %s, believed to level %d", who.describe(), b.id, b.level)
+			s.add("%s", who.describe(fmt.Sprintf("speaks for builder %s, believed to level %d", b.id, b.level)))
 		}
 	}
 	s.add("whoever signs in another's place is refused (IDENTITY_ROLE), and so is everybody else (IDENTITY)")
 	return s
 }
 
-func (s Signer) describe() string {
-	text := s.String()
+// describe says who does something, from when, and with which certificate.
+func (s Signer) describe(deed string) string {
+	words := []string{s.String() + " " + deed}
 	if w := s.Window(); w != "" {
-		text += ", " + w + ","
+		words = append(words, w)
 	}
-	text += s.extent()
-	if len(s.claims) > 0 {
-		text += fmt.Sprintf(" whose certificate says %v,", s.claims)
+	for _, name := range slices.Sorted(maps.Keys(s.claims)) {
+		words = append(words, name+" "+s.claims[name])
 	}
-	return text
+	return strings.Join(words, ", ")
 }
 
 // extent says what the identity is kept to, empty where to nothing.
 func (s Signer) extent() string {
-	text := ""
+	var words []string
 	if s.classes != nil {
-		text += fmt.Sprintf(", for %v,", s.classes)
+		words = append(words, "only "+list(s.classes))
 	}
 	if s.stages != nil {
-		text += fmt.Sprintf(", at stage %v,", s.stages)
+		words = append(words, "only at stage "+list(s.stages))
 	}
-	return text
+	return strings.Join(words, ", ")
+}
+
+func list[T ~string](all []T) string {
+	var words []string
+	for _, one := range all {
+		words = append(words, string(one))
+	}
+	return strings.Join(words, ", ")
 }
 
 func (p Policy) explainBuilds() Section {

@@ -107,7 +107,7 @@ func acting(f *Fact, signers []Signer, q Question) error {
 		case !s.matcher.Match(f.who):
 		case !s.over(q):
 			err = refuse(f, verdict.Find(verdict.IdentityRole, q.Subject, "signed by an identity that may not sign this").
-				Differ("an identity for "+q.words(), s.String()+s.extent()))
+				Differ("an identity for "+q.words(), s.String()+" signs "+s.extent()))
 		case !s.valid(f.signedAt):
 			err = refuse(f, verdict.Find(verdict.IdentityWindow, q.Subject, "signed by an identity at a time when it could not act").Differ(s.Window(), f.signedAt.Format(time.RFC3339)))
 		case !s.claimed(f.claims):
