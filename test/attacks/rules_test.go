@@ -30,10 +30,10 @@ func TestThresholds(t *testing.T) {
 	}{
 		{"one of each", verify.Default(), once, nil},
 		{"one of each, stamped twice", verify.Default(), twice, nil},
-		{"two times wanted, one given", verify.Rules{Logs: 1, Times: 2, SCTs: 1}, once, codes(verdict.TimeMissing)},
-		{"two times wanted, one authority gave two", verify.Rules{Logs: 1, Times: 2, SCTs: 1}, twice, codes(verdict.TimeInvalid)},
-		{"two logs wanted, one given", verify.Rules{Logs: 2, Times: 1, SCTs: 1}, once, codes(verdict.LogUnknown)},
-		{"two certificate logs wanted, one given", verify.Rules{Logs: 1, Times: 1, SCTs: 2}, once, codes(verdict.SCT)},
+		{"A15 two times wanted, one given", verify.Rules{Logs: 1, Times: 2, SCTs: 1}, once, codes(verdict.Threshold)},
+		{"C14 two times wanted, one authority gave two", verify.Rules{Logs: 1, Times: 2, SCTs: 1}, twice, codes(verdict.Threshold)},
+		{"C14 two logs wanted, one given", verify.Rules{Logs: 2, Times: 1, SCTs: 1}, once, codes(verdict.Threshold)},
+		{"C14 two certificate logs wanted, one given", verify.Rules{Logs: 1, Times: 1, SCTs: 2}, once, codes(verdict.Threshold)},
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {

@@ -25,7 +25,7 @@ const (
 func claims() map[int]string {
 	return map[int]string{
 		11: "github-hosted", 12: forge, 13: commit, 14: "refs/tags/v1.0.0", 15: "1001", 17: "2002",
-		18: forge + "/.github/workflows/release.yml@refs/tags/v1.0.0", 20: "push",
+		18: forge + "/.github/workflows/release.yml@refs/tags/v1.0.0", 20: "push", 21: forge + "/runs/1",
 	}
 }
 
@@ -35,6 +35,7 @@ func demanded() []string {
 	for _, c := range [][2]string{
 		{"buildConfigURI", claims()[18]}, {"buildTrigger", "push"}, {"runnerEnvironment", "github-hosted"}, {"sourceRepositoryRef", claims()[14]},
 		{"sourceRepositoryIdentifier", "1001"}, {"sourceRepositoryOwnerIdentifier", "2002"}, {"sourceRepositoryURI", forge}, {"sourceRepositoryDigest", commit},
+		{"runInvocationURI", claims()[21]},
 	} {
 		ask = append(ask, "--certificate-claim", c[0]+"="+c[1])
 	}
@@ -82,6 +83,7 @@ func runs() []forgery {
 		{name: "certificate-of-another-owner-id", change: run(map[int]string{17: "2003"})},
 		{name: "certificate-of-another-runner", change: run(map[int]string{11: "self-hosted"})},
 		{name: "certificate-of-a-pull-request", change: run(map[int]string{20: "pull_request_target"})},
+		{name: "certificate-of-another-run", change: run(map[int]string{21: forge + "/runs/2"})},
 		{name: "provenance-of-a-run", change: run(nil), says: built(forge, commit)},
 		{name: "provenance-of-another-repository", change: run(nil), says: built("https://forge.example/evil/lantern", commit)},
 		{name: "provenance-of-another-commit", change: run(nil), says: built(forge, strings.Repeat("0", 40))},
@@ -121,6 +123,7 @@ func demands() []question {
 		ask("certificate-of-another-owner-id", "C23: the same name under another owner", verdict.SourceID),
 		ask("certificate-of-another-runner", "C24: a runner of somebody's own", verdict.Runner),
 		ask("certificate-of-a-pull-request", "C25: a trigger that strangers can pull", verdict.Trigger),
+		ask("certificate-of-another-run", "another run of the same workflow", verdict.Claim),
 		ask("provenance-of-a-run", "provenance that agrees with the certificate of its signer", ""),
 		ask("provenance-of-another-repository", "A26: the certificate is of another repository than the statement says", verdict.CertStatement),
 		ask("provenance-of-another-commit", "A26: the certificate is of another commit than the statement says", verdict.CertStatement),
