@@ -39,7 +39,7 @@ func (r *run) attest(ctx context.Context, step plan.Step, out outputs, start tim
 					Repository: commit.Repository, Ref: commit.Ref, Path: plan.ConfigName,
 					SHA256: digest.Of(digest.SHA256, r.Source.Config).Hex(),
 				},
-				Version: r.Plan.Version.String(), Step: step.Name, Each: step.Each,
+				Version: r.Plan.Version.String(), Step: step.Name, Each: step.Each, Parameters: r.Plan.Parameters,
 			},
 			InternalParameters:   provenance.InternalParameters{Isolation: string(r.isolation(step)), Command: out.command, Env: out.env},
 			ResolvedDependencies: append(deps, out.inputs...),

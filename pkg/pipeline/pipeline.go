@@ -135,7 +135,7 @@ func (p *Pipeline) resume(ctx context.Context) (plan.Plan, *workspace.Workspace,
 	if err != nil {
 		return plan.Plan{}, nil, err
 	}
-	planned, err := config.ExpandWith(p.Version, p.Parameters)
+	planned, err := config.ExpandWith(p.Version, p.resumed())
 	if err != nil {
 		return plan.Plan{}, nil, err
 	}

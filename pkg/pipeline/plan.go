@@ -56,6 +56,24 @@ func ReadPlanIn(dir string, v version.Version, parameters map[string]string) (pl
 	return readPlan(&build.Source{}, read, v, parameters)
 }
 
+// resumed are the parameters of a build that is gone on with: those that were
+// chosen then, unless some are given now. Either way the plan that follows has
+// to be the one that was built.
+func (p *Pipeline) resumed() map[string]string {
+	if len(p.Parameters) > 0 {
+		return p.Parameters
+	}
+	raw, err := os.ReadFile(filepath.Join(p.State, "plan.json"))
+	if err != nil {
+		return nil
+	}
+	saved, err := plan.Parse(raw)
+	if err != nil {
+		return nil
+	}
+	return saved.Parameters
+}
+
 // ParseSource splits REPOSITORY@REF; an @ before the last slash belongs to
 // the address.
 func ParseSource(text string) Source {

@@ -158,11 +158,11 @@ func (s schema) inside(rule map[string]any, keyword, at string, value any) error
 	case keyword == "uniqueItems" && isList:
 		seen := map[string]bool{}
 		for _, v := range list {
-			if key := fmt.Sprint(v); seen[key] {
+			key := fmt.Sprint(v)
+			if seen[key] {
 				return fmt.Errorf("%s: %s twice", at, key)
-			} else {
-				seen[key] = true
 			}
+			seen[key] = true
 		}
 	case keyword == "items":
 		for i, v := range list {

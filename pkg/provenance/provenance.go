@@ -61,6 +61,9 @@ type ExternalParameters struct {
 	Version string            `json:"version"`
 	Step    string            `json:"step"`
 	Each    map[string]string `json:"each,omitempty"`
+	// Parameters are all parameters that release.yaml declares, each with the
+	// value that it had: chosen or by default.
+	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
 // Config names the configuration file that the build ran from.

@@ -94,9 +94,10 @@ func (s *Scene) Run(ctx context.Context, args ...string) Result {
 }
 
 // Stage builds and stages the release.
-func (s *Scene) Stage(ctx context.Context) Result {
+func (s *Scene) Stage(ctx context.Context, flags ...string) Result {
 	args := []string{"waybill", "stage", Version, "--profile", "profile.yaml", "--state", "state", "--source", "lantern"}
-	return s.Run(ctx, append(args, append(s.tokenFlags("builder", "builder-unisolated", "release"), "--confirm")...)...)
+	args = append(append(args, s.tokenFlags("builder", "builder-unisolated", "release")...), flags...)
+	return s.Run(ctx, append(args, "--confirm")...)
 }
 
 // Release publishes what is staged.

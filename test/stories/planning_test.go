@@ -184,7 +184,8 @@ func TestEveryKindOfStep(t *testing.T) {
 	}
 	want(t, s.Run(t.Context(), "waybill", "lock", "--dir", "lantern", "--confirm"), 0, "+ module .")
 	tag(t, s, scene.Version)
-	want(t, s.Stage(t.Context()), 0)
+	want(t, s.Stage(t.Context(), "--parameter", "tone=loud"), 2, "want warm or cold")
+	want(t, s.Stage(t.Context(), "--parameter", "tone=cold"), 0)
 	want(t, s.Release(t.Context()), 0)
 	want(t, s.Verify(t.Context()), 0, "complete")
 	read := func(name string) string {
@@ -194,9 +195,11 @@ func TestEveryKindOfStep(t *testing.T) {
 		}
 		return string(body)
 	}
-	if words := strings.Fields(read("note.txt")); len(words) != 4 || words[0] != words[3] || len(words[1]) != 40 || words[2] != "warm" {
+	if words := strings.Fields(read("note.txt")); len(words) != 4 || words[0] != words[3] || len(words[1]) != 40 || words[2] != "cold" {
 		t.Errorf("the step was told %q", words)
 	}
+	r := s.Run(t.Context(), "waybill", "inspect", "state/files/provenance/note.sigstore.json")
+	want(t, r, 0, "parameters.tone", "cold")
 	if sum := read("note.txt.sha256"); len(sum) != 64 || !strings.Contains(read("SHA256SUMS"), sum+"  note.txt\n") {
 		t.Errorf("the sidecar says %q", sum)
 	}
