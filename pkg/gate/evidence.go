@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 
@@ -36,12 +37,16 @@ func (d *decision) checkPlan(ctx context.Context) {
 		d.weigh(d.Policy.Plan(), verdict.Find(verdict.ManifestParse, plan.ConfigName, "the published plan does not parse: %v", err))
 		return
 	}
-	p, err := config.Expand(d.manifest.Version)
+	chosen := d.parameters()
+	p, err := config.ExpandWith(d.manifest.Version, chosen)
 	if err != nil {
 		d.weigh(d.Policy.Plan(), verdict.Find(verdict.ManifestParse, plan.ConfigName, "the published plan does not expand: %v", err))
 		return
 	}
 	mode := d.Policy.Plan()
+	if !maps.Equal(p.Parameters, chosen) {
+		d.weigh(mode, verdict.Find(verdict.ParamValue, plan.ConfigName, "the provenance does not name every parameter that release.yaml declares"))
+	}
 	for _, want := range p.Artifacts {
 		got, there := d.manifest.Find(want.Name)
 		if !there || got.Class != want.Class || got.Platform != want.Platform || got.Step != want.Step {
@@ -53,6 +58,33 @@ func (d *decision) checkPlan(ctx context.Context) {
 			d.weigh(mode, verdict.Find(verdict.PlanExtra, got.Name, "listed in the manifest, not planned in release.yaml"))
 		}
 	}
+}
+
+// parameters are what the provenances say that the release was built with. A
+// build has one set of them: two are a mix.
+func (d *decision) parameters() map[string]string {
+	var chosen map[string]string
+	first := ""
+	for _, a := range d.manifest.Artifacts {
+		if a.Class != plan.Provenance {
+			continue
+		}
+		got := d.attested[a.Name]()
+		if got.unread != nil || got.refused != nil || got.run != nil {
+			continue // its own finding says so
+		}
+		said, err := provenance.Parse(got.evidence.Statement())
+		if err != nil {
+			continue // as above
+		}
+		switch params := said.BuildDefinition.ExternalParameters.Parameters; {
+		case first == "":
+			chosen, first = params, a.Name
+		case !maps.Equal(chosen, params):
+			d.weigh(d.Policy.Plan(), verdict.Find(verdict.BuildMix, a.Name, "built with other parameters than %s", first))
+		}
+	}
+	return chosen
 }
 
 // checkFileEvidence asks the policy about each file, with the evidence that
