@@ -280,3 +280,20 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestAmbiguousIdentityHasNoRole: two patterns may match one identity.
+func TestAmbiguousIdentityHasNoRole(t *testing.T) {
+	const release, verifier = "subject: release@example.test", "subject: verifier@example.test"
+	both := strings.NewReplacer(release, `pattern: '[a-r]+@example\.test'`, verifier, `pattern: '[r-z]+@example\.test'`,
+		"deputy@example.test", "DEPUTY@example.test", "officer@example.test", "OFFICER@example.test", "builder@example.test", "BUILDER@example.test").
+		Replace(text(t))
+	p, err := policy.Parse([]byte(both), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for subject, want := range map[string]policy.Role{"anna": policy.Release, "susy": policy.Verifier, "rrr": ""} {
+		if got, known := p.RoleOf(who(subject)); got != want || known != (want != "") {
+			t.Errorf("%s has the role %q, want %q", subject, got, want)
+		}
+	}
+}

@@ -71,20 +71,19 @@ func (s Signer) claimed(c identity.Claims) bool {
 }
 
 // RoleOf is the role in which the policy knows an identity, whenever it may
-// act.
+// act. Patterns of different roles can match one identity, which no loader can
+// foresee; such an identity has no role.
 func (p Policy) RoleOf(who identity.Identity) (Role, bool) {
-	matches := func(s Signer) bool { return s.matcher.Match(who) }
-	for role, signers := range p.roles {
-		if slices.ContainsFunc(signers, matches) {
-			return role, true
+	var found []Role
+	for _, role := range []Role{Release, Verifier, Officer, Builder} {
+		if slices.ContainsFunc(p.SignersOf(role), func(s Signer) bool { return s.matcher.Match(who) }) {
+			found = append(found, role)
 		}
 	}
-	for _, b := range p.builders {
-		if slices.ContainsFunc(b.signers, matches) {
-			return Builder, true
-		}
+	if len(found) != 1 {
+		return "", false
 	}
-	return "", false
+	return found[0], true
 }
 
 // SignersOf are the identities that may act in a role.
