@@ -62,7 +62,7 @@ type atLeast struct {
 
 func (a atLeast) judge(m *matter) answer {
 	var met int
-	var all, nearest answer
+	var all, nearest, against answer
 	nearest.near = -1
 	for _, r := range a.rules {
 		got := r.judge(m)
@@ -70,6 +70,8 @@ func (a atLeast) judge(m *matter) answer {
 		case got.met:
 			met++
 			all.proofs = append(all.proofs, got.proofs...)
+		case verdict.FindingOf("", got.err).Code == verdict.RebuildMismatch:
+			against = got // worse than that too few say so
 		case got.near > nearest.near:
 			nearest = got
 		}
@@ -78,7 +80,10 @@ func (a atLeast) judge(m *matter) answer {
 		all.met = true
 		return all
 	}
-	if met == 0 {
+	switch {
+	case against.err != nil:
+		return against
+	case met == 0:
 		return nearest
 	}
 	return answer{near: nearest.near, err: &verdict.Error{

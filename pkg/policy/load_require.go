@@ -220,7 +220,7 @@ func (l *loader) checkParameter(i int, p fileParameter) error {
 		return l.fail(codeValue, append(path, "name"), "%q is empty or stands twice", p.Name)
 	case ways != 1:
 		return l.fail(codeEmpty, path, "%s: want exactly one of is, oneOf and any: true", p.Name)
-	case p.OneOf != nil && len(p.OneOf) == 0:
+	case p.OneOf != nil && (len(p.OneOf) == 0 || slices.Contains(p.OneOf, "")):
 		return l.fail(codeEmpty, append(path, "oneOf"), "empty")
 	}
 	for _, text := range append(slices.Clone(p.OneOf), p.Is) {
@@ -247,6 +247,9 @@ func (l *loader) loadSummaries() error {
 			return l.fail(codeValue, append(path, "policy", "sha256"), "%v", err)
 		case len(s.Levels) == 0:
 			return l.fail(codeEmpty, append(path, "levels"), "empty")
+		}
+		if err := l.template(s.Resource, append(path, "resource")); err != nil {
+			return err
 		}
 		age, err := l.duration(s.MaxAge, append(path, "maxAge"))
 		if err != nil {
