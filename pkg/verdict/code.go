@@ -151,7 +151,10 @@ const (
 	// Builds.
 	OutputMissing Code = "OUTPUT_MISSING"
 	OutputExtra   Code = "OUTPUT_EXTRA"
+	OutputChanged Code = "OUTPUT_CHANGED"
+	OutputSize    Code = "OUTPUT_SIZE"
 	StepFailed    Code = "STEP_FAILED"
+	StepLimit     Code = "STEP_LIMIT"
 	NotIsolated   Code = "NOT_ISOLATED"
 
 	// Writes.

@@ -140,6 +140,9 @@ var codes = map[Code]row{
 
 	OutputMissing: {Refused, "make the step write the outputs that release.yaml declares, or declare fewer"},
 	OutputExtra:   {Refused, "declare the output in release.yaml, or stop the step from writing it"},
+	OutputChanged: {Refused, "build again where nothing else writes into the step's directory; if it happens again, do not trust the machine"},
+	OutputSize:    {Refused, "make the step write what it declares, without holes; outputs have bounds"},
+	StepLimit:     {Refused, "find out why the step needs so much; if it must, raise its limits in release.yaml"},
 	StepFailed:    {Refused, "read the step's log, mend the step, run the build again"},
 	NotIsolated:   {Refused, "build where namespaces can be had, or pass the identity of the unisolated builder"},
 
