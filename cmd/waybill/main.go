@@ -9,10 +9,16 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-func main() { os.Exit(exit.Run(root())) }
+func main() {
+	if code, ok := sandbox.Serve(); ok { // this process was started to run a step, and holds nothing
+		os.Exit(code)
+	}
+	os.Exit(exit.Run(root()))
+}
 
 // group makes a command that only holds others. Without one of them it is
 // wrong use: a script must not take help for an answer.

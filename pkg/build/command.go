@@ -2,13 +2,14 @@ package build
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
@@ -23,16 +24,13 @@ import (
 // writes to ../out, which {out} stands for in release.yaml.
 func (r *run) command(ctx context.Context, step plan.Step, scratch string) (outputs, error) {
 	step = step.At(r.Source.Commit.Commit, r.Source.Commit.Epoch())
-	for _, dir := range []string{"src", "out", "home", "tmp"} {
-		if err := os.Mkdir(filepath.Join(scratch, dir), 0o755); err != nil {
-			return outputs{}, fmt.Errorf("making the step's directories: %w", err)
-		}
+	if err := sandbox.Prepare(scratch); err != nil {
+		return outputs{}, err
 	}
 	if err := vcs.Checkout(ctx, r.Source.Commit, filepath.Join(scratch, "src")); err != nil {
 		return outputs{}, err
 	}
-	env := r.environment(step, scratch)
-	if err := r.execute(ctx, step, scratch, env); err != nil {
+	if err := r.execute(ctx, step, scratch); err != nil {
 		return outputs{}, err
 	}
 	out, err := r.collect(step, filepath.Join(scratch, "out"))
@@ -42,11 +40,12 @@ func (r *run) command(ctx context.Context, step plan.Step, scratch string) (outp
 
 // environment is everything that a step sees of its surroundings. What the
 // release's author set comes last and wins.
-func (r *run) environment(step plan.Step, scratch string) []string {
+func (r *run) environment(step plan.Step, scratch, path string) []string {
+	at := sandbox.Seen(r.Mode, scratch)
 	return append([]string{
-		"PATH=" + os.Getenv("PATH"),
-		"HOME=" + filepath.Join(scratch, "home"),
-		"TMPDIR=" + filepath.Join(scratch, "tmp"),
+		"PATH=" + path,
+		"HOME=" + at.Home,
+		"TMPDIR=" + at.Temp,
 		"LANG=C.UTF-8",
 		"TZ=UTC",
 		"GOTOOLCHAIN=local",
@@ -56,7 +55,9 @@ func (r *run) environment(step plan.Step, scratch string) []string {
 	}, step.Env...)
 }
 
-func (r *run) execute(ctx context.Context, step plan.Step, scratch string, env []string) error {
+// execute runs the step's command where it reaches nothing but its own
+// directories and tools, and closes the log with what it was kept from.
+func (r *run) execute(ctx context.Context, step plan.Step, scratch string) error {
 	path := r.Workspace.Log(step.Instance)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("making the log: %w", err)
@@ -66,79 +67,73 @@ func (r *run) execute(ctx context.Context, step plan.Step, scratch string, env [
 		return fmt.Errorf("making the log: %w", err)
 	}
 	defer log.Close()
-	err = sandbox.Run(ctx, r.Mode, sandbox.Step{
-		Dir: filepath.Join(scratch, "src"), Command: step.Run, Env: env, Log: log,
+	tools := step.Tools
+	if tools == nil {
+		tools = []string{"go"}
+	}
+	mounts, seen := sandbox.Toolchains(os.Getenv("PATH"), tools)
+	if r.Mode == sandbox.Unisolated {
+		mounts, seen = nil, os.Getenv("PATH")
+	}
+	report, err := sandbox.Run(ctx, r.Mode, sandbox.Step{
+		Scratch: scratch, Command: step.Run, Env: r.environment(step, scratch, seen), Log: log,
+		Mounts: mounts, Network: step.Network, Limits: limitsOf(step),
 	})
+	report.Print(log)
+	for _, a := range report.Asked {
+		if !a.Allowed {
+			r.Report("step %s asked for %s and was refused: %s", step.Instance, a.Host, a.Reason)
+		}
+	}
 	if err != nil {
-		return verdict.Wrap(verdict.StepFailed, step.Instance, fmt.Errorf("%w (log: %s)", err, path))
+		return verdict.Wrap(stepCode(err), step.Instance, fmt.Errorf("%w (log: %s)", err, path))
 	}
 	return nil
+}
+
+func limitsOf(step plan.Step) sandbox.Limits {
+	if step.Limits == nil {
+		return sandbox.Limits{}
+	}
+	l := *step.Limits
+	return sandbox.Limits{Memory: l.Memory, Processes: l.Processes, CPUs: l.CPUs, Time: time.Duration(l.Seconds) * time.Second}
+}
+
+// stepCode is the reason that the sandbox names, or that the step failed.
+func stepCode(err error) verdict.Code {
+	var coded interface{ Code() string }
+	if errors.As(err, &coded) {
+		return verdict.Code(coded.Code())
+	}
+	return verdict.StepFailed
 }
 
 // collect hashes the declared outputs. Everything in the output directory
 // must be declared and regular; everything declared must be there.
 func (r *run) collect(step plan.Step, dir string) (outputs, error) {
-	present, err := listRegular(dir)
+	present, err := sandbox.Collect(dir, sandbox.OutputLimits{})
 	if err != nil {
 		return outputs{}, err
 	}
-	for _, name := range present {
-		if !slices.Contains(step.Outputs, name) {
-			return outputs{}, verdict.Refuse(verdict.OutputExtra, name, "step %s wrote it without declaring it", step.Instance)
+	found := map[string]sandbox.Output{}
+	for _, o := range present {
+		if !slices.Contains(step.Outputs, o.Name) {
+			return outputs{}, verdict.Refuse(verdict.OutputExtra, o.Name, "step %s wrote it without declaring it", step.Instance)
 		}
+		found[o.Name] = o
 	}
 	var out outputs
 	for _, name := range step.Outputs {
-		if !slices.Contains(present, name) {
+		o, ok := found[name]
+		if !ok {
 			return outputs{}, verdict.Refuse(verdict.OutputMissing, name, "step %s declared it and did not write it", step.Instance)
 		}
-		o, err := r.fileOutput(name, filepath.Join(dir, name))
-		if err != nil {
-			return outputs{}, err
-		}
-		out.list = append(out.list, o)
+		out.list = append(out.list, r.released(o, filepath.Join(dir, name)))
 	}
 	return out, nil
 }
 
-func listRegular(dir string) ([]string, error) {
-	var names []string
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		if !d.Type().IsRegular() {
-			return verdict.Refuse(verdict.FileType, name, "an output must be a regular file, this is %s", kindOf(d.Type()))
-		}
-		names = append(names, filepath.ToSlash(name))
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading outputs: %w", err)
-	}
-	return names, nil
-}
-
-// kindOf names what is no regular file.
-func kindOf(mode fs.FileMode) string {
-	switch {
-	case mode&fs.ModeSymlink != 0:
-		return "a symbolic link"
-	case mode&fs.ModeNamedPipe != 0:
-		return "a pipe"
-	case mode&fs.ModeSocket != 0:
-		return "a socket"
-	}
-	return "a device"
-}
-
-// fileOutput hashes a file and prepares its release: the copy is checked
-// against the digest that the provenance names, so what leaves is what was
-// hashed.
+// fileOutput hashes a file that the control plane itself has made.
 func (r *run) fileOutput(name, path string) (output, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -149,15 +144,21 @@ func (r *run) fileOutput(name, path string) (output, error) {
 	if err != nil {
 		return output{}, fmt.Errorf("hashing %q: %w", name, err)
 	}
-	return output{name: name, digests: set, size: size, release: func(ctx context.Context) error {
+	return r.released(sandbox.Output{Name: name, Digests: set, Size: size}, path), nil
+}
+
+// released prepares the release of a hashed file: the copy is checked against
+// the digest that the provenance names, so what leaves is what was hashed.
+func (r *run) released(o sandbox.Output, path string) output {
+	return output{name: o.Name, digests: o.Digests, size: o.Size, release: func(ctx context.Context) error {
 		again, err := os.Open(path)
 		if err != nil {
 			return err
 		}
 		defer again.Close()
-		body := digest.NewVerifyingReader(again, set.SHA256, size)
-		return r.Workspace.Writer().Put(ctx, name, size, body, store.PutOptions{})
-	}}, nil
+		body := digest.NewVerifyingReader(again, o.Digests.SHA256, o.Size)
+		return r.Workspace.Writer().Put(ctx, o.Name, o.Size, body, store.PutOptions{})
+	}}
 }
 
 // openMade opens an output of an earlier step and checks it while it is read.

@@ -1,42 +1,41 @@
-// Package sandbox runs one build step.
+// Package sandbox runs one build step where it can reach nothing that it was
+// not given, and says which walls it really stood behind.
+//
+// The launcher is the process that calls [Run]: it holds tokens and signers.
+// The runner is another process of the same program, under another account: it
+// makes the walls from inside, starts the step, and holds nothing. A program
+// that uses this package therefore asks first thing in main whether it is one:
+//
+//	if code, ok := sandbox.Serve(); ok {
+//		os.Exit(code)
+//	}
 //
 // [Probe] says which mode this machine offers, [Run] runs a step in it:
 //
 //	mode, why := sandbox.Probe()
-//	err := sandbox.Run(ctx, mode, sandbox.Step{
-//		Dir:     src,
-//		Command: []string{"go", "build", "./..."},
-//		Env:     []string{"PATH=/usr/bin:/bin", "HOME=" + scratch},
+//	err := sandbox.Prepare(scratch)        // src, out, home and tmp
+//	at := sandbox.Seen(mode, scratch)      // where the step sees them
+//	report, err := sandbox.Run(ctx, mode, sandbox.Step{
+//		Scratch: scratch,
+//		Command: []string{"go", "build", "-o", at.Out, "."},
+//		Env:     []string{"PATH=/usr/bin:/bin", "HOME=" + at.Home},
 //		Log:     log,
 //	})
+//	outputs, err := sandbox.Collect(filepath.Join(scratch, "out"), sandbox.OutputLimits{})
 //
-// In both modes a step has exactly the environment that it is given, no
+// In every mode a step has exactly the environment that it is given, no
 // standard input, no terminal, and no open file of ours; set-user-ID programs
 // give it nothing where the kernel can promise that; and it ends with its
 // context and with the process that runs it.
 //
-// [Isolated], on Linux, adds namespaces of its own (user, mount, process,
-// network, IPC, host name). These hold:
+// [Isolated] holds every [Guarantee] that is not a limit of the machine; each
+// is found by looking, in the process that becomes the step. [Contained] holds
+// the same but for the account: the kernel gave no second one. [Unisolated]
+// holds none: a step reads and writes what our account can, reaches the
+// network, and what leaves its process group outlives it.
 //
-//   - There is no network, not even loopback: nothing can be dialled, nothing
-//     of the host listens within reach, abstract sockets included.
-//   - The step sees and signals no process of the host, and has no capability
-//     over anything outside its namespaces.
-//   - When the command ends, every process that it left behind has ended.
-//
-// These do not hold yet, and whoever grants a build level must know it:
-//
-//   - The file system is not hidden. A step reads and writes whatever the
-//     account that runs it can, and reaches sockets that have a name there.
-//     Keep credentials of the control plane under another account.
-//   - /proc is the host's. The kernel keeps the step from looking into foreign
-//     processes, but not from counting them.
-//   - There is no limit on memory, processes or disk, and no filter of system
-//     calls. Time is limited by the context.
-//   - Host name, clock and kernel are visible.
-//
-// [Unisolated] promises none of the three points above: a step reaches the
-// network, and a process that leaves its process group outlives the step.
+// What no mode hides: the clock, the kernel's version, the number of
+// processors, how busy the machine is, and the system's programs in /usr.
 package sandbox
 
 import (
@@ -44,8 +43,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -56,24 +53,70 @@ type Mode string
 
 // The modes there are.
 const (
-	// Isolated: namespaces of its own, as the package comment says.
+	// Isolated: behind every wall, under an account of its own.
 	Isolated Mode = "isolated"
+	// Contained: behind every wall, under the account of the launcher. Who
+	// grants levels treats it as unisolated.
+	Contained Mode = "contained"
 	// Unisolated: an ordinary process with a clean environment.
 	Unisolated Mode = "unisolated"
 )
 
+// walled reports whether a step has a root of its own.
+func (m Mode) walled() bool { return m == Isolated || m == Contained }
+
 // Step is one command to run.
 type Step struct {
-	// Dir is the working directory.
-	Dir string
-	// Command is the program and its arguments. A program without a slash
-	// is looked for in the PATH of Env, never in that of this process.
+	// Scratch is a directory of this step alone, absolute, as [Prepare] made
+	// it. The step may read src, and write out, home and tmp.
+	Scratch string
+	// Command is the program and its arguments, started in src. A program
+	// without a slash is looked for in the PATH of Env, where the step is.
 	Command []string
-	// Env is the whole environment, "NAME=value". Nothing is added.
+	// Env is the whole environment, "NAME=value". With a Network behind walls,
+	// the variables that name the proxy are added; nothing else ever is.
 	Env []string
-	// Log takes standard output and standard error as they come. Default:
-	// only the end is kept, for the error.
+	// Log takes standard output and standard error, made harmless by
+	// [NewLog]. Default: only the end is kept, for the error.
 	Log io.Writer
+	// Mounts are more that the step may read: tools and inputs. The system's
+	// own programs, in /usr and what belongs to it, are always there.
+	Mounts []Mount
+	// Network lists the hosts, "name:port", that the step may reach, through
+	// a proxy. Default: no network, not even loopback.
+	Network []string
+	Limits  Limits
+	// Secrets are texts that never reach the log. A step behind walls cannot
+	// have them; one without could.
+	Secrets []string
+}
+
+// Mount shows a file or directory of this machine to a step, read-only.
+type Mount struct {
+	Source string // absolute, on this machine
+	Target string // absolute, as the step sees it
+}
+
+// Limits bound a step; each zero is a default.
+type Limits struct {
+	Memory    int64 // bytes; default three quarters of the machine's
+	Processes int64 // processes and threads; default 4096
+	Disk      int64 // bytes in Scratch; default half of what is free
+	CPUs      int64 // processors' worth of time; default no bound
+	Time      time.Duration
+}
+
+// Places are the directories of a step, as the step sees them.
+type Places struct{ Source, Out, Home, Temp string }
+
+// Seen says where a step of a mode sees its directories. Behind walls they are
+// the same on every machine, so that no path of ours gets into an output.
+func Seen(mode Mode, scratch string) Places {
+	if mode.walled() {
+		return Places{Source: "/build/src", Out: "/build/out", Home: "/build/home", Temp: "/tmp"}
+	}
+	at := func(name string) string { return filepath.Join(scratch, name) }
+	return Places{Source: at("src"), Out: at("out"), Home: at("home"), Temp: at("tmp")}
 }
 
 // StepError reports a step that did not succeed.
@@ -97,7 +140,27 @@ func (e *StepError) Error() string {
 func (e *StepError) Unwrap() error { return e.Err }
 
 // Code is the reason code of the refusal.
-func (e *StepError) Code() string { return "STEP_FAILED" }
+func (e *StepError) Code() string {
+	var limit *LimitError
+	if errors.As(e.Err, &limit) {
+		return limit.Code()
+	}
+	return "STEP_FAILED"
+}
+
+// LimitError reports a step that went over one of its limits.
+type LimitError struct {
+	Limit string // memory, processes, disk or time
+	Most  string // what was allowed
+}
+
+// Error names the limit.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("it went over its limit of %s, %s", e.Limit, e.Most)
+}
+
+// Code is the reason code of the refusal.
+func (e *LimitError) Code() string { return "STEP_LIMIT" }
 
 // ModeError reports a mode that this machine does not offer.
 type ModeError struct {
@@ -113,121 +176,65 @@ func (e *ModeError) Error() string {
 // Code is the reason code of the refusal.
 func (e *ModeError) Code() string { return "NOT_ISOLATED" }
 
-// Probe returns the better of the modes that work here. The reason says why it
+// Probe returns the best of the modes that work here. The reason says why it
 // is not [Isolated]; it is empty if it is.
 func Probe() (mode Mode, reason string) {
-	if err := probe(); err != nil {
-		return Unisolated, err.Error()
-	}
-	return Isolated, ""
+	r := Examine(context.Background())
+	return r.Mode, r.Reason()
 }
 
-// Run runs the step in the given mode and waits for its end. It never changes
-// the mode: where isolation cannot be had, an isolated step is a [*ModeError].
-// Any other failure is a [*StepError].
-func Run(ctx context.Context, mode Mode, s Step) error {
-	if len(s.Command) == 0 || s.Dir == "" {
-		return errors.New("running a step: no command or no directory")
-	}
-	switch mode {
-	case Unisolated:
-	case Isolated:
-		if err := probe(); err != nil {
-			return &ModeError{Mode: mode, Reason: err.Error()}
+// Examine builds the walls around nothing and reports which of them stood.
+func Examine(ctx context.Context) Report {
+	var reasons []string
+	for _, mode := range []Mode{Isolated, Contained} {
+		report, err := probe(ctx, mode)
+		if err == nil {
+			if len(reasons) > 0 {
+				report.lack(OwnAccount, strings.Join(reasons, "; "))
+			}
+			return report
 		}
-	default:
-		return &ModeError{Mode: mode, Reason: "there is no such mode"}
+		reasons = append(reasons, err.Error())
 	}
-	log := &tail{next: s.Log}
-	failed := &StepError{Command: s.Command, ExitCode: -1}
-	cmd, err := command(ctx, s, log)
-	if err == nil {
-		err = start(cmd, mode)
+	report := nothingHad(strings.Join(reasons, "; "))
+	report.Mode = Unisolated
+	return report
+}
+
+// Run runs the step in the given mode, waits for its end and for that of all
+// it started, and reports which walls it stood behind. It never changes the
+// mode: where a wall cannot be had, a step is not started and the error is a
+// [*ModeError]. Any other failure is a [*StepError].
+func Run(ctx context.Context, mode Mode, s Step) (Report, error) {
+	if len(s.Command) == 0 || !filepath.IsAbs(s.Scratch) {
+		return Report{}, errors.New("running a step: no command or no absolute directory")
 	}
-	if err == nil {
-		return nil
+	if mode != Unisolated && !mode.walled() {
+		return Report{}, &ModeError{Mode: mode, Reason: "there is no such mode"}
 	}
-	failed.Err, failed.Tail = err, log.String()
-	var exit *exec.ExitError
+	if s.Limits.Time > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, s.Limits.Time, &LimitError{Limit: "time", Most: s.Limits.Time.String()})
+		defer cancel()
+	}
+	log := NewLog(s.Log, s.Secrets)
+	run := walled
+	if mode == Unisolated {
+		run = bare
+	}
+	report, err := run(ctx, mode, s, log)
+	log.flush()
+	var unfit *ModeError
+	if err == nil || errors.As(err, &unfit) {
+		return report, err
+	}
+	failed := &StepError{Command: s.Command, ExitCode: -1, Err: err, Tail: log.Tail()}
+	var exit interface{ ExitCode() int }
 	if errors.As(err, &exit) {
 		failed.ExitCode = exit.ExitCode()
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		failed.Err, failed.ExitCode = cause, -1
 	}
-	return failed
-}
-
-// command prepares the process, without what a mode adds.
-func command(ctx context.Context, s Step, log io.Writer) (*exec.Cmd, error) {
-	program, err := find(s)
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, program, s.Command[1:]...)
-	cmd.Args[0] = s.Command[0]
-	cmd.Dir = s.Dir
-	cmd.Env = append([]string{}, s.Env...) // nil would mean: ours
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.WaitDelay = 5 * time.Second // for left-over processes that hold the log
-	return cmd, nil
-}
-
-// find looks for the program as the step itself would.
-func find(s Step) (string, error) {
-	name := s.Command[0]
-	if strings.ContainsRune(name, os.PathSeparator) {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(s.Dir, name)
-		}
-		return name, nil
-	}
-	for _, variable := range s.Env {
-		list, ok := strings.CutPrefix(variable, "PATH=")
-		if !ok {
-			continue
-		}
-		for _, dir := range filepath.SplitList(list) {
-			candidate := filepath.Join(dir, name)
-			info, err := os.Stat(candidate)
-			if filepath.IsAbs(dir) && err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
-				return candidate, nil
-			}
-		}
-	}
-	return "", fmt.Errorf("no program %q in the step's PATH", name)
-}
-
-// tail passes a log on and keeps its end.
-type tail struct {
-	next io.Writer // may be nil
-	kept []byte
-}
-
-// maxTail is how much of a log an error repeats.
-const maxTail = 4 << 10
-
-// Write implements [io.Writer]. It has one caller at a time: both streams of a
-// command share one pipe.
-func (t *tail) Write(p []byte) (int, error) {
-	t.kept = append(t.kept, p...)
-	if len(t.kept) > 4*maxTail {
-		t.kept = append([]byte{}, t.kept[len(t.kept)-maxTail:]...)
-	}
-	if t.next == nil {
-		return len(p), nil
-	}
-	return t.next.Write(p)
-}
-
-// String returns the last lines.
-func (t *tail) String() string {
-	text := string(t.kept)
-	if len(text) > maxTail {
-		text = text[len(text)-maxTail:]
-		if _, rest, found := strings.Cut(text, "\n"); found {
-			text = rest
-		}
-	}
-	return strings.ToValidUTF8(text, "\uFFFD")
+	return report, failed
 }

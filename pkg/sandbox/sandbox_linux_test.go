@@ -21,6 +21,9 @@ import (
 // TestMain lets the test binary play the step: what a step tries is then
 // written in Go, here, and needs no tool.
 func TestMain(m *testing.M) {
+	if code, ok := Serve(); ok {
+		os.Exit(code)
+	}
 	if act, ok := acts()[os.Getenv("SANDBOX_ACT")]; ok {
 		if err := act(); err != nil {
 			fmt.Println(err)
@@ -46,7 +49,7 @@ func acts() map[string]func() error {
 		},
 		"status": func() error {
 			raw, err := os.ReadFile("/proc/self/status")
-			fmt.Printf("%s\npid %d uid %d", raw, os.Getpid(), os.Getuid())
+			fmt.Printf("%s\nuid %d\n", raw, os.Getuid())
 			return err
 		},
 		"fail": func() error {
@@ -78,8 +81,8 @@ func acts() map[string]func() error {
 
 // leave starts a daemon in a session of its own and ends when that is ready.
 func leave() error {
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = []string{"SANDBOX_ACT=daemon"}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = []string{"SANDBOX_ACT=daemon", "LOCK=" + os.Getenv("LOCK")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	ready, err := cmd.StdoutPipe()
 	if err != nil {
@@ -94,7 +97,7 @@ func leave() error {
 
 // daemon holds a lock as long as it lives, in the directory of the step.
 func daemon() error {
-	f, err := os.OpenFile("lock", os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(os.Getenv("LOCK"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
@@ -107,100 +110,119 @@ func daemon() error {
 }
 
 // step is this binary in a role.
-func step(t *testing.T, act string, env ...string) (Step, *bytes.Buffer) {
+func step(t *testing.T, mode Mode, act string, env ...string) (Step, *bytes.Buffer) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	return Step{Dir: t.TempDir(), Command: []string{exe}, Env: append(env, "SANDBOX_ACT="+act), Log: &log}, &log
+	s := Step{Scratch: t.TempDir(), Command: []string{exe}, Env: append(env, "SANDBOX_ACT="+act), Log: &log}
+	if mode.walled() {
+		s.Mounts, s.Command = []Mount{{Source: exe, Target: "/build/step"}}, []string{"/build/step"}
+	}
+	if err := Prepare(s.Scratch); err != nil {
+		t.Fatal(err)
+	}
+	return s, &log
 }
 
-// isolated skips where isolation cannot be had, unless it is demanded.
-func isolated(t *testing.T) {
+// run runs a step in a mode that this machine has, and skips in any other,
+// unless it is demanded.
+func run(t *testing.T, mode Mode, s Step) error {
 	t.Helper()
-	if mode, why := Probe(); mode != Isolated {
-		if os.Getenv("WAYBILL_REQUIRE_ISOLATION") != "" {
-			t.Fatal(why)
-		}
-		t.Skip(why)
+	_, err := Run(t.Context(), mode, s)
+	had(t, err)
+	return err
+}
+
+func had(t *testing.T, err error) {
+	t.Helper()
+	var unfit *ModeError
+	if !errors.As(err, &unfit) {
+		return
+	}
+	demanded := os.Getenv("CI") != "" || os.Getenv("WAYBILL_REQUIRE_ISOLATION") != ""
+	if demanded && (unfit.Mode != Isolated || os.Geteuid() == 0) {
+		t.Fatal(err)
+	}
+	t.Skip(err)
+}
+
+// each runs a test in every mode.
+func each(t *testing.T, test func(*testing.T, Mode)) {
+	t.Helper()
+	for _, mode := range []Mode{Isolated, Contained, Unisolated} {
+		t.Run(string(mode), func(t *testing.T) { test(t, mode) })
 	}
 }
 
-func modes() []Mode { return []Mode{Isolated, Unisolated} }
-
 func TestNetwork(t *testing.T) {
-	isolated(t)
 	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": "@waybill-sandbox-test-" + strconv.Itoa(os.Getpid())} {
 		l, err := net.Listen(network, address)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		for _, mode := range modes() {
-			s, _ := step(t, "dial", "NETWORK="+network, "ADDRESS="+l.Addr().String())
-			if err := Run(t.Context(), mode, s); (err == nil) != (mode == Unisolated) {
-				t.Errorf("%s: dialling a %s listener of the host: %v", mode, network, err)
+		each(t, func(t *testing.T, mode Mode) {
+			s, _ := step(t, mode, "dial", "NETWORK="+network, "ADDRESS="+l.Addr().String())
+			if err := run(t, mode, s); (err == nil) != (mode == Unisolated) {
+				t.Errorf("dialling a %s listener of the host: %v", network, err)
 			}
-		}
+		})
 	}
 }
 
 func TestProcessesOfTheHost(t *testing.T) {
-	isolated(t)
 	t.Setenv("WAYBILL_SECRET", "secret")
 	for _, act := range []string{"signal", "peek"} {
-		for _, mode := range modes() {
-			s, _ := step(t, act, "PID="+strconv.Itoa(os.Getpid()))
-			if err := Run(t.Context(), mode, s); (err == nil) != (mode == Unisolated) {
-				t.Errorf("%s: %s at the process of the test: %v", mode, act, err)
+		each(t, func(t *testing.T, mode Mode) {
+			s, _ := step(t, mode, act, "PID="+strconv.Itoa(os.Getpid()))
+			if err := run(t, mode, s); (err == nil) != (mode == Unisolated) {
+				t.Errorf("%s at the process of the test: %v", act, err)
 			}
-		}
+		})
 	}
 }
 
 func TestEnvironmentIsExact(t *testing.T) {
 	t.Setenv("WAYBILL_SECRET", "secret")
-	for _, mode := range modes() {
-		if mode == Isolated {
-			isolated(t)
-		}
-		s, log := step(t, "environment", "A=1", "EMPTY=")
-		if err := Run(t.Context(), mode, s); err != nil {
+	each(t, func(t *testing.T, mode Mode) {
+		s, log := step(t, mode, "environment", "A=1", "EMPTY=")
+		if err := run(t, mode, s); err != nil {
 			t.Fatal(err)
 		}
 		got := strings.Fields(log.String())
 		slices.Sort(got)
 		if want := []string{"A=1", "EMPTY=", "SANDBOX_ACT=environment"}; !slices.Equal(got, want) {
-			t.Errorf("%s: the step saw %q, want %q", mode, got, want)
+			t.Errorf("the step saw %q, want %q", got, want)
 		}
-		s, _ = step(t, "stdin")
-		if err := Run(t.Context(), mode, s); err != nil {
-			t.Errorf("%s: %v", mode, err)
+		s, _ = step(t, mode, "stdin")
+		if err := run(t, mode, s); err != nil {
+			t.Error(err)
 		}
-	}
+	})
 }
 
 func TestPrivileges(t *testing.T) {
-	isolated(t)
-	for _, mode := range modes() {
-		s, log := step(t, "status")
-		if err := Run(t.Context(), mode, s); err != nil {
+	each(t, func(t *testing.T, mode Mode) {
+		s, log := step(t, mode, "status")
+		if err := run(t, mode, s); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{"NoNewPrivs:\t1"}
-		if mode == Isolated {
-			want = append(want, "CapEff:\t0000000000000000", "CapPrm:\t0000000000000000", "pid 1 uid 1000")
+		if mode.walled() {
+			const none = ":\t0000000000000000"
+			want = append(want, "CapInh"+none, "CapPrm"+none, "CapEff"+none, "CapBnd"+none, "CapAmb"+none, "Seccomp:\t2", "uid 1000\n")
 		}
 		for _, line := range want {
 			if !strings.Contains(log.String(), line) {
-				t.Errorf("%s: no %q in %s", mode, line, log)
+				t.Errorf("no %q in %s", line, log)
 			}
 		}
-	}
+	})
 	// This process may still start what needs privileges.
-	s, _ := step(t, "status")
+	s, _ := step(t, Unisolated, "status")
 	cmd := exec.Command(s.Command[0])
 	cmd.Env = s.Env
 	out, err := cmd.Output()
@@ -212,20 +234,23 @@ func TestPrivileges(t *testing.T) {
 // TestDaemonEnds: what a step leaves behind is dead when Run returns, because
 // nobody holds its lock any more.
 func TestDaemonEnds(t *testing.T) {
-	isolated(t)
-	for _, mode := range modes() {
-		s, _ := step(t, "leave")
-		if err := Run(t.Context(), mode, s); err != nil {
+	each(t, func(t *testing.T, mode Mode) {
+		lock := filepath.Join(Seen(mode, "").Out, "lock")
+		s, _ := step(t, mode, "leave", "LOCK="+lock)
+		if mode == Unisolated {
+			s.Env[0] = "LOCK=" + filepath.Join(s.Scratch, "out", "lock")
+		}
+		if err := run(t, mode, s); err != nil {
 			t.Fatal(err)
 		}
-		f, err := os.OpenFile(filepath.Join(s.Dir, "lock"), os.O_RDWR, 0)
+		f, err := os.OpenFile(filepath.Join(s.Scratch, "out", "lock"), os.O_RDWR, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer f.Close()
 		alive := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil
 		if alive != (mode == Unisolated) {
-			t.Errorf("%s: the daemon is alive: %v", mode, alive)
+			t.Errorf("the daemon is alive: %v", alive)
 		}
 		if alive {
 			raw, _ := io.ReadAll(f)
@@ -237,82 +262,105 @@ func TestDaemonEnds(t *testing.T) {
 				t.Error(err)
 			}
 		}
-	}
+	})
 }
 
 func TestFailureNamesCommandAndLog(t *testing.T) {
-	for _, mode := range modes() {
-		if mode == Isolated {
-			isolated(t)
-		}
-		s, log := step(t, "fail")
-		err := Run(t.Context(), mode, s)
+	each(t, func(t *testing.T, mode Mode) {
+		s, log := step(t, mode, "fail")
+		err := run(t, mode, s)
 		var failed *StepError
 		if !errors.As(err, &failed) || failed.ExitCode != 7 || failed.Code() != "STEP_FAILED" {
-			t.Fatalf("%s: %v, want exit code 7", mode, err)
+			t.Fatalf("%v, want exit code 7", err)
 		}
 		for _, part := range []string{s.Command[0], "exit status 7", "line 2999", "the reason"} {
 			if !strings.Contains(err.Error(), part) {
-				t.Errorf("%s: no %q in %v", mode, part, err)
+				t.Errorf("no %q in %v", part, err)
 			}
 		}
 		if len(err.Error()) > 3*maxTail || !strings.Contains(log.String(), "line 0\n") {
-			t.Errorf("%s: the error has %d bytes, the log %d", mode, len(err.Error()), log.Len())
+			t.Errorf("the error has %d bytes, the log %d", len(err.Error()), log.Len())
 		}
-	}
+	})
 }
 
 func TestContextEndsStep(t *testing.T) {
-	for _, mode := range modes() {
-		if mode == Isolated {
-			isolated(t)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		s, _ := step(t, "forever")
-		err := Run(ctx, mode, s)
-		cancel()
+	each(t, func(t *testing.T, mode Mode) {
+		ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+		defer cancel()
+		s, _ := step(t, mode, "forever")
+		_, err := Run(ctx, mode, s)
+		had(t, err)
 		var failed *StepError
 		if !errors.As(err, &failed) || !errors.Is(err, context.DeadlineExceeded) || failed.ExitCode != -1 {
-			t.Errorf("%s: %v, want the deadline", mode, err)
+			t.Errorf("%v, want the deadline", err)
 		}
-	}
+		s.Limits.Time = 300 * time.Millisecond
+		s.Scratch = t.TempDir()
+		if err := Prepare(s.Scratch); err != nil {
+			t.Fatal(err)
+		}
+		if err := run(t, mode, s); !errors.As(err, &failed) || failed.Code() != "STEP_LIMIT" {
+			t.Errorf("%v, want the limit of time", err)
+		}
+	})
 }
 
 func TestProgramComesFromTheStepsPath(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "tool"), []byte("#!/bin/sh\nexit 3\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", dir)
-	var failed *StepError
-	for name, c := range map[string]struct {
-		step Step
-		code int
-	}{
-		"in the step's PATH":  {Step{Command: []string{"tool"}, Env: []string{"PATH=/not/there:" + dir}}, 3},
-		"in our PATH only":    {Step{Command: []string{"tool"}, Env: []string{"PATH=/not/there"}}, -1},
-		"no PATH":             {Step{Command: []string{"tool"}}, -1},
-		"by a relative path":  {Step{Command: []string{"./tool"}}, 3},
-		"in a relative PATH":  {Step{Command: []string{"tool"}, Env: []string{"PATH=."}}, -1},
-		"a program not there": {Step{Command: []string{"./not"}}, -1},
-	} {
-		c.step.Dir = dir
-		if err := Run(t.Context(), Unisolated, c.step); !errors.As(err, &failed) || failed.ExitCode != c.code {
-			t.Errorf("%s: %v, want exit code %d", name, err, c.code)
+	each(t, func(t *testing.T, mode Mode) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "tool"), []byte("#!/bin/sh\nexit 3\n"), 0o755); err != nil {
+			t.Fatal(err)
 		}
-	}
+		t.Setenv("PATH", dir)
+		var failed *StepError
+		for name, c := range map[string]struct {
+			command, path string
+			code          int
+		}{
+			"in the step's PATH":  {"tool", "PATH=/not/there:TOOLS", 3},
+			"in our PATH only":    {"tool", "PATH=/not/there", -1},
+			"no PATH":             {"tool", "", -1},
+			"by a relative path":  {"./tool", "", 3},
+			"in a relative PATH":  {"tool", "PATH=.", -1},
+			"a program not there": {"./not", "", -1},
+		} {
+			s, _ := step(t, mode, "")
+			seen := dir
+			if mode.walled() {
+				seen = "/build/tools"
+			}
+			s.Mounts, s.Command = []Mount{{Source: dir, Target: seen}}, []string{c.command}
+			s.Env = []string{strings.ReplaceAll(c.path, "TOOLS", seen)}
+			if err := os.CopyFS(filepath.Join(s.Scratch, "src"), os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			if err := run(t, mode, s); !errors.As(err, &failed) || failed.ExitCode != c.code {
+				t.Errorf("%s: %v, want exit code %d", name, err, c.code)
+			}
+		}
+	})
 }
 
 func TestRunRefuses(t *testing.T) {
-	good := Step{Dir: t.TempDir(), Command: []string{"/bin/true"}}
-	for name, try := range map[string]func() error{
-		"no mode":      func() error { return Run(t.Context(), "", good) },
-		"another mode": func() error { return Run(t.Context(), "ISOLATED", good) },
-		"no command":   func() error { return Run(t.Context(), Unisolated, Step{Dir: good.Dir}) },
-		"no directory": func() error { return Run(t.Context(), Unisolated, Step{Command: good.Command}) },
+	good := Step{Scratch: t.TempDir(), Command: []string{"/bin/true"}}
+	if err := Prepare(good.Scratch); err != nil {
+		t.Fatal(err)
+	}
+	for name, try := range map[string]func() (Report, error){
+		"no mode":      func() (Report, error) { return Run(t.Context(), "", good) },
+		"another mode": func() (Report, error) { return Run(t.Context(), "ISOLATED", good) },
+		"no command":   func() (Report, error) { return Run(t.Context(), Unisolated, Step{Scratch: good.Scratch}) },
+		"no directory": func() (Report, error) { return Run(t.Context(), Unisolated, Step{Command: good.Command}) },
+		"a relative directory": func() (Report, error) {
+			return Run(t.Context(), Unisolated, Step{Command: good.Command, Scratch: "scratch"})
+		},
 	} {
-		if err := try(); err == nil {
-			t.Errorf("%s was run", name)
+		if r, err := try(); err == nil || len(r.Had) > 0 {
+			t.Errorf("%s was run: %v", name, r)
 		}
+	}
+	if _, err := Run(t.Context(), Unisolated, good); err != nil {
+		t.Errorf("the twin: %v", err)
 	}
 }

@@ -9,12 +9,17 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"github.com/waybill-release/waybill/pkg/sandbox"
 )
 
 // sceneDir holds everything that the package makes.
 var sceneDir string
 
 func TestMain(m *testing.M) {
+	if code, ok := sandbox.Serve(); ok { // the steps of its builds run here
+		os.Exit(code)
+	}
 	os.Exit(run(m))
 }
 

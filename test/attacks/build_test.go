@@ -76,7 +76,7 @@ func TestBuildSteps(t *testing.T) {
 	}
 	_, reason := sandbox.Probe()
 	t.Logf("isolation: %q", reason)
-	err := sandbox.Run(t.Context(), sandbox.Mode("vault"), sandbox.Step{Dir: t.TempDir(), Command: []string{"/bin/true"}})
+	_, err := sandbox.Run(t.Context(), sandbox.Mode("vault"), sandbox.Step{Scratch: t.TempDir(), Command: []string{"/bin/true"}})
 	refused(t, err, verdict.NotIsolated)
 }
 

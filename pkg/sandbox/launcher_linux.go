@@ -1,0 +1,289 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// namespaces are those that a walled step has of its own.
+const namespaces = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID |
+	syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWCGROUP
+
+// probe makes the walls around nothing.
+func probe(ctx context.Context, mode Mode) (Report, error) {
+	scratch, err := os.MkdirTemp("", "waybill-probe-")
+	if err != nil {
+		return Report{}, fmt.Errorf("probing isolation: %w", err)
+	}
+	defer os.RemoveAll(scratch) //nolint:errcheck // nothing is in it
+	if err := Prepare(scratch); err != nil {
+		return Report{}, err
+	}
+	return walled(ctx, mode, Step{Scratch: scratch}, NewLog(nil, nil))
+}
+
+// launcher is one runner seen from outside.
+type launcher struct {
+	mode    Mode
+	step    Step
+	log     *Log
+	account account
+	talk    talk
+	group   *group
+	report  Report
+}
+
+// walled runs a step behind walls.
+func walled(ctx context.Context, mode Mode, s Step, log *Log) (Report, error) {
+	if os.Getenv(runnerEnv) != "" {
+		return Report{}, &ModeError{Mode: mode, Reason: "this program does not call sandbox.Serve, so it has no runner"}
+	}
+	l := &launcher{mode: mode, step: s, log: log, account: shared}
+	if mode == Isolated {
+		var err error
+		if l.account, err = separate(); err != nil {
+			return Report{}, &ModeError{Mode: mode, Reason: err.Error()}
+		}
+	}
+	s.Limits.fill(s.Scratch)
+	l.step.Limits = s.Limits
+	trees, err := treesOf(s)
+	if err != nil {
+		return Report{}, &ModeError{Mode: mode, Reason: err.Error()}
+	}
+	near, far, err := newTalk()
+	if err != nil {
+		return Report{}, &ModeError{Mode: mode, Reason: err.Error()}
+	}
+	defer near.conn.Close()
+	l.talk = near
+	cmd, err := l.command(far, trees)
+	if err != nil {
+		far.Close()
+		return Report{}, &ModeError{Mode: mode, Reason: err.Error()}
+	}
+	return l.launch(ctx, cmd, trees)
+}
+
+// separate finds two accounts besides our own.
+func separate() (account, error) {
+	if os.Geteuid() == 0 {
+		return pair, nil
+	}
+	if _, err := delegation(); err != nil {
+		return "", fmt.Errorf("a second account for the step cannot be had: %w", err)
+	}
+	return delegated, nil
+}
+
+// command prepares the runner: this very program, with nothing of ours but
+// the talk and, as root, the mounts that only root may open.
+func (l *launcher) command(far *os.File, trees []tree) (*exec.Cmd, error) {
+	cmd := &exec.Cmd{
+		Path: "/proc/self/exe", Args: []string{runnerName, runnerArg}, Dir: "/",
+		Env:    []string{runnerEnv + "=1", "GOMAXPROCS=2", "GOTRACEBACK=none"},
+		Stdout: l.log, Stderr: l.log,
+		ExtraFiles: []*os.File{far},
+	}
+	attr := &syscall.SysProcAttr{Setsid: true, Cloneflags: namespaces}
+	cmd.SysProcAttr = attr
+	switch l.account {
+	case pair:
+		first, err := ownPair(l.step.Scratch)
+		if err != nil {
+			return nil, err
+		}
+		attr.UidMappings = mapped(runnerID, first, stepID, first+1)
+		attr.GidMappings = mapped(runnerID, first, stepID, first+1)
+		attr.GidMappingsEnableSetgroups = true
+		attr.Credential = &syscall.Credential{Uid: runnerID, Gid: runnerID}
+		for _, t := range trees {
+			fd, err := openTree(t)
+			if err != nil {
+				closeAll(cmd.ExtraFiles[1:])
+				return nil, err
+			}
+			cmd.ExtraFiles = append(cmd.ExtraFiles, os.NewFile(uintptr(fd), t.Source))
+		}
+	case delegated:
+		attr.AmbientCaps = allCapabilities() // the maps are written later, by a program that may
+	case shared:
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: stepID, HostID: os.Getuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: stepID, HostID: os.Getgid(), Size: 1}}
+		attr.AmbientCaps = allCapabilities()
+	}
+	return cmd, nil
+}
+
+// launch starts the runner, hears what it says, and waits for its end: with
+// it, the kernel has ended every process of the step.
+func (l *launcher) launch(ctx context.Context, cmd *exec.Cmd, trees []tree) (Report, error) {
+	err := cmd.Start()
+	closeAll(cmd.ExtraFiles)
+	if err != nil {
+		return Report{}, &ModeError{Mode: l.mode, Reason: fmt.Sprintf("the kernel does not give this account namespaces of its own: %v", err)}
+	}
+	kill := func() { _ = cmd.Process.Kill() } // it may have ended
+	stop := context.AfterFunc(ctx, kill)
+	end, proxied, err := l.converse(ctx, cmd.Process.Pid, trees, kill)
+	if err != nil {
+		kill()
+	}
+	waited := cmd.Wait()
+	stop()
+	l.talk.conn.Close()
+	if proxied != nil {
+		l.report.Asked = proxied()
+	}
+	over := l.group.end()
+	l.report.Mode = l.mode
+	if err != nil {
+		return l.report, err
+	}
+	if over != nil {
+		return l.report, over
+	}
+	return l.report, outcome(end, waited)
+}
+
+// converse tells the runner what to do, judges what it says of the walls, and
+// hears how the step ended. asked is not nil if there was a proxy.
+func (l *launcher) converse(ctx context.Context, pid int, trees []tree, kill func()) (end ended, asked func() []Asked, err error) {
+	unfit := func(err error) (ended, func() []Asked, error) {
+		if cause := context.Cause(ctx); cause != nil {
+			return ended{}, nil, cause
+		}
+		return ended{}, nil, &ModeError{Mode: l.mode, Reason: err.Error()}
+	}
+	if l.account == delegated {
+		if err := delegate(pid); err != nil {
+			return unfit(err)
+		}
+	}
+	l.group = newGroup(l.step.Limits, pid)
+	if err := l.talk.say(l.spec(trees)); err != nil {
+		return unfit(fmt.Errorf("telling the runner: %w", err))
+	}
+	listener, err := l.ready()
+	if err != nil {
+		return unfit(err)
+	}
+	if listener != nil {
+		if asked, err = l.serve(ctx, listener); err != nil {
+			return unfit(err)
+		}
+	}
+	watched := watch(ctx, l.step, kill)
+	_, err = l.talk.hear(&end)
+	over := watched()
+	switch {
+	case over != nil:
+		return end, asked, over
+	case context.Cause(ctx) != nil:
+		return end, asked, context.Cause(ctx)
+	case err != nil && l.group.exceeded() == nil:
+		return end, asked, fmt.Errorf("the runner ended before its step: %w", err)
+	}
+	return end, asked, nil
+}
+
+// ready hears of the walls, and refuses to go on without one of them.
+func (l *launcher) ready() (*os.File, error) {
+	var r ready
+	listener, err := l.talk.hear(&r)
+	if err != nil {
+		return nil, errors.New("the runner did not start: the program has to call sandbox.Serve first in main, and be readable to every account")
+	}
+	if r.Error != "" {
+		return nil, errors.New(r.Error)
+	}
+	l.report = r.Report
+	l.report.have(DiskLimited, ProcessesLimited)
+	l.group.tell(&l.report)
+	l.report.How = append(l.report.How, "accounts: "+string(l.account))
+	if missing := l.report.missing(l.mode); len(missing) > 0 {
+		return nil, fmt.Errorf("these walls did not stand: %v", missing)
+	}
+	return listener, nil
+}
+
+// serve answers the step's listener with a proxy, until the step is dead.
+func (l *launcher) serve(ctx context.Context, f *os.File) (asked func() []Asked, err error) {
+	defer f.Close()
+	listener, err := net.FileListener(f)
+	if err != nil {
+		return nil, fmt.Errorf("taking the step's listener: %w", err)
+	}
+	p := newProxy(l.step.Network)
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.serve(ctx, listener)
+	}()
+	return func() []Asked {
+		cancel()
+		<-done
+		return p.list()
+	}, nil
+}
+
+func (l *launcher) spec(trees []tree) spec {
+	s := spec{
+		Trees: trees, Command: l.step.Command, Env: l.step.Env, Account: l.account,
+		Processes: uint64(l.step.Limits.Processes), FileSize: uint64(l.step.Limits.Disk),
+	}
+	if l.group.has("pids") {
+		s.Processes = 2*s.Processes + runnerThreads // the group's limit comes first, and is counted
+	}
+	if !l.group.has("memory") {
+		s.Data = uint64(l.step.Limits.Memory)
+	}
+	if len(l.step.Network) > 0 {
+		s.Proxied = true
+		for _, name := range []string{"HTTPS_PROXY", "https_proxy"} {
+			s.Env = append(s.Env[:len(s.Env):len(s.Env)], name+"=http://"+proxyAddress)
+		}
+	}
+	return s
+}
+
+// exitError is how a step ended that did not succeed.
+type exitError struct{ ended }
+
+func (e *exitError) Error() string {
+	if e.Signal != 0 {
+		return "signal: " + unix.Signal(e.Signal).String()
+	}
+	return fmt.Sprintf("exit status %d", e.Code)
+}
+
+// ExitCode is -1 if a signal ended the step.
+func (e *exitError) ExitCode() int { return e.Code }
+
+func outcome(end ended, waited error) error {
+	switch {
+	case end.Error != "":
+		return errors.New(end.Error)
+	case end.Code != 0 || end.Signal != 0:
+		return &exitError{end}
+	case waited != nil:
+		return fmt.Errorf("the runner: %w", waited)
+	}
+	return nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}

@@ -1,0 +1,181 @@
+package sandbox
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of a log.
+const (
+	maxLog  = 64 << 20 // bytes that are passed on
+	maxLine = 16 << 10 // bytes that are looked at together
+	maxTail = 4 << 10  // bytes that an error repeats
+)
+
+// redacted stands where a secret stood.
+const redacted = "[redacted]"
+
+// secret finds credentials by their shape: identity tokens, private keys, and
+// the tokens of hosts and clouds that carry a mark of their own.
+var secret = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*` +
+	`|-----BEGIN [A-Z ]*PRIVATE KEY-----.*` +
+	`|\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|(?:AKIA|ASIA)[A-Z0-9]{16}|ya29\.[A-Za-z0-9_-]{16,}|xox[abpr]-[A-Za-z0-9-]{10,})` +
+	`|(?i:\bauthorization: *)(?:(?i:bearer|basic) +)?[A-Za-z0-9._~+/=-]{8,}`)
+
+// Log is the log of a step on its way to whoever reads it. What a step writes
+// is hostile: it is bounded, nothing in it moves a cursor or hides a text, and
+// secrets are taken out. It takes writes from several goroutines.
+type Log struct {
+	mu      sync.Mutex // owns everything below
+	next    io.Writer  // may be nil
+	secrets []string
+	line    []byte // not yet passed on
+	passed  int64
+	full    bool
+	tail    []byte
+}
+
+// NewLog returns a log that passes on to next, which may be nil. Secrets of
+// fewer than six bytes are words, and stay.
+func NewLog(next io.Writer, secrets []string) *Log {
+	l := &Log{next: next}
+	for _, s := range secrets {
+		if s = strings.TrimSpace(s); len(s) >= 6 {
+			l.secrets = append(l.secrets, s)
+		}
+	}
+	return l
+}
+
+// Write implements [io.Writer]. It passes on whole lines.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(p)
+	for len(p) > 0 {
+		if l.full {
+			return n, nil // the step shall not notice
+		}
+		end := bytes.IndexByte(p[:min(len(p), maxLine)], '\n') + 1
+		if end == 0 {
+			end = min(len(p), maxLine)
+		}
+		l.line = append(l.line, p[:end]...)
+		p = p[end:]
+		if l.line[len(l.line)-1] == '\n' || len(l.line) >= maxLine+l.longest() {
+			if err := l.pass(l.line[len(l.line)-1] == '\n'); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return n, nil
+}
+
+// longest is how much of a long line is held back, so that no secret is cut
+// in two.
+func (l *Log) longest() int {
+	n := 512
+	for _, s := range l.secrets {
+		n = max(n, len(s))
+	}
+	return min(n, maxLine)
+}
+
+// pass passes on the line, or most of one that does not end.
+func (l *Log) pass(whole bool) error {
+	text := string(l.line)
+	for _, s := range l.secrets {
+		text = strings.ReplaceAll(text, s, redacted)
+	}
+	text = secret.ReplaceAllString(text, redacted)
+	l.line = l.line[:0]
+	if !whole && len(text) > l.longest() {
+		cut := len(text) - l.longest()
+		for cut > 0 && !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		l.line = append(l.line, text[cut:]...)
+		text = text[:cut]
+	}
+	return l.out(harmless(text))
+}
+
+func (l *Log) out(text string) error {
+	if l.passed += int64(len(text)); l.passed > maxLog {
+		l.full, l.line = true, nil
+		text = fmt.Sprintf("\n[the log ends here: it is longer than %d bytes]\n", maxLog)
+	}
+	l.tail = append(l.tail, text...)
+	if len(l.tail) > 4*maxTail {
+		l.tail = append([]byte{}, l.tail[len(l.tail)-maxTail:]...)
+	}
+	if l.next == nil {
+		return nil
+	}
+	_, err := io.WriteString(l.next, text)
+	return err
+}
+
+// flush passes on what is left of a log that has ended.
+func (l *Log) flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.line) > 0 && !l.full {
+		_ = l.pass(true) // whoever reads the log has been told of its end
+	}
+}
+
+// Tail returns the last lines.
+func (l *Log) Tail() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := string(l.tail)
+	if len(text) > maxTail {
+		text = text[len(text)-maxTail:]
+		if _, rest, found := strings.Cut(text, "\n"); found {
+			text = rest
+		}
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
+}
+
+// harmless spells out what a terminal would obey, or a reader not see:
+// controls, marks of direction, letters without width, and what is not UTF-8.
+func harmless(text string) string {
+	if plain(text) {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		case r == '\n' || r == '\t' || unicode.IsPrint(r):
+			b.WriteString(text[:size])
+		case r == '\r' && strings.HasPrefix(text[size:], "\n"):
+			// the end of a line, as some systems write it
+		case r < 0x80:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		text = text[size:]
+	}
+	return b.String()
+}
+
+func plain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; (c < ' ' || c > '~') && c != '\n' && c != '\t' {
+			return false
+		}
+	}
+	return true
+}

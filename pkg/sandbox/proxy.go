@@ -1,0 +1,147 @@
+package sandbox
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Bounds of a proxy.
+const (
+	maxTunnels = 64
+	maxAsked   = 1000
+	maxHead    = 16 << 10
+	dialTime   = 30 * time.Second
+)
+
+// proxy is the only way of a step into the network. It listens inside the
+// step's own network and dials outside; it speaks CONNECT and nothing else, to
+// declared hosts and public addresses alone.
+type proxy struct {
+	hosts  []string
+	permit func(netip.Addr) error
+
+	mu    sync.Mutex // owns asked
+	asked []Asked
+
+	tunnels sync.WaitGroup
+}
+
+func newProxy(hosts []string) *proxy {
+	return &proxy{hosts: hosts, permit: public}
+}
+
+// serve answers until the listener is closed or the context ends.
+func (p *proxy) serve(ctx context.Context, l net.Listener) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer p.tunnels.Wait()
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	slots := make(chan struct{}, maxTunnels)
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		slots <- struct{}{}
+		p.tunnels.Go(func() {
+			defer func() { <-slots }()
+			defer c.Close()
+			stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+			defer stop()
+			p.answer(ctx, c)
+		})
+	}
+}
+
+// answer reads one request and becomes its tunnel.
+func (p *proxy) answer(ctx context.Context, c net.Conn) {
+	_ = c.SetReadDeadline(time.Now().Add(dialTime)) // a listener that takes no deadline has none to keep
+	head := &io.LimitedReader{R: c, N: maxHead}
+	in := bufio.NewReader(head)
+	req, err := http.ReadRequest(in)
+	if err != nil {
+		return
+	}
+	host := strings.ToLower(req.Host)
+	out, err := p.dial(ctx, req.Method, host)
+	p.note(host, err)
+	if err != nil {
+		fmt.Fprintf(c, "HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\nwaybill: %s: %v\n", harmless(host), err)
+		return
+	}
+	defer out.Close()
+	_ = c.SetReadDeadline(time.Time{})
+	head.N = 1 << 62
+	if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
+		return
+	}
+	p.tunnels.Go(func() {
+		_, _ = io.Copy(out, in) // the other direction ends with this one
+		if t, ok := out.(interface{ CloseWrite() error }); ok {
+			_ = t.CloseWrite()
+		}
+	})
+	_, _ = io.Copy(c, out) // how a tunnel ends is between its ends
+	_ = c.Close()
+}
+
+// dial reaches a declared host. The address is judged where it is dialled, so
+// no name can resolve to one thing now and to another then.
+func (p *proxy) dial(ctx context.Context, method, host string) (net.Conn, error) {
+	if method != http.MethodConnect {
+		return nil, errors.New("only CONNECT is answered; use https")
+	}
+	if !slices.Contains(p.hosts, host) {
+		return nil, errors.New("the step did not declare this host")
+	}
+	d := net.Dialer{Timeout: dialTime, Control: func(_, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return fmt.Errorf("address %q cannot be judged", address)
+		}
+		return p.permit(at.Addr())
+	}}
+	return d.DialContext(ctx, "tcp", host)
+}
+
+// note remembers what was asked, once for each host and answer.
+func (p *proxy) note(host string, err error) {
+	a := Asked{Host: host, Allowed: err == nil, Times: 1}
+	if len(a.Host) > 300 {
+		a.Host = a.Host[:300]
+	}
+	a.Host = harmless(a.Host)
+	if err != nil {
+		a.Reason = harmless(err.Error())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, old := range p.asked {
+		if old.Host == a.Host && old.Allowed == a.Allowed {
+			p.asked[i].Times++
+			return
+		}
+	}
+	if len(p.asked) < maxAsked {
+		p.asked = append(p.asked, a)
+	}
+}
+
+// list returns what was asked so far.
+func (p *proxy) list() []Asked {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.asked)
+}

@@ -1,0 +1,135 @@
+package sandbox
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func TestPublic(t *testing.T) {
+	for _, bad := range []string{
+		"127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "0.0.0.0", "::", "10.0.0.1", "172.16.0.1", "192.168.1.1", "::ffff:10.0.0.1",
+		"169.254.169.254", "fe80::1", "fe80::1%eth0", "fd00:ec2::254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "198.18.0.1",
+		"224.0.0.1", "ff02::1", "255.255.255.255", "240.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "::127.0.0.1",
+		"2001:0:7f00:1::", "192.88.99.1", "fec0::1",
+	} {
+		if public(netip.MustParseAddr(bad)) == nil {
+			t.Errorf("%s passes for public", bad)
+		}
+	}
+	if public(netip.Addr{}) == nil {
+		t.Error("no address passes for public")
+	}
+	for _, good := range []string{"8.8.8.8", "140.82.112.3", "2606:4700::1111", "172.32.0.1", "100.128.0.1", "::ffff:8.8.8.8"} {
+		if err := public(netip.MustParseAddr(good)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// echo is a host on loopback.
+func echo(t *testing.T) net.Listener {
+	t.Helper()
+	l := listen(t)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				_, _ = io.Copy(c, c)
+			}()
+		}
+	}()
+	return l
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// ask sends one request to a proxy and returns the status, and what came
+// through the tunnel.
+func ask(t *testing.T, at, request, through string) (int, string) {
+	t.Helper()
+	c, err := net.Dial("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, request)
+	in := bufio.NewReader(c)
+	answer, err := http.ReadResponse(in, nil)
+	if err != nil {
+		return 0, ""
+	}
+	if answer.StatusCode != http.StatusOK {
+		return answer.StatusCode, ""
+	}
+	fmt.Fprint(c, through)
+	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := io.ReadAll(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(raw)
+}
+
+func TestProxy(t *testing.T) {
+	host, other := echo(t), echo(t)
+	at := host.Addr().String()
+	connect := func(a string) string { return "CONNECT " + a + " HTTP/1.1\r\nHost: " + a + "\r\n\r\n" }
+	for _, r := range []struct {
+		name, request string
+		permit        bool
+		status        int
+		reason        string
+	}{
+		{"declared, and let be public", connect(at), true, 200, ""},
+		{"declared, and at this machine", connect(at), false, 403, "this machine's"},
+		{"declared as another", connect(other.Addr().String()), true, 403, "did not declare"},
+		{"not CONNECT", "GET http://" + at + "/ HTTP/1.1\r\nHost: " + at + "\r\n\r\n", true, 403, "only CONNECT"},
+		{"two hosts", "CONNECT " + other.Addr().String() + " HTTP/1.1\r\nHost: " + at + "\r\n\r\n", true, 403, "did not declare"},
+		{"an escape", connect("\x1b[2J:443"), true, 0, ""},
+		{"a head without end", "CONNECT " + at + " HTTP/1.1\r\nX: " + strings.Repeat("x", 2*maxHead), true, 0, ""},
+	} {
+		p := newProxy([]string{at})
+		if r.permit {
+			p.permit = func(netip.Addr) error { return nil }
+		}
+		l := listen(t)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			p.serve(t.Context(), l)
+		}()
+		status, echoed := ask(t, l.Addr().String(), r.request, "hello")
+		if status != r.status || (status == 200) != (echoed == "hello") {
+			t.Errorf("%s: status %d, echo %q, want %d", r.name, status, echoed, r.status)
+		}
+		l.Close()
+		<-done
+		if r.status == 0 {
+			continue
+		}
+		asked := p.list()
+		if len(asked) != 1 || asked[0].Allowed != (r.status == 200) || !strings.Contains(asked[0].Reason, r.reason) {
+			t.Errorf("%s: the record is %v, want reason %q", r.name, asked, r.reason)
+		}
+	}
+}
