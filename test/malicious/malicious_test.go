@@ -1,0 +1,273 @@
+package malicious
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/sandbox"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// row is one thing that a step tries.
+type row struct {
+	act     string
+	tries   string
+	code    verdict.Code // of the refusal; none if the build goes on unharmed
+	says    string       // in the verdict
+	limits  string
+	network string
+	// bare is what the same step meets without walls: worked, if it did harm;
+	// otherwise a code. Rows that would harm this machine are not run bare.
+	bare     verdict.Code
+	socket   string
+	abstract string
+}
+
+// What a row without walls may come to besides a refusal.
+const (
+	worked verdict.Code = "WORKED"
+	notRun verdict.Code = ""
+)
+
+const failed = verdict.StepFailed
+
+// rows is the table of point 5: each act, and what is said of it.
+func rows() []row {
+	return []row{
+		{act: "read-token", tries: "reads the builder's token", code: failed, says: "no such file", bare: worked},
+		{act: "print-token", tries: "prints the builder's token into the log", code: failed, says: "no such file", bare: worked},
+		{act: "read-home", tries: "reads a file of the account that builds", code: failed, says: "no such file", bare: worked},
+		{act: "read-release", tries: "reads the workspace", code: failed, says: "no such file", bare: worked},
+		{act: "read-environment", tries: "reads the environment of the control plane", code: failed, says: "no such file", bare: worked},
+		{act: "read-memory", tries: "reads the memory of the control plane, and traces it", code: failed, says: "operation not permitted"},
+		{act: "read-descriptors", tries: "reads the open files of the control plane", code: failed, says: "no such file", bare: worked},
+		{act: "read-runner", tries: "looks into the runner", code: failed, says: "stopped:"},
+		{act: "signal", tries: "signals the control plane", code: failed, says: "no such process", bare: worked},
+		{act: "through-proc", tries: "leaves its root through /proc and ..", code: failed, says: "stopped:"},
+		{act: "dial-signer", tries: "reaches the certificate authority", code: failed, says: "network is unreachable", bare: worked},
+		{act: "dial-log", tries: "reaches the transparency log", code: failed, says: "network is unreachable", bare: worked},
+		{act: "dial-socket", tries: "reaches a socket that has a name", code: failed, says: "no such file", bare: worked},
+		{act: "dial-abstract", tries: "reaches a socket without a file", code: failed, says: "connection refused", bare: worked},
+		{act: "dial-metadata", tries: "asks the cloud's metadata for credentials", code: failed, says: "network is unreachable"},
+		{act: "dial-world", tries: "reaches the network without declaring it", code: failed, says: "network is unreachable"},
+		{act: "use-proxy", tries: "asks its proxy for what it did not declare", code: failed, says: "403 Forbidden", network: "[declared.example.test]"},
+		{act: "around-proxy", tries: "reaches the network past its proxy", code: failed, says: "network is unreachable", network: "[declared.example.test]"},
+		{act: "forge-provenance", tries: "writes provenance among its outputs", code: verdict.OutputExtra, says: "without declaring it", bare: verdict.OutputExtra},
+		{act: "forge-beside", tries: "writes provenance into the workspace", code: failed, says: "no such file", bare: worked},
+		{act: "outlive", tries: "leaves a process that changes the output"},
+		{act: "alter-output", tries: "changes what another step has released", code: failed, says: "no such file", bare: worked},
+		{act: "alter-input", tries: "changes its own source", code: failed, says: "read-only file system", bare: worked},
+		{act: "alter-tools", tries: "changes the tools of all steps", code: failed, says: "permission denied"},
+		{act: "poison-cache", tries: "writes into a cache of the account that builds", code: failed, says: "no such file", bare: worked},
+		{act: "write-anywhere", tries: "writes anywhere but into its own directories", code: failed, says: "no directory of others takes a file"},
+		{act: "leave-symlink", tries: "leaves a symbolic link", code: verdict.FileType, says: "a symbolic link", bare: verdict.FileType},
+		{act: "leave-hardlink", tries: "leaves a file of two names", code: verdict.FileType, says: "2 hard links", bare: verdict.FileType},
+		{act: "leave-fifo", tries: "leaves a pipe, which blocks who reads it", code: verdict.FileType, says: "a pipe", bare: verdict.FileType},
+		{act: "leave-socket", tries: "leaves a socket", code: verdict.FileType, says: "a socket", bare: verdict.FileType},
+		{act: "leave-device", tries: "leaves a device", code: failed, says: "operation not permitted"},
+		{act: "leave-directory", tries: "leaves a directory under the name of its output", code: verdict.OutputMissing, says: "did not write it", bare: verdict.OutputMissing},
+		{act: "leave-backslash", tries: "leaves a name that climbs on other systems", code: verdict.Path, says: "separator of another system", bare: verdict.Path},
+		{act: "leave-escape", tries: "leaves a name that a terminal obeys", code: verdict.Path, says: "cannot be seen", bare: verdict.Path},
+		{act: "leave-flag", tries: "leaves a name that programs take for a flag", code: verdict.Path, says: "looks like a flag", bare: verdict.Path},
+		{act: "leave-more", tries: "leaves more than it declared", code: verdict.OutputExtra, says: "without declaring it", bare: verdict.OutputExtra},
+		{act: "leave-sparse", tries: "leaves a gigabyte of nothing", code: verdict.OutputSize, says: "sparse", bare: verdict.OutputSize},
+		{act: "leave-locked", tries: "leaves a directory that nobody may read", bare: notRun},
+		{act: "fork-bomb", tries: "starts processes without end", code: verdict.StepLimit, says: "limit of processes", limits: "{processes: 64}"},
+		{act: "eat-memory", tries: "takes more memory than it may", code: verdict.StepLimit, says: "limit of memory", limits: "{memory: 128Mi}"},
+		{act: "sleep", tries: "never ends", code: verdict.StepLimit, says: "limit of time", limits: "{time: 1s}", bare: verdict.StepLimit},
+		{act: "write-escapes", tries: "sends escape sequences to who reads the log", code: failed, says: `\x1b]0;owned\x07\x1b[2J`, bare: failed},
+		{act: "call-kernel", tries: "makes system calls that no build makes", code: failed, says: "io_uring_setup: operation not permitted"},
+		{act: "gain-privileges", tries: "becomes root through set-user-ID programs", code: failed, says: "operation not permitted"},
+		{act: "new-namespaces", tries: "makes namespaces in which it is root", code: failed, says: "operation not permitted"},
+		{act: "fail", tries: "fails", code: failed, says: "of its own will", bare: failed},
+	}
+}
+
+// fit is the row as this machine can hold it: where no control group is to be
+// had, the kernel stops single processes, and nobody counts it.
+func (r row) fit(report sandbox.Report) row {
+	if r.code != verdict.StepLimit || r.act == "sleep" {
+		return r
+	}
+	if !report.Has(sandbox.MemoryLimited) {
+		r.code, r.says = failed, map[string]string{"fork-bomb": "stopped: after", "eat-memory": "memory"}[r.act]
+	}
+	return r
+}
+
+// TestMaliciousSteps: behind walls, each act is stopped, the verdict names it,
+// and nothing was signed for or released.
+func TestMaliciousSteps(t *testing.T) {
+	w := openWorld(t)
+	mode := w.walls(t)
+	t.Logf("had: %v; %v", w.report.Had, w.report.How)
+	for _, line := range w.report.Loud() {
+		t.Log(line)
+	}
+	var table strings.Builder
+	for _, r := range rows() {
+		t.Run(r.act, func(t *testing.T) {
+			r := r.fit(w.report)
+			hosts(t, &r)
+			b := w.prepare(t, mode, r)
+			err := w.build(t, b)
+			fmt.Fprintf(&table, "%-18s %-52s %-15s %s\n", r.act, r.tries, codeOf(err), firstLine(err, r.says))
+			if r.code == "" {
+				harmless(t, w, b, err)
+				return
+			}
+			if codeOf(err) != r.code || !strings.Contains(err.Error(), r.says) {
+				t.Fatalf("%s %v, want %s with %q\n%s", codeOf(err), err, r.code, r.says, b.log(t))
+			}
+			if names := b.released(t); len(names) > 0 {
+				t.Errorf("released all the same: %v", names)
+			}
+			clean(t, b, err)
+		})
+	}
+	t.Logf("\n%s", table.String())
+}
+
+// TestWithoutWalls: the same steps as ordinary processes. What works here is
+// exactly what the unisolated builder does not guarantee; whatever was built
+// says so.
+func TestWithoutWalls(t *testing.T) {
+	w := openWorld(t)
+	for _, r := range rows() {
+		if r.bare == notRun {
+			continue
+		}
+		t.Run(r.act, func(t *testing.T) {
+			hosts(t, &r)
+			b := w.prepare(t, sandbox.Unisolated, r)
+			err := w.build(t, b)
+			switch {
+			case r.bare != worked:
+				if codeOf(err) != r.bare {
+					t.Fatalf("%s %v, want %s", codeOf(err), err, r.bare)
+				}
+				if names := b.released(t); len(names) > 0 {
+					t.Errorf("released all the same: %v", names)
+				}
+			case err != nil:
+				t.Fatalf("without walls this works, and the builder's page says so: %v", err)
+			default:
+				says(t, w, b, provenance.BuilderUnisolated)
+			}
+			clean(t, b, err)
+		})
+	}
+}
+
+// TestNothing: the twin of all: a step that only writes its output is built.
+func TestNothing(t *testing.T) {
+	w := openWorld(t)
+	for _, mode := range []sandbox.Mode{w.report.Mode, sandbox.Unisolated} {
+		b := w.prepare(t, mode, row{act: "nothing"})
+		noErr(t, w.build(t, b))
+		says(t, w, b, map[bool]string{true: provenance.BuilderIsolated, false: provenance.BuilderUnisolated}[mode == sandbox.Isolated])
+	}
+}
+
+// harmless: the build went on, and what it released is what it signed for.
+func harmless(t *testing.T, w *world, b *release, err error) {
+	t.Helper()
+	if b.mode != sandbox.Isolated && errors.Is(err, os.ErrPermission) || codeOf(err) == verdict.FileType {
+		return // leave-locked: who shares an account with the step may be shut out by it
+	}
+	noErr(t, err)
+	says(t, w, b, map[bool]string{true: provenance.BuilderIsolated, false: provenance.BuilderUnisolated}[b.mode == sandbox.Isolated])
+}
+
+// says: the released file is the one of the provenance, and that names the
+// builder.
+func says(t *testing.T, w *world, b *release, builder string) {
+	t.Helper()
+	files := filepath.Join(b.state, "files")
+	raw := must(os.ReadFile(filepath.Join(files, "provenance", "evil.sigstore.json")))(t)
+	e := must(w.verifier.Attestation(raw))(t)
+	if body := must(os.ReadFile(filepath.Join(files, "lantern.txt")))(t); !e.Covers("lantern.txt", digest.SetOf(body)) {
+		t.Error("the released file is not the one that was signed for")
+	}
+	said := must(provenance.Parse(e.Statement()))(t)
+	if said.RunDetails.Builder.ID != builder {
+		t.Errorf("the provenance names %q, want %q", said.RunDetails.Builder.ID, builder)
+	}
+	if got := said.BuildDefinition.InternalParameters.Isolation; got != string(b.mode) {
+		t.Errorf("the provenance says %q of a step that ran %q", got, b.mode)
+	}
+}
+
+// clean: neither log nor verdict moves a cursor or holds the token.
+func clean(t *testing.T, b *release, err error) {
+	t.Helper()
+	token := string(must(os.ReadFile(b.token))(t))
+	for _, text := range []string{b.log(t), fmt.Sprint(err)} {
+		if strings.ContainsAny(text, "\x1b\a\x9b") || strings.Contains(text, "\u202e") {
+			t.Errorf("escape sequences got through: %q", text)
+		}
+		if strings.Contains(text, token) {
+			t.Error("the token is in the log or the verdict")
+		}
+	}
+}
+
+// hosts opens the sockets that a row would reach.
+func hosts(t *testing.T, r *row) {
+	t.Helper()
+	if r.act != "dial-socket" && r.act != "dial-abstract" {
+		return
+	}
+	r.socket = filepath.Join(t.TempDir(), "s")
+	r.abstract = "@" + strings.ReplaceAll(t.Name(), "/", "-") + fmt.Sprint(os.Getpid())
+	for _, name := range []string{r.socket, r.abstract} {
+		l := must(net.Listen("unix", name))(t)
+		t.Cleanup(func() { l.Close() })
+	}
+}
+
+func codeOf(err error) verdict.Code {
+	if err == nil {
+		return ""
+	}
+	return verdict.FindingOf("", err).Code
+}
+
+// firstLine is the line of an error that has the text.
+func firstLine(err error, text string) string {
+	if err == nil {
+		return "built, and the released file is the one that was signed for"
+	}
+	for line := range strings.Lines(err.Error()) {
+		if strings.Contains(line, text) {
+			return strings.TrimSpace(line[:min(len(line), 140)])
+		}
+	}
+	return ""
+}
+
+// TestRowsAreWhole: every act of the step stands in the table.
+func TestRowsAreWhole(t *testing.T) {
+	raw := must(os.ReadFile(filepath.Join("step", "main.go")))(t)
+	_, list, _ := strings.Cut(string(raw), "return map[string]func() error{")
+	var acts []string
+	for line := range strings.Lines(list) {
+		if name, _, ok := strings.Cut(strings.TrimSpace(line), `":`); ok && strings.HasPrefix(name, `"`) {
+			acts = append(acts, name[1:])
+		}
+	}
+	for _, r := range rows() {
+		acts = slices.DeleteFunc(acts, func(a string) bool { return a == r.act })
+	}
+	if !slices.Equal(acts, []string{"nothing"}) {
+		t.Errorf("acts without a row: %v", acts)
+	}
+}

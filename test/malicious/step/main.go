@@ -1,0 +1,112 @@
+// Command step is a build step that means harm. It is told by the variable ACT
+// what to try, and ends with status 0 only if that worked: then it has written
+// its declared output as well, so that a build would go on. What stopped it is
+// the last line of its log.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	act, ok := acts()[os.Getenv("ACT")]
+	if !ok {
+		fmt.Printf("there is no act %q\n", os.Getenv("ACT"))
+		os.Exit(9)
+	}
+	if err := act(); err != nil {
+		fmt.Printf("stopped: %v\n", err)
+		os.Exit(3)
+	}
+	if _, err := os.Lstat(output()); errors.Is(err, os.ErrNotExist) {
+		if err := os.WriteFile(output(), []byte("made by a step that meant harm\n"), 0o644); err != nil {
+			fmt.Println(err)
+			os.Exit(9)
+		}
+	}
+	fmt.Println("succeeded")
+}
+
+// out is the directory for outputs, output the one that is declared.
+func out(name string) string { return filepath.Join("..", "out", name) }
+func output() string         { return out("lantern.txt") }
+
+// acts are all that it can try. Each returns what stopped it.
+func acts() map[string]func() error {
+	read := func(names ...string) func() error {
+		return func() error {
+			return all(names, func(name string) error {
+				_, err := os.ReadFile(os.Getenv(name))
+				return err
+			})
+		}
+	}
+	return map[string]func() error{
+		"nothing":          func() error { return nil },
+		"fail":             func() error { return errors.New("of its own will") },
+		"read-token":       read("TOKEN"),
+		"read-home":        read("HOMEFILE"),
+		"read-release":     read("RECORD"),
+		"print-token":      printToken,
+		"read-environment": func() error { return readProcess("environ") },
+		"read-memory":      readMemory,
+		"read-descriptors": func() error { return readProcess("fd") },
+		"read-runner":      readRunner,
+		"signal":           signalProcess,
+		"through-proc":     throughProc,
+		"dial-signer":      func() error { return dialURL("FULCIO") },
+		"dial-log":         func() error { return dialURL("REKOR") },
+		"dial-socket":      func() error { return dial("unix", os.Getenv("SOCKET")) },
+		"dial-abstract":    func() error { return dial("unix", os.Getenv("ABSTRACT")) },
+		"dial-metadata":    dialMetadata,
+		"dial-world":       dialWorld,
+		"use-proxy":        useProxy,
+		"around-proxy":     aroundProxy,
+		"forge-provenance": forge,
+		"forge-beside":     func() error { return write(filepath.Join(os.Getenv("STATE"), "files", "forged.sigstore.json")) },
+		"outlive":          outlive,
+		"alter-output":     func() error { return write(filepath.Join(os.Getenv("STATE"), "files", "release.yaml")) },
+		"alter-input":      func() error { return write("LICENSE") },
+		"alter-tools":      alterTools,
+		"poison-cache":     func() error { return write(filepath.Join(os.Getenv("CACHE"), "poison")) },
+		"write-anywhere":   writeAnywhere,
+		"leave-symlink":    func() error { return os.Symlink("/etc/passwd", output()) },
+		"leave-hardlink":   leaveHardLink,
+		"leave-fifo":       leaveFIFO,
+		"leave-socket":     leaveSocket,
+		"leave-device":     leaveDevice,
+		"leave-directory":  func() error { return os.Mkdir(output(), 0o755) },
+		"leave-backslash":  func() error { return write(out(`..\..\evil`)) },
+		"leave-escape":     func() error { return write(out("evil\x1b[2J")) },
+		"leave-flag":       func() error { return write(out("-rf")) },
+		"leave-more":       func() error { return write(out("more")) },
+		"leave-sparse":     leaveSparse,
+		"leave-locked":     leaveLocked,
+		"fork-bomb":        forkBomb,
+		"sleep":            sleep,
+		"eat-memory":       eatMemory,
+		"write-escapes":    writeEscapes,
+		"call-kernel":      callKernel,
+		"gain-privileges":  gainPrivileges,
+		"new-namespaces":   newNamespaces,
+	}
+}
+
+// all tries each and is stopped only if each is.
+func all[T any](list []T, try func(T) error) error {
+	var stopped []error
+	for _, one := range list {
+		err := try(one)
+		if err == nil {
+			fmt.Printf("worked: %v\n", one)
+			return nil
+		}
+		stopped = append(stopped, err)
+	}
+	return errors.Join(stopped...)
+}
+
+func write(path string) error { return os.WriteFile(path, []byte("harm\n"), 0o644) }
