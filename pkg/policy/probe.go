@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"time"
+
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -62,12 +64,21 @@ func (m *matter) doubts(it item) []doubt {
 	return doubts
 }
 
-// doubtsOfRule is empty when one of the questions moves the rule to a no.
+// doubtsOfRule is empty when one of the questions moves the rule to a no. A
+// rule may be about another stage, class or day than the question; so of it
+// everything is changed that it can look at.
 func (m *matter) doubtsOfRule(it item, changed ...*matter) []doubt {
 	foreign := *m
 	foreign.facts, foreign.q.Subject, foreign.q.Version, foreign.q.Commit = nil, "nothing/of/this/release", "v0.0.0-nothing", "nothing"
 	foreign.q.Bytes = otherBytes(m.q.Bytes)
-	for _, c := range append(changed, &foreign) {
+	for _, at := range []time.Time{m.q.At, time.Unix(0, 0).UTC(), m.q.At.AddDate(100, 0, 0)} {
+		for where := range m.policy.cells {
+			elsewhere := foreign
+			elsewhere.q.At, elsewhere.q.Stage, elsewhere.q.Class = at, where.stage, where.class
+			changed = append(changed, &elsewhere)
+		}
+	}
+	for _, c := range changed {
 		if !it.rule.judge(c).met {
 			return nil
 		}
