@@ -69,37 +69,44 @@ func (v *Verdict) Warn(findings ...Finding) {
 // excepted: not proven, and not held against acceptance. Only subjects that
 // artifacts names can be excepted.
 func (v *Verdict) SetAside(artifacts []string, waive func(Finding) (Waiver, bool)) {
+	known := make(map[string]bool, len(artifacts))
+	for _, name := range artifacts {
+		known[name] = true
+	}
 	all := v.Findings
 	v.Findings, v.Counts.Missing, v.Counts.Extra = []Finding{}, 0, 0
 	for _, f := range all {
 		w, ok := waive(f)
 		w.Finding = f
-		if ok && w.holds() && slices.Contains(artifacts, f.Subject) {
+		if ok && w.holds() && known[f.Subject] {
 			v.Waived = append(v.Waived, w)
 			continue
 		}
 		v.Add(f)
 	}
-	v.Counts.Excepted = len(v.exceptedSubjects())
+	v.Counts.Excepted = v.exceptedSubjects()
 }
 
-// exceptedSubjects lists what has findings, all of which are set aside.
-func (v Verdict) exceptedSubjects() []string {
-	var subjects []string
+// exceptedSubjects is how many subjects have findings, all of which are set
+// aside.
+func (v Verdict) exceptedSubjects() int {
+	standing := make(map[string]bool, len(v.Findings))
+	for _, f := range v.Findings {
+		standing[f.Subject] = true
+	}
+	excepted := map[string]bool{}
 	for _, w := range v.Waived {
-		s := w.Finding.Subject
-		standing := slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Subject == s })
-		if w.holds() && !standing && !slices.Contains(subjects, s) {
-			subjects = append(subjects, s)
+		if s := w.Finding.Subject; w.holds() && !standing[s] {
+			excepted[s] = true
 		}
 	}
-	return subjects
+	return len(excepted)
 }
 
 // excepted is how many requirements count as excepted: never more than the
 // waivers that the verdict shows.
 func (v Verdict) excepted() int {
-	return max(0, min(v.Counts.Excepted, len(v.exceptedSubjects())))
+	return max(0, min(v.Counts.Excepted, v.exceptedSubjects()))
 }
 
 // standing lists the findings that stand against acceptance: all of them, and

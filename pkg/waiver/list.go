@@ -127,11 +127,11 @@ func (w *work) choose() {
 		}
 	}
 	w.demand(chosen)
-	w.Lists = append(chosen, others...)
+	w.Lists = slices.Concat(chosen, others)
 	for _, l := range w.Lists {
 		w.v.Inputs = append(w.v.Inputs, verdict.Input{Name: l.String(), Digest: l.evidence})
 		if l.standing == signed {
-			w.v.Proofs = appendProof(w.v.Proofs, l.proof)
+			w.v.Proofs = append(w.v.Proofs, l.proof)
 		}
 		if why := w.idle(l); why != "" {
 			w.v.Note("%s: %s; it explains all the same", l, why)

@@ -21,6 +21,7 @@ package waiver
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -54,9 +55,17 @@ type Case struct {
 // valid exception or an accepted defect covers, and adds what is withdrawn. It
 // is called once, when everything else has been found and counted.
 func Apply(v *verdict.Verdict, c Case) {
-	w := &work{Case: c, v: v, used: map[string]bool{}}
+	w := &work{Case: c, v: v, used: map[string]bool{}, at: make(map[string]int, len(c.Subjects))}
+	for i, s := range c.Subjects {
+		w.at[s.Name] = i
+	}
 	w.Exceptions = slices.Clone(c.Exceptions)
 	slices.SortFunc(w.Exceptions, func(a, b Exception) int { return slices.Compare(a.bundle.Bytes(), b.bundle.Bytes()) })
+	w.by = map[about][]Exception{}
+	for _, x := range w.Exceptions {
+		key := about{x.said.Code, x.said.Artifact.Name}
+		w.by[key] = append(w.by[key], x)
+	}
 	w.choose()
 	w.withdraw()
 	w.explain(v.Findings)
@@ -71,20 +80,24 @@ type work struct {
 	Case
 	v    *verdict.Verdict
 	used map[string]bool // exceptions and defects that covered something, by ID
+	at   map[string]int  // where each artifact stands among the subjects
+	by   map[about][]Exception
+}
+
+// about is what an exception is for.
+type about struct {
+	code verdict.Code
+	name string
 }
 
 func (w *work) names() []string {
-	names := make([]string, len(w.Subjects))
-	for i, s := range w.Subjects {
-		names[i] = s.Name
-	}
-	return names
+	return slices.Collect(maps.Keys(w.at))
 }
 
 // find is the artifact of a name.
 func (w *work) find(name string) (Subject, bool) {
-	i := slices.IndexFunc(w.Subjects, func(s Subject) bool { return s.Name == name })
-	if i < 0 {
+	i, there := w.at[name]
+	if !there {
 		return Subject{}, false
 	}
 	return w.Subjects[i], true
@@ -96,10 +109,12 @@ func (w *work) waive(f verdict.Finding) (verdict.Waiver, bool) {
 	if _, may := Exceptable(f.Code); !may {
 		return verdict.Waiver{}, false
 	}
-	for _, x := range w.Exceptions {
+	for _, x := range w.by[about{f.Code, f.Subject}] {
 		if w.covers(x, f) == "" {
+			if !w.used[x.ID()] {
+				w.v.Proofs = append(w.v.Proofs, x.proof)
+			}
 			w.used[x.ID()] = true
-			w.v.Proofs = appendProof(w.v.Proofs, x.proof)
 			return x.waiver(), true
 		}
 	}
@@ -112,14 +127,6 @@ func (w *work) waive(f verdict.Finding) (verdict.Waiver, bool) {
 		}
 	}
 	return verdict.Waiver{}, false
-}
-
-// appendProof adds a proof once.
-func appendProof(all []verdict.Proof, p verdict.Proof) []verdict.Proof {
-	if slices.ContainsFunc(all, func(have verdict.Proof) bool { return have.Bundle.Equal(p.Bundle) }) {
-		return all
-	}
-	return append(all, p)
 }
 
 // tellExceptions says of every exception that covered nothing why.
@@ -137,10 +144,9 @@ func (w *work) unused(x Exception) string {
 	if reason := w.invalid(x); reason != "" {
 		return reason
 	}
-	for _, f := range w.v.Findings {
-		if f.Code == x.said.Code && f.Subject == x.said.Artifact.Name {
-			return w.covers(x, f)
-		}
+	same := func(f verdict.Finding) bool { return f.Code == x.said.Code && f.Subject == x.said.Artifact.Name }
+	if i := slices.IndexFunc(w.v.Findings, same); i >= 0 {
+		return w.covers(x, w.v.Findings[i])
 	}
 	return fmt.Sprintf("there is no %s of %s here", x.said.Code, x.said.Artifact.Name)
 }

@@ -1,7 +1,9 @@
 package waiver_test
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +60,7 @@ func newScene(t *testing.T, codes ...verdict.Code) *scene {
 }
 
 // example is a policy; which one is nothing to a waiver but its digest.
-func example(t *testing.T) []byte {
+func example(t testing.TB) []byte {
 	t.Helper()
 	raw, err := os.ReadFile("../../policies/example-release.yaml")
 	if err != nil {
@@ -190,4 +192,39 @@ func TestSameExceptionsSameVerdict(t *testing.T) {
 func exceptionOf(s *scene) (x exception.Exception) {
 	s.exception(func(made *exception.Exception) { x = *made })
 	return x
+}
+
+// BenchmarkApply brings a release of a thousand artifacts, all of them with a
+// finding and an exception for it, before a list of a hundred defects.
+func BenchmarkApply(b *testing.B) {
+	v := verdict.New("q", noon())
+	p, err := policy.Parse(example(b), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := waiver.Case{Policy: p}
+	list := knowndefects.Predicate{Name: "l", Sequence: 1, Issued: noon(), Expires: noon().AddDate(0, 1, 0)}
+	for i := range 1000 {
+		a := waiver.Subject{Name: fmt.Sprint("bin/", i), Digests: digest.SetOf(fmt.Append(nil, i)), Destination: destination}
+		c.Subjects = append(c.Subjects, a)
+		v.Add(verdict.Find(verdict.NoSBOM, a.Name, "m"))
+		c.Exceptions = append(c.Exceptions, waiver.Signed(exception.Exception{
+			Artifact: intoto.Subject{Name: a.Name, Digests: a.Digests},
+			Predicate: exception.Predicate{
+				Code: verdict.NoSBOM, Reason: "r", Destination: destination, Policy: c.Policy.Digest(), Issued: noon(), Expires: noon().Add(time.Hour),
+			},
+		}, a.Name))
+		if i < 100 {
+			list.Defects = append(list.Defects, knowndefects.Defect{ID: fmt.Sprint(i), Artifacts: []string{a.Name}, Code: verdict.NoSBOM})
+		}
+	}
+	c.Lists = []waiver.List{waiver.SignedList(list)}
+	for b.Loop() {
+		judged := *v
+		judged.Findings = slices.Clone(v.Findings)
+		waiver.Apply(&judged, c)
+		if judged.Counts.Excepted != 1000 {
+			b.Fatal(judged.Headline())
+		}
+	}
 }
