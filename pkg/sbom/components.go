@@ -40,11 +40,24 @@ func sumOf(m gomod.Module) string {
 	return m.Sum
 }
 
+// version is that of the release, "" if it has none.
+func (b *builder) version() string {
+	if b.in.Version == spdx.NoAssertion {
+		return ""
+	}
+	return b.in.Version
+}
+
 // program adds what a Go program consists of, below the element that it is.
-func (b *builder) program(id string, bin gomod.Binary) {
+// own is the version of what the linker knew no version of, or "".
+func (b *builder) program(id string, bin gomod.Binary, own string) {
+	if bin.Main.Path == "" && strings.HasPrefix(bin.Package, "cmd/") {
+		// A part of the Go distribution, which is no module.
+		bin.Main = gomod.Module{Path: bin.Package, Version: numberOf(bin.GoVersion)}
+	}
 	if bin.Main.Path != "" {
 		main := bin.Main
-		main.Version = cmp.Or(main.Version, b.in.Version)
+		main.Version = cmp.Or(main.Version, own)
 		b.relate(id, spdx.GeneratedFrom, b.mainModule(main, bin), "main module, package "+clean(bin.Package))
 	}
 	for _, m := range bin.Deps {
@@ -78,10 +91,15 @@ func (b *builder) mainModule(m gomod.Module, bin gomod.Binary) string {
 
 // stdlib is part of every program and of no module list.
 func (b *builder) stdlib(version string) string {
-	number, _, _ := strings.Cut(strings.TrimPrefix(version, "go"), " ")
+	number := numberOf(version)
 	return b.add(spdx.Package{
 		ID: elementID("Stdlib", version), Name: "stdlib", Version: number, Purpose: spdx.Library, PURL: gomod.PURL("stdlib", number),
 	})
+}
+
+func numberOf(goVersion string) string {
+	number, _, _ := strings.Cut(strings.TrimPrefix(goVersion, "go"), " ")
+	return clean(number)
 }
 
 // settings prints the settings of the build, sorted, one to a line.
@@ -185,7 +203,7 @@ func (b *builder) sources(t texts, licences map[string]string) error {
 func (b *builder) sourceModule(m gomod.SourceModule, licences map[string]string) {
 	main := spdx.Package{
 		ID: elementID("Source", m.Dir+" "+m.Path), Name: clean(m.Path), Version: b.in.Version, Purpose: spdx.Source,
-		PURL: gomod.PURL(clean(m.Path), b.in.Version), Source: "the Go module in " + clean(m.Dir), Licence: licenceIn(m.Dir, licences),
+		PURL: gomod.PURL(clean(m.Path), b.version()), Source: "the Go module in " + clean(m.Dir), Licence: licenceIn(m.Dir, licences),
 	}
 	if m.Toolchain != "" || m.Go != "" {
 		main.Comment = clean(fmt.Sprintf("Written for Go %s. Suggested toolchain: %s.", cmp.Or(m.Go, "of any version"), cmp.Or(m.Toolchain, "none")))

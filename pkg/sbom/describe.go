@@ -65,7 +65,7 @@ func Binary(in Input, artifact string, c Content) (Made, error) {
 	}
 	b.subject().Purpose = spdx.Application
 	b.subject().Comment = settings(bin)
-	b.program(artifactID, bin)
+	b.program(artifactID, bin, b.version())
 	return b.made(), nil
 }
 
@@ -257,9 +257,10 @@ func (b *builder) contained() []spdx.File {
 
 // item adds one file and what is in it.
 func (b *builder) item(it item, members Members, licences map[string]string) string {
-	f := it.file
+	f, own := it.file, ""
 	if members != nil {
 		if e, known := members(f.Digests.SHA256); known {
+			own = b.version()
 			f.Comment = fmt.Sprintf("The same bytes as artifact %q of this release.", e.Artifact)
 			e.Digests.SHA256 = f.Digests.SHA256
 			if id := b.linked(e); id != "" {
@@ -272,7 +273,7 @@ func (b *builder) item(it item, members Members, licences map[string]string) str
 		licences[it.name] = f.Licence
 	}
 	if it.program != nil {
-		b.program(f.ID, *it.program)
+		b.program(f.ID, *it.program, own)
 	}
 	for _, inner := range it.inner {
 		b.relate(b.item(inner, members, licences), spdx.ExpandedFromArchive, f.ID, "")

@@ -38,15 +38,17 @@ type item struct {
 // look into it says.
 type examiner struct {
 	walker     *unpack.Walker
+	facts      *facts
 	spool      spool
 	texts      map[string][]byte // files that are understood together with others
 	held       int
 	seen       []string // manifests of other ecosystems, "npm: app/package-lock.json"
 	incomplete []string // what was not examined, with the reason
+	buf        []byte
 }
 
 func newExaminer() *examiner {
-	return &examiner{walker: unpack.New(), texts: map[string][]byte{}}
+	return &examiner{walker: unpack.New(), facts: newFacts(), texts: map[string][]byte{}, buf: make([]byte, 256<<10)}
 }
 
 // missed notes a part that was not examined.
@@ -70,8 +72,10 @@ func (m *remembering) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// file reads one file to its end, hashes it both ways and looks into it. An
-// error is one of the stream: what is wrong inside of the file is noted.
+// file reads one file to its end, hashes it both ways and looks into it. A
+// body that can be read at any place, such as a file on disk, is looked into
+// where it is. An error is one of the stream: what is wrong inside of the file
+// is noted.
 func (x *examiner) file(name string, body io.Reader) (item, error) {
 	weak, strong := sha1.New(), sha256.New() // the weak one is required by SPDX, and relied on by nobody
 	src := &remembering{r: io.TeeReader(body, io.MultiWriter(weak, strong))}
@@ -82,12 +86,15 @@ func (x *examiner) file(name string, body io.Reader) (item, error) {
 	}
 	it := item{name: name}
 	all := io.MultiReader(bytes.NewReader(head[:n]), src)
-	if err := x.inside(&it, head[:n], all); src.err != nil {
+	if at, ok := body.(io.ReaderAt); ok && isProgram(head[:n]) {
+		x.programAt(&it, at)
+	} else if err := x.inside(&it, head[:n], all); src.err != nil {
 		return item{}, src.err
 	} else if err != nil {
 		return item{}, err
 	}
-	if _, err := io.Copy(io.Discard, all); err != nil {
+	// Hidden from the copy is that the reader could write itself, in small pieces.
+	if _, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{all}, x.buf); err != nil {
 		return item{}, err
 	}
 	it.file.SHA1 = hex.EncodeToString(weak.Sum(nil))
@@ -106,6 +113,10 @@ func (x *examiner) inside(it *item, head []byte, body io.Reader) error {
 		return x.program(it, body)
 	case isText(it.name):
 		return x.keep(it, body)
+	case distro.CopyrightOf(it.name) != "":
+		text, err := io.ReadAll(io.LimitReader(body, licence.MaxSize))
+		x.facts.text(it.name, text)
+		return err
 	case licence.IsFile(it.name):
 		text, err := io.ReadAll(io.LimitReader(body, licence.MaxSize+1))
 		it.file.Licence = licence.Recognise(text)
@@ -122,16 +133,19 @@ func (x *examiner) program(it *item, body io.Reader) error {
 	if err != nil {
 		return err
 	}
+	x.programAt(it, at)
+	return nil
+}
+
+func (x *examiner) programAt(it *item, at io.ReaderAt) {
 	bin, err := gomod.Read(at)
 	switch {
-	case errors.Is(err, gomod.ErrNoBuildInfo):
-		return nil // one more file that is no Go program
+	case errors.Is(err, gomod.ErrNoBuildInfo): // one more file that is no Go program
 	case err != nil:
 		x.missed(it.name, err)
-		return nil
+	default:
+		it.program = &bin
 	}
-	it.program = &bin
-	return nil
 }
 
 // archive looks into an archive in an archive. Whatever is wrong with it is
@@ -196,7 +210,7 @@ func isText(name string) bool {
 	case base == "go.mod", base == "go.sum", base == "go.work", strings.HasSuffix(name, "vendor/modules.txt"):
 		return true
 	}
-	return isDatabase(name) || distro.CopyrightOf(name) != ""
+	return isDatabase(name)
 }
 
 // isDatabase reports whether a file is a list of packages of a distribution.

@@ -10,7 +10,7 @@ import (
 
 // installedIn adds the packages of a distribution among the texts.
 func (b *builder) installedIn(x *examiner) {
-	facts := newFacts()
+	facts := x.facts
 	for name, raw := range x.texts {
 		facts.text(name, raw)
 	}

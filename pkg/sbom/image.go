@@ -162,7 +162,7 @@ func (b *builder) programIn(image, name string, p ImagePlatform, at placed[progr
 	if !b.once[file.ID] {
 		b.once[file.ID] = true
 		b.draft.Files = append(b.draft.Files, file)
-		b.program(file.ID, at.what.bin)
+		b.program(file.ID, at.what.bin, "")
 	}
 	b.relateOnce(elementID("Layer", layer), spdx.Contains, file.ID, "")
 	b.relateOnce(image, spdx.Contains, file.ID, fmt.Sprintf("layer %d", at.layer))

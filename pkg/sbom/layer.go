@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/sbom/distro"
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
+	"github.com/waybill-release/waybill/pkg/sbom/licence"
 	"github.com/waybill-release/waybill/pkg/sbom/unpack"
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -141,7 +142,13 @@ func (l *layerFacts) entry(x *examiner, e unpack.Entry, body io.Reader) error {
 		return nil
 	case e.Kind != unpack.File:
 		return nil
-	case isDatabase(e.Name) || distro.CopyrightOf(e.Name) != "":
+	case distro.CopyrightOf(e.Name) != "":
+		text, err := io.ReadAll(io.LimitReader(body, licence.MaxSize))
+		if err == nil {
+			l.text(e.Name, text)
+		}
+		return err
+	case isDatabase(e.Name):
 		return x.keep(&item{name: e.Name}, body)
 	}
 	return l.program(x, e.Name, body)

@@ -8,7 +8,7 @@ import (
 )
 
 // maxHeld is how much of one file is held in memory before it goes to disk.
-const maxHeld = 32 << 20
+const maxHeld = 8 << 20
 
 // spool makes a stream readable at any place. What is large lies in a
 // temporary file, which has no name any more by the time it is read. One spool
@@ -21,6 +21,7 @@ type spool struct {
 // fill takes all of r. The answer is valid until the next fill.
 func (s *spool) fill(r io.Reader) (io.ReaderAt, int64, error) {
 	s.held.Reset()
+	s.held.Grow(maxHeld)
 	n, err := io.Copy(&s.held, io.LimitReader(r, maxHeld))
 	if err != nil {
 		return nil, 0, err

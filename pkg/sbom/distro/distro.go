@@ -52,7 +52,7 @@ func (p Package) PURL(r Release) string {
 	if space == "" {
 		space = map[string]string{"apk": "alpine", "deb": "debian"}[p.Kind]
 	}
-	purl := fmt.Sprintf("pkg:%s/%s/%s@%s", p.Kind, url.PathEscape(strings.ToLower(space)), url.PathEscape(p.Name), url.PathEscape(p.Version))
+	purl := fmt.Sprintf("pkg:%s/%s/%s@%s", p.Kind, url.PathEscape(strings.ToLower(space)), url.QueryEscape(p.Name), url.QueryEscape(p.Version))
 	var more []string
 	if p.Arch != "" {
 		more = append(more, "arch="+url.QueryEscape(p.Arch))
