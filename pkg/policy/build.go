@@ -24,6 +24,9 @@ func fromSource(m *matter, f *Fact) error {
 	if got := claim.Source.Ref; want != "" && got != want {
 		return refuse(f, verdict.Find(verdict.SourceRef, m.q.Subject, "built from another ref of the repository").Differ(want, got))
 	}
+	if claim.Source.Commit == "" {
+		return refuse(f, verdict.Find(verdict.SourceCommit, m.q.Subject, "the provenance names no commit; a ref can move").Differ("a commit of "+claim.Source.Repository, "none"))
+	}
 	return nil
 }
 

@@ -238,10 +238,29 @@ func (s summary) answers(m *matter, f *Fact) error {
 	if err != nil {
 		return err
 	}
-	return said.Answer(vsa.Question{
+	if err := said.Answer(vsa.Question{
 		VerifierID: s.Verifier, ResourceURI: m.policy.fill(s.Resource, m.q.Version), PolicyURI: s.Policy.URI, Policy: s.pinned,
 		Levels: s.Levels, Now: m.q.At, MaxAge: s.age,
-	})
+	}); err != nil {
+		return err
+	}
+	return s.takenBack(m, said)
+}
+
+// takenBack refuses a yes where the same verifier says no of the same artifact
+// in the same place, and not before: whoever shows both must not choose.
+func (s summary) takenBack(m *matter, yes vsa.Summary) error {
+	for _, f := range m.facts {
+		if f.IsZero() || f.kind != vsa.PredicateType || byRole(Verifier)(m, f) != nil || !m.binds(f) {
+			continue
+		}
+		no, err := vsa.Parse(f.said)
+		if err == nil && no.Result == vsa.Failed && no.Verifier.ID == yes.Verifier.ID && no.ResourceURI == yes.ResourceURI && !no.Verified.Before(yes.Verified) {
+			return refuse(f, verdict.Find(verdict.VSAResult, m.q.Subject, "the verifier said no after it had said yes").
+				Differ("no summary that is newer than "+yes.Verified.Format(time.RFC3339), no.Verified.Format(time.RFC3339)))
+		}
+	}
+	return nil
 }
 
 // rule is a rule of the policy's own.
