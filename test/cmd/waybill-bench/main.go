@@ -36,6 +36,7 @@ type work struct {
 	size    int64
 	outputs int
 	bundles int
+	rounds  int
 }
 
 const usage = `Usage: waybill-bench [flags]
@@ -92,7 +93,7 @@ func parse(args []string) (options, error) {
 	f.Int64Var(&o.work.size, "size", 1_200_000_000, "bytes of all built files together")
 	f.IntVar(&o.work.outputs, "outputs", 600, "number of built files; each has a signature and an SBOM besides")
 	f.IntVar(&o.work.bundles, "bundles", 400, "number of bundles of each kind")
-	f.IntVar(&o.rounds, "rounds", 7, "how often each command is measured")
+	f.IntVar(&o.work.rounds, "rounds", 7, "how often each command is measured")
 	f.BoolVar(&o.fresh, "fresh", false, "make the release again, although it is there")
 	short := f.Bool("short", false, "64 MB, 50 bundles and 3 rounds, to see that it works")
 	f.Usage = func() { fmt.Fprint(os.Stderr, usage); f.PrintDefaults() }
@@ -100,10 +101,10 @@ func parse(args []string) (options, error) {
 		return options{}, err
 	}
 	if *short {
-		o.work, o.rounds = work{size: 64_000_000, outputs: 60, bundles: 50}, 3
+		o.work = work{size: 64_000_000, outputs: 60, bundles: 50, rounds: 3}
 	}
-	if o.rounds < 1 || o.work.bundles < 1 || f.NArg() > 0 {
-		return options{}, fmt.Errorf("want at least one round, one bundle and no arguments, got %d, %d and %q", o.rounds, o.work.bundles, f.Args())
+	if o.work.rounds < 1 || o.work.bundles < 1 || f.NArg() > 0 {
+		return options{}, fmt.Errorf("want at least one round, one bundle and no arguments, got %d, %d and %q", o.work.rounds, o.work.bundles, f.Args())
 	}
 	for name := range strings.SplitSeq(o.only, ",") {
 		if o.only != "" && !slices.Contains(names(), name) {

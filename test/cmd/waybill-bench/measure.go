@@ -44,7 +44,7 @@ func (o options) wants(part string) bool {
 
 // measure measures everything that is wanted.
 func (s *setting) measure(ctx context.Context) (bench.Record, error) {
-	record := bench.Record{Time: time.Now().UTC(), Machine: bench.ThisMachine(), Tree: s.facts, Rounds: s.rounds}
+	record := bench.Record{Time: time.Now().UTC(), Machine: bench.ThisMachine(), Tree: s.facts, Rounds: s.work.rounds}
 	info, err := os.Stat(s.verifier())
 	if err != nil {
 		return bench.Record{}, err
@@ -110,7 +110,7 @@ func (s *setting) release(ctx context.Context) ([]bench.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.turns(ctx, commands, s.rounds)
+	rows, err := s.turns(ctx, commands, s.work.rounds)
 	if err != nil {
 		return nil, err
 	}
