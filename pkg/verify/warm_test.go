@@ -46,7 +46,7 @@ func TestMemoryChangesNoAnswer(t *testing.T) {
 	warm := newCourt(t) // has verified every genuine bundle
 	library := newLibrary(t)
 	accepted, refused := 0, 0
-	changed(t, 61, func(name string, raw []byte) {
+	changed(t, 97, func(name string, raw []byte) {
 		for i, fresh := range provers(t) {
 			for what, ask := range map[string]func(prover) (proof, error){
 				"blob":        func(p prover) (proof, error) { e, err := p.Blob(raw, warm.set); return proofOf(e), err },
