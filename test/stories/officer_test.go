@@ -375,3 +375,15 @@ func stating(predicateType, name string, predicate []byte) sign.Content {
 		`{"_type":%q,"subject":[{"name":%q,"digest":{"sha256":%q}}],"predicateType":%q,"predicate":%s}`,
 		intoto.TypeV1, name, sum(name).Hex(), predicateType, predicate)}
 }
+
+// TestOfficerHelp: the commands explain themselves, and name every code that
+// can be excepted.
+func TestOfficerHelp(t *testing.T) {
+	s := open(t)
+	want(t, s.Run(t.Context(), "waybill", "policy", "sign", "--help"), 0, "EXIT STATUS", "Examples:", "--profile", "--confirm", "KnownDefects")
+	r := s.Run(t.Context(), "waybill", "policy", "except", "--help")
+	want(t, r, 0, "EXIT STATUS", "Examples:", "--profile", "--confirm")
+	for _, c := range waiver.Codes() {
+		want(t, r, 0, string(c))
+	}
+}
