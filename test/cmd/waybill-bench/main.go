@@ -27,7 +27,6 @@ type options struct {
 	only   string
 	cosign string
 	work   work
-	rounds int
 	fresh  bool
 }
 
