@@ -191,6 +191,22 @@ func TestVerifyFile(t *testing.T) {
 	}
 }
 
+// trustNobodyWhoAnswers has the scene take its trust from a repository that is
+// away, so that no test asks anybody outside.
+func (w *workshop) trustNobodyWhoAnswers(t *testing.T) {
+	t.Helper()
+	source, err := json.Marshal(map[string]any{"url": "http://127.0.0.1:1", "root": w.Lab.TUFRoot})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(w.Path("cache", "waybill", "trust"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(w.Path("cache", "waybill", "trust", "source.json"), source, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestVerifySigners: who must have signed is the caller's choice alone.
 func TestVerifySigners(t *testing.T) {
 	w := openWorkshop(t)
@@ -200,6 +216,7 @@ func TestVerifySigners(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write(t, "keyed.json", w.sign(t, "key", blobOf("the first file")))
+	w.trustNobodyWhoAnswers(t)
 	const root, by = " --trusted-root trusted_root.json", "--certificate-identity release@lab.invalid"
 	from := " --certificate-oidc-issuer " + issuer
 	rows := []struct {
