@@ -64,8 +64,8 @@ func (s *setting) measure(ctx context.Context) (bench.Record, error) {
 }
 
 // turns lets all commands take turns.
-func (s *setting) turns(ctx context.Context, commands []bench.Command, rounds int) ([]bench.Row, error) {
-	return bench.Alternate(ctx, commands, rounds, func(what string) { progress("%s", what) })
+func (s *setting) turns(ctx context.Context, commands []bench.Command) ([]bench.Row, error) {
+	return bench.Alternate(ctx, commands, s.work.rounds, func(what string) { progress("%s", what) })
 }
 
 func goal(r bench.Ratio, goal string) bench.Ratio {
@@ -110,7 +110,7 @@ func (s *setting) release(ctx context.Context) ([]bench.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.turns(ctx, commands, s.work.rounds)
+	rows, err := s.turns(ctx, commands)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ const processes = 20
 func (s *setting) bundles(ctx context.Context) ([]bench.Section, error) {
 	var sections []bench.Section
 	for _, one := range sets() {
-		rows, err := s.turns(ctx, s.single(one), s.work.rounds)
+		rows, err := s.turns(ctx, s.single(one))
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +95,7 @@ func (s *setting) statement(ctx context.Context) ([]bench.Section, error) {
 	rows, err := s.turns(ctx, []bench.Command{
 		{Name: "waybill", Args: []string{s.worker(), "--dir", s.minted, "--way", "statement"}},
 		{Name: "SHA-256 of the bundle", Args: []string{s.worker(), "--dir", s.minted, "--way", "statement-hash"}},
-	}, s.work.rounds)
+	})
 	if err != nil {
 		return nil, err
 	}
