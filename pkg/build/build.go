@@ -60,7 +60,8 @@ type Trust struct {
 // run is one build under way.
 type run struct {
 	Request
-	made map[string]made
+	made  map[string]made
+	tools map[string]provenance.Resource
 }
 
 // made is an output that has left its step.
@@ -73,6 +74,10 @@ type made struct {
 func Run(ctx context.Context, req Request) error {
 	r := &run{Request: req, made: map[string]made{}}
 	if err := r.publishConfig(ctx); err != nil {
+		return err
+	}
+	var err error
+	if r.tools, err = pinnedTools(req.Source.Pins); err != nil {
 		return err
 	}
 	for i, step := range req.Plan.Steps {
@@ -125,6 +130,7 @@ func (r *run) step(ctx context.Context, step plan.Step, start time.Time) error {
 		out, err = r.image(ctx, step)
 	default:
 		out, err = r.command(ctx, step, scratch)
+		out.inputs = append(r.toolsOf(step), out.inputs...)
 	}
 	if err != nil {
 		return err

@@ -45,10 +45,7 @@ func ReadPlan(ctx context.Context, from Source, v version.Version, parameters ma
 func ReadPlanIn(dir string, v version.Version, parameters map[string]string) (plan.Plan, error) {
 	read := func(name string) ([]byte, error) {
 		raw, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && name == plan.ConfigName:
-			return nil, verdict.Refuse(verdict.Usage, dir, "there is no %s; write one with waybill init", plan.ConfigName)
-		case errors.Is(err, fs.ErrNotExist):
+		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("reading %q: %w", name, vcs.ErrNotFound)
 		}
 		return raw, err
@@ -117,7 +114,10 @@ func FindPlan(ctx context.Context, word string, v version.Version, parameters ma
 
 // readPlan fills the configuration of a source and expands it.
 func readPlan(s *build.Source, read func(name string) ([]byte, error), v version.Version, parameters map[string]string) (p plan.Plan, err error) {
-	if s.Config, err = read(plan.ConfigName); err != nil {
+	if s.Config, err = read(plan.ConfigName); errors.Is(err, vcs.ErrNotFound) {
+		return plan.Plan{}, verdict.Refuse(verdict.Usage, plan.ConfigName, "there is none; write one with waybill init, and commit it to build from it")
+	}
+	if err != nil {
 		return plan.Plan{}, err
 	}
 	config, err := plan.ParseConfig(s.Config)
@@ -147,7 +147,10 @@ func readLock(s *build.Source, read func(name string) ([]byte, error), config pl
 		return err
 	}
 	return s.Pins.CheckModules(func(dir string) (files plan.ModuleFiles, err error) {
-		if files.GoMod, err = read(path.Join(dir, "go.mod")); err != nil {
+		if files.GoMod, err = read(path.Join(dir, "go.mod")); errors.Is(err, vcs.ErrNotFound) {
+			return files, verdict.Refuse(verdict.LockStale, plan.LockName, "module %q: the source has no go.mod there", dir)
+		}
+		if err != nil {
 			return files, err
 		}
 		if files.GoSum, err = read(path.Join(dir, "go.sum")); errors.Is(err, vcs.ErrNotFound) {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 )
 
 // Write prints the plan for people: what runs with what, and what will exist.
@@ -57,11 +58,11 @@ func (s Step) does() string {
 	case s.Checksums != nil:
 		return fmt.Sprintf("%s of %d", s.Checksums.Algorithm, len(s.Checksums.Take))
 	}
-	line := shown(strings.Join(s.Run, " "))
+	line := []rune(shown(strings.Join(s.Run, " ")))
 	if len(line) > 60 {
-		return line[:57] + "…"
+		return string(line[:59]) + "…"
 	}
-	return line
+	return string(line)
 }
 
 func orNone(list []string) string {
@@ -115,11 +116,14 @@ func (d Diff) Write(w io.Writer) error {
 	return err
 }
 
-// shown makes text of the file fit for a terminal; it is cut short.
+// shown makes text of the file fit for a terminal: what cannot be seen is
+// quoted, and what is long is cut short.
 func shown(s string) string {
-	q := quote(s)
-	if q == `"`+s+`"` {
-		return s
+	switch {
+	case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return quote(s)
+	case len(s) > 200:
+		return strings.ToValidUTF8(s[:200], "") + "…"
 	}
-	return q
+	return s
 }

@@ -68,6 +68,12 @@ func TestPlanDiff(t *testing.T) {
 	want(t, run("v0.2.0", "v0.3.0-alpha.0", "--dir", "lantern"), 0, "2 releases", "https://dl.example.test/lantern/v0.3.0-alpha.0/")
 	want(t, run("v0.2.0", "v0.2.0", "--dir", "lantern"), 2, "would both be published")
 	want(t, run("v0.2.0", "--dir", "lantern", "--parameter", "speed=high"), 2, "declares no such parameter")
+	want(t, run("v0.2.0", "--dir", "nowhere"), 2, "waybill init")
+	if err := os.Remove(s.Path("lantern", "release.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	tag(t, s, "v0.4.0")
+	want(t, run("v0.4.0", "--source", "lantern"), 2, "release.yaml", "waybill init")
 }
 
 // TestLockStories: a lock that does not fit stops everything; lock mends it,
@@ -131,6 +137,9 @@ func TestInitStory(t *testing.T) {
 	want(t, run("init", "--dir", "fresh", "--confirm"), 2, "never overwritten")
 	want(t, run("plan", "v1.0.0", "--dir", "fresh"), 1, "LOCK_STALE")
 	want(t, run("lock", "--dir", "fresh", "--confirm"), 0, "+ tool go", "+ module .")
+	edit(t, filepath.Join(dir, "go.mod"), "go 1.26", "go 1.26.0")
+	want(t, run("plan", "v1.0.0", "--dir", "fresh"), 1, "LOCK_STALE", "go.mod or go.sum changed")
+	want(t, run("lock", "--dir", "fresh", "--confirm"), 0, "- module . go.mod", "+ module . go.mod")
 	want(t, run("plan", "v1.0.0", "--dir", "fresh"), 0, "bin/windows/amd64/fresh.exe", "fresh_1.0.0_linux_amd64.tar.gz")
 	want(t, run("init", "--dir", "lantern"), 2, "never overwritten")
 	want(t, run("init", "--dir", "nowhere"), 2, "go.mod")
@@ -154,6 +163,7 @@ steps:
 - name: compile
   each: {platform: server}
   go: {ldflags: "-s -w -buildid= -X main.version={version}"}
+  tools: [go]
   outputs: [{class: binary, name: "bin/{os}/{arch}/lantern"}]
 - name: note
   run: [/bin/sh, -c, "echo {commit.time} {commit.id} {parameter.tone} $EPOCH > {out}/note.txt"]
@@ -182,7 +192,24 @@ func TestEveryKindOfStep(t *testing.T) {
 	if err := os.WriteFile(s.Path("lantern", "release.yaml"), []byte(everyKind), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	want(t, s.Run(t.Context(), "waybill", "lock", "--dir", "lantern", "--confirm"), 0, "+ module .")
+	want(t, s.Run(t.Context(), "waybill", "lock", "--dir", "lantern", "--confirm"), 0, "+ module .", "+ tool go")
+	lock := s.Path("lantern", "release.lock.yaml")
+	pinned, err := os.ReadFile(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit(t, lock, `program: "go", digest: "sha256:`, `program: "git", digest: "sha256:`)
+	tag(t, s, scene.Version)
+	for _, role := range []string{"builder", "builder-unisolated"} {
+		if err := os.WriteFile(s.Path(role+".token"), []byte(s.Lab.Token(role)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(t, s.Run(t.Context(), "waybill", "build", scene.Version, "--profile", "profile.yaml", "--source", "lantern", "--state", "other",
+		"--identity-token", "builder=builder.token", "--identity-token", "builder-unisolated=builder-unisolated.token"), 1, "LOCK_STALE", "not the one that is pinned")
+	if err := os.WriteFile(lock, pinned, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	tag(t, s, scene.Version)
 	want(t, s.Stage(t.Context(), "--parameter", "tone=loud"), 2, "want warm or cold")
 	want(t, s.Stage(t.Context(), "--parameter", "tone=cold"), 0)
@@ -200,6 +227,8 @@ func TestEveryKindOfStep(t *testing.T) {
 	}
 	r := s.Run(t.Context(), "waybill", "inspect", "state/files/provenance/note.sigstore.json")
 	want(t, r, 0, "parameters.tone", "cold")
+	r = s.Run(t.Context(), "waybill", "inspect", "state/files/provenance/compile-linux-amd64.sigstore.json")
+	want(t, r, 0, "tool go")
 	if sum := read("note.txt.sha256"); len(sum) != 64 || !strings.Contains(read("SHA256SUMS"), sum+"  note.txt\n") {
 		t.Errorf("the sidecar says %q", sum)
 	}
