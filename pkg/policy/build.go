@@ -70,7 +70,7 @@ func withParameters(m *matter, f *Fact) error {
 
 // parameter finds what the policy says of a parameter: of its own name, or of
 // the object that it is in, where any: true stands for all of that.
-func (p Policy) parameter(name string) (fileParameter, bool) {
+func (p *Policy) parameter(name string) (fileParameter, bool) {
 	for _, known := range p.params {
 		if known.Name == name || known.Any && strings.HasPrefix(name, known.Name+".") {
 			return known, true
@@ -79,7 +79,7 @@ func (p Policy) parameter(name string) (fileParameter, bool) {
 	return fileParameter{}, false
 }
 
-func (p Policy) allows(want fileParameter, got, version string) bool {
+func (p *Policy) allows(want fileParameter, got, version string) bool {
 	if want.Any {
 		return true
 	}
@@ -88,7 +88,7 @@ func (p Policy) allows(want fileParameter, got, version string) bool {
 	})
 }
 
-func (p Policy) allowed(want fileParameter, version string) string {
+func (p *Policy) allowed(want fileParameter, version string) string {
 	switch {
 	case want.Any:
 		return "any value"
@@ -103,7 +103,10 @@ func (p Policy) allowed(want fileParameter, version string) string {
 }
 
 // fill puts the release into the texts of a policy.
-func (p Policy) fill(text, version string) string {
+func (p *Policy) fill(text, version string) string {
+	if !strings.Contains(text, "{") {
+		return text
+	}
 	text = strings.ReplaceAll(text, "{ref}", p.source.Ref)
 	return strings.NewReplacer("{version}", version, "{repository}", p.source.Repository).Replace(text)
 }

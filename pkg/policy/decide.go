@@ -90,7 +90,7 @@ func (h *Hearing) read(evidence []verify.Evidence) []*Fact {
 
 // matter is one question with the facts that were brought.
 type matter struct {
-	policy Policy
+	policy *Policy
 	q      Question
 	facts  []*Fact
 }
@@ -110,7 +110,7 @@ type ruling struct {
 
 // decide answers every item of the question's cell, then doubts its own yes.
 func (p Policy) decide(facts []*Fact, q Question) []ruling {
-	m := &matter{policy: p, q: q, facts: facts}
+	m := &matter{policy: &p, q: q, facts: facts}
 	asked := p.cells[cell{q.Stage, q.Class}].items
 	if err := q.check(); err != nil || len(asked) == 0 {
 		if err == nil {

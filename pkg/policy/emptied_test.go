@@ -100,7 +100,9 @@ func TestEmptied(t *testing.T) {
 	s := ship(t, "kubernetes-release")
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	show := func(e emptied, when, code, where string) { fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.name, when, code, where) }
+	show := func(e emptied, when, code, where string) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.name, when, code, where)
+	}
 	for _, e := range ways(string(s.raw)) {
 		t.Run(e.name, func(t *testing.T) {
 			_, err := policy.Parse([]byte(e.in(t, s.raw, e.new)), rules(t))

@@ -29,7 +29,7 @@ func (p Policy) Judge(e verify.Evidence, ask Ask) (verdict.Proof, error) {
 		return verdict.Proof{}, verdict.Refuse(verdict.EvidenceMissing, ask.Subject, "no evidence that says %s", ask.Kind)
 	}
 	f := FactOf(e)
-	m := &matter{policy: p, q: Question{Subject: ask.Subject, Bytes: ask.Bytes, ByDigest: ask.InRegistry}}
+	m := &matter{policy: &p, q: Question{Subject: ask.Subject, Bytes: ask.Bytes, ByDigest: ask.InRegistry}}
 	clauses := []clause{ofKind(ask.Kind), byRole(ask.Role)}
 	if !ask.Whole {
 		clauses = append(clauses, bound)
@@ -47,7 +47,7 @@ func (p Policy) Judge(e verify.Evidence, ask Ask) (verdict.Proof, error) {
 // canonical source, in a way and with parameters that the policy expects.
 func (p Policy) Provenance(e verify.Evidence, version string) error {
 	f := FactOf(e)
-	m := &matter{policy: p, q: Question{Subject: "provenance", Version: version}}
+	m := &matter{policy: &p, q: Question{Subject: "provenance", Version: version}}
 	claim, err := f.claim()
 	if err != nil {
 		return err

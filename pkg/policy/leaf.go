@@ -83,19 +83,23 @@ func byRole(role Role) clause {
 	return func(m *matter, f *Fact) error { return m.policy.inRole(f, role, m.q) }
 }
 
-func (p Policy) inRole(f *Fact, role Role, q Question) error {
-	known, is := p.RoleOf(f.who)
-	want := "nobody"
-	if names := p.Expected(role); len(names) > 0 {
-		want = names[0]
-	}
+func (p *Policy) inRole(f *Fact, role Role, q Question) error {
+	known, is := p.roleOf(f.who)
 	switch {
 	case !is || !f.key.IsZero():
-		return refuse(f, verdict.Find(verdict.Identity, q.Subject, "the policy does not know who signed this").Differ(want, f.signer()))
+		return refuse(f, verdict.Find(verdict.Identity, q.Subject, "the policy does not know who signed this").Differ(p.first(role), f.signer()))
 	case known != role:
-		return refuse(f, verdict.Find(verdict.IdentityRole, q.Subject, "signed by the %s identity, where the %s identity must", known, role).Differ(want, f.signer()))
+		return refuse(f, verdict.Find(verdict.IdentityRole, q.Subject, "signed by the %s identity, where the %s identity must", known, role).Differ(p.first(role), f.signer()))
 	}
-	return acting(f, p.SignersOf(role), q)
+	return acting(f, p.holders(role), q)
+}
+
+// first is one of those who have a role, for messages.
+func (p *Policy) first(role Role) string {
+	if all := p.holders(role); len(all) > 0 {
+		return all[0].String()
+	}
+	return "nobody"
 }
 
 // acting asks whether one of the signers is the fact's, with everything that

@@ -224,6 +224,7 @@ func (l *loader) loadBuilders() error {
 			return l.fail(codeValue, append(path, "signers", n), "stages and classes are for those who sign what was built; a builder speaks for whatever it built")
 		}
 		l.policy.builders = append(l.policy.builders, builder{b.ID, b.Level, signers})
+		l.policy.speakers = append(l.policy.speakers, signers...)
 		for _, s := range signers {
 			pairs = append(pairs, slsa.Pair{Signer: s.matcher, BuilderID: b.ID, Level: b.Level, Hermetic: b.Hermetic, Complete: b.Complete})
 		}

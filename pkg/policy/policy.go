@@ -51,6 +51,7 @@ type Policy struct {
 
 	roles     map[Role][]Signer
 	builders  []builder
+	speakers  []Signer // of all builders
 	trust     slsa.Trust
 	source    fileSource
 	types     []string

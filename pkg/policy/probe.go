@@ -92,7 +92,7 @@ func (m *matter) doubtsOfRule(it item, changed ...*matter) []doubt {
 func (p Policy) probeNothing() error {
 	bytes := otherBytes(digest.Set{SHA256: p.digest})
 	for at, d := range p.cells {
-		m := &matter{policy: p, q: Question{Stage: at.stage, Class: at.class, Subject: "nothing", Bytes: bytes}}
+		m := &matter{policy: &p, q: Question{Stage: at.stage, Class: at.class, Subject: "nothing", Bytes: bytes}}
 		for _, it := range d.items {
 			if _, own := it.rule.(rule); !own && it.mode == Require && it.rule.judge(m).met {
 				return verdict.Refuse(verdict.PolicyVacuous, p.name, "accepts %s of %s at stage %s with no evidence at all", it.name, at.class, at.stage)

@@ -73,29 +73,29 @@ func (s Signer) claimed(c identity.Claims) bool {
 // RoleOf is the role in which the policy knows an identity, whenever it may
 // act. Patterns of different roles can match one identity, which no loader can
 // foresee; such an identity has no role.
-func (p Policy) RoleOf(who identity.Identity) (Role, bool) {
-	var found []Role
-	for _, role := range []Role{Release, Verifier, Officer, Builder} {
-		if slices.ContainsFunc(p.SignersOf(role), func(s Signer) bool { return s.matcher.Match(who) }) {
-			found = append(found, role)
+func (p Policy) RoleOf(who identity.Identity) (Role, bool) { return p.roleOf(who) }
+
+func (p *Policy) roleOf(who identity.Identity) (found Role, is bool) {
+	for _, role := range [...]Role{Release, Verifier, Officer, Builder} {
+		if !slices.ContainsFunc(p.holders(role), func(s Signer) bool { return s.matcher.Match(who) }) {
+			continue
 		}
+		if is {
+			return "", false
+		}
+		found, is = role, true
 	}
-	if len(found) != 1 {
-		return "", false
-	}
-	return found[0], true
+	return found, is
 }
 
 // SignersOf are the identities that may act in a role.
-func (p Policy) SignersOf(role Role) []Signer {
-	if role != Builder {
-		return slices.Clone(p.roles[role])
+func (p Policy) SignersOf(role Role) []Signer { return slices.Clone(p.holders(role)) }
+
+func (p *Policy) holders(role Role) []Signer {
+	if role == Builder {
+		return p.speakers
 	}
-	var all []Signer
-	for _, b := range p.builders {
-		all = append(all, b.signers...)
-	}
-	return all
+	return p.roles[role]
 }
 
 // Expected are the identities that may act in a role, for messages.
