@@ -254,6 +254,9 @@ func TestGateAgainstItsOwnRelease(t *testing.T) {
 			m.Source.Commit = "0000000000000000000000000000000000000000"
 		}), codes(verdict.SourceCommit)},
 		{"F16 provenance of another run", reattested(lab.RoleBuilder, func(p *provenance.Provenance) { p.RunDetails.Metadata.InvocationID = "another" }), codes(verdict.BuildMix)},
+		{"a parameter that release.yaml does not declare", reattested(lab.RoleBuilder, func(p *provenance.Provenance) {
+			p.BuildDefinition.ExternalParameters.Parameters = map[string]string{"tone": "cold"}
+		}), codes(verdict.BuildMix, verdict.ManifestParse)},
 		{"no run in the manifest", resealed(func(_ *testing.T, _ *attacked, m *release.Manifest) { m.Runs = nil }), codes(verdict.BuildMix)},
 		{"provenance of other bytes", reattested(lab.RoleBuilder, func(p *provenance.Provenance) { p.Subjects[0].Digests = digest.SetOf(nil) }), codes(verdict.NotBound)},
 		{"another configuration than the manifest's own", replaced(plan.ConfigName, config), codes(verdict.ManifestParse)},
