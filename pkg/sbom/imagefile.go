@@ -155,7 +155,7 @@ func choose(entries []layoutEntry, ref string) (layoutEntry, error) {
 	var found []layoutEntry
 	for _, e := range entries {
 		name := e.Annotations["org.opencontainers.image.ref.name"]
-		if e.ArtifactType != "" || ref != "" && ref != name && ref != e.Digest {
+		if !isImageType(e.ArtifactType) || ref != "" && ref != name && ref != e.Digest {
 			continue
 		}
 		names = append(names, fmt.Sprintf("%q", name+"@"+e.Digest))
@@ -169,6 +169,12 @@ func choose(entries []layoutEntry, ref string) (layoutEntry, error) {
 	}
 	return layoutEntry{}, verdict.Refuse(verdict.Usage, "image layout", "it holds several images, name one: %s",
 		strings.Join(names[:min(len(names), 20)], ", "))
+}
+
+// isImageType tells images from what refers to them. Some tools write the type
+// of the configuration where others write nothing.
+func isImageType(artifact string) bool {
+	return artifact == "" || strings.Contains(artifact, "image.config") || strings.Contains(artifact, "container.image.v1")
 }
 
 // layoutSource reads by digest only. What it delivers has it.

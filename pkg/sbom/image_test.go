@@ -1,0 +1,192 @@
+package sbom_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// layerOf is an image layer of files: name, content, name, content…
+func layerOf(t *testing.T, pairs ...string) v1.Layer {
+	t.Helper()
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for i := 0; i < len(pairs); i += 2 {
+		if err := w.WriteHeader(&tar.Header{Name: pairs[i], Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(pairs[i+1]))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, pairs[i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buf.Bytes())), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func imageOf(t *testing.T, layers ...v1.Layer) v1.Image {
+	t.Helper()
+	img, err := mutate.AppendLayers(empty.Image, layers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err = mutate.ConfigFile(img, &v1.ConfigFile{OS: "linux", Architecture: "amd64", RootFS: rootOf(t, img), Config: v1.Config{Labels: map[string]string{
+		"org.opencontainers.image.base.name":   "registry.example.org/static",
+		"org.opencontainers.image.base.digest": digest.Of(digest.SHA256, []byte("base")).String(),
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+func rootOf(t *testing.T, img v1.Image) v1.RootFS {
+	t.Helper()
+	c, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.RootFS
+}
+
+// inLayout writes the image into a layout and reads it back.
+func inLayout(t *testing.T, img v1.Image) (fs.FS, sbom.ImageContent) {
+	t.Helper()
+	dir := t.TempDir()
+	p, err := layout.Write(dir, empty.Index)
+	if err == nil {
+		err = p.AppendImage(img)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := sbom.LayoutImage(t.Context(), os.DirFS(dir), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return os.DirFS(dir), content
+}
+
+const (
+	dpkgOne = "Package: wick\nStatus: install ok installed\nVersion: 1.0\nArchitecture: amd64\n\n"
+	dpkgTwo = "Package: oil\nStatus: install ok installed\nVersion: 2.0-1\nArchitecture: amd64\n\n"
+	release = "ID=debian\nVERSION_ID=\"12\"\nPRETTY_NAME=\"Debian 12\"\n"
+)
+
+// TestImageContents: packages and programs are found with the layer that
+// brought them, and what a later layer takes away is gone.
+func TestImageContents(t *testing.T) {
+	bin := string(program(t))
+	img := imageOf(t,
+		layerOf(t, "etc/os-release", release, "var/lib/dpkg/status", dpkgOne, "usr/share/doc/wick/copyright",
+			"Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\nFiles: *\nLicense: Expat\n",
+			"old/lantern", bin, "opt/app/package-lock.json", "{}"),
+		layerOf(t, "var/lib/dpkg/status", dpkgOne+dpkgTwo, "var/lib/dpkg/status.d/base", "Package: base-files\nVersion: 12.4\nArchitecture: amd64\n",
+			"old/.wh.lantern", "", "usr/local/bin/lantern", bin),
+		layerOf(t, "lib/apk/db/installed", "P:musl\nV:1.2.5-r0\nA:x86_64\nL:MIT\n"),
+	)
+	_, content := inLayout(t, img)
+	doc := made(t, "oci/lantern", content.Index.SHA256, func() ([]byte, error) {
+		return encoded(sbom.Image(t.Context(), input(), "oci/lantern", content))
+	})
+	layer := func(i int) string { return find(t, doc, content.Platforms[0].Layers[i].Digest.String()).ID }
+	for name, row := range map[string]struct {
+		layer   int
+		purl    string
+		licence string
+	}{
+		"wick":       {0, "pkg:deb/debian/wick@1.0?arch=amd64&distro=debian-12", "MIT"},
+		"oil":        {1, "pkg:deb/debian/oil@2.0-1?arch=amd64&distro=debian-12", ""},
+		"base-files": {1, "pkg:deb/debian/base-files@12.4?arch=amd64&distro=debian-12", ""},
+		"musl":       {2, "pkg:apk/debian/musl@1.2.5-r0?arch=x86_64&distro=debian-12", "MIT"},
+	} {
+		p := find(t, doc, name)
+		if p.PURL != row.purl || p.Licence != row.licence || !related(doc, layer(row.layer), spdx.Contains, p.ID) {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+	if files := doc.Files(); len(files) != 1 || files[0].Name != "./usr/local/bin/lantern" || !related(doc, layer(1), spdx.Contains, files[0].ID) ||
+		!files[0].Digests.SHA256.Equal(digest.Of(digest.SHA256, []byte(bin))) {
+		t.Errorf("programs: %+v", files)
+	}
+	if base := find(t, doc, "registry.example.org/static"); !related(doc, find(t, doc, "oci/lantern/linux/amd64").ID, spdx.DescendantOf, base.ID) {
+		t.Error("the base image is not named")
+	}
+	if u := doc.Unknown(); len(u) != 1 || u[0] != "seen, not catalogued: npm: opt/app/package-lock.json" {
+		t.Errorf("unknown: %q", u)
+	}
+	if doc.Packages(); find(t, doc, "debian").Purpose != spdx.OperatingSystem {
+		t.Error("the distribution is not named")
+	}
+}
+
+// TestSavedImage: the image that Docker saves is known by its configuration,
+// which is the one that the registry serves.
+func TestSavedImage(t *testing.T) {
+	img := imageOf(t, layerOf(t, "etc/os-release", release, "var/lib/dpkg/status", dpkgOne))
+	_, served := inLayout(t, img)
+	path := t.TempDir() + "/image.tar"
+	ref, err := name.NewTag("registry.example.org/lantern:v0.1.0")
+	if err == nil {
+		err = tarball.WriteToFile(path, ref, img)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := made(t, "lantern.tar", digest.Of(digest.SHA256, raw), func() ([]byte, error) {
+		return encoded(sbom.Describe(t.Context(), input(), "lantern.tar", content(raw), nil))
+	})
+	if !strings.Contains(find(t, doc, "lantern.tar/linux/amd64").Comment, served.Platforms[0].Config.String()) {
+		t.Error("the configuration is not named")
+	}
+	find(t, doc, "wick")
+	findings, err := sbom.Check(t.Context(), sbom.Question{Document: doc, Content: &sbom.Content{ReaderAt: bytes.NewReader(raw), Size: int64(len(raw))}})
+	if err != nil || len(findings) != 0 {
+		t.Errorf("%v %v", findings, err)
+	}
+}
+
+// TestImageLies: a configuration with other layers than those that are served.
+func TestImageLies(t *testing.T) {
+	_, content := inLayout(t, imageOf(t, layerOf(t, "a", "1"), layerOf(t, "b", "2")))
+	layers := content.Platforms[0].Layers
+	layers[0].DiffID, layers[1].DiffID = layers[1].DiffID, layers[0].DiffID
+	_, err := sbom.Image(t.Context(), input(), "oci/a", content)
+	refused(t, err, verdict.Conflict, "not the one of the image's configuration")
+}
+
+// TestBrokenLayer: what is wrong inside of a layer is stated, and the rest is
+// described.
+func TestBrokenLayer(t *testing.T) {
+	bad := layerOf(t, "var/lib/dpkg/status", "Package: \x00\nrubbish\n", "usr/lib/os-release", release)
+	_, content := inLayout(t, imageOf(t, bad))
+	m, err := sbom.Image(t.Context(), input(), "oci/a", content)
+	if err != nil || len(m.Incomplete) != 1 || !strings.Contains(m.Incomplete[0], "var/lib/dpkg/status") {
+		t.Errorf("%q %v", m.Incomplete, err)
+	}
+}
