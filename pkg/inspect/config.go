@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
@@ -19,6 +20,8 @@ func configs() map[string]func([]byte) (Document, error) {
 		"Profile": config(Profile, profile.Check),
 		"Release": config(Release, func(raw []byte) error { _, err := plan.ParseConfig(raw); return err }),
 		"Lock":    config(Lock, func(raw []byte) error { _, err := plan.ParseLock(raw); return err }),
+
+		knowndefects.Kind: config(KnownDefects, func(raw []byte) error { _, err := knowndefects.ParseFile(raw); return err }),
 	}
 }
 

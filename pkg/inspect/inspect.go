@@ -46,6 +46,7 @@ const (
 	Profile       Kind = "profile"
 	Release       Kind = "release.yaml"
 	Lock          Kind = "release.lock.yaml"
+	KnownDefects  Kind = "known defects"
 	Verdict       Kind = "verdict"
 	Collection    Kind = "collection"
 	Image         Kind = "image"

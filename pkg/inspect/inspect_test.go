@@ -20,6 +20,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/policies"
 )
 
 const sum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -153,8 +154,18 @@ func documents(t testing.TB) map[string]struct {
 		"profile":             {profileYAML, inspect.Profile, "https://dl.example.test/{version}/"},
 		"release.yaml":        {releaseYAML, inspect.Release, "steps[0].run[0]"},
 		"lock":                {"apiVersion: waybill/v1\nkind: Lock\nbases: {}\n", inspect.Lock, "bases       nothing"},
+		"known defects":       {defectsYAML(t), inspect.KnownDefects, "wrong-signer-v1.24.8"},
 		"verdict":             {`{"schema":"waybill/verdict/v1","findings":[]}`, inspect.Verdict, "findings"},
 	}
+}
+
+func defectsYAML(t testing.TB) string {
+	t.Helper()
+	raw, err := policies.Read("kubernetes-known-defects")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
 }
 
 func text(t testing.TB, d inspect.Document) string {
