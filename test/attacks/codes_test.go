@@ -109,6 +109,11 @@ func provokedHere() map[verdict.Code]string {
 // package's tests expect them.
 func provokedElsewhere() map[verdict.Code]string {
 	return map[verdict.Code]string{
+		verdict.SBOMGraph:        "pkg/spdx/parse_test.go",
+		verdict.SBOMIncomplete:   "pkg/sbom/crosscheck/crosscheck_test.go",
+		verdict.SBOMInvalid:      "pkg/spdx/validate_test.go",
+		verdict.SBOMTwin:         "pkg/sbom/judge_test.go",
+		verdict.Conflict:         "pkg/sbom/crosscheck/crosscheck_test.go",
 		verdict.TUFRollback:      "pkg/tuf/tuftest/attacks.go",
 		verdict.TUFExpired:       "pkg/tuf/tuftest/attacks.go",
 		verdict.TUFHash:          "pkg/tuf/tuftest/attacks.go",
