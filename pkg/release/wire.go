@@ -182,6 +182,9 @@ func (m *Manifest) bindSubjects(subjects []intoto.Subject, entries []releasemani
 	if err := m.checkEvidence(); err != nil {
 		return err
 	}
+	if err := m.checkSidecars(); err != nil {
+		return err
+	}
 	return m.checkConfig()
 }
 
