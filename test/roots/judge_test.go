@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -105,4 +106,45 @@ func TestKnownInstances(t *testing.T) {
 	} {
 		c.refuses(verdict.Usage, args...)
 	}
+}
+
+// A profile that names no trust root is judged by the repository's, like
+// everything else; one that does needs no repository, and no floor of one.
+func TestProfilesWithoutARoot(t *testing.T) {
+	r, c := tuftest.New(t, now), newClient(t, trust.Embedded().Date().AddDate(0, 0, 1))
+	source, err := json.Marshal(map[string]any{"url": r.URL, "root": r.File("1.root.json")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Serve(nil)
+	if err := os.MkdirAll(c.cache, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(c.cache, "source.json"), source, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.file("policy.yaml", []byte("kind: Poem\n"))
+	c.file("without.yaml", []byte(profileOf("")))
+	c.file("with.yaml", []byte(profileOf("trustedRoot: root.json\n")))
+	c.file("root.json", trust.Embedded().Raw())
+	for _, row := range []struct {
+		args []string
+		want verdict.Code
+	}{
+		{[]string{"--profile", "without.yaml", "--cache", c.cache}, verdict.TrustDown},
+		{[]string{"--profile", "without.yaml", "--offline"}, verdict.ConfigParse}, // the policy is what is wrong
+		{[]string{"--profile", "with.yaml"}, verdict.ConfigParse},
+	} {
+		cmd := exec.CommandContext(t.Context(), waybill, append([]string{"verify", "release", "v0.1.0", "--now", c.now.Format(time.RFC3339)}, row.args...)...)
+		cmd.Dir = c.dir
+		out, _ := cmd.CombinedOutput()
+		if got := cmd.ProcessState.ExitCode(); got != verdict.ExitCode(row.want.Outcome()) || !strings.Contains(string(out), ": "+string(row.want)+" ") {
+			t.Errorf("%q ended with %d, want %s\n%s", row.args, got, row.want, out)
+		}
+	}
+}
+
+func profileOf(root string) string {
+	return "apiVersion: waybill/v1\nkind: Profile\nname: a\npolicy: policy.yaml\n" + root +
+		"places:\n  files: {canonical: \"https://a.example/{version}/\", release: \"https://a.example/{version}/\"}\n"
 }
