@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -129,6 +128,5 @@ func (r *run) put(ctx context.Context, name string, raw []byte) error {
 }
 
 func removeAll(dir string) {
-	// Go's module cache is read-only on purpose; a scratch directory is not.
-	_ = os.RemoveAll(dir)
+	_ = sandbox.Remove(dir) // a scratch directory that stays is in nobody's way
 }

@@ -100,7 +100,7 @@ type delegatedRange struct{ uid, gid int }
 // one.
 func delegation() (delegatedRange, error) {
 	for _, program := range []string{"newuidmap", "newgidmap"} {
-		if _, err := exec.LookPath(program); err != nil {
+		if findIn(systemPath, program) == "" {
 			return delegatedRange{}, errors.New("this account is not root and there is no newuidmap")
 		}
 	}
@@ -145,7 +145,7 @@ func delegate(pid int) error {
 		own, sub int
 	}{{"newuidmap", os.Getuid(), d.uid}, {"newgidmap", os.Getgid(), d.gid}} {
 		args := []string{strconv.Itoa(pid), strconv.Itoa(runnerID), strconv.Itoa(m.own), "1", strconv.Itoa(stepID), strconv.Itoa(m.sub), "1"}
-		if out, err := exec.Command(m.program, args...).CombinedOutput(); err != nil {
+		if out, err := exec.Command(findIn(systemPath, m.program), args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w: %s", m.program, err, harmless(strings.TrimSpace(string(out))))
 		}
 	}

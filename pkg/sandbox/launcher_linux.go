@@ -237,6 +237,10 @@ func (l *launcher) serve(ctx context.Context, f *os.File) (asked func() []Asked,
 	}, nil
 }
 
+// baseData is what a process has mapped and not used before it has done
+// anything, the runner as well: a limit of one process counts that too.
+const baseData = 256 << 20
+
 func (l *launcher) spec(trees []tree) spec {
 	s := spec{
 		Trees: trees, Command: l.step.Command, Env: l.step.Env, Account: l.account,
@@ -246,7 +250,7 @@ func (l *launcher) spec(trees []tree) spec {
 		s.Processes = 2*s.Processes + runnerThreads // the group's limit comes first, and is counted
 	}
 	if !l.group.has("memory") {
-		s.Data = uint64(l.step.Limits.Memory)
+		s.Data = uint64(l.step.Limits.Memory) + baseData
 	}
 	if len(l.step.Network) > 0 {
 		s.Proxied = true

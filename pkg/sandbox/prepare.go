@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,20 @@ func Prepare(scratch string) error {
 		}
 	}
 	return nil
+}
+
+// Remove removes a step's directories, also those that it closed to everybody.
+func Remove(scratch string) error {
+	if os.RemoveAll(scratch) == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(scratch, func(path string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700) // removing says what is wrong
+		}
+		return nil
+	})
+	return os.RemoveAll(scratch)
 }
 
 // systemPath is where the system's programs are.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -24,7 +25,9 @@ func TestMain(m *testing.M) {
 	if code, ok := Serve(); ok {
 		os.Exit(code)
 	}
-	if act, ok := acts()[os.Getenv("SANDBOX_ACT")]; ok {
+	all := acts()
+	maps.Copy(all, wallActs())
+	if act, ok := all[os.Getenv("SANDBOX_ACT")]; ok {
 		if err := act(); err != nil {
 			fmt.Println(err)
 			os.Exit(7)
