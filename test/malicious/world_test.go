@@ -67,7 +67,7 @@ func openWorld(t *testing.T) *world {
 	t.Helper()
 	dir := t.TempDir()
 	step := filepath.Join(dir, "step")
-	compile := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", step, "./step")
+	compile := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", step, "./step")
 	compile.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("building the step: %v\n%s", err, out)
