@@ -1,6 +1,7 @@
 package attacks
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -274,6 +275,20 @@ func TestGateAgainstItsOwnRelease(t *testing.T) {
 				m.Lock = entry(t, m, plan.LockName).Digests.SHA256
 			})
 		}, codes(verdict.NotBound)},
+		{"a lock that does not pin what was built on", func(t *testing.T, r *attacked) {
+			r.write(t, plan.LockName, bytes.Replace(r.read(t, plan.LockName), []byte("static"), []byte("debian"), 1))
+			r.reseal(t, func(m *release.Manifest) {
+				r.relist(t, m, plan.LockName)
+				m.Lock = entry(t, m, plan.LockName).Digests.SHA256
+			})
+		}, codes(verdict.LockStale, verdict.NotBound)},
+		{"a lock that is none", func(t *testing.T, r *attacked) {
+			r.write(t, plan.LockName, []byte("kind: Poem\n"))
+			r.reseal(t, func(m *release.Manifest) {
+				r.relist(t, m, plan.LockName)
+				m.Lock = entry(t, m, plan.LockName).Digests.SHA256
+			})
+		}, codes(verdict.ManifestParse, verdict.NotBound)},
 		{"a configuration that is none", func(t *testing.T, r *attacked) {
 			r.write(t, plan.ConfigName, []byte("kind: Poem\n"))
 			r.reseal(t, func(m *release.Manifest) {
