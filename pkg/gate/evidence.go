@@ -37,6 +37,7 @@ func (d *decision) checkPlan(ctx context.Context) {
 		d.weigh(d.Policy.Plan(), verdict.Find(verdict.ManifestParse, plan.ConfigName, "the published plan does not parse: %v", err))
 		return
 	}
+	d.checkLock(ctx, config)
 	chosen := d.parameters()
 	p, err := config.ExpandWith(d.manifest.Version, chosen)
 	if err != nil {
