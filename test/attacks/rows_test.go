@@ -118,7 +118,7 @@ func (s sources) vector(row, name string, answers []string) string {
 // carries that one's name.
 func shared(row string, texts []string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool {
-		return len(text) > 4 && text[3] == ':' && text[:3] != row && strings.Contains("ABCDEF", text[:1])
+		return len(text) > 4 && text[3] == ':' && text[:3] != row && text[0] >= 'A' && text[0] <= 'F'
 	})
 }
 
