@@ -70,7 +70,7 @@ func (a atLeast) judge(m *matter) answer {
 		case got.met:
 			met++
 			all.proofs = append(all.proofs, got.proofs...)
-		case verdict.FindingOf("", got.err).Code == verdict.RebuildMismatch:
+		case a.n > 1 && verdict.FindingOf("", got.err).Code == verdict.RebuildMismatch:
 			against = got // worse than that too few say so
 		case got.near > nearest.near:
 			nearest = got

@@ -18,14 +18,20 @@ func fromSource(m *matter, f *Fact) error {
 		return err
 	}
 	if got := claim.Source.Repository; got != m.policy.source.Repository {
-		return refuse(f, verdict.Find(verdict.SourceRepo, m.q.Subject, "built from another repository").Differ(m.policy.source.Repository, got))
+		return refuse(f, func() verdict.Finding {
+			return verdict.Find(verdict.SourceRepo, m.q.Subject, "built from another repository").Differ(m.policy.source.Repository, got)
+		})
 	}
 	want := m.policy.fill(m.policy.source.Ref, m.q.Version)
 	if got := claim.Source.Ref; want != "" && got != want {
-		return refuse(f, verdict.Find(verdict.SourceRef, m.q.Subject, "built from another ref of the repository").Differ(want, got))
+		return refuse(f, func() verdict.Finding {
+			return verdict.Find(verdict.SourceRef, m.q.Subject, "built from another ref of the repository").Differ(want, got)
+		})
 	}
 	if claim.Source.Commit == "" {
-		return refuse(f, verdict.Find(verdict.SourceCommit, m.q.Subject, "the provenance names no commit; a ref can move").Differ("a commit of "+claim.Source.Repository, "none"))
+		return refuse(f, func() verdict.Finding {
+			return verdict.Find(verdict.SourceCommit, m.q.Subject, "the provenance names no commit; a ref can move").Differ("a commit of "+claim.Source.Repository, "none")
+		})
 	}
 	return nil
 }
@@ -37,7 +43,9 @@ func ofType(m *matter, f *Fact) error {
 		return err
 	}
 	if !slices.Contains(m.policy.types, claim.BuildType) {
-		return refuse(f, verdict.Find(verdict.BuildType, m.q.Subject, "the build was of another kind").Differ(m.policy.types[0], claim.BuildType))
+		return refuse(f, func() verdict.Finding {
+			return verdict.Find(verdict.BuildType, m.q.Subject, "the build was of another kind").Differ(m.policy.types[0], claim.BuildType)
+		})
 	}
 	return nil
 }
@@ -53,16 +61,22 @@ func withParameters(m *matter, f *Fact) error {
 	for _, given := range claim.Parameters {
 		want, known := m.policy.parameter(given.Name)
 		if !known {
-			return refuse(f, verdict.Find(verdict.ParamUnknown, m.q.Subject, "the build had a parameter that the policy does not know").Differ("no parameter "+given.Name, short(string(given.Value))))
+			return refuse(f, func() verdict.Finding {
+				return verdict.Find(verdict.ParamUnknown, m.q.Subject, "the build had a parameter that the policy does not know").Differ("no parameter "+given.Name, short(string(given.Value)))
+			})
 		}
 		met[want.Name] = true
 		if got := plain(given.Value); !m.policy.allows(want, got, m.q.Version) {
-			return refuse(f, verdict.Find(verdict.ParamValue, m.q.Subject, "parameter %s has another value", given.Name).Differ(m.policy.allowed(want, m.q.Version), short(got)))
+			return refuse(f, func() verdict.Finding {
+				return verdict.Find(verdict.ParamValue, m.q.Subject, "parameter %s has another value", given.Name).Differ(m.policy.allowed(want, m.q.Version), short(got))
+			})
 		}
 	}
 	for _, p := range m.policy.params {
 		if !met[p.Name] && !p.Optional {
-			return refuse(f, verdict.Find(verdict.ParamValue, m.q.Subject, "the build does not say parameter %s", p.Name).Differ(m.policy.allowed(p, m.q.Version), "nothing"))
+			return refuse(f, func() verdict.Finding {
+				return verdict.Find(verdict.ParamValue, m.q.Subject, "the build does not say parameter %s", p.Name).Differ(m.policy.allowed(p, m.q.Version), "nothing")
+			})
 		}
 	}
 	return nil
@@ -108,7 +122,8 @@ func (p *Policy) fill(text, version string) string {
 		return text
 	}
 	text = strings.ReplaceAll(text, "{ref}", p.source.Ref)
-	return strings.NewReplacer("{version}", version, "{repository}", p.source.Repository).Replace(text)
+	text = strings.ReplaceAll(text, "{repository}", p.source.Repository)
+	return strings.ReplaceAll(text, "{version}", version)
 }
 
 // plain is a JSON value as text: strings without their quotes.

@@ -122,6 +122,7 @@ func (p Policy) decide(facts []*Fact, q Question) []ruling {
 	accepted := true
 	for i, it := range asked {
 		rulings[i] = ruling{it, it.rule.judge(m)}
+		rulings[i].err = say(rulings[i].err)
 		accepted = accepted && (it.mode != Require || rulings[i].met)
 	}
 	if accepted {

@@ -36,7 +36,7 @@ func (p Policy) Judge(e verify.Evidence, ask Ask) (verdict.Proof, error) {
 	}
 	for _, c := range clauses {
 		if err := c(m, &f); err != nil {
-			return verdict.Proof{}, err
+			return verdict.Proof{}, say(err)
 		}
 	}
 	return f.proof(ask.Subject, ask.Role), nil
@@ -52,15 +52,15 @@ func (p Policy) Provenance(e verify.Evidence, version string) error {
 	if err != nil {
 		return err
 	}
-	if err := p.inRole(&f, Builder, m.q); err != nil {
-		return err
+	if err := p.inRole(&f, Builder, &m.q); err != nil {
+		return say(err)
 	}
 	if err := p.builtByKnown(&f, claim.Builder.ID); err != nil {
-		return err
+		return say(err)
 	}
 	for _, c := range []clause{fromSource, ofType, withParameters} {
 		if err := c(m, &f); err != nil {
-			return err
+			return say(err)
 		}
 	}
 	return nil
@@ -82,7 +82,7 @@ func (p Policy) IsLate(e verify.Evidence, stage Stage) bool {
 		for _, s := range late.Stages {
 			if s == stage && late.Predicate == e.Kind() {
 				f := FactOf(e)
-				if p.inRole(&f, late.Role, Question{Subject: "late evidence", Stage: stage}) == nil {
+				if p.inRole(&f, late.Role, &Question{Subject: "late evidence", Stage: stage}) == nil {
 					return true
 				}
 			}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -46,7 +47,9 @@ func (s some) judge(m *matter) answer {
 	case m.q.Why[s.check] != nil:
 		best.err = m.q.Why[s.check]
 	default:
-		best.err = verdict.Refuse(s.absent, m.q.Subject, "there is no evidence that is %s", s.what)
+		best.err = refuse(&Fact{}, func() verdict.Finding {
+			return verdict.Find(s.absent, m.q.Subject, "there is no evidence that is %s", s.what)
+		})
 	}
 	return best
 }
@@ -63,16 +66,42 @@ func (s some) ask(m *matter, f *Fact) (passed int, err error) {
 	return len(s.clauses), nil
 }
 
-// refuse makes an error of a finding, with the fact that it speaks of.
-func refuse(f *Fact, found verdict.Finding) error {
-	return &verdict.Error{Finding: found.Citing(f.bundle)}
+// refuse says no, with the fact that it speaks of.
+func refuse(f *Fact, find func() verdict.Finding) error { return &refusal{f.bundle, find} }
+
+// refusal is a no whose words are made when somebody wants to read them. The
+// probe counts on many a no, and reads none.
+type refusal struct {
+	bundle digest.Digest
+	find   func() verdict.Finding
+}
+
+func (r *refusal) said() error {
+	if r.bundle.IsZero() {
+		return &verdict.Error{Finding: r.find()}
+	}
+	return &verdict.Error{Finding: r.find().Citing(r.bundle)}
+}
+
+func (r *refusal) Error() string { return r.said().Error() }
+func (r *refusal) Unwrap() error { return r.said() }
+
+// say puts a refusal into words.
+func say(err error) error {
+	var r *refusal
+	if errors.As(err, &r) && error(r) == err {
+		return r.said()
+	}
+	return err
 }
 
 // ofKind asks what the fact is.
 func ofKind(kinds ...string) clause {
 	return func(m *matter, f *Fact) error {
 		if !slices.Contains(kinds, f.kind) {
-			return refuse(f, verdict.Find(verdict.PredicateType, m.q.Subject, "the evidence says something else").Differ(kinds[0], f.kind))
+			return refuse(f, func() verdict.Finding {
+				return verdict.Find(verdict.PredicateType, m.q.Subject, "the evidence says something else").Differ(kinds[0], f.kind)
+			})
 		}
 		return nil
 	}
@@ -80,16 +109,20 @@ func ofKind(kinds ...string) clause {
 
 // byRole asks whether the signer has a role, at the time when he signed.
 func byRole(role Role) clause {
-	return func(m *matter, f *Fact) error { return m.policy.inRole(f, role, m.q) }
+	return func(m *matter, f *Fact) error { return m.policy.inRole(f, role, &m.q) }
 }
 
-func (p *Policy) inRole(f *Fact, role Role, q Question) error {
+func (p *Policy) inRole(f *Fact, role Role, q *Question) error {
 	known, is := p.roleOf(f.who)
 	switch {
 	case !is || !f.key.IsZero():
-		return refuse(f, verdict.Find(verdict.Identity, q.Subject, "the policy does not know who signed this").Differ(p.first(role), f.signer()))
+		return refuse(f, func() verdict.Finding {
+			return verdict.Find(verdict.Identity, q.Subject, "the policy does not know who signed this").Differ(p.first(role), f.signer())
+		})
 	case known != role:
-		return refuse(f, verdict.Find(verdict.IdentityRole, q.Subject, "signed by the %s identity, where the %s identity must", known, role).Differ(p.first(role), f.signer()))
+		return refuse(f, func() verdict.Finding {
+			return verdict.Find(verdict.IdentityRole, q.Subject, "signed by the %s identity, where the %s identity must", known, role).Differ(p.first(role), f.signer())
+		})
 	}
 	return acting(f, p.holders(role), q)
 }
@@ -104,24 +137,33 @@ func (p *Policy) first(role Role) string {
 
 // acting asks whether one of the signers is the fact's, with everything that
 // is asked of him besides his name.
-func acting(f *Fact, signers []Signer, q Question) error {
+func acting(f *Fact, signers []Signer, q *Question) error {
 	var err error
-	for _, s := range signers {
+	for i := range signers {
+		s := &signers[i]
 		switch {
 		case !s.matcher.Match(f.who):
 		case !s.over(q):
-			err = refuse(f, verdict.Find(verdict.IdentityRole, q.Subject, "signed by an identity that may not sign this").
-				Differ("an identity for "+q.words(), s.String()+" signs "+s.extent()))
+			err = refuse(f, func() verdict.Finding {
+				return verdict.Find(verdict.IdentityRole, q.Subject, "signed by an identity that may not sign this").
+					Differ("an identity for "+q.words(), s.String()+" signs "+s.extent())
+			})
 		case !s.valid(f.signedAt):
-			err = refuse(f, verdict.Find(verdict.IdentityWindow, q.Subject, "signed by an identity at a time when it could not act").Differ(s.Window(), f.signedAt.Format(time.RFC3339)))
+			err = refuse(f, func() verdict.Finding {
+				return verdict.Find(verdict.IdentityWindow, q.Subject, "signed by an identity at a time when it could not act").Differ(s.Window(), f.signedAt.Format(time.RFC3339))
+			})
 		case !s.claimed(f.claims):
-			err = refuse(f, verdict.Find(verdict.Claim, q.Subject, "the certificate does not say what the policy asks of it").Differ(fmt.Sprint(s.claims), claimsOf(f.claims, s.claims)))
+			err = refuse(f, func() verdict.Finding {
+				return verdict.Find(verdict.Claim, q.Subject, "the certificate does not say what the policy asks of it").Differ(fmt.Sprint(s.claims), claimsOf(f.claims, s.claims))
+			})
 		default:
 			return nil
 		}
 	}
 	if err == nil {
-		err = refuse(f, verdict.Find(verdict.Identity, q.Subject, "signed by somebody else").Differ(signers[0].String(), f.signer()))
+		err = refuse(f, func() verdict.Finding {
+			return verdict.Find(verdict.Identity, q.Subject, "signed by somebody else").Differ(signers[0].String(), f.signer())
+		})
 	}
 	return err
 }
@@ -138,7 +180,9 @@ func bound(m *matter, f *Fact) error {
 	if m.binds(f) {
 		return nil
 	}
-	return refuse(f, verdict.Find(verdict.NotBound, m.q.Subject, "the evidence is genuine, but not of this artifact").Differ(m.q.Bytes.SHA256.String(), subjectOf(f, m.q.Subject)))
+	return refuse(f, func() verdict.Finding {
+		return verdict.Find(verdict.NotBound, m.q.Subject, "the evidence is genuine, but not of this artifact").Differ(m.q.Bytes.SHA256.String(), subjectOf(f, m.q.Subject))
+	})
 }
 
 // binds holds name and bytes against the fact. A signature of an image gives
@@ -166,7 +210,9 @@ func agrees(m *matter, f *Fact) error {
 		return nil
 	}
 	if got := subjectOf(f, m.q.Subject); got != "no subject of this name" {
-		return refuse(f, verdict.Find(verdict.RebuildMismatch, m.q.Subject, "another builder made other bytes of it").Differ(m.q.Bytes.SHA256.String(), got))
+		return refuse(f, func() verdict.Finding {
+			return verdict.Find(verdict.RebuildMismatch, m.q.Subject, "another builder made other bytes of it").Differ(m.q.Bytes.SHA256.String(), got)
+		})
 	}
 	return nil
 }
@@ -183,9 +229,11 @@ func (b builder) spokenForBy(f *Fact) error {
 		return err
 	}
 	if claim.Builder.ID != b.id || !slices.ContainsFunc(b.signers, func(s Signer) bool { return s.matcher.Match(f.who) }) {
-		return refuse(f, verdict.Find(verdict.Builder, claim.Builder.ID, "%s may not speak for this builder", f.signer()).Differ(b.signers[0].String(), f.signer()))
+		return refuse(f, func() verdict.Finding {
+			return verdict.Find(verdict.Builder, claim.Builder.ID, "%s may not speak for this builder", f.signer()).Differ(b.signers[0].String(), f.signer())
+		})
 	}
-	return acting(f, b.signers, Question{Subject: claim.Builder.ID})
+	return acting(f, b.signers, &Question{Subject: claim.Builder.ID})
 }
 
 // reaches asks for a level of the Build track.
@@ -207,7 +255,9 @@ func ofCommit(m *matter, f *Fact) error {
 		return err
 	}
 	if got := claim.Source.Commit; got != m.q.Commit {
-		return refuse(f, verdict.Find(verdict.SourceCommit, m.q.Subject, "built from another commit than the manifest names").Differ(m.q.Commit, got))
+		return refuse(f, func() verdict.Finding {
+			return verdict.Find(verdict.SourceCommit, m.q.Subject, "built from another commit than the manifest names").Differ(m.q.Commit, got)
+		})
 	}
 	return nil
 }
@@ -260,8 +310,10 @@ func (s summary) takenBack(m *matter, yes vsa.Summary) error {
 		}
 		no, err := vsa.Parse(f.said)
 		if err == nil && no.Result == vsa.Failed && no.Verifier.ID == yes.Verifier.ID && no.ResourceURI == yes.ResourceURI && !no.Verified.Before(yes.Verified) {
-			return refuse(f, verdict.Find(verdict.VSAResult, m.q.Subject, "the verifier said no after it had said yes").
-				Differ("no summary that is newer than "+yes.Verified.Format(time.RFC3339), no.Verified.Format(time.RFC3339)))
+			return refuse(f, func() verdict.Finding {
+				return verdict.Find(verdict.VSAResult, m.q.Subject, "the verifier said no after it had said yes").
+					Differ("no summary that is newer than "+yes.Verified.Format(time.RFC3339), no.Verified.Format(time.RFC3339))
+			})
 		}
 	}
 	return nil

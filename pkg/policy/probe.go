@@ -23,13 +23,17 @@ func otherBytes(of digest.Set) digest.Set {
 // evidence from nobody that the policy knows, and about other bytes. A rule
 // that accepts one of those asks nothing.
 func (m *matter) probe(items []item) error {
+	var made *doubts
 	for _, it := range items {
 		if it.mode != Require {
 			continue
 		}
-		for _, doubt := range m.doubts(it) {
+		if made == nil {
+			made = m.doubts()
+		}
+		for _, doubt := range made.of(it) {
 			if it.rule.judge(doubt.matter).met {
-				return verdict.Refuse(verdict.PolicyVacuous, m.q.Subject, "the policy %q still accepts %s with %s", m.policy.name, it.name, doubt.of)
+				return verdict.Refuse(verdict.PolicyVacuous, m.q.Subject, "the policy %q still accepts %s with %s", m.policy.name, it.name, doubt.with)
 			}
 		}
 	}
@@ -39,29 +43,36 @@ func (m *matter) probe(items []item) error {
 // doubt is a question that must be refused, and what is wrong with it.
 type doubt struct {
 	*matter
-	of string
+	with string
 }
 
-// doubts are the questions that one item must refuse. A rule of the policy's
-// own may look at one thing only, so of that it is asked that some doubt
-// moves it.
-func (m *matter) doubts(it item) []doubt {
-	bare, others := *m, *m
+// doubts are the questions that a yes leads to.
+type doubts struct {
+	matter, bare, others, strangers *matter
+}
+
+func (m *matter) doubts() *doubts {
+	bare, others, strangers := *m, *m, *m
 	bare.facts, bare.q.SBOM, bare.q.Why = nil, digest.Digest{}, nil
 	others.q.Bytes = otherBytes(m.q.Bytes)
-	strangers := *m
-	strangers.facts = nil
-	for _, f := range m.facts {
-		strangers.facts = append(strangers.facts, f.as(nobody()))
+	strangers.facts = make([]*Fact, len(m.facts))
+	for i, f := range m.facts {
+		strangers.facts[i] = f.as(nobody())
 	}
+	return &doubts{m, &bare, &others, &strangers}
+}
+
+// of are the doubts that one item must refuse. A rule of the policy's own may
+// look at one thing only, so of that it is asked that some doubt moves it.
+func (d *doubts) of(it item) []doubt {
 	if _, own := it.rule.(rule); own {
-		return m.doubtsOfRule(it, &bare, &strangers, &others)
+		return d.matter.doubtsOfRule(it, d.bare, d.strangers, d.others)
 	}
-	doubts := []doubt{{&bare, "no evidence at all"}, {&others, "evidence of other bytes"}}
+	all := []doubt{{d.bare, "no evidence at all"}, {d.others, "evidence of other bytes"}}
 	if it.name != string(SBOM) { // nobody signs an SBOM by itself
-		doubts = append(doubts, doubt{&strangers, "the word of a stranger"})
+		all = append(all, doubt{d.strangers, "the word of a stranger"})
 	}
-	return doubts
+	return all
 }
 
 // doubtsOfRule is empty when one of the questions moves the rule to a no. A

@@ -43,13 +43,13 @@ func (s Signer) valid(at time.Time) bool {
 
 // over reports whether the identity may sign what is asked about. One that is
 // kept to some classes signs nothing that is of no class, such as a manifest.
-func (s Signer) over(q Question) bool {
+func (s *Signer) over(q *Question) bool {
 	return (s.stages == nil || slices.Contains(s.stages, q.Stage)) && (s.classes == nil || slices.Contains(s.classes, q.Class))
 }
 
 // words are the class and stage that a question is about, as far as it is
 // about any.
-func (q Question) words() string {
+func (q *Question) words() string {
 	if q.Class == "" {
 		return "the release as a whole"
 	}
