@@ -31,7 +31,7 @@ func (m *memory) below(place []byte, leaf *x509.Certificate, t time.Time) (issue
 	if err != nil || len(chains) != 1 || len(chains[0]) != 2 {
 		return issued{}, false
 	}
-	chain := append(chains[0], a.up...)
+	chain := slices.Concat(chains[0], a.up)
 	return issued{span: lifetime(chain...).within(a.from, a.until), chains: [][]*x509.Certificate{chain}}, true
 }
 
