@@ -22,6 +22,7 @@ type Fact struct {
 	claims   identity.Claims
 	signedAt time.Time
 	logIndex int64
+	log      string
 	bundle   digest.Digest
 	said     intoto.Statement // zero for a plain signature
 
@@ -43,7 +44,7 @@ type reading struct {
 // FactOf is what verified evidence says.
 func FactOf(e verify.Evidence) Fact {
 	return Fact{
-		kind: e.Kind(), who: e.Identity(), key: e.Key(), claims: e.Claims(), signedAt: e.SignedAt(), logIndex: e.LogIndex(),
+		kind: e.Kind(), who: e.Identity(), key: e.Key(), claims: e.Claims(), signedAt: e.SignedAt(), logIndex: e.LogIndex(), log: e.Log(),
 		bundle: e.Bundle(), said: e.Statement(), covers: e.Covers, coversBytes: e.CoversBytes, read: &reading{},
 		reached: func(t slsa.Trust, q slsa.Question) (slsa.Report, error) {
 			q.Provenance = e
@@ -82,6 +83,6 @@ func (f *Fact) as(who identity.Identity) *Fact {
 func (f *Fact) proof(subject string, role Role) verdict.Proof {
 	return verdict.Proof{
 		Subject: subject, Statement: f.kind, Role: string(role), Identity: f.who.Subject, Issuer: f.who.Issuer, Key: f.key,
-		SignedAt: f.signedAt, LogIndex: f.logIndex, Bundle: f.bundle,
+		SignedAt: f.signedAt, LogIndex: f.logIndex, Log: f.log, Bundle: f.bundle,
 	}
 }
