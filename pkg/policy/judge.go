@@ -48,6 +48,9 @@ func (p Policy) Judge(e verify.Evidence, ask Ask) (verdict.Proof, error) {
 func (p Policy) Provenance(e verify.Evidence, version string) error {
 	f := FactOf(e)
 	m := &matter{policy: &p, q: Question{Subject: "provenance", Version: version}}
+	if built := e.Statement().Subjects(); len(built) > 0 {
+		m.q.Subject = built[0].Name // of which build it is
+	}
 	claim, err := f.claim()
 	if err != nil {
 		return err
