@@ -264,6 +264,42 @@ func TestPolicyRulesRun(t *testing.T) {
 	})
 }
 
+// TestPolicyCases: a rehearsal that goes otherwise than expected is refused,
+// and a file of cases in which nothing could is not read.
+func TestPolicyCases(t *testing.T) {
+	b := newBench(t)
+	shipped := func(suffix string) string {
+		raw, err := os.ReadFile(filepath.Join("..", "..", "policies", "example-release"+suffix))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	first, rest, _ := strings.Cut(shipped(".txtar"), "-- no evidence of an archive in staging --\n")
+	const wanted = "want: [NO_PROVENANCE, NO_SBOM, UNSIGNED]"
+	rows := []struct {
+		name, cases string
+		policy      []string
+		status      int
+		said        string
+	}{
+		{"as they are", first + "-- no evidence of an archive in staging --\n" + rest, nil, 0, "0 failed"},
+		{"another code", strings.Replace(shipped(".txtar"), wanted, "want: [NO_PROVENANCE, NO_SBOM]", 1), nil, 1, "POLICY_CASES"},
+		{"a yes for a no", strings.Replace(shipped(".txtar"), wanted, "want: [accepted]", 1), nil, 2, "refusals come first"},
+		{"a weaker policy", shipped(".txtar"), []string{"signature: require, sbom: require", "signature: warn, sbom: require"}, 1, "POLICY_CASES"},
+		{"nothing that is accepted", first, nil, 2, "CONFIG"},
+		{"a case that expects nothing", strings.Replace(shipped(".txtar"), wanted, "want: []", 1), nil, 2, "want is empty"},
+		{"no case", "", nil, 2, "there is no case"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			b.policy(t, "p.yaml", shipped(".yaml"), row.policy...)
+			b.policy(t, "p.txtar", row.cases)
+			want(t, b.Run(t.Context(), "waybill", "policy", "test", "p.yaml"), row.status, row.said)
+		})
+	}
+}
+
 // TestPolicyOverLimits: a policy that is too large is refused before it is
 // read.
 func TestPolicyOverLimits(t *testing.T) {
