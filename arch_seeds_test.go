@@ -78,7 +78,7 @@ func floorSeeds() []seed {
 			one("pkg/novel/a.go", "package novel"), one("pkg/seal/a.go", "package seal")},
 		{"floors", "pkg/seal imports pkg/novel: it stands on no floor",
 			one("pkg/seal/a.go", imports("seal", "pkg/novel")), one("pkg/seal/a.go", imports("seal", "pkg/sign"))},
-		{"floors", "policies stands on no floor", one("policies/a.go", "package policies"), one("policies/a.yaml", "")},
+		{"floors", "policies/other stands on no floor", one("policies/other/a.go", "package other"), one("policies/a.yaml", "")},
 		{"floors", "pkg/gate imports cmd/internal/ui: nothing below the mouth may import a command",
 			one("pkg/gate/a.go", imports("gate", "cmd/internal/ui")), one("cmd/waybill/a.go", imports("main", "cmd/internal/ui"))},
 		{"floors", "cmd/waybill imports test/lab: the product never imports the test module",

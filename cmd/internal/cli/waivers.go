@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +31,7 @@ func (o *Waivers) AddFlags(cmd *cobra.Command) {
 // Read reads what the options name. Everything is verified by the trust root
 // and the policy of the profile.
 func (o *Waivers) Read(v *verify.Verifier, p profile.Profile) (gate.Waivers, error) {
-	w := gate.Waivers{Lists: p.Defects, Accept: o.accept}
+	w := gate.Waivers{Lists: slices.Clone(p.Defects), Accept: o.accept}
 	for _, path := range o.defects {
 		list, err := profile.ReadDefects(path, p.TrustRoot, p.Policy)
 		if err != nil {
