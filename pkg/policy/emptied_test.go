@@ -37,7 +37,7 @@ func ways(text string) []emptied {
 		{"an empty list of builders", builders, "builders: []\n", strings.Replace(builders, "builder@", "other@", 1), "POLICY_EMPTY"},
 		{"an empty role", officers, "  policy: []\n", strings.Replace(officers, "policy@", "officer@", 1), "POLICY_EMPTY"},
 		{"an empty list of parameters", parameters, " []\n", " [{name: version, is: \"{version}\"}]\n", "POLICY_EMPTY"},
-		{"a misspelt field", "level: 3}", "levle: 3}", "level: 2}", "CONFIG"},
+		{"a misspelt field", "level: 3}", "levels: 3}", "level: 2}", "CONFIG"},
 		{"a misspelt check", "sbom: require}", "sbon: require}", "sbom: warn}", "CONFIG"},
 		{"a check left out", ", sbom: require}", "}", ", sbom: \"off\"}", "POLICY_EMPTY"},
 		{"a class left out", "[binary, archive, file, image]", "[binary, archive, file]", "[image, file, archive, binary]", "POLICY_EMPTY"},

@@ -86,11 +86,11 @@ func (r *refusal) said() error {
 func (r *refusal) Error() string { return r.said().Error() }
 func (r *refusal) Unwrap() error { return r.said() }
 
-// say puts a refusal into words.
+// say puts a refusal into words, and leaves every other error as it is.
 func say(err error) error {
-	var r *refusal
-	if errors.As(err, &r) && error(r) == err {
-		return r.said()
+	var said *verdict.Error
+	if errors.As(err, &said) {
+		return said
 	}
 	return err
 }
@@ -388,10 +388,10 @@ func signature(class plan.Class) Rule {
 }
 
 func (l *loader) summary() (Rule, error) {
-	var any []Rule
+	var rules []Rule
 	for _, s := range l.policy.summaries {
-		any = append(any, some{role: Verifier, absent: verdict.EvidenceMissing, what: "a verifier's summary", check: Summary,
+		rules = append(rules, some{role: Verifier, absent: verdict.EvidenceMissing, what: "a verifier's summary", check: Summary,
 			clauses: []clause{ofKind(vsa.PredicateType), byRole(Verifier), bound, s.answers}})
 	}
-	return Any(any...)
+	return Any(rules...)
 }

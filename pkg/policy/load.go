@@ -319,10 +319,10 @@ func (l *loader) loadLimits() (err error) {
 			return err
 		}
 	}
-	if l.file.Defects == nil {
+	if l.Defects == nil {
 		return nil
 	}
-	if l.policy.defects = l.file.Defects.AtLeast; l.policy.defects < 1 {
+	if l.policy.defects = l.Defects.AtLeast; l.policy.defects < 1 {
 		return l.fail(codeValue, at("defects", "atLeast"), "%d, want a number from 1", l.policy.defects)
 	}
 	return nil

@@ -80,7 +80,7 @@ func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, er
 	known := ChecksOf(class)
 	required := 0
 	for _, check := range slices.Sorted(maps.Keys(r.Checks)) {
-		mode, at := r.Checks[check], append(path, "checks", string(check))
+		mode, at := r.Checks[check], append(slices.Clone(path), "checks", string(check))
 		switch {
 		case !mode.known():
 			return demand{}, l.fail(codeValue, at, "%q, want require, warn or off", mode)

@@ -58,15 +58,14 @@ type Policy struct {
 	params    []fileParameter
 	summaries []summary
 
-	cells     map[cell]demand
-	plan      Mode
-	closed    map[string]Mode
-	late      []fileLate
-	rules     []rule
-	counts    thresholds
-	manifest  time.Duration // how old it may be; zero: as old as it likes
-	defects   int           // the least number of the list of known defects
-	templated bool
+	cells    map[cell]demand
+	plan     Mode
+	closed   map[string]Mode
+	late     []fileLate
+	rules    []rule
+	counts   thresholds
+	manifest time.Duration // how old it may be; zero: as old as it likes
+	defects  int           // the least number of the list of known defects
 }
 
 // builder is a builder and those who may speak for it.

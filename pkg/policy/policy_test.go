@@ -132,7 +132,7 @@ func TestParseRefuses(t *testing.T) {
 		{"another kind", "kind: Policy", "kind: Profile", "kind"},
 		{"no name", "name: lantern\n", "", "name"},
 		{"no source", "source: {repository: \"https://example.test/lantern\"}\n", "", "source"},
-		{"an unknown key", "name: lantern\n", "name: lantern\nlevle: 3\n", "levle"},
+		{"an unknown key", "name: lantern\n", "name: lantern\nlevels: 3\n", "levels"},
 		{"an unknown key in an identity", "type: email}", "type: email, regexp: true}", "regexp"},
 		{"an unknown key in a builder", "- id:", "- isolated: true\n  id:", "isolated"},
 		{"a key twice", "kind: Policy", "kind: Policy\nkind: Policy", "kind"},
