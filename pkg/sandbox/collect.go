@@ -39,6 +39,9 @@ const largestHole = 64 << 20
 // could block.
 func Collect(dir string, limits OutputLimits) ([]Output, error) {
 	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, verdict.Refuse(verdict.FileType, "outputs", "the step closed their directory to everybody")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading outputs: %w", err)
 	}

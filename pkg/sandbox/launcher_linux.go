@@ -9,7 +9,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -115,6 +117,9 @@ func (l *launcher) command(far *os.File, trees []tree) (*exec.Cmd, error) {
 			cmd.ExtraFiles = append(cmd.ExtraFiles, os.NewFile(uintptr(fd), t.Source))
 		}
 	case delegated:
+		if err := readable(filepath.Join(l.step.Scratch, "src")); err != nil {
+			return nil, err
+		}
 		attr.AmbientCaps = allCapabilities() // the maps are written later, by a program that may
 	case shared:
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: stepID, HostID: os.Getuid(), Size: 1}}
@@ -132,7 +137,7 @@ func (l *launcher) launch(ctx context.Context, cmd *exec.Cmd, trees []tree) (Rep
 	if err != nil {
 		return Report{}, &ModeError{Mode: l.mode, Reason: fmt.Sprintf("the kernel does not give this account namespaces of its own: %v", err)}
 	}
-	kill := func() { _ = cmd.Process.Kill() } // it may have ended
+	kill := l.killer(cmd.Process)
 	stop := context.AfterFunc(ctx, kill)
 	end, proxied, err := l.converse(ctx, cmd.Process.Pid, trees, kill)
 	if err != nil {
@@ -154,6 +159,25 @@ func (l *launcher) launch(ctx context.Context, cmd *exec.Cmd, trees []tree) (Rep
 	}
 	return l.report, outcome(end, waited)
 }
+
+// killer ends the runner and with it the step. A runner that has to give files
+// back is asked first, by the end of the talk, and has some time for it.
+func (l *launcher) killer(p *os.Process) func() {
+	hard := func() { _ = p.Kill() } // it may have ended
+	if l.account != delegated {
+		return hard
+	}
+	return func() {
+		if l.talk.conn.CloseWrite() != nil {
+			hard()
+			return
+		}
+		time.AfterFunc(giveBack, hard)
+	}
+}
+
+// giveBack is how long a runner may take to give files back.
+const giveBack = 10 * time.Second
 
 // converse tells the runner what to do, judges what it says of the walls, and
 // hears how the step ended. asked is not nil if there was a proxy.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,6 +46,9 @@ func Serve() (code int, ok bool) {
 	go func() { done <- r.run() }()
 	go func() {
 		_, _ = t.hear(&struct{}{}) // nothing more is said: this is the launcher's end, and ours
+		for end := time.Now().Add(giveBack); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			_ = unix.Kill(-1, unix.SIGKILL) // there may be none yet, or none left
+		}
 		done <- 1
 	}()
 	return <-done, true

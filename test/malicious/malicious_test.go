@@ -1,7 +1,6 @@
 package malicious
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -94,6 +93,9 @@ func rows() []row {
 // fit is the row as this machine can hold it: where no control group is to be
 // had, the kernel stops single processes, and nobody counts it.
 func (r row) fit(report sandbox.Report) row {
+	if r.act == "leave-locked" && os.Geteuid() != 0 {
+		r.code, r.says = verdict.FileType, "to everybody" // only root reads what is closed to it
+	}
 	if r.code != verdict.StepLimit || r.act == "sleep" {
 		return r
 	}
@@ -180,9 +182,6 @@ func TestNothing(t *testing.T) {
 // harmless: the build went on, and what it released is what it signed for.
 func harmless(t *testing.T, w *world, b *release, err error) {
 	t.Helper()
-	if b.mode != sandbox.Isolated && errors.Is(err, os.ErrPermission) || codeOf(err) == verdict.FileType {
-		return // leave-locked: who shares an account with the step may be shut out by it
-	}
 	noErr(t, err)
 	says(t, w, b, map[bool]string{true: provenance.BuilderIsolated, false: provenance.BuilderUnisolated}[b.mode == sandbox.Isolated])
 }
