@@ -26,11 +26,11 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	make := func() error { return run(ctx, req, *signatures) }
+	do := func() error { return run(ctx, req, *signatures) }
 	if *minted > 0 {
-		make = func() error { return mint.Make(ctx, req.Dir, *minted) }
+		do = func() error { return mint.Make(ctx, req.Dir, *minted) }
 	}
-	if err := make(); err != nil {
+	if err := do(); err != nil {
 		stop()
 		fmt.Fprintln(os.Stderr, "bench tree:", err)
 		os.Exit(1)
