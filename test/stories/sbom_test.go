@@ -1,0 +1,158 @@
+package stories
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/waybill-release/waybill/test/scene"
+)
+
+// describing is a scene in which anything can be described: the time is fixed.
+type describing struct{ *scene.Scene }
+
+func openDescribing(t *testing.T) describing {
+	t.Helper()
+	t.Setenv("SOURCE_DATE_EPOCH", "1714557600")
+	return describing{open(t)}
+}
+
+func (d describing) write(t *testing.T, name string, raw []byte) {
+	t.Helper()
+	if err := os.WriteFile(d.Path(name), raw, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (d describing) sbom(t *testing.T, args ...string) scene.Result {
+	t.Helper()
+	return d.Run(t.Context(), append([]string{"waybill", "sbom"}, args...)...)
+}
+
+// packed is a tar.gz of files: name, content, name, content…
+func packed(t *testing.T, pairs ...string) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	z := gzip.NewWriter(&buf)
+	w := tar.NewWriter(z)
+	for i := 0; i < len(pairs); i += 2 {
+		if err := w.WriteHeader(&tar.Header{Name: pairs[i], Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(pairs[i+1]))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(pairs[i+1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.Close() != nil || z.Close() != nil {
+		t.Fatal("packing failed")
+	}
+	return buf.Bytes()
+}
+
+// TestDescribeOurselves: the document of this project's own program names every
+// module that the program names, is valid, true of the program, and the same
+// when it is made again.
+func TestDescribeOurselves(t *testing.T) {
+	d := openDescribing(t)
+	program := filepath.Join(bin, "waybill")
+	want(t, d.sbom(t, "generate", program, "--to", "one.spdx.json"), 0)
+	want(t, d.sbom(t, "generate", program, "--to", "two.spdx.json"), 0)
+	one, err := os.ReadFile(d.Path("one.spdx.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if two, err := os.ReadFile(d.Path("two.spdx.json")); err != nil || !bytes.Equal(one, two) {
+		t.Errorf("made again it differs (%v)", err)
+	}
+	want(t, d.sbom(t, "generate", program, "--output", "tag-value", "--to", "one.spdx"), 0)
+	want(t, d.sbom(t, "validate", "--twin", "one.spdx.json", "one.spdx"), 0, "verified=3")
+	want(t, d.sbom(t, "check", "one.spdx.json", program, "--go-sum", goSum(t), "--complete"), 0, "verified=1")
+	want(t, d.sbom(t, "generate", program, "--output", "table"), 0, "github.com/spdx/tools-golang", "stdlib")
+	want(t, d.sbom(t, "diff", "one.spdx.json", "one.spdx"), 0, "no package and no file")
+	want(t, d.sbom(t, "check", "one.spdx.json", filepath.Join(bin, "k8s-verify-release")), 1, "SBOM_SUBJECT")
+	d.write(t, "go.sum", nil)
+	want(t, d.sbom(t, "check", "one.spdx.json", program, "--go-sum", "go.sum"), 1, "EVIDENCE_CONFLICT")
+}
+
+func goSum(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("..", "..", "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestHostileArchives: each is refused with its own code, and the twin is not.
+func TestHostileArchives(t *testing.T) {
+	d := openDescribing(t)
+	inner := packed(t, "a", strings.Repeat("text of a file\n", 1000))
+	d.write(t, "good.tar.gz", packed(t, "README", "x", "inner.tar.gz", string(inner)))
+	want(t, d.sbom(t, "generate", "good.tar.gz", "--complete", "--to", "good.spdx.json"), 0)
+	want(t, d.sbom(t, "check", "good.spdx.json", "good.tar.gz", "--complete"), 0)
+	for name, row := range map[string]struct {
+		raw  []byte
+		said string
+	}{
+		"a name outside":   {packed(t, "../evil", "x"), "PATH"},
+		"a name twice":     {packed(t, "a", "x", "./a", "y"), "PATH"},
+		"a bomb":           {packed(t, "zeros", strings.Repeat("\x00", 96<<20)), "LIMIT"},
+		"cut short":        {packed(t, "a", strings.Repeat("text", 5000))[:60], "NO_SBOM"},
+		"bytes after it":   {append(packed(t, "a", "x"), packed(t, "b", "y")...), "FILE_TYPE"},
+		"a broken part":    {packed(t, "README", "x", "inner.tar.gz", string(inner[:len(inner)-40])), "SBOM_INCOMPLETE"},
+		"a hidden program": {[]byte("#!/bin/sh\n"), "SBOM_INCOMPLETE"},
+	} {
+		d.write(t, "bad.tar.gz", row.raw)
+		r := d.sbom(t, "generate", "bad.tar.gz", "--complete", "--to", "bad.spdx.json")
+		want(t, r, 1, row.said)
+		if _, err := os.Stat(d.Path("bad.spdx.json")); !os.IsNotExist(err) {
+			t.Errorf("%s: a product was left behind", name)
+		}
+	}
+}
+
+// TestValidateAtTheTerminal: every fault is listed with its place, in words and
+// for machines.
+func TestValidateAtTheTerminal(t *testing.T) {
+	d := openDescribing(t)
+	d.write(t, "a.tar.gz", packed(t, "README", "x"))
+	want(t, d.sbom(t, "generate", "a.tar.gz", "--to", "a.spdx.json"), 0)
+	good, err := os.ReadFile(d.Path("a.spdx.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for said, change := range map[string][2]string{
+		"SBOM_GRAPH":      {`"relatedSpdxElement": "SPDXRef-File`, `"relatedSpdxElement": "SPDXRef-Gone`},
+		"SBOM_INVALID":    {`"licenseDeclared": "NOASSERTION"`, `"licenseDeclared": "MIT OR"`},
+		"SBOM_INCOMPLETE": {`"packageVerificationCodeValue": "`, `"packageVerificationCodeValue": "0000`},
+		"PAYLOAD_PARSE":   {`"dataLicense": "CC0-1.0"`, `"dataLicense": "MIT"`},
+	} {
+		bad := strings.Replace(string(good), change[0], change[1], 1)
+		if bad == string(good) {
+			t.Fatalf("%s: nothing changed", said)
+		}
+		d.write(t, "bad.spdx.json", []byte(bad))
+		want(t, d.sbom(t, "validate", "bad.spdx.json"), 1, said)
+	}
+	r := d.sbom(t, "validate", "a.spdx.json", "bad.spdx.json", "--output", "json")
+	if v := parse(t, r); v.Outcome != "refused" || r.Code != 1 || v.Counts.Verified != 1 || len(v.Findings) == 0 {
+		t.Errorf("%+v", v)
+	}
+	want(t, d.sbom(t, "validate"), 2, "requires at least 1 arg")
+	want(t, d.sbom(t, "validate", "absent"), 2, "no such file")
+	want(t, d.sbom(t, "generate", "absent"), 2, "no such file")
+	want(t, d.sbom(t, "generate", "a.tar.gz", "--output", "poem"), 2, "poem")
+	want(t, d.sbom(t, "diff", "a.spdx.json", "a.tar.gz"), 1, "PAYLOAD_PARSE")
+}
+
+// TestSBOMHelp: the commands under sbom explain themselves.
+func TestSBOMHelp(t *testing.T) {
+	d := openDescribing(t)
+	for _, verb := range []string{"generate", "validate", "diff", "check"} {
+		want(t, d.sbom(t, verb, "--help"), 0, "EXIT STATUS", "Examples:", "--output")
+	}
+}
