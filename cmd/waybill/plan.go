@@ -200,15 +200,16 @@ EXIT STATUS
 }
 
 func printDiff(w io.Writer, output string, d plan.Diff) error {
-	print := func() error { return d.Write(w) }
+	var err error
 	switch output {
 	case "json":
-		print = func() error { return printJSON(w, d) }
+		err = printJSON(w, d)
 	case "table":
+		err = d.Write(w)
 	default:
-		return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
+		err = verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
 	}
-	if err := print(); err != nil {
+	if err != nil {
 		return err
 	}
 	return d.Err()

@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -101,6 +102,9 @@ func (d *Diff) steps(from, to Plan) {
 
 // fields compares two values member by member, as their JSON says them.
 func (d *Diff) fields(what, name string, from, to any) {
+	if reflect.DeepEqual(from, to) {
+		return
+	}
 	was, is := members(from), members(to)
 	keys := sortedKeys(was)
 	for _, k := range sortedKeys(is) {
