@@ -66,7 +66,7 @@ func (d *describer) describeAll(ctx context.Context) error {
 	if len(failed) > 0 {
 		return errors.Join(failed...)
 	}
-	made, err := sbom.Release(d.in, d.all)
+	made, err := sbom.Release(d.in, d.all, sbom.Entry{})
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 // TestTwins: the two forms of one document say the same, and one word changed
 // in either is a refusal (B14).
 func TestTwins(t *testing.T) {
-	m, err := sbom.Release(input(), []sbom.Entry{{Artifact: "a", Digests: digest.SetOf(nil)}})
+	m, err := sbom.Release(input(), []sbom.Entry{{Artifact: "a", Digests: digest.SetOf(nil)}}, sbom.Entry{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestTwins(t *testing.T) {
 // TestLinesTakeNoTextForALine: what a file is called can not become a line of
 // its own in the older form.
 func TestLinesTakeNoTextForALine(t *testing.T) {
-	m, err := sbom.Release(input(), []sbom.Entry{{Artifact: "a", Digests: digest.SetOf(nil)}})
+	m, err := sbom.Release(input(), []sbom.Entry{{Artifact: "a", Digests: digest.SetOf(nil)}}, sbom.Entry{})
 	if err != nil {
 		t.Fatal(err)
 	}

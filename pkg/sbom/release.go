@@ -11,9 +11,10 @@ import (
 )
 
 // Release describes the release as a whole: every artifact by name and digest,
-// linked to its own document. What it describes is no sequence of bytes, so
+// linked to its own document, and to that of the source they were made from,
+// which is zero if it has none. What it describes is no sequence of bytes, so
 // the described package has no checksum.
-func Release(in Input, entries []Entry) (Made, error) {
+func Release(in Input, entries []Entry, source Entry) (Made, error) {
 	sorted := slices.SortedFunc(slices.Values(entries), func(x, y Entry) int {
 		return strings.Compare(x.Artifact, y.Artifact)
 	})
@@ -27,6 +28,7 @@ func Release(in Input, entries []Entry) (Made, error) {
 	if len(sorted) == 0 {
 		return Made{}, verdict.Refuse(verdict.SBOMSubject, in.Name, "a release without artifacts")
 	}
+	fmt.Fprintf(&roll, "from %s\n", source.SBOMDigest.SHA256)
 	// The roll of all entries stands in for the bytes in the namespace, so
 	// that two different releases never share one.
 	identity := digest.Set{SHA256: digest.Of(digest.SHA256, []byte(roll.String()))}
@@ -37,8 +39,16 @@ func Release(in Input, entries []Entry) (Made, error) {
 	b.subject().Digests, b.subject().FileName = digest.Set{}, ""
 	b.subject().Purpose = spdx.Install
 	b.subject().Comment = fmt.Sprintf("The release %s %s of %d artifacts.", in.Name, in.Version, len(sorted))
+	from := b.linked(source)
+	if from != "" {
+		b.relate(artifactID, spdx.GeneratedFrom, from, "described in "+source.SBOM)
+	}
 	for _, e := range sorted {
-		b.relate(artifactID, spdx.Contains, b.entry(e), "")
+		id := b.entry(e)
+		b.relate(artifactID, spdx.Contains, id, "")
+		if from != "" {
+			b.relate(id, spdx.GeneratedFrom, from, "")
+		}
 	}
 	return b.made(), nil
 }

@@ -110,7 +110,7 @@ func TestInputRefuses(t *testing.T) {
 	} {
 		in := input()
 		change(&in)
-		_, err := sbom.Release(in, []sbom.Entry{{Artifact: "a", Digests: digest.SetOf(nil)}})
+		_, err := sbom.Release(in, []sbom.Entry{{Artifact: "a", Digests: digest.SetOf(nil)}}, sbom.Entry{})
 		refused(t, err, verdict.ConfigParse, reason)
 		if strings.Contains(err.Error(), "secret") {
 			t.Error("the refusal repeats a password")
@@ -126,7 +126,7 @@ func TestRelease(t *testing.T) {
 	}
 	doc := made(t, "lantern", digest.Digest{}, func() ([]byte, error) {
 		entries[0], entries[1] = entries[1], entries[0] // order does not matter
-		return encoded(sbom.Release(input(), entries))
+		return encoded(sbom.Release(input(), entries, sbom.Entry{}))
 	})
 	refs := doc.ExternalRefs()
 	if len(refs) != 1 || !refs[0].SHA256.Equal(digest.SetOf([]byte("its sbom")).SHA256) {
@@ -156,10 +156,50 @@ func TestReleaseFindsDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := made(t, "lantern", digest.Digest{}, func() ([]byte, error) {
-		return encoded(sbom.Release(input(), []sbom.Entry{{Artifact: "bin/a+b", Digests: set, SBOM: "s", SBOMDigest: digest.SetOf(raw)}}))
+		return encoded(sbom.Release(input(), []sbom.Entry{{Artifact: "bin/a+b", Digests: set, SBOM: "s", SBOMDigest: digest.SetOf(raw)}}, sbom.Entry{}))
 	})
 	if got := doc.ExternalRefs()[0].Namespace; got != own.Namespace() {
 		t.Errorf("refers to %q, the document is %q", got, own.Namespace())
+	}
+}
+
+// TestReleaseFromSource: the release and each artifact lead to the document of
+// the source, by its address and its bytes. In lines it is as Kubernetes
+// publishes it.
+func TestReleaseFromSource(t *testing.T) {
+	m, err := sbom.Directory(input(), "source", sourceTree(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := sbom.Entry{Artifact: "source", Digests: m.Digests, SBOM: "kubernetes-source.spdx", SBOMDigest: digest.SetOf(raw)}
+	released, err := sbom.Release(input(), []sbom.Entry{{Artifact: "bin/a", Digests: digest.SetOf(nil)}}, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := spdx.EncodeTagValue(released.Draft)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := spdx.ParseTagValue(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := spdx.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refs := doc.ExternalRefs()
+	if len(refs) != 1 || refs[0].Namespace != own.Namespace() || !refs[0].SHA256.Equal(digest.Of(digest.SHA256, raw)) {
+		t.Fatalf("%+v", refs)
+	}
+	for _, from := range []string{"SPDXRef-Artifact", find(t, doc, "bin/a").ID} {
+		if !related(doc, from, spdx.GeneratedFrom, refs[0].ID+":SPDXRef-Artifact") {
+			t.Errorf("%s leads to no source", from)
+		}
 	}
 }
 
@@ -171,7 +211,7 @@ func TestReleaseRefuses(t *testing.T) {
 		"no digest":         {{Artifact: "a"}},
 		"no name":           {{Digests: digest.SetOf(nil)}},
 	} {
-		_, err := sbom.Release(input(), entries)
+		_, err := sbom.Release(input(), entries, sbom.Entry{})
 		refused(t, err, verdict.SBOMSubject, reason)
 	}
 }
