@@ -110,7 +110,13 @@ func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, er
 	if d.level > 0 && d.modes[Provenance] != Require {
 		return demand{}, l.fail(codeWeak, append(path, "level"), "a level of %s is read from provenance, which is not required", class)
 	}
-	return d, l.compile(&d, class, path)
+	if err := l.compile(&d, class, path); err != nil {
+		return demand{}, err
+	}
+	if len(d.items) == 0 {
+		return demand{}, l.fail(codeEmpty, append(path, "checks"), "nothing is looked at of %s; write warn if nothing can be required", class)
+	}
+	return d, nil
 }
 
 func (l *loader) loadPlaces() error {
