@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
@@ -21,6 +22,10 @@ func start(cmd *exec.Cmd) error {
 		Pdeathsig: syscall.SIGKILL,
 	}
 	cmd.Cancel = func() error { return killAll(cmd) }
+	// What our own parent gave us is not for the step.
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) {
+		return fmt.Errorf("keeping our files to ourselves: %w", err)
+	}
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with this function

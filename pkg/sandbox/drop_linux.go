@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -26,7 +27,7 @@ func (r *runner) drop() error {
 	}
 	for c := uintptr(0); c <= 63; c++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
-		if err == unix.EINVAL { //nolint:errorlint // the kernel's own number: there are no more of them
+		if errors.Is(err, unix.EINVAL) { // there are no more of them
 			break
 		}
 		if err != nil {

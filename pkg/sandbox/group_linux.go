@@ -47,6 +47,9 @@ func controllers() []controller {
 	}
 }
 
+// groups is where every system has its control groups.
+const groups = "/sys/fs/cgroup"
+
 // runnerThreads are what the runner itself has of the processes of a group.
 const runnerThreads = 32
 
@@ -100,7 +103,7 @@ func parentGroup(name string, version int) (string, error) {
 			return unified(name, part[2])
 		}
 		if version == 1 && contains(strings.Split(part[1], ","), name) {
-			return filepath.Join("/sys/fs/cgroup", name, part[2]), nil
+			return filepath.Join(groups, name, part[2]), nil
 		}
 	}
 	return "", errors.New("no such hierarchy")
@@ -108,7 +111,7 @@ func parentGroup(name string, version int) (string, error) {
 
 // unified finds a group of version 2 that hands the controller on.
 func unified(name, own string) (string, error) {
-	for _, top := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+	for _, top := range []string{groups, groups + "/unified"} {
 		for _, dir := range []string{filepath.Join(top, own), filepath.Join(top, filepath.Dir(own))} {
 			raw, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
 			if err == nil && contains(strings.Fields(string(raw)), name) {

@@ -70,7 +70,7 @@ func walled(ctx context.Context, mode Mode, s Step, log *Log) (Report, error) {
 	l.talk = near
 	cmd, err := l.command(far, trees)
 	if err != nil {
-		far.Close()
+		_ = far.Close() // nothing was said through it
 		return Report{}, &ModeError{Mode: mode, Reason: err.Error()}
 	}
 	return l.launch(ctx, cmd, trees)
@@ -145,7 +145,7 @@ func (l *launcher) launch(ctx context.Context, cmd *exec.Cmd, trees []tree) (Rep
 	}
 	waited := cmd.Wait()
 	stop()
-	l.talk.conn.Close()
+	_ = l.talk.conn.Close() // all is said
 	if proxied != nil {
 		l.report.Asked = proxied()
 	}
@@ -312,6 +312,6 @@ func outcome(end ended, waited error) error {
 
 func closeAll(files []*os.File) {
 	for _, f := range files {
-		f.Close()
+		_ = f.Close() // the runner has its own
 	}
 }

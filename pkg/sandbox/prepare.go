@@ -57,9 +57,9 @@ func Toolchains(path string, names []string) (mounts []Mount, seen string) {
 		if root := filepath.Dir(dir); isDir(filepath.Join(root, "pkg", "tool")) {
 			tree = root
 		}
-		real, err := filepath.EvalSymlinks(tree)
+		source, err := filepath.EvalSymlinks(tree)
 		if err == nil && !strings.HasPrefix(tree, "/usr/") {
-			mounts = append(mounts, Mount{Source: real, Target: tree})
+			mounts = append(mounts, Mount{Source: source, Target: tree})
 		}
 	}
 	return mounts, strings.Join(append(dirs, systemPath), string(filepath.ListSeparator))

@@ -5,6 +5,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"os/signal"
@@ -25,6 +26,9 @@ const proxyAddress = "127.0.0.1:3128"
 func Serve() (code int, ok bool) {
 	if os.Args[0] != runnerName || os.Getenv(runnerEnv) == "" {
 		return 0, false
+	}
+	if unix.CloseRange(talkFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) != nil {
+		return 1, true // what our launcher was given by its own parent would be the step's
 	}
 	t, err := openTalk(os.NewFile(talkFD, "launcher"))
 	if err != nil {
@@ -206,7 +210,7 @@ func (r *runner) start() startup {
 		return startup{unready: err}
 	}
 	if r.proxy != nil {
-		r.proxy.Close()
+		_ = r.proxy.Close() // the launcher has its own
 	}
 	if len(r.spec.Command) == 0 {
 		return startup{}

@@ -86,7 +86,7 @@ func admit(m Mount, scratch string) (tree, error) {
 		private = append(private, home)
 	}
 	for _, p := range private {
-		if real, err := filepath.EvalSymlinks(p); err == nil && within(real, source) {
+		if at, err := filepath.EvalSymlinks(p); err == nil && within(at, source) {
 			return no("it holds " + p + ", which no step may see")
 		}
 	}

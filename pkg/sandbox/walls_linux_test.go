@@ -3,7 +3,9 @@
 package sandbox
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -43,6 +45,14 @@ func wallActs() map[string]func() error {
 				}
 			}
 			return nil
+		},
+		"launch": func() error {
+			s := Step{
+				Scratch: os.Getenv("SCRATCH"), Command: []string{"/build/step"}, Env: []string{"SANDBOX_ACT=leave", "LOCK=/build/out/lock", "STAY=1"},
+				Mounts: []Mount{{Source: os.Getenv("EXE"), Target: "/build/step"}}, Log: os.Stdout,
+			}
+			_, err := Run(context.Background(), Mode(os.Getenv("MODE")), s)
+			return err
 		},
 		"close": func() error { return errors.Join(os.MkdirAll("../home/a/b", 0o755), os.Chmod("../home/a", 0)) },
 	}
@@ -280,6 +290,75 @@ func TestNothingStays(t *testing.T) {
 		_ = run(t, mode, s) // it fails on purpose
 		if after := count(); after != before {
 			t.Errorf("groups and mounts: %s, before %s", after, before)
+		}
+	})
+}
+
+// TestNothingIsInherited: a step has three open files, and none of them is ours.
+func TestNothingIsInherited(t *testing.T) {
+	held, err := syscall.Open(os.Args[0], syscall.O_RDONLY, 0) // not closed on exec
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(held)
+	each(t, func(t *testing.T, mode Mode) {
+		s, log := step(t, mode, "list")
+		s.Command, s.Env = []string{"ls", "/proc/self/fd"}, []string{"PATH=" + systemPath}
+		if mode.walled() {
+			s.Network = []string{"declared.example.test:443"}
+		}
+		if err := run(t, mode, s); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(strings.Fields(log.String()), " "); got != "0 1 2 3" { // the last is that of ls itself
+			t.Errorf("a step has the descriptors %s", got)
+		}
+	})
+}
+
+// TestLauncherIsKilled: a launcher that can do nothing any more takes its step
+// and all that this started with it.
+func TestLauncherIsKilled(t *testing.T) {
+	walls(t, func(t *testing.T, mode Mode) {
+		s, _ := step(t, mode, "")
+		if _, err := Run(t.Context(), mode, Step{Scratch: s.Scratch, Command: []string{"/bin/true"}}); err != nil {
+			had(t, err)
+			t.Fatal(err)
+		}
+		exe, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		scratch := t.TempDir()
+		if err := Prepare(scratch); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(exe)
+		cmd.Env = []string{"SANDBOX_ACT=launch", "SCRATCH=" + scratch, "EXE=" + exe, "MODE=" + string(mode), "TMPDIR=" + os.TempDir(), "HOME=" + os.Getenv("HOME")}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil { // the daemon has its lock
+			t.Fatal(err)
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // it was killed
+		f, err := os.Open(filepath.Join(scratch, "out", "lock"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil { // waits for the daemon's end
+			t.Error(err)
+		}
+		if err := Remove(scratch); err != nil && os.Geteuid() == 0 {
+			t.Error(err)
 		}
 	})
 }
