@@ -137,7 +137,9 @@ func TestProvenanceSays(t *testing.T) {
 			ExternalParameters: provenance.ExternalParameters{
 				Config: provenance.Config{Repository: w.Repository(), Path: "release.yaml"}, Version: w.version.String(), Step: "compile",
 			},
-			ResolvedDependencies: []provenance.Resource{},
+			ResolvedDependencies: []provenance.Resource{{
+				URI: w.Repository(), Digest: map[string]string{"gitCommit": strings.Repeat("ab", 20)},
+			}},
 		},
 		RunDetails: provenance.RunDetails{Builder: provenance.BuilderID{ID: provenance.BuilderIsolated}},
 	}

@@ -94,8 +94,8 @@ func published(t *testing.T) *scene.Scene {
 			t.Error(err)
 		}
 	})
-	for _, step := range []func(context.Context) scene.Result{s.Stage, s.Release} {
-		if r := step(t.Context()); r.Code != 0 {
+	for _, r := range []scene.Result{s.Stage(t.Context()), s.Release(t.Context())} {
+		if r.Code != 0 {
 			t.Fatalf("%s\nended with status %d\n%s%s", r, r.Code, r.Stdout, r.Stderr)
 		}
 	}
