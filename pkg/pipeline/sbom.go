@@ -66,15 +66,7 @@ func (d *describer) describeAll(ctx context.Context) error {
 	if len(failed) > 0 {
 		return errors.Join(failed...)
 	}
-	made, err := sbom.Release(d.in, d.all, sbom.Entry{})
-	if err != nil {
-		return err
-	}
-	document, err := made.Encode()
-	if err != nil {
-		return err
-	}
-	return d.put(ctx, d.plan.SBOMs.Release, document)
+	return d.whole(ctx)
 }
 
 func (d *describer) describe(ctx context.Context, a plan.Artifact) error {

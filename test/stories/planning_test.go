@@ -180,6 +180,7 @@ steps:
 - name: image
   image: {base: static, platforms: server, files: {/usr/local/bin/lantern: "bin/{os}/{arch}/lantern"}, entrypoint: [/usr/local/bin/lantern]}
   outputs: [{class: image, name: lantern, alsoPerArch: "lantern-{arch}"}]
+sboms: {release: lantern-release.spdx, source: "{name}-source.spdx.json"}
 places:
   files: {uri: "https://dl.example.test/lantern/{version}/", owns: prefix, sidecars: [sha256, sha512], sums: [SHA256SUMS]}
   images: {uri: registry.example.test/lantern, owns: {tags: ["{version}"]}}
@@ -234,6 +235,10 @@ func TestEveryKindOfStep(t *testing.T) {
 	}
 	if list := read("checksums.txt"); !strings.HasPrefix(list, read("note.txt.sha512")+"  note.txt\n") || strings.Count(list, "\n") != 2 {
 		t.Errorf("the checksums are %q", list)
+	}
+	want(t, s.Run(t.Context(), "waybill", "inspect", "state/files/lantern-source.spdx.json"), 0, "SPDX document")
+	if lines := read("lantern-release.spdx"); !strings.HasPrefix(lines, "SPDXVersion: ") || !strings.Contains(lines, "GENERATED_FROM") {
+		t.Errorf("the SBOM of the release is %.200q", lines)
 	}
 	for _, name := range []string{"SHA512SUMS", "checksums.txt.sha1"} {
 		if _, err := os.Stat(s.Path("state", "files", name)); !os.IsNotExist(err) {

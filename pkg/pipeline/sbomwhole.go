@@ -1,0 +1,69 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/vcs"
+)
+
+// whole writes the documents about the release as a whole: of its source, if
+// that is planned, and of everything that was made from it.
+func (d *describer) whole(ctx context.Context) error {
+	source, err := d.source(ctx)
+	if err != nil {
+		return err
+	}
+	made, err := sbom.Release(d.in, d.all, source)
+	if err != nil {
+		return err
+	}
+	_, err = d.write(ctx, d.plan.SBOMs.Release, made)
+	return err
+}
+
+// source describes the source as the commit has it. Where none is planned the
+// entry is zero.
+func (d *describer) source(ctx context.Context) (sbom.Entry, error) {
+	name := d.plan.SBOMs.Source
+	if name == "" {
+		return sbom.Entry{}, nil
+	}
+	scratch, err := d.w.Scratch("source")
+	if err != nil {
+		return sbom.Entry{}, err
+	}
+	defer os.RemoveAll(scratch)
+	dir := filepath.Join(scratch, "src")
+	if err := vcs.Checkout(ctx, d.w.Identity().Commit, dir); err != nil {
+		return sbom.Entry{}, err
+	}
+	made, err := sbom.Directory(d.in, "source", os.DirFS(dir), d.find)
+	if err != nil {
+		return sbom.Entry{}, fmt.Errorf("describing the source: %w", err)
+	}
+	document, err := d.write(ctx, name, made)
+	if err != nil {
+		return sbom.Entry{}, err
+	}
+	return sbom.Entry{Artifact: "source", Digests: made.Digests, SBOM: name, SBOMDigest: digest.SetOf(document)}, nil
+}
+
+// write puts a document under its name, in the form that the name says.
+func (d *describer) write(ctx context.Context, name string, made sbom.Made) ([]byte, error) {
+	encode := made.Encode
+	if strings.HasSuffix(name, ".spdx") {
+		encode = func() ([]byte, error) { return spdx.EncodeTagValue(made.Draft) }
+	}
+	document, err := encode()
+	if err != nil {
+		return nil, err
+	}
+	return document, d.put(ctx, name, document)
+}
