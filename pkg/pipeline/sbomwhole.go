@@ -39,7 +39,7 @@ func (d *describer) source(ctx context.Context) (sbom.Entry, error) {
 	if err != nil {
 		return sbom.Entry{}, err
 	}
-	defer os.RemoveAll(scratch)
+	defer func() { _ = os.RemoveAll(scratch) }()
 	dir := filepath.Join(scratch, "src")
 	if err := vcs.Checkout(ctx, d.w.Identity().Commit, dir); err != nil {
 		return sbom.Entry{}, err
