@@ -113,6 +113,8 @@ func TestLintPattern(t *testing.T) {
 		{`(release@lab\.example|deputy)`, Email, 1},
 		{`[!r]elease@lab\.example`, Email, 1},
 		{`release@`, Email, 1},
+		{`[a-z]{1,64}@lab\.example`, Email, 0},
+		{`(a{1,90}){1,90}@lab\.example`, Email, 1},
 		{`https://forge.example/org/repo`, URI, 1},
 		{`https://forge\.example/.*`, URI, 1},
 		{`https://forge\.example/org.*`, URI, 1},

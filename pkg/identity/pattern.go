@@ -8,8 +8,12 @@ import (
 	"strings"
 )
 
-// maxPattern bounds a pattern; nobody writes longer ones by hand.
-const maxPattern = 1024
+// What a pattern may be: nobody writes longer ones by hand, and no identity is
+// longer than what a larger one would count.
+const (
+	maxPattern = 1024
+	maxSize    = 2048 // with every repetition written out
+)
 
 // Pattern makes a matcher of every subject that a regular expression matches
 // as a whole: the expression is always wrapped in \A(?:…)\z, so a prefix, a
@@ -48,6 +52,10 @@ func LintPattern(pattern string, kind SANType) []string {
 	tree, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		fault("it does not parse: %v", err)
+		return faults
+	}
+	if sizeOf(tree) > maxSize {
+		fault("it repeats too much")
 		return faults
 	}
 	whole := regexp.MustCompile(`\A(?:` + pattern + `)\z`)
@@ -110,6 +118,18 @@ func endsInHost(re *syntax.Regexp) bool {
 		return len(subs) > 0 && endsInHost(subs[len(subs)-1])
 	}
 	return false
+}
+
+// sizeOf is about how long an expression is with every repetition written out.
+func sizeOf(re *syntax.Regexp) int {
+	size := 1 + len(re.Rune)
+	for _, sub := range re.Sub {
+		size = min(size+sizeOf(sub), maxSize+1)
+	}
+	if re.Op == syntax.OpRepeat {
+		size *= max(re.Min, re.Max, 1)
+	}
+	return min(size, maxSize+1)
 }
 
 // hostParts are the parts of a pattern that name a host: after each :// up to

@@ -75,6 +75,13 @@ type CaseResult struct {
 	Why []string `json:"why,omitempty"`
 }
 
+// The bounds of a file of cases.
+const (
+	maxArchive  = 256 << 10
+	maxCases    = 1000
+	maxRepeated = 512 << 10
+)
+
 // accepted is the answer of a case in which nothing was found.
 const accepted = "accepted"
 
@@ -114,7 +121,13 @@ func malformed(format string, args ...any) error {
 
 // ParseCases reads a txtar archive of cases, each a file of its own.
 func ParseCases(archive []byte) ([]Case, error) {
+	if len(archive) > maxArchive {
+		return nil, malformed("%d bytes, the limit is %d", len(archive), maxArchive)
+	}
 	files := txtar.Parse(archive).Files
+	if len(files) > maxCases {
+		return nil, malformed("%d cases, the limit is %d", len(files), maxCases)
+	}
 	raw := map[string]map[string]any{}
 	for _, f := range files {
 		var tree map[string]any
@@ -126,6 +139,9 @@ func ParseCases(archive []byte) ([]Case, error) {
 		}
 		raw[f.Name] = tree
 	}
+	if err := checkRepeated(raw, files); err != nil {
+		return nil, err
+	}
 	var cases []Case
 	for _, f := range files {
 		c, err := resolve(raw, f.Name)
@@ -135,6 +151,21 @@ func ParseCases(archive []byte) ([]Case, error) {
 		cases = append(cases, c)
 	}
 	return cases, checkOrder(cases)
+}
+
+// checkRepeated bounds what the cases come to that are like another.
+func checkRepeated(raw map[string]map[string]any, files []txtar.File) error {
+	sizes, total := map[string]int{}, 0
+	for _, f := range files {
+		sizes[f.Name] = len(f.Data)
+	}
+	for _, f := range files {
+		like, _ := raw[f.Name]["like"].(string)
+		if total += len(f.Data) + sizes[like]; total > maxRepeated {
+			return malformed("with what they are like written out, more than %d bytes", maxRepeated)
+		}
+	}
+	return nil
 }
 
 func checkOrder(cases []Case) error {

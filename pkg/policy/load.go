@@ -29,6 +29,19 @@ type loader struct {
 	compiler Compiler
 	policy   Policy
 	failed   string // the code of the failure
+	people   int    // identities that were read
+}
+
+// maxEntries bounds each list of a policy, and all its identities together:
+// they are compared with one another.
+const maxEntries = 256
+
+// few refuses a list that is too long to be meant.
+func (l *loader) few(n int, path []any) error {
+	if n > maxEntries {
+		return l.fail(codeValue, path, "%d entries, the limit is %d", n, maxEntries)
+	}
+	return nil
 }
 
 // code is the verdict's code of what failed.
@@ -130,6 +143,9 @@ func (l *loader) signers(list []signer, path []any) ([]Signer, error) {
 	if len(list) == 0 {
 		return nil, l.fail(codeEmpty, path, "empty; name an identity or leave the key out")
 	}
+	if l.people += len(list); l.people > maxEntries {
+		return nil, l.fail(codeValue, path, "the policy names more than %d identities; say it in several policies", maxEntries)
+	}
 	signers := make([]Signer, len(list))
 	for i, s := range list {
 		made, err := l.signer(s, append(slices.Clone(path), i))
@@ -206,6 +222,9 @@ func (l *loader) checkClaims(s signer, path []any) error {
 func (l *loader) loadBuilders() error {
 	if l.Builders != nil && len(l.Builders) == 0 {
 		return l.fail(codeEmpty, at("builders"), "empty; then no provenance could ever be believed")
+	}
+	if err := l.few(len(l.Builders), at("builders")); err != nil {
+		return err
 	}
 	var pairs []slsa.Pair
 	for i, b := range l.Builders {
@@ -333,6 +352,9 @@ var errNoCompiler = errors.New("this program carries no rules engine; use waybil
 func (l *loader) loadRules() error {
 	if l.Rules != nil && len(l.Rules) == 0 {
 		return l.fail(codeEmpty, at("rules"), "empty")
+	}
+	if err := l.few(len(l.Rules), at("rules")); err != nil {
+		return err
 	}
 	for i, r := range l.Rules {
 		path := at("rules", i)

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -28,6 +29,9 @@ func (l *loader) loadRequire() error {
 	l.policy.cells = map[cell]demand{}
 	if len(l.Require) == 0 {
 		return l.fail(codeEmpty, at("require"), "empty; then no evidence is asked of anything")
+	}
+	if err := l.few(len(l.Require), at("require")); err != nil {
+		return err
 	}
 	for i, r := range l.Require {
 		if err := l.loadRow(r, at("require", i)); err != nil {
@@ -141,6 +145,9 @@ func (l *loader) loadLate() error {
 	if l.Late != nil && len(l.Late) == 0 {
 		return l.fail(codeEmpty, at("late"), "empty")
 	}
+	if err := l.few(len(l.Late), at("late")); err != nil {
+		return err
+	}
 	for i, late := range l.Late {
 		path := at("late", i)
 		switch {
@@ -196,6 +203,9 @@ func (l *loader) loadParameters() error {
 	if len(l.Build.Types) == 0 {
 		return l.fail(codeEmpty, at("build", "types"), "empty; name the build types that are expected")
 	}
+	if err := errors.Join(l.few(len(l.Build.Types), at("build", "types")), l.few(len(l.Build.Parameters), at("build", "parameters"))); err != nil {
+		return err
+	}
 	for i, t := range l.Build.Types {
 		if t == "" || slices.Contains(l.Build.Types[:i], t) {
 			return l.fail(codeValue, at("build", "types", i), "%q is empty or stands twice", t)
@@ -215,6 +225,9 @@ func (l *loader) loadParameters() error {
 
 func (l *loader) checkParameter(i int, p fileParameter) error {
 	path := at("build", "parameters", i)
+	if err := l.few(len(p.OneOf), append(path, "oneOf")); err != nil {
+		return err
+	}
 	ways := 0
 	for _, said := range []bool{p.Is != "", p.OneOf != nil, p.Any} {
 		if said {
@@ -240,6 +253,9 @@ func (l *loader) checkParameter(i int, p fileParameter) error {
 func (l *loader) loadSummaries() error {
 	if l.Summaries != nil && len(l.Summaries) == 0 {
 		return l.fail(codeEmpty, at("summaries"), "empty")
+	}
+	if err := l.few(len(l.Summaries), at("summaries")); err != nil {
+		return err
 	}
 	for i, s := range l.Summaries {
 		path := at("summaries", i)

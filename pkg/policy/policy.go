@@ -81,9 +81,15 @@ type thresholds struct {
 	builders int
 }
 
+// maxText bounds a policy: what nobody can read, nobody should judge by.
+const maxText = 256 << 10
+
 // Parse reads a policy strictly. The compiler is for the rules that it may
 // have of its own; nil refuses a policy that has some.
 func Parse(raw []byte, compiler Compiler) (Policy, error) {
+	if len(raw) > maxText {
+		return Policy{}, verdict.Refuse(verdict.ConfigParse, "policy", "%d bytes, the limit is %d", len(raw), maxText)
+	}
 	var f file
 	if err := strictyaml.Unmarshal(raw, &f); err != nil {
 		return Policy{}, verdict.Wrap(verdict.ConfigParse, "policy", err)

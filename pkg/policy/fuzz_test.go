@@ -1,0 +1,192 @@
+package policy_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/metrics"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// What one input may cost. Everything that is allocated counts, also what is
+// freed again.
+const (
+	maxAlloc  = 100 << 20
+	maxMoment = time.Second
+	full      = 256 << 10 // the largest that is read
+)
+
+func bounded(t *testing.T, size int, do func()) {
+	t.Helper()
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	before, start := sample[0].Value.Uint64(), time.Now()
+	do()
+	took := time.Since(start)
+	metrics.Read(sample)
+	bytes := sample[0].Value.Uint64() - before
+	if took > maxMoment || bytes > maxAlloc {
+		t.Errorf("%d bytes of input took %s and %d MB", size, took, bytes>>20)
+	}
+}
+
+// read holds a policy to what every one keeps, whatever was written.
+func read(t *testing.T, raw []byte) {
+	t.Helper()
+	var p policy.Policy
+	var err error
+	bounded(t, len(raw), func() { p, err = policy.Parse(raw, nil) })
+	if err != nil {
+		if f := verdict.FindingOf("", err); f.Code.Outcome() != verdict.Malformed || !p.Digest().IsZero() {
+			t.Fatalf("refused as something else than malformed: %v", err)
+		}
+		return
+	}
+	if p.Digest() != digest.Of(digest.SHA256, raw) || p.Name() == "" {
+		t.Fatal("a policy without its name or digest")
+	}
+	if len(p.Expected(policy.Release)) == 0 || p.Decide(nil, question()).Err() == nil {
+		t.Fatal("a policy that asks nothing was loaded")
+	}
+	if _, known := p.RoleOf(identity.Identity{}); known {
+		t.Fatal("nobody has a role")
+	}
+	if _, err := p.Judge(verify.Evidence{}, policy.Ask{Whole: true}); err == nil {
+		t.Fatal("no evidence was accepted")
+	}
+	bounded(t, len(raw), func() { p.Explain(); p.Lint(); p.Overriders() })
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(text(f)))
+	f.Add([]byte(strings.Replace(text(f), "release@", "*@", 1)))
+	for _, path := range shippedFiles(f, "*.yaml") {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Fuzz(read)
+}
+
+func shippedFiles(t testing.TB, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("..", "..", "policies", pattern))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no %s is shipped: %v", pattern, err)
+	}
+	return paths
+}
+
+// rehearse holds cases to what every rehearsal keeps.
+func rehearse(t *testing.T, p policy.Policy, archive []byte) {
+	t.Helper()
+	bounded(t, len(archive), func() {
+		report, err := p.Rehearse(archive)
+		if err != nil {
+			if code := verdict.FindingOf("", err).Code; code.Outcome() != verdict.Malformed {
+				t.Fatalf("refused as %s: %v", code, err)
+			}
+			return
+		}
+		if len(report.Cases) < 2 || report.Cases[0].Want[0] == "accepted" {
+			t.Fatalf("a rehearsal of %d cases, the first of which wants %q", len(report.Cases), report.Cases[0].Want)
+		}
+	})
+}
+
+func FuzzRehearse(f *testing.F) {
+	p, err := policy.Parse([]byte(text(f)), nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range shippedFiles(f, "*.txtar") {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Add([]byte("-- a --\nwant: [UNSIGNED]\nlike: b\nset: {ask.at: x}\n-- b --\nwant: [accepted]\nask: {at: \"2026-01-01T00:00:00Z\"}\n"))
+	f.Fuzz(func(t *testing.T, archive []byte) {
+		if len(archive) > full {
+			t.Skip("larger than what is read")
+		}
+		rehearse(t, p, archive)
+	})
+}
+
+// TestBounds: a policy or a file of cases that is full of something costs no
+// more than any other.
+func TestBounds(t *testing.T) {
+	fill := func(old, item string) func(string) string {
+		return func(text string) string {
+			n := (full - len(text) - 200) / (len(item) + 6)
+			var list strings.Builder
+			for i := range n {
+				list.WriteString(strings.ReplaceAll(item, "#", fmt.Sprintf("%05d", i)) + ", ")
+			}
+			return strings.Replace(text, old, strings.ReplaceAll(old, "ITEMS", "")+list.String(), 1)
+		}
+	}
+	const build = "plan: require\nbuild: {types: [x], parameters: [{name: x, any: true}]}\n"
+	rows := map[string]func(string) string{
+		"identities": fill("verifier:\n  - {", `issuer: "https://a.example.test", subject: r#@example.test, type: email}, {`),
+		"types":      func(s string) string { return fill("types: [", "t#")(strings.Replace(s, "plan: require\n", build, 1)) },
+		"parameters": func(s string) string {
+			return fill("parameters: [", "{name: p#, any: true}")(strings.Replace(s, "plan: require\n", build, 1))
+		},
+		"choices": func(s string) string {
+			return fill("oneOf: [", "c#")(strings.Replace(s, "plan: require\n", strings.Replace(build, "any: true", "oneOf: [x]", 1), 1))
+		},
+		"rows": fill("require:\n", "x"),
+	}
+	for _, list := range []struct{ name, under, item string }{
+		{"builders", "builders:\n", `- {id: b#, level: 1, signers: [{issuer: "https://a.example.test", subject: b#@example.test, type: email}]}`},
+		{"signers", "  verifier:\n", `- {issuer: "https://a.example.test", subject: r#@example.test, type: email}`},
+		{"patterns", "  verifier:\n", `- {issuer: "https://a.example.test", pattern: '(r#|[a-z]{5,9})@example\.test', type: email}`},
+		{"large patterns", "  verifier:\n", `- {issuer: "https://a.example.test", pattern: 'r#(` + strings.Repeat("a{999}", 150) + `)@example\.test', type: email}`},
+	} {
+		rows[list.name] = func(s string) string {
+			n := (full - len(s) - 200) / (len(list.item) + 8)
+			var lines strings.Builder
+			for i := range n {
+				lines.WriteString(strings.Repeat(" ", len(list.under)-len(strings.TrimSpace(list.under))-1) + strings.ReplaceAll(list.item, "#", fmt.Sprintf("%05d", i)) + "\n")
+			}
+			return strings.Replace(s, list.under, list.under+lines.String(), 1)
+		}
+	}
+	for name, change := range rows {
+		t.Run(name, func(t *testing.T) {
+			changed := change(text(t))
+			if changed == text(t) {
+				t.Fatal("nothing was changed")
+			}
+			read(t, []byte(changed))
+		})
+	}
+	p, err := policy.Parse([]byte(text(t)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := "-- b --\nwant: [accepted]\nask: {at: \"2026-01-01T00:00:00Z\", text: " + strings.Repeat("x", 100_000) + "}\n"
+	t.Run("cases like a large one", func(t *testing.T) {
+		rehearse(t, p, []byte(strings.Repeat("-- a --\nwant: [UNSIGNED]\nlike: b\nset: {ask.at: x}\n", 900)+accepted))
+	})
+	t.Run("cases", func(t *testing.T) {
+		var many strings.Builder
+		for i := range full / 70 {
+			fmt.Fprintf(&many, "-- a%d --\nwant: [UNSIGNED]\nlike: b\nset: {ask.at: x}\n", i)
+		}
+		rehearse(t, p, []byte(many.String()))
+	})
+}
