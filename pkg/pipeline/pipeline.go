@@ -101,10 +101,14 @@ func (p *Pipeline) Plan(ctx context.Context) (plan.Plan, build.Source, error) {
 	return ReadPlan(ctx, p.Source, p.Version, p.Parameters)
 }
 
-// start plans and opens the workspace that fits the plan.
+// start plans and opens the workspace that fits the plan. What lies in a work
+// tree and is not committed would not be built, so it stops here.
 func (p *Pipeline) start(ctx context.Context) (plan.Plan, build.Source, *workspace.Workspace, error) {
 	planned, source, err := p.Plan(ctx)
 	if err != nil {
+		return plan.Plan{}, build.Source{}, nil, err
+	}
+	if err := vcs.CheckClean(ctx, p.Source.Repository); err != nil {
 		return plan.Plan{}, build.Source{}, nil, err
 	}
 	w, err := workspace.Create(p.State, workspace.Identity{
@@ -172,12 +176,15 @@ func (w World) signer(prof profile.Profile, v *verify.Verifier, role policy.Role
 
 // isolation says how steps will run, and with whose identity.
 func (p *Pipeline) isolation() (sandbox.Mode, string) {
-	mode, reason := sandbox.Probe()
-	if mode == sandbox.Isolated {
-		return mode, TokenBuilder
+	report := sandbox.Examine(context.Background())
+	if report.Mode == sandbox.Isolated {
+		for _, line := range report.Loud() {
+			p.Report("WARNING: %s", line)
+		}
+		return report.Mode, TokenBuilder
 	}
-	p.Report("WARNING: steps run unisolated (%s); the builder id says so and no level 3 can be claimed", reason)
-	return mode, TokenUnisolated
+	p.Report("WARNING: steps run %s (%s); the builder id is that of unisolated builds and no level 3 can be claimed", report.Mode, report.Reason())
+	return report.Mode, TokenUnisolated
 }
 
 func readToken(path string) (string, error) {
