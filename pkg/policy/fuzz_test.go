@@ -130,7 +130,7 @@ func FuzzRehearse(f *testing.F) {
 func TestBounds(t *testing.T) {
 	fill := func(old, item string) func(string) string {
 		return func(text string) string {
-			n := (full - len(text) - 200) / (len(item) + 6)
+			n := (full - len(text) - 200) / (len(item) + 8)
 			var list strings.Builder
 			for i := range n {
 				list.WriteString(strings.ReplaceAll(item, "#", fmt.Sprintf("%05d", i)) + ", ")
@@ -148,7 +148,10 @@ func TestBounds(t *testing.T) {
 		"choices": func(s string) string {
 			return fill("oneOf: [", "c#")(strings.Replace(s, "plan: require\n", strings.Replace(build, "any: true", "oneOf: [x]", 1), 1))
 		},
-		"rows": fill("require:\n", "x"),
+		"rows": func(s string) string {
+			head, _, _ := strings.Cut(s, "require:\n")
+			return fill("require: [", `{stages: [staging, release], classes: [binary]}`)(head + "require: [{stages: [staging]}]\n")
+		},
 	}
 	for _, list := range []struct{ name, under, item string }{
 		{"builders", "builders:\n", `- {id: b#, level: 1, signers: [{issuer: "https://a.example.test", subject: b#@example.test, type: email}]}`},
@@ -157,7 +160,7 @@ func TestBounds(t *testing.T) {
 		{"large patterns", "  verifier:\n", `- {issuer: "https://a.example.test", pattern: 'r#(` + strings.Repeat("a{999}", 150) + `)@example\.test', type: email}`},
 	} {
 		rows[list.name] = func(s string) string {
-			n := (full - len(s) - 200) / (len(list.item) + 8)
+			n := (full - len(s) - 200) / (len(list.item) + 12)
 			var lines strings.Builder
 			for i := range n {
 				lines.WriteString(strings.Repeat(" ", len(list.under)-len(strings.TrimSpace(list.under))-1) + strings.ReplaceAll(list.item, "#", fmt.Sprintf("%05d", i)) + "\n")
@@ -171,6 +174,9 @@ func TestBounds(t *testing.T) {
 			if changed == text(t) {
 				t.Fatal("nothing was changed")
 			}
+			if len(changed) < full/2 || len(changed) > full {
+				t.Fatalf("%d bytes, want about %d", len(changed), full)
+			}
 			read(t, []byte(changed))
 		})
 	}
@@ -180,7 +186,13 @@ func TestBounds(t *testing.T) {
 	}
 	accepted := "-- b --\nwant: [accepted]\nask: {at: \"2026-01-01T00:00:00Z\", text: " + strings.Repeat("x", 100_000) + "}\n"
 	t.Run("cases like a large one", func(t *testing.T) {
-		rehearse(t, p, []byte(strings.Repeat("-- a --\nwant: [UNSIGNED]\nlike: b\nset: {ask.at: x}\n", 900)+accepted))
+		for _, n := range []int{4, 900} { // as many as are read, and as many as there is room for
+			var many strings.Builder
+			for i := range n {
+				fmt.Fprintf(&many, "-- a%d --\nwant: [UNSIGNED]\nlike: b\nset: {ask.class: binary}\n", i)
+			}
+			rehearse(t, p, []byte(many.String()+accepted))
+		}
 	})
 	t.Run("cases", func(t *testing.T) {
 		var many strings.Builder
