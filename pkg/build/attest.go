@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 
@@ -23,10 +24,10 @@ func (r *run) attest(ctx context.Context, step plan.Step, out outputs, start tim
 		subjects = append(subjects, intoto.Subject{Name: o.name, Digests: o.digests})
 	}
 	commit := r.Source.Commit
-	deps := []provenance.Resource{
-		provenance.Commit(commit.Repository, commit.Ref, commit.Commit),
-		provenance.File(plan.ConfigName, digest.SetOf(r.Source.Config)),
+	if err := vcs.CheckUnmoved(ctx, commit); err != nil {
+		return nil, err
 	}
+	deps := append(r.Source.resources(), provenance.File(plan.ConfigName, digest.SetOf(r.Source.Config)))
 	if r.Plan.Locked {
 		deps = append(deps, provenance.File(plan.LockName, digest.SetOf(r.Source.Lock)))
 	}
@@ -35,7 +36,7 @@ func (r *run) attest(ctx context.Context, step plan.Step, out outputs, start tim
 			BuildType: provenance.BuildType,
 			ExternalParameters: provenance.ExternalParameters{
 				Config: provenance.Config{
-					Repository: commit.Repository, Ref: commit.Ref, Path: plan.ConfigName,
+					Repository: commit.Repository, Ref: commit.AskedFor(), Path: plan.ConfigName,
 					SHA256: digest.Of(digest.SHA256, r.Source.Config).Hex(),
 				},
 				Version: r.Plan.Version.String(), Step: step.Name, Each: step.Each, Parameters: r.Plan.Parameters,

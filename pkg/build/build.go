@@ -25,18 +25,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/workspace"
 )
-
-// Source is a commit with the configuration that was read from it.
-type Source struct {
-	Commit vcs.Commit
-	Config []byte
-	Lock   []byte
-	Pins   plan.Lock
-}
 
 // Request says what to build, where, and who signs.
 type Request struct {

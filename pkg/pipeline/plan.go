@@ -37,6 +37,11 @@ func ReadPlan(ctx context.Context, from Source, v version.Version, parameters ma
 	s := build.Source{Commit: commit}
 	read := func(name string) ([]byte, error) { return vcs.ReadFile(ctx, commit, name) }
 	planned, err := readPlan(&s, read, v, parameters)
+	if err != nil {
+		return plan.Plan{}, build.Source{}, err
+	}
+	// The rule stands in the tree, which is that of both commits.
+	s.Commit, err = vcs.Built(ctx, commit, vcs.Rule(planned.ReleaseCommit))
 	return planned, s, err
 }
 

@@ -146,16 +146,36 @@ func Parse(s intoto.Statement) (Provenance, error) {
 // empty string when it names none.
 func (p Provenance) SourceCommit() string {
 	for _, r := range p.BuildDefinition.ResolvedDependencies {
-		if c := r.Digest["gitCommit"]; c != "" {
+		if c := r.Digest["gitCommit"]; c != "" && r.Name == sourceName {
 			return c
 		}
 	}
 	return ""
 }
 
-// Commit makes the resource of a source commit.
-func Commit(repository, ref, commit string) Resource {
-	return Resource{Name: "source", URI: "git+" + strings.TrimPrefix(repository, "git+") + "@" + ref, Digest: map[string]string{"gitCommit": commit}}
+// sourceName is the name of the commit that was built. A release commit that
+// was not built has another.
+const sourceName = "source"
+
+// Commit makes the resource of the source: the commit that was built, and its
+// tree.
+func Commit(repository, ref, commit, tree string) Resource {
+	return git(sourceName, repository, ref, map[string]string{"gitCommit": commit, "gitTree": tree})
+}
+
+// ReleaseCommit makes the resource of the empty commit that the ref names, if
+// the commit that was built is its parent.
+func ReleaseCommit(repository, ref, commit, tree string) Resource {
+	return git("release commit", repository, ref, map[string]string{"gitCommit": commit, "gitTree": tree})
+}
+
+// Tag makes the resource of the annotated tag that the ref names.
+func Tag(repository, ref, tag string) Resource {
+	return git("tag", repository, ref, map[string]string{"gitTag": tag})
+}
+
+func git(name, repository, ref string, ids map[string]string) Resource {
+	return Resource{Name: name, URI: "git+" + strings.TrimPrefix(repository, "git+") + "@" + ref, Digest: ids}
 }
 
 // File makes the resource of a file.

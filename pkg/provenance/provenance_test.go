@@ -19,6 +19,8 @@ func subjects() []intoto.Subject {
 	return []intoto.Subject{{Name: "bin/lantern", Digests: digest.SetOf([]byte("lantern"))}}
 }
 
+func tree() string { return strings.Repeat("d", 40) }
+
 // compile is a predicate in which every field says something.
 func compile() provenance.Predicate {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -32,7 +34,9 @@ func compile() provenance.Predicate {
 			},
 			InternalParameters: provenance.InternalParameters{Isolation: "isolated", Command: []string{"go", "build"}, Env: []string{"GOOS=linux"}},
 			ResolvedDependencies: []provenance.Resource{
-				provenance.Commit("https://example.test/lantern", "refs/tags/v0.1.0", commit()),
+				provenance.Commit("https://example.test/lantern", "refs/tags/v0.1.0", commit(), tree()),
+				provenance.ReleaseCommit("https://example.test/lantern", "refs/tags/v0.1.0", strings.Repeat("e", 40), tree()),
+				provenance.Tag("https://example.test/lantern", "refs/tags/v0.1.0", strings.Repeat("f", 40)),
 				provenance.File("release.yaml", config),
 			},
 		},
@@ -61,6 +65,12 @@ func TestRoundTrip(t *testing.T) {
 	}
 	if got.SourceCommit() != commit() {
 		t.Errorf("commit %q", got.SourceCommit())
+	}
+	// Where the ref names an empty release commit, the source is still the
+	// commit that was built.
+	claim, err := provenance.Read(s)
+	if want := (provenance.Source{Repository: "git+https://example.test/lantern", Ref: "refs/tags/v0.1.0", Commit: commit()}); err != nil || claim.Source != want {
+		t.Errorf("source %+v, %v, want %+v", claim.Source, err, want)
 	}
 }
 
@@ -134,7 +144,7 @@ func TestSourceCommit(t *testing.T) {
 		"https://example.test/a":     "git+https://example.test/a@main",
 		"git+https://example.test/a": "git+https://example.test/a@main",
 	} {
-		if got := provenance.Commit(repository, "main", commit()).URI; got != uri {
+		if got := provenance.Commit(repository, "main", commit(), tree()).URI; got != uri {
 			t.Errorf("URI %q, want %q", got, uri)
 		}
 	}

@@ -93,6 +93,7 @@ func FuzzCommit(f *testing.F) {
 	for _, raw := range []string{
 		tree + "author A <a@b> 1 +0000\ncommitter A <a@b> 1700000000 +0100\n\nmessage\n", tree, "committer A <a@b> 1 +0000\n",
 		tree + "committer A 1 +0000\n\n", tree + "committer <> 99999999999999999999 +0000\n\n", tree + tree + "committer A <a@b> 1 +0000\n\n",
+		tree + "parent " + strings.Repeat("b", 40) + "\ncommitter A <a@b> 1 +0000\nparent " + strings.Repeat("b", 40) + "\n\n",
 	} {
 		f.Add([]byte(raw))
 	}

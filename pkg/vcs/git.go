@@ -15,9 +15,11 @@ import (
 
 // git runs git against one repository directory.
 type git struct {
-	dir      string   // the git directory
-	protocol string   // the one that may be spoken, "" for none
-	passed   []string // variables of our own environment that git may see
+	dir      string      // the git directory
+	work     string      // the work tree, if it is to be looked at
+	protocol string      // the one that may be spoken, "" for none
+	passed   []string    // variables of our own environment that git may see
+	replaced [][2]string // settings of the repository that are not to count
 }
 
 // remoteVariables are what reaching a remote repository may need. None of them
@@ -46,6 +48,9 @@ func (g git) environment() []string {
 		"SSH_ASKPASS=",
 		"GIT_SSH_COMMAND=ssh -o BatchMode=yes",
 	}
+	if g.work != "" {
+		env = append(env, "GIT_WORK_TREE="+g.work)
+	}
 	for _, name := range g.passed {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
@@ -68,6 +73,7 @@ func (g git) environment() []string {
 	if g.protocol != "" {
 		config = append(config, [2]string{"protocol." + g.protocol + ".allow", "always"})
 	}
+	config = append(config, g.replaced...)
 	env = append(env, "GIT_CONFIG_COUNT="+strconv.Itoa(len(config)))
 	for i, pair := range config {
 		n := strconv.Itoa(i)

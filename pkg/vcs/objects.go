@@ -163,28 +163,45 @@ func (r *Repository) commit(ctx context.Context, id, ref string) (Commit, error)
 }
 
 func (o *objects) commit(id, ref string) (Commit, error) {
-	raw, err := o.meta(id, "commit", maxMeta)
+	c, _, err := o.family(id)
 	if err != nil {
 		return Commit{}, err
 	}
-	c := Commit{Repository: o.repo, Ref: ref, Commit: id}
-	header, _, _ := bytes.Cut(raw, []byte("\n\n"))
-	for line := range bytes.SplitSeq(header, []byte("\n")) {
-		key, value, _ := bytes.Cut(line, []byte(" "))
-		switch string(key) {
-		case "tree":
-			c.Tree = string(value)
-		case "committer":
-			c.Time, err = committerTime(string(value))
-		}
-		if err != nil {
-			break
-		}
-	}
-	if err != nil || !isID(c.Tree) || c.Time.IsZero() {
-		return Commit{}, &TamperedError{Repository: o.repo, ID: id, Got: "a commit without tree or time"}
-	}
+	c.Ref = ref
 	return c, nil
+}
+
+// family reads a commit and the ids of its parents. Its first line is its
+// tree, then come the parents, as git reads it; a commit that says one of
+// these elsewhere again could be read in two ways.
+func (o *objects) family(id string) (c Commit, parents []string, err error) {
+	raw, err := o.meta(id, "commit", maxMeta)
+	if err != nil {
+		return Commit{}, nil, err
+	}
+	c = Commit{Repository: o.repo, Commit: id}
+	broken := &TamperedError{Repository: o.repo, ID: id, Got: "a commit without one tree, one time and parents in their place"}
+	header, _, _ := bytes.Cut(raw, []byte("\n\n"))
+	for i, line := range bytes.Split(header, []byte("\n")) {
+		key, value, _ := strings.Cut(string(line), " ")
+		misplaced := false
+		switch key {
+		case "tree":
+			misplaced, c.Tree = i != 0, value
+		case "parent":
+			misplaced, parents = i != 1+len(parents) || !isID(value), append(parents, value)
+		case "committer":
+			misplaced = !c.Time.IsZero()
+			c.Time, err = committerTime(value)
+		}
+		if misplaced || err != nil {
+			return Commit{}, nil, broken
+		}
+	}
+	if !isID(c.Tree) || c.Time.IsZero() {
+		return Commit{}, nil, broken
+	}
+	return c, parents, nil
 }
 
 // committerTime reads "Name <mail> 1700000000 +0100".

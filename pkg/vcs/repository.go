@@ -18,6 +18,7 @@ import (
 type Repository struct {
 	uri    string // the "git+scheme:" spelling
 	remote string // what git fetches from; "" for a local repository
+	work   string // the files of a local work tree; "" if it has none
 	temp   string // to be removed
 	git    git
 }
@@ -78,7 +79,7 @@ func openLocal(_ context.Context, name string) (*Repository, error) {
 	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err != nil {
 		return nil, r.unavailable("opening repository", errors.New("no git repository"))
 	}
-	r.git = git{dir: dir}
+	r.git, r.work = git{dir: dir}, workTree(abs)
 	return r, nil
 }
 
@@ -156,14 +157,31 @@ func (r *Repository) Resolve(ctx context.Context, ref string) (Commit, error) {
 			return Commit{}, err
 		}
 	}
-	id, err := r.git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", full+"^{commit}")
+	named, err := r.parse(ctx, ref, full)
+	if err != nil {
+		return Commit{}, err
+	}
+	id, err := r.parse(ctx, ref, named+"^{commit}")
+	if err != nil {
+		return Commit{}, err
+	}
+	c, err := r.commit(ctx, id, strings.TrimSuffix(full, "HEAD"))
+	if err == nil && named != id {
+		c.Tag = named
+	}
+	return c, err
+}
+
+// parse has git read the name of an object, and answers its id.
+func (r *Repository) parse(ctx context.Context, ref, name string) (string, error) {
+	id, err := r.git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", name)
 	if exitCode(err) == 1 {
-		return Commit{}, r.missing(ref)
+		return "", r.missing(ref)
 	}
 	if err != nil {
-		return Commit{}, r.unavailable("resolving "+full, err)
+		return "", r.unavailable("resolving "+name, err)
 	}
-	return r.commit(ctx, strings.TrimSpace(id), strings.TrimSuffix(full, "HEAD"))
+	return strings.TrimSpace(id), nil
 }
 
 // fullName finds the one reference that is meant.
@@ -187,11 +205,11 @@ func (r *Repository) fullName(ctx context.Context, ref string) (string, error) {
 	}
 	var found []string
 	for _, name := range candidates {
-		ok, err := r.has(ctx, name)
+		tip, err := r.tip(ctx, name)
 		if err != nil {
 			return "", err
 		}
-		if ok {
+		if tip != "" {
 			found = append(found, name)
 		}
 	}
@@ -204,22 +222,24 @@ func (r *Repository) fullName(ctx context.Context, ref string) (string, error) {
 	return "", usage("resolving %q at %q: it is a tag and a branch; write %q or %q", ref, r.uri, found[0], found[1])
 }
 
-// has reports whether the reference with this full name exists.
-func (r *Repository) has(ctx context.Context, name string) (bool, error) {
-	args := []string{"show-ref", "--verify", "--quiet", "--", name}
-	absent := 1
+// tip is the id that the reference with this full name has now, where the
+// repository is; "" if there is no such reference.
+func (r *Repository) tip(ctx context.Context, name string) (string, error) {
+	args := []string{"for-each-ref", "--format=%(objectname)\t%(refname)", "--", name}
 	if r.remote != "" {
-		args = []string{"ls-remote", "--quiet", "--exit-code", "--", r.remote, name}
-		absent = 2
+		args = []string{"ls-remote", "--quiet", "--refs", "--", r.remote, name}
 	}
-	_, err := r.git.run(ctx, args...)
-	switch {
-	case err == nil:
-		return true, nil
-	case exitCode(err) == absent:
-		return false, nil
+	list, err := r.git.run(ctx, args...)
+	if err != nil {
+		return "", r.unavailable("looking for "+name, err)
 	}
-	return false, r.unavailable("looking for "+name, err)
+	// Git also lists names of which this is a part.
+	for line := range strings.Lines(list) {
+		if id, found, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); found == name && isID(id) {
+			return id, nil
+		}
+	}
+	return "", nil
 }
 
 // fetch brings one reference or commit, without its history.
@@ -245,8 +265,9 @@ func (r *Repository) need(ctx context.Context, id string) error {
 	if r.fetch(ctx, id) == nil {
 		return nil
 	}
-	// Not every server hands out commits by id: then all that it shows.
-	_, err := r.git.run(ctx, "fetch", "--quiet", "--no-write-fetch-head", "--", r.remote,
+	// Not every server hands out commits by id: then all that it shows, with
+	// all history, also behind what was fetched without.
+	_, err := r.git.run(ctx, "fetch", "--quiet", "--no-write-fetch-head", "--depth=2147483647", "--", r.remote,
 		"+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
 	if err != nil {
 		return r.unavailable("fetching all references", err)

@@ -23,6 +23,12 @@
 // helpers or prompts, and only the one network protocol that was asked for.
 // Files are written as they are stored. Submodules are refused, and so are
 // links that leave the tree and names that mean something to git itself.
+//
+// What is built is what was committed, and what is recorded must still be so
+// when it is recorded: [CheckClean] refuses a work tree with changes that
+// nobody committed, [CheckUnmoved] a tag that has moved. [Built] knows the one
+// case in which a tag may name another commit than the one that is built, and
+// [VerifyTag] says who signed a tag.
 package vcs
 
 import (
@@ -40,11 +46,37 @@ type Commit struct {
 	// Ref is the full name of the reference that was resolved, such as
 	// "refs/tags/v1.2.3"; "" if a commit id was given.
 	Ref string
+	// Tag is the id of the annotated tag that the reference names; "" if there
+	// is none.
+	Tag string
+	// Release is the empty commit that the reference names, if the commit is
+	// its parent: see [EmptyChild]. "" if the reference names the commit.
+	Release string
 	// Commit and Tree are full ids in lower-case hex.
 	Commit string
 	Tree   string
 	// Time is the committer's time, in UTC.
 	Time time.Time
+}
+
+// AskedFor is the reference that was resolved, or the commit id if one was
+// given.
+func (c Commit) AskedFor() string {
+	if c.Ref == "" {
+		return c.Commit
+	}
+	return c.Ref
+}
+
+// named is the id of the object that the reference named.
+func (c Commit) named() string {
+	switch {
+	case c.Tag != "":
+		return c.Tag
+	case c.Release != "":
+		return c.Release
+	}
+	return c.Commit
 }
 
 // Resolve returns the commit that ref names in repo now. Annotated tags are

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // repository is a work tree made with plain git, as users have them.
@@ -81,6 +83,10 @@ func released(t *testing.T) (repository, string) {
 
 // code returns the reason code of err, "" if it has none.
 func code(err error) string {
+	var refusal *verdict.Error
+	if errors.As(err, &refusal) {
+		return string(refusal.Finding.Code)
+	}
 	var coded interface{ Code() string }
 	if errors.As(err, &coded) {
 		return coded.Code()
@@ -107,6 +113,9 @@ func TestResolve(t *testing.T) {
 		want := Commit{
 			Repository: "git+file://" + r.dir, Ref: c.full, Commit: c.commit,
 			Tree: r.git("rev-parse", c.commit+"^{tree}"), Time: time.Unix(1700000000, 0).UTC(),
+		}
+		if c.ref == "v1.0.0-annotated" {
+			want.Tag = r.git("rev-parse", c.ref)
 		}
 		if got != want {
 			t.Errorf("%s: %+v, want %+v", c.ref, got, want)
@@ -223,18 +232,22 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
+// remote reaches the repository as if it were another machine's.
+func (r repository) remote() *Repository {
+	r.t.Helper()
+	far := &Repository{uri: "git+https://example.org/x", remote: "file://" + r.dir}
+	if err := far.prepare(r.t.Context(), "file"); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = far.Close() })
+	return far
+}
+
 // TestRemote runs the way of a remote repository over the one protocol that
 // needs no network.
 func TestRemote(t *testing.T) {
 	origin, id := released(t)
-	open := func() *Repository {
-		r := &Repository{uri: "git+https://example.org/x", remote: "file://" + origin.dir}
-		if err := r.prepare(t.Context(), "file"); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = r.Close() })
-		return r
-	}
+	open := func() *Repository { return origin.remote() }
 	r := open()
 	for _, ref := range []string{"v1.0.0", "v1.0.0-annotated", id} {
 		if got, err := r.Resolve(t.Context(), ref); err != nil || got.Commit != id {

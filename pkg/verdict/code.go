@@ -114,6 +114,8 @@ const (
 	Level         Code = "LEVEL"
 	SourceRepo    Code = "SOURCE_REPOSITORY"
 	SourceCommit  Code = "SOURCE_COMMIT"
+	SourceDirty   Code = "SOURCE_DIRTY"
+	SourceMoved   Code = "SOURCE_MOVED"
 
 	// What the policy asks beyond identity, and the policy itself.
 	IdentityWindow  Code = "IDENTITY_WINDOW"

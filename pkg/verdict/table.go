@@ -106,6 +106,8 @@ var codes = map[Code]row{
 	Level:         {Refused, "meet the requirement that is named, or say with --builder how far its builder is trusted, if somebody assessed it"},
 	SourceRepo:    {Refused, "the release was built from another repository than the policy names"},
 	SourceCommit:  {Refused, "the provenance and the manifest name different commits; build and seal again from one commit"},
+	SourceDirty:   {Refused, "commit the changes and tag that commit, or take them back; to leave them as they are, build from another clone"},
+	SourceMoved:   {Refused, "find out who moved the tag; released tags never move, so release a new version"},
 
 	IdentityWindow:  {Refused, "the identity signed at a time when the policy does not let it act; check when it was given or lost its role"},
 	ParamUnknown:    {Refused, "it may have changed what was built; look at it, then name it in the policy or build without it"},

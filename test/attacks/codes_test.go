@@ -88,6 +88,8 @@ func provokedHere() map[verdict.Code]string {
 		verdict.BuildMix:        "TestGateAgainstItsOwnRelease",
 		verdict.SourceRepo:      "TestGateAgainstItsOwnRelease",
 		verdict.SourceCommit:    "TestGateAgainstItsOwnRelease",
+		verdict.SourceDirty:     "TestBuildSources",
+		verdict.SourceMoved:     "TestBuildSources",
 		verdict.OutputMissing:   "TestBuildSteps",
 		verdict.OutputExtra:     "TestBuildSteps",
 		verdict.StepFailed:      "TestBuildSteps",

@@ -1,0 +1,29 @@
+package build
+
+import (
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/vcs"
+)
+
+// Source is a commit with the configuration that was read from it.
+type Source struct {
+	Commit vcs.Commit
+	Config []byte
+	Lock   []byte
+	Pins   plan.Lock
+}
+
+// resources are what provenance names of the source. The commit that was
+// built comes first: it is the one that readers take.
+func (s Source) resources() []provenance.Resource {
+	c := s.Commit
+	list := []provenance.Resource{provenance.Commit(c.Repository, c.AskedFor(), c.Commit, c.Tree)}
+	if c.Release != "" {
+		list = append(list, provenance.ReleaseCommit(c.Repository, c.AskedFor(), c.Release, c.Tree))
+	}
+	if c.Tag != "" {
+		list = append(list, provenance.Tag(c.Repository, c.AskedFor(), c.Tag))
+	}
+	return list
+}
