@@ -3,6 +3,7 @@ package slsa
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
@@ -85,6 +86,13 @@ func (f facts) unisolated() bool {
 	return !apart || f.claim.Builder.ID == provenance.BuilderUnisolated
 }
 
+// local reports whether the source is a directory of one machine. Whoever has
+// that machine writes its history, and nobody else can ask it for the commit.
+func (f facts) local() bool { return strings.HasPrefix(f.claim.Source.Repository, "git+file:") }
+
+// noCanonicalSource is what is missing where the source is local.
+const noCanonicalSource = "a canonical source; git+file:// is a directory of one machine"
+
 // judgeSource counts a source summary only if its signer may speak for its
 // verifier, and it speaks of the very revision that a trusted builder built.
 func (f *facts) judgeSource(t Trust, e testimony) error {
@@ -99,6 +107,8 @@ func (f *facts) judgeSource(t Trust, e testimony) error {
 	said, stated := s.Level(vsa.TrackSource)
 	most := t.verifier(e.Identity(), s.Verifier.ID)
 	switch {
+	case f.local():
+		f.source.why = noCanonicalSource
 	case f.level() < 2:
 		f.source.why = "a builder that may say which revision it built"
 	case f.claim.Source.Commit == "" || !namesCommit(s, f.claim.Source.Commit):

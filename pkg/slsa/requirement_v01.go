@@ -72,7 +72,10 @@ func (f facts) versionControlled() Answer {
 	if f.source.level >= 1 {
 		return met("a trusted verifier says so of this revision", f.source.evidence)
 	}
-	return f.sourceNamed()
+	if a := f.sourceNamed(); a.State != Met || !f.local() {
+		return a
+	}
+	return missing(noCanonicalSource)
 }
 
 // sourceNamed: a service names a commit. Anybody could have written what
@@ -111,6 +114,9 @@ func (f facts) asCode() Answer {
 func (f facts) sourceAuthenticated() Answer {
 	if a := f.sourceNamed(); a.State != Met {
 		return a
+	}
+	if f.local() {
+		return missing(noCanonicalSource)
 	}
 	return atLeast(3, "resolves the source itself")(f)
 }

@@ -151,6 +151,10 @@ func TestJudge(t *testing.T) {
 			w.provenance = changed
 		}
 	}
+	local := func(w *world) {
+		w.provenance = strings.ReplaceAll(w.provenance, "git+https://example.test/", "git+file:///home/example/")
+		w.source = strings.ReplaceAll(w.source, "git+https://example.test/", "git+file:///home/example/")
+	}
 	rows := []struct {
 		name               string
 		change             func(*world)
@@ -199,6 +203,10 @@ func TestJudge(t *testing.T) {
 		{"a source summary that the builder signed", func(w *world) { w.verifier = "builder" }, 2, 3, 0, Source, "source.level-1", NotShown},
 		{"a source summary of another commit", func(w *world) { w.revision = strings.Repeat("d", 40) }, 2, 3, 0, Source, "source.level-1", NotShown},
 		{"a source summary of another repository", func(w *world) { w.source = strings.Replace(w.source, "lantern", "other", 1) }, 2, 3, 0, Source, "source.level-1", NotShown},
+		{"a local source is under no known control", local, 1, 3, 0, V01, "source.version-controlled", NotShown},
+		{"a local source is found by nobody else", local, 1, 3, 0, V01, "content.source-authenticated", NotShown},
+		{"a local source still has its commit", local, 1, 3, 0, V01, "content.source", Met},
+		{"a local source is not what a verifier of sources looks at", local, 1, 3, 0, Source, "source.level-1", NotShown},
 		{"a source summary that failed", func(w *world) {
 			w.source = strings.Replace(w.source, `"PASSED","verifiedLevels":["SLSA_SOURCE_LEVEL_4"]`, `"FAILED","verifiedLevels":["FAILED"]`, 1)
 		}, 2, 3, 0, Source, "source.level-1", NotShown},
