@@ -3,7 +3,6 @@ package sbom_test
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -55,7 +54,7 @@ func TestDirectoryRefuses(t *testing.T) {
 	_, err := sbom.Directory(input(), "source", fstest.MapFS{}, nil)
 	refused(t, err, verdict.NoSBOM, "nothing to describe")
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a\x1b[2J"), nil, 0o644); err != nil {
+	if err := os.WriteFile(dir+"/a\x1b[2J", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	_, err = sbom.Directory(input(), "source", os.DirFS(dir), nil)

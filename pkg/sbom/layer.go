@@ -103,7 +103,7 @@ func readLayer(ctx context.Context, l Layer) (*layerFacts, error) {
 	}
 	if err != nil {
 		out.incomplete = append(out.incomplete, fmt.Sprintf("layer %s: %s", l.Digest, clean(err.Error())))
-		return out, nil //nolint:nilerr // what is wrong inside of a layer is stated in the document
+		return out, nil // what is wrong inside of a layer is stated in the document
 	}
 	if got := hex.EncodeToString(plain.Sum(nil)); got != l.DiffID.Hex() {
 		return nil, &verdict.Error{Finding: verdict.Find(verdict.Conflict, l.Digest.String(),

@@ -89,7 +89,7 @@ func versions(list []Package) map[string]map[string]Package {
 
 // compareVersions pairs what is gone with what is new, in order.
 func compareVersions(name string, was, is map[string]Package) (changes []Change) {
-	var gone, new []string
+	var gone, fresh []string
 	for _, v := range slices.Sorted(maps.Keys(was)) {
 		if _, still := is[v]; !still {
 			gone = append(gone, v)
@@ -98,20 +98,20 @@ func compareVersions(name string, was, is map[string]Package) (changes []Change)
 	for _, v := range slices.Sorted(maps.Keys(is)) {
 		before, there := was[v]
 		if !there {
-			new = append(new, v)
+			fresh = append(fresh, v)
 			continue
 		}
 		if note := differ(before, is[v]); note != "" {
 			changes = append(changes, Change{Kind: "package", Name: name, From: v, To: v, Note: note})
 		}
 	}
-	for i := range max(len(gone), len(new)) {
+	for i := range max(len(gone), len(fresh)) {
 		c := Change{Kind: "package", Name: name}
 		if i < len(gone) {
 			c.From = gone[i]
 		}
-		if i < len(new) {
-			c.To = new[i]
+		if i < len(fresh) {
+			c.To = fresh[i]
 		}
 		changes = append(changes, c)
 	}

@@ -90,7 +90,8 @@ func (t *trail) element(n int) { (*t)[len(*t)-1].index = n }
 
 func (t *trail) leave() { *t = (*t)[:len(*t)-1] }
 
-func (t trail) String() string {
+// where is the place in words.
+func (t trail) where() string {
 	var b strings.Builder
 	for i, s := range t {
 		if i > 0 {

@@ -43,7 +43,7 @@ func read(text string) (*model, faults) {
 		if r.err.code == codeDepth || r.err.code == codeSize {
 			rule = RuleLimit
 		}
-		r.add(rule, r.trail.String(), "%v", r.err)
+		r.add(rule, r.where(), "%v", r.err)
 		return &r.m, r.faults
 	}
 	if r.m.version == version22 {
@@ -70,7 +70,7 @@ func (r *reader) room(read, least int) int {
 }
 
 func (r *reader) fault(rule Rule, format string, args ...any) {
-	r.add(rule, r.trail.String(), format, args...)
+	r.add(rule, r.where(), format, args...)
 }
 
 // collect keeps texts of a list.

@@ -240,7 +240,7 @@ func (r *reader) missing(v *values) {
 		case p.demand == required:
 			r.fault(RuleSchema, "no property %s", p.name)
 		default:
-			r.in22.add(RuleSchema, r.trail.String(), "no property %s", p.name)
+			r.in22.add(RuleSchema, r.where(), "no property %s", p.name)
 		}
 	}
 }

@@ -29,6 +29,7 @@ type options struct {
 	waybill, syft, programs, source string
 	dir, json                       string
 	rounds                          int
+	prepare                         bool
 }
 
 func main() {
@@ -42,6 +43,7 @@ func main() {
 	flag.StringVar(&o.dir, "dir", "", "directory for what is made; a temporary one if not given")
 	flag.StringVar(&o.json, "json", "", "write all samples to this file")
 	flag.IntVar(&o.rounds, "rounds", 5, "how often each command has its turn")
+	flag.BoolVar(&o.prepare, "prepare", false, "only make what is described")
 	flag.Parse()
 	if err := run(ctx, o, os.Stdout); err != nil {
 		stop()
@@ -79,7 +81,10 @@ func run(ctx context.Context, o options, out io.Writer) error {
 			*path = absolute
 		}
 	}
-	things, err := prepare(o)
+	if o.prepare {
+		return prepare(o)
+	}
+	things, err := prepared(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -87,7 +92,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	for _, t := range things {
 		r, err := measure(ctx, o, t)
 		if err != nil {
-			return fmt.Errorf("%s: %w", t.what, err)
+			return fmt.Errorf("%s: %w", t.What, err)
 		}
 		print(out, r)
 		all = append(all, r)
@@ -107,17 +112,17 @@ func run(ctx context.Context, o options, out io.Writer) error {
 
 func measure(ctx context.Context, o options, t thing) (result, error) {
 	document := func(name string) string { return filepath.Join(o.dir, name+".spdx.json") }
-	commands := []bench.Command{{Name: "waybill", Dir: o.dir, Args: []string{o.waybill, "sbom", "generate", t.path, "--name", "x", "--to", document("waybill")}}}
+	commands := []bench.Command{{Name: "waybill", Dir: o.dir, Args: []string{o.waybill, "sbom", "generate", t.Path, "--name", "x", "--to", document("waybill")}}}
 	if o.syft != "" {
 		commands = append(commands, bench.Command{Name: "syft", Dir: o.dir, Args: []string{
-			o.syft, "scan", t.scheme + ":" + t.path, "-q", "-o", "spdx-json=" + document("syft"),
+			o.syft, "scan", t.Scheme + ":" + t.Path, "-q", "-o", "spdx-json=" + document("syft"),
 		}})
 	}
-	rows, err := bench.Alternate(ctx, commands, o.rounds, func(s string) { fmt.Fprintln(os.Stderr, t.what+": "+s) })
+	rows, err := bench.Alternate(ctx, commands, o.rounds, func(s string) { fmt.Fprintln(os.Stderr, t.What+": "+s) })
 	if err != nil {
 		return result{}, err
 	}
-	r := result{What: t.what, Rows: rows, Found: map[string]int{}, True: map[string]int{}, Truth: len(t.truth)}
+	r := result{What: t.What, Rows: rows, Found: map[string]int{}, True: map[string]int{}, Truth: len(t.Truth)}
 	for _, row := range rows {
 		found, err := packagesOf(document(row.Name))
 		if err != nil {
@@ -125,7 +130,7 @@ func measure(ctx context.Context, o options, t thing) (result, error) {
 		}
 		r.Found[row.Name] = len(found)
 		for purl := range found {
-			if t.truth[purl] {
+			if t.Truth[purl] {
 				r.True[row.Name]++
 			}
 		}

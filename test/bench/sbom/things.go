@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/hex"
@@ -18,34 +19,55 @@ import (
 
 // thing is something to describe, with what is true of it.
 type thing struct {
-	what, path, scheme string
-	truth              map[string]bool
+	What, Path, Scheme string
+	Truth              map[string]bool
 }
 
 // debs is how many packages of a distribution the image has.
 const debs = 400
 
-func prepare(o options) ([]thing, error) {
-	dir := filepath.Join(o.dir, "programs")
-	programs, err := collect(o, dir)
+// prepared has everything made by a process of its own: the peak memory of a
+// child starts at what its parent had.
+func prepared(ctx context.Context, o options) (things []thing, err error) {
+	self, err := os.Executable()
 	if err != nil {
 		return nil, err
+	}
+	maker := exec.CommandContext(ctx, self, "-prepare", "-waybill", o.waybill, "-programs", o.programs, "-source", o.source, "-dir", o.dir)
+	maker.Stderr = os.Stderr
+	if err := maker.Run(); err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(filepath.Join(o.dir, "things.json"))
+	if err != nil {
+		return nil, err
+	}
+	return things, json.Unmarshal(raw, &things)
+}
+
+func prepare(o options) error {
+	programs, err := collect(o, filepath.Join(o.dir, "programs"))
+	if err != nil {
+		return err
 	}
 	image, err := layoutOf(filepath.Join(o.dir, "image"), programs)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for purl := range programs.truth {
-		image.truth[purl] = true
+	for purl := range programs.Truth {
+		image.Truth[purl] = true
 	}
 	source, err := sourceOf(o.source)
-	return []thing{programs, source, image}, err
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(o.dir, "things.json"), encode([]thing{programs, source, image}), 0o644)
 }
 
 // collect copies the programs to be described into one directory. What they
 // are made of they say themselves.
 func collect(o options, dir string) (thing, error) {
-	t := thing{what: "Go programs", path: dir, scheme: "dir", truth: map[string]bool{}}
+	t := thing{What: "Go programs", Path: dir, Scheme: "dir", Truth: map[string]bool{}}
 	root, err := exec.Command("go", "env", "GOTOOLDIR").Output()
 	if err != nil {
 		return t, err
@@ -71,7 +93,7 @@ func collect(o options, dir string) (thing, error) {
 				if m.Replace != nil {
 					m = m.Replace
 				}
-				t.truth[plain("pkg:golang/"+m.Path+"@"+m.Version)] = true
+				t.Truth[plain("pkg:golang/"+m.Path+"@"+m.Version)] = true
 			}
 			raw, err := os.ReadFile(path)
 			if err != nil {
@@ -87,7 +109,7 @@ func collect(o options, dir string) (thing, error) {
 
 // sourceOf is a source tree. What it needs the go command says.
 func sourceOf(dir string) (thing, error) {
-	t := thing{what: "a Go source tree", path: dir, scheme: "dir", truth: map[string]bool{}}
+	t := thing{What: "a Go source tree", Path: dir, Scheme: "dir", Truth: map[string]bool{}}
 	raw, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {
 		return t, err
@@ -104,7 +126,7 @@ func sourceOf(dir string) (thing, error) {
 		return t, err
 	}
 	for _, r := range mod.Require {
-		t.truth[plain("pkg:golang/"+r.Path+"@"+r.Version)] = true
+		t.Truth[plain("pkg:golang/"+r.Path+"@"+r.Version)] = true
 	}
 	return t, nil
 }
@@ -112,17 +134,17 @@ func sourceOf(dir string) (thing, error) {
 // layoutOf writes an OCI layout of two layers: a distribution without files,
 // and the programs.
 func layoutOf(dir string, programs thing) (thing, error) {
-	t := thing{what: "an image", path: dir, scheme: "oci-dir", truth: map[string]bool{}}
+	t := thing{What: "an image", Path: dir, Scheme: "oci-dir", Truth: map[string]bool{}}
 	var status strings.Builder
 	for i := range debs {
 		fmt.Fprintf(&status, "Package: part%d\nStatus: install ok installed\nArchitecture: amd64\nMaintainer: Lantern <lantern@example.org>\nVersion: 1.%d-1\n\n", i, i)
-		t.truth[fmt.Sprintf("pkg:deb/debian/part%d@1.%d-1", i, i)] = true
+		t.Truth[fmt.Sprintf("pkg:deb/debian/part%d@1.%d-1", i, i)] = true
 	}
 	system := map[string][]byte{
 		"etc/os-release": []byte("ID=debian\nVERSION_ID=\"12\"\n"), "var/lib/dpkg/status": []byte(status.String()),
 	}
 	files := map[string][]byte{}
-	found, err := filepath.Glob(filepath.Join(programs.path, "*"))
+	found, err := filepath.Glob(filepath.Join(programs.Path, "*"))
 	if err != nil {
 		return t, err
 	}
