@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/provenance"
@@ -210,7 +211,7 @@ func clean(t *testing.T, b *release, err error) {
 	t.Helper()
 	token := string(must(os.ReadFile(b.token))(t))
 	for _, text := range []string{b.log(t), fmt.Sprint(err)} {
-		if strings.ContainsAny(text, "\x1b\a\x9b") || strings.Contains(text, "\u202e") {
+		if strings.ContainsAny(text, "\x1b\a\u009b") || !utf8.ValidString(text) || strings.Contains(text, "\u202e") {
 			t.Errorf("escape sequences got through: %q", text)
 		}
 		if strings.Contains(text, token) {
