@@ -79,7 +79,11 @@ func readSPDX(name string) (string, error) {
 		return "", verdict.Wrap(verdict.PlaceDown, name, err)
 	}
 	defer f.Close()
-	return spdx.ReadText(f)
+	info, err := f.Stat()
+	if err != nil {
+		return "", verdict.Wrap(verdict.PlaceDown, name, err)
+	}
+	return spdx.ReadText(f, info.Size())
 }
 
 // parseSPDX reads a document that must not be open to misreading.

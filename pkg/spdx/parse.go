@@ -41,10 +41,11 @@ func Parse(raw []byte) (Document, error) {
 	return d, nil
 }
 
-// ReadText reads a document without keeping it twice. The text is for [Parse]
-// or [Validate].
-func ReadText(r io.Reader) (string, error) {
+// ReadText reads a document without keeping it twice. It has about size bytes,
+// as far as is known before. The text is for [Validate].
+func ReadText(r io.Reader, size int64) (string, error) {
 	var b strings.Builder
+	b.Grow(int(min(max(size, 0)+1, MaxSize)))
 	n, err := io.Copy(&b, io.LimitReader(r, MaxSize+1))
 	switch {
 	case err != nil:
