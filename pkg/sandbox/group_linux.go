@@ -64,6 +64,7 @@ func newGroup(limits Limits, pid int) *group {
 		for version := range 2 {
 			parent, err := parentGroup(c.name, version)
 			if err == nil {
+				sweep(parent)
 				err = g.join(c, version, filepath.Join(parent, name), pid)
 			}
 			if err == nil {
@@ -73,6 +74,20 @@ func newGroup(limits Limits, pid int) *group {
 		}
 	}
 	return g
+}
+
+// sweep removes the groups of runners that are gone, whose launchers were ended
+// before they could. A group with a process in it cannot be removed.
+func sweep(parent string) {
+	left, err := filepath.Glob(filepath.Join(parent, "waybill-*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range left {
+		if _, err := os.Stat("/proc/" + strings.TrimPrefix(filepath.Base(dir), "waybill-")); os.IsNotExist(err) {
+			_ = os.Remove(dir) // another may be faster
+		}
+	}
 }
 
 func (g *group) join(c controller, version int, dir string, pid int) error {
