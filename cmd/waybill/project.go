@@ -26,6 +26,7 @@ type project struct {
 	profile string
 	state   string
 	source  string
+	signers string
 	tokens  []string
 	log     string
 	chosen  parameters
@@ -41,6 +42,7 @@ func (o *project) addFlags(cmd *cobra.Command) {
 
 func (o *project) addSourceFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.source, "source", "", "repository to build from: a path, git+file://, git+https:// or git+ssh://, with @REF if the tag is not the version")
+	cmd.Flags().StringVar(&o.signers, "tag-signers", "", "file of allowed signers, as ssh-keygen reads it: provenance names who of them signed the tag; without it, that nobody is verified")
 }
 
 func (o *project) addTokenFlags(cmd *cobra.Command) {
@@ -73,9 +75,11 @@ func (o *project) open(cmd *cobra.Command, args []string) (*pipeline.Pipeline, c
 	if err != nil {
 		return nil, nil, verdict.Wrap(verdict.Usage, "--log-format", err)
 	}
+	source := pipeline.ParseSource(o.source)
+	source.Signers = o.signers
 	ctx, rt := ui.WithRun(cmd.Context(), rand.Text()), cli.Transport(false)
 	p, err := pipeline.New(pipeline.Config{
-		Profile: loaded, Version: v, State: o.state, Source: pipeline.ParseSource(o.source), Tokens: tokens, Parameters: chosen,
+		Profile: loaded, Version: v, State: o.state, Source: source, Tokens: tokens, Parameters: chosen,
 		World: pipeline.World{
 			Transport: rt, Clock: time.Now,
 			OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },

@@ -41,7 +41,7 @@ func (r *run) attest(ctx context.Context, step plan.Step, out outputs, start tim
 				},
 				Version: r.Plan.Version.String(), Step: step.Name, Each: step.Each, Parameters: r.Plan.Parameters,
 			},
-			InternalParameters:   provenance.InternalParameters{Isolation: string(r.isolation(step)), Command: out.command, Env: out.env},
+			InternalParameters:   provenance.InternalParameters{Isolation: string(r.isolation(step)), Command: out.command, Env: out.env, Tag: r.Source.tag()},
 			ResolvedDependencies: append(deps, out.inputs...),
 		},
 		RunDetails: provenance.RunDetails{

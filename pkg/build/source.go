@@ -9,6 +9,7 @@ import (
 // Source is a commit with the configuration that was read from it.
 type Source struct {
 	Commit vcs.Commit
+	Tag    vcs.Tag // who signed the tag that named the commit
 	Config []byte
 	Lock   []byte
 	Pins   plan.Lock
@@ -26,4 +27,12 @@ func (s Source) resources() []provenance.Resource {
 		list = append(list, provenance.Tag(c.Repository, c.AskedFor(), c.Tag))
 	}
 	return list
+}
+
+// tag is what provenance says of the tag's signer: nothing if there is no tag.
+func (s Source) tag() *provenance.SignedTag {
+	if s.Tag == (vcs.Tag{}) {
+		return nil
+	}
+	return &provenance.SignedTag{Signature: s.Tag.Signature, Signer: s.Tag.Signer, NotVerified: s.Tag.NotVerified}
 }

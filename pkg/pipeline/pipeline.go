@@ -64,6 +64,9 @@ type World struct {
 type Source struct {
 	Repository string
 	Ref        string
+	// Signers is a file of those whose signatures of a tag are verified: see
+	// [vcs.VerifyTag]. Without one no signer is named in provenance.
+	Signers string
 }
 
 // Token names: the release identity, and one builder identity for each mode
@@ -109,6 +112,9 @@ func (p *Pipeline) start(ctx context.Context) (plan.Plan, build.Source, *workspa
 		return plan.Plan{}, build.Source{}, nil, err
 	}
 	if err := vcs.CheckClean(ctx, p.Source.Repository); err != nil {
+		return plan.Plan{}, build.Source{}, nil, err
+	}
+	if source.Tag, err = p.Source.tag(ctx, source.Commit); err != nil {
 		return plan.Plan{}, build.Source{}, nil, err
 	}
 	w, err := workspace.Create(p.State, workspace.Identity{

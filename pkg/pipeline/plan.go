@@ -58,6 +58,34 @@ func ReadPlanIn(dir string, v version.Version, parameters map[string]string) (pl
 	return readPlan(&build.Source{}, read, v, parameters)
 }
 
+// tag finds out who signed the tag that a commit was found by.
+func (s Source) tag(ctx context.Context, c vcs.Commit) (vcs.Tag, error) {
+	var signers []byte
+	if s.Signers != "" {
+		var err error
+		if signers, err = os.ReadFile(s.Signers); err != nil {
+			return vcs.Tag{}, verdict.Wrap(verdict.Usage, "allowed signers of tags", err)
+		}
+		if len(signers) == 0 {
+			return vcs.Tag{}, verdict.Refuse(verdict.Usage, s.Signers, "it names no allowed signer of tags")
+		}
+	}
+	return vcs.VerifyTag(ctx, c, signers)
+}
+
+// sayTag tells people what provenance will say of the tag.
+func (p *Pipeline) sayTag(s build.Source) {
+	switch {
+	case s.Tag.Signer != "":
+		p.Report("%s is signed by %s", s.Commit.Ref, s.Tag.Signer)
+	case s.Tag != (vcs.Tag{}):
+		p.Report("%s: no signer is verified: %s", s.Commit.Ref, s.Tag.NotVerified)
+	}
+	if s.Commit.Release != "" {
+		p.Report("%s names the empty commit %.12s; its parent is built", s.Commit.Ref, s.Commit.Release)
+	}
+}
+
 // resumed are the parameters of a build that is gone on with: those that were
 // chosen then, unless some are given now. Either way the plan that follows has
 // to be the one that was built.

@@ -31,6 +31,7 @@ func (p *Pipeline) Build(ctx context.Context) error {
 	if err := signer.Prepare(ctx); err != nil {
 		return err
 	}
+	p.sayTag(source)
 	p.Report("build %s %s from %.12s, steps run %s", planned.Name, planned.Version, source.Commit.Commit, mode)
 	return p.journaled(ctx, w, "build", func() error {
 		return build.Run(ctx, build.Request{

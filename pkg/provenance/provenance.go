@@ -79,6 +79,16 @@ type InternalParameters struct {
 	Isolation string   `json:"isolation"`
 	Command   []string `json:"command,omitempty"`
 	Env       []string `json:"env,omitempty"`
+	// Tag says who signed the tag that the ref names; nil if it names none.
+	Tag *SignedTag `json:"tag,omitempty"`
+}
+
+// SignedTag is what the control plane found out about a tag's signer. Either
+// Signer or NotVerified is said, never neither.
+type SignedTag struct {
+	Signature   string `json:"signature"` // none, ssh, openpgp or x509
+	Signer      string `json:"signer,omitempty"`
+	NotVerified string `json:"notVerified,omitempty"` // why no signer is named
 }
 
 // Resource is one thing that went into the build.
