@@ -160,6 +160,10 @@ type said1 struct {
 func TestPolicyBuilds(t *testing.T) {
 	c := openCourt(t)
 	c.write(t, "signed.json", c.sign(t, "release", blobOf(content)))
+	const ours = "https://github.com/waybill-release/waybill/attestations/build-step/v1"
+	step := fields{"buildDefinition/buildType": ours, "buildDefinition/externalParameters": fields{
+		"version": scene.Version, "config": fields{"repository": "git+https://example.test/lantern", "ref": "refs/tags/" + scene.Version},
+	}}
 	for _, p := range []said1{
 		{"built", "builder", nil},
 		{"parameter", "builder", fields{"buildDefinition/externalParameters/debug": true}},
@@ -176,6 +180,8 @@ func TestPolicyBuilds(t *testing.T) {
 		{"typed", "builder", fields{"buildDefinition/buildType": "https://evil.example/script"}},
 		{"sourceless", "builder", fields{"buildDefinition/resolvedDependencies": nil}},
 		{"committed", "builder", fields{"buildDefinition/resolvedDependencies": []any{fields{"uri": "git+https://example.test/lantern@refs/tags/v0.1.0"}}}},
+		{"step", "builder", step},
+		{"uncommitted", "builder", fields{"buildDefinition/buildType": ours, "buildDefinition/externalParameters": step["buildDefinition/externalParameters"], "buildDefinition/resolvedDependencies": nil}},
 		{"elsewhere", "builder", source("git+https://evil.example/lantern@refs/tags/v0.1.0")},
 		{"branch", "builder", source("git+https://example.test/lantern@refs/heads/v0.1.0")},
 		{"stranger", "mallory@evil.example", nil},
@@ -187,6 +193,7 @@ func TestPolicyBuilds(t *testing.T) {
 	parameter := func(more string) []string {
 		return []string{`  - {name: version, is: "{version}"}`, more + `  - {name: version, is: "{version}"}`}
 	}
+	ofSteps := append(parameter("  - {name: config, any: true}\n"), buildType, ours)
 	rule := func(text string) []string {
 		return []string{"plan: require\n", fmt.Sprintf("plan: require\nrules: [{name: ours, classes: [binary], holds: %q}]\n", text)}
 	}
@@ -220,6 +227,8 @@ func TestPolicyBuilds(t *testing.T) {
 		{"F19 no commit", nil, "signed committed", "SOURCE_REPOSITORY"},
 		{"F19 another commit than was asked", nil, "signed built --commit=" + strings.Repeat("0", 40), "SOURCE_COMMIT"},
 		{"F19 its twin", nil, "signed built --commit=" + commit, ""},
+		{"F19 no commit of the repository that a parameter names", ofSteps, "signed uncommitted", "SOURCE_COMMIT"},
+		{"F19 its twin, with the commit", ofSteps, "signed step", ""},
 		{"another repository", nil, "signed elsewhere", "SOURCE_REPOSITORY"},
 		{"a branch of the tag's name", nil, "signed branch", "SOURCE_REF"},
 		{"by a stranger", nil, "signed stranger", "IDENTITY"},

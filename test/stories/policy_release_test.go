@@ -199,7 +199,6 @@ func summarized(t *testing.T, c *consumer, allowed []string, whole []byte) {
 	asked := slices.Concat(allowed, []string{
 		"{provenance: require, signature: require, sbom: require}", "{provenance: require, signature: require, sbom: require, summary: require}",
 		"{provenance: require, signature: require}}", "{provenance: require, signature: require, summary: require}}",
-		"stages: [staging, release]", "stages: [staging, release]",
 	})
 	text := summaries("https://dl.example.test/lantern/{version}/")
 	text = strings.NewReplacer("https://example.test/verifier", verifies, strings.Repeat("0", 63)+"1", sum("the policy").Hex()).Replace(text)
