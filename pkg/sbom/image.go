@@ -124,6 +124,9 @@ func (b *builder) platform(ctx context.Context, artifact string, p ImagePlatform
 
 // contents looks into the layers.
 func (b *builder) contents(ctx context.Context, id string, p ImagePlatform, cache *Layers) error {
+	if err := cache.ahead(ctx, p.Layers); err != nil {
+		return err
+	}
 	root := newRootFS()
 	for i, l := range p.Layers {
 		if l.Open == nil {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/sbom/distro"
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
@@ -52,6 +54,25 @@ func (c *Layers) of(ctx context.Context, l Layer) (*layerFacts, error) {
 	}
 	c.mu.Unlock()
 	return read()
+}
+
+// atOnce is how many layers are read at a time.
+const atOnce = 2
+
+// ahead reads layers side by side, to be remembered. One that fails does not
+// stop the others: another image may need them.
+func (c *Layers) ahead(ctx context.Context, layers []Layer) error {
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for _, l := range layers {
+		if l.Open != nil {
+			group.Go(func() error {
+				_, err := c.of(ctx, l)
+				return err
+			})
+		}
+	}
+	return group.Wait()
 }
 
 // program is a Go program in an image.
