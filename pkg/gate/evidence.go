@@ -127,6 +127,11 @@ func (d *decision) judge(ctx context.Context, a release.Artifact) *verdict.Verdi
 	bring(policy.Provenance, d.provenanceOf)
 	if a.IsImage() {
 		bring(policy.Signature, d.imageSignatureOf)
+		if d.Policy.Asks(d.Stage, a.Class, policy.Summary) != policy.Off {
+			var summaries []verify.Evidence
+			summaries, q.Why[policy.Summary] = d.summariesOf(ctx, a)
+			evidence = append(evidence, summaries...)
+		}
 	} else {
 		bring(policy.Signature, d.signatureOf)
 	}
@@ -139,13 +144,14 @@ func (d *decision) judge(ctx context.Context, a release.Artifact) *verdict.Verdi
 // take adds a verdict on one artifact to the decision. What follows from
 // provenance that was refused as a whole is said once, of the provenance.
 func (d *decision) take(a release.Artifact, v *verdict.Verdict) {
+	said := func(f verdict.Finding) bool { return f.Code == verdict.NoProvenance && d.refused(a) }
 	for _, f := range v.Findings {
 		d.bad[a.Name] = true
-		if f.Code != verdict.NoProvenance || !d.refused(a) {
+		if !said(f) {
 			d.v.Add(f)
 		}
 	}
-	d.v.Warn(v.Warnings...)
+	d.v.Warn(slices.DeleteFunc(v.Warnings, said)...)
 	d.v.Proofs = append(d.v.Proofs, v.Proofs...)
 }
 
