@@ -73,6 +73,10 @@ func (g git) environment() []string {
 	if g.protocol != "" {
 		config = append(config, [2]string{"protocol." + g.protocol + ".allow", "always"})
 	}
+	if file := os.Getenv("SSL_CERT_FILE"); file != "" && g.protocol == "https" {
+		// Not every build of git's HTTP library looks at the variable.
+		config = append(config, [2]string{"http.sslCAInfo", file})
+	}
 	config = append(config, g.replaced...)
 	env = append(env, "GIT_CONFIG_COUNT="+strconv.Itoa(len(config)))
 	for i, pair := range config {
