@@ -365,5 +365,6 @@ func (c caseFact) fact(q Question) (*Fact, error) {
 	}
 	f.covers = f.said.Names
 	f.reached = func(t slsa.Trust, q slsa.Question) (slsa.Report, error) { return t.Suppose(q, c.By, f.said) }
+	f.remember()
 	return f, nil
 }

@@ -70,7 +70,7 @@ func (h *Hearing) Decide(evidence []verify.Evidence, q Question) *verdict.Verdic
 func (h *Hearing) read(evidence []verify.Evidence) []*Fact {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var facts []*Fact
+	facts := make([]*Fact, 0, len(evidence))
 	for _, e := range evidence {
 		if e.IsZero() {
 			continue
@@ -80,6 +80,7 @@ func (h *Hearing) read(evidence []verify.Evidence) []*Fact {
 			fact := FactOf(e)
 			known = &fact
 			if !e.Statement().IsZero() { // a plain signature is of one artifact
+				known.remember()
 				h.facts[e.Bundle()] = known
 			}
 		}
@@ -109,8 +110,8 @@ type ruling struct {
 }
 
 // decide answers every item of the question's cell, then doubts its own yes.
-func (p Policy) decide(facts []*Fact, q Question) []ruling {
-	m := &matter{policy: &p, q: q, facts: facts}
+func (p *Policy) decide(facts []*Fact, q Question) []ruling {
+	m := &matter{policy: p, q: q, facts: facts}
 	asked := p.cells[cell{q.Stage, q.Class}].items
 	if err := q.check(); err != nil || len(asked) == 0 {
 		if err == nil {
@@ -188,7 +189,7 @@ func (m *matter) view() View {
 
 func (m *matter) evidence(f *Fact) EvidenceView {
 	e := EvidenceView{Kind: f.kind, Issuer: f.who.Issuer, Subject: f.who.Subject, Signed: f.signedAt, Claims: map[string]string{}}
-	if role, known := m.policy.RoleOf(f.who); known && f.key.IsZero() {
+	if role, known := m.policy.roleOf(f.who); known && f.key.IsZero() {
 		e.Role = string(role)
 	}
 	for name, value := range f.claims.All() {
@@ -200,12 +201,12 @@ func (m *matter) evidence(f *Fact) EvidenceView {
 	}
 	e.Provenance = ProvenanceView{
 		Builder: claim.Builder.ID, BuildType: claim.BuildType, Repository: claim.Source.Repository, Ref: claim.Source.Ref,
-		Commit: claim.Source.Commit, Invocation: claim.Run.InvocationID, Parameters: map[string]string{}, Dependencies: dependencies(claim),
+		Commit: claim.Source.Commit, Invocation: claim.Run.InvocationID, Parameters: map[string]string{}, Dependencies: dependencies(*claim),
 	}
 	for _, p := range claim.Parameters {
 		e.Provenance.Parameters[p.Name] = plain(p.Value)
 	}
-	if report, err := f.level(m.policy.trust, m); err == nil {
+	if report, err := f.level(m); err == nil {
 		e.Provenance.Level = report.On("build").Level
 	}
 	return e

@@ -30,22 +30,23 @@ type Fact struct {
 	coversBytes func(digest.Digest) bool
 	reached     func(slsa.Trust, slsa.Question) (slsa.Report, error)
 	read        *reading
+	memory      *memory // nil remembers nothing
 }
 
 // reading is what was read of a fact, once.
 type reading struct {
-	claim, level sync.Once
-	provenance   provenance.Claim
-	err          error
-	report       slsa.Report
-	levelErr     error
+	claim      sync.Once
+	provenance provenance.Claim
+	err        error
 }
 
 // FactOf is what verified evidence says.
 func FactOf(e verify.Evidence) Fact {
 	return Fact{
 		kind: e.Kind(), who: e.Identity(), key: e.Key(), claims: e.Claims(), signedAt: e.SignedAt(), logIndex: e.LogIndex(), log: e.Log(),
-		bundle: e.Bundle(), said: e.Statement(), covers: e.Covers, coversBytes: e.CoversBytes, read: &reading{},
+		bundle: e.Bundle(), said: e.Statement(), read: &reading{},
+		covers:      func(name string, bytes digest.Set) bool { return e.Covers(name, bytes) },
+		coversBytes: func(d digest.Digest) bool { return e.CoversBytes(d) },
 		reached: func(t slsa.Trust, q slsa.Question) (slsa.Report, error) {
 			q.Provenance = e
 			return t.Judge(q)
@@ -53,30 +54,51 @@ func FactOf(e verify.Evidence) Fact {
 	}
 }
 
+// remember lets a fact keep what was found of it, for many questions. It is of
+// use for statements only: a plain signature is of one artifact.
+func (f *Fact) remember() {
+	if f.said.IsZero() || f.covers == nil {
+		return
+	}
+	kept, covers, coversBytes := &memory{}, f.covers, f.coversBytes
+	said := f.said
+	f.memory = kept
+	f.covers = func(name string, bytes digest.Set) bool {
+		if i := kept.find(said); i != nil {
+			return i.names(name, bytes)
+		}
+		return covers(name, bytes)
+	}
+	f.coversBytes = func(d digest.Digest) bool {
+		if i := kept.find(said); i != nil {
+			return i.has(d)
+		}
+		return coversBytes(d)
+	}
+}
+
 // IsZero reports whether f says nothing.
 func (f *Fact) IsZero() bool { return f.bundle.IsZero() || f.covers == nil }
 
 // claim reads the provenance that the fact is.
-func (f *Fact) claim() (provenance.Claim, error) {
+func (f *Fact) claim() (*provenance.Claim, error) {
 	f.read.claim.Do(func() { f.read.provenance, f.read.err = provenance.Read(f.said) })
-	return f.read.provenance, f.read.err
+	return &f.read.provenance, f.read.err
 }
 
 // level is the level of the Build track that provenance shows of an artifact
-// to which it is bound. It is the same for all of them.
-func (f *Fact) level(t slsa.Trust, m *matter) (slsa.Report, error) {
-	f.read.level.Do(func() {
-		q := slsa.Question{Name: m.q.Subject, Bytes: m.q.Bytes, ByDigest: m.q.ByDigest}
-		f.read.report, f.read.levelErr = f.reached(t, q)
+// to which it is bound. It is the same for all that are bound in the same way.
+func (f *Fact) level(m *matter) (slsa.Report, error) {
+	return f.memory.level(grounds{m.policy, m.entire(f)}, func() (slsa.Report, error) {
+		return f.reached(m.policy.trust, slsa.Question{Name: m.q.Subject, Bytes: m.q.Bytes, ByDigest: m.q.ByDigest})
 	})
-	return f.read.report, f.read.levelErr
 }
 
-// as is the same fact in the mouth of somebody else.
-func (f *Fact) as(who identity.Identity) *Fact {
+// as is the same fact in the mouth of somebody else, of whom nothing is known.
+func (f *Fact) as(who identity.Identity) Fact {
 	other := *f
-	other.who, other.key, other.claims = who, digest.Digest{}, identity.Claims{}
-	return &other
+	other.who, other.key, other.claims, other.memory = who, digest.Digest{}, identity.Claims{}, nil
+	return other
 }
 
 // proof is what the fact proves, when it does.

@@ -28,10 +28,21 @@ type some struct {
 	absent  verdict.Code // what it is called when there is no such fact
 	what    string
 	check   Check
-	clauses []clause // the first is of the kind
+	clauses []asked // the first is of the kind
 }
 
-func (s some) judge(m *matter) answer {
+// asked is a clause in its place. One that lasts looks at nothing but what a
+// [circumstance] names; once all that last are met, they need not be asked
+// about every artifact.
+type asked struct {
+	clause
+	lasts bool
+}
+
+func lasting(c clause) asked  { return asked{c, true} }
+func fleeting(c clause) asked { return asked{clause: c} }
+
+func (s *some) judge(m *matter) answer {
 	best := answer{}
 	for _, f := range m.facts {
 		passed, err := s.ask(m, f)
@@ -54,14 +65,26 @@ func (s some) judge(m *matter) answer {
 	return best
 }
 
-func (s some) ask(m *matter, f *Fact) (passed int, err error) {
+func (s *some) ask(m *matter, f *Fact) (passed int, err error) {
 	if f.IsZero() {
 		return 0, verdict.Refuse(s.absent, m.q.Subject, "a fact that says nothing")
 	}
+	var known circumstance
+	stands := false
+	if f.memory != nil {
+		known = m.circumstance(s, f)
+		stands = f.memory.has(known)
+	}
 	for i, c := range s.clauses {
-		if err := c(m, f); err != nil {
+		if c.lasts && stands {
+			continue
+		}
+		if err := c.clause(m, f); err != nil {
 			return i, err
 		}
+	}
+	if !stands {
+		f.memory.keep(known)
 	}
 	return len(s.clauses), nil
 }
@@ -88,6 +111,9 @@ func (r *refusal) Unwrap() error { return r.said() }
 
 // say puts a refusal into words, and leaves every other error as it is.
 func say(err error) error {
+	if err == nil {
+		return nil
+	}
 	var said *verdict.Error
 	if errors.As(err, &said) {
 		return said
@@ -223,12 +249,12 @@ func speaksFor(b builder) clause {
 	return func(m *matter, f *Fact) error { return b.spokenForBy(f) }
 }
 
-func (b builder) spokenForBy(f *Fact) error {
+func (b *builder) spokenForBy(f *Fact) error {
 	claim, err := f.claim()
 	if err != nil {
 		return err
 	}
-	if claim.Builder.ID != b.id || !slices.ContainsFunc(b.signers, func(s Signer) bool { return s.matcher.Match(f.who) }) {
+	if claim.Builder.ID != b.id || !anyOf(b.signers, f.who) {
 		return refuse(f, func() verdict.Finding {
 			return verdict.Find(verdict.Builder, claim.Builder.ID, "%s may not speak for this builder", f.signer()).Differ(b.signers[0].String(), f.signer())
 		})
@@ -239,7 +265,7 @@ func (b builder) spokenForBy(f *Fact) error {
 // reaches asks for a level of the Build track.
 func reaches(level int) clause {
 	return func(m *matter, f *Fact) error {
-		report, err := f.level(m.policy.trust, m)
+		report, err := f.level(m)
 		if err != nil {
 			return err
 		}
@@ -271,10 +297,14 @@ func (described) judge(m *matter) answer {
 	case m.q.Why[SBOM] != nil:
 		return answer{err: m.q.Why[SBOM]}
 	case m.q.SBOM.IsZero():
-		return answer{err: verdict.Refuse(verdict.NoSBOM, m.q.Subject, "no SBOM came with it")}
+		return answer{err: refuse(&Fact{}, func() verdict.Finding {
+			return verdict.Find(verdict.NoSBOM, m.q.Subject, "no SBOM came with it")
+		})}
 	case !m.q.SBOM.Equal(m.q.Bytes.SHA256):
-		return answer{near: 1, err: &verdict.Error{Finding: verdict.Find(verdict.SBOMSubject, m.q.Subject, "its SBOM describes other bytes").
-			Differ(m.q.Bytes.SHA256.String(), m.q.SBOM.String())}}
+		return answer{near: 1, err: refuse(&Fact{}, func() verdict.Finding {
+			return verdict.Find(verdict.SBOMSubject, m.q.Subject, "its SBOM describes other bytes").
+				Differ(m.q.Bytes.SHA256.String(), m.q.SBOM.String())
+		})}
 	}
 	return answer{met: true}
 }
@@ -366,12 +396,13 @@ func (l *loader) compile(d *demand, class plan.Class, path []any) error {
 func (l *loader) provenance(level int) (Rule, error) {
 	var builders []Rule
 	for _, b := range l.policy.builders {
-		s := some{role: Builder, absent: verdict.NoProvenance, what: "provenance", check: Provenance, clauses: []clause{
-			ofKind(provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01),
-			byRole(Builder), speaksFor(b), agrees, bound, fromSource, ofCommit, ofType, withParameters,
+		s := &some{role: Builder, absent: verdict.NoProvenance, what: "provenance", check: Provenance, clauses: []asked{
+			lasting(ofKind(provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01)),
+			lasting(byRole(Builder)), lasting(speaksFor(b)), fleeting(agrees), fleeting(bound),
+			lasting(fromSource), lasting(ofCommit), lasting(ofType), lasting(withParameters),
 		}}
 		if level > 0 {
-			s.clauses = append(s.clauses, reaches(level))
+			s.clauses = append(s.clauses, lasting(reaches(level)))
 		}
 		builders = append(builders, s)
 	}
@@ -383,15 +414,15 @@ func signature(class plan.Class) Rule {
 	if class == plan.Image || class == plan.ImageChild {
 		kinds = []string{intoto.CosignSignature, verify.KindImage}
 	}
-	return some{role: Release, absent: verdict.Unsigned, what: "the release identity's signature", check: Signature,
-		clauses: []clause{ofKind(kinds...), byRole(Release), bound}}
+	return &some{role: Release, absent: verdict.Unsigned, what: "the release identity's signature", check: Signature,
+		clauses: []asked{lasting(ofKind(kinds...)), lasting(byRole(Release)), fleeting(bound)}}
 }
 
 func (l *loader) summary() (Rule, error) {
 	var rules []Rule
 	for _, s := range l.policy.summaries {
-		rules = append(rules, some{role: Verifier, absent: verdict.EvidenceMissing, what: "a verifier's summary", check: Summary,
-			clauses: []clause{ofKind(vsa.PredicateType), byRole(Verifier), bound, s.answers}})
+		rules = append(rules, &some{role: Verifier, absent: verdict.EvidenceMissing, what: "a verifier's summary", check: Summary,
+			clauses: []asked{lasting(ofKind(vsa.PredicateType)), lasting(byRole(Verifier)), fleeting(bound), fleeting(s.answers)}})
 	}
 	return Any(rules...)
 }

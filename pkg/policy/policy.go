@@ -45,6 +45,7 @@ func Schema() []byte { return schema }
 type Policy struct {
 	name     string
 	digest   digest.Digest
+	others   digest.Set // bytes that nobody made, for the probe
 	sequence int
 	expires  time.Time // zero: never
 	lab      bool
@@ -99,6 +100,7 @@ func Parse(raw []byte, compiler Compiler) (Policy, error) {
 	if err != nil {
 		return Policy{}, verdict.Wrap(l.code(), "policy", err)
 	}
+	p.others = otherBytes(digest.Set{SHA256: p.digest})
 	if err := p.probeNothing(); err != nil {
 		return Policy{}, err
 	}

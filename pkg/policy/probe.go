@@ -24,64 +24,74 @@ func otherBytes(of digest.Set) digest.Set {
 // that accepts one of those asks nothing.
 func (m *matter) probe(items []item) error {
 	var made *doubts
-	for _, it := range items {
+	for i := range items {
+		it := &items[i]
 		if it.mode != Require {
 			continue
 		}
 		if made == nil {
 			made = m.doubts()
 		}
-		for _, doubt := range made.of(it) {
-			if it.rule.judge(doubt.matter).met {
-				return verdict.Refuse(verdict.PolicyVacuous, m.q.Subject, "the policy %q still accepts %s with %s", m.policy.name, it.name, doubt.with)
-			}
+		if with := made.passed(it); with != "" {
+			return verdict.Refuse(verdict.PolicyVacuous, m.q.Subject, "the policy %q still accepts %s with %s", m.policy.name, it.name, with)
 		}
 	}
 	return nil
 }
 
-// doubt is a question that must be refused, and what is wrong with it.
-type doubt struct {
-	*matter
-	with string
-}
-
-// doubts are the questions that a yes leads to.
+// doubts are the questions that a yes leads to, each of which must be refused.
 type doubts struct {
-	matter, bare, others, strangers *matter
+	asked                   *matter
+	bare, others, strangers matter
 }
 
 func (m *matter) doubts() *doubts {
-	bare, others, strangers := *m, *m, *m
-	bare.facts, bare.q.SBOM, bare.q.Why = nil, digest.Digest{}, nil
-	others.q.Bytes = otherBytes(m.q.Bytes)
-	strangers.facts = make([]*Fact, len(m.facts))
+	d := &doubts{asked: m, bare: *m, others: *m, strangers: *m}
+	d.bare.facts, d.bare.q.SBOM, d.bare.q.Why = nil, digest.Digest{}, nil
+	d.others.q.Bytes = m.policy.otherThan(m.q.Bytes)
+	people := make([]Fact, len(m.facts))
+	d.strangers.facts = make([]*Fact, len(m.facts))
 	for i, f := range m.facts {
-		strangers.facts[i] = f.as(nobody())
+		people[i] = f.as(nobody())
+		d.strangers.facts[i] = &people[i]
 	}
-	return &doubts{m, &bare, &others, &strangers}
+	return d
 }
 
-// of are the doubts that one item must refuse. A rule of the policy's own may
-// look at one thing only, so of that it is asked that some doubt moves it.
-func (d *doubts) of(it item) []doubt {
+// otherThan are bytes that nobody made, and not the ones of an artifact. They
+// follow from the policy's own bytes, so that no rule in it can know them.
+func (p *Policy) otherThan(bytes digest.Set) digest.Set {
+	if p.others.IsZero() || p.others.SHA256 == bytes.SHA256 || p.others.SHA512 == bytes.SHA512 {
+		return otherBytes(bytes)
+	}
+	return p.others
+}
+
+// passed is what an item accepted that it must refuse, empty when it refused
+// everything. A rule of the policy's own may look at one thing only, so of
+// that it is asked that some doubt moves it.
+func (d *doubts) passed(it *item) string {
 	if _, own := it.rule.(rule); own {
-		return d.matter.doubtsOfRule(it, d.bare, d.strangers, d.others)
+		return d.asked.passedByRule(it, &d.bare, &d.strangers, &d.others)
 	}
-	all := []doubt{{d.bare, "no evidence at all"}, {d.others, "evidence of other bytes"}}
-	if it.name != string(SBOM) { // nobody signs an SBOM by itself
-		all = append(all, doubt{d.strangers, "the word of a stranger"})
+	switch {
+	case it.rule.judge(&d.bare).met:
+		return "no evidence at all"
+	case it.rule.judge(&d.others).met:
+		return "evidence of other bytes"
+	case it.name != string(SBOM) && it.rule.judge(&d.strangers).met: // nobody signs an SBOM by itself
+		return "the word of a stranger"
 	}
-	return all
+	return ""
 }
 
-// doubtsOfRule is empty when one of the questions moves the rule to a no. A
+// passedByRule is empty when one of the questions moves the rule to a no. A
 // rule may be about another stage, class or day than the question; so of it
 // everything is changed that it can look at.
-func (m *matter) doubtsOfRule(it item, changed ...*matter) []doubt {
+func (m *matter) passedByRule(it *item, changed ...*matter) string {
 	foreign := *m
 	foreign.facts, foreign.q.Subject, foreign.q.Version, foreign.q.Commit = nil, "nothing/of/this/release", "v0.0.0-nothing", "nothing"
-	foreign.q.Bytes = otherBytes(m.q.Bytes)
+	foreign.q.Bytes = m.policy.otherThan(m.q.Bytes)
 	for _, at := range []time.Time{m.q.At, time.Unix(0, 0).UTC(), m.q.At.AddDate(100, 0, 0)} {
 		for where := range m.policy.cells {
 			elsewhere := foreign
@@ -91,10 +101,10 @@ func (m *matter) doubtsOfRule(it item, changed ...*matter) []doubt {
 	}
 	for _, c := range changed {
 		if !it.rule.judge(c).met {
-			return nil
+			return ""
 		}
 	}
-	return []doubt{{&foreign, "everything changed that it could look at"}}
+	return "everything changed that it could look at"
 }
 
 // probeNothing asks every cell of a policy that was just read about an
