@@ -149,7 +149,7 @@ func allowedSigner(ctx context.Context, payload, signature, signers []byte) (sig
 	if err != nil {
 		return "", "", keygenError(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	allowed, signed := filepath.Join(dir, "signers"), filepath.Join(dir, "signature")
 	if err := errors.Join(os.WriteFile(allowed, signers, 0o600), os.WriteFile(signed, signature, 0o600)); err != nil {
 		return "", "", keygenError(err)

@@ -53,11 +53,12 @@ func TestVerifyTag(t *testing.T) {
 	r.sign(mine, "v4", "v2")
 	object := func(name, body string) { r.git("update-ref", "refs/tags/"+name, r.object("tag", body)) }
 	signed := r.git("cat-file", "tag", "v2") + "\n"
+	_, signature, _ := splitTag([]byte(signed))
 	object("v5", strings.Replace(strings.Replace(signed, "tag v2\n", "tag v5\n", 1), "\n\nv2", "\n\nv5", 1))
 	object("v6", "object "+id+"\ntype commit\ntag v6\ntagger A <a@b> 1 +0000\n\nx\n-----BEGIN PGP SIGNATURE-----\n\nx\n-----END PGP SIGNATURE-----\n")
 	object("v7", "object "+id+"\ntype commit\ntag v7\ntagger A <a@b> 1 +0000\n\nx\n-----BEGIN SIGNED MESSAGE-----\nx\n-----END SIGNED MESSAGE-----\n")
 	object("v8", "object "+id+"\ntype commit\ntag v8\ntagger A <a@b> 1 +0000\n\nx\n-----BEGIN SSH SIGNATURE-----\nx\n-----END SSH SIGNATURE-----\n")
-	object("v9", "object "+id+"\ntype commit\ntag v9\ntagger A <a@b> 1 +0000\n\nx\n"+signed[strings.Index(signed, "-----BEGIN SSH"):])
+	object("v9", "object "+id+"\ntype commit\ntag v9\ntagger A <a@b> 1 +0000\n\nx\n"+string(signature))
 	allowed := "# who releases\nanna@example.test " + public + "\n"
 	for _, c := range []struct {
 		name, ref, signers, kind, signer, why string

@@ -247,7 +247,7 @@ func (r repository) remote() *Repository {
 // needs no network.
 func TestRemote(t *testing.T) {
 	origin, id := released(t)
-	open := func() *Repository { return origin.remote() }
+	open := origin.remote
 	r := open()
 	for _, ref := range []string{"v1.0.0", "v1.0.0-annotated", id} {
 		if got, err := r.Resolve(t.Context(), ref); err != nil || got.Commit != id {
