@@ -29,6 +29,9 @@ type Command struct {
 	// Units is how many things one run does, where that is more than one and
 	// not the same for all commands: ratios are then those of one thing.
 	Units int `json:"units,omitempty"`
+	// Inner says that the command measures a part of itself with [Measure], and
+	// that only that part counts; its peak is that of all of it.
+	Inner bool `json:"inner,omitempty"`
 }
 
 // units is never zero.
@@ -85,14 +88,25 @@ func Alternate(ctx context.Context, commands []Command, rounds int, watch func(s
 func (c Command) run(ctx context.Context) (Sample, error) {
 	cmd := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...)
 	cmd.Dir = c.Dir
-	var out bytes.Buffer
+	var out, inner bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
+	if c.Inner {
+		cmd.Stdout = &inner
+	}
 	start := time.Now()
 	if err := cmd.Run(); err != nil {
 		return Sample{}, fmt.Errorf("running %s: %w\n%.2000s", c.Name, err, out.Bytes())
 	}
 	state := cmd.ProcessState
-	return Sample{Wall: time.Since(start), CPU: state.UserTime() + state.SystemTime(), Peak: peak(state)}, nil
+	s := Sample{Wall: time.Since(start), CPU: state.UserTime() + state.SystemTime()}
+	if c.Inner {
+		var err error
+		if s, err = readInner(inner.Bytes()); err != nil {
+			return Sample{}, fmt.Errorf("running %s: %w", c.Name, err)
+		}
+	}
+	s.Peak = peak(state)
+	return s, nil
 }
 
 func (r Row) median() Sample {

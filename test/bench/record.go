@@ -79,7 +79,7 @@ func (s Section) print(w io.Writer) error {
 		fmt.Fprintln(t, "wall\tCPU\tgoal\t\t  ")
 	}
 	for _, ratio := range s.Ratios {
-		fmt.Fprintf(t, "%.2fx\t%.2fx\t%s\t\t  %s\n", ratio.Wall, ratio.CPU, ratio.Goal, ratio.Name)
+		fmt.Fprintf(t, "%s\t%s\t%s\t\t  %s\n", times(ratio.Wall), times(ratio.CPU), ratio.Goal, ratio.Name)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -99,6 +99,14 @@ func (s Section) speed(r Row) string {
 		return ""
 	}
 	return fmt.Sprintf("%.0f us CPU\t%.0f", float64(r.Median.CPU)/float64(time.Microsecond)/r.units(), r.units()/r.Median.Wall.Seconds())
+}
+
+// times is a ratio: small ones as parts of a hundred.
+func times(ratio float64) string {
+	if ratio < 0.1 {
+		return fmt.Sprintf("%.2f%%", 100*ratio)
+	}
+	return fmt.Sprintf("%.2fx", ratio)
 }
 
 // show is a time with the digits that mean something.

@@ -11,35 +11,59 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 
+// opened is a tree with what its verifier needs.
+type opened struct {
+	dir      string
+	policy   policy.Policy
+	verifier *verify.Verifier
+	manifest release.Manifest
+}
+
+// open reads and verifies the manifest of the tree made in dir.
+func open(dir string) (opened, error) {
+	p, err := profile.Load(Profile(dir), profile.Reader{Now: time.Now()})
+	if err != nil {
+		return opened{}, err
+	}
+	o := opened{dir: dir, policy: p.Policy}
+	if o.verifier, err = verify.New(p.TrustRoot); err != nil {
+		return opened{}, err
+	}
+	e, err := o.attestation(releasemanifest.Name)
+	if err != nil {
+		return opened{}, err
+	}
+	o.manifest, err = release.ParseManifest(e.Statement())
+	return o, err
+}
+
+func (o opened) read(name string) ([]byte, error) {
+	return os.ReadFile(filepath.Join(Released(o.dir), name))
+}
+
+func (o opened) attestation(name string) (verify.Evidence, error) {
+	raw, err := o.read(name)
+	if err != nil {
+		return verify.Evidence{}, err
+	}
+	return o.verifier.Attestation(raw)
+}
+
 // Signatures verifies the manifest and the signature of every file of the tree
 // made in dir, on all processors, and hashes none of the files: what signing
 // each file costs those who verify. It returns how many signatures there were.
 func Signatures(ctx context.Context, dir string) (int, error) {
-	p, err := profile.Load(Profile(dir), profile.Reader{Now: time.Now()})
+	made, err := open(dir)
 	if err != nil {
 		return 0, err
 	}
-	v, err := verify.New(p.TrustRoot)
-	if err != nil {
-		return 0, err
-	}
-	raw, err := os.ReadFile(filepath.Join(Released(dir), releasemanifest.Name))
-	if err != nil {
-		return 0, err
-	}
-	e, err := v.Attestation(raw)
-	if err != nil {
-		return 0, err
-	}
-	m, err := release.ParseManifest(e.Statement())
-	if err != nil {
-		return 0, err
-	}
+	v, m := made.verifier, made.manifest
 	n := 0
 	group, _ := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -49,7 +73,7 @@ func Signatures(ctx context.Context, dir string) (int, error) {
 		}
 		n++
 		group.Go(func() error {
-			raw, err := os.ReadFile(filepath.Join(Released(dir), a.Signature))
+			raw, err := made.read(a.Signature)
 			if err != nil {
 				return err
 			}

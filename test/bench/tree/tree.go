@@ -125,17 +125,28 @@ roles:
 builders:
 - {id: %q, level: 2, signers: [%s]}
 - {id: %q, level: 1, signers: [%s]}
-source: {repository: %q}
+source: {repository: %q, ref: "refs/tags/{version}"}
+build: # as much as the shipped policies ask
+  types: [%q]
+  parameters:
+  - {name: config.repository, is: "{repository}"}
+  - {name: config.ref, is: "{ref}"}
+  - {name: config.path, is: release.yaml}
+  - {name: config.sha256, any: true}
+  - {name: version, is: "{version}"}
+  - {name: step, any: true}
+  - {name: each, any: true, optional: true}
 require:
 - stages: [staging, release]
   classes: [binary, archive, file, image]
   checks: {provenance: require, signature: require, sbom: require}
-- {stages: [staging, release], classes: [image-child], checks: {provenance: require, signature: require}}
+  level: 1
+- {stages: [staging, release], classes: [image-child], checks: {provenance: require, signature: require}, level: 1}
 - {stages: [staging, release], classes: [sums], checks: {signature: require}}
 plan: require
 closed: {files: require, images: require}
 `, role("release"), provenance.BuilderIsolated, role("builder"), provenance.BuilderUnisolated, role("builder-unisolated"),
-			"git+file://"+filepath.Join(m.Dir, "source")),
+			"git+file://"+filepath.Join(m.Dir, "source"), provenance.BuildType),
 		"profile.yaml": fmt.Sprintf(`apiVersion: waybill/v1
 kind: Profile
 name: freight

@@ -1,6 +1,6 @@
 // Command waybill-bench-tree makes the large release and the many bundles that
-// waybill-bench verifies, and verifies the signatures in the release without
-// hashing anything else.
+// waybill-bench verifies, verifies the signatures in the release without
+// hashing anything else, and decides about it without verifying anything.
 package main
 
 import (
@@ -23,12 +23,20 @@ func main() {
 	flag.Int64Var(&req.Shape.Bytes, "bytes", 1_200_000_000, "bytes of all built files together")
 	minted := flag.Int("mint", 0, "make this many bundles of each kind instead of a tree")
 	signatures := flag.Bool("signatures", false, "verify the signatures of a tree that is there")
+	decide := flag.Int("decide", 0, "decide this often about a tree that is there, and measure it")
+	load := flag.String("load", "", "load the largest policy of this directory, and measure it")
+	passes := flag.Int("passes", 0, "with --load: how often, once it is warm; 0: the first time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	do := func() error { return run(ctx, req, *signatures) }
-	if *minted > 0 {
+	switch {
+	case *minted > 0:
 		do = func() error { return mint.Make(ctx, req.Dir, *minted) }
+	case *decide > 0:
+		do = func() error { return tree.Decide(os.Stdout, req.Dir, *decide) }
+	case *load != "":
+		do = func() error { return tree.Load(os.Stdout, *load, *passes) }
 	}
 	if err := do(); err != nil {
 		stop()

@@ -1,7 +1,7 @@
 // Command waybill-bench measures the verifier: of a whole release against a
 // bare parallel hash of the same files and against openssl, of single bundles
 // against sigstore-go, against cosign and against bare cryptography, of one
-// large statement, and how long it takes to start.
+// large statement, how long it takes to start, and what the policy's part is.
 package main
 
 import (
@@ -35,6 +35,7 @@ type work struct {
 	size    int64
 	outputs int
 	bundles int
+	decided int
 	rounds  int
 }
 
@@ -92,15 +93,16 @@ func parse(args []string) (options, error) {
 	f.Int64Var(&o.work.size, "size", 1_200_000_000, "bytes of all built files together")
 	f.IntVar(&o.work.outputs, "outputs", 600, "number of built files; each has a signature and an SBOM besides")
 	f.IntVar(&o.work.bundles, "bundles", 400, "number of bundles of each kind")
+	f.IntVar(&o.work.decided, "decided", 1000, "number of built files, all of them small, about which a policy decides")
 	f.IntVar(&o.work.rounds, "rounds", 7, "how often each command is measured")
 	f.BoolVar(&o.fresh, "fresh", false, "make the release again, although it is there")
-	short := f.Bool("short", false, "64 MB, 50 bundles and 3 rounds, to see that it works")
+	short := f.Bool("short", false, "64 MB, 50 bundles, 100 small files and 3 rounds, to see that it works")
 	f.Usage = func() { fmt.Fprint(os.Stderr, usage); f.PrintDefaults() }
 	if err := f.Parse(args); err != nil {
 		return options{}, err
 	}
 	if *short {
-		o.work = work{size: 64_000_000, outputs: 60, bundles: 50, rounds: 3}
+		o.work = work{size: 64_000_000, outputs: 60, bundles: 50, decided: 100, rounds: 3}
 	}
 	if o.work.rounds < 1 || o.work.bundles < 1 || f.NArg() > 0 {
 		return options{}, fmt.Errorf("want at least one round, one bundle and no arguments, got %d, %d and %q", o.work.rounds, o.work.bundles, f.Args())

@@ -19,6 +19,7 @@ func parts() []part {
 		{"bundles", (*setting).bundles},
 		{"statement", (*setting).statement},
 		{"start", (*setting).start},
+		{"policy", (*setting).policy},
 		{"release", (*setting).release},
 	}
 }

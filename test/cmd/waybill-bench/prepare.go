@@ -29,6 +29,7 @@ type setting struct {
 	options
 	tree     string // directory of the tree, with its profile
 	released string // the published files in it
+	decided  string // directory of a tree of small files
 	minted   string // directory of the bundles
 	files    []string
 	facts    bench.Tree
@@ -41,7 +42,7 @@ func prepare(ctx context.Context, o options) (*setting, error) {
 		return nil, err
 	}
 	s := &setting{
-		options: o, tree: filepath.Join(o.dir, fmt.Sprintf("tree-%d-outputs-%d-bytes", o.work.outputs, o.work.size)),
+		options: o, tree: o.treeOf(o.work.outputs, o.work.size), decided: o.treeOf(o.work.decided, int64(o.work.decided)*smallFile),
 		minted: filepath.Join(o.dir, fmt.Sprintf("bundles-%d", o.work.bundles)),
 	}
 	s.released = filepath.Join(s.tree, "release", version)
@@ -50,14 +51,31 @@ func prepare(ctx context.Context, o options) (*setting, error) {
 			return nil, err
 		}
 	}
+	if s.wants("policy") {
+		if err := s.makeTree(ctx, s.decided, o.work.decided, int64(o.work.decided)*smallFile); err != nil {
+			return nil, err
+		}
+	}
 	if !s.wants("release") {
 		return s, nil
 	}
-	progress("a release of %d files and %.2f GB is made once, which takes some minutes", o.work.outputs, float64(o.work.size)/1e9)
-	if err := s.make(ctx, s.tree, "--bin", s.bin, "--outputs", strconv.Itoa(o.work.outputs), "--bytes", strconv.FormatInt(o.work.size, 10)); err != nil {
+	if err := s.makeTree(ctx, s.tree, o.work.outputs, o.work.size); err != nil {
 		return nil, err
 	}
 	return s, s.look()
+}
+
+// smallFile is how large a file is whose hash does not matter.
+const smallFile = 4000
+
+// treeOf is the directory of a tree; the number is that of its policy.
+func (o options) treeOf(outputs int, size int64) string {
+	return filepath.Join(o.dir, fmt.Sprintf("tree2-%d-outputs-%d-bytes", outputs, size))
+}
+
+func (s *setting) makeTree(ctx context.Context, dir string, outputs int, size int64) error {
+	progress("a release of %d files and %.2f GB is made once, which takes some minutes", outputs, float64(size)/1e9)
+	return s.make(ctx, dir, "--bin", s.bin, "--outputs", strconv.Itoa(outputs), "--bytes", strconv.FormatInt(size, 10))
 }
 
 // build builds the tree's maker, and the product as it is shipped: static and
@@ -92,8 +110,7 @@ func build(ctx context.Context, o *options) error {
 
 // make lets the maker fill a directory, unless it did before.
 func (s *setting) make(ctx context.Context, dir string, args ...string) error {
-	mark := filepath.Join(dir, complete)
-	if _, err := os.Stat(mark); err == nil && !s.fresh {
+	if made(dir) && !s.fresh {
 		return nil
 	}
 	if err := os.RemoveAll(dir); err != nil {
@@ -108,7 +125,13 @@ func (s *setting) make(ctx context.Context, dir string, args ...string) error {
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("making %q: %w", dir, err)
 	}
-	return os.WriteFile(mark, nil, 0o600)
+	return os.WriteFile(filepath.Join(dir, complete), nil, 0o600)
+}
+
+// made reports whether a directory was filled to the end.
+func made(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, complete))
+	return err == nil
 }
 
 func (s *setting) maker() string { return filepath.Join(s.dir, "bin", "waybill-bench-tree") }
