@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/vcs"
 )
 
 // archive packs outputs of earlier steps, and files of the source, under one
@@ -56,7 +55,7 @@ func (r *run) archive(ctx context.Context, step plan.Step, scratch string) (outp
 func (r *run) pack(ctx context.Context, spec *plan.ArchiveStep, pack *tar.Writer) error {
 	at := r.Source.Commit.Time
 	for _, name := range spec.Add {
-		raw, err := vcs.ReadFile(ctx, r.Source.Commit, name)
+		raw, err := r.repo.ReadFile(ctx, r.Source.Commit, name)
 		if err != nil {
 			return err
 		}
@@ -91,7 +90,7 @@ func (r *run) packMade(ctx context.Context, pack *tar.Writer, root, name string)
 // packSource packs the whole source, as the commit has it: files with their
 // modes and symbolic links, in the order of their names.
 func (r *run) packSource(ctx context.Context, pack *tar.Writer, root, dir string) error {
-	if err := vcs.Checkout(ctx, r.Source.Commit, dir); err != nil {
+	if err := r.repo.Checkout(ctx, r.Source.Commit, dir); err != nil {
 		return err
 	}
 	return filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {

@@ -12,7 +12,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 
@@ -24,7 +23,7 @@ func (r *run) attest(ctx context.Context, step plan.Step, out outputs, start tim
 		subjects = append(subjects, intoto.Subject{Name: o.name, Digests: o.digests})
 	}
 	commit := r.Source.Commit
-	if err := vcs.CheckUnmoved(ctx, commit); err != nil {
+	if err := r.repo.CheckUnmoved(ctx, commit); err != nil {
 		return nil, err
 	}
 	deps := append(r.Source.resources(), provenance.File(plan.ConfigName, digest.SetOf(r.Source.Config)))

@@ -25,6 +25,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/workspace"
 )
@@ -51,6 +52,7 @@ type Trust struct {
 // run is one build under way.
 type run struct {
 	Request
+	repo  *vcs.Repository // open once, so that a remote one is fetched once
 	made  map[string]made
 	tools map[string]provenance.Resource
 }
@@ -63,11 +65,15 @@ type made struct {
 
 // Run builds every step of the plan, in order.
 func Run(ctx context.Context, req Request) error {
-	r := &run{Request: req, made: map[string]made{}}
+	repo, err := vcs.Open(ctx, req.Source.Commit.Repository)
+	if err != nil {
+		return err
+	}
+	defer repo.Close()
+	r := &run{Request: req, repo: repo, made: map[string]made{}}
 	if err := r.publishConfig(ctx); err != nil {
 		return err
 	}
-	var err error
 	if r.tools, err = pinnedTools(req.Source.Pins); err != nil {
 		return err
 	}

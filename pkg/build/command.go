@@ -16,7 +16,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -27,7 +26,7 @@ func (r *run) command(ctx context.Context, step plan.Step, scratch string) (outp
 	if err := sandbox.Prepare(scratch); err != nil {
 		return outputs{}, err
 	}
-	if err := vcs.Checkout(ctx, r.Source.Commit, filepath.Join(scratch, "src")); err != nil {
+	if err := r.repo.Checkout(ctx, r.Source.Commit, filepath.Join(scratch, "src")); err != nil {
 		return outputs{}, err
 	}
 	if err := r.execute(ctx, step, scratch); err != nil {

@@ -27,7 +27,12 @@ func ReadPlan(ctx context.Context, from Source, v version.Version, parameters ma
 	if from.Ref == "" {
 		from.Ref = v.String()
 	}
-	commit, err := vcs.Resolve(ctx, from.Repository, from.Ref)
+	repo, err := vcs.Open(ctx, from.Repository)
+	if err != nil {
+		return plan.Plan{}, build.Source{}, err
+	}
+	defer repo.Close()
+	commit, err := repo.Resolve(ctx, from.Ref)
 	if errors.Is(err, vcs.ErrNotFound) {
 		return plan.Plan{}, build.Source{}, verdict.Refuse(verdict.Usage, from.Repository, "it has no %q; create the tag, or name another with --source REPOSITORY@REF", from.Ref)
 	}
@@ -35,13 +40,13 @@ func ReadPlan(ctx context.Context, from Source, v version.Version, parameters ma
 		return plan.Plan{}, build.Source{}, fmt.Errorf("resolving %s of %s: %w", from.Ref, from.Repository, err)
 	}
 	s := build.Source{Commit: commit}
-	read := func(name string) ([]byte, error) { return vcs.ReadFile(ctx, commit, name) }
+	read := func(name string) ([]byte, error) { return repo.ReadFile(ctx, commit, name) }
 	planned, err := readPlan(&s, read, v, parameters)
 	if err != nil {
 		return plan.Plan{}, build.Source{}, err
 	}
 	// The rule stands in the tree, which is that of both commits.
-	s.Commit, err = vcs.Built(ctx, commit, vcs.Rule(planned.ReleaseCommit))
+	s.Commit, err = repo.Built(ctx, commit, vcs.Rule(planned.ReleaseCommit))
 	return planned, s, err
 }
 

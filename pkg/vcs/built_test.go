@@ -1,6 +1,7 @@
 package vcs
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -78,6 +79,34 @@ func TestEmptyChildFromFar(t *testing.T) {
 		if err != nil || got.Commit != built || got.Release != release {
 			t.Errorf("protocol %s: %+v, %v", version, got, err)
 		}
+	}
+}
+
+// TestFetchedOnce: what was fetched is read by many steps at once, and the
+// repository is not asked for it again.
+func TestFetchedOnce(t *testing.T) {
+	r, id := released(t)
+	far := r.remote()
+	c, err := far.Resolve(t.Context(), "v1.0.0")
+	if err != nil || c.Commit != id {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	far.remote = "file:///not/there"
+	failed := make(chan error, 8)
+	for range cap(failed) {
+		dir := t.TempDir()
+		go func() {
+			_, err := far.ReadFile(t.Context(), c, "release.yaml")
+			failed <- errors.Join(err, far.Checkout(t.Context(), c, dir))
+		}()
+	}
+	for range cap(failed) {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := far.CheckUnmoved(t.Context(), c); code(err) != "UNAVAILABLE" {
+		t.Errorf("whether a tag moved is asked where it is: %v, want UNAVAILABLE", err)
 	}
 }
 

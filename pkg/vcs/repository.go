@@ -8,19 +8,21 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/waybill-release/waybill/pkg/store"
 )
 
 // Repository is an open repository. A remote one is fetched into a temporary
-// directory as far as it is asked for; [Repository.Close] removes that. It is
-// not safe for concurrent use.
+// directory as far as it is asked for; [Repository.Close] removes that. It may
+// be read by several goroutines at once.
 type Repository struct {
-	uri    string // the "git+scheme:" spelling
-	remote string // what git fetches from; "" for a local repository
-	work   string // the files of a local work tree; "" if it has none
-	temp   string // to be removed
-	git    git
+	fetching sync.Mutex // one at a time writes to the temporary directory
+	uri      string     // the "git+scheme:" spelling
+	remote   string     // what git fetches from; "" for a local repository
+	work     string     // the files of a local work tree; "" if it has none
+	temp     string     // to be removed
+	git      git
 }
 
 // Open opens repo. Of a remote repository nothing is read yet.
@@ -153,7 +155,10 @@ func (r *Repository) Resolve(ctx context.Context, ref string) (Commit, error) {
 		full = "HEAD"
 	}
 	if r.remote != "" {
-		if err := r.fetch(ctx, "+"+full+":"+full); err != nil {
+		r.fetching.Lock()
+		err := r.fetch(ctx, "+"+full+":"+full)
+		r.fetching.Unlock()
+		if err != nil {
 			return Commit{}, err
 		}
 	}
@@ -259,6 +264,8 @@ func (r *Repository) need(ctx context.Context, id string) error {
 	if r.remote == "" {
 		return nil
 	}
+	r.fetching.Lock()
+	defer r.fetching.Unlock()
 	if _, err := r.git.run(ctx, "cat-file", "-e", id); err == nil {
 		return nil
 	}
