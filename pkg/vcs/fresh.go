@@ -43,6 +43,15 @@ func (r *Repository) CheckUnmoved(ctx context.Context, c Commit) error {
 	return &verdict.Error{Finding: verdict.Find(verdict.SourceMoved, c.Ref, "the tag moved at %s after it was resolved", r.uri).Differ(c.named(), now)}
 }
 
+// CheckSame refuses if now was found by the same tag as c and is not the same:
+// the tag moved between the two.
+func (c Commit) CheckSame(now Commit) error {
+	if c.Ref != now.Ref || !strings.HasPrefix(c.Ref, "refs/tags/") || c.named() == now.named() {
+		return nil
+	}
+	return &verdict.Error{Finding: verdict.Find(verdict.SourceMoved, c.Ref, "the tag moved after the build was begun").Differ(c.named(), now.named())}
+}
+
 // CheckClean refuses a work tree in which files that git follows differ from
 // what is committed: whoever asks for it as a source would not get what lies
 // there. Files that git does not follow are in nobody's way, like those of the

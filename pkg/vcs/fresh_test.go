@@ -43,6 +43,7 @@ func TestCheckUnmoved(t *testing.T) {
 			}
 		})
 	}
+	sameTag(t)
 	r, id := released(t)
 	c, err := Resolve(t.Context(), r.dir, id)
 	if err != nil {
@@ -55,6 +56,20 @@ func TestCheckUnmoved(t *testing.T) {
 	gone := Commit{Repository: filepath.Join(t.TempDir(), "gone"), Ref: "refs/tags/v1.0.0", Commit: id}
 	if err := CheckUnmoved(t.Context(), gone); code(err) != "UNAVAILABLE" {
 		t.Errorf("no repository: %v, want UNAVAILABLE", err)
+	}
+}
+
+// sameTag compares what two runs resolved.
+func sameTag(t *testing.T) {
+	t.Helper()
+	was := Commit{Ref: "refs/tags/v1", Tag: "a", Commit: "c"}
+	for now, want := range map[Commit]string{
+		was: "", {Ref: "refs/tags/v1", Tag: "b", Commit: "c"}: "SOURCE_MOVED", {Ref: "refs/tags/v1", Commit: "c"}: "SOURCE_MOVED",
+		{Ref: "refs/tags/v2", Tag: "b", Commit: "c"}: "", {Ref: "refs/heads/v1", Commit: "d"}: "",
+	} {
+		if err := was.CheckSame(now); code(err) != want {
+			t.Errorf("%+v: %v, want %q", now, err, want)
+		}
 	}
 }
 

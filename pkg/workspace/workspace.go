@@ -67,6 +67,11 @@ func Create(dir string, id Identity) (*Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
+	if held.Name == id.Name && held.Version == id.Version {
+		if err := held.Commit.CheckSame(id.Commit); err != nil {
+			return nil, err
+		}
+	}
 	if held.Name != id.Name || held.Version != id.Version || held.Commit.Commit != id.Commit.Commit || held.Plan != id.Plan {
 		return nil, verdict.Refuse(verdict.Usage, dir, "it holds %s %s of commit %.12s; give another --state, or remove it",
 			held.Name, held.Version, held.Commit.Commit)

@@ -139,6 +139,13 @@ func TestSourceStories(t *testing.T) {
 		want(t, s.build(t, "lantern", "dirty"), 0)
 	})
 	t.Run("the tag moves meanwhile", func(t *testing.T) { s.moved(t) })
+	t.Run("the tag has moved since", func(t *testing.T) {
+		want(t, s.build(t, "lantern", "since"), 0)
+		want(t, s.build(t, "lantern", "since"), 0, "is done already")
+		s.git(t, "tag", "-f", "-a", "-m", "again", scene.Version)
+		want(t, s.build(t, "lantern", "since"), 1, "SOURCE_MOVED", "after the build was begun")
+		want(t, s.build(t, "lantern", "afresh"), 0)
+	})
 	t.Run("signed tags", func(t *testing.T) { s.signedTags(t) })
 	t.Run("from far", func(t *testing.T) { s.far(t, head) })
 	t.Run("an empty release commit", func(t *testing.T) { s.emptyChild(t) })
