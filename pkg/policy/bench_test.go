@@ -126,7 +126,7 @@ func BenchmarkDecide(b *testing.B) {
 		for i := range all {
 			for _, f := range all[i].facts {
 				if i%perStep == 0 && !f.said.IsZero() {
-					f.read, f.covers = &reading{}, f.said.Names // as if it were new
+					f.read, f.covers = reading{}, f.said.Names // as if it were new
 					f.remember()
 				}
 			}

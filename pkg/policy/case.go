@@ -348,7 +348,8 @@ func (c caseFact) fact(q Question) (*Fact, error) {
 	if c.Of != "" {
 		bytes = digest.SetOf([]byte(c.Of))
 	}
-	f := &Fact{kind: c.Type, who: c.By, signedAt: signed, read: &reading{}, claims: identity.ClaimsOf(c.Claims)}
+	claims := identity.ClaimsOf(c.Claims)
+	f := &Fact{who: c.By, claims: &claims, saying: &saying{kind: c.Type, signedAt: signed}}
 	f.bundle = digest.Of(digest.SHA256, []byte(fmt.Sprint(c.Type, c.By, c.Signed, bytes, c.Predicate)))
 	f.coversBytes = func(d digest.Digest) bool { return bytes.SHA256.Equal(d) }
 	f.covers = func(_ string, b digest.Set) bool { return bytes.SHA256.Equal(b.SHA256) }

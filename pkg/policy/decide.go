@@ -192,7 +192,7 @@ func (m *matter) evidence(f *Fact) EvidenceView {
 	if role, known := m.policy.roleOf(f.who); known && f.key.IsZero() {
 		e.Role = string(role)
 	}
-	for name, value := range f.claims.All() {
+	for name, value := range f.certified().All() {
 		e.Claims[name] = value
 	}
 	claim, err := f.claim()

@@ -16,10 +16,16 @@ import (
 // Fact is what a policy judges: who said what, of which bytes, and when. It is
 // made from verified evidence. The zero Fact says nothing.
 type Fact struct {
+	who    identity.Identity
+	key    digest.Digest
+	claims *identity.Claims // nil: none
+	memory *memory          // nil remembers nothing
+	*saying
+}
+
+// saying is what was said, whoever says it.
+type saying struct {
 	kind     string
-	who      identity.Identity
-	key      digest.Digest
-	claims   identity.Claims
 	signedAt time.Time
 	logIndex int64
 	log      string
@@ -29,29 +35,32 @@ type Fact struct {
 	covers      func(name string, bytes digest.Set) bool
 	coversBytes func(digest.Digest) bool
 	reached     func(slsa.Trust, slsa.Question) (slsa.Report, error)
-	read        *reading
-	memory      *memory // nil remembers nothing
+	read        reading
 }
 
 // reading is what was read of a fact, once.
 type reading struct {
-	claim      sync.Once
-	provenance provenance.Claim
+	once       sync.Once
+	provenance *provenance.Claim
 	err        error
 }
 
 // FactOf is what verified evidence says.
 func FactOf(e verify.Evidence) Fact {
-	return Fact{
-		kind: e.Kind(), who: e.Identity(), key: e.Key(), claims: e.Claims(), signedAt: e.SignedAt(), logIndex: e.LogIndex(), log: e.Log(),
-		bundle: e.Bundle(), said: e.Statement(), read: &reading{},
+	var claims *identity.Claims
+	if said := e.Claims(); said != (identity.Claims{}) {
+		kept := said
+		claims = &kept
+	}
+	return Fact{who: e.Identity(), key: e.Key(), claims: claims, saying: &saying{
+		kind: e.Kind(), signedAt: e.SignedAt(), logIndex: e.LogIndex(), log: e.Log(), bundle: e.Bundle(), said: e.Statement(),
 		covers:      func(name string, bytes digest.Set) bool { return e.Covers(name, bytes) },
 		coversBytes: func(d digest.Digest) bool { return e.CoversBytes(d) },
 		reached: func(t slsa.Trust, q slsa.Question) (slsa.Report, error) {
 			q.Provenance = e
 			return t.Judge(q)
 		},
-	}
+	}}
 }
 
 // remember lets a fact keep what was found of it, for many questions. It is of
@@ -78,12 +87,15 @@ func (f *Fact) remember() {
 }
 
 // IsZero reports whether f says nothing.
-func (f *Fact) IsZero() bool { return f.bundle.IsZero() || f.covers == nil }
+func (f *Fact) IsZero() bool { return f.saying == nil || f.bundle.IsZero() || f.covers == nil }
 
 // claim reads the provenance that the fact is.
 func (f *Fact) claim() (*provenance.Claim, error) {
-	f.read.claim.Do(func() { f.read.provenance, f.read.err = provenance.Read(f.said) })
-	return &f.read.provenance, f.read.err
+	f.read.once.Do(func() {
+		claim, err := provenance.Read(f.said)
+		f.read.provenance, f.read.err = &claim, err
+	})
+	return f.read.provenance, f.read.err
 }
 
 // level is the level of the Build track that provenance shows of an artifact
@@ -97,8 +109,16 @@ func (f *Fact) level(m *matter) (slsa.Report, error) {
 // as is the same fact in the mouth of somebody else, of whom nothing is known.
 func (f *Fact) as(who identity.Identity) Fact {
 	other := *f
-	other.who, other.key, other.claims, other.memory = who, digest.Digest{}, identity.Claims{}, nil
+	other.who, other.key, other.claims, other.memory = who, digest.Digest{}, nil, nil
 	return other
+}
+
+// certified are the claims of the signer's certificate.
+func (f *Fact) certified() identity.Claims {
+	if f.claims == nil {
+		return identity.Claims{}
+	}
+	return *f.claims
 }
 
 // proof is what the fact proves, when it does.

@@ -58,7 +58,7 @@ func (s *some) judge(m *matter) answer {
 	case m.q.Why[s.check] != nil:
 		best.err = m.q.Why[s.check]
 	default:
-		best.err = refuse(&Fact{}, func() verdict.Finding {
+		best.err = refuse(nil, func() verdict.Finding {
 			return verdict.Find(s.absent, m.q.Subject, "there is no evidence that is %s", s.what)
 		})
 	}
@@ -89,21 +89,21 @@ func (s *some) ask(m *matter, f *Fact) (passed int, err error) {
 	return len(s.clauses), nil
 }
 
-// refuse says no, with the fact that it speaks of.
-func refuse(f *Fact, find func() verdict.Finding) error { return &refusal{f.bundle, find} }
+// refuse says no, with the fact that it speaks of, if there is one.
+func refuse(f *Fact, find func() verdict.Finding) error { return &refusal{f, find} }
 
 // refusal is a no whose words are made when somebody wants to read them. The
 // probe counts on many a no, and reads none.
 type refusal struct {
-	bundle digest.Digest
-	find   func() verdict.Finding
+	fact *Fact
+	find func() verdict.Finding
 }
 
 func (r *refusal) said() error {
-	if r.bundle.IsZero() {
+	if r.fact == nil || r.fact.IsZero() {
 		return &verdict.Error{Finding: r.find()}
 	}
-	return &verdict.Error{Finding: r.find().Citing(r.bundle)}
+	return &verdict.Error{Finding: r.find().Citing(r.fact.bundle)}
 }
 
 func (r *refusal) Error() string { return r.said().Error() }
@@ -178,9 +178,9 @@ func acting(f *Fact, signers []Signer, q *Question) error {
 			err = refuse(f, func() verdict.Finding {
 				return verdict.Find(verdict.IdentityWindow, q.Subject, "signed by an identity at a time when it could not act").Differ(s.Window(), f.signedAt.Format(time.RFC3339))
 			})
-		case !s.claimed(f.claims):
+		case !s.claimed(f):
 			err = refuse(f, func() verdict.Finding {
-				return verdict.Find(verdict.Claim, q.Subject, "the certificate does not say what the policy asks of it").Differ(fmt.Sprint(s.claims), claimsOf(f.claims, s.claims))
+				return verdict.Find(verdict.Claim, q.Subject, "the certificate does not say what the policy asks of it").Differ(fmt.Sprint(s.claims), claimsOf(f.certified(), s.claims))
 			})
 		default:
 			return nil
@@ -297,11 +297,11 @@ func (described) judge(m *matter) answer {
 	case m.q.Why[SBOM] != nil:
 		return answer{err: m.q.Why[SBOM]}
 	case m.q.SBOM.IsZero():
-		return answer{err: refuse(&Fact{}, func() verdict.Finding {
+		return answer{err: refuse(nil, func() verdict.Finding {
 			return verdict.Find(verdict.NoSBOM, m.q.Subject, "no SBOM came with it")
 		})}
 	case !m.q.SBOM.Equal(m.q.Bytes.SHA256):
-		return answer{near: 1, err: refuse(&Fact{}, func() verdict.Finding {
+		return answer{near: 1, err: refuse(nil, func() verdict.Finding {
 			return verdict.Find(verdict.SBOMSubject, m.q.Subject, "its SBOM describes other bytes").
 				Differ(m.q.Bytes.SHA256.String(), m.q.SBOM.String())
 		})}

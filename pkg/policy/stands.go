@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -99,9 +98,43 @@ func (r *memory) level(g grounds, ask func() (slsa.Report, error)) (slsa.Report,
 
 // index finds the subjects of a statement without reading all of them.
 type index struct {
-	named map[string][]intoto.Subject
-	bytes map[digest.Digest]bool
+	subjects []intoto.Subject
+	first    map[string]int // of a name
+	next     []int          // of the same name, 0: none
+	bytes    func() map[digest.Digest]bool
 }
+
+func indexOf(said intoto.Statement) *index {
+	all := said.Subjects()
+	i := &index{subjects: all, first: make(map[string]int, len(all)), next: make([]int, len(all))}
+	for n := len(all) - 1; n >= 0; n-- {
+		i.next[n] = i.first[all[n].Name]
+		i.first[all[n].Name] = n
+	}
+	i.bytes = sync.OnceValue(func() map[digest.Digest]bool {
+		has := make(map[digest.Digest]bool, 2*len(all))
+		for _, s := range all {
+			has[s.Digests.SHA256], has[s.Digests.SHA512] = true, true
+		}
+		return has
+	})
+	return i
+}
+
+// names is [intoto.Statement.Names].
+func (i *index) names(name string, bytes digest.Set) bool {
+	at, there := i.first[name]
+	for there {
+		if i.subjects[at].Binds(bytes) {
+			return true
+		}
+		at = i.next[at]
+		there = at > 0
+	}
+	return false
+}
+
+func (i *index) has(d digest.Digest) bool { return !d.IsZero() && i.bytes()[d] }
 
 // fewLooks is how often all subjects are read before it is worth to index
 // them: a statement of very many may be asked about one.
@@ -112,18 +145,7 @@ func (r *memory) find(said intoto.Statement) *index {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.looked++; r.index == nil && r.looked > fewLooks {
-		r.index = &index{map[string][]intoto.Subject{}, map[digest.Digest]bool{}}
-		for _, s := range said.Subjects() {
-			r.index.named[s.Name] = append(r.index.named[s.Name], s)
-			r.index.bytes[s.Digests.SHA256], r.index.bytes[s.Digests.SHA512] = true, true
-		}
+		r.index = indexOf(said)
 	}
 	return r.index
 }
-
-// names is [intoto.Statement.Names].
-func (i *index) names(name string, bytes digest.Set) bool {
-	return slices.ContainsFunc(i.named[name], func(s intoto.Subject) bool { return s.Binds(bytes) })
-}
-
-func (i *index) has(d digest.Digest) bool { return !d.IsZero() && i.bytes[d] }

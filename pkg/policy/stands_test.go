@@ -1,11 +1,14 @@
 package policy
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -38,11 +41,53 @@ func codesOf(p *Policy, b bench) []string {
 func forgetful(b bench) bench {
 	facts := make([]*Fact, len(b.facts))
 	for i, f := range b.facts {
-		other := *f
-		other.memory, other.read = nil, &reading{}
-		facts[i] = &other
+		said := saying{
+			kind: f.kind, signedAt: f.signedAt, logIndex: f.logIndex, log: f.log, bundle: f.bundle, said: f.said,
+			covers: f.covers, coversBytes: f.coversBytes, reached: f.reached,
+		}
+		if !f.said.IsZero() {
+			said.covers = f.said.Names
+		}
+		facts[i] = &Fact{who: f.who, key: f.key, claims: f.claims, saying: &said}
 	}
 	return bench{b.q, facts}
+}
+
+// An index answers as the statement does, for names that stand in it once,
+// twice and not at all.
+func TestIndexAnswersAsTheStatement(t *testing.T) {
+	a, b, c := digest.SetOf([]byte("a")), digest.SetOf([]byte("b")), digest.SetOf([]byte("c"))
+	weak := digest.Set{SHA256: c.SHA256}
+	var subjects []string
+	for _, one := range []intoto.Subject{{Name: "x", Digests: a}, {Name: "y", Digests: b}, {Name: "x", Digests: b}, {Name: "x", Digests: weak}, {Name: "z", Digests: a}} {
+		digests, err := json.Marshal(one.Digests.Map())
+		if err != nil {
+			t.Fatal(err)
+		}
+		subjects = append(subjects, fmt.Sprintf(`{"name":%q,"digest":%s}`, one.Name, digests))
+	}
+	said, err := intoto.ParseOpen(fmt.Appendf(nil, `{"_type":"https://in-toto.io/Statement/v1","subject":[%s],"predicateType":"https://example.test/said/v1","predicate":{"a":1}}`, strings.Join(subjects, ",")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, yes := indexOf(said), 0
+	for _, name := range []string{"x", "y", "z", "w", ""} {
+		for _, bytes := range []digest.Set{a, b, c, weak, {SHA256: a.SHA256, SHA512: b.SHA512}, {}} {
+			if got, want := i.names(name, bytes), said.Names(name, bytes); got != want {
+				t.Errorf("%q of %v: %t, the statement says %t", name, bytes, got, want)
+			} else if got {
+				yes++
+			}
+		}
+	}
+	if yes != 6 {
+		t.Errorf("%d yes, want 6", yes)
+	}
+	for d, want := range map[digest.Digest]bool{a.SHA256: true, b.SHA512: true, c.SHA256: true, c.SHA512: false, {}: false} {
+		if i.has(d) != want {
+			t.Errorf("%v: %t", d, !want)
+		}
+	}
 }
 
 // What is remembered of a statement that was accepted must not be taken for

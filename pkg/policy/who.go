@@ -57,12 +57,12 @@ func (q *Question) words() string {
 }
 
 // claimed reports whether a certificate says everything that is asked of it.
-func (s *Signer) claimed(c identity.Claims) bool {
+func (s *Signer) claimed(f *Fact) bool {
 	if len(s.claims) == 0 {
 		return true
 	}
 	said := map[string]string{}
-	for name, value := range c.All() {
+	for name, value := range f.certified().All() {
 		said[name] = value
 	}
 	for name, value := range s.claims {
