@@ -113,11 +113,11 @@ func TestTemporary(t *testing.T) {
 	if code, _, errOut := run(t, "down", "--dir", filepath.Dir(dirs[0])); code != 0 {
 		t.Errorf("down: %d %s", code, errOut)
 	}
+	if err := up.Wait(); err != nil { // it cleans up as the last thing that it does
+		t.Errorf("up ended with %v", err)
+	}
 	if left, err := os.ReadDir(tmp); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
-	}
-	if err := up.Wait(); err != nil {
-		t.Errorf("up ended with %v", err)
 	}
 }
 
