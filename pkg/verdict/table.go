@@ -48,7 +48,7 @@ var codes = map[Code]row{
 	DigestHint:       {Refused, "the digest beside the signature is not that of what was signed; fetch the bundle again"},
 	ManifestParse:    {Refused, "the manifest is not one that we can read without doubt; ask the publisher to seal again"},
 	ManifestCrit:     {Refused, "the manifest uses a feature that this version does not know; update the verifier"},
-	Limit:            {Refused, "the input passes a declared limit; see the limits in the documentation"},
+	Limit:            {Refused, "the input passes a declared limit, which no genuine one does; ask the publisher what it is"},
 	LimitSubjects:    {Refused, "the statement speaks of more subjects than the declared cap; ask the publisher to split it"},
 	NoArtifact:       {Refused, "name the artifact that the evidence is to be held against"},
 	SigCount:         {Refused, "a bundle must carry exactly one signature; fetch the right one"},

@@ -135,9 +135,10 @@ const pageText = `{mark}: anyone on this machine can be anyone here. Trust nothi
 An identity token (ten minutes):
   waybill-lab token --dir {dir} --as release --out token
 
-waybill and k8s-verify-release:
-  sign with    --signing-config {config} --identity-token token
-  verify with  --trusted-root {root} --certificate-identity {subject} --certificate-oidc-issuer {issuer}
+waybill:
+  a profile    names {root} as trustedRoot and {config} as signingConfig
+  sign         --identity-token release=token
+  verify file  --trusted-root {root} --certificate-identity {subject} --certificate-oidc-issuer {issuer}
   files        gs+http://{bucketHost}/staging/   or, not listable, {bucket}/staging/
   images       {registry}/staging
 
