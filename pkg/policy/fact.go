@@ -52,15 +52,22 @@ func FactOf(e verify.Evidence) Fact {
 		kept := said
 		claims = &kept
 	}
+	by := &proven{e}
 	return Fact{who: e.Identity(), key: e.Key(), claims: claims, saying: &saying{
 		kind: e.Kind(), signedAt: e.SignedAt(), logIndex: e.LogIndex(), log: e.Log(), bundle: e.Bundle(), said: e.Statement(),
-		covers:      func(name string, bytes digest.Set) bool { return e.Covers(name, bytes) },
-		coversBytes: func(d digest.Digest) bool { return e.CoversBytes(d) },
-		reached: func(t slsa.Trust, q slsa.Question) (slsa.Report, error) {
-			q.Provenance = e
-			return t.Judge(q)
-		},
+		covers: by.covers, coversBytes: by.coversBytes, reached: by.reached,
 	}}
+}
+
+// proven is the evidence that a fact was made from, kept once: it is large.
+type proven struct{ verify.Evidence }
+
+func (p *proven) covers(name string, bytes digest.Set) bool { return p.Covers(name, bytes) }
+func (p *proven) coversBytes(d digest.Digest) bool          { return p.CoversBytes(d) }
+
+func (p *proven) reached(t slsa.Trust, q slsa.Question) (slsa.Report, error) {
+	q.Provenance = p.Evidence
+	return t.Judge(q)
 }
 
 // remember lets a fact keep what was found of it, for many questions. It is of
