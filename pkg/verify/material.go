@@ -32,15 +32,6 @@ type material struct {
 	unread    bool // all entries are as expected, and none was read
 }
 
-// readOnce is a bundle whose signature is not read again: an envelope is large.
-type readOnce struct {
-	*bundle.Bundle
-	signature sigstore.SignatureContent
-}
-
-// SignatureContent is what was read before.
-func (r readOnce) SignatureContent() (sigstore.SignatureContent, error) { return r.signature, nil }
-
 // open reads the form of a bundle of version 0.1 to 0.3. What it holds is
 // counted and measured before anything in it is parsed in turn.
 func open(raw []byte) (*bundle.Bundle, error) {

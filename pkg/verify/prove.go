@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/sigstore/sigstore-go/pkg/root"
@@ -59,20 +61,52 @@ func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) 
 }
 
 // observed establishes when: by timestamp authorities, and by logs that sign
-// the time at which they took an entry in. An unsigned time is no time.
+// the time at which they took an entry in. An unsigned time is no time. Every
+// time counts for what follows; for the threshold, an authority counts once.
 func observed(m material, trusted root.TrustedMaterial, l logged, threshold int, seen *memory) ([]time.Time, error) {
-	stamps, bad, err := sigstore.VerifySignedTimestamp(readOnce{m.entity, m.signature}, remembering{trusted, seen.stamping})
+	stamps, err := timestamps(m, trusted, seen)
+	if err != nil {
+		return nil, err
+	}
+	times, by := append([]time.Time(nil), l.times...), map[string]bool{}
+	for _, s := range stamps {
+		times, by[s.URI] = append(times, s.Time), true
+	}
+	if have := len(l.times) + len(by); have < threshold {
+		return nil, untimed(m, have, threshold)
+	}
+	return times, nil
+}
+
+// timestamps proves every timestamp that is there: one that holds does not
+// make up for another that does not, wherever it stands.
+func timestamps(m material, trusted root.TrustedMaterial, seen *memory) ([]*root.Timestamp, error) {
+	tokens, err := m.entity.Timestamps()
 	if err != nil {
 		return nil, verdict.Wrap(verdict.TimeInvalid, "timestamp", err)
 	}
-	times := append([]time.Time(nil), l.times...)
-	for _, s := range stamps {
-		times = append(times, s.Time)
+	proven := make([]*root.Timestamp, 0, len(tokens))
+	for _, token := range tokens {
+		stamp, err := stampedBy(seen.stamping, token, m.signature.Signature())
+		if err != nil {
+			return nil, whyStamp(token, m.signature.Signature(), trusted, err)
+		}
+		proven = append(proven, stamp)
 	}
-	if len(times) >= threshold {
-		return times, nil
+	return proven, nil
+}
+
+// stampedBy finds the authority that made a timestamp of a signature.
+func stampedBy(authorities []root.TimestampingAuthority, token, signature []byte) (*root.Timestamp, error) {
+	var all []error
+	for _, authority := range authorities {
+		stamp, err := authority.Verify(token, signature)
+		if err == nil {
+			return stamp, nil
+		}
+		all = append(all, err)
 	}
-	return nil, untimed(m, trusted, len(times), threshold, bad)
+	return nil, fmt.Errorf("no authority of the trust root made it: %w", errors.Join(all...))
 }
 
 // signed checks the signature itself, over the bytes as they were received.

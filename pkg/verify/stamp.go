@@ -11,16 +11,8 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/root"
 )
 
-// remembering is a trust root whose timestamp authorities remember who signed
-// for them.
-type remembering struct {
-	root.TrustedMaterial
-	stamping []root.TimestampingAuthority
-}
-
-// TimestampingAuthorities are those of the trust root.
-func (r remembering) TimestampingAuthorities() []root.TimestampingAuthority { return r.stamping }
-
+// stampers are the timestamp authorities of a trust root, each with a memory
+// of who signed for it.
 func stampers(material root.TrustedMaterial) []root.TimestampingAuthority {
 	var list []root.TimestampingAuthority
 	for _, authority := range material.TimestampingAuthorities() {

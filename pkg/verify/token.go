@@ -16,20 +16,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// whyStamp says why the first timestamp does not hold. It reads the token
-// itself, and believes nothing in it.
-func whyStamp(m material, trusted root.TrustedMaterial, err error) error {
+// whyStamp says why a timestamp of a signature does not hold. It reads the
+// token itself, and believes nothing in it.
+func whyStamp(token, signature []byte, trusted root.TrustedMaterial, err error) error {
 	name := func(code verdict.Code) error { return verdict.Wrap(code, "timestamp", err) }
-	stamps, errStamps := m.entity.Timestamps()
-	content, errContent := m.entity.SignatureContent()
-	if errStamps != nil || errContent != nil || len(stamps) == 0 {
-		return name(verdict.TimeInvalid)
-	}
-	s, errRead := readStamp(stamps[0])
+	s, errRead := readStamp(token)
 	if errRead != nil {
 		return name(verdict.TimeInvalid)
 	}
-	if !s.imprints(content.Signature()) {
+	if !s.imprints(signature) {
 		return name(verdict.TSAImprint)
 	}
 	near := false
@@ -41,7 +36,7 @@ func whyStamp(m material, trusted root.TrustedMaterial, err error) error {
 		above := slices.DeleteFunc(append(slices.Clone(tsa.Intermediates), tsa.Root, tsa.Leaf), func(c *x509.Certificate) bool { return c == nil })
 		always := *tsa
 		always.ValidityPeriodStart, always.ValidityPeriodEnd = time.Time{}, time.Time{}
-		if _, err := always.Verify(stamps[0], content.Signature()); err == nil {
+		if _, err := always.Verify(token, signature); err == nil {
 			return name(verdict.TSAWindow)
 		}
 		if tsa.Leaf != nil && s.by(tsa.Leaf) {

@@ -154,12 +154,9 @@ func disagreeing(leaf *x509.Certificate, at []time.Time, err error) error {
 }
 
 // untimed says why there are fewer signed times than asked.
-func untimed(m material, trusted root.TrustedMaterial, have, want int, bad []error) error {
+func untimed(m material, have, want int) error {
 	if have > 0 {
 		return verdict.Refuse(verdict.Threshold, "bundle", "%d of %d signed times by distinct parties", have, want)
-	}
-	if len(bad) > 0 {
-		return whyStamp(m, trusted, bad[0])
 	}
 	if slices.ContainsFunc(m.entries, func(e *tlog.Entry) bool { return !e.IntegratedTime().IsZero() && !e.HasInclusionPromise() }) {
 		return verdict.Refuse(verdict.TimeUnsigned, "bundle", "the only time is one that nobody signed")

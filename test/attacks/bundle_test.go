@@ -148,6 +148,14 @@ func TestBlobBundles(t *testing.T) {
 		{"the timestamp of another signature", func(b *bundlepb.Bundle) {
 			b.VerificationMaterial.TimestampVerificationData = again.VerificationMaterial.TimestampVerificationData
 		}, verdict.TSAImprint},
+		{"D05 the timestamp of another signature behind its own", func(b *bundlepb.Bundle) {
+			stamps := b.VerificationMaterial.TimestampVerificationData
+			stamps.Rfc3161Timestamps = append(stamps.Rfc3161Timestamps, again.VerificationMaterial.TimestampVerificationData.Rfc3161Timestamps...)
+		}, verdict.TSAImprint},
+		{"D05 no timestamp behind its own", func(b *bundlepb.Bundle) {
+			stamps := b.VerificationMaterial.TimestampVerificationData
+			stamps.Rfc3161Timestamps = append(stamps.Rfc3161Timestamps, &commonpb.RFC3161SignedTimestamp{SignedTimestamp: []byte{0, 0, 0}})
+		}, verdict.TimeInvalid},
 		{"no signature", func(b *bundlepb.Bundle) { b.GetMessageSignature().Signature = nil }, verdict.LogSigMismatch},
 		{"nothing that is signed", func(b *bundlepb.Bundle) { b.Content = nil }, verdict.BundleParse},
 	}

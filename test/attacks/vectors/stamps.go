@@ -41,7 +41,7 @@ func stamps() []question {
 	}
 	stamped := func(name string) func(*maker, *bundlepb.Bundle) {
 		return func(s *maker, b *bundlepb.Bundle) {
-			token := s.stampers[name].stamp(b.GetMessageSignature().Signature)
+			token := s.stampers[name].stamp(b.GetMessageSignature().Signature, time.Now())
 			b.VerificationMaterial.TimestampVerificationData = &bundlepb.TimestampVerificationData{
 				Rfc3161Timestamps: []*commonpb.RFC3161SignedTimestamp{{SignedTimestamp: token}},
 			}
@@ -72,6 +72,42 @@ func stamps() []question {
 		{vector: vector{"promised-in-the-future", "D02: the log signed a time after the certificate's life", blobInOldLog, promised(time.Hour, false), nil, verdict.TimeCert},
 			beside: "promised-within-the-certificates-life"},
 		{vector: vector{"times-disagree", "D08: by the timestamp the certificate was valid, by the log's time it was not", blobInOldLog, promised(time.Hour, true), nil, verdict.TimeDisagree}},
+	}
+}
+
+// secondStamps are timestamps behind one that holds. Each must hold as well.
+func secondStamps() []question {
+	beside := func(s *maker, _ *bundlepb.Bundle, root map[string]any) {
+		by := s.stampers["genuine"]
+		known, _ := root["timestampAuthorities"].([]any)
+		root["timestampAuthorities"] = append(known, party([][]byte{by.leaf.Raw, by.root.Raw}))
+	}
+	second := func(token func(*maker, *bundlepb.Bundle) []byte) func(*maker, *bundlepb.Bundle) {
+		return func(s *maker, b *bundlepb.Bundle) {
+			stamps := b.VerificationMaterial.TimestampVerificationData
+			stamps.Rfc3161Timestamps = append(stamps.Rfc3161Timestamps, &commonpb.RFC3161SignedTimestamp{SignedTimestamp: token(s, b)})
+		}
+	}
+	in := func(d time.Duration) func(*maker, *bundlepb.Bundle) []byte {
+		return func(s *maker, b *bundlepb.Bundle) []byte {
+			return s.stampers["genuine"].stamp(b.GetMessageSignature().Signature, time.Now().Add(d))
+		}
+	}
+	junk := func(*maker, *bundlepb.Bundle) []byte { return []byte{0, 0, 0} }
+	other := func(s *maker, _ *bundlepb.Bundle) []byte {
+		return s.copyOf(blobAgain).VerificationMaterial.TimestampVerificationData.Rfc3161Timestamps[0].SignedTimestamp
+	}
+	const passes = "second-timestamp"
+	return []question{
+		{vector: vector{passes, "two authorities, and both times lie within the certificate's life", blob, second(in(0)), nil, ""}, root: beside},
+		{vector: vector{"second-timestamp-too-late", "D08: the second of two times lies after the certificate's life", blob, second(in(time.Hour)), nil, verdict.TimeDisagree},
+			root: beside, beside: passes},
+		{vector: vector{"second-timestamp-too-early", "D08: the second of two times lies before the certificate's life", blob, second(in(-time.Hour/2)), nil, verdict.TimeDisagree},
+			root: beside, beside: passes},
+		{vector: vector{"second-timestamp-junk", "D05: the second of two timestamps is none", blob, second(junk), nil, verdict.TimeInvalid}, root: beside, beside: passes},
+		{vector: vector{"second-timestamp-of-another-signature", "D05: the second of two timestamps is of another signature", blob, second(other), nil, verdict.TSAImprint},
+			root: beside, beside: passes},
+		{vector: vector{"second-timestamp-of-a-stranger", "D07: the second of two authorities is not in the trust root", blob, second(in(0)), nil, verdict.TSAUntrusted}, beside: passes},
 	}
 }
 
@@ -114,11 +150,11 @@ func (s *maker) forgeStampers() error {
 	return err
 }
 
-// stamp is a timestamp of now over a signature.
-func (s stamper) stamp(signature []byte) []byte {
+// stamp is a timestamp over a signature.
+func (s stamper) stamp(signature []byte, at time.Time) []byte {
 	sum := sha256.Sum256(signature)
 	t := timestamp.Timestamp{
-		HashAlgorithm: crypto.SHA256, HashedMessage: sum[:], Time: time.Now(), SerialNumber: big.NewInt(1),
+		HashAlgorithm: crypto.SHA256, HashedMessage: sum[:], Time: at, SerialNumber: big.NewInt(1),
 		Policy: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 2}, AddTSACertificate: true,
 	}
 	token, err := t.CreateResponseWithOpts(s.leaf, s.key, crypto.SHA256)

@@ -39,7 +39,7 @@ type question struct {
 // vectors are all of them, the genuine ones first.
 func vectors() []question {
 	return slices.Concat(usual(genuine(), bindings(), proofs(), checkpoints(), materials(), envelopes(), forms(), signedAsTold()),
-		windows(), authorities(), stamps(), demands())
+		windows(), authorities(), stamps(), secondStamps(), demands())
 }
 
 func usual(tables ...[]vector) (all []question) {
