@@ -15,6 +15,8 @@ const maxRedirects = 5
 //
 //   - at most five of them;
 //   - never from https to http;
+//   - never from this machine to plain http on another: plain http is allowed
+//     here because nothing leaves the machine;
 //   - never from a public name to an address of this machine or of a private
 //     network, which only the operator may name;
 //   - to another origin only with headers that carry no credentials.
@@ -46,6 +48,9 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	}
 	if req.URL.Scheme != "https" && via[len(via)-1].URL.Scheme == "https" {
 		return refuse("it leaves https")
+	}
+	if req.URL.Scheme != "https" && Loopback(first.Hostname()) && !Loopback(req.URL.Hostname()) {
+		return refuse("it leads to plain http on another machine")
 	}
 	if Internal(req.URL.Hostname()) && !Internal(first.Hostname()) {
 		return refuse("it leads to an internal address")

@@ -70,6 +70,12 @@ func TestCheckRedirect(t *testing.T) {
 		{"https://a.example/", "https://[fd00::1]/", false},
 		{"http://127.0.0.1:1/", "http://127.0.0.1:2/", true},
 		{"https://10.1.2.3/", "https://10.1.2.4/", true},
+		{"http://127.0.0.1:1/", "http://169.254.169.254/", false},
+		{"http://a.example/", "http://a.example/there", true},
+		{"http://127.0.0.1:1/", "http://10.1.2.3/", false},
+		{"http://127.0.0.1:1/", "http://a.example/", false},
+		{"http://127.0.0.1:1/", "https://a.example/", true},
+		{"http://127.0.0.1:1/", "http://localhost:2/", true},
 	} {
 		from, err := url.Parse(c.from)
 		if err != nil {
