@@ -133,7 +133,7 @@ func (c cache) write(ctx context.Context, s state, f floor) error {
 			return nil
 		}
 		if stored.URL == f.URL {
-			f.Seen = later(f.Seen, stored.Seen)
+			f.Proven = later(f.Proven, stored.Proven)
 		}
 		if err := put(ctx, w, stateFile, s); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package tuf_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -225,27 +226,67 @@ func TestRootsRotateWhileAClientSleeps(t *testing.T) {
 	}
 }
 
+// Only what signed metadata proves to have been is held against a clock: not
+// the time of judgement of an earlier run, which may have been a supposition.
 func TestClock(t *testing.T) {
-	_, c := trusted(t)
+	r, c := trusted(t)
+	at := func(name string, now time.Time, ok bool) {
+		t.Helper()
+		c.Now = now
+		for how, ask := range map[string]func(context.Context, tuf.Config) (tuf.Targets, error){"refresh": tuf.Refresh, "current": tuf.Current} {
+			got, err := ask(t.Context(), c)
+			if ok && err != nil {
+				t.Errorf("%s: %s: %v", how, name, err)
+			}
+			if !ok {
+				refused(t, got, err, verdict.Clock)
+			}
+		}
+	}
+	at("a day before the timestamp was signed", now.AddDate(0, 0, -1), false)
+	at("a little before", now.Add(-time.Minute), true)
+	at("four weeks later", now.AddDate(0, 0, 28), true)
+	at("the present, after that was supposed", now, true)
+	next := now.AddDate(0, 0, 2)
+	r.Timestamp.Signed.Expires = next.AddDate(0, 0, 30)
+	r.Publish(nil)
+	at("when a newer one was signed", next, true)
+	at("a day before that", next.AddDate(0, 0, -1), false)
+	at("then again", next, true)
+}
+
+// A supposed future is not fresh: the present asks again.
+func TestTheFutureIsNotFresh(t *testing.T) {
+	r, c := trusted(t)
+	c.Now = now.AddDate(0, 0, 20)
+	refresh(t, c)
 	for _, row := range []struct {
 		name string
 		at   time.Time
-		ok   bool
-	}{
-		{"a day before the last refresh", now.AddDate(0, 0, -1), false},
-		{"a little before it", now.Add(-time.Minute), true},
-		{"a day after it", now.AddDate(0, 0, 1), true},
-		{"between the two", now.Add(12 * time.Hour), false},
-	} {
+		asks bool
+	}{{"the future itself", c.Now, false}, {"the present", now, true}, {"the present again", now, false}} {
+		r.Asked()
 		c.Now = row.at
-		got, err := tuf.Refresh(t.Context(), c)
-		if row.ok && err != nil {
-			t.Errorf("%s: %v", row.name, err)
+		if _, err := tuf.Current(t.Context(), c); err != nil {
+			t.Fatalf("%s: %v", row.name, err)
 		}
-		if !row.ok {
-			refused(t, got, err, verdict.Clock)
+		if asked := len(r.Asked()) > 0; asked != row.asks {
+			t.Errorf("%s: asked %v, want %v", row.name, asked, row.asks)
 		}
 	}
+}
+
+// A repository that does not say how long its timestamps are valid proves no
+// time by them.
+func TestAnUndatedTimestampProvesNoTime(t *testing.T) {
+	r := tuftest.New(t, now)
+	r.Root.Signed.Roles["timestamp"].UnrecognizedFields = nil
+	r.PublishRoot()
+	r.Publish(map[string][]byte{tuf.TrustedRootFile: []byte("a root")})
+	c := config(t, r)
+	refresh(t, c)
+	c.Now = now.AddDate(0, 0, -1)
+	refresh(t, c)
 }
 
 func TestManyAtOnce(t *testing.T) {

@@ -55,8 +55,8 @@ func (c *client) begin() error {
 	}
 	c.trusted.RefTime = c.cfg.Now.UTC()
 	earliest := c.cfg.earliest()
-	if c.floor.Seen.After(earliest) {
-		earliest = c.floor.Seen
+	if c.floor.Proven.After(earliest) {
+		earliest = c.floor.Proven
 	}
 	if c.cfg.Now.Add(skew).Before(earliest) {
 		return &verdict.Error{Finding: verdict.Find(verdict.Clock, subject, "the time of judgement lies before what is proven to have been").
@@ -70,7 +70,7 @@ func (c *client) begin() error {
 func (c *client) refresh(ctx context.Context) (Targets, error) {
 	t, failed := c.update(ctx)
 	if failed == nil {
-		c.floor.Seen = later(c.floor.Seen, c.cfg.Now.UTC())
+		c.floor.Seen, c.floor.Proven = c.cfg.Now.UTC(), later(c.floor.Proven, c.proven())
 		t.refreshed, c.learned = c.floor.Seen, true
 	}
 	if c.learned && (failed == nil || !c.cache.anew) {

@@ -16,7 +16,11 @@ import (
 type floor struct {
 	URL   string          `json:"url"`
 	Roles map[string]mark `json:"roles"`
-	Seen  time.Time       `json:"seen"` // time of judgement of the last successful refresh
+	// Seen is the time of judgement of the last successful refresh. It is the
+	// caller's word: it says when to ask again, and nothing else.
+	Seen time.Time `json:"seen"`
+	// Proven is the latest time that signed metadata proves to have been.
+	Proven time.Time `json:"proven"`
 }
 
 // A mark is the highest version of a role, and the keys that vouched for it.
@@ -50,6 +54,31 @@ func (c *client) reach(role string, version int64) error {
 	}
 	c.floor.Roles[role] = mark{Version: version, Keys: keys}
 	return nil
+}
+
+// expiryPeriod is the field of a role in the root by which tuf-on-ci says how
+// many days the metadata of that role is valid.
+const expiryPeriod = "x-tuf-on-ci-expiry-period"
+
+// proven is the time that must have been for the timestamp to be as it is: when
+// it was signed, if the root says how long timestamps are valid, but never
+// later than the time of judgement. A time that somebody only supposes proves
+// nothing.
+func (c *client) proven() time.Time {
+	timestamp := c.trusted.Timestamp.Signed
+	role := c.trusted.Root.Signed.Roles[metadata.TIMESTAMP]
+	if role == nil {
+		return time.Time{}
+	}
+	days, ok := role.UnrecognizedFields[expiryPeriod].(float64)
+	if !ok || days < 1 || days > 36500 {
+		return time.Time{}
+	}
+	signed := timestamp.Expires.AddDate(0, 0, -int(days))
+	if now := c.cfg.Now.UTC(); signed.After(now) {
+		return now
+	}
+	return signed
 }
 
 // keys names the keys that can raise the version of a role: its own, and those

@@ -21,9 +21,11 @@
 //     so that a cache that was damaged, deleted in part or put back is noticed.
 //     The floor of a role falls with the keys that could have set it too high,
 //     as the specification's recovery from fast-forward attacks asks (5.3.11).
-//   - A time before the last successful refresh, or before the date of the
-//     root that this program carries, is refused as CLOCK: a clock that was
-//     turned back makes replayed metadata look fresh.
+//   - A time before the newest timestamp was signed, as far as the repository
+//     says how long its timestamps are valid, or before the date of the root
+//     that this program carries, is refused as CLOCK: a clock that was turned
+//     back makes replayed metadata look fresh. A time of judgement in the future
+//     proves nothing and is not held against later ones.
 //   - Every failure has a code. A repository that does not answer is
 //     unavailable; it is never a reason to use what was fetched before.
 //
@@ -157,12 +159,12 @@ func Refresh(ctx context.Context, c Config) (Targets, error) {
 const fresh = 24 * time.Hour
 
 // Current returns the files of the last refresh where it is less than a day
-// old and still valid, and else refreshes. It never steps back: where a refresh
+// old, not of the future, and still valid, and else refreshes. It never steps back: where a refresh
 // is due and fails, that is the answer, whatever the cache holds.
 func Current(ctx context.Context, c Config) (Targets, error) {
 	t, err := Load(ctx, c)
 	age := c.Now.Sub(t.Refreshed())
-	if err == nil && age < fresh {
+	if err == nil && age >= -skew && age < fresh {
 		return t, nil
 	}
 	if err != nil && verdict.FindingOf("", err).Code == verdict.Clock {

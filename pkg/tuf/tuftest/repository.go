@@ -51,6 +51,9 @@ type Repository struct {
 	asked   []string
 }
 
+// validDays is how long metadata is valid, and what the root says of timestamps.
+const validDays = 30
+
 // New starts a repository with one version of everything, valid for 30 days
 // (the root for a year) from now on. Its keys are its own.
 func New(t testing.TB, now time.Time) *Repository {
@@ -61,7 +64,7 @@ func New(t testing.TB, now time.Time) *Repository {
 // NewFrom is [New] with keys that the seed determines.
 func NewFrom(t testing.TB, now time.Time, seed string) *Repository {
 	t.Helper()
-	expires := now.UTC().Truncate(time.Second).AddDate(0, 0, 30)
+	expires := now.UTC().Truncate(time.Second).AddDate(0, 0, validDays)
 	r := &Repository{
 		t: t, seed: seed, signers: map[string][]signature.Signer{}, files: map[string][]byte{}, answers: map[string]http.HandlerFunc{},
 		Root: metadata.Root(expires.AddDate(1, 0, 0)), Targets: metadata.Targets(expires),
@@ -70,6 +73,7 @@ func NewFrom(t testing.TB, now time.Time, seed string) *Repository {
 	for _, role := range []string{metadata.ROOT, metadata.TARGETS, metadata.SNAPSHOT, metadata.TIMESTAMP} {
 		r.AddKey(role)
 	}
+	r.Root.Signed.Roles[metadata.TIMESTAMP].UnrecognizedFields = map[string]any{"x-tuf-on-ci-expiry-period": float64(validDays)}
 	r.sign("1.root.json", r.Root, r.signers[metadata.ROOT])
 	r.Targets.Signed.Version, r.Snapshot.Signed.Version, r.Timestamp.Signed.Version = 0, 0, 0
 	r.Publish(nil)
