@@ -33,9 +33,28 @@ func Remembered(dir string) (Source, error) {
 		return Source{}, err
 	}
 	if saved.URL == "" {
+		if err := lost(dir); err != nil {
+			return Source{}, err
+		}
 		return PublicGood(), nil
 	}
 	return Source(saved), nil
+}
+
+// lost refuses a cache that forgot its source and still holds the floor of
+// another repository than the public-good one.
+func lost(dir string) error {
+	var f floor
+	err := cache{dir: dir}.unmarshal(floorFile, &f)
+	var bad *strictjson.Error
+	if err != nil && !errors.As(err, &bad) {
+		return err
+	}
+	if f.URL == "" || f.URL == PublicGoodURL {
+		return nil
+	}
+	return verdict.Refuse(verdict.ConfigParse, filepath.Join(dir, sourceFile),
+		"it is gone, but the cache was made for %q; run trust init again, with that repository or another", f.URL)
 }
 
 // Init refreshes from a source and makes it the one that the cache remembers.
