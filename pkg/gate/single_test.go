@@ -51,7 +51,7 @@ func write(t *testing.T, dir, name, body string) string {
 
 // plain is a bundle with a signature of nothing in particular.
 const plain = `{"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json","verificationMaterial":{"publicKey":{"hint":"x"}},` +
-	`"messageSignature":{"messageDigest":{"algorithm":"SHA2_256","digest":"AAAA"},"signature":"AAAA"}}`
+	`"messageSignature":{"messageDigest":{"algorithm":"SHA2_256","digest":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="},"signature":"AAAA"}}`
 
 // codes are the reasons of a verdict, each once.
 func codes(v *verdict.Verdict) []verdict.Code {

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/x509"
 	"errors"
@@ -130,14 +131,14 @@ func (m material) bind(artifact digest.Set) error {
 	if message == nil {
 		return verdict.Refuse(verdict.MaterialKind, "bundle", "it carries an attestation, not a blob signature")
 	}
-	hint := message.GetMessageDigest().GetDigest()
-	if len(hint) == 0 {
+	said := message.GetMessageDigest()
+	if said == nil {
 		return nil // the signature alone binds it
 	}
-	if of(hint, artifact) {
+	if want := digestIn(artifact, said.GetAlgorithm()); !want.IsZero() && bytes.Equal(want.Bytes(), said.GetDigest()) {
 		return nil
 	}
-	return m.notBound(artifact, hint)
+	return m.notBound(artifact, said)
 }
 
 // newKeyMaterial makes a trust root in which exactly one key may sign.

@@ -83,6 +83,9 @@ func TestBlobBundles(t *testing.T) {
 	for _, twin := range []*bundlepb.Bundle{again, byAnother} {
 		accepted(t, w.judgeBlob(encode(t, twin)))
 	}
+	hint := func(change func(*commonpb.HashOutput)) func(*bundlepb.Bundle) {
+		return func(b *bundlepb.Bundle) { change(b.GetMessageSignature().MessageDigest) }
+	}
 	rows := []struct {
 		name   string
 		change func(b *bundlepb.Bundle)
@@ -109,6 +112,11 @@ func TestBlobBundles(t *testing.T) {
 		{"A11 the digest hint of another artifact", func(b *bundlepb.Bundle) {
 			b.GetMessageSignature().MessageDigest = ofAnother.GetMessageSignature().MessageDigest
 		}, verdict.DigestHint},
+		{"A11 a digest hint of another algorithm's name", hint(func(h *commonpb.HashOutput) { h.Algorithm = commonpb.HashAlgorithm_SHA2_512 }), verdict.DigestHint},
+		{"A11 a digest hint of the name of another of its length", hint(func(h *commonpb.HashOutput) { h.Algorithm = commonpb.HashAlgorithm_SHA3_256 }), verdict.DigestHint},
+		{"A11 a digest hint of no algorithm", hint(func(h *commonpb.HashOutput) { h.Algorithm = 0 }), verdict.DigestHint},
+		{"A11 a digest hint cut short", hint(func(h *commonpb.HashOutput) { h.Digest = h.Digest[:16] }), verdict.DigestHint},
+		{"A11 an empty digest hint", hint(func(h *commonpb.HashOutput) { h.Digest = nil }), verdict.DigestHint},
 		{"A11 no digest hint", func(b *bundlepb.Bundle) { b.GetMessageSignature().MessageDigest = nil }, verdict.BundleParse},
 		{"wrong artifact", func(b *bundlepb.Bundle) { proto.Reset(b); proto.Merge(b, ofAnother) }, verdict.NotBound},
 		{"no log entry", func(b *bundlepb.Bundle) { b.VerificationMaterial.TlogEntries = nil }, verdict.LogMissing},

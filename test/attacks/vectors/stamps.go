@@ -102,7 +102,7 @@ func secondStamps() []question {
 		{vector: vector{passes, "two authorities, and both times lie within the certificate's life", blob, second(in(0)), nil, ""}, root: beside},
 		{vector: vector{"second-timestamp-too-late", "D08: the second of two times lies after the certificate's life", blob, second(in(time.Hour)), nil, verdict.TimeDisagree},
 			root: beside, beside: passes},
-		{vector: vector{"second-timestamp-too-early", "D08: the second of two times lies before the certificate's life", blob, second(in(-time.Hour/2)), nil, verdict.TimeDisagree},
+		{vector: vector{"second-timestamp-too-early", "D08: the second of two times lies before the certificate's life", blob, second(in(-time.Hour / 2)), nil, verdict.TimeDisagree},
 			root: beside, beside: passes},
 		{vector: vector{"second-timestamp-junk", "D05: the second of two timestamps is none", blob, second(junk), nil, verdict.TimeInvalid}, root: beside, beside: passes},
 		{vector: vector{"second-timestamp-of-another-signature", "D05: the second of two timestamps is of another signature", blob, second(other), nil, verdict.TSAImprint},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	bundlepb "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
+	commonpb "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 	dssepb "github.com/sigstore/protobuf-specs/gen/pb-go/dsse"
 	"google.golang.org/protobuf/proto"
 
@@ -85,6 +86,12 @@ func bindings() []vector {
 		}, nil, verdict.LogKeyMismatch},
 		{"digest-hint-of-another-artifact", "A11: the digest beside the signature is of another artifact", blob, func(s *maker, b *bundlepb.Bundle) {
 			b.GetMessageSignature().MessageDigest = s.copyOf(blobOfAnother).GetMessageSignature().MessageDigest
+		}, nil, verdict.DigestHint},
+		{"digest-hint-of-another-algorithm", "A11: the digest beside the signature is named SHA-512 and has the 32 bytes of a SHA-256", blob, func(_ *maker, b *bundlepb.Bundle) {
+			b.GetMessageSignature().MessageDigest.Algorithm = commonpb.HashAlgorithm_SHA2_512
+		}, nil, verdict.DigestHint},
+		{"digest-hint-of-no-algorithm", "A11: the digest beside the signature is of no algorithm", blob, func(_ *maker, b *bundlepb.Bundle) {
+			b.GetMessageSignature().MessageDigest.Algorithm = commonpb.HashAlgorithm_HASH_ALGORITHM_UNSPECIFIED
 		}, nil, verdict.DigestHint},
 		{"signature-of-another-artifact", "everything holds, for another artifact", blob, whole(blobOfAnother), nil, verdict.NotBound},
 		{"attestation-of-another-artifact", "everything holds, the subject is another artifact", attestation, whole(attestOfAnother), nil, verdict.NotBound},
