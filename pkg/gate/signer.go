@@ -110,6 +110,9 @@ func (a Ask) judge(e verify.Evidence, kind string, t target) (verdict.Proof, err
 		return verdict.Proof{}, err
 	}
 	if !a.binds(e, t) {
+		if err := a.incomparable(e, t); err != nil {
+			return verdict.Proof{}, err
+		}
 		return refuse(verdict.Find(verdict.NotBound, t.name, "the evidence is genuine, but not of this artifact"), a.wanted(t), subjects(e))
 	}
 	return proofOf(e, kind, t.name), nil
@@ -128,6 +131,28 @@ func (a Ask) binds(e verify.Evidence, t target) bool {
 		return slices.Contains(named(e, t), a.Subject)
 	}
 	return len(named(e, t)) > 0
+}
+
+// incomparable says that a statement names bytes by digests of another kind
+// than are known of the target: it may be of it, and it may not.
+func (a Ask) incomparable(e verify.Evidence, t target) error {
+	for _, s := range e.Statement().Subjects() {
+		if a.Subject != "" && s.Name != a.Subject {
+			continue
+		}
+		same, other := s.Digests.SHA512, s.Digests.SHA256
+		if !t.digests.SHA256.IsZero() {
+			same, other = other, same
+		}
+		if !same.IsZero() || other.IsZero() || !t.digests.SHA256.IsZero() && !t.digests.SHA512.IsZero() {
+			continue
+		}
+		f := verdict.Find(verdict.NoArtifact, t.name, "the evidence names bytes by their %s digest %s, and none of that kind was given: whether it is of this artifact cannot be known",
+			other.Algorithm(), other.Hex()).Citing(e.Bundle())
+		f.Fix = "give the file itself, or its " + other.Algorithm().String() + " digest"
+		return &verdict.Error{Finding: f}
+	}
+	return nil
 }
 
 // named lists the names under which a statement speaks of the target's bytes.

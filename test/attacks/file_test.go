@@ -3,9 +3,13 @@ package attacks
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	bundlepb "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
+
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -60,4 +64,53 @@ func TestSingleFiles(t *testing.T) {
 		})
 	}
 	refused(t, gate.Files(t.Context(), gate.FileRequest{Ask: gate.Ask{Signer: by}, Now: time.Now()}).Err(), verdict.Usage)
+}
+
+// TestDigestsOfAnotherKind: a digest is held against one of its own kind.
+// Where the evidence has none, nothing is known, and nothing is said of another
+// artifact.
+func TestDigestsOfAnotherKind(t *testing.T) {
+	w := theWorld(t)
+	issuer, release := w.Lab.Identity(lab.RoleRelease)
+	who := must[identity.Matcher](t)(identity.Exact(identity.Identity{Issuer: issuer, Subject: release, Type: identity.Email}))
+	a := w.author(t, lab.RoleRelease)
+	known := digest.SetOf([]byte(artifact))
+	shorter := string(statement())
+	longer := strings.Replace(shorter, `"sha256":"`+known.SHA256.Hex(), `"sha512":"`+known.SHA512.Hex(), 1)
+	path := func(b *bundlepb.Bundle) string {
+		name := filepath.Join(t.TempDir(), "bundle.json")
+		if err := os.WriteFile(name, encode(t, b), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	signature, said256, said512 := path(a.sign(t, blob())), path(a.sign(t, envelope([]byte(shorter)))), path(a.sign(t, envelope([]byte(longer))))
+	rows := []struct {
+		name, bundle, kind string
+		of                 digest.Digest
+		codes              []verdict.Code
+	}{
+		{"a signature", signature, "", known.SHA256, nil},
+		{"a signature of another artifact", signature, "", digest.Of(digest.SHA256, nil), codes(verdict.NotBound)},
+		{"a signature, asked by another kind", signature, "", known.SHA512, codes(verdict.NoArtifact)},
+		{"a statement", said256, kind, known.SHA256, nil},
+		{"a statement of another artifact", said256, kind, digest.Of(digest.SHA256, nil), codes(verdict.NotBound)},
+		{"a statement, asked by another kind", said256, kind, known.SHA512, codes(verdict.NoArtifact)},
+		{"a statement by SHA-512", said512, kind, known.SHA512, nil},
+		{"a statement by SHA-512 of another artifact", said512, kind, digest.Of(digest.SHA512, nil), codes(verdict.NotBound)},
+		{"a statement by SHA-512, asked by SHA-256", said512, kind, known.SHA256, codes(verdict.NoArtifact)},
+	}
+	for _, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			v := gate.Files(t.Context(), gate.FileRequest{
+				Files: []gate.File{{Digest: r.of, Bundle: r.bundle}}, Ask: gate.Ask{Signer: gate.SignedBy(w.verifier, who), Type: r.kind}, Now: time.Now(),
+			})
+			refused(t, v.Err(), r.codes...)
+			for _, f := range v.Findings {
+				if f.Code == verdict.NoArtifact && (!strings.HasPrefix(f.Fix, "give the file itself, or its sha") || !strings.Contains(f.Message, "cannot be known")) {
+					t.Errorf("%s → %s", f.Message, f.Fix)
+				}
+			}
+		})
+	}
 }
