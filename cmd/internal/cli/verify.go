@@ -53,11 +53,6 @@ func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
 // Run verifies a release where a stage keeps it, prints the verdict and
 // returns it as an error unless it accepts.
 func (o *VerifyRelease) Run(cmd *cobra.Command, v version.Version, stage profile.Stage) error {
-	for _, name := range []string{"files", "images", "profile"} {
-		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
-			return verdict.Refuse(verdict.Usage, "--"+name, "given, but empty; is a variable unset?")
-		}
-	}
 	req, err := o.request(cmd.Context(), v, stage)
 	if err != nil {
 		return err

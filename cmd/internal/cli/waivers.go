@@ -8,7 +8,6 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/waiver"
 )
@@ -53,11 +52,6 @@ func (o *Waivers) Read(v *verify.Verifier, p profile.Profile) (gate.Waivers, err
 			return gate.Waivers{}, fmt.Errorf("%s: %w", path, err)
 		}
 		w.Exceptions = append(w.Exceptions, x)
-	}
-	for _, id := range o.accept {
-		if id == "" {
-			return gate.Waivers{}, verdict.Refuse(verdict.Usage, "--accept-defect", "given, but empty; is a variable unset?")
-		}
 	}
 	return w, nil
 }

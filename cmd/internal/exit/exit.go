@@ -40,6 +40,7 @@ func Run(root *cobra.Command) (code int) {
 	}()
 	started := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
+	demandContent(root)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	failed, err := root.ExecuteContextC(ctx)
 	if err == nil {

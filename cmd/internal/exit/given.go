@@ -1,0 +1,51 @@
+package exit
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Faults of a flag that would otherwise change silently what is checked.
+var (
+	errEmpty = errors.New("given, but empty; is a variable unset?")
+	errTwice = errors.New("given twice; which one counts?")
+)
+
+// given is the value of a flag that is refused where it is given without
+// content, and where it is given again although only one can count. A check
+// that is asked for is never dropped because a variable was unset.
+type given struct {
+	pflag.Value
+	repeats bool // the value is a list
+	before  bool // it was given already
+}
+
+// Set takes one value.
+func (g *given) Set(s string) error {
+	switch {
+	case s == "":
+		return errEmpty
+	case g.before && !g.repeats:
+		return errTwice
+	}
+	g.before = true
+	return g.Value.Set(s)
+}
+
+// demandContent guards every flag of a command and of all below it.
+func demandContent(cmd *cobra.Command) {
+	guard := func(f *pflag.Flag) {
+		_, repeats := f.Value.(pflag.SliceValue)
+		if f.DefValue == "[]" {
+			f.DefValue = "" // help tells no empty default
+		}
+		f.Value = &given{Value: f.Value, repeats: repeats}
+	}
+	cmd.PersistentFlags().VisitAll(guard)
+	cmd.LocalNonPersistentFlags().VisitAll(guard)
+	for _, below := range cmd.Commands() {
+		demandContent(below)
+	}
+}
