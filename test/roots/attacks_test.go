@@ -123,6 +123,39 @@ func TestDamagedCacheIsRebuiltAndReported(t *testing.T) {
 	c.must("update")
 }
 
+// A cache that lost its source turns to no other repository.
+func TestLostSource(t *testing.T) {
+	r, c := tuftest.New(t, now), newClient(t, now)
+	r.Publish(map[string][]byte{"trusted_root.json": trust.Embedded().Raw()})
+	c.initialise(r)
+	c.must("update")
+	if err := os.Remove(filepath.Join(c.cache, "source.json")); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"update", "show", "export"} {
+		c.refuses(verdict.ConfigParse, verb)
+	}
+	if _, _, stderr := c.trust("update"); !strings.Contains(stderr, r.URL) || !strings.Contains(stderr, "trust init") {
+		t.Errorf("the refusal names no way out: %s", stderr)
+	}
+	c.initialise(r)
+	c.must("update")
+}
+
+// What was asked about the future is not held against the present.
+func TestSupposedFuture(t *testing.T) {
+	r, c := tuftest.New(t, now), newClient(t, now)
+	r.Publish(map[string][]byte{"trusted_root.json": trust.Embedded().Raw()})
+	c.initialise(r)
+	c.now = now.AddDate(0, 0, 28)
+	c.must("update")
+	c.now = now
+	c.must("update")
+	c.must("show")
+	c.now = now.AddDate(0, 0, -1)
+	c.refuses(verdict.Clock, "update")
+}
+
 func TestClockThatWasTurnedBack(t *testing.T) {
 	r, c := tuftest.New(t, now), newClient(t, now)
 	r.Publish(map[string][]byte{"trusted_root.json": trust.Embedded().Raw()})

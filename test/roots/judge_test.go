@@ -70,6 +70,12 @@ func TestVerifyAsksTheRepository(t *testing.T) {
 		t.Error("never asked again")
 	}
 	c.now = now
+	r.Asked()
+	c.judge(verdict.BundleParse, sum) // that an earlier run supposed another time proves nothing
+	if len(r.Asked()) == 0 {
+		t.Error("what was fetched in a supposed future is taken for fresh")
+	}
+	c.now = now.AddDate(0, 0, -1)
 	c.judge(verdict.Clock, digest.Digest{})
 }
 
