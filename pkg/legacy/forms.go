@@ -25,8 +25,13 @@ type wireLog struct {
 // entry reads the entry. Only its promise proves anything, for no proof of
 // inclusion is carried.
 func (w wireLog) entry() (*Entry, error) {
-	if w.Payload == nil || len(w.Promise) == 0 {
-		return nil, verdict.Refuse(verdict.LogProof, "log entry", "it carries no promise of the log (SignedEntryTimestamp)")
+	switch {
+	case w.Payload == nil && len(w.Promise) == 0:
+		return nil, verdict.Refuse(verdict.BundleLacks, "log entry", "neither Payload nor SignedEntryTimestamp, the log's promise, is there")
+	case w.Payload == nil:
+		return nil, verdict.Refuse(verdict.BundleLacks, "log entry", "Payload, which says what was logged, is not there")
+	case len(w.Promise) == 0:
+		return nil, verdict.Refuse(verdict.BundleLacks, "log entry", "SignedEntryTimestamp, the log's promise, is not there")
 	}
 	e, err := w.Payload.entry()
 	if err != nil {

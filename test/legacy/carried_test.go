@@ -37,7 +37,7 @@ func TestBundle(t *testing.T) {
 		{"another certificate", signed{artifact: a.artifact, signature: a.signature, certificate: again.certificate, entry: a.entry}.bundle(t), verdict.LogKeyMismatch},
 		{"a time that nobody promised", a.bundle(t, func(_, p map[string]any) { p["integratedTime"] = a.entry.GetIntegratedTime() + 1 }), verdict.LogPromise},
 		{"another place in the log", a.bundle(t, func(_, p map[string]any) { p["logIndex"] = 7 }), verdict.LogPromise},
-		{"a promise that was dropped", a.bundle(t, func(l, _ map[string]any) { delete(l, "SignedEntryTimestamp") }), verdict.LogProof},
+		{"a promise that was dropped", a.bundle(t, func(l, _ map[string]any) { delete(l, "SignedEntryTimestamp") }), verdict.BundleLacks},
 		{"a promise that was changed", a.bundle(t, func(l, _ map[string]any) {
 			l["SignedEntryTimestamp"] = flip(a.entry.GetInclusionPromise().GetSignedEntryTimestamp())
 		}), verdict.LogPromise},
