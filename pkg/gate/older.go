@@ -20,6 +20,15 @@ func (s Signer) kind() legacy.Signer {
 	return legacy.Certificate
 }
 
+// holds refuses a signature that the key which was given did not make, before
+// a log is asked about it. What came with its log entry is held against that.
+func (s Signer) holds(m legacy.Material) error {
+	if !s.keyed || m.Logged() {
+		return nil
+	}
+	return m.CheckKey(s.public)
+}
+
 // detached reads FILE's signature and certificate, which are files of their
 // own.
 func (f File) detached(by legacy.Signer, artifact digest.Digest) (legacy.Material, error) {
@@ -38,6 +47,9 @@ func (f File) detached(by legacy.Signer, artifact digest.Digest) (legacy.Materia
 
 // proveOlder proves a file's signature in a form from before the bundle.
 func (r FileRequest) proveOlder(ctx context.Context, m legacy.Material, t target) (verify.Evidence, error) {
+	if err := r.Ask.Signer.holds(m); err != nil {
+		return verify.Evidence{}, err
+	}
 	return r.Finder.Prove(ctx, m, func(bundle []byte) (verify.Evidence, error) {
 		return r.Ask.Signer.verifier.Blob(bundle, t.digests)
 	})
@@ -84,6 +96,9 @@ func (r ImageRequest) layer(ctx context.Context, l registry.Attached, image dige
 	}
 	m, err := parse(r.Ask.Signer.kind(), l.Bytes, l.Descriptor.Annotations)
 	if err != nil {
+		return verify.Evidence{}, err
+	}
+	if err := r.Ask.Signer.holds(m); err != nil {
 		return verify.Evidence{}, err
 	}
 	return r.Finder.Prove(ctx, m, prove)

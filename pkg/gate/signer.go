@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"crypto"
 	"slices"
 	"strings"
 
@@ -27,6 +28,7 @@ type verifier interface {
 type Signer struct {
 	verifier verifier
 	keyed    bool
+	public   crypto.PublicKey // where keyed
 	who      []identity.Matcher
 	claims   identity.Demand
 	revoked  Revocations
@@ -38,7 +40,9 @@ func SignedBy(v *verify.Verifier, who ...identity.Matcher) Signer {
 }
 
 // SignedWith asks for a signature of one long-lived key.
-func SignedWith(k *verify.KeyVerifier) Signer { return Signer{verifier: k, keyed: true} }
+func SignedWith(k *verify.KeyVerifier) Signer {
+	return Signer{verifier: k, keyed: true, public: k.Public()}
+}
 
 // check refuses a signer that nothing could be proven about.
 func (s Signer) check() error {

@@ -16,6 +16,8 @@ const (
 	pemPublicKey   = "PUBLIC KEY"
 )
 
+const pemBegin = "-----BEGIN "
+
 const whiteSpace = " \t\r\n"
 
 // decodeBase64 reads one spelling only: standard, padded, no stray bits. Lines
@@ -30,6 +32,9 @@ func decodeSignature(text []byte) ([]byte, error) {
 	if len(text) > MaxSignature {
 		return nil, verdict.Refuse(verdict.Limit, "signature", "%d bytes, the limit is %d", len(text), MaxSignature)
 	}
+	if bytes.HasPrefix(bytes.Trim(text, whiteSpace), []byte(pemBegin)) {
+		return nil, errSignaturePEM()
+	}
 	signature, err := decodeBase64(text)
 	if err != nil {
 		return nil, verdict.Wrap(verdict.BundleParse, "signature", err)
@@ -37,7 +42,14 @@ func decodeSignature(text []byte) ([]byte, error) {
 	if len(signature) == 0 {
 		return nil, verdict.Refuse(verdict.BundleParse, "signature", "it is empty")
 	}
+	if bytes.HasPrefix(signature, []byte(pemBegin)) {
+		return nil, errSignaturePEM()
+	}
 	return signature, nil
+}
+
+func errSignaturePEM() error {
+	return verdict.Refuse(verdict.BundleParse, "signature", "it is PEM, as a certificate or a key is; name the signature itself")
 }
 
 // decodeCertificates reads the signer's certificate and the rest of its chain.
@@ -91,7 +103,7 @@ func decodePEM(text []byte) ([][]byte, error) {
 
 func decodeBlocks(text []byte) ([]*pem.Block, error) {
 	text = bytes.Trim(text, whiteSpace)
-	if len(text) > 0 && !bytes.HasPrefix(text, []byte("-----BEGIN ")) {
+	if len(text) > 0 && !bytes.HasPrefix(text, []byte(pemBegin)) {
 		decoded, err := decodeBase64(text)
 		if err != nil {
 			return nil, verdict.Refuse(verdict.CertParse, "certificate", "it is neither PEM nor base64 of PEM")
@@ -100,7 +112,7 @@ func decodeBlocks(text []byte) ([]*pem.Block, error) {
 	}
 	var blocks []*pem.Block
 	for len(text) > 0 {
-		if !bytes.HasPrefix(text, []byte("-----BEGIN ")) {
+		if !bytes.HasPrefix(text, []byte(pemBegin)) {
 			return nil, verdict.Refuse(verdict.CertParse, "certificate", "there is more than PEM in it")
 		}
 		block, rest := pem.Decode(text)

@@ -91,11 +91,15 @@ func (f Finder) Prove(ctx context.Context, m legacy.Material, prove func(bundle 
 	return e, nil
 }
 
-// complete adds the entry. It returns the answer that is to be kept, nil if
+// complete adds the entry, to a signature that holds for what it is of: of
+// another no log need be asked. It returns the answer that is to be kept, nil if
 // none is new.
 func (f Finder) complete(ctx context.Context, m legacy.Material) (whole legacy.Material, answer []byte, err error) {
 	if m.Logged() {
 		return m, nil, nil
+	}
+	if err := m.Check(); err != nil {
+		return legacy.Material{}, nil, err
 	}
 	if f.Evidence != nil {
 		kept, err := f.Evidence.read(ctx, m)

@@ -155,7 +155,7 @@ func newKeyMaterial(base root.TrustedMaterial, public crypto.PublicKey) (keyMate
 		return keyMaterial{}, verdict.Wrap(verdict.CertLimit, "public key", err)
 	}
 	return keyMaterial{
-		TrustedMaterial: base, digest: digest.Of(digest.SHA256, der),
+		TrustedMaterial: base, public: public, digest: digest.Of(digest.SHA256, der),
 		verifier: root.NewExpiringKey(loaded, time.Time{}, time.Time{}),
 	}, nil
 }

@@ -94,6 +94,9 @@ func (v *Verifier) Key(public crypto.PublicKey) (*KeyVerifier, error) {
 	return &KeyVerifier{Verifier: v, key: key}, nil
 }
 
+// Public is the key.
+func (k *KeyVerifier) Public() crypto.PublicKey { return k.key.public }
+
 // Digest names the key, as [Evidence.Key] does.
 func (k *KeyVerifier) Digest() digest.Digest { return k.key.digest }
 
@@ -163,6 +166,7 @@ func blob(raw []byte, artifact digest.Set, prove func(material) (Evidence, error
 // keyMaterial is a trust root in which exactly one key may sign.
 type keyMaterial struct {
 	root.TrustedMaterial
+	public   crypto.PublicKey
 	verifier root.TimeConstrainedVerifier
 	digest   digest.Digest
 }

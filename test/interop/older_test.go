@@ -157,7 +157,7 @@ func (o older) file(t *testing.T, v *verify.Verifier) {
 	}{
 		{"signature and certificate", gate.File{Path: o.at("a"), Signature: o.at("a.sig"), Certificate: o.at("a.cert")}, lab.RoleRelease, rekor.Finder{Log: log}, ""},
 		{"nobody to ask when", gate.File{Path: o.at("a"), Signature: o.at("a.sig"), Certificate: o.at("a.cert")}, lab.RoleRelease, rekor.Finder{}, verdict.LogUnasked},
-		{"of another file", gate.File{Path: o.at("b"), Signature: o.at("a.sig"), Certificate: o.at("a.cert")}, lab.RoleRelease, rekor.Finder{Log: log}, verdict.LogMissing},
+		{"of another file", gate.File{Path: o.at("b"), Signature: o.at("a.sig"), Certificate: o.at("a.cert")}, lab.RoleRelease, rekor.Finder{Log: log}, verdict.SignatureBad},
 		{"by another identity", gate.File{Path: o.at("a"), Signature: o.at("a.sig"), Certificate: o.at("a.cert")}, lab.RoleBuilder, rekor.Finder{Log: log}, verdict.Identity},
 		{"bundle", gate.File{Path: o.at("a"), Bundle: o.at("a.bundle")}, lab.RoleRelease, rekor.Finder{}, ""},
 		{"bundle of another file", gate.File{Path: o.at("b"), Bundle: o.at("a.bundle")}, lab.RoleRelease, rekor.Finder{}, verdict.LogEntryUnbound},

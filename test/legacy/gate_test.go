@@ -2,6 +2,8 @@ package legacy_test
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"os"
@@ -46,6 +48,7 @@ func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, b := range map[string][]byte{
 		"a": a.artifact, "a.sig": a.signature, "a.cert": a.certificate, "a.bundle": a.bundle(t),
+		"junk": []byte("AAAA"), "a.pem": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.der}),
 		"b": other.artifact, "b.sig": other.signature, "b.cert": other.certificate,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
@@ -57,6 +60,15 @@ func TestFiles(t *testing.T) {
 	detached := gate.File{Path: at("a"), Signature: at("a.sig"), Certificate: at("a.cert")}
 	typed := w.ask(t, lab.RoleRelease)
 	typed.Type = "https://example.test/x"
+	certificate, err := x509.ParseCertificate(a.der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := w.verifier.Key(certificate.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyed := gate.Ask{Signer: gate.SignedWith(key)}
 	for _, c := range []struct {
 		name   string
 		file   gate.File
@@ -67,8 +79,14 @@ func TestFiles(t *testing.T) {
 		{"a signature, and a log to ask", detached, w.ask(t, lab.RoleRelease), log, ""},
 		{"a signature, and nobody to ask", detached, w.ask(t, lab.RoleRelease), rekor.Finder{}, verdict.LogUnasked},
 		{"a signature of somebody else", detached, w.ask(t, lab.RoleBuilder), log, verdict.Identity},
-		{"the signature of another file", gate.File{Path: at("a"), Signature: at("b.sig"), Certificate: at("b.cert")}, w.ask(t, lab.RoleRelease), log, verdict.LogSigMismatch},
-		{"a signature and certificate of different runs", gate.File{Path: at("a"), Signature: at("a.sig"), Certificate: at("b.cert")}, w.ask(t, lab.RoleRelease), log, verdict.LogKeyMismatch},
+		{"the signature of another file", gate.File{Path: at("a"), Signature: at("b.sig"), Certificate: at("b.cert")}, w.ask(t, lab.RoleRelease), log, verdict.SignatureBad},
+		{"a signature and certificate of different runs", gate.File{Path: at("a"), Signature: at("a.sig"), Certificate: at("b.cert")}, w.ask(t, lab.RoleRelease), log, verdict.SignatureBad},
+		{"another file, and nobody to ask", gate.File{Path: at("b"), Signature: at("a.sig"), Certificate: at("a.cert")}, w.ask(t, lab.RoleRelease), rekor.Finder{}, verdict.SignatureBad},
+		{"a signature of three bytes", gate.File{Path: at("a"), Signature: at("junk"), Certificate: at("a.cert")}, w.ask(t, lab.RoleRelease), rekor.Finder{}, verdict.SignatureBad},
+		{"the certificate as the signature", gate.File{Path: at("a"), Signature: at("a.cert"), Certificate: at("a.cert")}, w.ask(t, lab.RoleRelease), rekor.Finder{}, verdict.BundleParse},
+		{"the certificate in PEM as the signature", gate.File{Path: at("a"), Signature: at("a.pem"), Certificate: at("a.cert")}, w.ask(t, lab.RoleRelease), rekor.Finder{}, verdict.BundleParse},
+		{"the signature of a key, and nobody to ask", gate.File{Path: at("a"), Signature: at("a.sig")}, keyed, rekor.Finder{}, verdict.LogUnasked},
+		{"the signature of a key over another file", gate.File{Path: at("b"), Signature: at("a.sig")}, keyed, rekor.Finder{}, verdict.SignatureBad},
 		{"no signature", gate.File{Path: at("a"), Signature: at("c.sig"), Certificate: at("a.cert")}, w.ask(t, lab.RoleRelease), log, verdict.EvidenceMissing},
 		{"a certificate alone", gate.File{Path: at("a"), Certificate: at("a.cert")}, w.ask(t, lab.RoleRelease), log, verdict.Usage},
 		{"a signature, where a statement was asked for", detached, typed, log, verdict.Usage},

@@ -112,7 +112,7 @@ func TestLookup(t *testing.T) {
 	expired := w.signAs(t, &sign.PlainData{Data: []byte("a")}, []byte("a"), time.Hour)
 	_ = w.sign(t, []byte("c")) // so that the tree is larger than what is asked for
 	never := a
-	never.signature = encode64(flip([]byte("a signature that was never logged")))
+	never.signature = malleate(t, a.signature)
 	strange := signed{artifact: []byte("nobody signed this"), signature: a.signature, certificate: a.certificate}
 	foreign := fetchEntry(t, w, other)
 	mixed := signed{artifact: a.artifact, signature: a.signature, certificate: again.certificate}
@@ -125,8 +125,8 @@ func TestLookup(t *testing.T) {
 		{"an honest log", a, http.DefaultTransport, ""},
 		{"another signature of the same artifact", again, http.DefaultTransport, ""},
 		{"a signature that was never logged", never, http.DefaultTransport, verdict.LogSigMismatch},
-		{"a signature beside another's certificate", mixed, http.DefaultTransport, verdict.LogKeyMismatch},
-		{"an artifact that was never signed", strange, http.DefaultTransport, verdict.LogMissing},
+		{"a signature beside another's certificate", mixed, nobody{t}, verdict.SignatureBad},
+		{"an artifact that was never signed", strange, nobody{t}, verdict.SignatureBad},
 		{"logged after the certificate expired", expired, http.DefaultTransport, verdict.TimeCert},
 		{"the entry of another artifact", a, liar{retrieve: func([]map[string]any) []map[string]any { return []map[string]any{foreign} }}, verdict.LogEntryUnbound},
 		{"the entry of another artifact under the right name", a, liar{retrieve: func(list []map[string]any) []map[string]any { return []map[string]any{renamed(list, foreign)} }}, verdict.LogEntryUnbound},

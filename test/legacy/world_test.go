@@ -4,10 +4,13 @@ package legacy_test
 
 import (
 	"bytes"
+	"crypto/elliptic"
+	"encoding/asn1"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
+	"math/big"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -196,4 +199,22 @@ type nobody struct{ t testing.TB }
 func (n nobody) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.t.Errorf("%s was asked", r.URL)
 	return nil, http.ErrServerClosed
+}
+
+// malleate is the other form of an ECDSA signature, which holds as well.
+func malleate(t testing.TB, text []byte) []byte {
+	t.Helper()
+	raw, err := base64.StdEncoding.DecodeString(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rs struct{ R, S *big.Int }
+	if _, err := asn1.Unmarshal(raw, &rs); err != nil {
+		t.Fatal(err)
+	}
+	rs.S.Sub(elliptic.P256().Params().N, rs.S)
+	if raw, err = asn1.Marshal(rs); err != nil {
+		t.Fatal(err)
+	}
+	return encode64(raw)
 }
