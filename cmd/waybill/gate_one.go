@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
@@ -22,6 +23,7 @@ type onePolicy struct {
 	stage   string
 	version string
 	commit  string
+	defects string
 	trust   cli.Trust
 	output  cli.Output
 }
@@ -31,6 +33,7 @@ func (o *onePolicy) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.policy, "policy", "", "the policy that is asked (required)")
 	f.StringVar(&o.stage, "stage", string(policy.Staging), "where it is on its way: staging or release")
 	f.StringVar(&o.version, "release-version", "", "version of the release, for a policy that holds parameters against it")
+	f.StringVar(&o.defects, "known-defects", "", "list of known defects: a bundle of the policy's officer, or YAML, which only explains")
 	f.StringVar(&o.commit, "commit", "", "commit that provenance must name")
 	o.trust.AddChoice(cmd)
 	o.trust.AddFlags(cmd)
@@ -55,7 +58,11 @@ func (o *onePolicy) request(cmd *cobra.Command) (req gate.PolicyRequest, err err
 		return req, err
 	}
 	req.Version, req.Commit, req.Now = o.version, o.commit, root.Now
-	req.Verifier, err = verify.NewWith(root.Root, req.Policy.Verification())
+	if req.Verifier, err = verify.NewWith(root.Root, req.Policy.Verification()); err != nil || o.defects == "" {
+		return req, err
+	}
+	list, err := profile.ReadDefects(o.defects, root.Root, req.Policy)
+	req.Waivers.Lists = append(req.Waivers.Lists, list)
 	return req, err
 }
 

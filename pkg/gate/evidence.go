@@ -48,8 +48,12 @@ func (d *decision) checkPlan(ctx context.Context) {
 	if !maps.Equal(p.Parameters, chosen) {
 		d.weigh(mode, verdict.Find(verdict.ParamValue, plan.ConfigName, "the provenance does not name every parameter that release.yaml declares"))
 	}
+	asked := d.askedOf(p)
 	for _, want := range p.Artifacts {
 		got, there := d.manifest.Find(want.Name)
+		if !there && asked[want.Name] {
+			continue // what it is evidence of is found to lack it
+		}
 		if !there || got.Class != want.Class || got.Platform != want.Platform || got.Step != want.Step {
 			d.weigh(mode, verdict.Find(verdict.PlanMissing, want.Name, "planned as %s of step %q, not so listed in the manifest", want.Class, want.Step))
 		}
@@ -59,6 +63,25 @@ func (d *decision) checkPlan(ctx context.Context) {
 			d.weigh(mode, verdict.Find(verdict.PlanExtra, got.Name, "listed in the manifest, not planned in release.yaml"))
 		}
 	}
+}
+
+// askedOf names the planned evidence that the policy requires of an artifact
+// anyway. That it is absent is said of the artifact, and can be excepted there.
+func (d *decision) askedOf(p plan.Plan) map[string]bool {
+	asked := map[string]bool{}
+	for _, a := range p.Artifacts {
+		if _, listed := d.manifest.Find(a.Name); !listed {
+			continue
+		}
+		for check, name := range map[policy.Check]string{
+			policy.SBOM: plan.SBOMName(a.Name), policy.Signature: plan.BundleName(a.Name),
+		} {
+			if d.Policy.Asks(d.Stage, a.Class, check) == policy.Require {
+				asked[name] = true
+			}
+		}
+	}
+	return asked
 }
 
 // parameters are what the provenances say that the release was built with. A

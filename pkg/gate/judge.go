@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -14,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/waiver"
 )
 
 // PolicyRequest asks a policy about one artifact, with whatever evidence there
@@ -42,11 +44,16 @@ type JudgedFile struct {
 }
 
 // start begins a verdict with what the policy asks of the question itself.
-func (r PolicyRequest) start(question string) *verdict.Verdict {
+func (r PolicyRequest) start(question string, classes ...plan.Class) *verdict.Verdict {
 	v := verdict.New(question, r.Now)
 	v.Policy, v.TrustRoot = r.Policy.Digest(), r.Verifier.Root().Digest()
 	v.Scope.Checks = []string{"policy " + r.Policy.Name() + " at stage " + string(r.Stage)}
 	v.Scope.Left = []string{"the rest of the release"}
+	for _, lack := range r.Policy.Lacks(r.Stage, classes) {
+		if lack != "plan" && !strings.HasPrefix(lack, "closed ") { // those are of the rest
+			v.Scope.Left = append(v.Scope.Left, lack)
+		}
+	}
 	if r.Verifier.Root().IsLab() {
 		v.Note("the trust root is an INSECURE LAB: anybody can have its keys")
 	}
@@ -75,7 +82,7 @@ func (r PolicyRequest) question(class plan.Class, name string, bytes digest.Set)
 
 // File decides about a file.
 func (r PolicyRequest) File(ctx context.Context, f JudgedFile) *verdict.Verdict {
-	v := r.start("file " + f.Path)
+	v := r.start(string(f.Class)+" "+f.Name+", "+f.Path, f.Class)
 	v.Counts.Required = 0
 	one := File{Path: f.Path}
 	bytes, err := one.hash(ctx)
@@ -92,7 +99,14 @@ func (r PolicyRequest) File(ctx context.Context, f JudgedFile) *verdict.Verdict 
 	}
 	r.take(v, q, evidence)
 	checkClock(v)
+	r.waive(v, waiver.Subject{Name: f.Name, Digests: bytes})
 	return v
+}
+
+// waive explains what is known. An exception is for a place, and none is
+// judged here.
+func (r PolicyRequest) waive(v *verdict.Verdict, subjects ...waiver.Subject) {
+	waiver.Apply(v, waiver.Case{Policy: r.Policy, Subjects: subjects, Lists: r.Waivers.Lists, Accept: r.Waivers.Accept})
 }
 
 // readBundles verifies every bundle for what it is. One that does not hold is
@@ -147,7 +161,7 @@ func describedIn(f File, path string) (digest.Digest, error) {
 
 // Image decides about an image: the index, and every manifest in it.
 func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict {
-	v := r.start("image " + image.Name)
+	v := r.start("image "+image.Name, plan.Image, plan.ImageChild)
 	v.Counts.Required = 0
 	var node *registry.Node
 	d, err := image.resolve(ctx)
@@ -167,6 +181,7 @@ func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict 
 		r.manifest(ctx, v, image, plan.ImageChild, child.Descriptor.Digest)
 	}
 	checkClock(v)
+	r.waive(v)
 	return v
 }
 

@@ -183,7 +183,7 @@ func (p Policy) explainPlaces() Section {
 	s.add("what the manifest lists is there, untampered, under its own name, and nothing is missing: always")
 	s.add("the manifest lists what release.yaml plans: %s (PLAN_MISSING, PLAN_EXTRA)", p.plan.plainly())
 	for _, place := range []string{Files, Images} {
-		s.add("nothing but the release is among its %s: %s (EXTRA)", place, p.closed[place].plainly())
+		s.add("nothing but the release is among its %s: %s (EXTRA)", map[string]string{Files: "files", Images: "images' tags"}[place], p.closed[place].plainly())
 	}
 	for _, late := range p.late {
 		s.add("%s by the %s role may be added after sealing, at stage %v", late.Predicate, late.Role, late.Stages)

@@ -64,16 +64,57 @@ func (l *loader) fail(code string, path []any, format string, args ...any) error
 func at(path ...any) []any { return path }
 
 func (l *loader) load() (Policy, error) {
+	if err := l.checkSaid(nil, l.tree()); err != nil {
+		return Policy{}, err
+	}
 	l.policy = Policy{name: l.Name, digest: digest.Of(digest.SHA256, l.raw), sequence: l.Sequence}
 	for _, part := range []func() error{
 		l.loadHead, l.loadRoles, l.loadBuilders, l.checkSeparate, l.loadSource, l.loadParameters,
-		l.loadSummaries, l.loadThresholds, l.loadLimits, l.loadPlaces, l.loadLate, l.loadRules, l.loadRequire,
+		l.loadSummaries, l.loadThresholds, l.loadLimits, l.loadPlaces, l.loadLate, l.loadRules, l.loadRequire, l.checkPlanned,
 	} {
 		if err := part(); err != nil {
 			return Policy{}, err
 		}
 	}
 	return l.policy, nil
+}
+
+// tree is the file as it is written, before anything that was left out and
+// anything that was written as nothing look alike.
+func (l *loader) tree() any {
+	var tree any
+	if err := strictyaml.Unmarshal(l.raw, &tree); err != nil {
+		return nil // it was read before, into its own shape
+	}
+	return tree
+}
+
+// checkSaid refuses what is written and says nothing: an empty text, or the
+// number zero. It would read as if it asked for something.
+func (l *loader) checkSaid(path []any, value any) error {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			if err := l.checkSaid(append(slices.Clone(path), key), value[key]); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for i, item := range value {
+			if err := l.checkSaid(append(slices.Clone(path), i), item); err != nil {
+				return err
+			}
+		}
+	case string:
+		if value == "" {
+			return l.fail(codeEmpty, path, "an empty text; leave the key out, or say something")
+		}
+	case int:
+		if value == 0 {
+			return l.fail(codeEmpty, path, "0; leave the key out, or ask for something")
+		}
+	}
+	return nil
 }
 
 func (l *loader) loadHead() (err error) {

@@ -123,6 +123,23 @@ func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, er
 	return d, nil
 }
 
+// checkPlanned refuses a policy that asks for provenance and not for the plan.
+// What needs no provenance is then whatever the release identity calls so: a
+// program could be listed among the checksums.
+func (l *loader) checkPlanned() error {
+	if l.policy.plan == Require {
+		return nil
+	}
+	for _, stage := range stages() {
+		for _, class := range Judged() {
+			if l.policy.cells[cell{stage, class}].modes[Provenance] == Require {
+				return l.fail(codeWeak, at("plan"), "%q, but %s needs provenance at stage %s: who seals could list it as something that needs none; want require", l.Plan, class, stage)
+			}
+		}
+	}
+	return nil
+}
+
 func (l *loader) loadPlaces() error {
 	if l.policy.plan = l.Plan; !l.Plan.known() {
 		return l.fail(codeValue, at("plan"), "%q, want require, warn or off", l.Plan)

@@ -10,9 +10,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 
-// Pin is what stands outside of a policy about it: who must have signed it,
-// and which number is too low.
+// Pin is what stands outside of a policy about it: which it is, who must have
+// signed it, and which number is too low.
 type Pin struct {
+	Name     string
 	Signer   identity.Matcher
 	Sequence int
 }
@@ -40,6 +41,8 @@ func (p Policy) Signed(e verify.Evidence, raw []byte, pin Pin, now time.Time) er
 		return verdict.Wrap(verdict.PolicySig, p.name, err)
 	}
 	switch {
+	case p.name != pin.Name:
+		return differ(verdict.PolicySig, "it is another policy than the one that is pinned", pin.Name, p.name)
 	case said.Name != p.name || said.Sequence != p.sequence || !said.Expires.Equal(p.expires):
 		return differ(verdict.PolicySig, "the signature is of another policy, number or life",
 			fmt.Sprintf("%s %d until %s", p.name, p.sequence, p.expires), fmt.Sprintf("%s %d until %s", said.Name, said.Sequence, said.Expires))

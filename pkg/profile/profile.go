@@ -66,8 +66,10 @@ type file struct {
 	Name       string `yaml:"name"`
 	Policy     string `yaml:"policy"`
 	// PolicySigner pins who must have signed the policy, in the bundle beside
-	// it, and PolicySequence the least number that it may have.
+	// it, PolicyName which of his policies it is, and PolicySequence the least
+	// number that it may have.
 	PolicySigner   *identity.Identity `yaml:"policySigner"`
+	PolicyName     string             `yaml:"policyName"`
 	PolicySequence int                `yaml:"policySequence"`
 	// KnownDefects is a signed list (a bundle) or one as people write it, which
 	// explains and does nothing else.
@@ -141,8 +143,10 @@ func (f file) check() error {
 		return fmt.Errorf("want apiVersion waybill/v1 and kind Profile")
 	case f.Name == "" || f.Policy == "":
 		return fmt.Errorf("name and policy are required")
-	case f.PolicySequence < 0 || f.PolicySequence > 0 && f.PolicySigner == nil:
-		return fmt.Errorf("policySequence: want a number from 1, and a policySigner: anybody can number a policy that nobody signs")
+	case f.PolicySigner == nil && (f.PolicySequence != 0 || f.PolicyName != ""):
+		return fmt.Errorf("policyName and policySequence: want a policySigner: anybody can name and number a policy that nobody signs")
+	case f.PolicySigner != nil && (f.PolicySequence < 1 || f.PolicyName == ""):
+		return fmt.Errorf("policySigner: want policyName and a policySequence from 1: an officer signs other policies too, and older ones")
 	}
 	if err := f.Places.Files.check("files", "{version}/"); err != nil {
 		return err
@@ -218,7 +222,7 @@ func (p *Profile) loadPolicy(f file, path string, with Reader) error {
 	if err != nil {
 		return verdict.Wrap(verdict.ConfigParse, "policySigner", err)
 	}
-	if p.Pin = (&policy.Pin{Signer: signer, Sequence: f.PolicySequence}); with.ToSign {
+	if p.Pin = (&policy.Pin{Name: f.PolicyName, Signer: signer, Sequence: f.PolicySequence}); with.ToSign {
 		return nil
 	}
 	bundle, err := readFile(path + signedpolicy.Suffix)

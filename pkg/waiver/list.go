@@ -195,11 +195,12 @@ func (w *work) explains(d knowndefects.Defect, f verdict.Finding) bool {
 // has withdrawn. A list that expired withdraws still.
 func (w *work) withdraw() {
 	for _, l := range w.Lists {
-		if l.standing == unsigned {
-			continue
-		}
 		for _, gone := range l.said.Withdrawals {
 			for _, subject := range w.withdrawn(gone) {
+				if l.standing == unsigned {
+					w.v.Note("%s: a list that nobody signed says that it is withdrawn, which counts for nothing: %s", subject, gone.Reason)
+					continue
+				}
 				if w.v.Time.Before(gone.Since) {
 					w.v.Note("%s will be withdrawn at %s: %s", subject, gone.Since.Format(time.RFC3339), gone.Reason)
 					continue

@@ -217,7 +217,7 @@ func TestPolicySign(t *testing.T) {
 	d.absent(t, "policy.yaml.sigstore.json")
 
 	issuer, subject := d.Lab.Identity("policy")
-	pin := fmt.Sprintf("policySigner: {issuer: %q, subject: %q, type: email}\npolicySequence: 4\n", issuer, subject)
+	pin := fmt.Sprintf("policySigner: {issuer: %q, subject: %q, type: email}\npolicyName: lantern-release\npolicySequence: 4\n", issuer, subject)
 	d.write(t, "profile.yaml", append(d.read(t, "profile.yaml"), pin...))
 	plan := func() scene.Result {
 		return d.Run(t.Context(), "waybill", "plan", scene.Version, "--profile", "profile.yaml", "--source", "lantern")

@@ -114,8 +114,8 @@ func modes(t *testing.T, c *consumer) {
 		{"an unlisted file, warned of", closed("warn"), "--files " + extra, 0, "ACCEPTED, WITH 1 WARNING: EXTRA of notes.txt; partial: without closed files"},
 		{"an unlisted file, left out", closed(`"off"`), "--files " + extra, 0, "ACCEPTED, PARTIAL: without closed files"},
 		{"open registries", []string{"images: require}", `images: "off"}`}, "", 0, "ACCEPTED, PARTIAL: without closed images"},
-		{"a plan that is left out", []string{sums, "plan: \"off\"\n"}, "", 0, "ACCEPTED, PARTIAL: without plan"},
-		{"a plan that is warned of", []string{sums, "plan: warn\n"}, "", 0, "ACCEPTED, PARTIAL: without plan"},
+		{"a plan that is left out, and provenance is not", []string{sums, "plan: \"off\"\n"}, "", 2, "POLICY_WEAK"},
+		{"a plan that is warned of, and provenance is required", []string{sums, "plan: warn\n"}, "", 2, "POLICY_WEAK"},
 		{"a policy as for what is published today", []string{checks, `{provenance: "off", signature: require, sbom: "off"}`, "{provenance: require, signature: require}",
 			`{provenance: "off", signature: require}`, sums, "plan: \"off\"\n", "{files: require, images: require}", `{files: "off", images: "off"}`}, "",
 			0, "ACCEPTED, PARTIAL: without provenance of binary|sbom of image|plan|closed files|closed images"},
@@ -254,8 +254,9 @@ func signedPolicies(t *testing.T, c *consumer) {
 	c.write(t, "pinned.yaml", []byte(numbered))
 	profile := c.profile
 	defer func() { c.profile = profile }()
+	name := "lantern-release"
 	pin := func(subject string, number int) {
-		c.profile = profile + fmt.Sprintf("policySigner: {issuer: %q, subject: %q, type: email}\npolicySequence: %d\n", issuer, subject, number)
+		c.profile = profile + fmt.Sprintf("policySigner: {issuer: %q, subject: %q, type: email}\npolicyName: %s\npolicySequence: %d\n", issuer, subject, name, number)
 	}
 	judged := func(flags ...string) scene.Result {
 		t.Helper()
@@ -274,6 +275,10 @@ func signedPolicies(t *testing.T, c *consumer) {
 
 	pin(officer, 5)
 	want(t, judged(), 1, "POLICY_STALE")
+	name = "lantern-nightly" // the officer signs that one too
+	pin(officer, 4)
+	want(t, judged(), 1, "POLICY_SIG", "another policy")
+	name = "lantern-release"
 	pin("nobody@lab.invalid", 4)
 	want(t, judged(), 1, "POLICY_SIG", "somebody else")
 	pin(officer, 4)

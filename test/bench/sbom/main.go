@@ -69,7 +69,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		defer os.RemoveAll(dir)
+		defer func() { _ = os.RemoveAll(dir) }() // what it held is of no use
 		o.dir = dir
 	}
 	for _, path := range []*string{&o.waybill, &o.syft, &o.source, &o.dir, &o.programs} {
@@ -94,7 +94,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.What, err)
 		}
-		print(out, r)
+		show(out, r)
 		all = append(all, r)
 	}
 	if o.syft == "" {
@@ -170,7 +170,7 @@ func plain(purl string) string {
 	return strings.NewReplacer("%2B", "+", "%3A", ":", "%2b", "+", "%3a", ":").Replace(purl)
 }
 
-func print(out io.Writer, r result) {
+func show(out io.Writer, r result) {
 	fmt.Fprintf(out, "%s: %d packages are there\n", r.What, r.Truth)
 	for _, row := range r.Rows {
 		fmt.Fprintf(out, "  %-8s %8.3fs wall %8.3fs CPU %6d MiB  %5d packages, %d of them those\n", row.Name,

@@ -110,13 +110,13 @@ func collect(o options, dir string) (thing, error) {
 // sourceOf is a source tree. What it needs the go command says.
 func sourceOf(dir string) (thing, error) {
 	t := thing{What: "a Go source tree", Path: dir, Scheme: "dir", Truth: map[string]bool{}}
-	raw, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-	if err != nil {
+	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
 		return t, err
 	}
 	edit := exec.Command("go", "mod", "edit", "-json")
 	edit.Dir = dir
-	if raw, err = edit.Output(); err != nil {
+	raw, err := edit.Output()
+	if err != nil {
 		return t, err
 	}
 	var mod struct {
