@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -208,8 +209,11 @@ another way than the file takes.
 	return cmd
 }
 
-// writeWhole writes a file at once or not at all.
+// writeWhole writes a file at once or not at all, into a directory that is there.
 func writeWhole(ctx context.Context, path string, raw []byte) error {
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return verdict.Refuse(verdict.Usage, path, "there is no directory %q to write it into; make it first", filepath.Dir(path))
+	}
 	w, err := store.OpenWriter(filepath.Dir(path))
 	if err != nil {
 		return verdict.Wrap(verdict.Usage, path, err)

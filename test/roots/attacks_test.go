@@ -186,6 +186,16 @@ func TestRepositoryIsGone(t *testing.T) {
 	c.must("show", "--offline")
 }
 
+// An export makes a file, and no directory.
+func TestExportMakesNoDirectory(t *testing.T) {
+	c := newClient(t, now)
+	c.refuses(verdict.Usage, "export", "--offline", "--output", "none/of/these/root.json")
+	if _, err := os.Stat(filepath.Join(c.dir, "none")); !os.IsNotExist(err) {
+		t.Errorf("a directory was made: %v", err)
+	}
+	c.must("export", "--offline", "--output", "root.json")
+}
+
 func TestWrongUse(t *testing.T) {
 	r, c := tuftest.New(t, now), newClient(t, now)
 	root := c.file("1.root.json", r.File("1.root.json"))
