@@ -114,3 +114,31 @@ func TestDigestsOfAnotherKind(t *testing.T) {
 		})
 	}
 }
+
+// TestClockOfTheVerifier: a clock that is far ahead changes nothing, for all
+// times come from those who signed them. One before what is proven is wrong, and
+// said to be.
+func TestClockOfTheVerifier(t *testing.T) {
+	w := theWorld(t)
+	issuer, release := w.Lab.Identity(lab.RoleRelease)
+	who := must[identity.Matcher](t)(identity.Exact(identity.Identity{Issuer: issuer, Subject: release, Type: identity.Email}))
+	path := filepath.Join(t.TempDir(), "lantern")
+	for name, body := range map[string][]byte{path: []byte(artifact), path + gate.BundleSuffix: encode(t, w.author(t, lab.RoleRelease).sign(t, blob()))} {
+		if err := os.WriteFile(name, body, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows := []struct {
+		name  string
+		years int
+		codes []verdict.Code
+	}{{"D26 right", 0, nil}, {"D26 two years ahead", 2, nil}, {"D26 two years behind", -2, codes(verdict.Clock)}}
+	for _, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			v := gate.Files(t.Context(), gate.FileRequest{
+				Files: []gate.File{{Path: path}}, Ask: gate.Ask{Signer: gate.SignedBy(w.verifier, who)}, Now: time.Now().AddDate(r.years, 0, 0),
+			})
+			refused(t, v.Err(), r.codes...)
+		})
+	}
+}

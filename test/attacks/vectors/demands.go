@@ -139,6 +139,7 @@ func demands() []question {
 		revoked("revoked-later", "the signer is revoked for what it signs from another day on", "later.yaml", ""),
 		revoked("revoked-identity", "C29: the signer's identity was revoked", "identity.yaml", verdict.Revoked),
 		revoked("revoked-certificate", "C29: the certificate was revoked", "certificate.yaml", verdict.Revoked),
+		revoked("revoked-before-it-was-logged", "D25: signed and logged after the day since which the signer is revoked", "before.yaml", verdict.Revoked),
 	}
 }
 
@@ -149,6 +150,8 @@ func (s *maker) revocations(file string) string {
 	switch file {
 	case "later.yaml":
 		who += `, since: "2999-01-01"`
+	case "before.yaml":
+		who += `, since: "2020-01-01"`
 	case "certificate.yaml":
 		der := s.genuine[blob].VerificationMaterial.GetCertificate().GetRawBytes()
 		who = fmt.Sprintf("certificate: %q", digest.Of(digest.SHA256, der))
