@@ -64,9 +64,6 @@ func (l *loader) fail(code string, path []any, format string, args ...any) error
 func at(path ...any) []any { return path }
 
 func (l *loader) load() (Policy, error) {
-	if err := l.checkSaid(nil, l.tree()); err != nil {
-		return Policy{}, err
-	}
 	l.policy = Policy{name: l.Name, digest: digest.Of(digest.SHA256, l.raw), sequence: l.Sequence}
 	for _, part := range []func() error{
 		l.loadHead, l.loadRoles, l.loadBuilders, l.checkSeparate, l.loadSource, l.loadParameters,
@@ -76,7 +73,7 @@ func (l *loader) load() (Policy, error) {
 			return Policy{}, err
 		}
 	}
-	return l.policy, nil
+	return l.policy, l.checkSaid(nil, l.tree())
 }
 
 // tree is the file as it is written, before anything that was left out and
