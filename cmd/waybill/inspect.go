@@ -42,7 +42,10 @@ said it, use verify. Status 0 means here that it could be read.
 			var notes []provenance.Note
 			if lint {
 				notes = d.Lint()
-				if len(notes) == 0 {
+				switch {
+				case !d.HasProvenance():
+					fmt.Fprintln(cmd.ErrOrStderr(), "lint: there is no provenance in it, so nothing was looked at")
+				case len(notes) == 0:
 					fmt.Fprintln(cmd.ErrOrStderr(), "lint: found nothing that contradicts itself, which proves nothing")
 				}
 			}

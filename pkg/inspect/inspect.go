@@ -16,6 +16,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"slices"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/provenance"
@@ -74,6 +75,12 @@ func (d *Document) say(name, value string) {
 	if value != "" {
 		d.Fields = append(d.Fields, Field{name, value})
 	}
+}
+
+// HasProvenance reports whether there is provenance in d for [Document.Lint] to
+// look at.
+func (d Document) HasProvenance() bool {
+	return !d.claim.IsZero() || slices.ContainsFunc(d.Parts, Document.HasProvenance)
 }
 
 // Lint names everything in the provenance inside d that its own content

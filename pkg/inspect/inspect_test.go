@@ -281,6 +281,9 @@ func TestLint(t *testing.T) {
 		if got := len(d.Lint()) > 0; got != linted {
 			t.Errorf("%s: notes %v, want any: %t", name, d.Lint(), linted)
 		}
+		if d.HasProvenance() != linted {
+			t.Errorf("%s: it has provenance: %t, want %t", name, d.HasProvenance(), linted)
+		}
 	}
 }
 
