@@ -8,6 +8,7 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/inspect"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/render"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -26,13 +27,14 @@ func readPolicy(path string) (policy.Policy, error) {
 }
 
 func policyLintCommand() *cobra.Command {
-	strict := false
+	strict, format := false, ""
 	cmd := &cobra.Command{
 		Use:   "lint FILE…",
 		Short: "Say whether policies load, and what in them may not be meant",
 		Long: `Load policies and print what loads and may still not be what was meant: no
 expiry, patterns of identities, parameters that nobody checks, what is not asked
 for. A policy that does not load names line and column, and ends with status 2.
+A list of known defects is read too.
 
 ` + exit.Table,
 		Example: `  waybill policy lint policy.yaml
@@ -40,18 +42,16 @@ for. A policy that does not load names line and column, and ends with status 2.
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			notes := 0
+			var all []render.Linted
 			for _, path := range args {
-				p, err := readPolicy(path)
+				found, err := lint(path)
 				if err != nil {
 					return fmt.Errorf("%s: %w", path, err)
 				}
-				found := p.Lint()
-				for _, note := range found {
-					fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", path, render.Safe(note))
-				}
-				if notes += len(found); len(found) == 0 {
-					fmt.Fprintf(cmd.OutOrStdout(), "%s: loads, nothing to say\n", path)
-				}
+				all, notes = append(all, render.Linted{File: path, Notes: found}), notes+len(found)
+			}
+			if err := render.Lint(cmd.OutOrStdout(), render.Format(format), all); err != nil {
+				return err
 			}
 			if strict && notes > 0 {
 				return verdict.Refuse(verdict.PolicyWeak, "policy", "%d notes, and --strict was given", notes)
@@ -59,8 +59,26 @@ for. A policy that does not load names line and column, and ends with status 2.
 			return nil
 		},
 	}
+	cmd.Flags().StringVarP(&format, "output", "o", string(render.Table), strings.Join(render.PolicyFormats(), " or "))
 	cmd.Flags().BoolVar(&strict, "strict", false, "end with status 2 if there is anything to say")
 	return cmd
+}
+
+// lint reads a policy, or a list of known defects, of which there is nothing
+// to say but that it loads.
+func lint(path string) ([]string, error) {
+	raw, err := cli.ReadFile(path, maxPolicy)
+	if err != nil {
+		return nil, err
+	}
+	if d, err := inspect.Describe(raw); err == nil && d.Kind == inspect.KnownDefects {
+		return nil, nil
+	}
+	p, err := policy.Parse(raw, rules())
+	if err != nil {
+		return nil, err
+	}
+	return p.Lint(), nil
 }
 
 func policyExplainCommand() *cobra.Command {

@@ -133,6 +133,35 @@ func Explain(w io.Writer, f Format, text PolicyText) error {
 	return verdict.Refuse(verdict.Usage, "output", "%q: want one of %s", f, strings.Join(PolicyFormats(), ", "))
 }
 
+// Linted is what there is to say of a file that loads.
+type Linted struct {
+	File  string   `json:"file"`
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Lint writes what there is to say of files that load.
+func Lint(w io.Writer, f Format, all []Linted) error {
+	switch f {
+	case JSON:
+		return indented(w, struct {
+			Schema string   `json:"schema"`
+			Files  []Linted `json:"files"`
+		}{"waybill/policy-lint/v1", all})
+	case Table:
+		p := &page{w: w}
+		for _, file := range all {
+			for _, note := range file.Notes {
+				p.line("%s: %s", Safe(file.File), Safe(note))
+			}
+			if len(file.Notes) == 0 {
+				p.line("%s: loads, nothing to say", Safe(file.File))
+			}
+		}
+		return p.err
+	}
+	return verdict.Refuse(verdict.Usage, "output", "%q: want one of %s", f, strings.Join(PolicyFormats(), ", "))
+}
+
 func indented(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
