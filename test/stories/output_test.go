@@ -165,7 +165,8 @@ func TestNoVerdictOfBefore(t *testing.T) {
 		"gate check":             {strings.Fields("waybill gate check v0.1.0 --profile none.yaml"), 2, "malformed"},
 		"gate file":              {strings.Fields("waybill gate file file --policy none.yaml"), 2, "malformed"},
 		"gate image":             {strings.Fields("waybill gate image host.example.test/a:b --policy none.yaml"), 2, "malformed"},
-		"an unknown flag":        {append(question("-o", "json", "-o", "json="+filepath.Join(a.dir, "verdict.json")), "--none"), 2, "malformed"},
+		"an unknown flag":        {question("--none"), 2, "malformed"},
+		"an empty flag":          {question("--revoked", ""), 2, "malformed"},
 	} {
 		kept := a.write("verdict.json", []byte(`{"outcome":"accepted"}`))
 		code, stdout, stderr := a.run(append(row.args, "-o", "json", "-o", "json="+kept))

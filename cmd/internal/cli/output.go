@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -42,9 +43,27 @@ func (o *Output) AddFlags(cmd *cobra.Command) {
 		return err
 	}
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		o.Formats = outputs(os.Args[1:]) // parsing ended at the fault, perhaps before them
 		o.misused(c, nil, err)
 		return err
 	})
+}
+
+// outputs reads the values of --output from a command line that is wrong
+// elsewhere.
+func outputs(args []string) (formats []string) {
+	for i, arg := range args {
+		value, joined := strings.CutPrefix(arg, "--output=")
+		switch {
+		case arg == "--":
+			return formats
+		case joined:
+			formats = append(formats, value)
+		case (arg == "-o" || arg == "--output") && i+1 < len(args):
+			formats = append(formats, args[i+1])
+		}
+	}
+	return formats
 }
 
 // misused writes the verdict of a command line that is wrong.
