@@ -44,7 +44,6 @@ func checkDigest(form *protobundle.Bundle) error {
 	}
 	size := map[protocommon.HashAlgorithm]int{
 		protocommon.HashAlgorithm_SHA2_256: 32, protocommon.HashAlgorithm_SHA2_384: 48, protocommon.HashAlgorithm_SHA2_512: 64,
-		protocommon.HashAlgorithm_SHA3_256: 32, protocommon.HashAlgorithm_SHA3_384: 48,
 	}[said.GetAlgorithm()]
 	switch {
 	case size == 0:
