@@ -131,10 +131,7 @@ func (d *decision) checkFileEvidence(ctx context.Context) {
 // judge brings the evidence of one artifact before the policy. It changes
 // nothing of the decision: artifacts are judged side by side.
 func (d *decision) judge(ctx context.Context, a release.Artifact) *verdict.Verdict {
-	q := policy.Question{
-		Stage: d.Stage, Class: a.Class, Subject: a.Name, Bytes: a.Digests, Version: d.manifest.Version.String(),
-		Commit: d.manifest.Source.Commit, At: d.Now, Why: map[policy.Check]error{},
-	}
+	q := d.question(a)
 	evidence := d.late[a.Digests.SHA256]
 	bring := func(check policy.Check, from func(context.Context, release.Artifact) (verify.Evidence, error)) {
 		if !slices.Contains(policy.ChecksOf(a.Class), check) || d.Policy.Asks(d.Stage, a.Class, check) == policy.Off {
@@ -162,6 +159,14 @@ func (d *decision) judge(ctx context.Context, a release.Artifact) *verdict.Verdi
 		q.SBOM, q.Why[policy.SBOM] = d.describedBy(ctx, a)
 	}
 	return d.hearing.Decide(evidence, q)
+}
+
+// question asks the policy about an artifact.
+func (d *decision) question(a release.Artifact) policy.Question {
+	return policy.Question{
+		Stage: d.Stage, Class: a.Class, Subject: a.Name, Bytes: a.Digests, Version: d.manifest.Version.String(),
+		Commit: d.manifest.Source.Commit, At: d.Now, Why: map[policy.Check]error{},
+	}
 }
 
 // take adds a verdict on one artifact to the decision. What follows from

@@ -96,6 +96,7 @@ func Release(ctx context.Context, req Request) *verdict.Verdict {
 	d.checkRuns()
 	d.checkFileEvidence(ctx)
 	d.checkImages(ctx)
+	d.checkAncestry()
 	v.Scope.Left = append(v.Scope.Left, req.Policy.Lacks(req.Stage, d.classes())...)
 	d.count()
 	checkClock(v)

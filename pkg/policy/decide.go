@@ -7,6 +7,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/slsa"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
@@ -143,6 +144,20 @@ func (q Question) check() error {
 	}
 	return nil
 }
+
+// Level says which levels provenance shows of an artifact, as far as the policy
+// believes its builder. The evidence must be bound to the artifact.
+func (h *Hearing) Level(e verify.Evidence, q Question) (slsa.Report, error) {
+	m := &matter{policy: &h.policy, q: q, facts: h.read([]verify.Evidence{e})}
+	if len(m.facts) == 0 || !m.binds(m.facts[0]) {
+		return slsa.Report{}, verdict.Refuse(verdict.NotBound, q.Subject, "the provenance is not of this artifact")
+	}
+	return m.facts[0].level(m)
+}
+
+// Level is the level of the Build track that is required of a class at a
+// stage; zero when none is.
+func (p Policy) Level(stage Stage, class plan.Class) int { return p.cells[cell{stage, class}].level }
 
 // Asks reports how much a check of a class counts at a stage.
 func (p Policy) Asks(stage Stage, class plan.Class, check Check) Mode {

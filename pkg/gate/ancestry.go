@@ -1,0 +1,86 @@
+package gate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/slsa"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// checkAncestry says which level of the Build track the release reached. An
+// artifact has no higher level than what it was made of, so that is asked of
+// everything that the provenance names and the release holds: where a policy
+// requires a level, the whole way to the source must have it.
+func (d *decision) checkAncestry() {
+	steps := d.steps()
+	lowest := slsa.Limit{Level: -1}
+	for _, s := range steps {
+		limit, err := slsa.Minimum(s.ID, steps)
+		if err != nil {
+			limit = slsa.Limit{Path: []string{s.ID}}
+			d.v.Note("%s: its level over its ancestry is not shown: %v", s.ID, err)
+		}
+		if lowest.Level < 0 || limit.Level < lowest.Level {
+			lowest = limit
+		}
+		if want := d.levelOf(s.ID); limit.Level < want && !d.bad[s.ID] {
+			d.add(verdict.Find(verdict.Level, s.ID, "what it was made of has a lower level: %s", limit).
+				Differ(fmt.Sprintf("build=%d", want), fmt.Sprintf("build=%d", limit.Level)))
+		}
+	}
+	if lowest.Level >= 0 {
+		d.v.Note("Build level %d of 3 for everything that was built, limited by %s", lowest.Level, strings.Join(lowest.Path, " made of "))
+	}
+}
+
+// levelOf is the level that the policy requires of an artifact.
+func (d *decision) levelOf(name string) int {
+	a, _ := d.manifest.Find(name)
+	return d.Policy.Level(d.Stage, a.Class)
+}
+
+// steps are the artifacts that were built, each with its own level and with
+// what it was made of, as far as that is in the release.
+func (d *decision) steps() []slsa.Step {
+	var steps []slsa.Step
+	for _, a := range d.manifest.Artifacts {
+		if a.Provenance == "" || d.bad[a.Name] || d.Policy.Asks(d.Stage, a.Class, policy.Provenance) == policy.Off {
+			continue
+		}
+		got := d.attested[a.Provenance]()
+		if got.unread != nil || got.refused != nil || got.run != nil {
+			continue // which is a finding, or a warning, of its own
+		}
+		report, err := d.hearing.Level(got.evidence, d.question(a))
+		if err != nil {
+			d.v.Note("%s: no level can be read from its provenance: %v", a.Name, err)
+		}
+		steps = append(steps, slsa.Step{ID: a.Name, Level: report.On(slsa.Build).Level, Inputs: d.madeOf(got.evidence, a.Name)})
+	}
+	return steps
+}
+
+// madeOf lists the artifacts of the release that a provenance names among what
+// it used, by name and bytes.
+func (d *decision) madeOf(e verify.Evidence, name string) []string {
+	claim, err := provenance.Read(e.Statement())
+	if err != nil {
+		return nil // it was read before, when it was judged
+	}
+	var inputs []string
+	for _, r := range claim.Dependencies {
+		a, listed := d.manifest.Find(r.Name)
+		if listed && a.Name != name && isBuilt(a) && r.Digest["sha256"] == a.Digests.SHA256.Hex() && !slices.Contains(inputs, a.Name) {
+			inputs = append(inputs, a.Name)
+		}
+	}
+	return inputs
+}
+
+func isBuilt(a release.Artifact) bool { return a.Provenance != "" }
