@@ -43,7 +43,7 @@ func FuzzCompile(f *testing.F) {
 		default:
 			ask(t, rule)
 		}
-		if took := time.Since(start); took > time.Second {
+		if took := time.Since(start); took > 10*time.Second {
 			t.Fatalf("it took %v", took)
 		}
 	})
