@@ -32,7 +32,7 @@ var house = []floor{
 		"pkg/trust", "pkg/identity", "pkg/verify", "pkg/slsa", "pkg/policy", "pkg/policy/cel", "pkg/sbom/crosscheck", "pkg/census", "pkg/waiver",
 	}},
 	{"world", false, []string{
-		"pkg/transport", "pkg/store", "pkg/store/storetest", "pkg/store/cloud", "pkg/registry", "pkg/rekor",
+		"pkg/fuzztest", "pkg/transport", "pkg/store", "pkg/store/storetest", "pkg/store/cloud", "pkg/registry", "pkg/rekor",
 		"pkg/tuf", "pkg/tuf/tuftest", "pkg/vcs", "pkg/sandbox", "pkg/journal", "pkg/sign",
 	}},
 	{"deeds", false, []string{
