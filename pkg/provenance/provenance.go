@@ -79,8 +79,27 @@ type InternalParameters struct {
 	Isolation string   `json:"isolation"`
 	Command   []string `json:"command,omitempty"`
 	Env       []string `json:"env,omitempty"`
+	// Walls are what a command ran behind; nil where nothing of the source ran.
+	Walls *Walls `json:"walls,omitempty"`
+	// Hermetic says that the step had no network and that everything it could
+	// use was fixed by digest before it began: all of it is among the
+	// dependencies.
+	Hermetic bool `json:"hermetic"`
 	// Tag says who signed the tag that the ref names; nil if it names none.
 	Tag *SignedTag `json:"tag,omitempty"`
+}
+
+// Walls are what the control plane found to hold around a command, by looking.
+type Walls struct {
+	Had     []string `json:"had,omitempty"`
+	Lacking []string `json:"lacking,omitempty"`
+	// Network are the hosts that the command could reach, none by default, and
+	// Refused those that it asked for in vain.
+	Network []string `json:"network,omitempty"`
+	Refused []string `json:"refused,omitempty"`
+	// Machine says that the programs of the machine were there to be used,
+	// which no digest covers.
+	Machine bool `json:"machine"`
 }
 
 // SignedTag is what the control plane found out about a tag's signer. Either
@@ -191,6 +210,14 @@ func git(name, repository, ref string, ids map[string]string) Resource {
 // File makes the resource of a file.
 func File(name string, d digest.Set) Resource {
 	return Resource{Name: name, Digest: d.Map()}
+}
+
+// Module makes the resource of a Go module: its archive as it was fetched, and
+// the hash of its files that go.sum holds.
+func Module(path, version string, archive digest.Set, files digest.Digest) Resource {
+	ids := archive.Map()
+	ids["dirHash"] = files.Hex()
+	return Resource{Name: "module " + path, URI: "pkg:golang/" + path + "@" + version, Digest: ids}
 }
 
 // Encode makes the statement of a step's provenance.
