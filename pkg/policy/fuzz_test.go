@@ -4,46 +4,26 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/metrics"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/fuzztest"
 	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 
-// What one input may cost. Everything that is allocated counts, also what is
-// freed again.
-const (
-	maxAlloc  = 100 << 20
-	maxMoment = 20 * time.Second // a fifth of one second, where nothing else runs; what it is to catch took minutes
-	full      = 256 << 10        // the largest that is read
-)
-
-func bounded(t *testing.T, size int, do func()) {
-	t.Helper()
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(sample)
-	before, start := sample[0].Value.Uint64(), time.Now()
-	do()
-	took := time.Since(start)
-	metrics.Read(sample)
-	bytes := sample[0].Value.Uint64() - before
-	if !watched && (took > maxMoment || bytes > maxAlloc) {
-		t.Errorf("%d bytes of input took %s and %d MB", size, took, bytes>>20)
-	}
-}
+// full is the largest that is read.
+const full = 256 << 10
 
 // read holds a policy to what every one keeps, whatever was written.
 func read(t *testing.T, raw []byte) {
 	t.Helper()
 	var p policy.Policy
 	var err error
-	bounded(t, len(raw), func() { p, err = policy.Parse(raw, nil) })
+	fuzztest.Within(t, len(raw), func() { p, err = policy.Parse(raw, nil) })
 	if err != nil {
 		if f := verdict.FindingOf("", err); f.Code.Outcome() != verdict.Malformed || !p.Digest().IsZero() {
 			t.Fatalf("refused as something else than malformed: %v", err)
@@ -62,7 +42,7 @@ func read(t *testing.T, raw []byte) {
 	if _, err := p.Judge(verify.Evidence{}, policy.Ask{Whole: true}); err == nil {
 		t.Fatal("no evidence was accepted")
 	}
-	bounded(t, len(raw), func() { p.Explain(); p.Lint(); p.Overriders() })
+	fuzztest.Within(t, len(raw), func() { p.Explain(); p.Lint(); p.Overriders() })
 }
 
 func FuzzParse(f *testing.F) {
@@ -90,7 +70,7 @@ func shippedFiles(t testing.TB, pattern string) []string {
 // rehearse holds cases to what every rehearsal keeps.
 func rehearse(t *testing.T, p policy.Policy, archive []byte) {
 	t.Helper()
-	bounded(t, len(archive), func() {
+	fuzztest.Within(t, len(archive), func() {
 		report, err := p.Rehearse(archive)
 		if err != nil {
 			if code := verdict.FindingOf("", err).Code; code.Outcome() != verdict.Malformed {
