@@ -9,40 +9,14 @@ import (
 	"encoding/pem"
 	"os"
 	"path/filepath"
-	"runtime/metrics"
 	"testing"
-	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/fuzztest"
 	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
-
-// What one input may cost.
-const (
-	maxInput  = 1 << 20
-	maxAlloc  = 100 << 20
-	maxMoment = time.Second
-)
-
-// bounded runs a parser and demands that it stays within what one input may
-// cost. Everything that is allocated counts, also what is freed again.
-func bounded(t *testing.T, raw []byte, parse func()) {
-	t.Helper()
-	if len(raw) > maxInput {
-		t.Skip("larger than what is fuzzed")
-	}
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(sample)
-	before, start := sample[0].Value.Uint64(), time.Now()
-	parse()
-	took := time.Since(start)
-	metrics.Read(sample)
-	if bytes := sample[0].Value.Uint64() - before; took > maxMoment || bytes > maxAlloc {
-		t.Errorf("%d bytes of input took %s and %d bytes of memory", len(raw), took, bytes)
-	}
-}
 
 // the genuine bundles that the fuzzers start from, and what they sign.
 func genuine(t testing.TB, name, file string) []byte {
@@ -115,7 +89,7 @@ func (c court) ask(raw []byte) (all []verify.Evidence) {
 // judged demands that what is accepted proves what a genuine bundle proves:
 // nobody else has the keys.
 func (c court) judged(t *testing.T, raw []byte) {
-	bounded(t, raw, func() {
+	fuzztest.Bounded(t, raw, func() {
 		_, _ = verify.Read(raw)
 		all := c.ask(raw)
 		if len(all) > 1 {
@@ -203,7 +177,7 @@ func FuzzBundlePart(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, doc, part uint8, value []byte) {
 		changed, ok := exchange(t, docs[int(doc)%len(docs)], parts[int(part)%len(parts)], value)
-		if !ok || len(value) > maxInput/2 {
+		if !ok || len(value) > fuzztest.MaxInput/2 {
 			t.Skip("there is no such part")
 		}
 		c.judged(t, changed)
@@ -229,7 +203,7 @@ func fuzzPart(f *testing.F, part []string, names ...string) {
 	}
 	f.Fuzz(func(t *testing.T, doc uint8, value []byte) {
 		changed, ok := exchange(t, docs[int(doc)%len(docs)], part, value)
-		if !ok || len(value) > maxInput/2 {
+		if !ok || len(value) > fuzztest.MaxInput/2 {
 			t.Skip("there is no such part")
 		}
 		c.judged(t, changed)
@@ -298,7 +272,7 @@ func FuzzCertificate(f *testing.F) {
 		f.Add(der)
 	}
 	f.Fuzz(func(t *testing.T, der []byte) {
-		bounded(t, der, func() {
+		fuzztest.Bounded(t, der, func() {
 			who, err := verify.CertificateIdentity(der)
 			if err == nil && who.Check() != nil {
 				t.Errorf("read as an identity that cannot be: %v", who)
