@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/fuzztest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -256,7 +257,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		bounded(t, predicate, func() {
+		fuzztest.Bounded(t, predicate, func() {
 			if c, err := provenance.Read(s); err == nil {
 				_, _ = provenance.Lint(c), c.UserParameters()
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/fuzztest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -105,7 +106,7 @@ func TestReadPublication(t *testing.T) {
 func FuzzCloudBuild(f *testing.F) {
 	f.Add([]byte(`{"provenance_summary":{"provenance":[{"build":{},"envelope":{"payloadType":"t","payload":"AA==","signatures":[]}}]}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		bounded(t, raw, func() { _, _ = provenance.CloudBuild(raw) })
+		fuzztest.Bounded(t, raw, func() { _, _ = provenance.CloudBuild(raw) })
 		list, err := provenance.CloudBuild(raw)
 		if (err == nil) != (len(list) > 0) {
 			t.Fatalf("%d envelopes, %v", len(list), err)
