@@ -2,28 +2,13 @@ package sign
 
 import (
 	"encoding/base64"
-	"runtime/metrics"
 	"testing"
 	"time"
+
+	"github.com/waybill-release/waybill/pkg/fuzztest"
 )
 
 var fuzzTime = time.Unix(1_750_000_000, 0)
-
-func bounded(t *testing.T, raw []byte, parse func()) {
-	t.Helper()
-	if len(raw) > 1<<20 {
-		t.Skip("larger than what is fuzzed")
-	}
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(sample)
-	before, start := sample[0].Value.Uint64(), time.Now()
-	parse()
-	took := time.Since(start)
-	metrics.Read(sample)
-	if bytes := sample[0].Value.Uint64() - before; took > time.Second || bytes > 100<<20 {
-		t.Errorf("%d bytes of input took %s and %d bytes of memory", len(raw), took, bytes)
-	}
-}
 
 const services = `{"mediaType":"application/vnd.dev.sigstore.signingconfig.v0.2+json",
 "caUrls":[{"url":"https://ca.test","majorApiVersion":1,"validFor":{"start":"2020-01-01T00:00:00Z"},"operator":"o"}],
@@ -49,7 +34,7 @@ func FuzzParseServices(f *testing.F) {
 	f.Add([]byte(`{"mediaType":"application/vnd.dev.sigstore.signingconfig.v0.2+json"}`))
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		bounded(t, raw, func() {
+		fuzztest.Bounded(t, raw, func() {
 			if s, err := ParseServices(raw, fuzzTime); err == nil && (s.Fulcio == "" || s.TSA == "" || s.Log == "") {
 				t.Errorf("%q was read as %+v", raw, s)
 			}
@@ -65,7 +50,7 @@ func FuzzToken(f *testing.F) {
 	f.Add("..")
 	f.Add("a.b")
 	f.Fuzz(func(t *testing.T, token string) {
-		bounded(t, []byte(token), func() {
+		fuzztest.Bounded(t, []byte(token), func() {
 			if checkToken(token, fuzzTime) == nil && checkToken(token, time.Unix(1<<62, 0)) == nil {
 				t.Errorf("%q never expires", token)
 			}
