@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/metrics"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/waybill-release/waybill/pkg/fuzztest"
 )
 
 // deaf takes what is asked and says nothing.
@@ -32,22 +32,6 @@ func whole(kind string, body []byte) (id string, answer []byte) {
 	return id, fmt.Appendf(nil, "%s %s %d\n%s\n", id, kind, len(body), body)
 }
 
-func bounded(t *testing.T, raw []byte, parse func()) {
-	t.Helper()
-	if len(raw) > 1<<20 {
-		t.Skip("larger than what is fuzzed")
-	}
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(sample)
-	before, start := sample[0].Value.Uint64(), time.Now()
-	parse()
-	took := time.Since(start)
-	metrics.Read(sample)
-	if bytes := sample[0].Value.Uint64() - before; took > time.Second || bytes > 100<<20 {
-		t.Errorf("%d bytes of input took %s and %d bytes of memory", len(raw), took, bytes)
-	}
-}
-
 // FuzzTree: a tree is read whole, every byte of it, or refused; a name that is
 // accepted stays below the directory.
 func FuzzTree(f *testing.F) {
@@ -59,7 +43,7 @@ func FuzzTree(f *testing.F) {
 		f.Add([]byte(raw))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		bounded(t, raw, func() {
+		fuzztest.Bounded(t, raw, func() {
 			id, answer := whole("tree", raw)
 			entries, err := answering(answer).tree(id)
 			if err != nil {
@@ -98,7 +82,7 @@ func FuzzCommit(f *testing.F) {
 		f.Add([]byte(raw))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		bounded(t, raw, func() {
+		fuzztest.Bounded(t, raw, func() {
 			id, answer := whole("commit", raw)
 			c, err := answering(answer).commit(id, "refs/heads/main")
 			if err == nil && (!isID(c.Tree) || c.Time.IsZero() || c.Commit != id) {
@@ -117,7 +101,7 @@ func FuzzObject(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, answer []byte) {
-		bounded(t, answer, func() {
+		fuzztest.Bounded(t, answer, func() {
 			body, err := answering(answer).meta(id, "blob", maxMeta)
 			if err == nil && string(body) != "content" {
 				t.Errorf("%q was given out as %s", body, id)
