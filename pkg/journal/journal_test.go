@@ -152,21 +152,6 @@ func TestAppendRefuses(t *testing.T) {
 	}
 }
 
-func TestOneProcessAtATime(t *testing.T) {
-	path, _ := written(t, 1)
-	first := open(t, path)
-	if _, err := Open(path); err == nil {
-		t.Skip("no advisory locks here")
-	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	open(t, path)
-	if err := first.Append(t.Context(), entry(1)); err == nil {
-		t.Error("appended to a closed journal")
-	}
-}
-
 func TestConcurrentAppends(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.jsonl")
 	j := open(t, path)
