@@ -21,7 +21,7 @@ func corpus(t *testing.T, name string) []byte {
 		dir = filepath.Join("..", "..", "..", "shared", "corpora")
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
-	if err != nil && os.Getenv("CI") != "true" {
+	if err != nil && os.Getenv("CI") == "" {
 		t.Skipf("the corpora are not here: %v", err)
 	}
 	if err != nil {

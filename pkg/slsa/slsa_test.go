@@ -463,7 +463,7 @@ func TestKubernetesReachesLevelOne(t *testing.T) {
 		dir = filepath.Join("..", "..", "..", "shared", "corpora")
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, "kubernetes", "v1.23.0-alpha.4-provenance.json"))
-	if err != nil && os.Getenv("CI") != "true" {
+	if err != nil && os.Getenv("CI") == "" {
 		t.Skipf("the corpora are not here: %v", err)
 	}
 	if err != nil {

@@ -188,7 +188,7 @@ func TestCorpusSummary(t *testing.T) {
 		dir = filepath.Join("..", "..", "..", "shared", "corpora")
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, "slsa", "bundles", "vsa", "gce", "v1", "gke-gce-pre.bcid-vsa.jsonl"))
-	if err != nil && os.Getenv("CI") != "true" {
+	if err != nil && os.Getenv("CI") == "" {
 		t.Skipf("the corpora are not here: %v", err)
 	}
 	if err != nil {

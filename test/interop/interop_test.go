@@ -66,7 +66,7 @@ func peers(t *testing.T) string {
 		_, err := os.Stat(filepath.Join(dir, name))
 		switch {
 		case err == nil:
-		case os.Getenv("CI") == "true" || os.Getenv("WAYBILL_REQUIRE_PEERS") == "1":
+		case os.Getenv("CI") != "" || os.Getenv("WAYBILL_REQUIRE_PEERS") == "1":
 			t.Fatalf("no %s, and it is required here: `make interop` builds it (%v)", name, err)
 		default:
 			t.Skipf("no %s: `make interop` builds it and runs this test", name)
