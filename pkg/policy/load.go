@@ -44,6 +44,14 @@ func (l *loader) few(n int, path []any) error {
 	return nil
 }
 
+// filled refuses a list that is given and empty, or too long to be meant.
+func filled[T any](l *loader, list []T, field string) error {
+	if list != nil && len(list) == 0 {
+		return l.fail(codeEmpty, at(field), "empty")
+	}
+	return l.few(len(list), at(field))
+}
+
 // code is the verdict's code of what failed.
 func (l *loader) code() verdict.Code {
 	switch l.failed {
@@ -388,10 +396,7 @@ func (l *loader) loadLimits() (err error) {
 var errNoCompiler = errors.New("this program carries no rules engine; use waybill, or a policy without rules")
 
 func (l *loader) loadRules() error {
-	if l.Rules != nil && len(l.Rules) == 0 {
-		return l.fail(codeEmpty, at("rules"), "empty")
-	}
-	if err := l.few(len(l.Rules), at("rules")); err != nil {
+	if err := filled(l, l.Rules, "rules"); err != nil {
 		return err
 	}
 	for i, r := range l.Rules {

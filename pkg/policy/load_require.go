@@ -159,10 +159,7 @@ func (l *loader) loadPlaces() error {
 }
 
 func (l *loader) loadLate() error {
-	if l.Late != nil && len(l.Late) == 0 {
-		return l.fail(codeEmpty, at("late"), "empty")
-	}
-	if err := l.few(len(l.Late), at("late")); err != nil {
+	if err := filled(l, l.Late, "late"); err != nil {
 		return err
 	}
 	for i, late := range l.Late {
@@ -268,10 +265,7 @@ func (l *loader) checkParameter(i int, p fileParameter) error {
 }
 
 func (l *loader) loadSummaries() error {
-	if l.Summaries != nil && len(l.Summaries) == 0 {
-		return l.fail(codeEmpty, at("summaries"), "empty")
-	}
-	if err := l.few(len(l.Summaries), at("summaries")); err != nil {
+	if err := filled(l, l.Summaries, "summaries"); err != nil {
 		return err
 	}
 	for i, s := range l.Summaries {
