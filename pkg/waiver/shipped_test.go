@@ -17,9 +17,9 @@ import (
 
 const shipped = "kubernetes-known-defects"
 
-// TestShippedDefects: the list that the program carries loads, each entry has
-// its row on the page, and the page has no other.
-func TestShippedDefects(t *testing.T) {
+// carried is the list that the program carries.
+func carried(t *testing.T) ([]byte, waiver.List) {
+	t.Helper()
 	raw, err := policies.Read(shipped)
 	if err != nil {
 		t.Fatal(err)
@@ -28,6 +28,13 @@ func TestShippedDefects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return raw, l
+}
+
+// TestShippedDefects: the list that the program carries loads, each entry has
+// its row on the page, and the page has no other.
+func TestShippedDefects(t *testing.T) {
+	raw, l := carried(t)
 	said, err := knowndefects.ParseFile(raw)
 	if err != nil {
 		t.Fatal(err)
@@ -55,14 +62,7 @@ func TestShippedDefects(t *testing.T) {
 // TestShippedDefectsExplain brings a finding that each incident made before
 // the list, beside one that is only like it.
 func TestShippedDefectsExplain(t *testing.T) {
-	raw, err := policies.Read(shipped)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := waiver.CarriedList(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, l := carried(t)
 	const ctl = "bin/linux/amd64/kubectl"
 	rows := []struct {
 		release, artifact string
