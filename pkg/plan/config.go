@@ -55,6 +55,8 @@ type project struct {
 type pinning struct {
 	lock    text
 	modules []text
+	// downloads are names and addresses, in the order of the file.
+	downloads []pair
 }
 
 // published are the files about the whole release.
@@ -103,7 +105,7 @@ func ParseConfig(raw []byte) (Config, error) {
 }
 
 func (r *reader) config(n node) (c Config) {
-	top := n.object("apiVersion", "kind", "name", "version", "source", "lock", "modules", "parameters",
+	top := n.object("apiVersion", "kind", "name", "version", "source", "lock", "modules", "downloads", "parameters",
 		"defaults", "lists", "steps", "sboms", "places", "markers")
 	if !n.given() || top.members == nil {
 		return c
@@ -118,6 +120,7 @@ func (r *reader) config(n node) (c Config) {
 	c.version = readVersioning(top.get("version"))
 	c.readSource(top)
 	c.modules = readModules(top.get("modules"))
+	c.downloads = readDownloads(top.get("downloads"))
 	c.parameters = readParameters(top.get("parameters"))
 	c.lists = readLists(top.get("lists"))
 	c.defaults = readDefaults(top.get("defaults"))
@@ -177,6 +180,9 @@ func (c *Config) checkLocked(top object) {
 		return
 	}
 	needs := slices.Concat(c.bases(), c.tools(), c.modules)
+	for _, d := range c.downloads {
+		needs = append(needs, d.key)
+	}
 	if len(needs) == 0 {
 		return
 	}

@@ -163,6 +163,7 @@ func (p Plan) anonymous() Plan {
 func (s Step) renamed(replace func(string) string) Step {
 	s.Instance = replace(s.Instance)
 	s.Run, s.Env, s.Outputs = each(s.Run, replace), each(s.Env, replace), each(s.Outputs, replace)
+	s.Take = each(s.Take, replace)
 	if s.Archive != nil {
 		a := *s.Archive
 		a.Take, a.Add = each(a.Take, replace), each(a.Add, replace)
@@ -177,14 +178,18 @@ func (s Step) renamed(replace func(string) string) Step {
 		return s
 	}
 	i := *s.Image
-	i.Repository, i.Entrypoint = replace(i.Repository), each(i.Entrypoint, replace)
+	i.Repository, i.Entrypoint, i.Import = replace(i.Repository), each(i.Entrypoint, replace), replace(i.Import)
 	i.Platforms = slices.Clone(i.Platforms)
 	for n, pf := range i.Platforms {
+		i.Platforms[n].Also = replace(pf.Also)
+		if pf.Files == nil {
+			continue
+		}
 		files := map[string]string{}
 		for path, name := range pf.Files {
 			files[replace(path)] = replace(name)
 		}
-		i.Platforms[n].Files, i.Platforms[n].Also = files, replace(pf.Also)
+		i.Platforms[n].Files = files
 	}
 	s.Image = &i
 	return s

@@ -148,6 +148,9 @@ func (p *Plan) checkSteps() error {
 			return &nameError{s.Outputs[0], "two steps are named " + quote(s.Instance)}
 		}
 		instances[s.Instance] = true
+		if err := p.checkInputs(s); err != nil {
+			return err
+		}
 		for _, name := range s.Inputs() {
 			if !made[name] {
 				return &nameError{s.Outputs[0], "step " + quote(s.Instance) + " takes " + quote(name) + ", which no earlier step makes"}

@@ -34,8 +34,11 @@ func (c Config) ExpandWith(v version.Version, parameters map[string]string) (Pla
 	}
 	x := &expander{c: c, p: &Plan{
 		Schema: Schema, Name: c.name.s, Version: v, Repository: c.repository.s, ReleaseCommit: c.commit,
-		Parameters: chosen, Locked: c.lock.given(),
+		Parameters: chosen, Locked: c.lock.given(), Downloads: c.addresses(),
 	}, words: map[word][]string{}, made: map[string]bool{}, origin: map[string]where{}}
+	if len(c.modules) > 0 {
+		x.p.Modules = c.Needs().Modules
+	}
 	if err := x.expand(); err != nil {
 		return Plan{}, err
 	}
@@ -109,6 +112,11 @@ func (x *expander) report(err error) {
 			if w, known := x.origin[name]; known {
 				at = w
 				break
+			}
+		}
+		for _, d := range x.c.downloads {
+			if d.key.s == named.name {
+				at = d.key.at
 			}
 		}
 	}
@@ -206,11 +214,23 @@ func (x *expander) offer(step Step) {
 	x.p.Steps = append(x.p.Steps, step)
 }
 
-// take finds the earlier output that is meant: by its whole name, or by its
-// last part among the outputs for the same platform.
+// take finds the earlier output that is meant.
 func (x *expander) take(t text, s scope) string {
+	name, download := x.find(t, s)
+	if download {
+		x.fail(t.at, "takes %s, which is a download; only a step that runs a command takes those, or image.import", quote(name))
+	}
+	return name
+}
+
+// find finds the earlier output that is meant: by its whole name, or by its
+// last part among the outputs for the same platform. A download has one name.
+func (x *expander) find(t text, s scope) (_ string, download bool) {
 	name := x.fill(t, s)
 	var found []string
+	if x.p.Downloads[name] != "" {
+		found, download = append(found, name), true
+	}
 	if x.made[name] {
 		found = append(found, name)
 	}
@@ -221,6 +241,8 @@ func (x *expander) take(t text, s scope) string {
 	}
 	switch {
 	case x.fault != nil:
+	case len(found) == 0 && (x.origin["oci/"+name].line > 0 || x.origin[name].line > 0 && strings.HasPrefix(name, "oci/")):
+		x.fail(t.at, "takes %s, which is an image; an image is no file", quote(name))
 	case len(found) == 0 && s.platform != "":
 		x.fail(t.at, "takes %s for %s, which no earlier step makes", quote(name), s.platform)
 	case len(found) == 0:
@@ -228,7 +250,7 @@ func (x *expander) take(t text, s scope) string {
 	case len(found) > 1:
 		x.fail(t.at, "takes %s, which may be %s; write the whole name", quote(name), strings.Join(found, " or "))
 	default:
-		return found[0]
+		return found[0], download
 	}
-	return ""
+	return "", false
 }

@@ -48,6 +48,9 @@ func (x *expander) turns(s step, sc scope) (list []turn) {
 func (x *expander) command(s step, sc scope, step Step) {
 	use := s.around.over(x.c.defaults.step)
 	inside := sc.command()
+	if step.Take, step.Downloads = x.input(s.take, sc); len(s.take) > 0 {
+		inside.vars["in"] = InputDir
+	}
 	for _, t := range x.turns(s, sc) {
 		a := x.file(t, step.Instance)
 		step.Outputs = append(step.Outputs, a.Name)
@@ -177,6 +180,12 @@ func (x *expander) image(s step, sc scope, step Step) {
 	o, spec := s.outputs[0], s.image
 	repository := x.fill(o.name, sc)
 	step.Image = &ImageStep{Base: spec.base.s, Repository: repository, Entrypoint: x.fillAll(spec.entrypoint, sc)}
+	if spec.imported.given() {
+		name, download := x.find(spec.imported, sc)
+		if step.Image.Import = name; download {
+			step.Downloads = []string{name}
+		}
+	}
 	index := Artifact{
 		Name: "oci/" + repository, Class: Image, MediaType: mediaIndex, Place: PlaceImages, Step: step.Instance,
 		Repository: repository, Tags: []string{x.p.Version.String()},
@@ -209,6 +218,9 @@ func (x *expander) image(s step, sc scope, step Step) {
 // imageFiles fills the templates of both sides; two that come out as one path
 // would leave it to chance which file is there.
 func (x *expander) imageFiles(list []pair, s scope) map[string]string {
+	if len(list) == 0 {
+		return nil
+	}
 	files := make(map[string]string, len(list))
 	for _, f := range list {
 		path := x.fill(f.key, s)

@@ -30,6 +30,7 @@ type archive struct {
 type image struct {
 	at         where
 	base       text
+	imported   text // instead of base, files and entrypoint
 	platforms  []text
 	files      []pair
 	entrypoint []text
@@ -92,12 +93,21 @@ func (c *Config) readImage(n node) *image {
 	if !n.given() {
 		return nil
 	}
-	o := n.object("base", "platforms", "files", "entrypoint")
-	i := &image{at: n.at, base: o.need("base", "name a base that "+LockName+" pins, or "+Scratch).text()}
+	o := n.object("base", "import", "platforms", "files", "entrypoint")
+	i := &image{at: n.at, platforms: c.lists.platforms(o.need("platforms", "name the list of its platforms"))}
+	if m := o.get("import"); m.given() {
+		i.imported = m.text()
+		for _, key := range []string{"base", "files", "entrypoint"} {
+			if other := o.get(key); other.given() {
+				other.fail("an image that is imported has its own %s; leave out this or import", key)
+			}
+		}
+		return i
+	}
+	i.base = o.need("base", "name a base that "+LockName+" pins, or "+Scratch+"; or import an archive").text()
 	if i.base.given() && !isName(i.base.s) {
 		o.get("base").fail("%s: want the name of a base that %s pins", quote(i.base.s), LockName)
 	}
-	i.platforms = c.lists.platforms(o.need("platforms", "name the list of its platforms"))
 	if m := o.need("files", "an image of nothing runs nothing"); m.given() {
 		i.files = m.texts("a mapping from paths in the image to earlier outputs")
 	}

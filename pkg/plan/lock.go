@@ -15,7 +15,19 @@ type Lock struct {
 	Bases   map[string]BaseLock
 	Tools   map[string]ToolLock
 	Modules map[string]ModuleLock // by directory; "." is the top of the source
+	// Downloads are what else steps need of the network, by name.
+	Downloads map[string]DownloadLock
 }
+
+// DownloadLock pins one download: where it is, and what has to be there.
+type DownloadLock struct {
+	URL    string
+	Size   int64 // in bytes
+	Digest digest.Digest
+}
+
+// MaxDownload is the largest download that a lock pins, in bytes.
+const MaxDownload = 16 << 30
 
 // BaseLock pins one base image. The tag is where the digest was found; it
 // says what to look up again, and nothing else.
@@ -53,7 +65,7 @@ func ParseLock(raw []byte) (Lock, error) {
 }
 
 func (r *reader) lock(n node) (l Lock) {
-	top := n.object("apiVersion", "kind", "bases", "tools", "modules")
+	top := n.object("apiVersion", "kind", "bases", "tools", "modules", "downloads")
 	if !n.given() || !top.kind("Lock") {
 		return l
 	}
@@ -75,6 +87,15 @@ func (r *reader) lock(n node) (l Lock) {
 	keys, values = top.get("modules").pairs("a mapping from directories to modules")
 	for i, key := range keys {
 		put(&l.Modules, key.s, values[i].module())
+	}
+	keys, values = top.get("downloads").pairs("a mapping from names to downloads")
+	for i, key := range keys {
+		o := values[i].object("url", "size", "digest")
+		put(&l.Downloads, key.s, DownloadLock{
+			URL:    o.need("url", "a download needs its address").address().s,
+			Size:   o.need("size", "a download needs its size in bytes").number(1, MaxDownload),
+			Digest: o.need("digest", "a download needs a sha256 digest").sha256(),
+		})
 	}
 	return l
 }
@@ -147,6 +168,13 @@ func (l Lock) Encode() []byte {
 			fmt.Fprintf(&b, "    - %q\n", r)
 		}
 	}
+	if len(l.Downloads) > 0 {
+		b.WriteString("downloads:\n")
+	}
+	for _, name := range sortedKeys(l.Downloads) {
+		d := l.Downloads[name]
+		fmt.Fprintf(&b, "  %q: {url: %q, size: %d, digest: %q}\n", name, d.URL, d.Size, d.Digest)
+	}
 	return []byte(b.String())
 }
 
@@ -172,11 +200,13 @@ type Needs struct {
 	Bases   []string
 	Tools   []string
 	Modules []string // directories
+	// Downloads are addresses by name.
+	Downloads map[string]string
 }
 
 // Needs lists what the lock must pin.
 func (c Config) Needs() Needs {
-	return Needs{Bases: wordsOf(c.bases()), Tools: wordsOf(c.tools()), Modules: wordsOf(c.moduleDirs())}
+	return Needs{Bases: wordsOf(c.bases()), Tools: wordsOf(c.tools()), Modules: wordsOf(c.moduleDirs()), Downloads: c.addresses()}
 }
 
 // moduleDirs are the modules that were named and those that go steps compile.
@@ -217,6 +247,7 @@ func (l Lock) Covers(c Config) error {
 		{"base", needs.Bases, sortedKeys(l.Bases)},
 		{"tool", needs.Tools, sortedKeys(l.Tools)},
 		{"module", needs.Modules, sortedKeys(l.Modules)},
+		{"download", sortedKeys(needs.Downloads), sortedKeys(l.Downloads)},
 	} {
 		for _, name := range part.needed {
 			if !slices.Contains(part.pinned, name) {
@@ -229,7 +260,49 @@ func (l Lock) Covers(c Config) error {
 			}
 		}
 	}
-	return stale(faults)
+	for _, name := range sortedKeys(needs.Downloads) {
+		if d, pinned := l.Downloads[name]; pinned && d.URL != needs.Downloads[name] {
+			faults = append(faults, fmt.Sprintf("it pins download %s at %s, and release.yaml says %s", quote(name), quote(d.URL), quote(needs.Downloads[name])))
+		}
+	}
+	if err := stale(faults); err != nil {
+		return err
+	}
+	return l.oneRoot(c)
+}
+
+// RootOf is the tool of a step that the lock pins as an image, if there is
+// one: its file system is the root that the step runs in.
+func (l Lock) RootOf(step Step) (name string, t ToolLock, ok bool) {
+	for _, name := range step.Tools {
+		if t = l.Tools[name]; t.Image != "" {
+			return name, t, true
+		}
+	}
+	return "", ToolLock{}, false
+}
+
+// oneRoot refuses a step that uses two tools which are images: it runs in one
+// root, and which of them is meant would be chance.
+func (l Lock) oneRoot(c Config) error {
+	var faults Faults
+	for _, s := range c.steps {
+		if !s.runs() {
+			continue
+		}
+		root := ""
+		for _, t := range s.around.over(c.defaults.step).tools {
+			switch {
+			case l.Tools[t.s].Image == "":
+			case root != "":
+				faults = append(faults, t.at.fault("step %s: tools %s and %s are both pinned as images, and a step runs in one; make one image of them, or two steps",
+					quote(s.name.s), quote(root), quote(t.s)))
+			default:
+				root = t.s
+			}
+		}
+	}
+	return refusal(ConfigName, faults)
 }
 
 func stale(faults []string) error {

@@ -118,6 +118,10 @@ func (l Lock) lines() (lines []string) {
 			lines = append(lines, fmt.Sprintf("module %s %s", dir, r))
 		}
 	}
+	for _, name := range sortedKeys(l.Downloads) {
+		d := l.Downloads[name]
+		lines = append(lines, fmt.Sprintf("download %s %s %d bytes %s", name, d.URL, d.Size, d.Digest))
+	}
 	return lines
 }
 

@@ -73,6 +73,8 @@ type Step struct {
 	Tools     []string          `json:"tools,omitempty"`
 	Network   []string          `json:"network,omitempty"` // HOST:PORT; none is none
 	Limits    *Limits           `json:"limits,omitempty"`
+	Take      []string          `json:"take,omitempty"`      // outputs of earlier steps, under [InputDir]
+	Downloads []string          `json:"downloads,omitempty"` // names of [Plan.Downloads], there too
 	Archive   *ArchiveStep      `json:"archive,omitempty"`
 	Image     *ImageStep        `json:"image,omitempty"`
 	Checksums *ChecksumStep     `json:"checksums,omitempty"`
@@ -89,12 +91,15 @@ type ArchiveStep struct {
 	Source bool     `json:"source,omitempty"`
 }
 
-// ImageStep assembles one image for several platforms.
+// ImageStep assembles one image for several platforms of a base, or takes the
+// one that an archive holds: an earlier output, or a download of the step. An
+// archive must hold exactly these platforms.
 type ImageStep struct {
-	Base       string          `json:"base"`
+	Base       string          `json:"base,omitempty"`
+	Import     string          `json:"import,omitempty"`
 	Repository string          `json:"repository"`
 	Platforms  []PlatformFiles `json:"platforms"`
-	Entrypoint []string        `json:"entrypoint"`
+	Entrypoint []string        `json:"entrypoint,omitempty"`
 }
 
 // Also is the repository in which a platform's image stands alone, or "".
@@ -111,7 +116,7 @@ func (i ImageStep) Also(platform string) string {
 // is the repository in which that platform's image stands alone, if any.
 type PlatformFiles struct {
 	Platform string            `json:"platform"`
-	Files    map[string]string `json:"files"`
+	Files    map[string]string `json:"files,omitempty"`
 	Also     string            `json:"also,omitempty"`
 }
 
@@ -148,6 +153,8 @@ type Plan struct {
 	Images        string            `json:"images,omitempty"`
 	Owns          Owns              `json:"owns"`
 	Locked        bool              `json:"locked"`
+	Modules       []string          `json:"modules,omitempty"`   // Go modules that the lock pins and a build fetches, by directory
+	Downloads     map[string]string `json:"downloads,omitempty"` // address by name, of what else it fetches
 	SBOMs         Documents         `json:"sboms"`
 	Markers       []string          `json:"markers,omitempty"`
 	Steps         []Step            `json:"steps"`
@@ -185,7 +192,7 @@ func (p Plan) Digest() digest.Digest {
 
 // Inputs are the artifacts of earlier steps that the step takes.
 func (s Step) Inputs() []string {
-	var names []string
+	names := slices.Clone(s.Take)
 	if s.Archive != nil {
 		names = append(names, s.Archive.Take...)
 	}
@@ -193,6 +200,9 @@ func (s Step) Inputs() []string {
 		names = append(names, s.Checksums.Take...)
 	}
 	if s.Image != nil {
+		if s.Image.Import != "" && !slices.Contains(s.Downloads, s.Image.Import) {
+			names = append(names, s.Image.Import)
+		}
 		for _, pf := range s.Image.Platforms {
 			names = append(names, slices.Sorted(maps.Values(pf.Files))...)
 		}
@@ -227,6 +237,9 @@ func (p *Plan) check() error {
 		if err := p.checkNamed(a); err != nil {
 			return err
 		}
+	}
+	if err := p.checkDownloads(); err != nil {
+		return err
 	}
 	return p.checkSteps()
 }

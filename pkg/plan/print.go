@@ -19,6 +19,12 @@ func (p Plan) Write(w io.Writer) error {
 	for _, name := range sortedKeys(p.Parameters) {
 		fmt.Fprintf(b, "%s = %s\n", name, shown(p.Parameters[name]))
 	}
+	for _, name := range sortedKeys(p.Downloads) {
+		fmt.Fprintf(b, "fetch   %s %s\n", name, shown(p.Downloads[name]))
+	}
+	for _, dir := range p.Modules {
+		fmt.Fprintf(b, "fetch   modules of %s\n", shown(dir))
+	}
 	for _, m := range p.Markers {
 		fmt.Fprintf(b, "marker  %s\n", m)
 	}
@@ -53,6 +59,8 @@ func (s Step) does() string {
 		return "archive of the source"
 	case s.Archive != nil:
 		return fmt.Sprintf("archive of %d", len(s.Archive.Take)+len(s.Archive.Add))
+	case s.Image != nil && s.Image.Import != "":
+		return fmt.Sprintf("image for %d platforms from %s", len(s.Image.Platforms), s.Image.Import)
 	case s.Image != nil:
 		return fmt.Sprintf("image for %d platforms on %s", len(s.Image.Platforms), s.Image.Base)
 	case s.Checksums != nil:

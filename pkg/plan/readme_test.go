@@ -22,8 +22,8 @@ func TestReadmeIsTrue(t *testing.T) {
 		block, _, _ := strings.Cut(part, "```")
 		blocks = append(blocks, block)
 	}
-	if len(blocks) != 3 {
-		t.Fatalf("%d blocks of YAML, want 3", len(blocks))
+	if len(blocks) != 4 {
+		t.Fatalf("%d blocks of YAML, want 4", len(blocks))
 	}
 	p, err := expand(t, blocks[0])
 	if err != nil {
@@ -34,10 +34,15 @@ func TestReadmeIsTrue(t *testing.T) {
 			t.Errorf("%s is not planned", name)
 		}
 	}
-	if _, err := plan.ParseConfig([]byte(change(t, full, full[strings.Index(full, "parameters:"):strings.Index(full, "defaults:")], blocks[1]))); err != nil {
+	head, _, _ := strings.Cut(blocks[0], "defaults:")
+	_, places, _ := strings.Cut(blocks[0], "\nplaces:")
+	if _, err := expand(t, head+blocks[1]+"places:"+places); err != nil {
+		t.Errorf("what a step takes: %v", err)
+	}
+	if _, err := plan.ParseConfig([]byte(change(t, full, full[strings.Index(full, "parameters:"):strings.Index(full, "defaults:")], blocks[2]))); err != nil {
 		t.Errorf("the parameters: %v", err)
 	}
-	if _, err := plan.ParseLock([]byte(blocks[2])); err != nil {
+	if _, err := plan.ParseLock([]byte(blocks[3])); err != nil {
 		t.Errorf("the lock: %v", err)
 	}
 	kubernetes, big := golden(t, "kubernetes")

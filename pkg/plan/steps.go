@@ -25,6 +25,7 @@ type step struct {
 	image     *image
 	checksums *checksums
 	around    around
+	take      []text // of a step that runs something
 	outputs   []output
 }
 
@@ -71,7 +72,7 @@ func (c *Config) readSteps(n node) []step {
 func stepKinds() []string { return []string{"run", "go", "archive", "image", "checksums"} }
 
 func (c *Config) readStep(n node) step {
-	o := n.object(slices.Concat([]string{"name", "each"}, stepKinds(), surroundingKeys(), []string{"outputs"})...)
+	o := n.object(slices.Concat([]string{"name", "each"}, stepKinds(), surroundingKeys(), []string{"take", "outputs"})...)
 	s := step{at: n.at, name: o.need("name", "every step needs a name").text(), each: c.readEach(o.get("each"))}
 	kinds := 0
 	for _, k := range stepKinds() {
@@ -94,6 +95,12 @@ func (c *Config) readStep(n node) step {
 	for _, k := range surroundingKeys() {
 		if m := o.get(k); m.given() && !s.runs() && kinds == 1 {
 			m.fail("only a step that runs a command has %s", k)
+		}
+	}
+	if m := o.get("take"); m.given() {
+		s.take = c.lists.flat(m, m.words("earlier outputs or downloads, or +name to include a list"))
+		if !s.runs() {
+			m.fail("only a step that runs a command takes something as a whole; an archive or a checksum file has a take of its own")
 		}
 	}
 	s.outputs = c.readOutputs(o.need("outputs", "a step that makes nothing proves nothing"), s)

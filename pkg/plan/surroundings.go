@@ -13,6 +13,7 @@ type Limits struct {
 	Memory    int64 `json:"memory,omitempty"` // in bytes
 	Seconds   int64 `json:"seconds,omitempty"`
 	Processes int64 `json:"processes,omitempty"`
+	Disk      int64 `json:"disk,omitempty"` // in bytes
 }
 
 // IsZero reports whether nothing is bounded.
@@ -103,12 +104,10 @@ func readNetwork(n node) []string {
 	}
 	list := []string{}
 	for _, t := range n.words("hosts, or none") {
-		_, port, has := strings.Cut(t.s, ":")
-		number, _ := strconv.Atoi(port)
 		switch {
-		case !host.MatchString(t.s) || len(t.s) > 253 || has && number > 65535:
+		case !isHost(t.s):
 			n.r.faults = append(n.r.faults, t.at.fault("%s: want a host name, as in proxy.example.test or proxy.example.test:443", quote(t.s)))
-		case !has:
+		case !strings.Contains(t.s, ":"):
 			list = append(list, t.s+":443")
 		default:
 			list = append(list, t.s)
@@ -118,13 +117,9 @@ func readNetwork(n node) []string {
 }
 
 func readLimits(n node) Limits {
-	o := n.object("cpus", "memory", "time", "processes")
+	o := n.object("cpus", "memory", "time", "processes", "disk")
 	l := Limits{CPUs: o.get("cpus").number(1, 4096), Processes: o.get("processes").number(1, 1<<22)}
-	if t := o.get("memory").text(); t.given() {
-		if l.Memory = parseMemory(t.s); l.Memory == 0 {
-			o.get("memory").fail("%s: want a number of Mi or Gi, as in 24Gi", quote(t.s))
-		}
-	}
+	l.Memory, l.Disk = o.get("memory").amount(), o.get("disk").amount()
 	if t := o.get("time").text(); t.given() {
 		d, err := time.ParseDuration(t.s)
 		if err != nil || d < time.Second || d > 7*24*time.Hour || d%time.Second != 0 {
@@ -134,6 +129,19 @@ func readLimits(n node) Limits {
 		}
 	}
 	return l
+}
+
+// amount reads bytes; absent is 0.
+func (n node) amount() int64 {
+	t := n.text()
+	if !t.given() {
+		return 0
+	}
+	bytes := parseMemory(t.s)
+	if bytes == 0 {
+		n.fail("%s: want a number of Mi or Gi, as in 24Gi", quote(t.s))
+	}
+	return bytes
 }
 
 // parseMemory reads bytes; 0 for what is no amount.
@@ -160,6 +168,7 @@ func (a around) over(d around) around {
 	for _, f := range []struct{ own, fallback *int64 }{
 		{&a.limits.CPUs, &d.limits.CPUs}, {&a.limits.Memory, &d.limits.Memory},
 		{&a.limits.Seconds, &d.limits.Seconds}, {&a.limits.Processes, &d.limits.Processes},
+		{&a.limits.Disk, &d.limits.Disk},
 	} {
 		if *f.own == 0 {
 			*f.own = *f.fallback

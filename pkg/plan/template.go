@@ -17,7 +17,7 @@ const (
 
 // builtin are the names that no variable may have.
 func builtin() []string {
-	return []string{"version", "name", "major", "minor", "patch", "channel", "out", "os", "arch", "exe", "commit", "parameter"}
+	return []string{"version", "name", "major", "minor", "patch", "channel", "in", "out", "os", "arch", "exe", "commit", "parameter"}
 }
 
 // scope is what the placeholders of a template stand for.
