@@ -86,6 +86,19 @@ func (f facts) unisolated() bool {
 	return !apart || f.claim.Builder.ID == provenance.BuilderUnisolated
 }
 
+// saidHermetic is what provenance of our build type says of its own step:
+// whether it had no network, and everything it could use was fixed by digest.
+func (f facts) saidHermetic() provenance.Said {
+	said, ok := f.claim.InternalParameter("hermetic")
+	switch {
+	case f.claim.BuildType != provenance.BuildType || !ok:
+		return provenance.NotSaid
+	case string(said) == "true":
+		return provenance.SaidYes
+	}
+	return provenance.SaidNo
+}
+
 // local reports whether the source is a directory of one machine. Whoever has
 // that machine writes its history, and nobody else can ask it for the commit.
 func (f facts) local() bool { return strings.HasPrefix(f.claim.Source.Repository, "git+file:") }

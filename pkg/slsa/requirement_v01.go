@@ -153,9 +153,13 @@ func (f facts) parameterless() Answer {
 
 func (f facts) hermetic() Answer {
 	a := f.isolated()
-	switch {
+	switch said := f.saidHermetic(); {
 	case a.State != Met:
 		return a
+	case said == provenance.SaidYes:
+		return met("the builder looked: no network, and nothing that no digest fixes", f.evidence)
+	case said == provenance.SaidNo:
+		return notMet(f.evidence, "the builder says that this step could use what no digest fixes: a network, the machine's programs, or a tool that is not locked")
 	case !f.pair.Hermetic:
 		return missing("an assessment in the trust map that the builder's steps have no network")
 	case f.dependencies().State != Met:
@@ -183,6 +187,8 @@ func (f facts) dependencies() Answer {
 		return notMet(f.evidence, "no toolchain or builder image is among %d dependencies", len(f.claim.Dependencies))
 	case f.noted(provenance.LintDependency):
 		return notMet(f.evidence, "a dependency has no digest")
+	case f.saidHermetic() == provenance.SaidYes && f.isolated().State == Met:
+		return met("a hermetic step has nothing else than what is listed", f.evidence)
 	case !f.pair.Complete:
 		return missing("an assessment in the trust map that the builder lists everything that it fetches")
 	}
