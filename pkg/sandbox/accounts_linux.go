@@ -28,21 +28,25 @@ const (
 
 // ownPair picks two accounts and gives the step's directories to the second.
 // The directory that holds them stays ours.
-func ownPair(scratch string) (first int, err error) {
+func ownPair(s Step) (first int, err error) {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails: crypto/rand ends the program instead
 	first = firstPair + 2*int(binary.LittleEndian.Uint32(random[:])%pairs)
 	for _, name := range []string{"out", "home", "tmp"} {
-		if err := os.Lchown(filepath.Join(scratch, name), first+1, first+1); err != nil {
+		if err := os.Lchown(filepath.Join(s.Scratch, name), first+1, first+1); err != nil {
 			return 0, fmt.Errorf("giving the step its directories: %w", err)
 		}
 	}
-	return first, readable(filepath.Join(scratch, "src"))
+	return first, readable(s)
 }
 
 // readable opens the source to every account where our own mask has closed it.
 // Whoever can come that far decides the directory above, not this.
-func readable(dir string) error {
+func readable(s Step) error {
+	dir, err := sourceOf(s)
+	if err != nil {
+		return err
+	}
 	info, err := os.Stat(dir)
 	if err != nil || info.Mode().Perm()&0o005 == 0o005 && mask()&0o005 == 0 {
 		return err

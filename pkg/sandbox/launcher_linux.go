@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -39,6 +38,7 @@ type launcher struct {
 	step    Step
 	log     *Log
 	account account
+	inside  inside
 	talk    talk
 	group   *group
 	report  Report
@@ -58,8 +58,8 @@ func walled(ctx context.Context, mode Mode, s Step, log *Log) (Report, error) {
 	}
 	s.Limits.fill(s.Scratch)
 	l.step.Limits = s.Limits
-	trees, err := treesOf(s)
-	if err != nil {
+	var err error
+	if l.inside, err = insideOf(s); err != nil {
 		return Report{}, &ModeError{Mode: mode, Reason: err.Error()}
 	}
 	near, far, err := newTalk()
@@ -68,12 +68,12 @@ func walled(ctx context.Context, mode Mode, s Step, log *Log) (Report, error) {
 	}
 	defer near.conn.Close()
 	l.talk = near
-	cmd, err := l.command(far, trees)
+	cmd, err := l.command(far)
 	if err != nil {
 		_ = far.Close() // nothing was said through it
 		return Report{}, &ModeError{Mode: mode, Reason: err.Error()}
 	}
-	return l.launch(ctx, cmd, trees)
+	return l.launch(ctx, cmd)
 }
 
 // separate finds two accounts besides our own.
@@ -89,7 +89,7 @@ func separate() (account, error) {
 
 // command prepares the runner: this very program, with nothing of ours but
 // the talk and, as root, the mounts that only root may open.
-func (l *launcher) command(far *os.File, trees []tree) (*exec.Cmd, error) {
+func (l *launcher) command(far *os.File) (*exec.Cmd, error) {
 	cmd := &exec.Cmd{
 		Path: "/proc/self/exe", Args: []string{runnerName, runnerArg}, Dir: "/",
 		Env:    []string{runnerEnv + "=1", "GOMAXPROCS=2", "GOTRACEBACK=none"},
@@ -100,7 +100,7 @@ func (l *launcher) command(far *os.File, trees []tree) (*exec.Cmd, error) {
 	cmd.SysProcAttr = attr
 	switch l.account {
 	case pair:
-		first, err := ownPair(l.step.Scratch)
+		first, err := ownPair(l.step)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func (l *launcher) command(far *os.File, trees []tree) (*exec.Cmd, error) {
 		attr.GidMappings = mapped(runnerID, first, stepID, first+1)
 		attr.GidMappingsEnableSetgroups = true
 		attr.Credential = &syscall.Credential{Uid: runnerID, Gid: runnerID}
-		for _, t := range trees {
+		for _, t := range l.inside.Trees {
 			fd, err := openTree(t)
 			if err != nil {
 				closeAll(cmd.ExtraFiles[1:])
@@ -117,7 +117,7 @@ func (l *launcher) command(far *os.File, trees []tree) (*exec.Cmd, error) {
 			cmd.ExtraFiles = append(cmd.ExtraFiles, os.NewFile(uintptr(fd), t.Source))
 		}
 	case delegated:
-		if err := readable(filepath.Join(l.step.Scratch, "src")); err != nil {
+		if err := readable(l.step); err != nil {
 			return nil, err
 		}
 		attr.AmbientCaps = allCapabilities() // the maps are written later, by a program that may
@@ -131,7 +131,7 @@ func (l *launcher) command(far *os.File, trees []tree) (*exec.Cmd, error) {
 
 // launch starts the runner, hears what it says, and waits for its end: with
 // it, the kernel has ended every process of the step.
-func (l *launcher) launch(ctx context.Context, cmd *exec.Cmd, trees []tree) (Report, error) {
+func (l *launcher) launch(ctx context.Context, cmd *exec.Cmd) (Report, error) {
 	err := cmd.Start()
 	closeAll(cmd.ExtraFiles)
 	if err != nil {
@@ -139,7 +139,7 @@ func (l *launcher) launch(ctx context.Context, cmd *exec.Cmd, trees []tree) (Rep
 	}
 	kill := l.killer(cmd.Process)
 	stop := context.AfterFunc(ctx, kill)
-	end, proxied, err := l.converse(ctx, cmd.Process.Pid, trees, kill)
+	end, proxied, err := l.converse(ctx, cmd.Process.Pid, kill)
 	if err != nil {
 		kill()
 	}
@@ -181,7 +181,7 @@ const giveBack = 10 * time.Second
 
 // converse tells the runner what to do, judges what it says of the walls, and
 // hears how the step ended. asked is not nil if there was a proxy.
-func (l *launcher) converse(ctx context.Context, pid int, trees []tree, kill func()) (end ended, asked func() []Asked, err error) {
+func (l *launcher) converse(ctx context.Context, pid int, kill func()) (end ended, asked func() []Asked, err error) {
 	unfit := func(err error) (ended, func() []Asked, error) {
 		if cause := context.Cause(ctx); cause != nil {
 			return ended{}, nil, cause
@@ -194,7 +194,7 @@ func (l *launcher) converse(ctx context.Context, pid int, trees []tree, kill fun
 		}
 	}
 	l.group = newGroup(l.step.Limits, pid)
-	if err := l.talk.say(l.spec(trees)); err != nil {
+	if err := l.talk.say(l.spec()); err != nil {
 		return unfit(fmt.Errorf("telling the runner: %w", err))
 	}
 	listener, err := l.ready()
@@ -234,6 +234,9 @@ func (l *launcher) ready() (*os.File, error) {
 	l.report.have(DiskLimited, ProcessesLimited)
 	l.group.tell(&l.report)
 	l.report.How = append(l.report.How, "accounts: "+string(l.account))
+	if l.step.Root != "" {
+		l.report.How = append(l.report.How, "programs: a root of the step's own, none of the machine's")
+	}
 	if missing := l.report.missing(l.mode); len(missing) > 0 {
 		return nil, fmt.Errorf("these walls did not stand: %v", missing)
 	}
@@ -265,9 +268,9 @@ func (l *launcher) serve(ctx context.Context, f *os.File) (asked func() []Asked,
 // anything, the runner as well: a limit of one process counts that too.
 const baseData = 256 << 20
 
-func (l *launcher) spec(trees []tree) spec {
+func (l *launcher) spec() spec {
 	s := spec{
-		Trees: trees, Command: l.step.Command, Env: l.step.Env, Account: l.account,
+		inside: l.inside, Command: l.step.Command, Env: l.step.Env, Account: l.account,
 		Processes: uint64(l.step.Limits.Processes), FileSize: uint64(l.step.Limits.Disk),
 	}
 	if l.group.has("pids") {

@@ -31,14 +31,19 @@ func (r *runner) files() error {
 	if err := unix.Mount("root", stage, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=16m,nr_inodes=16k,mode=0755"); err != nil {
 		return fmt.Errorf("making a root: %w", err)
 	}
-	if err := furnish(stage); err != nil {
+	if err := furnish(stage, r.spec.Links); err != nil {
 		return err
 	}
 	if err := unix.Mount("proc", stage+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "hidepid=invisible,subset=pid"); err != nil {
 		return fmt.Errorf("mounting /proc: %w", err)
 	}
+	root, err := unix.Open(stage, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("opening the root: %w", err)
+	}
+	defer unix.Close(root) //nolint:errcheck // it was only a path
 	for i, t := range r.spec.Trees {
-		if err := attach(fds[i], t, stage); err != nil {
+		if err := attach(fds[i], t, root); err != nil {
 			return err
 		}
 	}
@@ -75,8 +80,9 @@ func (r *runner) hand() error {
 	return nil
 }
 
-// furnish makes what every root needs and no machine has to give.
-func furnish(root string) error {
+// furnish makes what every root needs and no machine has to give. The links
+// come last: nothing is written through them.
+func furnish(root string, links [][2]string) error {
 	for _, dir := range []string{"proc", "dev", "etc", "build", "tmp", "var"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			return fmt.Errorf("furnishing the root: %w", err)
@@ -92,15 +98,10 @@ func furnish(root string) error {
 			return fmt.Errorf("furnishing the root: %w", err)
 		}
 	}
-	links := [][2]string{
+	links = append([][2]string{
 		{"/proc/self/fd", "dev/fd"}, {"/proc/self/fd/0", "dev/stdin"}, {"/proc/self/fd/1", "dev/stdout"},
 		{"/proc/self/fd/2", "dev/stderr"}, {"/tmp", "var/tmp"},
-	}
-	for _, dir := range systemDirs() {
-		if target, err := os.Readlink(dir); err == nil {
-			links = append(links, [2]string{target, dir[1:]})
-		}
-	}
+	}, links...)
 	for _, l := range links {
 		if err := os.Symlink(l[0], filepath.Join(root, l[1])); err != nil {
 			return fmt.Errorf("furnishing the root: %w", err)

@@ -35,7 +35,8 @@
 // network, and what leaves its process group outlives it.
 //
 // What no mode hides: the clock, the kernel's version, the number of
-// processors, how busy the machine is, and the system's programs in /usr.
+// processors, how busy the machine is, and the system's programs in /usr, unless
+// the step has a Root of its own.
 package sandbox
 
 import (
@@ -70,6 +71,17 @@ type Step struct {
 	// Scratch is a directory of this step alone, absolute, as [Prepare] made
 	// it. The step may read src, and write out, home and tmp.
 	Scratch string
+	// Source, if it is given, is a directory that the step sees in place of
+	// src: absolute, read-only, and one for any number of steps. Where this
+	// process's mask closed it, it is opened for reading. Behind walls only: an
+	// ordinary process could change the source of the next step.
+	Source string
+	// Root, if it is given, is an unpacked root file system: absolute, and
+	// readable by every account. All programs, libraries and files of /etc come
+	// from it and none from this machine; /dev, /proc, /tmp, /build, accounts
+	// and host names are ours, its /root, /home, /run and /sys are left out.
+	// Links in it lead to nothing outside. Behind walls only.
+	Root string
 	// Command is the program and its arguments, started in src. A program
 	// without a slash is looked for in the PATH of Env, where the step is.
 	Command []string
@@ -79,8 +91,10 @@ type Step struct {
 	// Log takes standard output and standard error, made harmless by
 	// [NewLog]. Default: only the end is kept, for the error.
 	Log io.Writer
-	// Mounts are more that the step may read: tools and inputs. The system's
-	// own programs, in /usr and what belongs to it, are always there.
+	// Mounts are more that the step may read: tools and inputs, one at a
+	// place, at any depth; below another mount the place must be there. The
+	// system's own programs, in /usr and what belongs to it, are there unless
+	// there is a Root.
 	Mounts []Mount
 	// Network lists the hosts, "name:port", that the step may reach, through
 	// a proxy. Default: no network, not even loopback.
@@ -211,6 +225,9 @@ func Run(ctx context.Context, mode Mode, s Step) (Report, error) {
 	}
 	if mode != Unisolated && !mode.walled() {
 		return Report{}, &ModeError{Mode: mode, Reason: "there is no such mode"}
+	}
+	if mode == Unisolated && (s.Source != "" || s.Root != "") {
+		return Report{}, &ModeError{Mode: mode, Reason: "a source that steps share and a root of its own are for steps behind walls"}
 	}
 	if s.Limits.Time > 0 {
 		var cancel context.CancelFunc

@@ -38,7 +38,7 @@ const (
 // spec is what the runner is told: all that it needs to make the walls, and
 // nothing of whom it is for.
 type spec struct {
-	Trees   []tree   `json:"trees"`
+	inside
 	Command []string `json:"command"` // none: make the walls and report
 	Env     []string `json:"env"`
 	Proxied bool     `json:"proxied"`
@@ -84,11 +84,20 @@ type ended struct {
 	Signal int    `json:"signal,omitempty"`
 }
 
-// maxTalk bounds one message.
-const maxTalk = 4 << 20
+// Bounds of one message, and of a packet, which the kernel keeps in one piece.
+const (
+	maxTalk   = 16 << 20
+	maxPacket = 64 << 10
+)
+
+// What the first byte of a packet says of its message.
+const (
+	goesOn byte = '+'
+	ends   byte = '.'
+)
 
 // talk is one end of the socket between launcher and runner. Each message is
-// one packet, with at most one descriptor.
+// some packets, with at most one descriptor in the first.
 type talk struct{ conn *net.UnixConn }
 
 // newTalk makes both ends.
@@ -97,7 +106,6 @@ func newTalk() (near talk, far *os.File, err error) {
 	if err != nil {
 		return talk{}, nil, fmt.Errorf("making a socket: %w", err)
 	}
-	_ = unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_SNDBUF, maxTalk) // a short one shows when it is used
 	far = os.NewFile(uintptr(fds[1]), "runner")
 	near, err = openTalk(os.NewFile(uintptr(fds[0]), "launcher"))
 	if err != nil {
@@ -129,33 +137,49 @@ func (t talk) say(message any, files ...*os.File) error {
 	for _, f := range files {
 		rights = append(rights, unix.UnixRights(int(f.Fd()))...)
 	}
-	_, _, err = t.conn.WriteMsgUnix(raw, rights, nil)
+	for kind := goesOn; kind == goesOn && err == nil; rights = nil {
+		part := raw[:min(len(raw), maxPacket)]
+		if raw = raw[len(part):]; len(raw) == 0 {
+			kind = ends
+		}
+		_, _, err = t.conn.WriteMsgUnix(append([]byte{kind}, part...), rights, nil)
+	}
 	return err
 }
 
-func (t talk) hear(message any) (*os.File, error) {
-	raw, rights := make([]byte, maxTalk), make([]byte, unix.CmsgSpace(4))
-	n, r, flags, _, err := t.conn.ReadMsgUnix(raw, rights)
-	if err != nil {
-		return nil, err
-	}
-	if n == 0 {
-		return nil, errors.New("the other process ended")
-	}
-	if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
-		return nil, errors.New("the other process said too much")
-	}
-	var f *os.File
-	if r > 0 {
-		list, err := unix.ParseSocketControlMessage(rights[:r])
-		if err != nil || len(list) != 1 {
-			return nil, errors.New("the other process sent something odd")
+func (t talk) hear(message any) (f *os.File, err error) {
+	packet, rights, raw := make([]byte, 1+maxPacket), make([]byte, unix.CmsgSpace(4)), []byte{}
+	for kind := goesOn; kind == goesOn; {
+		n, r, flags, _, err := t.conn.ReadMsgUnix(packet, rights)
+		if err != nil {
+			return nil, err
 		}
-		fds, err := unix.ParseUnixRights(&list[0])
-		if err != nil || len(fds) != 1 {
-			return nil, errors.New("the other process sent something odd")
+		if n == 0 {
+			return nil, errors.New("the other process ended")
 		}
-		f = os.NewFile(uintptr(fds[0]), "listener")
+		if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || len(raw)+n > maxTalk {
+			return nil, errors.New("the other process said too much")
+		}
+		if r > 0 {
+			if f, err = received(rights[:r], f); err != nil {
+				return nil, err
+			}
+		}
+		kind, raw = packet[0], append(raw, packet[1:n]...)
 	}
-	return f, json.Unmarshal(raw[:n], message)
+	return f, json.Unmarshal(raw, message)
+}
+
+// received is the descriptor that came with a packet, the first of a message.
+func received(rights []byte, before *os.File) (*os.File, error) {
+	odd := errors.New("the other process sent something odd")
+	list, err := unix.ParseSocketControlMessage(rights)
+	if err != nil || len(list) != 1 || before != nil {
+		return nil, odd
+	}
+	fds, err := unix.ParseUnixRights(&list[0])
+	if err != nil || len(fds) != 1 {
+		return nil, odd
+	}
+	return os.NewFile(uintptr(fds[0]), "listener"), nil
 }

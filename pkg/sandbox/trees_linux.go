@@ -35,63 +35,98 @@ func devices() []string { return []string{"null", "zero", "full", "random", "ura
 // forbidden are directories of which nothing is ever mounted for a step.
 func forbidden() []string { return []string{"/proc", "/sys", "/dev", "/run", "/var/run"} }
 
-// treesOf lists the mounts of a step, outer ones first.
-func treesOf(s Step) ([]tree, error) {
-	var list []tree
-	for _, p := range slices.Concat(systemDirs(), systemFiles()) {
-		info, err := os.Lstat(p)
-		if err == nil && (info.IsDir() || info.Mode().IsRegular()) {
-			list = append(list, tree{Source: p, Target: p})
+// inside is what stands in a step's root: links, and trees, outer ones first.
+type inside struct {
+	Trees []tree      `json:"trees"`
+	Links [][2]string `json:"links"` // where to, and where: relative to the root
+}
+
+// insideOf lists the root of a step.
+func insideOf(s Step) (inside, error) {
+	in := machine()
+	if s.Root != "" {
+		var err error
+		if in, err = unpacked(s); err != nil {
+			return inside{}, err
 		}
 	}
 	for _, m := range s.Mounts {
 		t, err := admit(m, s.Scratch)
 		if err != nil {
-			return nil, err
+			return inside{}, err
 		}
-		if !slices.Contains(list, t) {
-			list = append(list, t)
+		if slices.Contains(in.Trees, t) {
+			continue
 		}
+		if slices.ContainsFunc(in.Trees, func(other tree) bool { return other.Target == t.Target }) {
+			return inside{}, fmt.Errorf("mounting %q at %q: something else is mounted there", m.Source, m.Target)
+		}
+		in.Trees = append(in.Trees, t)
 	}
 	for _, d := range devices() {
-		list = append(list, tree{Source: "/dev/" + d, Target: "/dev/" + d, Writable: true, Device: true})
+		in.Trees = append(in.Trees, tree{Source: "/dev/" + d, Target: "/dev/" + d, Writable: true, Device: true})
 	}
 	at := Seen(Isolated, s.Scratch)
-	own := func(name, target string, writable bool) {
-		list = append(list, tree{Source: filepath.Join(s.Scratch, name), Target: target, Writable: writable})
+	own := func(source, target string, writable bool) {
+		in.Trees = append(in.Trees, tree{Source: source, Target: target, Writable: writable})
 	}
-	own("src", at.Source, false)
-	own("out", at.Out, true)
-	own("home", at.Home, true)
-	own("tmp", at.Temp, true)
-	slices.SortStableFunc(list, func(a, b tree) int { return strings.Count(a.Target, "/") - strings.Count(b.Target, "/") })
-	return list, nil
+	source, err := sourceOf(s)
+	if err != nil {
+		return inside{}, err
+	}
+	own(source, at.Source, false)
+	own(filepath.Join(s.Scratch, "out"), at.Out, true)
+	own(filepath.Join(s.Scratch, "home"), at.Home, true)
+	own(filepath.Join(s.Scratch, "tmp"), at.Temp, true)
+	slices.SortStableFunc(in.Trees, func(a, b tree) int { return strings.Count(a.Target, "/") - strings.Count(b.Target, "/") })
+	return in, nil
 }
 
-// admit refuses mounts that would show what no step may see: what holds the
-// step's own directory holds those of others, and a home holds credentials.
+// machine is what a step has of the machine: its programs.
+func machine() (in inside) {
+	for _, p := range slices.Concat(systemDirs(), systemFiles()) {
+		info, err := os.Lstat(p)
+		if err == nil && (info.IsDir() || info.Mode().IsRegular()) {
+			in.Trees = append(in.Trees, tree{Source: p, Target: p})
+		}
+	}
+	for _, dir := range systemDirs() {
+		if target, err := os.Readlink(dir); err == nil {
+			in.Links = append(in.Links, [2]string{target, dir[1:]})
+		}
+	}
+	return in
+}
+
+// sourceOf is the directory that the step sees as its source.
+func sourceOf(s Step) (string, error) {
+	if s.Source == "" {
+		return filepath.Join(s.Scratch, "src"), nil
+	}
+	dir, err := visible(s.Source, s.Scratch)
+	if err == nil && !isDir(dir) {
+		err = errors.New("it is no directory")
+	}
+	if err != nil {
+		return "", fmt.Errorf("showing the source %q: %w", s.Source, err)
+	}
+	return dir, nil
+}
+
+// admit refuses mounts that cover what is the step's own.
 func admit(m Mount, scratch string) (tree, error) {
 	no := func(why string) (tree, error) {
 		return tree{}, fmt.Errorf("mounting %q at %q: %s", m.Source, m.Target, why)
 	}
-	if !filepath.IsAbs(m.Source) || !path.IsAbs(m.Target) || path.Clean(m.Target) != m.Target || m.Target == "/" {
+	if !path.IsAbs(m.Target) || path.Clean(m.Target) != m.Target || m.Target == "/" {
 		return no("want two absolute paths without detours")
 	}
-	source, err := filepath.EvalSymlinks(m.Source)
+	source, err := visible(m.Source, scratch)
 	if err != nil {
 		return no(err.Error())
 	}
-	private := []string{scratch, "/root", "/home", "/etc/shadow", "/etc/ssh", "/var/lib"}
-	if home, err := os.UserHomeDir(); err == nil {
-		private = append(private, home)
-	}
-	for _, p := range private {
-		if at, err := filepath.EvalSymlinks(p); err == nil && within(at, source) {
-			return no("it holds " + p + ", which no step may see")
-		}
-	}
 	for _, p := range forbidden() {
-		if within(source, p) || within(m.Target, p) {
+		if within(m.Target, p) {
 			return no("nothing of " + p + " is for a step")
 		}
 	}
@@ -100,7 +135,38 @@ func admit(m Mount, scratch string) (tree, error) {
 			return no("it would cover the step's own " + p)
 		}
 	}
+	if within(m.Target, "/build/out") {
+		return no("it would be among the step's outputs")
+	}
 	return tree{Source: source, Target: m.Target}, nil
+}
+
+// visible refuses to show what no step may see: what holds the step's own
+// directory holds those of others, and a home holds credentials. It returns the
+// path without links.
+func visible(name, scratch string) (string, error) {
+	if !filepath.IsAbs(name) {
+		return "", errors.New("want an absolute path")
+	}
+	source, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return "", err
+	}
+	private := []string{scratch, "/root", "/home", "/etc/shadow", "/etc/ssh", "/var/lib"}
+	if home, err := os.UserHomeDir(); err == nil {
+		private = append(private, home)
+	}
+	for _, p := range private {
+		if at, err := filepath.EvalSymlinks(p); err == nil && within(at, source) {
+			return "", errors.New("it holds " + p + ", which no step may see")
+		}
+	}
+	for _, p := range forbidden() {
+		if within(source, p) {
+			return "", errors.New("nothing of " + p + " is for a step")
+		}
+	}
+	return source, nil
 }
 
 // within reports whether a path is a directory or below it.
@@ -133,32 +199,43 @@ func openTree(t tree) (int, error) {
 
 // attach puts an opened tree where the step will see it. The place is made
 // inside root, which is still ours alone.
-func attach(fd int, t tree, root string) error {
-	at := root + t.Target
+func attach(fd int, t tree, root int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return fmt.Errorf("looking at %q: %w", t.Source, err)
 	}
-	if err := place(at, st.Mode&unix.S_IFMT == unix.S_IFDIR); err != nil {
-		return err
-	}
-	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+	at, err := place(root, t.Target[1:], st.Mode&unix.S_IFMT == unix.S_IFDIR)
+	if err != nil {
 		return fmt.Errorf("mounting %q: %w", t.Target, err)
 	}
-	return unix.Close(fd)
+	if err := unix.MoveMount(fd, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
+		return errors.Join(fmt.Errorf("mounting %q: %w", t.Target, err), unix.Close(at))
+	}
+	return errors.Join(unix.Close(at), unix.Close(fd))
 }
 
-// place makes a directory or an empty file to mount on. Below a mount that is
+// place opens a directory or file to mount on, and makes an empty one where
+// there is none. Links on the way were written by strangers, and are followed
+// as the step will follow them: root is the root of all. Below a mount that is
 // read-only the place must be there already.
-func place(at string, dir bool) error {
-	if _, err := os.Stat(at); err == nil {
-		return nil
+func place(root int, name string, dir bool) (int, error) {
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := unix.Openat2(root, name, how)
+	if !errors.Is(err, unix.ENOENT) {
+		return fd, err
 	}
+	parent, err := place(root, path.Dir(name), true)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(parent) //nolint:errcheck // it was only a path
 	if dir {
-		return os.MkdirAll(at, 0o755)
+		err = unix.Mkdirat(parent, path.Base(name), 0o755)
+	} else {
+		err = unix.Mknodat(parent, path.Base(name), unix.S_IFREG|0o444, 0)
 	}
-	if err := os.MkdirAll(path.Dir(at), 0o755); err != nil {
-		return err
+	if err != nil {
+		return -1, fmt.Errorf("making a place for it: %w", err)
 	}
-	return os.WriteFile(at, nil, 0o444)
+	return unix.Openat2(root, name, how)
 }
