@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -33,13 +32,7 @@ func (w *world) project(t testing.TB, old, with string) string {
 		}
 	}
 	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"commit", "-q", "-m", "attack"}, {"tag", w.version.String()}} {
-		cmd := exec.Command("git", args...)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
-			"GIT_AUTHOR_NAME=Mallory", "GIT_AUTHOR_EMAIL=m@evil.example", "GIT_COMMITTER_NAME=Mallory", "GIT_COMMITTER_EMAIL=m@evil.example")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
+		inRepository(t, dir, args...)
 	}
 	return dir
 }

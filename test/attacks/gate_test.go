@@ -198,6 +198,17 @@ func TestGateAgainstItsOwnRelease(t *testing.T) {
 			r.reseal(t, func(m *release.Manifest) { r.relist(t, m, a, b) })
 		}
 	}
+	// rewritten is listed, and said to be what was built from.
+	rewritten := func(name string, body func(*testing.T, *attacked) []byte) func(*testing.T, *attacked) {
+		return func(t *testing.T, r *attacked) {
+			r.write(t, name, body(t, r))
+			r.reseal(t, func(m *release.Manifest) {
+				r.relist(t, m, name)
+				said := map[string]*digest.Digest{plan.ConfigName: &m.Config, plan.LockName: &m.Lock}
+				*said[name] = entry(t, m, name).Digests.SHA256
+			})
+		}
+	}
 	same := func(*provenance.Provenance) {}
 	decide(t, []attack{
 		{"attested again by the builder", reattested(lab.RoleBuilder, same), nil},
@@ -261,41 +272,15 @@ func TestGateAgainstItsOwnRelease(t *testing.T) {
 		{"no run in the manifest", resealed(func(_ *testing.T, _ *attacked, m *release.Manifest) { m.Runs = nil }), codes(verdict.BuildMix)},
 		{"provenance of other bytes", reattested(lab.RoleBuilder, func(p *provenance.Provenance) { p.Subjects[0].Digests = digest.SetOf(nil) }), codes(verdict.NotBound)},
 		{"another configuration than the manifest's own", replaced(plan.ConfigName, config), codes(verdict.ManifestParse)},
-		{"another configuration than was built from", func(t *testing.T, r *attacked) {
-			r.write(t, plan.ConfigName, config(t, r))
-			r.reseal(t, func(m *release.Manifest) {
-				r.relist(t, m, plan.ConfigName)
-				m.Config = entry(t, m, plan.ConfigName).Digests.SHA256
-			})
-		}, codes(verdict.NotBound)},
-		{"another lock than was built from", func(t *testing.T, r *attacked) {
-			r.write(t, plan.LockName, append(r.read(t, plan.LockName), '\n'))
-			r.reseal(t, func(m *release.Manifest) {
-				r.relist(t, m, plan.LockName)
-				m.Lock = entry(t, m, plan.LockName).Digests.SHA256
-			})
-		}, codes(verdict.NotBound)},
-		{"a lock that does not pin what was built on", func(t *testing.T, r *attacked) {
-			r.write(t, plan.LockName, bytes.Replace(r.read(t, plan.LockName), []byte("static"), []byte("debian"), 1))
-			r.reseal(t, func(m *release.Manifest) {
-				r.relist(t, m, plan.LockName)
-				m.Lock = entry(t, m, plan.LockName).Digests.SHA256
-			})
-		}, codes(verdict.LockStale, verdict.NotBound)},
-		{"a lock that is none", func(t *testing.T, r *attacked) {
-			r.write(t, plan.LockName, []byte("kind: Poem\n"))
-			r.reseal(t, func(m *release.Manifest) {
-				r.relist(t, m, plan.LockName)
-				m.Lock = entry(t, m, plan.LockName).Digests.SHA256
-			})
-		}, codes(verdict.ManifestParse, verdict.NotBound)},
-		{"a configuration that is none", func(t *testing.T, r *attacked) {
-			r.write(t, plan.ConfigName, []byte("kind: Poem\n"))
-			r.reseal(t, func(m *release.Manifest) {
-				r.relist(t, m, plan.ConfigName)
-				m.Config = entry(t, m, plan.ConfigName).Digests.SHA256
-			})
-		}, codes(verdict.ManifestParse, verdict.NotBound)},
+		{"another configuration than was built from", rewritten(plan.ConfigName, config), codes(verdict.NotBound)},
+		{"another lock than was built from", rewritten(plan.LockName, func(t *testing.T, r *attacked) []byte {
+			return append(r.read(t, plan.LockName), '\n')
+		}), codes(verdict.NotBound)},
+		{"a lock that does not pin what was built on", rewritten(plan.LockName, func(t *testing.T, r *attacked) []byte {
+			return bytes.Replace(r.read(t, plan.LockName), []byte("static"), []byte("debian"), 1)
+		}), codes(verdict.LockStale, verdict.NotBound)},
+		{"a lock that is none", rewritten(plan.LockName, text("kind: Poem\n")), codes(verdict.ManifestParse, verdict.NotBound)},
+		{"a configuration that is none", rewritten(plan.ConfigName, text("kind: Poem\n")), codes(verdict.ManifestParse, verdict.NotBound)},
 	})
 }
 

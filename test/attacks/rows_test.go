@@ -126,14 +126,19 @@ func (s sources) read(file string) string {
 	return string(must[[]byte](s.t)(os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(file)))))
 }
 
+// parsed is a source file.
+func parsed(t *testing.T, path string) *ast.File {
+	t.Helper()
+	return must[*ast.File](t)(parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution))
+}
+
 // vectorsBy reads the tables of vectors: by each text in them, the rows that
 // have it.
 func vectorsBy(t *testing.T) map[string][]rowed {
 	t.Helper()
 	found := map[string][]rowed{}
 	for _, path := range must[[]string](t)(filepath.Glob(filepath.Join("vectors", "*.go"))) {
-		file := must[*ast.File](t)(parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution))
-		ast.Inspect(file, func(n ast.Node) bool {
+		ast.Inspect(parsed(t, path), func(n ast.Node) bool {
 			var parts []ast.Expr
 			switch n := n.(type) {
 			case *ast.CompositeLit:
