@@ -151,6 +151,8 @@ const (
 	Clock        Code = "CLOCK"
 
 	// Builds.
+	FetchHash     Code = "FETCH_HASH"
+	FetchMissing  Code = "FETCH_MISSING"
 	OutputMissing Code = "OUTPUT_MISSING"
 	OutputExtra   Code = "OUTPUT_EXTRA"
 	OutputChanged Code = "OUTPUT_CHANGED"

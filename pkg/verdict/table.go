@@ -140,6 +140,8 @@ var codes = map[Code]row{
 	TrustDown:    {Unavailable, "nothing was decided; run waybill trust update when the repository answers, or name a root with --trusted-root FILE"},
 	Clock:        {Unavailable, "nothing was decided; set the clock, or give a later --now"},
 
+	FetchHash:     {Refused, "do not build with it; if the dependency was changed on purpose, run waybill lock and review the difference, else ask who serves other bytes"},
+	FetchMissing:  {Refused, "name a module proxy that has it in the profile (modules.proxy), or pin something that can still be had"},
 	OutputMissing: {Refused, "make the step write the outputs that release.yaml declares, or declare fewer"},
 	OutputExtra:   {Refused, "declare the output in release.yaml, or stop the step from writing it"},
 	OutputChanged: {Refused, "build again where nothing else writes into the step's directory; if it happens again, do not trust the machine"},
