@@ -48,6 +48,7 @@ func TestDiffNamesWhatChanges(t *testing.T) {
 		{"a platform fewer", "every: [+server, windows/amd64]", "every: [+server]",
 			nil, []string{"bin/windows/amd64/serve.exe", "tool-windows-amd64.tar.gz.sigstore.json"}, "step compile-windows-amd64 lost"},
 		{"another command", "run: [make,", "run: [make, install,", nil, nil, `step compile-linux-amd64: run ["make","JOBS=4"`},
+		{"the root", "  root: scratch\n", "", nil, nil, `step helper-linux-amd64: root`},
 		{"the network", "network: none", "network: [proxy.example.test]", nil, nil, `step helper-linux-amd64: network added ["proxy.example.test:443"]`},
 		{"less evidence", "file: [provenance, bundle]", "file: [provenance]",
 			nil, []string{"share/arm64.txt.sigstore.json"}, "artifact share/arm64.txt: evidence"},

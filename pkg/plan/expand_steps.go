@@ -74,6 +74,9 @@ func (x *expander) command(s step, sc scope, step Step) {
 	for _, t := range use.tools {
 		step.Tools = append(step.Tools, t.s)
 	}
+	if use.root == Scratch {
+		step.Root = Scratch
+	}
 	step.Network = append([]string(nil), use.network...)
 	if !use.limits.IsZero() {
 		l := use.limits

@@ -44,6 +44,7 @@ steps:
   each: {platform: [linux/amd64]}
   go: {package: ./cmd/helper, dir: sub, tags: ["{parameter.flavour}"], ldflags: "-X main.v={version.number}", cgo: true}
   tools: [go]
+  root: scratch
   outputs: [{class: binary, name: "bin/helper{exe}"}]
 - name: pack
   archive: {format: tar.gz, root: tool, add: [LICENSE], take: [bin/helper]}
@@ -84,6 +85,9 @@ func TestFullAccepts(t *testing.T) {
 		t.Errorf("limits %+v, want %+v", *compile.Limits, want)
 	}
 	helper := stepOf(t, p, "helper-linux-amd64")
+	if helper.Root != plan.Scratch || compile.Root != "" {
+		t.Errorf("roots %q and %q, want scratch where it was said, and the machine's elsewhere", helper.Root, compile.Root)
+	}
 	run := []string{"go", "-C", "sub", "build", "-trimpath", "-buildvcs=false", "-tags=plain", "-ldflags=-X main.v=0.1.0", "-o", "../../out/bin/helper", "./cmd/helper"}
 	if !slices.Equal(helper.Run, run) || !slices.Contains(helper.Env, "CGO_ENABLED=1") || !slices.Equal(helper.Tools, []string{"go"}) || len(helper.Network) != 0 {
 		t.Errorf("helper is %+v", helper)
@@ -136,6 +140,7 @@ func TestFullRefuses(t *testing.T) {
 		{"an address", "network: [proxy.example.test,", "network: [192.0.2.7,", "192.0.2.7", "host name"},
 		{"a wildcard", "network: [proxy.example.test,", "network: [\"*.example.test\",", "\"*.example.test\"", "host name"},
 		{"a port that is none", "files.example.test:8443", "files.example.test:99999", "\"files.example.test:99999\"", "host name"},
+		{"a root of another kind", "root: scratch", "root: host", "host", "want machine or scratch"},
 		{"all of the network", "network: none", "network: all", "all,", "want none"},
 		{"an empty allow-list", "network: [proxy.example.test, \"files.example.test:8443\"]", "network: []", "[]", "empty"},
 		{"memory without a unit", "memory: 4Gi", "memory: \"4\"", "\"4\"", "24Gi"},

@@ -71,6 +71,7 @@ type Step struct {
 	Run       []string          `json:"run,omitempty"`
 	Env       []string          `json:"env,omitempty"`
 	Tools     []string          `json:"tools,omitempty"`
+	Root      string            `json:"root,omitempty"`    // [Scratch], where no program of the machine is there
 	Network   []string          `json:"network,omitempty"` // HOST:PORT; none is none
 	Limits    *Limits           `json:"limits,omitempty"`
 	Take      []string          `json:"take,omitempty"`      // outputs of earlier steps, under [InputDir]

@@ -22,6 +22,7 @@ func (l Limits) IsZero() bool { return l == Limits{} }
 // around is what a step that runs a command may use.
 type around struct {
 	tools   []text
+	root    string   // Scratch or rootMachine; empty when nothing was said
 	network []string // nil when nothing was said, empty for none
 	limits  Limits
 	env     []pair
@@ -34,7 +35,11 @@ type defaults struct {
 }
 
 // surroundingKeys are the keys that a step and defaults.step have in common.
-func surroundingKeys() []string { return []string{"tools", "network", "limits", "env"} }
+func surroundingKeys() []string { return []string{"tools", "root", "network", "limits", "env"} }
+
+// rootMachine is the root of a step that also sees the machine's programs.
+const rootMachine = "machine"
+
 
 func readDefaults(n node) defaults {
 	o := n.object("step", "evidence")
@@ -79,6 +84,9 @@ func readAround(o object) around {
 				o.r.faults = append(o.r.faults, t.at.fault("tool %s: want lower-case letters, digits and dashes", quote(t.s)))
 			}
 		}
+	}
+	if m := o.get("root"); m.given() {
+		a.root = m.choice(rootMachine, Scratch)
 	}
 	if m := o.get("network"); m.given() {
 		a.network = readNetwork(m)
@@ -161,6 +169,9 @@ func parseMemory(s string) int64 {
 func (a around) over(d around) around {
 	if a.tools == nil {
 		a.tools = d.tools
+	}
+	if a.root == "" {
+		a.root = d.root
 	}
 	if a.network == nil {
 		a.network = d.network
