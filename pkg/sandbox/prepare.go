@@ -39,9 +39,9 @@ const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 // Toolchains finds the named programs in a PATH of this machine and lists the
 // mounts that make them usable behind walls, where they are: for Go its whole
-// tree, for any other its file. Programs in /usr need no mount. seen is the
-// PATH of a step that has them, before the system's own. A name that is not
-// there is left out: the step will say so.
+// tree, for any other its file. Other programs in /usr need no mount. seen is
+// the PATH of a step that has them, before the system's own. A name that is
+// not there is left out: the step will say so.
 func Toolchains(path string, names []string) (mounts []Mount, seen string) {
 	var dirs []string
 	for _, name := range names {
@@ -49,6 +49,7 @@ func Toolchains(path string, names []string) (mounts []Mount, seen string) {
 		if program == "" {
 			continue
 		}
+		program = toolchainOf(program)
 		dir := filepath.Dir(program)
 		if !slices.Contains(dirs, dir) && !slices.Contains(filepath.SplitList(systemPath), dir) {
 			dirs = append(dirs, dir)
@@ -58,11 +59,21 @@ func Toolchains(path string, names []string) (mounts []Mount, seen string) {
 			tree = root
 		}
 		source, err := filepath.EvalSymlinks(tree)
-		if err == nil && !strings.HasPrefix(tree, "/usr/") {
+		if err == nil && (tree != program || !strings.HasPrefix(tree, "/usr/")) {
 			mounts = append(mounts, Mount{Source: source, Target: tree})
 		}
 	}
 	return mounts, strings.Join(append(dirs, systemPath), string(filepath.ListSeparator))
+}
+
+// toolchainOf follows the link by which a system may name the program of a
+// toolchain.
+func toolchainOf(program string) string {
+	real, err := filepath.EvalSymlinks(program)
+	if err != nil || !isDir(filepath.Join(filepath.Dir(filepath.Dir(real)), "pkg", "tool")) {
+		return program
+	}
+	return real
 }
 
 // findIn looks for a program in the absolute directories of a PATH.
