@@ -3,8 +3,6 @@ package sbom
 import (
 	"cmp"
 	"context"
-	"errors"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -30,8 +28,8 @@ type Question struct {
 }
 
 // Check holds a document against the bytes that it is about: it describes
-// them, lists the files that are in them, the modules that the program names,
-// and the layers that are served.
+// them, lists the files, modules and packages that are in them, and the layers
+// that are served.
 func Check(ctx context.Context, q Question) ([]verdict.Finding, error) {
 	name, _ := q.Document.Describes()
 	a := crosscheck.Artifact{Name: name, Document: q.Document}
@@ -43,31 +41,56 @@ func Check(ctx context.Context, q Question) ([]verdict.Finding, error) {
 		}
 		r.GoSum = sums
 	}
-	var more []verdict.Finding
+	var found Found
+	var err error
 	switch {
 	case q.Image != nil:
 		a.Digests = q.Image.Index
 		r.Images = map[string]crosscheck.Image{name: Served(*q.Image)}
+		found, err = WithinImage(ctx, a, *q.Image)
 	case q.Content != nil:
-		made, err := Describe(ctx, again(q.Document), name, *q.Content, nil)
-		if err != nil {
-			return nil, err
-		}
-		a.Digests = made.Digests
-		if modules, isProgram, err := Modules(*q.Content); err != nil {
-			return nil, err
-		} else if isProgram {
-			r.Modules = map[string][]crosscheck.Module{name: modules}
-		}
-		if _, sum := q.Document.Describes(); sum.Equal(made.Digests.SHA256) {
-			// Of other bytes it is no wonder that the files differ too.
-			more = crosscheck.Files(a, made.Draft.Files)
-		}
+		found, err = Within(ctx, a, *q.Content)
+		a.Digests = found.Digests
 	default:
 		return nil, verdict.Refuse(verdict.NoArtifact, name, "neither a file nor an image to hold the SBOM against")
 	}
+	if err != nil {
+		return nil, err
+	}
 	r.Artifacts = []crosscheck.Artifact{a}
-	return append(r.Findings(), more...), nil
+	return append(r.Findings(), found.Findings...), nil
+}
+
+// Found is what reading an artifact again came to.
+type Found struct {
+	// Digests are those of the bytes as they were read.
+	Digests digest.Set
+	// Findings are where its contents are not what the document lists.
+	Findings []verdict.Finding
+}
+
+// Within reads a file again, once, and compares its document with what is in
+// it: files, modules of programs, packages. Of other bytes than the document
+// describes nothing more is said: it is no wonder that their contents differ.
+func Within(ctx context.Context, a crosscheck.Artifact, c Content) (Found, error) {
+	made, err := Describe(ctx, again(a.Document), a.Name, c, nil)
+	if err != nil {
+		return Found{}, err
+	}
+	found := Found{Digests: made.Digests}
+	if _, sum := a.Document.Describes(); sum.Equal(made.Digests.SHA256) {
+		found.Findings = append(crosscheck.Files(a, made.Draft.Files), crosscheck.Components(a, made.Draft)...)
+	}
+	return found, nil
+}
+
+// WithinImage is [Within] of an image.
+func WithinImage(ctx context.Context, a crosscheck.Artifact, c ImageContent) (Found, error) {
+	made, err := Image(ctx, again(a.Document), a.Name, c)
+	if err != nil {
+		return Found{}, err
+	}
+	return Found{Digests: c.Index, Findings: crosscheck.Components(a, made.Draft)}, nil
 }
 
 // again is an input for a description that is compared, never written.
@@ -76,7 +99,7 @@ func again(doc spdx.Document) Input {
 	if err != nil {
 		at = time.Unix(0, 0)
 	}
-	return Input{Name: "compared", Version: "compared", Created: at, Namespace: "https://waybill.invalid/"}
+	return Input{Name: "compared", Version: cmp.Or(doc.DescribedVersion(), spdx.NoAssertion), Created: at, Namespace: "https://waybill.invalid/"}
 }
 
 // Served is what a registry serves of an image, without its contents.
@@ -90,22 +113,6 @@ func Served(c ImageContent) crosscheck.Image {
 		out[p.Platform] = one
 	}
 	return out
-}
-
-// Modules are the modules that a Go program names; isProgram is false if the
-// file is none.
-func Modules(r io.ReaderAt) (list []crosscheck.Module, isProgram bool, err error) {
-	bin, err := gomod.Read(r)
-	if errors.Is(err, gomod.ErrNoBuildInfo) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	for _, m := range bin.Deps {
-		list = append(list, crosscheck.Module{Path: clean(m.Path), Version: clean(m.Version), Sum: sumOf(m)})
-	}
-	return list, true, nil
 }
 
 // Sums are the checksums of a go.sum, for [crosscheck.Release].

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -21,6 +22,9 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 	v.Scope = verdict.Scope{Checks: []string{"the SBOM against its artifact"}, Left: []string{"signatures"}}
 	v.Counts.Required++
 	v.Add(findings...)
+	if q.GoSum != nil && crosscheck.Elsewhere(q.Document) {
+		v.Note("it was built from a module that was fetched, so go.sum says nothing of it; the checksums of its modules were not compared")
+	}
 	if len(findings) == 0 {
 		v.Counts.Verified++
 		v.Note("%s is what the SBOM describes: %d packages, %d files", sum, len(q.Document.Packages()), len(q.Document.Files()))

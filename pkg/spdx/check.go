@@ -215,7 +215,7 @@ func (c *checker) describe(e element) described {
 	switch e.kind {
 	case aPackage:
 		p := c.m.packages[e.index]
-		return described{name: p.Name, sha256: p.Digests.SHA256, count: 1}
+		return described{name: p.Name, version: asserted(p.Version), sha256: p.Digests.SHA256, count: 1}
 	case aFile:
 		f := c.m.files[e.index]
 		return described{name: strings.TrimPrefix(f.Name, "./"), sha256: f.Digests.SHA256, count: 1}

@@ -20,9 +20,9 @@ type model struct {
 
 // described is the thing a document is about.
 type described struct {
-	name   string
-	sha256 digest.Digest
-	count  int // how many things it describes, at most 2
+	name, version string
+	sha256        digest.Digest
+	count         int // how many things it describes, at most 2
 }
 
 // sum is a checksum as it was written.

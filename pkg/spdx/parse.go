@@ -116,6 +116,10 @@ func (d Document) Describes() (name string, sha256 digest.Digest) {
 	return about.name, about.sha256
 }
 
+// DescribedVersion is the version of the one element that the document is
+// about, "" where it gives none.
+func (d Document) DescribedVersion() string { return d.model().about.version }
+
 // ExternalRefs lists the other documents that this one refers to.
 func (d Document) ExternalRefs() []External { return append([]External(nil), d.model().externals...) }
 

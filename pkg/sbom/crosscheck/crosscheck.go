@@ -7,16 +7,17 @@
 //	r := crosscheck.Release{Artifacts: artifacts, Document: released}
 //	for _, f := range r.Findings() { … f.Code, f.Subject, f.Want, f.Got }
 //
-// What is not given is not compared; that a release has no artifacts is a
+// Where a release has many documents, [Release.About] compares them one by one
+// and [Listed] the rest, so that nobody keeps them all. What is not given is not compared; that a release has no artifacts is a
 // finding. The package reads no bytes and decides no policy: documents and
 // facts are values, and whoever has them proved them elsewhere.
 package crosscheck
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/spdx"
@@ -35,14 +36,20 @@ const (
 // Artifact is one artifact of a release with its own document.
 type Artifact struct {
 	Name     string
+	Version  string // of the release; "" is not compared
 	Platform string // "linux/amd64", or "" if it is of none
 	Bare     bool   // a single file that archives pack, such as a program
 	Digests  digest.Set
 	// Document describes the artifact; it is zero if there is none.
 	Document spdx.Document
-	// DocumentDigest is that of the document's bytes.
+	// DocumentDigest is that of the document's bytes, Namespace the address that
+	// it gives itself: for [Listed], when the document itself is kept no longer.
 	DocumentDigest digest.Digest
+	Namespace      string
 }
+
+// namespace is the address of the artifact's document, "" if it has none.
+func (a Artifact) namespace() string { return cmp.Or(a.Namespace, a.Document.Namespace()) }
 
 // Module is a Go module as a program or go.sum names it.
 type Module struct{ Path, Version, Sum string }
@@ -82,29 +89,35 @@ func (r Release) Findings() []verdict.Finding {
 	}
 	var all []verdict.Finding
 	for _, a := range r.Artifacts {
-		all = append(all, Subject(a)...)
-		if a.Document.IsZero() {
-			continue
-		}
-		if modules, asked := r.Modules[a.Name]; asked {
-			all = append(all, Modules(a, modules)...)
-		}
-		if r.GoSum != nil {
-			all = append(all, Sums(a, r.GoSum)...)
-		}
-		if image, asked := r.Images[a.Name]; asked {
-			all = append(all, Layers(a, image)...)
-		}
-		if r.Complete {
-			all = append(all, Complete(a)...)
-		}
+		all = append(all, r.About(a)...)
 	}
 	all = append(all, r.provenance()...)
-	all = append(all, Members(r.Artifacts)...)
 	if !r.Document.IsZero() {
 		all = append(all, Listed(r.Document, r.Artifacts)...)
 	}
 	return all
+}
+
+// About compares one artifact and its document with what is known of the
+// release. The other artifacts need no documents.
+func (r Release) About(a Artifact) []verdict.Finding {
+	all := Subject(a)
+	if a.Document.IsZero() {
+		return all
+	}
+	if modules, asked := r.Modules[a.Name]; asked {
+		all = append(all, Modules(a, modules)...)
+	}
+	if r.GoSum != nil && !Elsewhere(a.Document) {
+		all = append(all, Sums(a, r.GoSum)...)
+	}
+	if image, asked := r.Images[a.Name]; asked {
+		all = append(all, Layers(a, image)...)
+	}
+	if r.Complete {
+		all = append(all, Complete(a)...)
+	}
+	return append(all, Members(a, r.Artifacts)...)
 }
 
 // Subject demands that the document of an artifact describes it, and nothing
@@ -120,6 +133,9 @@ func Subject(a Artifact) []verdict.Finding {
 			Differ(a.Digests.SHA256.String(), orNone(sum))}
 	case name != a.Name:
 		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM describes something of another name").Differ(a.Name, name)}
+	}
+	if version := a.Document.DescribedVersion(); a.Version != "" && version != "" && version != a.Version {
+		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM describes another version").Differ(a.Version, version)}
 	}
 	return nil
 }
@@ -148,26 +164,44 @@ func (r Release) provenance() (all []verdict.Finding) {
 	return all
 }
 
-// Members demands that a file in an archive is, byte for byte, the single file
-// of the same name and platform that the release publishes.
-func Members(artifacts []Artifact) (all []verdict.Finding) {
-	type key struct{ platform, name string }
-	bare := map[key]Artifact{}
-	for _, a := range artifacts {
-		if a.Bare && a.Platform != "" {
-			bare[key{a.Platform, path.Base(a.Name)}] = a
+// Members demands that a program in an archive is, byte for byte, the single
+// file of the same name and platform that the release publishes. Another file
+// of that name, such as a manual page, is no other version of it as long as
+// the very file is there too.
+func Members(a Artifact, release []Artifact) (all []verdict.Finding) {
+	bare := map[string]Artifact{}
+	for _, other := range release {
+		if other.Bare && other.Platform != "" && other.Platform == a.Platform {
+			bare[path.Base(other.Name)] = other
 		}
 	}
-	for _, a := range artifacts {
-		if a.Bare || a.Platform == "" || a.Document.IsZero() {
-			continue
+	if a.Bare || len(bare) == 0 {
+		return nil
+	}
+	files := a.Document.Files()
+	packed := map[string]bool{}
+	for _, f := range files {
+		name := path.Base(f.Name)
+		packed[name] = packed[name] || f.Digests.SHA256.Equal(bare[name].Digests.SHA256)
+	}
+	isProgram := programs(a.Document)
+	for _, f := range files {
+		name := path.Base(f.Name)
+		alone, both := bare[name]
+		if both && !f.Digests.SHA256.Equal(alone.Digests.SHA256) && (!packed[name] || isProgram[f.ID]) {
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the file %.200q in it is not the artifact %q of the same platform", f.Name, alone.Name).
+				Differ(alone.Digests.SHA256.String(), orNone(f.Digests.SHA256)))
 		}
-		for _, f := range a.Document.Files() {
-			alone, both := bare[key{a.Platform, path.Base(f.Name)}]
-			if both && !f.Digests.SHA256.Equal(alone.Digests.SHA256) {
-				all = append(all, verdict.Find(verdict.Conflict, a.Name, "the file %.200q in it is not the artifact %q of the same platform", f.Name, alone.Name).
-					Differ(alone.Digests.SHA256.String(), orNone(f.Digests.SHA256)))
-			}
+	}
+	return all
+}
+
+// programs are the elements that depend on something: of files only programs do.
+func programs(doc spdx.Document) map[string]bool {
+	all := map[string]bool{}
+	for _, r := range doc.Relationships() {
+		if r.Type == spdx.DependsOn {
+			all[r.From] = true
 		}
 	}
 	return all
@@ -198,185 +232,16 @@ func Listed(doc spdx.Document, artifacts []Artifact) (all []verdict.Finding) {
 			all = append(all, verdict.Find(verdict.SBOMSubject, a.Name, "the SBOM of the release lists other bytes").
 				Differ(a.Digests.SHA256.String(), orNone(p.Digests.SHA256)))
 		}
-		if a.Document.IsZero() {
+		if a.namespace() == "" {
 			continue
 		}
-		if sum, linked := refs[a.Document.Namespace()]; !linked || !sum.Equal(a.DocumentDigest) {
+		if sum, linked := refs[a.namespace()]; !linked || !sum.Equal(a.DocumentDigest) {
 			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the SBOM of the release does not refer to its own SBOM by these bytes").
 				Differ(a.DocumentDigest.String(), orNone(sum)))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(listed)) {
 		all = append(all, verdict.Find(verdict.SBOMSubject, name, "the SBOM of the release lists it, and the release does not have it"))
-	}
-	return all
-}
-
-// Modules demands that a document lists exactly the modules that the program
-// names itself.
-func Modules(a Artifact, modules []Module) (all []verdict.Finding) {
-	want := map[string]string{}
-	for _, m := range modules {
-		want[strings.TrimSpace(m.Path+" "+m.Version)] = m.Sum
-	}
-	got := map[string]string{}
-	for _, p := range goPackages(a.Document) {
-		got[strings.TrimSpace(p.Name+" "+version(p))] = p.Sum
-	}
-	for _, m := range slices.Sorted(maps.Keys(want)) {
-		sum, there := got[m]
-		switch {
-		case !there:
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the program was built with %.200q, and its SBOM does not list that", m))
-		case sum != want[m]:
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "program and SBOM have other checksums of %.200q", m).Differ(want[m], sum))
-		}
-	}
-	for _, m := range slices.Sorted(maps.Keys(got)) {
-		if _, there := want[m]; !there {
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM lists %.200q, which the program was not built with", m))
-		}
-	}
-	return all
-}
-
-func version(p spdx.Package) string {
-	if p.Version == spdx.NoAssertion {
-		return ""
-	}
-	return p.Version
-}
-
-// goPackages are the packages on which something of the document depends and
-// that are Go modules; the standard library is none.
-func goPackages(doc spdx.Document) (list []spdx.Package) {
-	needed := map[string]bool{}
-	for _, r := range doc.Relationships() {
-		needed[r.To] = needed[r.To] || r.Type == spdx.DependsOn
-	}
-	for _, p := range doc.Packages() {
-		isModule := strings.HasPrefix(p.PURL, "pkg:golang/") || strings.HasPrefix(p.Comment, "Replaces ")
-		if needed[p.ID] && isModule && !strings.HasPrefix(p.PURL, "pkg:golang/stdlib@") {
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// Sums demands that the modules of a document have the checksums of go.sum.
-func Sums(a Artifact, sums map[string]string) (all []verdict.Finding) {
-	for _, p := range goPackages(a.Document) {
-		if p.Sum == "" {
-			continue
-		}
-		switch want, there := sums[p.Name+" "+p.Version]; {
-		case !there:
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "go.sum at the source commit does not know %.200q", p.Name+" "+p.Version))
-		case want != p.Sum:
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "go.sum and SBOM have other checksums of %.200q", p.Name+" "+p.Version).Differ(want, p.Sum))
-		}
-	}
-	return all
-}
-
-// Layers demands that a document lists the platforms that the registry serves,
-// and of each exactly its layers. Of an image that was saved to a file the
-// configuration is compared, which names the same layers.
-func Layers(a Artifact, image Image) (all []verdict.Finding) {
-	got := platforms(a.Document)
-	for _, name := range slices.Sorted(maps.Keys(image)) {
-		p, there := got[name]
-		delete(got, name)
-		want := image[name]
-		switch {
-		case !there:
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the registry serves %s, and the SBOM does not list it", name))
-		case p.Manifest.IsZero() && !p.Config.Equal(want.Config):
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "file and registry have other images for %s", name).
-				Differ(want.Config.String(), orNone(p.Config)))
-		case p.Manifest.IsZero():
-		case !p.Manifest.Equal(want.Manifest):
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "SBOM and registry have other images for %s", name).
-				Differ(want.Manifest.String(), p.Manifest.String()))
-		case !slices.Equal(sorted(p.Layers), sorted(want.Layers)):
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "SBOM and registry have other layers for %s", name).
-				Differ(strings.Join(sorted(want.Layers), " "), strings.Join(sorted(p.Layers), " ")))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(got)) {
-		all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM lists %.200q, which the registry does not serve", name))
-	}
-	return all
-}
-
-func sorted(list []digest.Digest) (out []string) {
-	for _, d := range list {
-		out = append(out, d.String())
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// platforms are the images that a document lists, by platform.
-func platforms(doc spdx.Document) Image {
-	byID, images := map[string]spdx.Package{}, map[string]string{}
-	name, _ := doc.Describes()
-	for _, p := range doc.Packages() {
-		byID[p.ID] = p
-		if rest, found := strings.CutPrefix(p.Name, name+"/"); found && p.Purpose == spdx.Container {
-			images[p.ID] = rest
-		}
-	}
-	out := Image{}
-	for id, platform := range images {
-		p := Platform{Manifest: byID[id].Digests.SHA256}
-		if rest, found := strings.CutPrefix(byID[id].Comment, Configuration); found {
-			p.Config, _ = digest.Parse(strings.TrimSuffix(rest, ".")) // what is none equals nothing
-		}
-		out[platform] = p
-	}
-	for _, r := range doc.Relationships() {
-		layer := byID[r.To]
-		if platform, own := images[r.From]; own && r.Type == spdx.Contains && layer.Purpose == spdx.Archive {
-			p := out[platform]
-			p.Layers = append(p.Layers, layer.Digests.SHA256)
-			out[platform] = p
-		}
-	}
-	return out
-}
-
-// Complete refuses what the document says was not examined. Packages that were
-// seen and not catalogued are so too: somebody asked for all.
-func Complete(a Artifact) (all []verdict.Finding) {
-	for _, note := range a.Document.Unknown() {
-		if strings.HasPrefix(note, NotExamined) || strings.HasPrefix(note, SeenOnly) && !strings.HasPrefix(note, SeenOnly+"version control: ") {
-			all = append(all, verdict.Find(verdict.SBOMIncomplete, a.Name, "%.500q", note))
-		}
-	}
-	return all
-}
-
-// Files demands that a document lists exactly the files that there are, each
-// with its digest.
-func Files(a Artifact, files []spdx.File) (all []verdict.Finding) {
-	listed := map[string]digest.Digest{}
-	for _, f := range a.Document.Files() {
-		listed[f.Name] = f.Digests.SHA256
-	}
-	for _, f := range files {
-		sum, there := listed[f.Name]
-		delete(listed, f.Name)
-		switch {
-		case !there:
-			all = append(all, verdict.Find(verdict.SBOMIncomplete, a.Name, "its SBOM does not list the file %.200q", f.Name))
-		case !sum.Equal(f.Digests.SHA256):
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM has another digest of the file %.200q", f.Name).
-				Differ(f.Digests.SHA256.String(), orNone(sum)))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(listed)) {
-		all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM lists the file %.200q, which is not there", name))
 	}
 	return all
 }
