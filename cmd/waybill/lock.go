@@ -19,11 +19,12 @@ func lockCommand() *cobra.Command {
 		Use:     "lock",
 		Short:   "Pin what release.yaml names, by digest",
 		GroupID: "release",
-		Long: `Find the digest of every base image, tool and Go module that release.yaml names,
-show what differs from release.lock.yaml, and write it with --confirm. A name is
-looked up where --base or --tool says, and from then on where the lock says that
-it was looked up before. A tool is a program of its own name unless said
-otherwise.
+		Long: `Find the digest of every base image, tool, Go module and download that
+release.yaml names, show what differs from release.lock.yaml, and write it with
+--confirm. A name is looked up where --base or --tool says, and from then on where
+the lock says that it was looked up before. A tool is a program of its own name
+unless said otherwise. Downloads are fetched and measured each time; nothing of
+them is kept.
 
 ` + exit.Table,
 		Example: `  waybill lock --base static=registry.example.test/base/static:v1

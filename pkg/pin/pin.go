@@ -1,5 +1,5 @@
 // Package pin finds the digests that release.lock.yaml holds: of base images,
-// of tools, and of Go modules.
+// of tools, of Go modules, and of downloads.
 //
 //	lock, err := pin.Lock(ctx, pin.Request{Config: config, Held: old, Source: os.DirFS(dir), …})
 //	for _, line := range old.Difference(lock) { fmt.Println(line) }
@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"path"
 	"slices"
@@ -57,7 +58,7 @@ func Lock(ctx context.Context, req Request) (plan.Lock, error) {
 	if err := errors.Join(unused("--base", req.Bases, needs.Bases), unused("--tool", req.Tools, needs.Tools)); err != nil {
 		return plan.Lock{}, err
 	}
-	l := plan.Lock{Bases: map[string]plan.BaseLock{}, Tools: map[string]plan.ToolLock{}, Modules: map[string]plan.ModuleLock{}}
+	l := plan.Lock{Bases: map[string]plan.BaseLock{}, Tools: map[string]plan.ToolLock{}, Modules: map[string]plan.ModuleLock{}, Downloads: map[string]plan.DownloadLock{}}
 	for _, name := range needs.Bases {
 		base, err := req.base(ctx, name)
 		if err != nil {
@@ -80,6 +81,18 @@ func Lock(ctx context.Context, req Request) (plan.Lock, error) {
 		if err != nil {
 			return plan.Lock{}, fmt.Errorf("pinning module %q: %w", dir, err)
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(needs.Downloads)) {
+		d, err := req.download(ctx, needs.Downloads[name])
+		if err != nil {
+			return plan.Lock{}, fmt.Errorf("pinning download %q: %w", name, err)
+		}
+		l.Downloads[name] = d
+	}
+	// A step that two of the tools claim as their own is found here, before
+	// anything is written.
+	if err := l.Covers(req.Config); err != nil {
+		return plan.Lock{}, err
 	}
 	return l, nil
 }
