@@ -38,7 +38,7 @@ import (
 // The names that the specification gives.
 const (
 	TypeV1      = "https://in-toto.io/Statement/v1"
-	TypeV01     = "https://in-toto.io/Statement/v0.1" // read, never written
+	TypeV01     = "https://in-toto.io/Statement/v0.1" // written for predicates of its time only
 	PayloadType = "application/vnd.in-toto+json"
 )
 
@@ -83,19 +83,37 @@ type wireStatement struct {
 
 // New encodes a statement, once. Subjects keep their order.
 func New(predicateType string, subjects []Subject, predicate any) (Statement, error) {
-	wire := wireStatement{Type: TypeV1, PredicateType: predicateType}
+	raw, err := encode(TypeV1, predicateType, subjects, predicate)
+	if err != nil {
+		return Statement{}, err
+	}
+	return Parse(raw)
+}
+
+// NewV01 encodes a statement of the older version, for a predicate whose
+// readers know no newer one.
+func NewV01(predicateType string, subjects []Subject, predicate any) (Statement, error) {
+	raw, err := encode(TypeV01, predicateType, subjects, predicate)
+	if err != nil {
+		return Statement{}, err
+	}
+	return ParseOpen(raw)
+}
+
+func encode(kind, predicateType string, subjects []Subject, predicate any) ([]byte, error) {
+	wire := wireStatement{Type: kind, PredicateType: predicateType}
 	for _, s := range subjects {
 		wire.Subject = append(wire.Subject, wireSubject{Name: s.Name, Digest: s.Digests.Map()})
 	}
 	var err error
 	if wire.Predicate, err = json.Marshal(predicate); err != nil {
-		return Statement{}, fmt.Errorf("encoding predicate %s: %w", predicateType, err)
+		return nil, fmt.Errorf("encoding predicate %s: %w", predicateType, err)
 	}
 	raw, err := json.Marshal(wire)
 	if err != nil {
-		return Statement{}, fmt.Errorf("encoding statement %s: %w", predicateType, err)
+		return nil, fmt.Errorf("encoding statement %s: %w", predicateType, err)
 	}
-	return Parse(raw)
+	return raw, nil
 }
 
 // Parse reads a statement of the form that we write. It refuses what two

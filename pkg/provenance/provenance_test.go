@@ -74,6 +74,40 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// The older version says the same of who, what and from what, as its readers
+// understand it: the commit as sha1, materials complete where nothing else
+// could be used.
+func TestEncodeV02(t *testing.T) {
+	for _, hermetic := range []bool{true, false} {
+		p := compile()
+		p.BuildDefinition.InternalParameters.Hermetic = hermetic
+		s, err := provenance.EncodeV02(subjects(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Type() != intoto.TypeV01 || s.PredicateType() != "https://slsa.dev/provenance/v0.2" || len(s.Subjects()) != 1 {
+			t.Errorf("%s, %s, %d subjects", s.Type(), s.PredicateType(), len(s.Subjects()))
+		}
+		claim, err := provenance.Read(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := provenance.Source{Repository: "git+https://example.test/lantern", Ref: "refs/tags/v0.1.0", Commit: commit()}
+		if claim.Source != want || claim.Builder.ID != provenance.BuilderIsolated || claim.BuildType != provenance.BuildType || claim.EntryPoint != "release.yaml" {
+			t.Errorf("source %+v, builder %q, type %q, entry point %q", claim.Source, claim.Builder.ID, claim.BuildType, claim.EntryPoint)
+		}
+		if n := len(p.BuildDefinition.ResolvedDependencies); len(claim.Dependencies) != n || claim.Run.InvocationID != "run-1" {
+			t.Errorf("%d dependencies of %d, run %q", len(claim.Dependencies), n, claim.Run.InvocationID)
+		}
+		if complete := claim.Completeness.Materials == provenance.SaidYes; complete != hermetic {
+			t.Errorf("hermetic %t, and its materials are complete: %t", hermetic, complete)
+		}
+		if _, err := provenance.Parse(s); err == nil {
+			t.Error("the strict reader took the older version for ours")
+		}
+	}
+}
+
 // parse reads the valid predicate with its text changed.
 func parse(t *testing.T, predicateType, old, new string) (provenance.Provenance, error) {
 	t.Helper()
