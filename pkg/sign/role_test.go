@@ -16,6 +16,8 @@ import (
 func TestMayState(t *testing.T) {
 	owner := map[string]policy.Role{
 		provenance.PredicateType:              policy.Builder,
+		provenance.PredicateTypeV02:           policy.Builder,
+		provenance.PredicateTypeV01:           policy.Builder,
 		signedpolicy.PredicateType:            policy.Officer,
 		exception.PredicateType:               policy.Officer,
 		knowndefects.PredicateType:            policy.Officer,

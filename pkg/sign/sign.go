@@ -119,7 +119,7 @@ func (s *Signer) Statement(ctx context.Context, st intoto.Statement) ([]byte, ve
 func mayState(role policy.Role, kind string) bool {
 	owner := policy.Role("")
 	switch kind {
-	case provenance.PredicateType:
+	case provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01:
 		owner = policy.Builder
 	case signedpolicy.PredicateType, knowndefects.PredicateType, exception.PredicateType:
 		owner = policy.Officer
