@@ -42,6 +42,7 @@ type caseQuestion struct {
 	Version string     `yaml:"version"`
 	Commit  string     `yaml:"commit"`
 	SBOM    string     `yaml:"sbom"` // the text that its SBOM describes
+	Omitted []string   `yaml:"omitted"`
 	At      string     `yaml:"at"`
 }
 
@@ -327,7 +328,7 @@ func (c Case) question() (Question, error) {
 	}
 	q := Question{
 		Stage: c.Ask.Stage, Class: c.Ask.Class, Subject: c.Ask.Subject, Bytes: digest.SetOf([]byte(c.Ask.Text)),
-		Version: c.Ask.Version, Commit: c.Ask.Commit, At: at,
+		Version: c.Ask.Version, Commit: c.Ask.Commit, Omitted: c.Ask.Omitted, At: at,
 	}
 	if c.Ask.SBOM != "" {
 		q.SBOM = digest.Of(digest.SHA256, []byte(c.Ask.SBOM))

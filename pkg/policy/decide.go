@@ -24,7 +24,9 @@ type Question struct {
 	Commit   string // that the manifest names; empty asks for none
 	// SBOM is what the SBOM that came with the artifact describes.
 	SBOM digest.Digest
-	At   time.Time // of judgement
+	// Omitted is what that SBOM says that it leaves out.
+	Omitted []string
+	At      time.Time // of judgement
 	// Why says why evidence for a check could not be brought.
 	Why map[Check]error
 }

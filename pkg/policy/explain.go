@@ -163,6 +163,9 @@ func (d demand) describe() string {
 	var words []string
 	for _, it := range d.items {
 		word := it.name
+		if it.name == string(SBOM) && d.whole {
+			word += " (leaving nothing unexamined)"
+		}
 		if it.mode == Warn {
 			word += " (only warned about)"
 		}

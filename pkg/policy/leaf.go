@@ -289,10 +289,10 @@ func ofCommit(m *matter, f *Fact) error {
 }
 
 // described is met when the SBOM that came with the artifact describes its
-// bytes.
-type described struct{}
+// bytes, and leaves nothing of them out where the whole is asked for.
+type described struct{ whole bool }
 
-func (described) judge(m *matter) answer {
+func (r described) judge(m *matter) answer {
 	switch {
 	case m.q.Why[SBOM] != nil:
 		return answer{err: m.q.Why[SBOM]}
@@ -304,6 +304,10 @@ func (described) judge(m *matter) answer {
 		return answer{near: 1, err: refuse(nil, func() verdict.Finding {
 			return verdict.Find(verdict.SBOMSubject, m.q.Subject, "its SBOM describes other bytes").
 				Differ(m.q.Bytes.SHA256.String(), m.q.SBOM.String())
+		})}
+	case r.whole && len(m.q.Omitted) > 0:
+		return answer{near: 2, err: refuse(nil, func() verdict.Finding {
+			return verdict.Find(verdict.SBOMIncomplete, m.q.Subject, "its SBOM leaves out %d parts, and the policy asks for all: %.500q", len(m.q.Omitted), m.q.Omitted[0])
 		})}
 	}
 	return answer{met: true}
@@ -372,7 +376,7 @@ func (l *loader) compile(d *demand, class plan.Class, path []any) error {
 	rules := map[Check]func() (Rule, error){
 		Provenance: func() (Rule, error) { return l.provenance(d.level) },
 		Signature:  func() (Rule, error) { return signature(class), nil },
-		SBOM:       func() (Rule, error) { return described{}, nil },
+		SBOM:       func() (Rule, error) { return described{d.whole}, nil },
 		Summary:    l.summary,
 	}
 	for _, check := range ChecksOf(class) {

@@ -20,6 +20,7 @@ type cell struct {
 type demand struct {
 	modes map[Check]Mode
 	level int
+	whole bool // SBOMs leave nothing out
 	items []item
 }
 
@@ -85,6 +86,9 @@ func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, er
 	required := 0
 	for _, check := range slices.Sorted(maps.Keys(r.Checks)) {
 		mode, at := r.Checks[check], append(slices.Clone(path), "checks", string(check))
+		if check == SBOM && mode == complete {
+			mode, d.whole = Require, true
+		}
 		switch {
 		case !mode.known():
 			return demand{}, l.fail(codeValue, at, "%q, want require, warn or off", mode)

@@ -45,6 +45,10 @@ const (
 	Off     Mode = "off"     // it is not looked at
 )
 
+// complete is required, and more: the SBOM leaves nothing of the artifact
+// unexamined. It is said of SBOMs alone.
+const complete Mode = "complete"
+
 func (m Mode) known() bool { return m == Require || m == Warn || m == Off }
 
 // Check is one kind of evidence that an artifact can be asked for.
