@@ -61,6 +61,7 @@ type pinning struct {
 
 // published are the files about the whole release.
 type published struct {
+	v02     bool // provenance in the older form, too
 	sboms   sboms
 	markers []text
 }
@@ -106,7 +107,7 @@ func ParseConfig(raw []byte) (Config, error) {
 
 func (r *reader) config(n node) (c Config) {
 	top := n.object("apiVersion", "kind", "name", "version", "source", "lock", "modules", "downloads", "parameters",
-		"defaults", "lists", "steps", "sboms", "places", "markers")
+		"defaults", "lists", "steps", "provenance", "sboms", "places", "markers")
 	if !n.given() || top.members == nil {
 		return c
 	}
@@ -125,6 +126,7 @@ func (r *reader) config(n node) (c Config) {
 	c.lists = readLists(top.get("lists"))
 	c.defaults = readDefaults(top.get("defaults"))
 	c.steps = c.readSteps(top.need("steps", "a release without steps makes nothing"))
+	c.v02 = readProvenance(top.get("provenance"))
 	s := top.get("sboms").object("release", "source")
 	c.sboms = sboms{release: s.get("release").text(), source: s.get("source").text()}
 	c.readPlaces(top)
@@ -157,6 +159,29 @@ func (c *Config) readSource(top object) {
 	if c.lock = top.get("lock").text(); c.lock.given() && c.lock.s != LockName {
 		top.get("lock").fail("%s; want %q", quote(c.lock.s), LockName)
 	}
+}
+
+// readProvenance reads in which forms provenance is written, and whether the
+// older one is among them. Only v1 is evidence, so it is no choice.
+func readProvenance(n node) (v02 bool) {
+	if !n.given() {
+		return false
+	}
+	first := false
+	for _, t := range n.words("v1, or v1 and v0.2") {
+		switch t.s {
+		case "v1":
+			first = true
+		case "v0.2":
+			v02 = true
+		default:
+			n.r.faults = append(n.r.faults, t.at.fault("%s; want v1 or v0.2", quote(t.s)))
+		}
+	}
+	if !first {
+		n.fail("want v1 among them; v0.2 is a copy for older readers, and evidence of nothing")
+	}
+	return v02
 }
 
 // readModules reads the directories of Go modules that the lock pins.

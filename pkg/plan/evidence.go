@@ -29,6 +29,9 @@ func (x *expander) evidence(s scope) {
 	more := make([]Artifact, 0, x.countEvidence())
 	for _, step := range p.Steps {
 		more = append(more, Artifact{Name: ProvenanceName(step.Instance), Class: Provenance, MediaType: MediaBundle, Place: PlaceFiles, Step: step.Instance})
+		if p.ProvenanceV02 {
+			more = append(more, Artifact{Name: ProvenanceV02Name(step.Instance), Class: ProvenanceV02, MediaType: MediaBundle, Place: PlaceFiles, Step: step.Instance})
+		}
 		x.origin[step.Instance] = x.origin[step.Outputs[0]]
 	}
 	for i := range p.Artifacts {
@@ -53,6 +56,9 @@ func (x *expander) evidence(s scope) {
 // countEvidence is at least how many artifacts evidence will add.
 func (x *expander) countEvidence() int {
 	n := len(x.p.Steps) + 4 + 2*len(x.c.places.sums)
+	if x.p.ProvenanceV02 {
+		n += len(x.p.Steps)
+	}
 	for _, a := range x.p.Artifacts {
 		if !a.IsImage() {
 			n += 2 + len(x.c.places.sidecars)
@@ -129,7 +135,7 @@ func checkArtifactName(a Artifact) error {
 	if a.IsImage() && strings.Trim(a.Repository, "abcdefghijklmnopqrstuvwxyz0123456789._/-") != "" {
 		return fmt.Errorf("artifact %s: repositories have only lower-case letters, digits and ._-/", quote(a.Name))
 	}
-	if a.Step == "" || a.IsImage() || a.Class == Provenance {
+	if !a.IsBuilt() || a.IsImage() {
 		return nil
 	}
 	first, _, _ := strings.Cut(a.Name, "/")

@@ -34,7 +34,7 @@ func (c Config) ExpandWith(v version.Version, parameters map[string]string) (Pla
 	}
 	x := &expander{c: c, p: &Plan{
 		Schema: Schema, Name: c.name.s, Version: v, Repository: c.repository.s, ReleaseCommit: c.commit,
-		Parameters: chosen, Locked: c.lock.given(), Downloads: c.addresses(),
+		Parameters: chosen, Locked: c.lock.given(), Downloads: c.addresses(), ProvenanceV02: c.v02,
 	}, words: map[word][]string{}, made: map[string]bool{}, origin: map[string]where{}}
 	if len(c.modules) > 0 {
 		x.p.Modules = c.Needs().Modules

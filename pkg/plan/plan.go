@@ -46,7 +46,9 @@ func (a Artifact) IsImage() bool { return a.Class == Image || a.Class == ImageCh
 
 // IsBuilt reports whether a step makes the artifact, so that it needs
 // provenance.
-func (a Artifact) IsBuilt() bool { return a.Step != "" && a.Class != Provenance }
+func (a Artifact) IsBuilt() bool {
+	return a.Step != "" && a.Class != Provenance && a.Class != ProvenanceV02
+}
 
 // InIndex is the platform that the artifact is of an image index: empty for
 // the index, and for an image that stands alone.
@@ -154,8 +156,9 @@ type Plan struct {
 	Images        string            `json:"images,omitempty"`
 	Owns          Owns              `json:"owns"`
 	Locked        bool              `json:"locked"`
-	Modules       []string          `json:"modules,omitempty"`   // Go modules that the lock pins and a build fetches, by directory
-	Downloads     map[string]string `json:"downloads,omitempty"` // address by name, of what else it fetches
+	Modules       []string          `json:"modules,omitempty"`       // Go modules that the lock pins and a build fetches, by directory
+	Downloads     map[string]string `json:"downloads,omitempty"`     // address by name, of what else it fetches
+	ProvenanceV02 bool              `json:"provenanceV02,omitempty"` // each step's provenance is written in the older form, too
 	SBOMs         Documents         `json:"sboms"`
 	Markers       []string          `json:"markers,omitempty"`
 	Steps         []Step            `json:"steps"`

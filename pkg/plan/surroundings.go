@@ -40,7 +40,6 @@ func surroundingKeys() []string { return []string{"tools", "root", "network", "l
 // rootMachine is the root of a step that also sees the machine's programs.
 const rootMachine = "machine"
 
-
 func readDefaults(n node) defaults {
 	o := n.object("step", "evidence")
 	d := defaults{evidence: map[Class][]Kind{}}
