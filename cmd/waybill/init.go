@@ -22,8 +22,9 @@ func initCommand() *cobra.Command {
 		Short:   "Write the first release.yaml of a Go project",
 		GroupID: "release",
 		Long: `Look for go.mod and the programs of the module, and write a release.yaml that
-compiles each of them for the usual platforms and packs them into archives. It
-is a start to be edited. A release.yaml that is there is never overwritten.
+compiles each of them for the usual platforms and packs them into archives.
+Modules that go.sum names and vendor does not hold are fetched before the build.
+It is a start to be edited. A release.yaml that is there is never overwritten.
 
 ` + exit.Table,
 		Example: `  waybill init

@@ -42,12 +42,31 @@ func Discover(tree fs.FS) (Project, error) {
 	if len(p.Mains) == 0 {
 		return Project{}, verdict.Refuse(verdict.Usage, module, "it has no package main, so there is no program to release")
 	}
+	if p.Modules, err = fetches(tree); err != nil {
+		return Project{}, err
+	}
 	for _, name := range []string{"LICENSE", "LICENSE.txt", "LICENSE.md", "COPYING", "NOTICE", "README.md"} {
 		if info, err := fs.Stat(tree, name); err == nil && info.Mode().IsRegular() {
 			p.Add = append(p.Add, name)
 		}
 	}
 	return p, nil
+}
+
+// fetches reports whether the module needs others that are not in the source.
+func fetches(tree fs.FS) (bool, error) {
+	sums, err := read(tree, "go.sum")
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	_, err = fs.Stat(tree, "vendor/modules.txt")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	return err != nil && len(strings.TrimSpace(string(sums))) > 0, nil
 }
 
 // mains walks the module for programs. Two of one name are told apart by

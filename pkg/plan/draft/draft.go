@@ -26,6 +26,9 @@ type Project struct {
 	Mains      []Main   // programs, by directory
 	Add        []string // files at the top that belong into every archive
 	Platforms  []string
+	// Modules reports whether a build has to fetch Go modules: go.sum names
+	// some, and vendor does not hold them.
+	Modules bool
 }
 
 // Main is one program.
@@ -55,6 +58,9 @@ kind: Release
 name: {{.Name}}
 source: {repository: "{{.Repository}}"}   # where users find the source
 lock: release.lock.yaml                   # written by waybill lock
+{{- if .Modules}}
+modules: [.]                              # fetched before the steps run, as go.sum says
+{{- end}}
 defaults: {step: {tools: [go], network: none}}
 lists:
   every: [{{.Every}}]

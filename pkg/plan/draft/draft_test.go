@@ -75,6 +75,43 @@ func TestWhatIsWrittenPlansTheProgram(t *testing.T) {
 	}
 }
 
+// TestModulesAreFetchedWhereNothingHoldsThem: a lock pins the module in any
+// case; what a build fetches is another question.
+func TestModulesAreFetchedWhereNothingHoldsThem(t *testing.T) {
+	const mod = "go.mod=module example.test/lantern\n"
+	const sums = "go.sum=example.test/dep v1.0.0 h1:aaaa=\n"
+	for name, row := range map[string]struct {
+		files []string
+		want  string
+	}{
+		"no go.sum":           {[]string{mod, "main.go"}, ""},
+		"an empty go.sum":     {[]string{mod, "main.go", "go.sum=\n"}, ""},
+		"modules":             {[]string{mod, "main.go", sums}, "\nmodules: [.]"},
+		"modules in vendor":   {[]string{mod, "main.go", sums, "vendor/modules.txt=# example.test/dep v1.0.0\n"}, ""},
+		"a vendor of nothing": {[]string{mod, "main.go", sums, "vendor/README=x"}, "\nmodules: [.]"},
+	} {
+		p, err := draft.Discover(tree(row.files...))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		text := string(p.Write())
+		if got := strings.Contains(text, "\nmodules:"); got != (row.want != "") || !strings.Contains(text, row.want) {
+			t.Errorf("%s:\n%s", name, text)
+		}
+		c, err := plan.ParseConfig([]byte(text))
+		if err != nil || !slices.Equal(c.Needs().Modules, []string{"."}) {
+			t.Errorf("%s: %v, needs %v", name, err, c.Needs().Modules)
+		}
+		v, err := version.Parse("v1.2.3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if planned, err := c.Expand(v); err != nil || (len(planned.Modules) == 1) != (row.want != "") {
+			t.Errorf("%s: a build fetches %q, %v", name, planned.Modules, err)
+		}
+	}
+}
+
 func TestWhatIsNoProgram(t *testing.T) {
 	const mod = "go.mod=module example.test/lantern\n"
 	p, err := draft.Discover(tree(mod, "cmd/lantern/main.go", "cmd/lantern/main_test.go=package main_test\n",
