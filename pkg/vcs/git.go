@@ -2,6 +2,7 @@ package vcs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 // git runs git against one repository directory.
 type git struct {
 	dir      string      // the git directory
+	objects  string      // where objects are, if not in dir
 	work     string      // the work tree, if it is to be looked at
 	protocol string      // the one that may be spoken, "" for none
 	passed   []string    // variables of our own environment that git may see
@@ -47,9 +49,15 @@ func (g git) environment() []string {
 		"GIT_ASKPASS=",
 		"SSH_ASKPASS=",
 		"GIT_SSH_COMMAND=ssh -o BatchMode=yes",
+		// Unlike our settings below, no setting of a repository outdoes this: one
+		// that lacks objects could name a program to fetch them with.
+		"GIT_ALLOW_PROTOCOL=" + cmp.Or(g.protocol, "none"),
 	}
 	if g.work != "" {
 		env = append(env, "GIT_WORK_TREE="+g.work)
+	}
+	if g.objects != "" {
+		env = append(env, "GIT_OBJECT_DIRECTORY="+g.objects)
 	}
 	for _, name := range g.passed {
 		if value, ok := os.LookupEnv(name); ok {

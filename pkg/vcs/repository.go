@@ -81,6 +81,9 @@ func openLocal(_ context.Context, name string) (*Repository, error) {
 	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err != nil {
 		return nil, r.unavailable("opening repository", errors.New("no git repository"))
 	}
+	if _, err := ownObjects(r.uri, dir); err != nil {
+		return nil, err
+	}
 	r.git, r.work = git{dir: dir}, workTree(abs)
 	return r, nil
 }
@@ -116,7 +119,7 @@ func (r *Repository) prepare(ctx context.Context, protocol string) error {
 	}
 	r.temp = temp
 	r.git = git{dir: temp, protocol: protocol, passed: remoteVariables()}
-	if _, err := r.git.run(ctx, "init", "--quiet", "--bare", "--template="); err != nil {
+	if _, err := r.git.run(ctx, "init", "--quiet", "--bare", "--template=", "--shared=0644"); err != nil {
 		_ = r.Close()
 		return r.unavailable("opening repository", err)
 	}

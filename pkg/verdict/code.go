@@ -116,6 +116,7 @@ const (
 	SourceCommit  Code = "SOURCE_COMMIT"
 	SourceDirty   Code = "SOURCE_DIRTY"
 	SourceMoved   Code = "SOURCE_MOVED"
+	SourceShared  Code = "SOURCE_SHARED"
 
 	// What the policy asks beyond identity, and the policy itself.
 	IdentityWindow  Code = "IDENTITY_WINDOW"

@@ -108,6 +108,7 @@ var codes = map[Code]row{
 	SourceCommit:  {Refused, "the provenance and the manifest name different commits; build and seal again from one commit"},
 	SourceDirty:   {Refused, "commit the changes and tag that commit, or take them back; to leave them as they are, build from another clone"},
 	SourceMoved:   {Refused, "find out who moved the tag; released tags never move, so release a new version"},
+	SourceShared:  {Refused, "clone it without --shared and --reference, or let git repack -a -d copy what it borrows and remove objects/info/alternates"},
 
 	IdentityWindow:  {Refused, "the identity signed at a time when the policy does not let it act; check when it was given or lost its role"},
 	ParamUnknown:    {Refused, "it may have changed what was built; look at it, then name it in the policy or build without it"},

@@ -114,6 +114,7 @@ func provokedElsewhere() map[verdict.Code]string {
 		verdict.FetchHash:        "pkg/fetch/modules_test.go",
 		verdict.FetchMissing:     "pkg/fetch/modules_test.go",
 		verdict.OutputSize:       "test/malicious/malicious_test.go",
+		verdict.SourceShared:     "test/malicious/repository_test.go",
 		verdict.StepLimit:        "test/malicious/malicious_test.go",
 		verdict.OutputChanged:    "pkg/sandbox/collect_test.go",
 		verdict.SBOMGraph:        "pkg/spdx/parse_test.go",
