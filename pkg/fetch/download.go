@@ -28,7 +28,7 @@ func (s *Store) Download(ctx context.Context, name string, d plan.DownloadLock) 
 	}
 	out := File{Size: d.Size}
 	at := "downloads/" + d.Digest.Algorithm().String() + "-" + d.Digest.Hex()
-	fetched, err := s.ensure(ctx, file{name: at, url: d.URL, limit: d.Size, check: func(file string) (err error) {
+	fetched, err := s.ensure(ctx, file{name: at, bring: s.from(d.URL, d.Size), check: func(file string) (err error) {
 		out.Digests, err = s.sum(name, file, d)
 		return err
 	}})

@@ -74,9 +74,9 @@ func (s *Store) path(name string) string { return filepath.Join(s.dir, filepath.
 
 // file is one thing to have under a name.
 type file struct {
-	name  string // in the store
-	url   string
-	limit int64
+	name string // in the store
+	// bring writes it, unchecked.
+	bring func(ctx context.Context, to io.Writer) error
 	// check holds what lies under a name of the store against its pin.
 	check func(name string) error
 }
@@ -90,7 +90,7 @@ func (s *Store) ensure(ctx context.Context, f file) (fetched bool, err error) {
 	if s.regular(f.name) && f.check(f.name) == nil {
 		return false, nil
 	}
-	temporary, err := s.download(ctx, f)
+	temporary, err := s.take(ctx, f)
 	if err != nil {
 		return false, err
 	}
@@ -140,17 +140,22 @@ func (s *Store) temporary() (name string, f *os.File, err error) {
 	return "tmp/" + filepath.Base(f.Name()), f, nil
 }
 
-// download fetches into a file without a name, unchecked.
-func (s *Store) download(ctx context.Context, f file) (name string, err error) {
+// take fetches into a file without a name, unchecked.
+func (s *Store) take(ctx context.Context, f file) (name string, err error) {
 	name, out, err := s.temporary()
 	if err != nil {
 		return "", err
 	}
-	err = s.get(ctx, f.url, f.limit, out)
+	err = f.bring(ctx, out)
 	if err = errors.Join(err, out.Close()); err != nil {
 		return "", errors.Join(err, s.discard(name))
 	}
 	return name, nil
+}
+
+// from brings what is at an address, at most limit bytes.
+func (s *Store) from(address string, limit int64) func(context.Context, io.Writer) error {
+	return func(ctx context.Context, to io.Writer) error { return s.get(ctx, address, limit, to) }
 }
 
 // get writes what is at an address, at most limit bytes.

@@ -99,12 +99,12 @@ func (s *Store) module(ctx context.Context, proxy string, p pinned) (had, error)
 		return had{}, err
 	}
 	h := had{name: modulesDir + "/" + at}
-	f := file{name: h.name, url: proxy + "/" + at, limit: modzip.MaxZipFile, check: func(name string) (err error) {
+	f := file{name: h.name, bring: s.from(proxy+"/"+at, modzip.MaxZipFile), check: func(name string) (err error) {
 		h.hash, h.digests, h.size, err = s.zipHash(p, name)
 		return err
 	}}
 	if p.goMod {
-		f.limit, f.check = modzip.MaxGoMod, func(name string) (err error) {
+		f.bring, f.check = s.from(proxy+"/"+at, modzip.MaxGoMod), func(name string) (err error) {
 			h.hash, err = s.goModHash(p, name)
 			return err
 		}

@@ -168,7 +168,7 @@ func TestModulesTouched(t *testing.T) {
 	for name, touch := range map[string]func(string) error{
 		"code": replace(".zip"), "go.mod": replace(".mod"), "info": replace(".info"), "link": link,
 		"extra": func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, "example.test/wick/@v/v0.2.0.zip"), nil, 0o600)
+			return os.WriteFile(filepath.Join(dir, at+"-extra.zip"), nil, 0o600)
 		},
 		"directory": func(dir string) error {
 			name := filepath.Join(dir, at+".zip")

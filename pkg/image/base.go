@@ -34,6 +34,7 @@ func (scratch) Image(_ context.Context, platform string) (v1.Image, error) {
 
 // below is what was read of a base image.
 type below struct {
+	digest digest.Digest // of the manifest
 	config v1.ConfigFile
 	layers []Layer
 }
@@ -41,7 +42,7 @@ type below struct {
 // read takes a base image apart: the raw documents, each held against its
 // digest, and a way to each layer.
 func read(image v1.Image, p Platform) (below, error) {
-	manifest, config, err := documents(image)
+	sum, manifest, config, err := documents(image)
 	if err != nil {
 		return below{}, readError(p, err)
 	}
@@ -56,7 +57,7 @@ func read(image v1.Image, p Platform) (below, error) {
 	// The default variant of an architecture is left unsaid, as it is in the
 	// platform that was asked.
 	config.Variant = ""
-	b := below{config: config}
+	b := below{digest: sum, config: config}
 	for i, d := range manifest.Layers {
 		l, err := baseLayer(image, d, config.RootFS.DiffIDs[i])
 		if err != nil {
@@ -67,25 +68,26 @@ func read(image v1.Image, p Platform) (below, error) {
 	return b, nil
 }
 
-func documents(image v1.Image) (m v1.Manifest, c v1.ConfigFile, err error) {
+func documents(image v1.Image) (sum digest.Digest, m v1.Manifest, c v1.ConfigFile, err error) {
 	raw, err := image.RawManifest()
 	if err != nil {
-		return m, c, err
+		return sum, m, c, err
 	}
 	named, err := image.Digest()
 	if err != nil {
-		return m, c, err
+		return sum, m, c, err
 	}
 	if err := decode(raw, named, &m); err != nil {
-		return m, c, fmt.Errorf("manifest: %w", err)
+		return sum, m, c, fmt.Errorf("manifest: %w", err)
 	}
 	if raw, err = image.RawConfigFile(); err != nil {
-		return m, c, err
+		return sum, m, c, err
 	}
 	if err := decode(raw, m.Config.Digest, &c); err != nil {
-		return m, c, fmt.Errorf("configuration: %w", err)
+		return sum, m, c, fmt.Errorf("configuration: %w", err)
 	}
-	return m, c, nil
+	sum, err = digest.Parse(named.String())
+	return sum, m, c, err
 }
 
 // baseLayer keeps a layer as it is. Only the name of its type becomes OCI's:
@@ -94,6 +96,9 @@ func baseLayer(image v1.Image, d v1.Descriptor, diffID v1.Hash) (Layer, error) {
 	mediaType, err := ociType(d.MediaType)
 	if err != nil {
 		return Layer{}, err
+	}
+	if len(d.URLs) > 0 {
+		return Layer{}, verdict.Refuse(verdict.FileType, d.Digest.String(), "a base layer that lies elsewhere, at addresses that its image names")
 	}
 	sum, err := digest.Parse(d.Digest.String())
 	if err != nil {

@@ -1,0 +1,268 @@
+package image
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Names with a meaning in a layer.
+const (
+	whiteout = ".wh."
+	opaque   = ".wh..wh..opq"
+	reserved = ".wh..wh." // of the file system that layers were invented for
+)
+
+// maxFollow is how many links one name may lead through, as in Linux.
+const maxFollow = 40
+
+// unpacker is a directory that layers are written into.
+type unpacker struct {
+	root    *os.Root
+	bytes   int64 // still to be written, of all layers
+	entries int
+	dropped int
+
+	// Of the layer at hand: the paths that it has put there, which its own
+	// whiteouts do not hide, and the directories that were followed already.
+	mine  map[string]bool
+	known map[string]string
+}
+
+// entry writes one entry of a layer.
+func (u *unpacker) entry(h *tar.Header, body io.Reader) error {
+	if u.entries--; u.entries < 0 {
+		return verdict.Refuse(verdict.Limit, "layers", "more than %d entries", maxEntries)
+	}
+	name, err := inside(h.Name)
+	if err != nil {
+		return err
+	}
+	if name == "" || h.Typeflag == tar.TypeXGlobalHeader || aside(name) {
+		return nil
+	}
+	at, err := u.locate(name)
+	if err != nil {
+		return err
+	}
+	if base := path.Base(name); strings.HasPrefix(base, whiteout) {
+		return u.hide(at, base)
+	}
+	if err := u.write(h, at, body); err != nil {
+		return fmt.Errorf("unpacking %s: %w", bounded(h.Name), err)
+	}
+	return nil
+}
+
+// inside is a name below the top of the image, without a slash in front.
+func inside(name string) (string, error) {
+	for elem := range strings.SplitSeq(name, "/") {
+		if elem == ".." {
+			return "", verdict.Refuse(verdict.Path, bounded(name), "an entry of the image leads upwards")
+		}
+	}
+	if len(name) > 4096 || strings.ContainsRune(name, 0) {
+		return "", verdict.Refuse(verdict.Path, bounded(name), "an entry of the image has a name that no system takes")
+	}
+	return path.Clean("/" + name)[1:], nil
+}
+
+// aside reports whether a name belongs to what layers were invented for, and
+// means nothing here.
+func aside(name string) bool {
+	for elem := range strings.SplitSeq(name, "/") {
+		if strings.HasPrefix(elem, reserved) && elem != opaque {
+			return true
+		}
+	}
+	return false
+}
+
+// locate is where a name stands when the links on the way to it are followed
+// as the image would, with the directory as its top. The last element is not
+// followed.
+func (u *unpacker) locate(name string) (string, error) {
+	dir, base := path.Split(name)
+	at, known := u.known[dir]
+	if !known {
+		var err error
+		if at, err = u.follow(name, dir); err != nil {
+			return "", err
+		}
+		u.known[dir] = at
+	}
+	return path.Join(at, base), nil
+}
+
+// follow walks to a directory, making what is missing on the way.
+func (u *unpacker) follow(name, dir string) (string, error) {
+	at, rest := ".", strings.Split(dir, "/")
+	for links := 0; len(rest) > 0; {
+		elem := rest[0]
+		rest = rest[1:]
+		switch elem {
+		case "", ".":
+			continue
+		case "..":
+			at = path.Dir(at) // the top stays the top
+			continue
+		}
+		next := path.Join(at, elem)
+		info, err := u.root.Lstat(next)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			err = u.root.Mkdir(next, 0o755)
+			u.mine[next] = true
+			at = next
+		case err == nil && info.IsDir():
+			at = next
+		case err == nil && info.Mode().Type() == fs.ModeSymlink:
+			if links++; links > maxFollow {
+				return "", verdict.Refuse(verdict.Path, bounded(name), "an entry of the image leads through more than %d links", maxFollow)
+			}
+			var target string
+			if target, err = u.root.Readlink(next); path.IsAbs(target) {
+				at = "."
+			}
+			rest = append(strings.Split(target, "/"), rest...)
+		case err == nil:
+			return "", verdict.Refuse(verdict.Path, bounded(name), "an entry of the image lies below a file")
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return at, nil
+}
+
+// hide removes what earlier layers have put there: one name, or everything in
+// a directory.
+func (u *unpacker) hide(at, base string) error {
+	dir := path.Dir(at)
+	clear(u.known)
+	if base == opaque {
+		return u.hideBelow(dir)
+	}
+	name := strings.TrimPrefix(base, whiteout)
+	if name == "" || name == "." || name == ".." {
+		return verdict.Refuse(verdict.Path, bounded(at), "a whiteout of the image hides no name")
+	}
+	return u.hideOne(path.Join(dir, name))
+}
+
+func (u *unpacker) hideBelow(dir string) error {
+	entries, err := fs.ReadDir(u.root.FS(), dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := u.hideOne(path.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *unpacker) hideOne(at string) error {
+	info, err := u.root.Lstat(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		if err := u.hideBelow(at); err != nil {
+			return err
+		}
+		left, err := fs.ReadDir(u.root.FS(), at)
+		if err != nil || len(left) > 0 {
+			return err
+		}
+	}
+	if u.mine[at] {
+		return nil
+	}
+	return u.root.Remove(at)
+}
+
+// write puts one entry in the place of whatever has its name. Only a directory
+// goes over a directory.
+func (u *unpacker) write(h *tar.Header, at string, body io.Reader) error {
+	info, err := u.root.Lstat(at)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case info.IsDir() && h.Typeflag == tar.TypeDir:
+		return u.root.Chmod(at, mode(h))
+	default:
+		if !info.Mode().IsRegular() {
+			clear(u.known)
+		}
+		if err := u.root.RemoveAll(at); err != nil {
+			return err
+		}
+	}
+	u.mine[at] = true
+	switch h.Typeflag {
+	case tar.TypeDir:
+		return errors.Join(u.root.Mkdir(at, 0o755), u.root.Chmod(at, mode(h)))
+	case tar.TypeReg, tar.TypeGNUSparse:
+		return u.file(h, at, body)
+	case tar.TypeSymlink:
+		return u.root.Symlink(h.Linkname, at)
+	case tar.TypeLink:
+		return u.link(h, at)
+	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
+		u.dropped++
+		return nil
+	}
+	return verdict.Refuse(verdict.FileType, bounded(h.Name), "an entry of the image is of the unknown type %q", h.Typeflag)
+}
+
+// mode is what is left of an entry's mode: whoever unpacks can read it and go
+// in, and nobody gains another's rights by running it.
+func mode(h *tar.Header) fs.FileMode {
+	bits := fs.FileMode(h.Mode) & 0o777
+	if h.Typeflag == tar.TypeDir {
+		return bits | 0o700
+	}
+	return bits | 0o400
+}
+
+func (u *unpacker) file(h *tar.Header, at string, body io.Reader) error {
+	if h.Size > u.bytes {
+		return verdict.Refuse(verdict.Limit, bounded(h.Name), "more than %d bytes without compression", int64(maxUnpacked))
+	}
+	f, err := u.root.OpenFile(at, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, body)
+	return errors.Join(err, f.Chmod(mode(h)), f.Close(), u.root.Chtimes(at, h.ModTime, h.ModTime))
+}
+
+// link gives a second name to a file of the image.
+func (u *unpacker) link(h *tar.Header, at string) error {
+	name, err := inside(h.Linkname)
+	if err != nil {
+		return err
+	}
+	target, err := u.locate(name)
+	if err != nil {
+		return err
+	}
+	info, err := u.root.Lstat(target)
+	if err != nil || info.IsDir() {
+		return verdict.Refuse(verdict.Path, bounded(h.Linkname), "a hard link of the image leads to no file")
+	}
+	return u.root.Link(target, at)
+}
