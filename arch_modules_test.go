@@ -102,6 +102,10 @@ func dependencyReasons(tr *tree) (refusals []string) {
 var private = regexp.MustCompile(`(?:^|[^\w./-])(/[w]ork/|/[r]oot/)|` +
 	`((?:proxy|sum)\.g[o]lang\.org|deb\.d[e]bian\.org|registry\.n[p]mjs\.org)`)
 
+// defaultProxy is the one file that names such a host: it is what people mean
+// when they name no module proxy.
+const defaultProxy = "pkg/profile/modules.go"
+
 // machinePaths refuses them in every text file that git would track.
 func machinePaths(tr *tree) (refusals []string) {
 	for _, name := range tr.names {
@@ -110,7 +114,7 @@ func machinePaths(tr *tree) (refusals []string) {
 			refusals = append(refusals, name+" cannot be read: "+err.Error())
 			continue
 		}
-		if strings.HasSuffix(name, "go.sum") || bytes.IndexByte(text[:min(len(text), 8000)], 0) >= 0 {
+		if name == defaultProxy || strings.HasSuffix(name, "go.sum") || bytes.IndexByte(text[:min(len(text), 8000)], 0) >= 0 {
 			continue
 		}
 		for i, line := range bytes.Split(text, []byte("\n")) {

@@ -19,7 +19,7 @@ func kubernetes(with Reader) (Profile, error) {
 		return Profile{}, verdict.Refuse(verdict.ConfigParse, "profile", "the built-in profile names no trust root, and no repository is asked here")
 	}
 	p := Profile{
-		Name:   Kubernetes,
+		Name: Kubernetes, ModuleProxy: DefaultModuleProxy,
 		files:  mapping{Canonical: "https://dl.k8s.io/release/{version}/", Release: "https://dl.k8s.io/release/{version}/"},
 		images: mapping{Canonical: "registry.k8s.io", Release: "registry.k8s.io"},
 	}

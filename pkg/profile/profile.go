@@ -1,7 +1,8 @@
 // Package profile maps the canonical addresses of a project's releases to the
 // places where they are read and written, and names the policy and the trust
-// root to judge them with. A profile is the consumer's; it grants nothing: it
-// can point at a place, but only the policy says what is believed.
+// root to judge them with, and the proxy that Go modules are fetched from. A
+// profile is the consumer's; it grants nothing: it can point at a place, but
+// only the policy says what is believed.
 //
 //	p, err := profile.Load("profile.yaml", profile.Reader{Now: time.Now()})
 //	files := p.Files(profile.Release, v)
@@ -50,6 +51,8 @@ type Profile struct {
 	Defects []waiver.List
 	// Signing is the signing_config.json, for those who write; may be empty.
 	Signing []byte
+	// ModuleProxy is where the Go modules of a build are fetched from.
+	ModuleProxy string
 
 	files, images mapping
 }
@@ -80,6 +83,7 @@ type file struct {
 		Files  mapping `yaml:"files"`
 		Images mapping `yaml:"images"`
 	} `yaml:"places"`
+	Modules modules `yaml:"modules"`
 }
 
 // Reader is what it takes to read what a profile names.
@@ -111,7 +115,7 @@ func Load(path string, with Reader) (Profile, error) {
 	if err != nil {
 		return Profile{}, verdict.Wrap(verdict.ConfigParse, path, err)
 	}
-	p := Profile{Name: f.Name, files: f.Places.Files, images: f.Places.Images}
+	p := Profile{Name: f.Name, ModuleProxy: f.Modules.address(), files: f.Places.Files, images: f.Places.Images}
 	if err := p.loadNamed(f, filepath.Dir(path), with); err != nil {
 		return Profile{}, fmt.Errorf("profile %q: %w", path, err)
 	}
@@ -148,7 +152,7 @@ func (f file) check() error {
 	case f.PolicySigner != nil && (f.PolicySequence < 1 || f.PolicyName == ""):
 		return fmt.Errorf("policySigner: want policyName and a policySequence from 1: an officer signs other policies too, and older ones")
 	}
-	if err := f.Places.Files.check("files", "{version}/"); err != nil {
+	if err := errors.Join(f.Places.Files.check("files", "{version}/"), f.Modules.check()); err != nil {
 		return err
 	}
 	if f.Places.Images == (mapping{}) {
