@@ -1,10 +1,11 @@
 package transport
 
 import (
+	"context"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -18,10 +19,13 @@ const maxRedirects = 5
 //   - never from this machine to plain http on another: plain http is allowed
 //     here because nothing leaves the machine;
 //   - never from a public name to an address of this machine or of a private
-//     network, which only the operator may name;
-//   - to another origin only with headers that carry no credentials.
+//     network, which only the operator may name, by spelling or by what a name
+//     resolves to; never to a link-local address at all;
+//   - to another origin only without a body and with headers that carry no
+//     credentials.
 //
-// A public name that resolves to a private address is not noticed here.
+// A [Transport] holds these rules itself, so that a library with a client of
+// its own keeps them too.
 func Client(rt http.RoundTripper) *http.Client {
 	return &http.Client{Transport: rt, CheckRedirect: checkRedirect}
 }
@@ -40,23 +44,40 @@ func (e *RedirectError) Error() string {
 // checkRedirect implements the rules of [Client].
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	first := via[0].URL
-	refuse := func(reason string) error {
-		return &RedirectError{From: origin(first), To: origin(req.URL), Reason: reason}
-	}
 	if len(via) > maxRedirects {
-		return refuse(fmt.Sprintf("more than %d redirects", maxRedirects))
+		return &RedirectError{From: origin(first), To: origin(req.URL), Reason: fmt.Sprintf("more than %d redirects", maxRedirects)}
 	}
-	if req.URL.Scheme != "https" && via[len(via)-1].URL.Scheme == "https" {
-		return refuse("it leaves https")
+	if err := mayLead(via[len(via)-1].URL, req.URL); err != nil {
+		return err
 	}
-	if req.URL.Scheme != "https" && Loopback(first.Hostname()) && !Loopback(req.URL.Hostname()) {
-		return refuse("it leads to plain http on another machine")
-	}
-	if Internal(req.URL.Hostname()) && !Internal(first.Hostname()) {
-		return refuse("it leads to an internal address")
+	if err := mayLead(first, req.URL); err != nil {
+		return err
 	}
 	if strays(first, req, via) {
+		if req.Body != nil && req.Body != http.NoBody {
+			return &RedirectError{From: origin(first), To: origin(req.URL), Reason: "it would carry the request's body to another origin"}
+		}
 		req.Header = harmless(req.Header)
+	}
+	return nil
+}
+
+// mayLead refuses to go from one address to another that it named.
+func mayLead(from, to *url.URL) error {
+	refuse := func(reason string) error {
+		return &RedirectError{From: origin(from), To: origin(to), Reason: reason}
+	}
+	switch {
+	case to.Scheme != "https" && from.Scheme == "https":
+		return refuse("it leaves https")
+	case to.Scheme != "https" && to.Scheme != "http":
+		return refuse("it leaves http")
+	case to.Scheme != "https" && Loopback(from.Hostname()) && !Loopback(to.Hostname()):
+		return refuse("it leads to plain http on another machine")
+	case strings.EqualFold(from.Hostname(), to.Hostname()):
+		return nil
+	case linkLocal(to.Hostname()), Internal(to.Hostname()) && !Internal(from.Hostname()):
+		return refuse("it leads to an internal address")
 	}
 	return nil
 }
@@ -96,28 +117,85 @@ func origin(u *url.URL) string {
 	return strings.ToLower(u.Scheme + "://" + u.Hostname() + ":" + port)
 }
 
-// Loopback reports whether host (without port) is this machine by its
-// spelling: "localhost" or a loopback address. Names are not resolved.
-func Loopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && addr.Unmap().IsLoopback()
+// way is how a request is sent.
+type way struct {
+	header  http.Header // in place of the request's own
+	guarded bool        // the address was named by a stranger
 }
 
-// Internal reports whether host (without port) is spelled as an address that
-// means something else to each machine: loopback, private, link-local,
-// unspecified or zoned. Names other than "localhost" are not resolved.
-func Internal(host string) bool {
-	if Loopback(host) {
-		return true
-	}
-	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+// way decides how to send a request, and refuses those that must not be.
+func (t *Transport) way(req *http.Request) (way, error) {
+	from, err := t.origin(req)
 	if err != nil {
-		return false
+		return way{}, err
 	}
-	zoned := addr.Zone() != ""
-	addr = addr.Unmap()
-	return zoned || addr.IsPrivate() || addr.IsLinkLocalUnicast() || addr.IsUnspecified() || addr.IsMulticast()
+	w := way{header: req.Header.Clone()}
+	if w.header == nil {
+		w.header = http.Header{}
+	}
+	if via := hops(req); len(via) > 0 {
+		judged := &http.Request{URL: req.URL, Header: w.header, Body: req.Body}
+		if err := checkRedirect(judged, via); err != nil {
+			return way{}, err
+		}
+		w.header = judged.Header
+	}
+	if from == nil || strings.EqualFold(from.Hostname(), req.URL.Hostname()) || t.wires.inside.has(from.Hostname()) && !linkLocal(req.URL.Hostname()) {
+		return w, nil
+	}
+	// A proxy dials in our place, and is where the operator wants it.
+	if proxy, err := http.ProxyFromEnvironment(req); t.config.Offline || err != nil || proxy == nil {
+		w.guarded = true
+	}
+	return w, nil
+}
+
+// origin is the address whose answer named the request's, nil if the operator
+// did.
+func (t *Transport) origin(req *http.Request) (*url.URL, error) {
+	if req.URL == nil {
+		return nil, fmt.Errorf("sending a request: it has no address")
+	}
+	if via := hops(req); len(via) > 0 {
+		return via[0].URL, nil
+	}
+	home, _ := req.Context().Value(foundBy{}).(*url.URL)
+	return home, nil
+}
+
+// hops are the requests that led to this one by redirects, the first first.
+func hops(req *http.Request) (via []*http.Request) {
+	for answer := req.Response; answer != nil && answer.Request != nil && len(via) <= maxRedirects; answer = answer.Request.Response {
+		via = append(via, answer.Request)
+	}
+	slices.Reverse(via)
+	return via
+}
+
+// foundBy is the key of the address in whose answers another was found.
+type foundBy struct{}
+
+// Within returns a transport for a library that goes where the answers of home
+// point: the place of an upload, the service that gives out tokens. What holds
+// for a redirect from home holds for each such address, but that the library
+// says itself which credentials are for whom.
+func Within(rt http.RoundTripper, home *url.URL) http.RoundTripper {
+	return &within{next: rt, home: home}
+}
+
+type within struct {
+	next http.RoundTripper
+	home *url.URL
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (w *within) RoundTrip(req *http.Request) (*http.Response, error) {
+	if strings.EqualFold(req.URL.Hostname(), w.home.Hostname()) {
+		return w.next.RoundTrip(req)
+	}
+	if err := mayLead(w.home, req.URL); err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	return w.next.RoundTrip(req.WithContext(context.WithValue(req.Context(), foundBy{}, w.home)))
 }

@@ -2,44 +2,63 @@ package transport
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
 
-// retrier repeats requests that the world did not answer.
-type retrier struct {
-	next      http.RoundTripper
-	userAgent string
-	attempts  int
-	maxWait   time.Duration
-	firstWait time.Duration // doubled before each further attempt
-}
+// longestWait is the longest pause that we choose ourselves.
+const longestWait = 30 * time.Second
 
-// RoundTrip implements [http.RoundTripper].
-func (r *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
+// refusals is how often a connection may be refused: whoever restarts a
+// service is done soon, and whoever stopped it wants to be told.
+const refusals = 3
+
+// exchange sends a request as often as it takes, within reason. Without a slot
+// it does not count among those that wait for the host: it goes on with one
+// that was answered.
+func (t *Transport) exchange(req *http.Request, w way, slot bool) (*http.Response, error) {
+	host := t.hosts.of(origin(req.URL))
+	var begun time.Time
 	for attempt := 1; ; attempt++ {
-		try, err := r.prepare(req, attempt)
+		try, err := prepare(req, w, t.config.UserAgent, attempt)
 		if err != nil {
 			return nil, err
 		}
-		resp, err := r.next.RoundTrip(try)
-		if attempt >= r.attempts || !repeatable(req) || !worthRepeating(req, resp, err) {
+		if err := host.enter(req.Context(), slot, t.config.Patience); err != nil {
+			closeBody(try)
+			return nil, err
+		}
+		if attempt == 1 {
+			begun = time.Now()
+		}
+		resp, err := t.once(try, w.guarded)
+		asked, says := retryAfter(resp)
+		pause := t.pause(attempt, asked, says)
+		host.leave(slot, lesson{overloaded: overloaded(resp, says), pause: pause, answered: err == nil && resp.StatusCode < http.StatusInternalServerError})
+		if !failed(req, resp, err) {
 			return resp, err
 		}
-		wait, ok := r.wait(resp, attempt)
-		if !ok {
+		end := attempt >= t.config.Attempts || refused(err) && attempt >= refusals ||
+			time.Since(begun)+pause > t.config.Patience || host.gaveUp() ||
+			!repeatable(req) || !harmlessAgain(req, resp, err, says)
+		t.observe(Event{Method: req.Method, Host: req.URL.Host, Attempt: attempt, Err: err, Wait: pause, Last: end}, resp)
+		if end {
+			host.giveUp(attempt > 1)
 			return resp, err
 		}
 		if resp != nil {
 			discard(resp)
 		}
-		if err := sleep(req.Context(), wait); err != nil {
+		t.counts.retries.Add(1)
+		if err := sleep(req.Context(), pause); err != nil {
 			return nil, err
 		}
 	}
@@ -47,10 +66,14 @@ func (r *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // prepare copies req, because a RoundTripper must not change what it is given
 // and because every attempt needs an unread body.
-func (r *retrier) prepare(req *http.Request, attempt int) (*http.Request, error) {
-	try := req.Clone(req.Context())
-	if try.Header.Get("User-Agent") == "" {
-		try.Header.Set("User-Agent", r.userAgent)
+func prepare(req *http.Request, w way, agent string, attempt int) (*http.Request, error) {
+	try := req.WithContext(req.Context()) // a shallow copy
+	try.Header = w.header.Clone()
+	switch theirs := try.Header.Get("User-Agent"); {
+	case theirs == "":
+		try.Header.Set("User-Agent", agent)
+	case !strings.HasPrefix(theirs, agent):
+		try.Header.Set("User-Agent", agent+" "+theirs)
 	}
 	if attempt > 1 && req.GetBody != nil {
 		body, err := req.GetBody()
@@ -67,71 +90,141 @@ func repeatable(req *http.Request) bool {
 	return req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
 }
 
-// worthRepeating reports whether another attempt is harmless and may help. A
-// POST is repeated only if the server says that it did not take it; anything
-// else could do the same act twice.
-func worthRepeating(req *http.Request, resp *http.Response, err error) bool {
+// failed reports whether another attempt could end better.
+func failed(req *http.Request, resp *http.Response, err error) bool {
 	if req.Context().Err() != nil {
 		return false
 	}
 	if err != nil {
-		return idempotent(req.Method) && transient(err)
+		return transient(err)
 	}
 	switch resp.StatusCode {
-	case http.StatusTooManyRequests:
+	case http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusInternalServerError,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
-	case http.StatusServiceUnavailable:
-		return idempotent(req.Method) || resp.Header.Get("Retry-After") != ""
-	case http.StatusBadGateway, http.StatusGatewayTimeout:
-		return idempotent(req.Method)
 	}
 	return false
 }
 
-// idempotent follows RFC 9110, 9.2.2.
-func idempotent(method string) bool {
-	switch method {
+// overloaded reports whether the host asks for less.
+func overloaded(resp *http.Response, says bool) bool {
+	return resp != nil && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable && says)
+}
+
+// harmlessAgain reports whether another attempt cannot do the same act twice:
+// the act may be repeated, or the server says that it did not take it, or it
+// never heard of it.
+func harmlessAgain(req *http.Request, resp *http.Response, err error, says bool) bool {
+	return idempotent(req) || overloaded(resp, says) || unsent(err)
+}
+
+// idempotent follows RFC 9110, 9.2.2, and what [Repeatable] says.
+func idempotent(req *http.Request) bool {
+	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete:
 		return true
 	}
-	return false
+	_, marked := req.Header[markRepeatable]
+	return marked
+}
+
+// markRepeatable is the header by which net/http knows requests that may be
+// repeated. Without a value it is not sent.
+const markRepeatable = "Idempotency-Key"
+
+// Repeatable returns a transport for requests that may be sent twice whatever
+// their method says: questions asked by POST, writes that are bound to what was
+// there before.
+func Repeatable(rt http.RoundTripper) http.RoundTripper {
+	return repeater{next: rt, which: func(*http.Request) bool { return true }}
+}
+
+// RepeatableIf is [Repeatable] for some requests only.
+func RepeatableIf(rt http.RoundTripper, which func(*http.Request) bool) http.RoundTripper {
+	return repeater{next: rt, which: which}
+}
+
+type repeater struct {
+	next  http.RoundTripper
+	which func(*http.Request) bool
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (r repeater) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !r.which(req) {
+		return r.next.RoundTrip(req)
+	}
+	marked := req.Clone(req.Context())
+	if marked.Header == nil {
+		marked.Header = http.Header{}
+	}
+	marked.Header[markRepeatable] = []string{}
+	return r.next.RoundTrip(marked)
 }
 
 // transient reports errors of a connection that another connection may not
-// have. A refused connection, an unknown name and a bad certificate are
-// answers: repeating them only delays the report.
+// have. An unknown name, a bad certificate and an address that may not be
+// dialled are answers: repeating them only delays the report.
 func transient(err error) bool {
 	for _, passing := range []error{
-		io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE,
+		io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE, syscall.ECONNREFUSED,
 	} {
 		if errors.Is(err, passing) {
 			return true
 		}
 	}
+	if _, no := asAddressError(err); no || errors.Is(err, ErrOffline) {
+		return false
+	}
+	var certificate *tls.CertificateVerificationError
+	if errors.As(err, &certificate) {
+		return false
+	}
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
-		return dns.IsTemporary
+		return dns.IsTemporary || dns.IsTimeout
 	}
+	var stalled *StalledError
 	var slow net.Error
-	return errors.As(err, &slow) && slow.Timeout()
+	// net/http says so of a connection that ends before the answer begins.
+	return errors.As(err, &stalled) || errors.As(err, &slow) && slow.Timeout() || strings.HasSuffix(err.Error(), "server closed idle connection")
 }
 
-// wait is the pause before the next attempt; ok is false if the server asks
-// for more patience than there is.
-func (r *retrier) wait(resp *http.Response, attempt int) (pause time.Duration, ok bool) {
-	if resp != nil {
-		if asked, found := retryAfter(resp.Header.Get("Retry-After")); found {
-			return asked, asked <= r.maxWait
-		}
-	}
-	pause = min(r.firstWait<<(attempt-1), r.maxWait)
-	return pause/2 + rand.N(pause/2+1), true
+func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
+
+// unsent reports whether nothing of the request left: there was no connection.
+func unsent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
 }
+
+// pause is the time before the next attempt: as long as the server asks, or
+// longer after each attempt, and never the same for two workers.
+func (t *Transport) pause(attempt int, asked time.Duration, says bool) time.Duration {
+	if says {
+		return asked + jitter(t.limits.firstWait/4)
+	}
+	wait := min(t.limits.firstWait<<min(attempt-1, 16), longestWait)
+	return wait/2 + jitter(wait/2)
+}
+
+func jitter(most time.Duration) time.Duration { return rand.N(most + 1) }
+
+// maxAsked is what a number of seconds that no clock can hold means.
+const maxAsked = 100 * 365 * 24 * time.Hour
 
 // retryAfter reads both forms of the header: seconds and a date.
-func retryAfter(value string) (time.Duration, bool) {
-	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil && seconds >= 0 {
-		return time.Duration(seconds) * time.Second, true
+func retryAfter(resp *http.Response) (asked time.Duration, says bool) {
+	if resp == nil {
+		return 0, false
+	}
+	value := resp.Header.Get("Retry-After")
+	if value != "" && strings.Trim(value, "0123456789") == "" {
+		seconds, err := strconv.ParseInt(value, 10, 32)
+		if err != nil {
+			return maxAsked, true
+		}
+		return min(time.Duration(seconds)*time.Second, maxAsked), true
 	}
 	if date, err := http.ParseTime(value); err == nil {
 		return max(time.Until(date), 0), true

@@ -1,0 +1,210 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// bytesPerSecond is the slowest that a body may come.
+const bytesPerSecond = 10 << 10
+
+// What libraries read whole: the answer to anything but a GET, and an error.
+const (
+	maxAnswer = 64 << 20
+	maxError  = 1 << 20
+)
+
+// StalledError reports a request or response body that fell silent or came too
+// slowly.
+type StalledError struct {
+	After time.Duration // how long it was waited for
+	Bytes int64         // what came in that time
+}
+
+// Error says how long the silence lasted.
+func (e *StalledError) Error() string {
+	if e.Bytes > 0 {
+		return fmt.Sprintf("exchanging a body: only %d bytes came in %s", e.Bytes, e.After)
+	}
+	return fmt.Sprintf("exchanging a body: nothing came for %s", e.After)
+}
+
+// Unavailable reports that the world did not answer.
+func (e *StalledError) Unavailable() bool { return true }
+
+// LimitError reports an answer that is longer than such an answer may be.
+type LimitError struct{ Limit int64 }
+
+// Error names the limit.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("reading response: it has more than %d bytes", e.Limit)
+}
+
+// Unavailable reports that the world gave no answer that can be used.
+func (e *LimitError) Unavailable() bool { return true }
+
+// EndlessError reports a body whose end looks like a broken connection: the
+// server said neither how long it is nor when it is over (RFC 9112, 6.3, 8).
+type EndlessError struct{}
+
+// Error says so.
+func (*EndlessError) Error() string {
+	return "reading response: the connection ended, and the server had not said how long the body is"
+}
+
+// Unavailable reports that the world gave no answer that can be used.
+func (*EndlessError) Unavailable() bool { return true }
+
+// once sends one attempt. The deadlines of [http.Transport] stop at the
+// response header, and a deadline for a whole body would forbid large files on
+// slow lines; so bodies are watched.
+func (t *Transport) once(try *http.Request, guarded bool) (*http.Response, error) {
+	t.counts.attempts.Add(1)
+	ctx, cancel := context.WithCancelCause(try.Context())
+	if try.Body != nil && try.Body != http.NoBody {
+		try.Body = &sentBody{ReadCloser: try.Body, counts: &t.counts, silence: t.limits.silence, cancel: cancel}
+	}
+	wire := t.wires.open
+	if guarded {
+		wire = t.wires.guarded
+	}
+	resp, err := wire.RoundTrip(try.WithContext(ctx))
+	if err != nil {
+		var stalled *StalledError
+		if errors.As(context.Cause(ctx), &stalled) {
+			err = stalled
+		}
+		cancel(nil)
+		return nil, err
+	}
+	if _, upgraded := resp.Body.(io.Writer); upgraded {
+		context.AfterFunc(try.Context(), func() { cancel(nil) })
+		return resp, nil
+	}
+	resp.Body = &watchedBody{
+		ReadCloser: resp.Body, counts: &t.counts, limits: t.limits, most: mostOf(try.Method, resp), endless: endless(try.Method, resp),
+		cause: func() error { return context.Cause(ctx) }, cancel: cancel,
+	}
+	return resp, nil
+}
+
+// mostOf is the limit of a body, -1 for none.
+func mostOf(method string, resp *http.Response) int64 {
+	switch {
+	case resp.StatusCode >= http.StatusMultipleChoices:
+		return maxError
+	case method == http.MethodGet || method == "":
+		return -1
+	}
+	return maxAnswer
+}
+
+func endless(method string, resp *http.Response) bool {
+	return method == http.MethodGet && resp.StatusCode < http.StatusMultipleChoices && resp.ProtoMajor == 1 &&
+		resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && !resp.Uncompressed
+}
+
+// sentBody is a request body on its way: it counts, and gives up when the other
+// side takes nothing more.
+type sentBody struct {
+	io.ReadCloser
+	counts  *counters
+	silence time.Duration
+	cancel  context.CancelCauseFunc
+	timer   *time.Timer
+}
+
+// Read implements [io.Reader]. Between two reads, what was read is sent.
+func (b *sentBody) Read(p []byte) (int, error) {
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.counts.sent.Add(int64(n))
+	if err == nil {
+		if b.timer == nil {
+			b.timer = time.AfterFunc(b.silence, func() { b.cancel(&StalledError{After: b.silence}) })
+		} else {
+			b.timer.Reset(b.silence)
+		}
+	}
+	return n, err
+}
+
+// Close implements [io.Closer].
+func (b *sentBody) Close() error {
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	return b.ReadCloser.Close()
+}
+
+// watchedBody is a response body on its way: each silence, the pace and, where
+// there is one, the limit.
+type watchedBody struct {
+	io.ReadCloser
+	counts  *counters
+	limits  limits
+	most    int64
+	endless bool
+	cause   func() error // why the request was ended, nil if it was not
+	cancel  context.CancelCauseFunc
+	timer   *time.Timer
+
+	seen    int64
+	blocked time.Duration // spent reading, in this window
+	brought int64         // in this window
+}
+
+// Read implements [io.Reader].
+func (b *watchedBody) Read(p []byte) (int, error) {
+	if b.timer == nil {
+		b.timer = time.AfterFunc(b.limits.silence, func() { b.cancel(&StalledError{After: b.limits.silence}) })
+	} else {
+		b.timer.Reset(b.limits.silence)
+	}
+	begun := time.Now()
+	n, err := b.ReadCloser.Read(p)
+	b.timer.Stop()
+	b.counts.received.Add(int64(n))
+	b.seen += int64(n)
+	switch {
+	case err == io.EOF && b.endless:
+		return n, &EndlessError{}
+	case err == io.EOF:
+	case err != nil:
+		if cause := b.cause(); cause != nil {
+			err = cause
+		}
+	case b.most >= 0 && b.seen > b.most:
+		err = &LimitError{Limit: b.most}
+	default:
+		err = b.pace(time.Since(begun), int64(n))
+	}
+	return n, err
+}
+
+// pace refuses a body that keeps coming, but hardly.
+func (b *watchedBody) pace(took time.Duration, n int64) error {
+	b.blocked += took
+	b.brought += n
+	if b.blocked < b.limits.window {
+		return nil
+	}
+	if b.brought < int64(bytesPerSecond*b.limits.window.Seconds()) {
+		return &StalledError{After: b.blocked, Bytes: b.brought}
+	}
+	b.blocked, b.brought = 0, 0
+	return nil
+}
+
+// Close ends the request, whether or not all of the body was read.
+func (b *watchedBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.cancel(nil)
+	return err
+}
