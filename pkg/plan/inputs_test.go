@@ -265,15 +265,7 @@ func TestDownloadsArePinned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock := func() plan.Lock {
-		l := whole(t)
-		l.Bases, l.Modules["."] = nil, l.Modules["sub"]
-		l.Downloads = map[string]plan.DownloadLock{
-			"firmware.bin": {URL: "https://dl.example.test:8443/firmware-1.4.bin?a=b", Size: 7, Digest: sum("firmware")},
-			"helper-amd64": {URL: "http://127.0.0.1:4711/helper", Size: plan.MaxDownload, Digest: sum("helper")},
-		}
-		return l
-	}
+	lock := func() plan.Lock { return stocked(t) }
 	if err := lock().Covers(c); err != nil {
 		t.Fatalf("the twin: %v", err)
 	}

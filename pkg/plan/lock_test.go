@@ -37,6 +37,18 @@ func whole(t testing.TB) plan.Lock {
 	}
 }
 
+// stocked is a lock that pins downloads, too.
+func stocked(t testing.TB) plan.Lock {
+	t.Helper()
+	l := whole(t)
+	l.Bases, l.Modules["."] = nil, l.Modules["sub"]
+	l.Downloads = map[string]plan.DownloadLock{
+		"firmware.bin": {URL: "https://dl.example.test:8443/firmware-1.4.bin?a=b", Size: 7, Digest: sum("firmware")},
+		"helper-amd64": {URL: "http://127.0.0.1:4711/helper", Size: plan.MaxDownload, Digest: sum("helper")},
+	}
+	return l
+}
+
 func TestLockIsWrittenAndReadBack(t *testing.T) {
 	l := whole(t)
 	raw := l.Encode()
@@ -174,6 +186,7 @@ func TestLockDifference(t *testing.T) {
 
 func FuzzParseLock(f *testing.F) {
 	f.Add(whole(f).Encode())
+	f.Add(stocked(f).Encode())
 	f.Add([]byte("apiVersion: waybill/v1\nkind: Lock\n"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		l, err := plan.ParseLock(raw)

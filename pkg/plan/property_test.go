@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ func holds(t *testing.T, c plan.Config, p plan.Plan) {
 			}
 			made[out] = s.Instance
 		}
+		seen(t, p, s)
 	}
 	for i, a := range p.Artifacts {
 		if plan.CheckName(a.Name) != nil || i > 0 && a.Name <= p.Artifacts[i-1].Name {
@@ -65,6 +67,37 @@ func holds(t *testing.T, c plan.Config, p plan.Plan) {
 	}
 }
 
+// seen checks what a step has below its input directory: files that are where
+// they are said to be, and none of them where another needs a directory.
+func seen(t *testing.T, p plan.Plan, s plan.Step) {
+	t.Helper()
+	files := map[string]bool{}
+	for _, name := range slices.Concat(s.Take, s.Downloads) {
+		if files[name] {
+			t.Fatalf("step %s takes %q twice", s.Instance, name)
+		}
+		files[name] = true
+		if a, ok := p.Find(name); ok && a.IsImage() {
+			t.Fatalf("step %s takes the image %q", s.Instance, name)
+		}
+	}
+	for name := range files {
+		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+			if files[dir] || dir == "/" || dir == ".." {
+				t.Fatalf("step %s takes %q and %q", s.Instance, dir, name)
+			}
+		}
+	}
+	for _, name := range s.Downloads {
+		if _, artifact := p.Find(name); artifact || p.Downloads[name] == "" {
+			t.Fatalf("step %s takes the download %q, which is %q", s.Instance, name, p.Downloads[name])
+		}
+	}
+	if s.Image != nil && (s.Image.Base == "") == (s.Image.Import == "") {
+		t.Fatalf("step %s makes an image of %+v", s.Instance, s.Image)
+	}
+}
+
 // draw writes a configuration of random shape that is meant to be accepted.
 func draw(r *rand.Rand) string {
 	pick := func(from []string) []string {
@@ -88,6 +121,16 @@ func draw(r *rand.Rand) string {
 	}
 	if r.IntN(2) == 0 {
 		fmt.Fprintf(&b, "- name: three\n  each: {bin: bins}\n  image: {base: static, platforms: half, files: {\"/{bin}\": \"bin/{platform}/{bin}{exe}\"}, entrypoint: [x]}\n  outputs: [{class: image, name: \"{bin}\", alsoPerArch: \"{bin}-{os}-{arch}\"}]\n")
+	}
+	if r.IntN(2) == 0 {
+		fmt.Fprintf(&b, "- name: four\n  each: {platform: half}\n  run: [link, \"{in}/x\"]\n  take: [%s]\n  limits: {disk: %dMi}\n  outputs: [{class: archive, name: \"box-{arch}.tar\"}]\n",
+			quoted(pick([]string{"+bins", "x", "y.bin"})), 1+r.IntN(9))
+		fmt.Fprintf(&b, "- name: five\n  image: {import: %s, platforms: half}\n  outputs: [{class: image, name: box, alsoPerArch: \"box-{os}-{arch}\"}]\n",
+			pick([]string{"box-" + path.Base(platforms[0]) + ".tar", "y.bin"})[0])
+		fmt.Fprintf(&b, "downloads: {x: \"https://dl.example.test/x\", y.bin: \"http://localhost/y\"}\n")
+	}
+	if r.IntN(2) == 0 {
+		fmt.Fprintf(&b, "provenance: [v0.2, v1]\nmodules: [sub, .]\n")
 	}
 	sidecars := quoted(pick([]string{"sha256", "sha512"}))
 	fmt.Fprintf(&b, "places:\n  files: {uri: \"https://dl.example.test/{version}/\", sidecars: [%s]}\n  images: registry.example.test\n", sidecars)
@@ -153,7 +196,7 @@ func TestBounds(t *testing.T) {
 }
 
 func FuzzParseConfig(f *testing.F) {
-	for _, text := range []string{small, full, exampleText(f), strings.ReplaceAll(small, "{", "{{"), draw(rand.New(rand.NewPCG(1, 0)))} {
+	for _, text := range []string{small, full, taking, exampleText(f), strings.ReplaceAll(small, "{", "{{"), draw(rand.New(rand.NewPCG(1, 0)))} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -185,6 +228,13 @@ func FuzzParsePlan(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(raw)
+	if p, err = expand(f, taking); err != nil {
+		f.Fatal(err)
+	}
+	if raw, err = json.Marshal(p); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(raw)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		p, err := plan.Parse(raw)
 		if err != nil {
@@ -200,6 +250,9 @@ func FuzzParsePlan(f *testing.F) {
 			if plan.CheckName(a.Name) != nil {
 				t.Fatalf("%q is accepted", a.Name)
 			}
+		}
+		for _, s := range p.Steps {
+			seen(t, p, s)
 		}
 	})
 }
