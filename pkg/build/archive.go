@@ -32,7 +32,7 @@ func (r *run) archive(ctx context.Context, step plan.Step, scratch string) (outp
 	}
 	pack := tar.NewWriter(zip)
 	if step.Archive.Source {
-		err = r.packSource(ctx, pack, step.Archive.Root, filepath.Join(scratch, "src"))
+		err = r.packSource(ctx, pack, step.Archive.Root)
 	}
 	if err == nil {
 		err = r.pack(ctx, step.Archive, pack)
@@ -49,7 +49,8 @@ func (r *run) archive(ctx context.Context, step plan.Step, scratch string) (outp
 	if err != nil {
 		return outputs{}, err
 	}
-	return outputs{list: []output{o}, inputs: r.inputs(step.Archive.Take)}, nil
+	inputs, err := r.resources(step.Archive.Take)
+	return outputs{list: []output{o}, inputs: inputs, inside: ourselves()}, err
 }
 
 func (r *run) pack(ctx context.Context, spec *plan.ArchiveStep, pack *tar.Writer) error {
@@ -89,8 +90,9 @@ func (r *run) packMade(ctx context.Context, pack *tar.Writer, root, name string)
 
 // packSource packs the whole source, as the commit has it: files with their
 // modes and symbolic links, in the order of their names.
-func (r *run) packSource(ctx context.Context, pack *tar.Writer, root, dir string) error {
-	if err := r.repo.Checkout(ctx, r.Source.Commit, dir); err != nil {
+func (r *run) packSource(ctx context.Context, pack *tar.Writer, root string) error {
+	dir, err := r.source(ctx)
+	if err != nil {
 		return err
 	}
 	return filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {

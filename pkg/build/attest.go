@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"runtime/debug"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -18,34 +19,19 @@ import (
 // attest writes the provenance of a step, from what the control plane itself
 // knows and hashed, and has the builder sign it.
 func (r *run) attest(ctx context.Context, step plan.Step, out outputs, start time.Time) ([]byte, error) {
+	if err := r.repo.CheckUnmoved(ctx, r.Source.Commit); err != nil {
+		return nil, err
+	}
 	subjects := make([]intoto.Subject, 0, len(out.list))
 	for _, o := range out.list {
 		subjects = append(subjects, intoto.Subject{Name: o.name, Digests: o.digests})
 	}
-	commit := r.Source.Commit
-	if err := r.repo.CheckUnmoved(ctx, commit); err != nil {
-		return nil, err
-	}
-	deps := append(r.Source.resources(), provenance.File(plan.ConfigName, digest.SetOf(r.Source.Config)))
-	if r.Plan.Locked {
-		deps = append(deps, provenance.File(plan.LockName, digest.SetOf(r.Source.Lock)))
-	}
 	statement, err := provenance.Encode(subjects, provenance.Predicate{
-		BuildDefinition: provenance.BuildDefinition{
-			BuildType: provenance.BuildType,
-			ExternalParameters: provenance.ExternalParameters{
-				Config: provenance.Config{
-					Repository: commit.Repository, Ref: commit.AskedFor(), Path: plan.ConfigName,
-					SHA256: digest.Of(digest.SHA256, r.Source.Config).Hex(),
-				},
-				Version: r.Plan.Version.String(), Step: step.Name, Each: step.Each, Parameters: r.Plan.Parameters,
-			},
-			InternalParameters:   provenance.InternalParameters{Isolation: string(r.isolation(step)), Command: out.command, Env: out.env, Tag: r.Source.tag()},
-			ResolvedDependencies: append(deps, out.inputs...),
-		},
+		BuildDefinition: r.definition(step, out),
 		RunDetails: provenance.RunDetails{
-			Builder:  provenance.BuilderID{ID: BuilderID(r.Mode)},
-			Metadata: provenance.Metadata{InvocationID: r.Workspace.Identity().Invocation, StartedOn: start.UTC(), FinishedOn: r.Trust.Clock().UTC()},
+			Builder:    provenance.BuilderID{ID: BuilderID(r.Machine.Mode), Version: version()},
+			Metadata:   provenance.Metadata{InvocationID: r.Workspace.Identity().Invocation, StartedOn: start.UTC(), FinishedOn: r.Trust.Clock().UTC()},
+			Byproducts: out.byproducts(),
 		},
 	})
 	if err != nil {
@@ -55,6 +41,52 @@ func (r *run) attest(ctx context.Context, step plan.Step, out outputs, start tim
 	return bundle, err
 }
 
+// definition is what was asked for, what the control plane made of it, and
+// everything that went into it.
+func (r *run) definition(step plan.Step, out outputs) provenance.BuildDefinition {
+	commit := r.Source.Commit
+	deps := append(r.Source.resources(), provenance.File(plan.ConfigName, digest.SetOf(r.Source.Config)))
+	if r.Plan.Locked {
+		deps = append(deps, provenance.File(plan.LockName, digest.SetOf(r.Source.Lock)))
+	}
+	inside := out.inside
+	inside.Tag = r.Source.tag()
+	return provenance.BuildDefinition{
+		BuildType: provenance.BuildType,
+		ExternalParameters: provenance.ExternalParameters{
+			Config: provenance.Config{
+				Repository: commit.Repository, Ref: commit.AskedFor(), Path: plan.ConfigName,
+				SHA256: digest.Of(digest.SHA256, r.Source.Config).Hex(),
+			},
+			Version: r.Plan.Version.String(), Step: step.Name, Each: step.Each, Parameters: r.Plan.Parameters,
+		},
+		InternalParameters:   inside,
+		ResolvedDependencies: append(deps, out.inputs...),
+	}
+}
+
+func (o outputs) byproducts() []provenance.Resource {
+	if o.log == nil {
+		return nil
+	}
+	return []provenance.Resource{*o.log}
+}
+
+// ourselves is what provenance says of steps that the control plane takes
+// itself: nothing of the source runs, and what goes in has a digest.
+func ourselves() provenance.InternalParameters {
+	return provenance.InternalParameters{Isolation: "control-plane", Hermetic: true}
+}
+
+// version is that of this program, as far as it was told when it was built.
+func version() map[string]string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return nil
+	}
+	return map[string]string{"waybill": info.Main.Version}
+}
+
 // BuilderID is the builder that a mode of isolation is. Each has its own
 // signing identity.
 func BuilderID(m sandbox.Mode) string {
@@ -62,15 +94,6 @@ func BuilderID(m sandbox.Mode) string {
 		return provenance.BuilderIsolated
 	}
 	return provenance.BuilderUnisolated
-}
-
-// isolation of a step: archives and images are made by the control plane
-// itself and run nothing of the source.
-func (r *run) isolation(step plan.Step) sandbox.Mode {
-	if len(step.Run) == 0 {
-		return "control-plane"
-	}
-	return r.Mode
 }
 
 // reuse takes over a finished step, if its provenance holds, is of this very
@@ -104,7 +127,7 @@ func (r *run) stillThere(ctx context.Context, step plan.Step, e verify.Evidence)
 		found[name] = m
 	}
 	for name, m := range found {
-		r.made[name] = m
+		r.keep(name, m)
 	}
 	return true
 }
@@ -125,8 +148,4 @@ func (r *run) rehash(ctx context.Context, name string) (made, error) {
 
 func (r *run) put(ctx context.Context, name string, raw []byte) error {
 	return r.Workspace.Writer().Put(ctx, name, int64(len(raw)), bytes.NewReader(raw), store.PutOptions{})
-}
-
-func removeAll(dir string) {
-	_ = sandbox.Remove(dir) // a scratch directory that stays is in nobody's way
 }

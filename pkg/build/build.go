@@ -17,9 +17,13 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/fetch"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/provenance"
@@ -35,11 +39,25 @@ type Request struct {
 	Plan      plan.Plan
 	Source    Source
 	Workspace *workspace.Workspace
-	Mode      sandbox.Mode
+	Machine   Machine
 	Signer    *sign.Signer
 	Trust     Trust
+	// Report is told what happens, one call at a time.
+	Report func(format string, args ...any)
+}
+
+// Machine is what the steps run on.
+type Machine struct {
+	Mode sandbox.Mode
+	// Jobs is how many steps run at a time; at least one does. A step that
+	// declares processors counts for as many.
+	Jobs      int
 	Transport http.RoundTripper
-	Report    func(format string, args ...any)
+	// Modules is the address of the module proxy that Go modules are fetched
+	// from.
+	Modules string
+	// Secrets are texts that no log may hold.
+	Secrets []string
 }
 
 // Trust is what finished steps are judged with before they are reused.
@@ -49,12 +67,17 @@ type Trust struct {
 	Clock    func() time.Time
 }
 
-// run is one build under way.
+// run is one build under way. Its steps run at the same time; the mutex owns
+// what they share.
 type run struct {
 	Request
-	repo  *vcs.Repository // open once, so that a remote one is fetched once
-	made  map[string]made
-	tools map[string]provenance.Resource
+	repo    *vcs.Repository // open once, so that a remote one is fetched once
+	source  func(context.Context) (string, error)
+	store   *fetch.Store
+	fetched fetched
+
+	mu   sync.Mutex
+	made map[string]made
 }
 
 // made is an output that has left its step.
@@ -63,7 +86,7 @@ type made struct {
 	size    int64
 }
 
-// Run builds every step of the plan, in order.
+// Run builds every step of the plan, each as soon as what it takes is there.
 func Run(ctx context.Context, req Request) error {
 	repo, err := vcs.Open(ctx, req.Source.Commit.Repository)
 	if err != nil {
@@ -71,28 +94,49 @@ func Run(ctx context.Context, req Request) error {
 	}
 	defer repo.Close()
 	r := &run{Request: req, repo: repo, made: map[string]made{}}
+	r.Report = oneByOne(req.Report)
+	if err := r.Workspace.Sweep(); err != nil {
+		return err
+	}
+	if r.store, err = fetch.Open(r.Workspace.Fetched(), req.Machine.Transport, r.Report); err != nil {
+		return err
+	}
+	defer r.store.Close()
+	tree, err := r.Workspace.Scratch("source")
+	if err != nil {
+		return err
+	}
+	defer removeAll(tree)
+	r.source = r.checkout(tree)
 	if err := r.publishConfig(ctx); err != nil {
 		return err
 	}
-	if r.tools, err = pinnedTools(req.Source.Pins); err != nil {
+	if r.fetched, err = r.fetch(ctx); err != nil {
 		return err
 	}
-	for i, step := range req.Plan.Steps {
-		reused, err := r.reuse(ctx, step)
-		if err != nil {
-			return err
-		}
-		if reused {
-			r.Report("step %d of %d: %s is done already", i+1, len(req.Plan.Steps), step.Instance)
-			continue
-		}
-		start := req.Trust.Clock()
-		if err := r.step(ctx, step, start); err != nil {
-			return fmt.Errorf("step %s: %w", step.Instance, err)
-		}
-		r.Report("step %d of %d: %s, done in %s", i+1, len(req.Plan.Steps), step.Instance, req.Trust.Clock().Sub(start).Round(time.Millisecond))
+	return r.all(ctx, r.turn)
+}
+
+// oneByOne keeps steps that run at the same time from talking at once.
+func oneByOne(report func(string, ...any)) func(string, ...any) {
+	var mu sync.Mutex
+	return func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		report(format, args...)
 	}
-	return nil
+}
+
+// checkout writes the source once for all steps that read it. The commit's id
+// proves what is there; no step can change it.
+func (r *run) checkout(scratch string) func(context.Context) (string, error) {
+	var once sync.Once
+	var err error
+	dir := filepath.Join(scratch, "tree")
+	return func(ctx context.Context) (string, error) {
+		once.Do(func() { err = r.repo.Checkout(ctx, r.Source.Commit, dir) })
+		return dir, err
+	}
 }
 
 // publishConfig puts release.yaml and its lock among the files, as they are
@@ -110,7 +154,27 @@ func (r *run) publishConfig(ctx context.Context) error {
 	return nil
 }
 
-// step runs one step of any kind: make, sign, release the outputs.
+// turn is a step's turn: it is taken over if it is done, and run if not.
+func (r *run) turn(ctx context.Context, number int, step plan.Step) error {
+	of := fmt.Sprintf("step %d of %d: %s", number, len(r.Plan.Steps), step.Instance)
+	reused, err := r.reuse(ctx, step)
+	if err != nil {
+		return err
+	}
+	if reused {
+		r.Report("%s is done already", of)
+		return nil
+	}
+	start := r.Trust.Clock()
+	if err := r.step(ctx, step, start); err != nil {
+		return fmt.Errorf("step %s: %w", step.Instance, err)
+	}
+	r.Report("%s, done in %s", of, r.Trust.Clock().Sub(start).Round(time.Millisecond))
+	return nil
+}
+
+// step runs one step of any kind: make, sign, release the outputs. Its
+// provenance leaves last: outputs without it are as if they were not there.
 func (r *run) step(ctx context.Context, step plan.Step, start time.Time) error {
 	scratch, err := r.Workspace.Scratch(step.Instance)
 	if err != nil {
@@ -127,7 +191,6 @@ func (r *run) step(ctx context.Context, step plan.Step, start time.Time) error {
 		out, err = r.image(ctx, step)
 	default:
 		out, err = r.command(ctx, step, scratch)
-		out.inputs = append(r.toolsOf(step), out.inputs...)
 	}
 	if err != nil {
 		return err
@@ -140,18 +203,36 @@ func (r *run) step(ctx context.Context, step plan.Step, start time.Time) error {
 		if err := o.release(ctx); err != nil {
 			return fmt.Errorf("releasing %q: %w", o.name, err)
 		}
-		r.made[o.name] = made{digests: o.digests, size: o.size}
+		r.keep(o.name, made{digests: o.digests, size: o.size})
 	}
 	return r.put(ctx, plan.ProvenanceName(step.Instance), bundle)
 }
 
+// keep remembers an output for the steps that take it.
+func (r *run) keep(name string, m made) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.made[name] = m
+}
+
+// taken is an output of a step that has ended.
+func (r *run) taken(name string) (made, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m, ok := r.made[name]
+	if !ok {
+		return made{}, fmt.Errorf("%q was not made by an earlier step of this run", name)
+	}
+	return m, nil
+}
+
 // outputs is what a step made, hashed, and not yet released, with what went
-// into it besides the source.
+// into it besides the source, and what the control plane chose and saw.
 type outputs struct {
-	list    []output
-	inputs  []provenance.Resource
-	command []string
-	env     []string
+	list   []output
+	inputs []provenance.Resource
+	inside provenance.InternalParameters
+	log    *provenance.Resource
 }
 
 type output struct {
@@ -159,4 +240,21 @@ type output struct {
 	digests digest.Set
 	size    int64
 	release func(context.Context) error
+}
+
+func removeAll(dir string) {
+	_ = sandbox.Remove(dir) // a scratch directory that stays is swept by the next run
+}
+
+// openLog makes the log of a step, in place of that of an earlier try.
+func (r *run) openLog(step plan.Step) (*os.File, error) {
+	path := r.Workspace.Log(step.Instance)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("making the log: %w", err)
+	}
+	log, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("making the log: %w", err)
+	}
+	return log, nil
 }

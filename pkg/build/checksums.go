@@ -14,9 +14,9 @@ import (
 func (r *run) checksums(step plan.Step, scratch string) (outputs, error) {
 	var list bytes.Buffer
 	for _, name := range step.Checksums.Take {
-		m, ok := r.made[name]
-		if !ok {
-			return outputs{}, fmt.Errorf("%q was not made by an earlier step of this run", name)
+		m, err := r.taken(name)
+		if err != nil {
+			return outputs{}, err
 		}
 		sum := m.digests.SHA256
 		if step.Checksums.Algorithm == "sha512" {
@@ -32,5 +32,6 @@ func (r *run) checksums(step plan.Step, scratch string) (outputs, error) {
 	if err != nil {
 		return outputs{}, err
 	}
-	return outputs{list: []output{o}, inputs: r.inputs(step.Checksums.Take)}, nil
+	inputs, err := r.resources(step.Checksums.Take)
+	return outputs{list: []output{o}, inputs: inputs, inside: ourselves()}, err
 }

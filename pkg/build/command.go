@@ -9,74 +9,122 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/sandbox"
-	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// command runs a step's command in a fresh tree of the source. The step
-// writes to ../out, which {out} stands for in release.yaml.
+// stand is where a command runs: its own directories, what it is shown of the
+// fetched and of earlier outputs, and the programs that it may use.
+type stand struct {
+	scratch string
+	source  string // the tree of all steps; empty where a step has its own
+	root    string // the file system of a tool image; empty for the machine's
+	env     []string // what a tool image sets, before what we do
+	path    string
+	mounts  []sandbox.Mount
+	inputs  []provenance.Resource
+	modules string // the address of the fetched modules; empty without any
+	bare    bool   // no program of the machine is there
+	pinned  bool   // every tool is
+}
+
+// command runs a step's command on the source. It writes to ../out, which
+// {out} stands for in release.yaml, and finds what it takes in ../in, {in}.
 func (r *run) command(ctx context.Context, step plan.Step, scratch string) (outputs, error) {
 	step = step.At(r.Source.Commit.Commit, r.Source.Commit.Epoch())
 	if err := sandbox.Prepare(scratch); err != nil {
 		return outputs{}, err
 	}
-	if err := r.repo.Checkout(ctx, r.Source.Commit, filepath.Join(scratch, "src")); err != nil {
+	at, err := r.stand(ctx, step, scratch)
+	if err != nil {
 		return outputs{}, err
 	}
-	if err := r.execute(ctx, step, scratch); err != nil {
+	report, log, err := r.execute(ctx, step, at)
+	if err != nil {
 		return outputs{}, err
 	}
-	out, err := r.collect(step, filepath.Join(scratch, "out"))
-	out.command, out.env = step.Run, step.Env
-	return out, err
+	list, err := r.collect(step, filepath.Join(scratch, "out"))
+	if err != nil {
+		return outputs{}, err
+	}
+	return outputs{list: list, inputs: at.inputs, log: log, inside: r.inside(step, at, report)}, nil
+}
+
+// stand prepares the place of a command.
+func (r *run) stand(ctx context.Context, step plan.Step, scratch string) (stand, error) {
+	at := stand{scratch: scratch}
+	if r.Machine.Mode == sandbox.Unisolated {
+		if err := r.repo.Checkout(ctx, r.Source.Commit, filepath.Join(scratch, "src")); err != nil {
+			return stand{}, err
+		}
+	} else {
+		var err error
+		if at.source, err = r.source(ctx); err != nil {
+			return stand{}, err
+		}
+	}
+	if err := r.equip(step, &at); err != nil {
+		return stand{}, err
+	}
+	r.supply(&at)
+	return at, r.hand(ctx, step, &at)
 }
 
 // environment is everything that a step sees of its surroundings. What the
 // release's author set comes last and wins.
-func (r *run) environment(step plan.Step, scratch, path string) []string {
-	at := sandbox.Seen(r.Mode, scratch)
-	return append([]string{
-		"PATH=" + path,
-		"HOME=" + at.Home,
-		"TMPDIR=" + at.Temp,
+func (r *run) environment(step plan.Step, at stand) []string {
+	seen := sandbox.Seen(r.Machine.Mode, at.scratch)
+	env := append(slices.Clone(at.env),
+		"PATH="+at.path,
+		"HOME="+seen.Home,
+		"TMPDIR="+seen.Temp,
 		"LANG=C.UTF-8",
 		"TZ=UTC",
 		"GOTOOLCHAIN=local",
-		"GOPROXY=off",
-		"GOFLAGS=-mod=readonly",
-		"SOURCE_DATE_EPOCH=" + strconv.FormatInt(r.Source.Commit.Time.Unix(), 10),
-	}, step.Env...)
+		"SOURCE_DATE_EPOCH="+strconv.FormatInt(r.Source.Commit.Time.Unix(), 10),
+	)
+	if at.modules != "" {
+		// go.sum still says which module is which; no other database is asked.
+		env = append(env, "GOPROXY="+at.modules, "GONOSUMDB=*", "GOSUMDB=off", "GOVCS=*:off")
+	} else {
+		env = append(env, "GOPROXY=off")
+	}
+	return lastOf(append(env, step.Env...))
+}
+
+// lastOf keeps the last of several values of a variable: which of them a
+// program would take depends on its language.
+func lastOf(env []string) (list []string) {
+	at := map[string]int{}
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		if i, seen := at[name]; seen {
+			list[i] = v
+			continue
+		}
+		at[name] = len(list)
+		list = append(list, v)
+	}
+	return list
 }
 
 // execute runs the step's command where it reaches nothing but its own
 // directories and tools, and closes the log with what it was kept from.
-func (r *run) execute(ctx context.Context, step plan.Step, scratch string) error {
-	path := r.Workspace.Log(step.Instance)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("making the log: %w", err)
-	}
-	log, err := os.Create(path)
+func (r *run) execute(ctx context.Context, step plan.Step, at stand) (sandbox.Report, *provenance.Resource, error) {
+	log, err := r.openLog(step)
 	if err != nil {
-		return fmt.Errorf("making the log: %w", err)
+		return sandbox.Report{}, nil, err
 	}
 	defer log.Close()
-	tools := step.Tools
-	if tools == nil {
-		tools = []string{"go"}
-	}
-	mounts, seen := sandbox.Toolchains(os.Getenv("PATH"), tools)
-	if r.Mode == sandbox.Unisolated {
-		mounts, seen = nil, os.Getenv("PATH")
-	}
-	report, err := sandbox.Run(ctx, r.Mode, sandbox.Step{
-		Scratch: scratch, Command: step.Run, Env: r.environment(step, scratch, seen), Log: log,
-		Mounts: mounts, Network: step.Network, Limits: limitsOf(step),
+	report, err := sandbox.Run(ctx, r.Machine.Mode, sandbox.Step{
+		Scratch: at.scratch, Source: at.source, Root: at.root, Command: step.Run, Env: r.environment(step, at), Log: log,
+		Mounts: at.mounts, Network: step.Network, Limits: limitsOf(step), Secrets: r.Machine.Secrets,
 	})
 	report.Print(log)
 	for _, a := range report.Asked {
@@ -85,9 +133,23 @@ func (r *run) execute(ctx context.Context, step plan.Step, scratch string) error
 		}
 	}
 	if err != nil {
-		return verdict.Wrap(stepCode(err), step.Instance, fmt.Errorf("%w (log: %s)", err, path))
+		return sandbox.Report{}, nil, verdict.Wrap(stepCode(err), step.Instance, fmt.Errorf("%w (log: %s)", err, log.Name()))
 	}
-	return nil
+	sum, err := sumLog(log)
+	return report, sum, err
+}
+
+// sumLog names a log by what is in it now.
+func sumLog(log *os.File) (*provenance.Resource, error) {
+	if _, err := log.Seek(0, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("reading the log: %w", err)
+	}
+	set, _, err := digest.Sum(log)
+	if err != nil {
+		return nil, fmt.Errorf("reading the log: %w", err)
+	}
+	named := provenance.File("log", set)
+	return &named, nil
 }
 
 func limitsOf(step plan.Step) sandbox.Limits {
@@ -107,79 +169,23 @@ func stepCode(err error) verdict.Code {
 	return verdict.StepFailed
 }
 
-// collect hashes the declared outputs. Everything in the output directory
-// must be declared and regular; everything declared must be there.
-func (r *run) collect(step plan.Step, dir string) (outputs, error) {
-	present, err := sandbox.Collect(dir, sandbox.OutputLimits{})
-	if err != nil {
-		return outputs{}, err
+// inside is what the control plane chose for a command and saw of it.
+func (r *run) inside(step plan.Step, at stand, report sandbox.Report) provenance.InternalParameters {
+	walls := &provenance.Walls{Network: step.Network, Machine: !at.bare}
+	for _, g := range report.Had {
+		walls.Had = append(walls.Had, string(g))
 	}
-	found := map[string]sandbox.Output{}
-	for _, o := range present {
-		if !slices.Contains(step.Outputs, o.Name) {
-			return outputs{}, verdict.Refuse(verdict.OutputExtra, o.Name, "step %s wrote it without declaring it", step.Instance)
+	for _, l := range report.Lacking {
+		walls.Lacking = append(walls.Lacking, string(l.Guarantee))
+	}
+	for _, a := range report.Asked {
+		if !a.Allowed {
+			walls.Refused = append(walls.Refused, a.Host+": "+a.Reason)
 		}
-		found[o.Name] = o
 	}
-	var out outputs
-	for _, name := range step.Outputs {
-		o, ok := found[name]
-		if !ok {
-			return outputs{}, verdict.Refuse(verdict.OutputMissing, name, "step %s declared it and did not write it", step.Instance)
-		}
-		out.list = append(out.list, r.released(o, filepath.Join(dir, name)))
+	return provenance.InternalParameters{
+		Isolation: string(r.Machine.Mode), Command: step.Run, Env: step.Env, Walls: walls,
+		Hermetic: r.Machine.Mode == sandbox.Isolated && report.Has(sandbox.NetworkClosed) && report.Has(sandbox.FilesHidden) &&
+			len(step.Network) == 0 && at.bare && at.pinned,
 	}
-	return out, nil
-}
-
-// fileOutput hashes a file that the control plane itself has made.
-func (r *run) fileOutput(name, path string) (output, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return output{}, fmt.Errorf("reading output: %w", err)
-	}
-	defer f.Close()
-	set, size, err := digest.Sum(f)
-	if err != nil {
-		return output{}, fmt.Errorf("hashing %q: %w", name, err)
-	}
-	return r.released(sandbox.Output{Name: name, Digests: set, Size: size}, path), nil
-}
-
-// released prepares the release of a hashed file: the copy is checked against
-// the digest that the provenance names, so what leaves is what was hashed.
-func (r *run) released(o sandbox.Output, path string) output {
-	return output{name: o.Name, digests: o.Digests, size: o.Size, release: func(ctx context.Context) error {
-		again, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer again.Close()
-		body := digest.NewVerifyingReader(again, o.Digests.SHA256, o.Size)
-		return r.Workspace.Writer().Put(ctx, o.Name, o.Size, body, store.PutOptions{})
-	}}
-}
-
-// openMade opens an output of an earlier step and checks it while it is read.
-func (r *run) openMade(ctx context.Context, name string) (io.ReadCloser, made, error) {
-	m, ok := r.made[name]
-	if !ok {
-		return nil, made{}, fmt.Errorf("%q was not made by an earlier step of this run", name)
-	}
-	body, _, err := r.Workspace.Files().Open(ctx, name)
-	if err != nil {
-		return nil, made{}, err
-	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{digest.NewVerifyingReader(body, m.digests.SHA256, m.size), body}, m, nil
-}
-
-func (r *run) inputs(names []string) []provenance.Resource {
-	var list []provenance.Resource
-	for _, name := range names {
-		list = append(list, provenance.File(name, r.made[name].digests))
-	}
-	return list
 }

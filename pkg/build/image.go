@@ -20,26 +20,48 @@ import (
 // earlier steps.
 func (r *run) image(ctx context.Context, step plan.Step) (outputs, error) {
 	spec := step.Image
-	pin, ok := r.Source.Pins.Bases[spec.Base]
-	if !ok {
-		return outputs{}, verdict.Refuse(verdict.ConfigParse, plan.LockName, "it does not pin base %q", spec.Base)
-	}
-	ref := pin.Image + "@" + pin.Digest.String()
-	base, err := image.FromRemote(ctx, ref, r.Transport)
-	if err != nil {
-		return outputs{}, fmt.Errorf("fetching base %s: %w", ref, err)
-	}
-	built, err := image.Build(ctx, r.imageSpec(ctx, spec, base))
+	inputs, err := r.resources(step.Inputs())
 	if err != nil {
 		return outputs{}, err
 	}
-	inputs := append(r.inputs(step.Inputs()), provenance.Resource{
-		Name: "base " + spec.Base, URI: "oci://" + ref, Digest: map[string]string{"sha256": pin.Digest.Hex()},
-	})
-	return r.imageOutputs(step, built, inputs), nil
+	base, pinned, err := r.base(ctx, spec.Base)
+	if err != nil {
+		return outputs{}, err
+	}
+	files, err := r.imageSpec(ctx, spec, base)
+	if err != nil {
+		return outputs{}, err
+	}
+	built, err := image.Build(ctx, files)
+	if err != nil {
+		return outputs{}, err
+	}
+	return r.imageOutputs(step, built, append(inputs, pinned...)), nil
 }
 
-func (r *run) imageSpec(ctx context.Context, spec *plan.ImageStep, base image.Base) image.Spec {
+// base opens the base that a name is pinned to.
+func (r *run) base(ctx context.Context, name string) (image.Base, []provenance.Resource, error) {
+	if name == plan.Scratch {
+		return image.Scratch(), nil, nil
+	}
+	pin, ok := r.Source.Pins.Bases[name]
+	if !ok {
+		return nil, nil, verdict.Refuse(verdict.ConfigParse, plan.LockName, "it does not pin base %q", name)
+	}
+	ref := pin.Image + "@" + pin.Digest.String()
+	base, err := r.store.Base(ctx, ref)
+	if err != nil {
+		return nil, nil, fmt.Errorf("fetching base %s: %w", ref, err)
+	}
+	return base, []provenance.Resource{pinnedImage("base "+name, ref, pin.Digest)}, nil
+}
+
+// pinnedImage names an image of a registry in provenance.
+func pinnedImage(name, ref string, d digest.Digest) provenance.Resource {
+	return provenance.Resource{Name: name, URI: "oci://" + ref, Digest: map[string]string{"sha256": d.Hex()}}
+}
+
+func (r *run) imageSpec(ctx context.Context, spec *plan.ImageStep, base image.Base) (image.Spec, error) {
 	commit := r.Source.Commit
 	s := image.Spec{
 		Base: base, Entrypoint: spec.Entrypoint, Created: commit.Time,
@@ -54,14 +76,18 @@ func (r *run) imageSpec(ctx context.Context, spec *plan.ImageStep, base image.Ba
 		p := image.Platform{OS: goos, Arch: arch}
 		for _, path := range slices.Sorted(maps.Keys(pf.Files)) {
 			name := pf.Files[path]
-			p.Files = append(p.Files, image.File{Path: path, Mode: 0o755, Size: r.made[name].size, Open: func() (io.ReadCloser, error) {
+			m, err := r.taken(name)
+			if err != nil {
+				return image.Spec{}, err
+			}
+			p.Files = append(p.Files, image.File{Path: path, Mode: 0o755, Size: m.size, Open: func() (io.ReadCloser, error) {
 				body, _, err := r.openMade(ctx, name)
 				return body, err
 			}})
 		}
 		s.Platforms = append(s.Platforms, p)
 	}
-	return s
+	return s, nil
 }
 
 // imageOutputs names index and platforms; they leave together. The tag is the
@@ -69,7 +95,7 @@ func (r *run) imageSpec(ctx context.Context, spec *plan.ImageStep, base image.Ba
 func (r *run) imageOutputs(step plan.Step, built *image.Built, inputs []provenance.Resource) outputs {
 	index := step.Outputs[0]
 	none := func(context.Context) error { return nil }
-	out := outputs{inputs: inputs, list: []output{{
+	out := outputs{inputs: inputs, inside: ourselves(), list: []output{{
 		name: index, digests: digest.SetOf(built.Raw), size: int64(len(built.Raw)),
 		release: func(ctx context.Context) error {
 			images := r.Workspace.Images()

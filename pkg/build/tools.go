@@ -2,60 +2,138 @@ package build
 
 import (
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+
+	"golang.org/x/mod/sumdb/dirhash"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// pinnedTools holds every tool of the lock against the program that steps
-// would run, before the first of them does. What a program loads beside itself
-// is not looked at: for a compiler, pin the image that holds it.
-func pinnedTools(pins plan.Lock) (map[string]provenance.Resource, error) {
-	tools := map[string]provenance.Resource{}
+// tool is a program that steps use, as it is on this machine.
+type tool struct {
+	resource provenance.Resource
+	pinned   bool
+}
+
+// defaultTool is what a step has that names none.
+const defaultTool = "go"
+
+// toolNames are the tools of a step.
+func toolNames(step plan.Step) []string {
+	if step.Tools == nil {
+		return []string{defaultTool}
+	}
+	return step.Tools
+}
+
+// lookAtTools finds every program that steps use, and holds those of the lock
+// against it, before the first step runs. Of other programs than Go, what they
+// load beside themselves is not looked at: pin the image that holds them.
+func lookAtTools(pins plan.Lock, steps []plan.Step) (map[string]tool, error) {
+	found := map[string]tool{}
 	for _, name := range slices.Sorted(maps.Keys(pins.Tools)) {
 		pin := pins.Tools[name]
 		if pin.Program == "" {
-			return nil, verdict.Refuse(verdict.ConfigParse, plan.LockName, "tool %q is the image %q; this builder runs programs only, so pin one with waybill lock --tool %s=PROGRAM", name, pin.Image, name)
+			continue // an image, which is fetched
 		}
-		set, err := hashProgram(pin.Program)
+		t, err := lookAt(pin.Program)
 		if err != nil {
 			return nil, fmt.Errorf("looking for tool %q: %w", name, err)
 		}
-		if !set.SHA256.Equal(pin.Digest) {
+		if got := t.Digest["sha256"]; got != pin.Digest.Hex() {
 			return nil, &verdict.Error{Finding: verdict.Find(verdict.LockStale, plan.LockName, "tool %q: the program in the PATH is not the one that is pinned", name).
-				Differ(pin.Digest.String(), set.SHA256.String())}
+				Differ(pin.Digest.String(), "sha256:"+got)}
 		}
-		tools[name] = provenance.Resource{Name: "tool " + name, Digest: set.Map()}
+		t.Name = "tool " + name
+		found[name] = tool{resource: t, pinned: true}
 	}
-	return tools, nil
+	for _, step := range steps {
+		for _, name := range toolNames(step) {
+			if _, seen := found[name]; seen || len(step.Run) == 0 || pins.Tools[name].Image != "" {
+				continue
+			}
+			// A program that is not there is the step's to miss.
+			if t, err := lookAt(name); err == nil {
+				t.Name = "tool " + name
+				found[name] = tool{resource: t}
+			}
+		}
+	}
+	return found, nil
 }
 
-func hashProgram(name string) (digest.Set, error) {
+// lookAt hashes a program, and the tree that comes with it where that is what
+// a step is shown.
+func lookAt(name string) (provenance.Resource, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return digest.Set{}, verdict.Refuse(verdict.Usage, name, "it is not in the PATH; install the tool that %s pins", plan.LockName)
+		return provenance.Resource{}, verdict.Refuse(verdict.Usage, name, "it is not in the PATH; install the tool that %s pins", plan.LockName)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return digest.Set{}, err
+		return provenance.Resource{}, err
 	}
 	defer f.Close()
 	set, _, err := digest.Sum(f)
-	return set, err
-}
-
-// toolsOf are the tools of a step, as its provenance names them.
-func (r *run) toolsOf(step plan.Step) (list []provenance.Resource) {
-	for _, name := range step.Tools {
-		if tool, pinned := r.tools[name]; pinned {
-			list = append(list, tool)
+	if err != nil {
+		return provenance.Resource{}, err
+	}
+	t := provenance.Resource{Digest: set.Map()}
+	mounts, _ := sandbox.Toolchains(os.Getenv("PATH"), []string{name})
+	for _, m := range mounts {
+		if info, err := os.Stat(m.Source); err != nil || !info.IsDir() {
+			continue
+		}
+		if t.Digest["dirHash"], err = hashTree(m.Source); err != nil {
+			return provenance.Resource{}, err
 		}
 	}
-	return list
+	return t, nil
+}
+
+// hashTree hashes the regular files of a tree, as in-toto's dirHash does.
+func hashTree(dir string) (string, error) {
+	var files []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		files = append(files, filepath.ToSlash(name))
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("hashing the tree of a tool: %w", err)
+	}
+	h1, err := dirhash.Hash1(files, func(name string) (io.ReadCloser, error) {
+		return os.Open(filepath.Join(dir, filepath.FromSlash(name)))
+	})
+	if err != nil {
+		return "", fmt.Errorf("hashing the tree of a tool: %w", err)
+	}
+	return hexOfH1(h1)
+}
+
+// toolsOf are the tools of a step, as its provenance names them, and whether
+// all of them are pinned.
+func (f fetched) toolsOf(step plan.Step) (list []provenance.Resource, pinned bool) {
+	pinned = true
+	for _, name := range toolNames(step) {
+		t, ok := f.tools[name]
+		if ok {
+			list = append(list, t.resource)
+		}
+		pinned = pinned && ok && t.pinned
+	}
+	return list, pinned
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -28,11 +29,10 @@ func TestPinnedTools(t *testing.T) {
 		{"another program", plan.ToolLock{Program: "cross", Digest: digest.Of(digest.SHA256, nil)}, verdict.LockStale},
 		{"a program without a digest", plan.ToolLock{Program: "cross"}, verdict.LockStale},
 		{"a program that is not there", plan.ToolLock{Program: "gone", Digest: sum}, verdict.Usage},
-		{"an image", plan.ToolLock{Image: "registry.example.test/cross", Digest: sum}, verdict.ConfigParse},
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
-			tools, err := pinnedTools(plan.Lock{Tools: map[string]plan.ToolLock{"cross": r.pin}})
+			tools, err := lookAtTools(plan.Lock{Tools: map[string]plan.ToolLock{"cross": r.pin}}, nil)
 			if r.code != "" {
 				if err == nil || verdict.FindingOf("", err).Code != r.code || tools != nil {
 					t.Errorf("%v, %v, want %s", tools, err, r.code)
@@ -42,14 +42,49 @@ func TestPinnedTools(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			run := &run{tools: tools}
-			got := run.toolsOf(plan.Step{Tools: []string{"cross"}})
-			if len(got) != 1 || got[0].Name != "tool cross" || got[0].Digest["sha256"] != sum.Hex() {
-				t.Errorf("provenance will name %v", got)
+			f := fetched{tools: tools}
+			got, pinned := f.toolsOf(plan.Step{Tools: []string{"cross"}})
+			if len(got) != 1 || got[0].Name != "tool cross" || got[0].Digest["sha256"] != sum.Hex() || !pinned {
+				t.Errorf("provenance will name %v, pinned %t", got, pinned)
 			}
-			if none := run.toolsOf(plan.Step{}); len(none) != 0 {
-				t.Errorf("a step without tools used %v", none)
+			if none, pinned := f.toolsOf(plan.Step{Tools: []string{"other"}}); len(none) != 0 || pinned {
+				t.Errorf("a step with another tool used %v, pinned %t", none, pinned)
 			}
 		})
+	}
+}
+
+// TestToolsThatAreNotPinned: what a step runs is named in its provenance even
+// where nobody locked it, and is not called pinned.
+func TestToolsThatAreNotPinned(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"go/bin/go", "go/pkg/tool/linux/compile", "go/VERSION"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", filepath.Join(dir, "go", "bin"))
+	steps := []plan.Step{{Run: []string{"go", "build"}}, {Run: []string{"make"}, Tools: []string{"make"}}, {Tools: []string{"archiver"}}}
+	seen := func() provenance.Resource {
+		t.Helper()
+		tools, err := lookAtTools(plan.Lock{}, steps)
+		if err != nil || len(tools) != 1 || tools["go"].pinned {
+			t.Fatalf("%v, %v, want go alone, not pinned", tools, err)
+		}
+		return tools["go"].resource
+	}
+	was := seen()
+	if len(was.Digest["dirHash"]) != 64 || was.Digest["sha256"] != digest.Of(digest.SHA256, []byte("go/bin/go")).Hex() {
+		t.Errorf("digests %v", was.Digest)
+	}
+	// The compiler is another, and the program that starts it is the same.
+	if err := os.WriteFile(filepath.Join(dir, "go/pkg/tool/linux/compile"), []byte("other"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if is := seen(); is.Digest["dirHash"] == was.Digest["dirHash"] || is.Digest["sha256"] != was.Digest["sha256"] {
+		t.Errorf("digests %v, were %v", is.Digest, was.Digest)
 	}
 }

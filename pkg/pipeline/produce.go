@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"runtime"
 
 	"github.com/waybill-release/waybill/pkg/build"
 	"github.com/waybill-release/waybill/pkg/journal"
@@ -35,10 +36,21 @@ func (p *Pipeline) Build(ctx context.Context) error {
 	p.Report("build %s %s from %.12s, steps run %s", planned.Name, planned.Version, source.Commit.Commit, mode)
 	return p.journaled(ctx, w, "build", func() error {
 		return build.Run(ctx, build.Request{
-			Plan: planned, Source: source, Workspace: w, Mode: mode, Signer: signer, Transport: p.Transport, Report: p.Report,
-			Trust: build.Trust{Verifier: p.verifier, Policy: p.Profile.Policy, Clock: p.Clock},
+			Plan: planned, Source: source, Workspace: w, Signer: signer, Report: p.Report,
+			Machine: build.Machine{Mode: mode, Jobs: runtime.GOMAXPROCS(0), Transport: p.Transport, Secrets: p.secrets()},
+			Trust:   build.Trust{Verifier: p.verifier, Policy: p.Profile.Policy, Clock: p.Clock},
 		})
 	})
+}
+
+// secrets are the tokens of this release, which no log may hold.
+func (p *Pipeline) secrets() (list []string) {
+	for _, path := range p.Tokens {
+		if token, err := readToken(path); err == nil && token != "" {
+			list = append(list, token)
+		}
+	}
+	return list
 }
 
 // Sign signs every planned file and image.

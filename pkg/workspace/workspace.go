@@ -22,6 +22,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/vcs"
@@ -142,6 +143,10 @@ func (w *Workspace) Log(instance string) string {
 	return filepath.Join(w.dir, "logs", instance+".log")
 }
 
+// Fetched is where things of the network are kept that the release is built
+// from.
+func (w *Workspace) Fetched() string { return filepath.Join(w.dir, "fetched") }
+
 // Scratch makes an empty directory for the work of one step. The caller
 // removes it.
 func (w *Workspace) Scratch(instance string) (string, error) {
@@ -154,6 +159,51 @@ func (w *Workspace) Scratch(instance string) (string, error) {
 		return "", fmt.Errorf("making scratch space: %w", err)
 	}
 	return filepath.Abs(dir)
+}
+
+// Sweep removes what a run that was killed left behind of its scratch work.
+// Only one run at a time has a workspace: see [Workspace.Journal].
+func (w *Workspace) Sweep() error {
+	entries, err := os.ReadDir(filepath.Join(w.dir, "work"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("sweeping scratch space: %w", err)
+	}
+	for _, e := range entries {
+		if err := sandbox.Remove(filepath.Join(w.dir, "work", e.Name())); err != nil {
+			return fmt.Errorf("sweeping scratch space: %w", err)
+		}
+	}
+	return nil
+}
+
+// Adopt moves a file of the scratch space to the files under a name, as it is:
+// nothing is read again, so nothing else may have it open. It becomes ours to
+// write, and everybody's to read.
+func (w *Workspace) Adopt(name, path string) error {
+	if err := store.CheckName(name); err != nil {
+		return fmt.Errorf("adopting %q: %w", name, err)
+	}
+	if err := own(path); err != nil {
+		return fmt.Errorf("adopting %q: %w", name, err)
+	}
+	target := filepath.Join(w.dir, "files", filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return fmt.Errorf("adopting %q: %w", name, err)
+	}
+	return os.Rename(path, target)
+}
+
+// own takes a file over from the account that wrote it.
+func own(path string) error {
+	if os.Geteuid() == 0 {
+		if err := os.Lchown(path, 0, os.Getegid()); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(path, 0o644)
 }
 
 // SavePlan keeps the plan beside the work, for people to read.

@@ -162,8 +162,9 @@ func (w *world) build(t *testing.T, b *release) error {
 		},
 	}))(t)
 	return build.Run(ctx, build.Request{
-		Plan: planned, Source: source, Workspace: ws, Mode: b.mode, Signer: signer, Transport: http.DefaultTransport,
-		Report: func(string, ...any) {}, Trust: build.Trust{Verifier: w.verifier, Policy: w.profile.Policy, Clock: time.Now},
+		Plan: planned, Source: source, Workspace: ws, Signer: signer,
+		Machine: build.Machine{Mode: b.mode, Transport: http.DefaultTransport},
+		Report:  func(string, ...any) {}, Trust: build.Trust{Verifier: w.verifier, Policy: w.profile.Policy, Clock: time.Now},
 	})
 }
 
