@@ -9,12 +9,12 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/sandbox"
+	"github.com/waybill-release/waybill/pkg/source"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 func main() {
-	if code, ok := sandbox.Serve(); ok { // this process was started to run a step, and holds nothing
+	if code, ok := source.Serve(); ok { // this process was started to run a step, and holds nothing
 		os.Exit(code)
 	}
 	os.Exit(exit.Run(root()))

@@ -69,11 +69,11 @@ func Toolchains(path string, names []string) (mounts []Mount, seen string) {
 // toolchainOf follows the link by which a system may name the program of a
 // toolchain.
 func toolchainOf(program string) string {
-	real, err := filepath.EvalSymlinks(program)
-	if err != nil || !isDir(filepath.Join(filepath.Dir(filepath.Dir(real)), "pkg", "tool")) {
+	target, err := filepath.EvalSymlinks(program)
+	if err != nil || !isDir(filepath.Join(filepath.Dir(filepath.Dir(target)), "pkg", "tool")) {
 		return program
 	}
-	return real
+	return target
 }
 
 // findIn looks for a program in the absolute directories of a PATH.

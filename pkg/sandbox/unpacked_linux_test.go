@@ -201,7 +201,7 @@ func TestInputs(t *testing.T) {
 			t.Errorf("%v: %s", err, got)
 		}
 		for name, two := range map[string][]Mount{
-			"two at one place":          {{filepath.Join(dir, "file"), "/build/in/x"}, {filepath.Join(dir, "tree/a/b"), "/build/in/x"}},
+			"two at one place":          {{filepath.Join(dir, "file"), "/build/in/x"}, {filepath.Join(dir, "tree", "a", "b"), "/build/in/x"}},
 			"no place below another":    {{filepath.Join(dir, "tree"), "/build/in/tree"}, {filepath.Join(dir, "file"), "/build/in/tree/new"}},
 			"a file below a file":       {{filepath.Join(dir, "file"), "/build/in/x"}, {filepath.Join(dir, "file"), "/build/in/x/y"}},
 			"among the step's outputs":  {{filepath.Join(dir, "file"), "/build/out/x"}},

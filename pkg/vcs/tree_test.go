@@ -66,7 +66,7 @@ func TestCheckTree(t *testing.T) {
 				return stamp(os.WriteFile(filepath.Join(dir, "a"), []byte("filf"), 0o644), filepath.Join(dir, "a"), c)
 			}, "TAMPERED"},
 			"one more file": {func(dir string) error {
-				return stamp(os.WriteFile(filepath.Join(dir, "c/more"), nil, 0o644), filepath.Join(dir, "c/more"), c)
+				return stamp(os.WriteFile(filepath.Join(dir, "c", "more"), nil, 0o644), filepath.Join(dir, "c", "more"), c)
 			}, "TAMPERED"},
 			"one more directory": {func(dir string) error {
 				return stamp(os.Mkdir(filepath.Join(dir, "more"), 0o755), filepath.Join(dir, "more"), c)
@@ -84,7 +84,7 @@ func TestCheckTree(t *testing.T) {
 			"a program of root's": {func(dir string) error { return os.Chmod(filepath.Join(dir, "run.sh"), 0o755|os.ModeSetuid) }, "FILE_TYPE"},
 			"an open directory":   {func(dir string) error { return os.Chmod(filepath.Join(dir, "c"), 0o777) }, "FILE_TYPE"},
 			"another time": {func(dir string) error {
-				return os.Chtimes(filepath.Join(dir, "c/d/e/f"), time.Unix(1, 0), time.Unix(1, 0))
+				return os.Chtimes(filepath.Join(dir, "c", "d", "e", "f"), time.Unix(1, 0), time.Unix(1, 0))
 			}, "TAMPERED"},
 			"another time on top": {func(dir string) error { return os.Chtimes(dir, time.Unix(1, 0), time.Unix(1, 0)) }, "TAMPERED"},
 			"a link to elsewhere": {func(dir string) error {
@@ -225,13 +225,13 @@ func TestObjectsAlone(t *testing.T) {
 		t.Errorf("a clone that shares: %v", err)
 	}
 	shared.git("repack", "-a", "-d", "--quiet")
-	if err := os.Remove(filepath.Join(shared.dir, ".git/objects/info/alternates")); err != nil {
+	if err := os.Remove(filepath.Join(shared.dir, ".git", "objects", "info", "alternates")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(t.Context(), shared.dir); err != nil {
 		t.Errorf("the twin: %v", err)
 	}
-	objects := filepath.Join(shared.dir, ".git/objects")
+	objects := filepath.Join(shared.dir, ".git", "objects")
 	if err := errors.Join(os.Rename(objects, objects+"-moved"), os.Symlink(objects+"-moved", objects)); err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestNothingIsFetched(t *testing.T) {
 	r, c := grown(t, "sha1")
 	marker := filepath.Join(t.TempDir(), "ran")
 	blob := r.git("rev-parse", "main:a")
-	if err := os.Remove(filepath.Join(r.dir, ".git/objects", blob[:2], blob[2:])); err != nil {
+	if err := os.Remove(filepath.Join(r.dir, ".git", "objects", blob[:2], blob[2:])); err != nil {
 		t.Fatal(err)
 	}
 	for _, setting := range [][2]string{

@@ -10,14 +10,14 @@ import (
 	"os"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/sandbox"
+	"github.com/waybill-release/waybill/pkg/source"
 )
 
 // sceneDir holds everything that the package makes.
 var sceneDir string
 
 func TestMain(m *testing.M) {
-	if code, ok := sandbox.Serve(); ok { // the steps of its builds run here
+	if code, ok := source.Serve(); ok { // the steps of its builds run here
 		os.Exit(code)
 	}
 	os.Exit(run(m))
