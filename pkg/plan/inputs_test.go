@@ -98,6 +98,23 @@ func TestWhatStepsTake(t *testing.T) {
 	}
 }
 
+// TestVersionsInWhatIsTaken: the version in the name of an input is no change.
+func TestVersionsInWhatIsTaken(t *testing.T) {
+	text := change(t, change(t, change(t, taking, "name: box.tar}", "name: \"box-{version.number}.tar\"}"),
+		"import: box.tar", "import: \"box-{version.number}.tar\""), "name: \"box-{arch}\"", "name: \"box-{version}-{arch}\"")
+	text = change(t, text, "take: [box-amd64, box-arm64]", "take: [\"box-{version}-amd64\", \"box-{version}-arm64\"]")
+	if d := plan.Compare(planOf(t, text, "v1.0.0"), planOf(t, text, "v1.1.0")); !d.IsEmpty() {
+		t.Errorf("%+v", d.Changed)
+	}
+	d := plan.Compare(planOf(t, text, "v1.0.0"), planOf(t, change(t, text, "take: [+bins, firmware.bin]", "take: [firmware.bin]"), "v1.1.0"))
+	if len(d.Changed) != 2 || d.Changed[0].Field != "take" || d.Changed[0].Is != "" {
+		t.Errorf("a step that takes less: %+v", d.Changed)
+	}
+	if d := plan.Compare(planOf(t, text, "v1.0.0"), planOf(t, change(t, text, "firmware-1.4", "firmware-1.5"), "v1.1.0")); len(d.Changed) != 1 || d.Changed[0].Field != "downloads" {
+		t.Errorf("another address: %+v", d.Changed)
+	}
+}
+
 // TestNewKeysAreInNoOldPlan: the plan of a file that does not use them has the
 // digest that it had before there were any.
 func TestNewKeysAreInNoOldPlan(t *testing.T) {
@@ -114,6 +131,9 @@ func TestNewKeysAreInNoOldPlan(t *testing.T) {
 			if strings.Contains(string(raw), key) {
 				t.Errorf("%s: the plan has %s", name, key)
 			}
+		}
+		if want := "sha256:9f4142cb753769c282a085fd125e1bed933b4e79c2d00c278eac3e64957bd140"; name == "goreleaser" && p.Digest().String() != want {
+			t.Errorf("%s: the plan is %s, and was %s when verifiers first knew it", name, p.Digest(), want)
 		}
 		for _, s := range p.Steps {
 			if s.Take != nil || s.Image != nil && (s.Image.Base == "" || s.Image.Platforms[0].Files == nil) {
