@@ -1,7 +1,8 @@
 // Package lab is the world a release lives in, whole and small, on loopback:
 // an OIDC issuer, Fulcio with a CT log, a Rekor v2 and a Rekor v1 log, an RFC
-// 3161 timestamp authority, a TUF repository, an OCI registry and a bucket server. Everything
-// runs in the calling process and starts in well under 100 ms.
+// 3161 timestamp authority, a TUF repository, an OCI registry, a bucket server and
+// a Go module proxy. Everything runs in the calling process and starts in well
+// under 100 ms.
 //
 // Nothing here is safe. Anyone who reaches the issuer is anyone they like, so
 // the lab listens on loopback only, and every certificate authority carries
@@ -26,6 +27,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/test/lab/bucket"
+	"github.com/waybill-release/waybill/test/lab/modules"
 	"github.com/waybill-release/waybill/test/lab/registry"
 )
 
@@ -61,6 +63,7 @@ type URLs struct {
 	TUF      string `json:"tuf"`
 	Registry string `json:"registry"` // host:port, as image references want it
 	Bucket   string `json:"bucket"`   // base URL: <Bucket>/<bucket>/<object>
+	Modules  string `json:"modules"`  // a Go module proxy
 }
 
 // Lab is a running lab. Close ends it.
@@ -79,6 +82,7 @@ type Lab struct {
 	issuer  *issuer
 	rekorV1 *rekorV1
 	bucket  *bucket.Server
+	modules *modules.Server
 	servers *servers
 	closers []func() error
 }
@@ -200,6 +204,10 @@ func (l *Lab) startStorage(buckets []string) error {
 		}
 	}
 	l.servers.serve(serviceBucket, l.bucket)
+	if l.modules, err = modules.New(); err != nil {
+		return err
+	}
+	l.servers.serve(serviceModules, l.modules)
 	return nil
 }
 
@@ -225,6 +233,9 @@ func (l *Lab) Stop(name string) error { return l.servers.stop(name) }
 
 // MakeBucket makes an empty bucket.
 func (l *Lab) MakeBucket(name string) error { return l.bucket.Make(name) }
+
+// PutModule changes an answer of the module proxy: see [modules.Server.Put].
+func (l *Lab) PutModule(name string, body []byte) { l.modules.Put(name, body) }
 
 // Dir is where the lab keeps its state.
 func (l *Lab) Dir() string { return l.dir }

@@ -22,12 +22,13 @@ const (
 	serviceTUF      = "tuf"
 	serviceRegistry = "registry"
 	serviceBucket   = "bucket"
+	serviceModules  = "modules"
 )
 
 func services() []string {
 	return []string{
 		serviceIssuer, serviceFulcio, serviceCT, serviceRekor, serviceRekorV1,
-		serviceTSA, serviceTUF, serviceRegistry, serviceBucket,
+		serviceTSA, serviceTUF, serviceRegistry, serviceBucket, serviceModules,
 	}
 }
 
@@ -100,7 +101,7 @@ func (s *servers) urls() URLs {
 	return URLs{
 		Issuer: url(serviceIssuer), Fulcio: url(serviceFulcio), CT: url(serviceCT), Rekor: url(serviceRekor), RekorV1: url(serviceRekorV1),
 		TSA: url(serviceTSA) + "/api/v1/timestamp", TUF: url(serviceTUF),
-		Registry: s.address(serviceRegistry), Bucket: url(serviceBucket),
+		Registry: s.address(serviceRegistry), Bucket: url(serviceBucket), Modules: url(serviceModules),
 	}
 }
 

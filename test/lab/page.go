@@ -109,7 +109,7 @@ func ReadPage(dir string) (Page, error) {
 func (p Page) WriteText(w io.Writer) error {
 	replace := strings.NewReplacer(
 		"{issuer}", p.Issuer, "{fulcio}", p.Fulcio, "{ct}", p.CT, "{rekor}", p.Rekor, "{rekor1}", p.RekorV1, "{tsa}", p.TSA, "{tuf}", p.TUF,
-		"{registry}", p.Registry, "{bucket}", p.Bucket, "{bucketHost}", strings.TrimPrefix(p.Bucket, "http://"), "{dir}", p.Dir,
+		"{registry}", p.Registry, "{bucket}", p.Bucket, "{modules}", p.Modules, "{bucketHost}", strings.TrimPrefix(p.Bucket, "http://"), "{dir}", p.Dir,
 		"{root}", p.TrustedRoot, "{config}", p.SigningConfig, "{tufRoot}", p.TUFRoot,
 		"{subject}", p.Identities[RoleRelease].Subject, "{pid}", strconv.Itoa(p.PID), "{mark}", Mark,
 		"{roles}", strings.Join(Roles(), ", "),
@@ -130,6 +130,7 @@ const pageText = `{mark}: anyone on this machine can be anyone here. Trust nothi
   tuf         {tuf}
   registry    {registry}
   bucket      {bucket}   (staging, release, mirror)
+  modules     {modules}   (example.test/wick v0.1.0)
   identities  {roles}: <role>@lab.invalid
 
 An identity token (ten minutes):
@@ -151,6 +152,9 @@ cosign:
 Google and Amazon clients of the bucket:
   STORAGE_EMULATOR_HOST={bucket}
   AWS_ENDPOINT_URL_S3={bucket} AWS_REGION=lab AWS_ACCESS_KEY_ID=lab AWS_SECRET_ACCESS_KEY=lab   (path style)
+
+Go:
+  GOPROXY={modules} GOSUMDB=off   (modules.proxy of a profile)
 
 Stop it: Ctrl-C, or waybill-lab down --dir {dir}
 `

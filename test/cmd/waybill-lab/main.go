@@ -34,8 +34,8 @@ func main() {
 		SilenceUsage:  true,
 		Long: `waybill-lab runs everything that a release needs and a verifier asks, in one
 process, on loopback only: an OIDC issuer, Fulcio with a CT log, a Rekor v2
-and a Rekor v1 log, a timestamp authority, a TUF repository, an OCI registry and
-a bucket.
+and a Rekor v1 log, a timestamp authority, a TUF repository, an OCI registry, a
+bucket and a Go module proxy.
 ` + exitHelp,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true

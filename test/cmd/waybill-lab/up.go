@@ -29,9 +29,11 @@ Real server code, imported as libraries:
   timestamp-authority  RFC 3161 timestamps
   go-tuf               signing of the TUF repository
   go-containerregistry blobs, uploads and manifests of the registry
+  golang.org/x/mod     form and hash of the module
 Ours:
   the OIDC issuer; the CT log (true SCTs, no tree); the Merkle tree under Rekor;
-  the registry's referrers, checks, tags and disk; the bucket (GCS JSON, S3 XML, HTTP)
+  the registry's referrers, checks, tags and disk; the bucket (GCS JSON, S3 XML, HTTP);
+  the module proxy (one module, example.test/wick)
 
 Every authority has "INSECURE LAB" in its subject. Only loopback addresses are
 listened on; any other --address is refused.
