@@ -37,7 +37,7 @@ func (p *Pipeline) Build(ctx context.Context) error {
 	return p.journaled(ctx, w, "build", func() error {
 		return build.Run(ctx, build.Request{
 			Plan: planned, Source: source, Workspace: w, Signer: signer, Report: p.Report,
-			Machine: build.Machine{Mode: mode, Jobs: runtime.GOMAXPROCS(0), Transport: p.Transport, Secrets: p.secrets()},
+			Machine: build.Machine{Mode: mode, Jobs: runtime.GOMAXPROCS(0), Transport: p.Transport, Modules: p.Profile.ModuleProxy, Secrets: p.secrets()},
 			Trust:   build.Trust{Verifier: p.verifier, Policy: p.Profile.Policy, Clock: p.Clock},
 		})
 	})
