@@ -49,9 +49,13 @@ func (r Request) download(ctx context.Context, address string) (plan.DownloadLoc
 	return plan.DownloadLock{URL: address, Size: size, Digest: sum}, nil
 }
 
-// unreachable tells a redirect that may not be followed, which is refused for
-// good, from a world that does not answer.
+// unreachable tells what asking again will not help, a redirect that may not be
+// followed or words that mean nothing, from a world that does not answer.
 func unreachable(address string, err error) error {
+	var words *verdict.UsageError
+	if errors.As(err, &words) {
+		return err
+	}
 	var stray *transport.RedirectError
 	if errors.As(err, &stray) {
 		return &verdict.Error{Finding: verdict.Find(verdict.Usage, address, "%v; name the address that it leads to", stray), Cause: err}

@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/pin"
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -149,6 +150,24 @@ func TestDownloadsThatCannotBePinned(t *testing.T) {
 				t.Errorf("an error with a result: %+v", c)
 			}
 		})
+	}
+}
+
+// TestPatienceThatIsNone: what is wrong here is not said of the world.
+func TestPatienceThatIsNone(t *testing.T) {
+	s := newShelf(t)
+	head, rest, _ := strings.Cut(config, "lists:")
+	_, places, _ := strings.Cut(rest, "places:")
+	s.write(t, plan.ConfigName, head+"downloads: {firmware.bin: \""+s.srv.URL+"/firmware-1.bin\"}\nsteps:\n"+
+		"- name: show\n  run: [show]\n  take: [firmware.bin]\n  outputs: [{class: file, name: shown}]\nplaces:"+places)
+	u := pin.Update{Dir: s.dir, Transport: transport.New(transport.Config{})}
+	if l := find(t, u).Lock; len(l.Downloads) != 1 {
+		t.Fatalf("the twin: %+v", l)
+	}
+	t.Setenv(transport.PatienceVariable, "soon")
+	u.Transport = transport.New(transport.Config{})
+	if _, err := u.Find(t.Context()); err == nil || verdict.FindingOf("", err).Code != verdict.Usage || !strings.Contains(err.Error(), "want a duration") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"log"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/pin"
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -103,7 +103,7 @@ func (w *world) write(t *testing.T, name, text string) {
 // update is what somebody asks the first time.
 func (w *world) update(edits ...func(*pin.Update)) pin.Update {
 	u := pin.Update{
-		Dir: w.dir, Transport: http.DefaultTransport,
+		Dir: w.dir, Transport: transport.New(transport.Config{Attempts: 1}),
 		Bases: map[string]string{"static": w.host + "/base/static:v1"}, Tools: map[string]string{"cross": w.host + "/cross:v1"},
 	}
 	for _, e := range edits {
