@@ -91,7 +91,7 @@ func (r *run) packMade(ctx context.Context, pack *tar.Writer, root, name string)
 // packSource packs the whole source, as the commit has it: files with their
 // modes and symbolic links, in the order of their names.
 func (r *run) packSource(ctx context.Context, pack *tar.Writer, root string) error {
-	dir, err := r.source(ctx)
+	dir, err := r.tree(ctx)
 	if err != nil {
 		return err
 	}

@@ -16,9 +16,16 @@ import (
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 
+// signed is a bundle and the file that it becomes.
+type signed struct {
+	name string
+	raw  []byte
+}
+
 // attest writes the provenance of a step, from what the control plane itself
-// knows and hashed, and has the builder sign it.
-func (r *run) attest(ctx context.Context, step plan.Step, out outputs, start time.Time) ([]byte, error) {
+// knows and hashed, and has the builder sign it. The one that says that the
+// step is done comes last.
+func (r *run) attest(ctx context.Context, step plan.Step, out outputs, start time.Time) (list []signed, err error) {
 	if err := r.repo.CheckUnmoved(ctx, r.Source.Commit); err != nil {
 		return nil, err
 	}
@@ -26,19 +33,34 @@ func (r *run) attest(ctx context.Context, step plan.Step, out outputs, start tim
 	for _, o := range out.list {
 		subjects = append(subjects, intoto.Subject{Name: o.name, Digests: o.digests})
 	}
-	statement, err := provenance.Encode(subjects, provenance.Predicate{
+	said := provenance.Predicate{
 		BuildDefinition: r.definition(step, out),
 		RunDetails: provenance.RunDetails{
 			Builder:    provenance.BuilderID{ID: BuilderID(r.Machine.Mode), Version: version()},
 			Metadata:   provenance.Metadata{InvocationID: r.Workspace.Identity().Invocation, StartedOn: start.UTC(), FinishedOn: r.Trust.Clock().UTC()},
 			Byproducts: out.byproducts(),
 		},
-	})
-	if err != nil {
-		return nil, err
 	}
-	bundle, _, err := r.Signer.Statement(ctx, statement)
-	return bundle, err
+	type form struct {
+		name   string
+		encode func([]intoto.Subject, provenance.Predicate) (intoto.Statement, error)
+	}
+	forms := []form{{plan.ProvenanceName(step.Instance), provenance.Encode}}
+	if r.Plan.ProvenanceV02 {
+		forms = append([]form{{plan.ProvenanceV02Name(step.Instance), provenance.EncodeV02}}, forms...)
+	}
+	for _, f := range forms {
+		statement, err := f.encode(subjects, said)
+		if err != nil {
+			return nil, err
+		}
+		bundle, _, err := r.Signer.Statement(ctx, statement)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, signed{f.name, bundle})
+	}
+	return list, nil
 }
 
 // definition is what was asked for, what the control plane made of it, and
@@ -114,7 +136,7 @@ func (r *run) reuse(ctx context.Context, step plan.Step) (bool, error) {
 	if err != nil || r.Trust.Policy.Provenance(e, r.Plan.Version.String()) != nil || said.RunDetails.Metadata.InvocationID != r.Workspace.Identity().Invocation {
 		return false, nil //nolint:nilerr // as above
 	}
-	return r.stillThere(ctx, step, e), nil
+	return r.stillThere(ctx, step, e) && r.stillOlder(ctx, step), nil
 }
 
 func (r *run) stillThere(ctx context.Context, step plan.Step, e verify.Evidence) bool {
@@ -130,6 +152,20 @@ func (r *run) stillThere(ctx context.Context, step plan.Step, e verify.Evidence)
 		r.keep(name, m)
 	}
 	return true
+}
+
+// stillOlder reports whether the provenance in the older form is there, if one
+// is planned. The seal holds it against the newer one.
+func (r *run) stillOlder(ctx context.Context, step plan.Step) bool {
+	if !r.Plan.ProvenanceV02 {
+		return true
+	}
+	raw, err := store.Read(ctx, r.Workspace.Files(), plan.ProvenanceV02Name(step.Instance), verify.MaxBundle)
+	if err != nil {
+		return false
+	}
+	_, err = r.Trust.Verifier.Attestation(raw)
+	return err == nil
 }
 
 // rehash reads an output that is there already.

@@ -29,6 +29,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/source"
 	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/workspace"
@@ -72,7 +73,7 @@ type Trust struct {
 type run struct {
 	Request
 	repo    *vcs.Repository // open once, so that a remote one is fetched once
-	source  func(context.Context) (string, error)
+	tree    func(context.Context) (string, error) // of the source, for whoever only reads it
 	store   *fetch.Store
 	fetched fetched
 
@@ -102,12 +103,12 @@ func Run(ctx context.Context, req Request) error {
 		return err
 	}
 	defer r.store.Close()
-	tree, err := r.Workspace.Scratch("source")
+	scratch, err := r.Workspace.Scratch("source")
 	if err != nil {
 		return err
 	}
-	defer removeAll(tree)
-	r.source = r.checkout(tree)
+	defer removeAll(scratch)
+	r.tree = r.checkout(scratch)
 	if err := r.publishConfig(ctx); err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func (r *run) checkout(scratch string) func(context.Context) (string, error) {
 	var err error
 	dir := filepath.Join(scratch, "tree")
 	return func(ctx context.Context) (string, error) {
-		once.Do(func() { err = r.repo.Checkout(ctx, r.Source.Commit, dir) })
+		once.Do(func() { err = source.Checkout(ctx, r.Machine.Mode, r.repo, r.Source.Commit, dir) })
 		return dir, err
 	}
 }
@@ -195,7 +196,7 @@ func (r *run) step(ctx context.Context, step plan.Step, start time.Time) error {
 	if err != nil {
 		return err
 	}
-	bundle, err := r.attest(ctx, step, out, start)
+	signed, err := r.attest(ctx, step, out, start)
 	if err != nil {
 		return err
 	}
@@ -205,7 +206,12 @@ func (r *run) step(ctx context.Context, step plan.Step, start time.Time) error {
 		}
 		r.keep(o.name, made{digests: o.digests, size: o.size})
 	}
-	return r.put(ctx, plan.ProvenanceName(step.Instance), bundle)
+	for _, bundle := range signed {
+		if err := r.put(ctx, bundle.name, bundle.raw); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // keep remembers an output for the steps that take it.

@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/sandbox"
+	"github.com/waybill-release/waybill/pkg/source"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -23,8 +24,8 @@ import (
 // fetched and of earlier outputs, and the programs that it may use.
 type stand struct {
 	scratch string
-	source  string // the tree of all steps; empty where a step has its own
-	root    string // the file system of a tool image; empty for the machine's
+	source  string   // the tree of all steps; empty where a step has its own
+	root    string   // the file system of a tool image; empty for the machine's
 	env     []string // what a tool image sets, before what we do
 	path    string
 	mounts  []sandbox.Mount
@@ -60,12 +61,12 @@ func (r *run) command(ctx context.Context, step plan.Step, scratch string) (outp
 func (r *run) stand(ctx context.Context, step plan.Step, scratch string) (stand, error) {
 	at := stand{scratch: scratch}
 	if r.Machine.Mode == sandbox.Unisolated {
-		if err := r.repo.Checkout(ctx, r.Source.Commit, filepath.Join(scratch, "src")); err != nil {
+		if err := source.Checkout(ctx, r.Machine.Mode, r.repo, r.Source.Commit, filepath.Join(scratch, "src")); err != nil {
 			return stand{}, err
 		}
 	} else {
 		var err error
-		if at.source, err = r.source(ctx); err != nil {
+		if at.source, err = r.tree(ctx); err != nil {
 			return stand{}, err
 		}
 	}

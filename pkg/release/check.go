@@ -13,7 +13,7 @@ import (
 // fileClasses are the classes of artifacts in the file place. The list is
 // closed: what an unknown class would need as evidence, nobody here can say.
 var fileClasses = []plan.Class{
-	plan.Binary, plan.Archive, plan.Other, plan.SBOM, plan.Provenance, plan.Signature, plan.ConfigFile, plan.Sums, plan.Checksum,
+	plan.Binary, plan.Archive, plan.Other, plan.SBOM, plan.Provenance, plan.ProvenanceV02, plan.Signature, plan.ConfigFile, plan.Sums, plan.Checksum,
 }
 
 // checkEntry refuses an entry that speaks of another place than its class

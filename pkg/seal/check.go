@@ -86,8 +86,13 @@ func provenances(ctx context.Context, req Request) (proven, error) {
 		if err != nil {
 			return proven{}, err
 		}
-		if err := p.take(req, step, raw); err != nil {
+		said, err := p.take(req, step, raw)
+		if err != nil {
 			findings = append(findings, verdict.FindingOf(name, err))
+			continue
+		}
+		if err := checkOlder(ctx, req, step, said); err != nil {
+			findings = append(findings, verdict.FindingOf(plan.ProvenanceV02Name(step.Instance), err))
 		}
 	}
 	return p, all(req, findings)
@@ -112,18 +117,25 @@ func configuration(ctx context.Context, req Request) (map[string]digest.Set, err
 	return sets, nil
 }
 
-func (p proven) take(req Request, step plan.Step, raw []byte) error {
+// take verifies the provenance of one step and keeps what it vouches for.
+func (p proven) take(req Request, step plan.Step, raw []byte) (provenance.Provenance, error) {
 	e, err := req.Verifier.Attestation(raw)
 	if err != nil {
-		return err
+		return provenance.Provenance{}, err
 	}
 	said, err := provenance.Parse(e.Statement())
 	if err != nil {
-		return err
+		return provenance.Provenance{}, err
 	}
 	if err := req.Policy.Provenance(e, req.Plan.Version.String()); err != nil {
-		return err
+		return provenance.Provenance{}, err
 	}
+	return said, p.vouched(req, step, said, e)
+}
+
+// vouched keeps the outputs that a step's provenance speaks of, if it is of
+// this run and every one was planned there.
+func (p proven) vouched(req Request, step plan.Step, said provenance.Provenance, e verify.Evidence) error {
 	switch {
 	case said.SourceCommit() != p.commit:
 		return &verdict.Error{Finding: verdict.Find(verdict.SourceCommit, step.Instance, "built from another commit").Differ(p.commit, said.SourceCommit())}

@@ -24,6 +24,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/source"
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/version"
 	"github.com/waybill-release/waybill/pkg/workspace"
@@ -32,7 +33,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if code, ok := sandbox.Serve(); ok { // the steps of its builds run here
+	if code, ok := source.Serve(); ok { // the steps of its builds run here
 		os.Exit(code)
 	}
 	os.Exit(m.Run())
