@@ -47,6 +47,20 @@ func (e *TamperedError) Unwrap() error { return e.Err }
 // Code is the reason code of the refusal.
 func (e *TamperedError) Code() string { return "TAMPERED" }
 
+// TagError reports a tag that names something else as soon as it was written.
+type TagError struct {
+	Tag       string
+	Want, Got digest.Digest
+}
+
+// Error names the tag and both digests.
+func (e *TagError) Error() string {
+	return fmt.Sprintf("tagging %q: somebody else did so at the same time: want %s, got %s", e.Tag, e.Want, e.Got)
+}
+
+// Code is the reason code of the refusal.
+func (e *TagError) Code() string { return "TAG_CONFLICT" }
+
 // LimitError reports content that is larger than what is read.
 type LimitError struct {
 	Place string

@@ -30,6 +30,12 @@ func code(err error) string {
 // serve starts a registry whose answers pass through spoil.
 func serve(t *testing.T, spoil func(http.Handler) http.Handler, opts ...registry.Option) *Remote {
 	t.Helper()
+	return serveThrough(t, spoil, http.DefaultTransport, opts...)
+}
+
+// serveThrough is [serve] with a transport.
+func serveThrough(t *testing.T, spoil func(http.Handler) http.Handler, rt http.RoundTripper, opts ...registry.Option) *Remote {
+	t.Helper()
 	t.Setenv("DOCKER_CONFIG", t.TempDir()) // nobody's credentials
 	opts = append(opts, registry.Logger(log.New(io.Discard, "", 0)))
 	handler := registry.New(opts...)
@@ -39,7 +45,7 @@ func serve(t *testing.T, spoil func(http.Handler) http.Handler, opts ...registry
 	srv := httptest.NewServer(handler)
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	t.Cleanup(srv.Close)
-	r, err := OpenRemote(strings.TrimPrefix(srv.URL, "http://")+"/team", http.DefaultTransport)
+	r, err := OpenRemote(strings.TrimPrefix(srv.URL, "http://")+"/team", rt)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -21,7 +20,7 @@ func (r *Remote) PushBlob(ctx context.Context, repo string, d Descriptor, open f
 	if err != nil {
 		return err
 	}
-	q := query{target: target, op: "writing " + d.Digest.String()}
+	q := query{target: target, op: "writing " + d.Digest.String(), path: "blobs/" + d.Digest.String()}
 	s, err := r.session(ctx, target, ggcr.PushScope)
 	if err != nil {
 		return q.unavailable(err)
@@ -30,11 +29,15 @@ func (r *Remote) PushBlob(ctx context.Context, repo string, d Descriptor, open f
 	if err != nil {
 		return err
 	}
-	return q.failed(s.pusher.Upload(ctx, target, layer))
+	return r.settle(ctx, q, q.failed(s.pusher.Upload(ctx, target, layer)), false)
 }
 
 // PushManifest implements [Sink]. If the registry has no referrers API, a
 // manifest with a subject is also added to the list under the fallback tag.
+//
+// That it is there afterwards is seen when the image is read back, which
+// everyone does before a tag is written. A referrer is no part of the image, so
+// it is looked for here.
 func (r *Remote) PushManifest(ctx context.Context, repo string, d Descriptor, raw []byte) error {
 	target, err := r.repository(repo)
 	if err != nil {
@@ -44,28 +47,28 @@ func (r *Remote) PushManifest(ctx context.Context, repo string, d Descriptor, ra
 	if err != nil {
 		return err
 	}
+	q := query{
+		target: target, op: "writing " + d.Digest.String(),
+		path: "manifests/" + d.Digest.String(), accept: []string{d.MediaType},
+	}
+	content := rawManifest{raw: raw, mediaType: d.MediaType}
 	if doc.Subject == nil {
-		q := query{
-			target: target, op: "looking for " + d.Digest.String(),
-			method: http.MethodHead, path: "manifests/" + d.Digest.String(), accept: []string{d.MediaType},
-		}
-		resp, err := r.ask(ctx, q)
-		if err == nil {
-			return resp.Body.Close()
-		}
-		if !errors.Is(err, ErrNotFound) {
+		if there, err := r.holds(ctx, q); err != nil || there {
 			return err
 		}
-	} else {
-		// The list of referrers is read, extended and written: two pushes
-		// at once could lose one. Other processes can still interfere.
-		r.subjects.Lock()
-		defer r.subjects.Unlock()
+		return r.settle(ctx, q, r.put(ctx, target.Digest(d.Digest.String()), content), false)
 	}
-	return r.put(ctx, target.Digest(d.Digest.String()), rawManifest{raw: raw, mediaType: d.MediaType})
+	// The list of referrers is read, extended and written: two pushes at once
+	// could lose one. Other processes can still interfere.
+	r.subjects.Lock()
+	defer r.subjects.Unlock()
+	if err := r.put(ctx, target.Digest(d.Digest.String()), content); err != nil {
+		return err // the manifest may be there, but not the list
+	}
+	return r.settle(ctx, q, nil, true)
 }
 
-// Tag implements [Sink].
+// Tag implements [Sink]. It reads back what the tag names.
 func (r *Remote) Tag(ctx context.Context, repo, tag string, d Descriptor) error {
 	body, err := r.Fetch(ctx, repo, d)
 	if err != nil {
@@ -84,7 +87,11 @@ func (r *Remote) Tag(ctx context.Context, repo, tag string, d Descriptor) error 
 		return usage("naming tag: %w", err)
 	}
 	ref.Repository = target
-	return r.put(ctx, ref, rawManifest{raw: raw, mediaType: d.MediaType})
+	q := query{target: target, op: fmt.Sprintf("writing tag %q", tag), path: "manifests/" + tag, accept: manifestTypes()}
+	if err := r.settle(ctx, q, r.put(ctx, ref, rawManifest{raw: raw, mediaType: d.MediaType}), false); err != nil {
+		return err
+	}
+	return r.named(ctx, repo, tag, d)
 }
 
 func (r *Remote) put(ctx context.Context, ref name.Reference, m rawManifest) error {
@@ -162,7 +169,7 @@ func (l *layer) Compressed() (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return verified(body, "source of "+l.place, l.d), nil
+	return &upload{ReadCloser: verified(body, "source of "+l.place, l.d)}, nil
 }
 
 // Uncompressed implements [v1.Layer]; a blob is not unpacked here.

@@ -26,7 +26,9 @@ type Remote struct {
 	mu       sync.Mutex // owns sessions, not what they hold
 	sessions map[sessionKey]*session
 
-	subjects sync.Mutex // held while a referrer is pushed, see pushRaw
+	subjects sync.Mutex // held while a referrer is pushed, see PushManifest
+
+	written written
 }
 
 var _ interface {
@@ -51,7 +53,7 @@ func OpenRemote(prefix string, rt http.RoundTripper) (*Remote, error) {
 	if _, err := name.NewRegistry(host, name.StrictValidation); err != nil {
 		return nil, usage("opening registry: %w", err)
 	}
-	return &Remote{prefix: prefix, rt: &guard{next: rt}, sessions: map[sessionKey]*session{}}, nil
+	return &Remote{prefix: prefix, rt: newGuard(rt, host), sessions: map[sessionKey]*session{}}, nil
 }
 
 // Prefix returns what was opened, without a slash at the end.

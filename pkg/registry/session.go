@@ -10,8 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
@@ -56,9 +56,9 @@ func (r *Remote) session(ctx context.Context, target name.Repository, scope stri
 	if s.client != nil {
 		return s, nil
 	}
-	auth, err := authn.Resolve(ctx, authn.DefaultKeychain, target)
+	auth, err := credentials(ctx, target)
 	if err != nil {
-		return nil, fmt.Errorf("reading registry credentials: %w", err)
+		return nil, err
 	}
 	way, err := ggcr.NewWithContext(ctx, target.Registry, auth, r.rt, []string{target.Scope(scope)})
 	if err != nil {
@@ -66,12 +66,30 @@ func (r *Remote) session(ctx context.Context, target name.Repository, scope stri
 	}
 	// The way is a [ggcr.Wrapper], so neither option adds retries to those
 	// of the transport below. A whole upload is repeated, as nobody else can.
-	pusher, err := remote.NewPusher(remote.WithTransport(way))
+	pusher, err := remote.NewPusher(remote.WithTransport(way), remote.WithRetryPredicate(uploadAgain),
+		remote.WithRetryBackoff(remote.Backoff{Duration: 100 * time.Millisecond, Factor: 3, Jitter: 0.5, Steps: uploads}))
 	if err != nil {
 		return nil, err
 	}
 	s.client, s.pusher = transport.Client(way), pusher
 	return s, nil
+}
+
+// uploads is how often an upload is begun at most.
+const uploads = 3
+
+// uploadAgain reports whether an upload that failed may go better: its source
+// was not at fault, and the registry did not refuse it.
+func uploadAgain(err error) bool {
+	var coded interface{ Code() string }
+	var refused *ggcr.Error
+	switch {
+	case err == nil, errors.As(err, &coded), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false
+	case errors.As(err, &refused):
+		return refused.Temporary()
+	}
+	return true
 }
 
 // query is one question to a repository.
@@ -87,8 +105,8 @@ func (q query) unavailable(err error) error {
 	return &UnavailableError{Place: q.target.Name(), Op: q.op, Err: err}
 }
 
-// ask sends q and returns the answer if it is 200.
-func (r *Remote) ask(ctx context.Context, q query) (*http.Response, error) {
+// askOnce sends q and returns the answer if it is 200.
+func (r *Remote) askOnce(ctx context.Context, q query) (*http.Response, error) {
 	s, err := r.session(ctx, q.target, ggcr.PullScope)
 	if err != nil {
 		return nil, q.unavailable(err)
@@ -148,7 +166,9 @@ func (r *Remote) get(ctx context.Context, q query) ([]byte, http.Header, error) 
 // pages reads a list that may have several pages (distribution specification,
 // "Listing Tags"; RFC 5988).
 func (r *Remote) pages(ctx context.Context, q query, collect func(raw []byte) error) error {
+	seen := map[string]bool{}
 	for range maxPages {
+		seen[q.path] = true
 		raw, header, err := r.get(ctx, q)
 		if err != nil {
 			return err
@@ -166,7 +186,7 @@ func (r *Remote) pages(ctx context.Context, q query, collect func(raw []byte) er
 		if next == "" {
 			return nil
 		}
-		if next == q.path {
+		if seen[next] {
 			return q.unavailable(errors.New("the list does not advance"))
 		}
 		q.path = next
@@ -215,15 +235,3 @@ func mediaType(h http.Header) string {
 
 // decodeOpen reads a list, which registries extend as they like.
 func decodeOpen(raw []byte, v any) error { return strictjson.UnmarshalOpen(raw, v) }
-
-// guard keeps what a registry library does within our rules.
-type guard struct{ next http.RoundTripper }
-
-// RoundTrip implements [http.RoundTripper]. The library believes more hosts to
-// be local than this machine.
-func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Scheme != "https" && !transport.Loopback(req.URL.Hostname()) {
-		return nil, fmt.Errorf("speaking to %q: plain HTTP is for this machine only", req.URL.Host)
-	}
-	return g.next.RoundTrip(req)
-}
