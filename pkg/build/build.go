@@ -45,6 +45,8 @@ type Request struct {
 	Trust     Trust
 	// Report is told what happens, one call at a time.
 	Report func(format string, args ...any)
+	// Progress is shown the steps that run; nil shows nobody.
+	Progress Progress
 }
 
 // Machine is what the steps run on.
@@ -72,7 +74,7 @@ type Trust struct {
 // what they share.
 type run struct {
 	Request
-	repo    *vcs.Repository // open once, so that a remote one is fetched once
+	repo    *vcs.Repository                       // open once, so that a remote one is fetched once
 	tree    func(context.Context) (string, error) // of the source, for whoever only reads it
 	store   *fetch.Store
 	fetched fetched
@@ -95,7 +97,7 @@ func Run(ctx context.Context, req Request) error {
 	}
 	defer repo.Close()
 	r := &run{Request: req, repo: repo, made: map[string]made{}}
-	r.Report = oneByOne(req.Report)
+	r.Report, r.Progress = oneByOne(req.Report), oneAtATime(req.Progress)
 	if err := r.Workspace.Sweep(); err != nil {
 		return err
 	}
@@ -167,7 +169,10 @@ func (r *run) turn(ctx context.Context, number int, step plan.Step) error {
 		return nil
 	}
 	start := r.Trust.Clock()
-	if err := r.step(ctx, step, start); err != nil {
+	r.Progress.Began(step.Instance)
+	err = r.step(ctx, step, start)
+	r.Progress.Ended(step.Instance)
+	if err != nil {
 		return fmt.Errorf("step %s: %w", step.Instance, err)
 	}
 	r.Report("%s, done in %s", of, r.Trust.Clock().Sub(start).Round(time.Millisecond))

@@ -124,7 +124,8 @@ func (r *run) execute(ctx context.Context, step plan.Step, at stand) (sandbox.Re
 	}
 	defer log.Close()
 	report, err := sandbox.Run(ctx, r.Machine.Mode, sandbox.Step{
-		Scratch: at.scratch, Source: at.source, Root: at.root, Command: step.Run, Env: r.environment(step, at), Log: log,
+		Scratch: at.scratch, Source: at.source, Root: at.root, Command: step.Run, Env: r.environment(step, at),
+		Log:    &listener{log: log, step: step.Instance, to: r.Progress},
 		Mounts: at.mounts, Network: step.Network, Limits: limitsOf(step), Secrets: r.Machine.Secrets,
 	})
 	report.Print(log)

@@ -1,0 +1,131 @@
+package ui
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/waybill-release/waybill/pkg/render"
+)
+
+// Steps keeps one line at the end of a terminal: which steps run, for how
+// long, and the newest line of a log. What is written through it stands above
+// that line.
+type Steps struct {
+	w     io.Writer
+	width func() int
+	clock func() time.Time
+
+	mu      sync.Mutex // owns everything below, and what is written to w
+	running []running
+	line    string // the newest of a log
+	drawn   bool
+	ticking bool
+}
+
+type running struct {
+	name  string
+	since time.Time
+}
+
+// NewSteps keeps the line on w, which must be a terminal of a width.
+func NewSteps(w io.Writer, width func() int) *Steps {
+	return &Steps{w: w, width: width, clock: time.Now}
+}
+
+// Began shows a step.
+func (s *Steps) Began(step string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running = append(s.running, running{step, s.clock()})
+	if !s.ticking {
+		s.ticking = true
+		go s.tick()
+	}
+	s.draw()
+}
+
+// Said shows a line of a log. It is drawn with the next tick: a compiler may
+// say thousands in a second.
+func (s *Steps) Said(_, line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line = strings.TrimSpace(line)
+}
+
+// Ended shows a step no more.
+func (s *Steps) Ended(step string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running = slices.DeleteFunc(s.running, func(r running) bool { return r.name == step })
+	s.clear()
+	s.draw()
+}
+
+// Write writes lines above.
+func (s *Steps) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clear()
+	n, err := s.w.Write(p)
+	s.draw()
+	return n, err
+}
+
+// tick lets time be seen to pass, until no step runs.
+func (s *Steps) tick() {
+	every := time.NewTicker(200 * time.Millisecond)
+	defer every.Stop()
+	for range every.C {
+		s.mu.Lock()
+		if len(s.running) == 0 {
+			s.ticking = false
+			s.mu.Unlock()
+			return
+		}
+		s.draw()
+		s.mu.Unlock()
+	}
+}
+
+// clear takes the line away. The caller holds the mutex.
+func (s *Steps) clear() {
+	if s.drawn {
+		fmt.Fprint(s.w, "\r\x1b[K")
+		s.drawn = false
+	}
+}
+
+// draw writes the line, never longer than the terminal is wide: a line that
+// wraps could not be taken away. The caller holds the mutex.
+func (s *Steps) draw() {
+	if len(s.running) == 0 {
+		s.line = ""
+		return
+	}
+	var parts []string
+	for _, r := range s.running {
+		parts = append(parts, fmt.Sprintf("%s %s", r.name, s.clock().Sub(r.since).Truncate(time.Second)))
+	}
+	text := strings.Join(parts, ", ")
+	if s.line != "" {
+		text += ": " + s.line
+	}
+	fmt.Fprintf(s.w, "\r%s\x1b[K", cut(render.Safe(text), s.width()-1))
+	s.drawn = true
+}
+
+// cut keeps the beginning of a text.
+func cut(text string, width int) string {
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	if width < 1 {
+		return ""
+	}
+	return string([]rune(text)[:width-1]) + "…"
+}

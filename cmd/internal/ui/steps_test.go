@@ -1,0 +1,69 @@
+package ui
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// screen is what a terminal shows after it was written to.
+func screen(written string) string {
+	var lines []string
+	for _, text := range strings.Split(strings.ReplaceAll(written, "\x1b[K", "\v"), "\n") {
+		var line []rune
+		at := 0
+		for _, r := range text {
+			switch {
+			case r == '\r':
+				at = 0
+			case r == '\v': // to the end of the line there is nothing more
+				line = line[:at]
+			case at < len(line):
+				line[at] = r
+				at++
+			default:
+				line = append(line, r)
+				at++
+			}
+		}
+		lines = append(lines, string(line))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestStepsKeepOneLine: lines of conversation stand above the line of what
+// runs, which is gone when nothing does, and is never wider than the terminal.
+func TestStepsKeepOneLine(t *testing.T) {
+	var out bytes.Buffer
+	now := time.Unix(1000, 0)
+	width := 60
+	s := &Steps{w: &out, width: func() int { return width }, clock: func() time.Time { return now }, ticking: true}
+	s.Began("compile-linux-amd64")
+	now = now.Add(12 * time.Second)
+	s.Said("compile-linux-amd64", "  example.test/lantern\n")
+	s.Began("pack")
+	if got, want := screen(out.String()), "compile-linux-amd64 12s, pack 0s: example.test/lantern"; got != want {
+		t.Errorf("the screen shows %q, want %q", got, want)
+	}
+	if _, err := s.Write([]byte("step 1 of 2: pack, done in 1s\n")); err != nil {
+		t.Fatal(err)
+	}
+	s.Ended("pack")
+	if got, want := screen(out.String()), "step 1 of 2: pack, done in 1s\ncompile-linux-amd64 12s: example.test/lantern"; got != want {
+		t.Errorf("the screen shows %q, want %q", got, want)
+	}
+	width = 20
+	s.Said("compile-linux-amd64", "a name with \x1b[31mcolour and no end that would fit")
+	_, _ = s.Write(nil)
+	last := screen(out.String())
+	last = last[strings.LastIndexByte(last, '\n')+1:]
+	if n := utf8.RuneCountInString(last); n != width-1 || !strings.HasSuffix(last, "…") {
+		t.Errorf("the line %q has %d places of %d", last, n, width)
+	}
+	s.Ended("compile-linux-amd64")
+	if got, want := screen(out.String()), "step 1 of 2: pack, done in 1s\n"; got != want {
+		t.Errorf("the screen shows %q at the end, want %q", got, want)
+	}
+}
