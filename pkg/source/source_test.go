@@ -71,7 +71,7 @@ func lie() (code int, ok bool) {
 	return 0, true
 }
 
-func git(t *testing.T, dir string, args ...string) {
+func git(t testing.TB, dir string, args ...string) {
 	t.Helper()
 	cmd := exec.Command("git", args...)
 	cmd.Dir = dir
@@ -100,7 +100,7 @@ func repository(t *testing.T, init ...string) (*vcs.Repository, vcs.Commit) {
 	return opened(t, dir)
 }
 
-func opened(t *testing.T, dir string) (*vcs.Repository, vcs.Commit) {
+func opened(t testing.TB, dir string) (*vcs.Repository, vcs.Commit) {
 	t.Helper()
 	repo, err := vcs.Open(t.Context(), dir)
 	if err != nil {

@@ -32,6 +32,17 @@ type entry struct {
 	id   string
 }
 
+// order is how git sorts the entries of a tree: a directory as if its name had
+// a slash at the end.
+func (e entry) order() string { return order(e.mode, e.name) }
+
+func order(mode, name string) string {
+	if mode == "40000" {
+		return name + "/"
+	}
+	return name
+}
+
 // tree reads a tree object: mode, space, name, NUL, id; again and again.
 func (o *objects) tree(id string) ([]entry, error) {
 	raw, err := o.meta(id, "tree", maxMeta)
@@ -40,13 +51,19 @@ func (o *objects) tree(id string) ([]entry, error) {
 	}
 	broken := &TamperedError{Repository: o.repo, ID: id, Got: "a tree that ends in the middle"}
 	var entries []entry
+	seen := map[string]bool{}
 	for len(raw) > 0 {
 		head, rest, found := bytes.Cut(raw, []byte{0})
 		mode, name, spaced := strings.Cut(string(head), " ")
 		if !found || !spaced || len(rest) < len(id)/2 {
 			return nil, broken
 		}
-		entries = append(entries, entry{mode: mode, name: name, id: hex.EncodeToString(rest[:len(id)/2])})
+		e := entry{mode: mode, name: name, id: hex.EncodeToString(rest[:len(id)/2])}
+		// A name that stands twice is a file to one reader and a link to another.
+		if seen[name] || len(entries) > 0 && e.order() <= entries[len(entries)-1].order() {
+			return nil, &TamperedError{Repository: o.repo, ID: id, Got: fmt.Sprintf("a tree with %.80q twice or out of order", name)}
+		}
+		seen[name], entries = true, append(entries, e)
 		raw = rest[len(id)/2:]
 	}
 	return entries, nil

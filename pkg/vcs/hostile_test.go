@@ -82,6 +82,25 @@ func TestCheckoutRefusesHostileTrees(t *testing.T) {
 	}
 }
 
+// TestTreesThatReadTwoWays: a name stands once, in its place.
+func TestTreesThatReadTwoWays(t *testing.T) {
+	r := newRepository(t)
+	blob, empty := bytesOf(t, r.object("blob", "x")), bytesOf(t, r.object("tree", ""))
+	for raw, want := range map[string]string{
+		"100644 a\x00" + blob + "100644 b\x00" + blob:                           "",
+		"100644 a.b\x00" + blob + "40000 a\x00" + empty:                         "",
+		"100644 b\x00" + blob + "100644 a\x00" + blob:                           "TAMPERED",
+		"100644 a\x00" + blob + "100644 a\x00" + blob:                           "TAMPERED",
+		"120000 a\x00" + blob + "100644 a.b\x00" + blob + "40000 a\x00" + empty: "TAMPERED",
+		"40000 a\x00" + empty + "100644 a.b\x00" + blob:                         "TAMPERED",
+	} {
+		err := Checkout(t.Context(), r.commitOf(r.object("tree", raw)), filepath.Join(t.TempDir(), "out"))
+		if code(err) != want || (err == nil) != (want == "") {
+			t.Errorf("%q: %v, want %q", raw, err, want)
+		}
+	}
+}
+
 func TestLinksBelowTheTop(t *testing.T) {
 	for at, targets := range map[string]map[string]bool{
 		"a/b/link": {"../../c": true, "../x": true, "./x": true, "../../../c": false, "x/../y": false, "../../..": false},

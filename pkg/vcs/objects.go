@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // maxMeta is the largest commit or tree object that is read.
@@ -144,7 +146,7 @@ func (o *objects) meta(id, kind string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if obj.size > limit {
-		return nil, fmt.Errorf("reading %s %s at %q: %d bytes are more than %d", kind, id, o.repo, obj.size, limit)
+		return nil, verdict.Refuse(verdict.Limit, o.repo, "the %s %s has %d bytes, more than %d", kind, id, obj.size, limit)
 	}
 	return io.ReadAll(obj)
 }

@@ -72,15 +72,6 @@ type line struct {
 	id         []byte
 }
 
-// order is how git sorts the entries of a tree: a directory as if its name had
-// a slash at the end.
-func (l line) order() string {
-	if l.mode == "40000" {
-		return l.name + "/"
-	}
-	return l.name
-}
-
 func (p *prover) tree(ctx context.Context, dir *os.Root, at string, depth int) ([]byte, error) {
 	if depth > maxTreeDeep {
 		return nil, p.refuse(at, "LIMIT", "the tree is too deep")
@@ -101,7 +92,7 @@ func (p *prover) tree(ctx context.Context, dir *os.Root, at string, depth int) (
 		size += len(l.mode) + 1 + len(l.name) + 1 + len(l.id)
 		lines = append(lines, l)
 	}
-	slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(a.order(), b.order()) })
+	slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(order(a.mode, a.name), order(b.mode, b.name)) })
 	sum := p.hash()
 	sum.Write(header("tree", int64(size)))
 	for _, l := range lines {
