@@ -80,6 +80,7 @@ type Lab struct {
 	dir     string
 	clock   func() time.Time
 	issuer  *issuer
+	rekor   *rekor
 	rekorV1 *rekorV1
 	bucket  *bucket.Server
 	modules *modules.Server
@@ -146,12 +147,11 @@ func (l *Lab) startSigstore(ctx context.Context, st *state) (err error) {
 	}
 	l.closers = append(l.closers, fulcio.close)
 	l.servers.serve(serviceFulcio, fulcio)
-	rekor, err := newRekor(ctx, st)
-	if err != nil {
+	if l.rekor, err = newRekor(ctx, st); err != nil {
 		return err
 	}
-	l.closers = append(l.closers, rekor.close)
-	l.servers.serve(serviceRekor, rekor)
+	l.closers = append(l.closers, l.rekor.close)
+	l.servers.serve(serviceRekor, l.rekor)
 	if l.rekorV1, err = newRekorV1(st, l.clock); err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (l *Lab) startSigstore(ctx context.Context, st *state) (err error) {
 		return err
 	}
 	l.servers.serve(serviceTSA, tsa)
-	return l.startTrust(st, parties{ct: ct, fulcio: fulcio, rekor: rekor, rekorV1: l.rekorV1, tsa: tsa})
+	return l.startTrust(st, parties{ct: ct, fulcio: fulcio, rekor: l.rekor, rekorV1: l.rekorV1, tsa: tsa})
 }
 
 // startTrust composes what verifiers need and publishes it through TUF.

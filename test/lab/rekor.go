@@ -48,10 +48,11 @@ type rekor struct {
 	algorithms *signature.AlgorithmRegistryConfig
 	signer     note.Signer
 
-	mu   sync.Mutex // owns what follows
-	tree *testonly.Tree
-	seen map[[sha256.Size]byte]uint64 // entry digest -> index
-	file *os.File                     // one canonical entry a line
+	mu     sync.Mutex // owns what follows
+	tree   *testonly.Tree
+	bodies [][]byte
+	seen   map[[sha256.Size]byte]uint64 // entry digest -> index
+	file   *os.File                     // one canonical entry a line
 }
 
 func newRekor(ctx context.Context, st *state) (*rekor, error) {
@@ -79,7 +80,7 @@ func newRekor(ctx context.Context, st *state) (*rekor, error) {
 	}); err != nil {
 		return nil, err
 	}
-	mux := runtime.NewServeMux(runtime.WithForwardResponseOption(answerCreated))
+	mux := runtime.NewServeMux(runtime.WithForwardResponseOption(answerCreated), runtime.WithOutgoingHeaderMatcher(forwardIndex))
 	if err := rekorpb.RegisterRekorHandlerServer(ctx, mux, r); err != nil {
 		return nil, errors.Join(fmt.Errorf("registering Rekor: %w", err), r.close())
 	}
@@ -98,6 +99,7 @@ func answerCreated(_ context.Context, w http.ResponseWriter, m proto.Message) er
 func (r *rekor) grow(entry []byte) uint64 {
 	index := r.tree.Size()
 	r.tree.AppendData(entry)
+	r.bodies = append(r.bodies, bytes.Clone(entry))
 	r.seen[sha256.Sum256(entry)] = index
 	return index
 }
@@ -105,7 +107,7 @@ func (r *rekor) grow(entry []byte) uint64 {
 func (r *rekor) close() error { return r.file.Close() }
 
 // CreateEntry checks, orders and proves one entry.
-func (r *rekor) CreateEntry(_ context.Context, req *rekorpb.CreateEntryRequest) (*rekorv1.TransparencyLogEntry, error) {
+func (r *rekor) CreateEntry(ctx context.Context, req *rekorpb.CreateEntryRequest) (*rekorv1.TransparencyLogEntry, error) {
 	hr := req.GetHashedRekordRequestV002()
 	if hr == nil {
 		return nil, status.Error(codes.InvalidArgument, "invalid type, must be hashedrekord")
@@ -122,7 +124,7 @@ func (r *rekor) CreateEntry(_ context.Context, req *rekorpb.CreateEntryRequest) 
 	if err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "invalid entry: %v", err)
 	}
-	proof, err := r.add(body)
+	proof, err := r.add(ctx, body)
 	if err != nil {
 		return nil, err
 	}
@@ -133,11 +135,11 @@ func (r *rekor) CreateEntry(_ context.Context, req *rekorpb.CreateEntryRequest) 
 	}, nil
 }
 
-func (r *rekor) add(body []byte) (*rekorv1.InclusionProof, error) {
+func (r *rekor) add(ctx context.Context, body []byte) (*rekorv1.InclusionProof, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if index, dup := r.seen[sha256.Sum256(body)]; dup {
-		return nil, status.Errorf(codes.AlreadyExists, "an equivalent entry already exists in the transparency log with index %d", index)
+		return nil, r.duplicate(ctx, index)
 	}
 	if _, err := r.file.Write(append(bytes.Clone(body), '\n')); err != nil {
 		return nil, status.Errorf(codes.Unknown, "storing the entry: %v", err)
