@@ -131,3 +131,59 @@ func TestInitWithModules(t *testing.T) {
 	want(t, run("lock", "--dir", "fresh", "--confirm"), 0, "+ module . example.test/dep v1.0.0")
 	want(t, run("plan", "v1.0.0", "--dir", "fresh"), 0, "fetch   modules of .")
 }
+
+// taken is a release.yaml whose last step shows everything that it sees.
+const taken = `apiVersion: waybill/v1
+kind: Release
+name: lantern
+source: {repository: "https://example.test/lantern"}
+lock: release.lock.yaml
+downloads: {firmware.bin: "FROM/firmware.bin"}
+defaults: {step: {tools: [sh], network: none}}
+lists: {server: [linux/amd64, linux/arm64]}
+steps:
+- name: compile
+  each: {platform: server}
+  run: [sh, -c, "mkdir -p {out}/bin/{arch}; echo '#!/bin/sh' > {out}/bin/{arch}/lantern; echo secret > {out}/bin/{arch}/unseen"]
+  outputs: [{class: binary, name: "bin/{arch}/lantern"}, {class: file, name: "bin/{arch}/unseen"}]
+- name: show
+  each: {platform: server}
+  run: [sh, -c, "cd {in}; for f in * */* */*/*; do if [ -f $f ]; then read line < $f; echo $f $line; fi; done > $TO"]
+  env: {TO: "{out}/seen-{arch}.txt"}
+  take: [lantern, firmware.bin]
+  outputs: [{class: file, name: "seen-{arch}.txt"}]
+provenance: [v1, v0.2]
+places: {files: "https://dl.example.test/lantern/{version}/", images: registry.example.test/lantern}
+`
+
+// TestStepsSeeWhatTheyTake: no more and no less, as it was made, and the
+// provenance says what it was.
+func TestStepsSeeWhatTheyTake(t *testing.T) {
+	s := open(t)
+	var text atomic.Value
+	text.Store("firmware\n")
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text.Load().(string)) }))
+	defer srv.Close()
+	config := strings.Replace(taken, "FROM", srv.URL, 1)
+	if err := os.WriteFile(s.Path("lantern", "release.yaml"), []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want(t, s.Run(t.Context(), "waybill", "lock", "--dir", "lantern", "--confirm"), 0, "+ download firmware.bin", "- base static")
+	tag(t, s, scene.Version)
+	text.Store("software\n")
+	want(t, s.Stage(t.Context()), 1, "FETCH_HASH", "firmware.bin")
+	text.Store("firmware\n")
+	want(t, s.Stage(t.Context()), 0)
+	for _, arch := range []string{"amd64", "arm64"} {
+		body, err := os.ReadFile(s.Path("state", "files", "seen-"+arch+".txt"))
+		if seen := "firmware.bin firmware\nbin/" + arch + "/lantern #!/bin/sh\n"; err != nil || string(body) != seen {
+			t.Errorf("for %s it saw %q, %v; want %q", arch, body, err, seen)
+		}
+	}
+	want(t, s.Run(t.Context(), "waybill", "inspect", "state/files/provenance/show-linux-arm64.sigstore.json"), 0,
+		"download firmware.bin", "bin/arm64/lantern")
+	want(t, s.Run(t.Context(), "waybill", "inspect", "state/files/provenance/v0.2/show-linux-arm64.sigstore.json"), 0,
+		"https://slsa.dev/provenance/v0.2", "bin/arm64/lantern")
+	want(t, s.Release(t.Context()), 0)
+	want(t, s.Verify(t.Context()), 0, "complete")
+}
