@@ -1,0 +1,79 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+
+	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
+)
+
+// MayPush asks whether the credentials for pushing to repo are taken, and
+// changes nothing. A registry may take them and still refuse the push: only
+// [Remote.ProbePush] finds that out.
+func (r *Remote) MayPush(ctx context.Context, repo string) error {
+	target, err := r.repository(repo)
+	if err != nil {
+		return err
+	}
+	q := query{target: target, op: "asking to push"}
+	_, err = r.session(ctx, target, ggcr.PushScope)
+	return q.denied(err)
+}
+
+// ProbePush begins the upload of a blob to repo and cancels it (distribution
+// specification, "Pushing a blob in chunks", "Cancelling"). A registry that
+// cannot cancel forgets it by itself.
+func (r *Remote) ProbePush(ctx context.Context, repo string) error {
+	target, err := r.repository(repo)
+	if err != nil {
+		return err
+	}
+	q := query{target: target, op: "beginning an upload"}
+	s, err := r.session(ctx, target, ggcr.PushScope)
+	if err != nil {
+		return q.denied(err)
+	}
+	base := &url.URL{Scheme: target.Scheme(), Host: target.RegistryStr(), Path: "/v2/" + target.RepositoryStr() + "/blobs/uploads/"}
+	begun, err := send(ctx, s.client, http.MethodPost, base)
+	if err != nil {
+		return q.unavailable(err)
+	}
+	defer begun.Body.Close()
+	if err := ggcr.CheckError(begun, http.StatusAccepted); err != nil {
+		return q.denied(err)
+	}
+	where, err := base.Parse(begun.Header.Get("Location"))
+	if err != nil || where.Host != base.Host || where.Path == base.Path {
+		return nil //nolint:nilerr // it took the upload; where to cancel it, it does not say
+	}
+	// Best effort: an upload that nobody goes on with ends by itself.
+	if cancelled, err := send(ctx, s.client, http.MethodDelete, where); err == nil {
+		_ = cancelled.Body.Close()
+	}
+	return nil
+}
+
+// send sends a request without a body. The caller closes the answer's.
+func send(ctx context.Context, client *http.Client, method string, to *url.URL) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, to.String(), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	return client.Do(request)
+}
+
+// denied tells a registry that says no from one that says nothing.
+func (q query) denied(err error) error {
+	var said *ggcr.Error
+	if errors.As(err, &said) && (said.StatusCode == http.StatusUnauthorized || said.StatusCode == http.StatusForbidden) {
+		return fmt.Errorf("%s at %q: %w: %w", q.op, q.target.Name(), fs.ErrPermission, err)
+	}
+	if err != nil {
+		return q.unavailable(err)
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// ErrNotAsked: the place cannot say whether it may be written without being
+// written.
+var ErrNotAsked = errors.New("the place answers only to a write")
+
+// ProbePrefix begins the name of what [Prober.ProbeWrite] writes. One that
+// could not be removed is listed like any other object, and is extra.
+const ProbePrefix = ".waybill-probe-"
+
+// Prober is a [Writer] that can find out whether it may write.
+type Prober interface {
+	// MayWrite asks for the permission and changes nothing. A place that
+	// cannot be asked so answers [ErrNotAsked], a place that says no
+	// [os.ErrPermission].
+	MayWrite(ctx context.Context) error
+	// ProbeWrite writes a small object and removes it.
+	ProbeWrite(ctx context.Context) error
+}
+
+// ProbeName is a name that nothing has.
+func ProbeName() string { return ProbePrefix + rand.Text() }
+
+// MayWrite implements [Prober]: it asks the directory, or the nearest above it
+// that is there.
+func (d *dir) MayWrite(context.Context) error {
+	at := d.path
+	for {
+		info, err := os.Stat(at)
+		switch {
+		case err == nil && !info.IsDir():
+			return d.unavailable("asking for permission", errors.New(at+" is no directory"))
+		case err == nil:
+			return access(at)
+		case !errors.Is(err, os.ErrNotExist) || filepath.Dir(at) == at:
+			return d.unavailable("asking for permission", err)
+		}
+		at = filepath.Dir(at)
+	}
+}
+
+// ProbeWrite implements [Prober]. A directory that had to be made stays.
+func (d *dir) ProbeWrite(ctx context.Context) error {
+	name, body := ProbeName(), []byte("waybill doctor was here\n")
+	if err := d.Put(ctx, name, int64(len(body)), bytes.NewReader(body), PutOptions{IfAbsent: true}); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(d.path)
+	if err != nil {
+		return d.unavailable("removing the probe", err)
+	}
+	defer root.Close()
+	if err := root.Remove(name); err != nil {
+		return d.unavailable("removing the probe", err)
+	}
+	return nil
+}
