@@ -167,6 +167,11 @@ const (
 	FileConflict Code = "FILE_CONFLICT"
 	SignedAsElse Code = "SIGNED_AS_ELSE"
 	TokenRefused Code = "TOKEN_REFUSED"
+	NotWritable  Code = "NOT_WRITABLE"
+
+	// The machine that a release is made on.
+	DiskSpace   Code = "DISK_SPACE"
+	ToolMissing Code = "TOOL_MISSING"
 
 	// Wrong use, the world, and us.
 	ConfigParse    Code = "CONFIG"
