@@ -52,34 +52,58 @@ func (o *project) addTokenFlags(cmd *cobra.Command) {
 
 // open makes the pipeline of a release. The context carries the id of the run.
 func (o *project) open(cmd *cobra.Command, args []string) (*pipeline.Pipeline, context.Context, error) {
-	v, err := cli.Version(args)
+	all, ctx, err := o.openAll(cmd, args)
 	if err != nil {
 		return nil, nil, err
 	}
+	return all[0], ctx, nil
+}
+
+// openAll makes a pipeline for each version. Nothing is shared between them
+// but what they are told: several have each a state directory of their own.
+func (o *project) openAll(cmd *cobra.Command, args []string) (pipeline.Train, context.Context, error) {
+	versions, err := cli.Versions(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, ctx, err := o.config(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.Profile, err = o.loadProfile(cmd.Context()); err != nil {
+		return nil, nil, err
+	}
+	train, err := pipeline.NewTrain(c, versions)
+	return train, ctx, err
+}
+
+func (o *project) loadProfile(ctx context.Context) (profile.Profile, error) {
 	if o.profile == "" {
-		return nil, nil, verdict.Refuse(verdict.Usage, "--profile", "required: it names the places, the policy and the trust root")
+		return profile.Profile{}, verdict.Refuse(verdict.Usage, "--profile", "required: it names the places, the policy and the trust root")
 	}
-	loaded, err := profile.Load(o.profile, profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(cmd.Context())})
-	if err != nil {
-		return nil, nil, err
-	}
+	return profile.Load(o.profile, profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(ctx)})
+}
+
+// config is what the flags say of any release; profile and version are left to
+// the caller.
+func (o *project) config(cmd *cobra.Command) (pipeline.Config, context.Context, error) {
 	tokens, err := o.parseTokens()
 	if err != nil {
-		return nil, nil, err
+		return pipeline.Config{}, nil, err
 	}
 	chosen, err := o.chosen.parse()
 	if err != nil {
-		return nil, nil, err
+		return pipeline.Config{}, nil, err
 	}
 	logger, err := ui.NewLogger(cmd.ErrOrStderr(), o.log)
 	if err != nil {
-		return nil, nil, verdict.Wrap(verdict.Usage, "--log-format", err)
+		return pipeline.Config{}, nil, verdict.Wrap(verdict.Usage, "--log-format", err)
 	}
 	source := pipeline.ParseSource(o.source)
 	source.Signers = o.signers
 	ctx, rt := ui.WithRun(cmd.Context(), rand.Text()), cli.Transport(false)
-	p, err := pipeline.New(pipeline.Config{
-		Profile: loaded, Version: v, State: o.state, Source: source, Tokens: tokens, Parameters: chosen,
+	return pipeline.Config{
+		State: o.state, Source: source, Tokens: tokens, Parameters: chosen,
 		World: pipeline.World{
 			Transport: rt, Clock: time.Now,
 			OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
@@ -87,8 +111,7 @@ func (o *project) open(cmd *cobra.Command, args []string) (*pipeline.Pipeline, c
 		Report: func(format string, args ...any) {
 			logger.Log(ctx, slog.LevelInfo, fmt.Sprintf(format, args...))
 		},
-	})
-	return p, ctx, err
+	}, ctx, nil
 }
 
 // openWriter writes to buckets through their own client, to directories

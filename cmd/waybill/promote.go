@@ -9,7 +9,6 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -124,7 +123,8 @@ func runVerify(cmd *cobra.Command, args []string, options *cli.VerifyRelease, st
 	return options.Run(cmd, v, stage)
 }
 
-func dryRun(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipeline) error {
+func dryRun(ctx context.Context, cmd *cobra.Command, train pipeline.Train) error {
+	p := train[0]
 	if p.Source.Repository == "" {
 		v, err := p.Gate(ctx, profile.Staging)
 		if err := answer(cmd, cli.TableOutput(), v, err); err != nil {
@@ -132,12 +132,11 @@ func dryRun(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipeline) error
 		}
 		return printPromotion(ctx, cmd, p, profile.Release)
 	}
-	planned, source, err := p.Plan(ctx)
+	releases, err := train.Plan(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s from commit %.12s\n", p.Version, source.Commit.Commit)
-	if err := printPlans(cmd.OutOrStdout(), "table", plan.Releases{planned}); err != nil {
+	if err := printPlans(cmd.OutOrStdout(), "table", releases); err != nil {
 		return err
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), "\nnothing was done; add --confirm to build, sign and stage it")

@@ -12,21 +12,34 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/doctor"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 func stageCommand() *cobra.Command {
 	return composite(cobra.Command{
-		Use:   "stage VERSION",
+		Use:   "stage VERSION…",
 		Short: "Build, describe, sign, seal and stage a release",
-		Long: `Take a tagged commit to the staging place: plan, build, sbom, sign, seal,
-promotion to staging, and the gate's decision about what lies there. Run it
-again after an interruption: it takes over what holds and makes what is missing.
-Without --confirm nothing is done; the plan is printed.`,
+		Long: `Take a tagged commit to the staging place: plan, preflight, build, sbom, sign,
+seal, promotion to staging, and the gate's decision about what lies there. Run
+it again after an interruption: it takes over what holds and makes what is
+missing. Without --confirm nothing is done; the plan is printed.
+
+The preflight looks at everything that waybill doctor --for stage does, and
+stops with the whole list of what is wrong before anything is made.
+
+Several versions are several releases, one after another: each has a state
+directory (below --state), a manifest and a verdict of its own. All are planned
+and looked at before the first step of any; if one fails, those after it are not
+begun. A file of --output then needs {version} in its name.`,
 		Example: `  waybill stage v0.1.0 --source ./lantern --profile profile.yaml \
-    --identity-token builder=builder.token --identity-token release=release.token --confirm`,
-	}, (*pipeline.Pipeline).Stage, (*project).addSourceFlags)
+    --identity-token builder=builder.token --identity-token release=release.token --confirm
+  waybill stage v1.31.0 v1.32.0-alpha.0 --source ./kubernetes --profile profile.yaml \
+    --identity-token builder=builder.token --identity-token release=release.token \
+    --output json=verdict-{version}.json --confirm`,
+		Args: cobra.MinimumNArgs(1),
+	}, doctor.Stage, (*pipeline.Pipeline).Stage, (*project).addSourceFlags)
 }
 
 func releaseCommand() *cobra.Command {
@@ -38,29 +51,47 @@ the promotion copies exactly that (files, images with their evidence, tags, the
 manifest last), and the release is verified where users will find it. Without
 --confirm the gate decides and nothing is copied.`,
 		Example: `  waybill release v0.1.0 --profile profile.yaml --confirm`,
-	}, (*pipeline.Pipeline).Release)
+		Args:    cobra.ExactArgs(1),
+	}, "", (*pipeline.Pipeline).Release)
 }
 
-// composite makes a command that ends in a verdict.
-func composite(cmd cobra.Command, run func(*pipeline.Pipeline, context.Context) (*verdict.Verdict, error), more ...func(*project, *cobra.Command)) *cobra.Command {
+// composite makes a command that ends in a verdict on each version.
+func composite(cmd cobra.Command, purpose doctor.Purpose, run func(*pipeline.Pipeline, context.Context) (*verdict.Verdict, error), more ...func(*project, *cobra.Command)) *cobra.Command {
 	o := &project{}
 	output := &cli.Output{}
 	confirm := false
-	cmd.GroupID, cmd.Args = "release", cobra.ExactArgs(1)
+	cmd.GroupID = "release"
 	cmd.Long += "\n\n" + exit.Table
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		if err := output.Check(); err != nil {
 			return err
 		}
-		p, ctx, err := o.open(c, args)
+		versions, err := cli.Versions(args)
+		if err != nil {
+			return err
+		}
+		if err := output.Each(versions); err != nil {
+			return err
+		}
+		train, ctx, err := o.openAll(c, args)
 		if err != nil {
 			return err
 		}
 		if !confirm {
-			return dryRun(ctx, c, p)
+			return dryRun(ctx, c, train)
 		}
-		v, err := run(p, ctx)
-		return answer(c, output, v, err)
+		begun := false
+		err = train.Run(ctx, purpose, func(ctx context.Context, i int) error {
+			begun = true
+			v, err := run(train[i], ctx)
+			err = answer(c, output.Of(i), v, err)
+			output.Of(i).End(c, args[i:i+1], err)
+			return err
+		})
+		if !begun {
+			return answer(c, output.Eyes(), nil, err)
+		}
+		return err
 	}
 	o.addFlags(&cmd)
 	o.addTokenFlags(&cmd)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/doctor"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 )
 
@@ -30,15 +31,38 @@ func stageVerb(cmd cobra.Command, run func(context.Context, *pipeline.Pipeline) 
 }
 
 func buildCommand() *cobra.Command {
-	return stageVerb(cobra.Command{
-		Use:   "build VERSION",
-		Short: "Run the steps of release.yaml and sign the provenance of each",
+	o := &project{}
+	cmd := &cobra.Command{
+		Use:     "build VERSION…",
+		Short:   "Run the steps of release.yaml and sign the provenance of each",
+		GroupID: "stage",
 		Long: `Read release.yaml from the commit that the tag names, run each step in a fresh
 tree of that commit, isolated where the machine allows, and hash its declared
 outputs. The builder identity signs the provenance of each step before any of
-its outputs leaves it. Finished steps are taken over if everything still holds.`,
+its outputs leaves it. Finished steps are taken over if everything still holds.
+
+What the build needs is looked at before its first step, as waybill doctor --for
+build does; everything that is wrong stops it at once. Several versions are
+several releases, each in a directory of its own below --state; all are planned
+and looked at before the first step of any, and if one fails, those after it are
+not begun.
+
+` + exit.Table,
 		Example: `  waybill build v0.1.0 --source ./lantern --profile profile.yaml --identity-token builder=builder.token`,
-	}, func(ctx context.Context, p *pipeline.Pipeline) error { return p.Build(ctx) })
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			train, ctx, err := o.openAll(c, args)
+			if err != nil {
+				return err
+			}
+			err = train.Run(ctx, doctor.Build, func(ctx context.Context, i int) error { return train[i].Build(ctx) })
+			return answer(c, cli.TableOutput(), nil, err)
+		},
+	}
+	o.addFlags(cmd)
+	o.addSourceFlags(cmd)
+	o.addTokenFlags(cmd)
+	return cmd
 }
 
 func signCommand() *cobra.Command {

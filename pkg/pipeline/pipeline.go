@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/build"
+	"github.com/waybill-release/waybill/pkg/doctor"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
@@ -85,6 +86,7 @@ func TokenNames() []string { return []string{TokenBuilder, TokenUnisolated, Toke
 type Pipeline struct {
 	Config
 	verifier *verify.Verifier
+	begun    *found // by the preflight: what will be built
 }
 
 // New prepares a pipeline. Nothing is read from the source yet.
@@ -104,26 +106,19 @@ func (p *Pipeline) Plan(ctx context.Context) (plan.Plan, build.Source, error) {
 	return ReadPlan(ctx, p.Source, p.Version, p.Parameters)
 }
 
-// start plans and opens the workspace that fits the plan. What lies in a work
-// tree and is not committed would not be built, so it stops here.
-func (p *Pipeline) start(ctx context.Context) (plan.Plan, build.Source, *workspace.Workspace, error) {
-	planned, source, err := p.Plan(ctx)
+// start opens the workspace that fits what the preflight found.
+func (p *Pipeline) start(ctx context.Context) (found, *workspace.Workspace, error) {
+	if p.begun == nil {
+		if err := p.Preflight(ctx, doctor.Build); err != nil {
+			return found{}, nil, err
+		}
+	}
+	f := *p.begun
+	w, err := workspace.Create(p.State, f.identity(invocation()))
 	if err != nil {
-		return plan.Plan{}, build.Source{}, nil, err
+		return found{}, nil, err
 	}
-	if err := vcs.CheckClean(ctx, p.Source.Repository); err != nil {
-		return plan.Plan{}, build.Source{}, nil, err
-	}
-	if source.Tag, err = p.Source.tag(ctx, source.Commit); err != nil {
-		return plan.Plan{}, build.Source{}, nil, err
-	}
-	w, err := workspace.Create(p.State, workspace.Identity{
-		Name: planned.Name, Version: planned.Version, Commit: source.Commit, Plan: planned.Digest(), Invocation: invocation(),
-	})
-	if err != nil {
-		return plan.Plan{}, build.Source{}, nil, err
-	}
-	return planned, source, w, w.SavePlan(planned)
+	return f, w, w.SavePlan(f.plan)
 }
 
 // resume opens a workspace that a build has made, with the plan that its
@@ -159,18 +154,23 @@ func (p *Pipeline) resume(ctx context.Context) (plan.Plan, *workspace.Workspace,
 func (p *Pipeline) signer(role policy.Role, token string) (*sign.Signer, error) {
 	path, given := p.Tokens[token]
 	if !given {
-		return nil, verdict.Refuse(verdict.Usage, "identity token", "none was given for %s; use --identity-token %s=FILE", token, token)
+		return nil, noToken(token)
 	}
 	return p.World.signer(p.Profile, p.verifier, role, path)
+}
+
+// services are the signing services that a profile names.
+func (w World) services(prof profile.Profile) (sign.Services, error) {
+	if len(prof.Signing) == 0 {
+		return sign.Services{}, verdict.Refuse(verdict.ConfigParse, "profile", "it names no signingConfig, so nothing can be signed")
+	}
+	return sign.ParseServices(prof.Signing, w.Clock())
 }
 
 // signer prepares a signer for a role with the services that a profile names
 // and the token in a file.
 func (w World) signer(prof profile.Profile, v *verify.Verifier, role policy.Role, token string) (*sign.Signer, error) {
-	if len(prof.Signing) == 0 {
-		return nil, verdict.Refuse(verdict.ConfigParse, "profile", "it names no signingConfig, so nothing can be signed")
-	}
-	services, err := sign.ParseServices(prof.Signing, w.Clock())
+	services, err := w.services(prof)
 	if err != nil {
 		return nil, err
 	}
@@ -181,16 +181,15 @@ func (w World) signer(prof profile.Profile, v *verify.Verifier, role policy.Role
 }
 
 // isolation says how steps will run, and with whose identity.
-func (p *Pipeline) isolation() (sandbox.Mode, string) {
-	report := sandbox.Examine(context.Background())
-	if report.Mode == sandbox.Isolated {
-		for _, line := range report.Loud() {
+func (p *Pipeline) isolation(walls sandbox.Report) (sandbox.Mode, string) {
+	if walls.Mode == sandbox.Isolated {
+		for _, line := range walls.Loud() {
 			p.Report("WARNING: %s", line)
 		}
-		return report.Mode, TokenBuilder
+		return walls.Mode, TokenBuilder
 	}
-	p.Report("WARNING: steps run %s (%s); the builder id is that of unisolated builds and no level 3 can be claimed", report.Mode, report.Reason())
-	return report.Mode, TokenUnisolated
+	p.Report("WARNING: steps run %s (%s); the builder id is that of unisolated builds and no level 3 can be claimed", walls.Mode, walls.Reason())
+	return walls.Mode, TokenUnisolated
 }
 
 func readToken(path string) (string, error) {

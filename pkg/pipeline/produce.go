@@ -6,10 +6,10 @@ import (
 	"runtime"
 
 	"github.com/waybill-release/waybill/pkg/build"
+	"github.com/waybill-release/waybill/pkg/doctor"
 	"github.com/waybill-release/waybill/pkg/journal"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/seal"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/workspace"
@@ -17,14 +17,11 @@ import (
 
 // Build runs the steps of the plan; the builder identity signs what came out.
 func (p *Pipeline) Build(ctx context.Context) error {
-	planned, source, w, err := p.start(ctx)
+	f, w, err := p.start(ctx)
 	if err != nil {
 		return err
 	}
-	mode, token := p.isolation()
-	if _, given := p.Tokens[token]; !given && mode != sandbox.Isolated {
-		return verdict.Refuse(verdict.NotIsolated, "build", "steps cannot be isolated here, and no identity for an unisolated builder was given; use --identity-token %s=FILE", token)
-	}
+	mode, token := p.isolation(f.walls)
 	signer, err := p.signer(policy.Builder, token)
 	if err != nil {
 		return err
@@ -32,11 +29,11 @@ func (p *Pipeline) Build(ctx context.Context) error {
 	if err := signer.Prepare(ctx); err != nil {
 		return err
 	}
-	p.sayTag(source)
-	p.Report("build %s %s from %.12s, steps run %s", planned.Name, planned.Version, source.Commit.Commit, mode)
+	p.sayTag(f.source)
+	p.Report("build %s %s from %.12s, steps run %s", f.plan.Name, f.plan.Version, f.source.Commit.Commit, mode)
 	return p.journaled(ctx, w, "build", func() error {
 		return build.Run(ctx, build.Request{
-			Plan: planned, Source: source, Workspace: w, Signer: signer, Report: p.Report,
+			Plan: f.plan, Source: f.source, Workspace: w, Signer: signer, Report: p.Report,
 			Machine: build.Machine{Mode: mode, Jobs: runtime.GOMAXPROCS(0), Transport: p.Transport, Modules: p.Profile.ModuleProxy, Secrets: p.secrets()},
 			Trust:   build.Trust{Verifier: p.verifier, Policy: p.Profile.Policy, Clock: p.Clock},
 		})
@@ -103,8 +100,14 @@ func (p *Pipeline) sealRequest(ctx context.Context) (seal.Request, error) {
 }
 
 // Stage takes a ref to the staging place: plan, build, sbom, sign, seal,
-// promotion to staging, and the gate's decision about what lies there.
+// promotion to staging, and the gate's decision about what lies there. What it
+// takes is looked at before the first of them.
 func (p *Pipeline) Stage(ctx context.Context) (*verdict.Verdict, error) {
+	if p.begun == nil {
+		if err := p.Preflight(ctx, doctor.Stage); err != nil {
+			return nil, err
+		}
+	}
 	stages := []struct {
 		name string
 		run  func(context.Context) error

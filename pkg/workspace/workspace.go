@@ -58,7 +58,7 @@ func Create(dir string, id Identity) (*Workspace, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making workspace: %w", err)
 	}
-	held, err := readIdentity(path)
+	held, err := fitting(dir, id)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := writeIdentity(path, id); err != nil {
 			return nil, err
@@ -68,16 +68,35 @@ func Create(dir string, id Identity) (*Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
+	return open(dir, held)
+}
+
+// Check refuses a directory that holds another release, as [Create] does, and
+// makes nothing.
+func Check(dir string, id Identity) error {
+	_, err := fitting(dir, id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// fitting is the release that a workspace holds, if that is id.
+func fitting(dir string, id Identity) (Identity, error) {
+	held, err := readIdentity(filepath.Join(dir, identityName))
+	if err != nil {
+		return Identity{}, err
+	}
 	if held.Name == id.Name && held.Version == id.Version {
 		if err := held.Commit.CheckSame(id.Commit); err != nil {
-			return nil, err
+			return Identity{}, err
 		}
 	}
 	if held.Name != id.Name || held.Version != id.Version || held.Commit.Commit != id.Commit.Commit || held.Plan != id.Plan {
-		return nil, verdict.Refuse(verdict.Usage, dir, "it holds %s %s of commit %.12s; give another --state, or remove it",
+		return Identity{}, verdict.Refuse(verdict.Usage, dir, "it holds %s %s of commit %.12s; give another --state, or remove it",
 			held.Name, held.Version, held.Commit.Commit)
 	}
-	return open(dir, held)
+	return held, nil
 }
 
 // Open opens a workspace that was made before.

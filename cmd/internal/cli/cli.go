@@ -6,6 +6,7 @@ package cli
 import (
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,6 +43,22 @@ func Version(args []string) (version.Version, error) {
 		return version.Version{}, verdict.Wrap(verdict.Usage, "VERSION", err)
 	}
 	return v, nil
+}
+
+// Versions parses version arguments, each of them once.
+func Versions(args []string) ([]version.Version, error) {
+	var list []version.Version
+	for i, text := range args {
+		v, err := Version(args[i:])
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(list, v) {
+			return nil, verdict.Refuse(verdict.Usage, "VERSION", "%s is given twice", text)
+		}
+		list = append(list, v)
+	}
+	return list, nil
 }
 
 // Transport makes the one transport of a run.

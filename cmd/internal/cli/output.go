@@ -13,13 +13,15 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/render"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
 )
 
 // Output is where a verdict goes: formats to stdout or into files.
 type Output struct {
 	Formats []string
 
-	begun bool // a verdict was written, or it was tried
+	begun bool      // a verdict was written, or it was tried
+	each  []*Output // one for each version
 }
 
 // TableOutput prints a table to stdout.
@@ -73,10 +75,27 @@ func (o *Output) misused(c *cobra.Command, args []string, err error) {
 	}
 }
 
-// ended writes the verdict of a run that came to none, where it is not for the
-// eyes only: those read the error. That it cannot be written changes nothing
-// about how the run ended.
+// ended writes the verdict of a run that came to none. Of several versions,
+// those before the one that failed have theirs already.
 func (o *Output) ended(c *cobra.Command, args []string, err error) {
+	if o.each == nil {
+		o.End(c, args, err)
+		return
+	}
+	some := slices.ContainsFunc(o.each, func(own *Output) bool { return own.begun })
+	for i, own := range o.each {
+		if some && err != nil {
+			own.End(c, args[i:i+1], stopped(c))
+		} else {
+			own.End(c, args[i:i+1], err)
+		}
+	}
+}
+
+// End writes the verdict of what ended with err and came to none, where it is
+// not for the eyes only: those read the error. That it cannot be written
+// changes nothing about how it ended.
+func (o *Output) End(c *cobra.Command, args []string, err error) {
 	if err == nil || o.begun || errors.Is(err, context.Canceled) {
 		return
 	}
@@ -89,6 +108,7 @@ func (o *Output) ended(c *cobra.Command, args []string, err error) {
 	kept := Output{Formats: slices.DeleteFunc(slices.Clone(o.Formats), func(f string) bool {
 		return f == string(render.Table) || check(f) != nil
 	})}
+	o.begun = true
 	_ = kept.Write(c.OutOrStdout(), *v)
 }
 
@@ -100,7 +120,47 @@ func (o *Output) Check() error {
 			return err
 		}
 	}
+	for _, own := range o.each {
+		if err := own.Check(); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// Each gives every version a verdict of its own. One that is written to a file
+// needs "{version}" in the file's name where there are several.
+func (o *Output) Each(versions []version.Version) error {
+	var each []*Output
+	for _, v := range versions {
+		own := &Output{}
+		for _, f := range o.Formats {
+			name := strings.ReplaceAll(f, "{version}", v.String())
+			if strings.Contains(f, "=") && name == f && len(versions) > 1 {
+				return verdict.Refuse(verdict.Usage, "--output", "%q: each version has a verdict of its own; put {version} into the name of the file", f)
+			}
+			own.Formats = append(own.Formats, name)
+		}
+		each = append(each, own)
+	}
+	o.each = each
+	return o.Check()
+}
+
+// Of is the output of one version, by its place in the list that [Output.Each]
+// was told.
+func (o *Output) Of(i int) *Output { return o.each[i] }
+
+// Eyes is what is printed for people alone: of a verdict on all versions, which
+// each file has too, once.
+func (o *Output) Eyes() *Output {
+	return &Output{Formats: slices.DeleteFunc(slices.Clone(o.Formats), func(f string) bool { return f != string(render.Table) })}
+}
+
+// stopped is the verdict on a release that was not begun, because the one
+// before it failed.
+func stopped(c *cobra.Command) error {
+	return &verdict.UnavailableError{Place: c.CommandPath(), Op: "releasing", Err: errors.New("not begun, because an earlier version failed")}
 }
 
 func check(f string) error {

@@ -1,0 +1,244 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/build"
+	"github.com/waybill-release/waybill/pkg/doctor"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/sandbox"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/transport"
+	"github.com/waybill-release/waybill/pkg/vcs"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/workspace"
+)
+
+// found is what an examination came to know on its way: what would be built,
+// and behind which walls.
+type found struct {
+	plan   plan.Plan
+	source build.Source
+	walls  sandbox.Report
+}
+
+func (f found) identity(invocation string) workspace.Identity {
+	return workspace.Identity{
+		Name: f.plan.Name, Version: f.plan.Version, Commit: f.source.Commit, Plan: f.plan.Digest(), Invocation: invocation,
+	}
+}
+
+// Preflight looks at everything that a purpose needs, and refuses with the
+// whole list of what is wrong. Nothing is made and no log is written to. What
+// it found of the source is what is built afterwards.
+func (p *Pipeline) Preflight(ctx context.Context, purpose doctor.Purpose) error {
+	report, f := p.examine(ctx, purpose, false)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if err := report.Err(); err != nil {
+		return err
+	}
+	p.begun = &f
+	return nil
+}
+
+// Examine looks at everything that a purpose needs. With confirm, what only a
+// write can tell is written, and taken back.
+func (p *Pipeline) Examine(ctx context.Context, purpose doctor.Purpose, confirm bool) doctor.Report {
+	report, _ := p.examine(ctx, purpose, confirm)
+	return report
+}
+
+// ExamineMachine looks at what needs no profile, because none could be read.
+func ExamineMachine(ctx context.Context, purpose doctor.Purpose, c Config, unread error) doctor.Report {
+	asks := []doctor.Ask{one(doctor.Fault("profile", unread)), doctor.Disk{Dir: c.State}.Ask()}
+	if purpose == doctor.Build || purpose == doctor.Stage {
+		asks = append(asks, one(doctor.Program("git")), one(doctor.Walls(sandbox.Examine(ctx), c.Tokens[TokenUnisolated] != "")...))
+	}
+	return doctor.Examine(ctx, purpose, c.Clock(), asks...)
+}
+
+// one is an answer that is known already.
+func one(checks ...doctor.Check) doctor.Ask {
+	return func(context.Context) []doctor.Check { return checks }
+}
+
+// examine looks at the source first: the other questions depend on the plan.
+func (p *Pipeline) examine(ctx context.Context, purpose doctor.Purpose, confirm bool) (doctor.Report, found) {
+	var f found
+	now := p.Clock()
+	asks := []doctor.Ask{one(doctor.Root(p.Profile.TrustRoot, now), doctor.Policy(p.Profile.Policy, p.Profile.TrustRoot, now))}
+	makes := purpose == doctor.Build || purpose == doctor.Stage
+	if makes {
+		f.walls = sandbox.Examine(ctx)
+		asks = append(asks, p.examineSource(ctx, &f), one(doctor.Walls(f.walls, p.Tokens[TokenUnisolated] != "")...),
+			doctor.Tools(f.plan, f.source.Pins), doctor.Disk{Dir: p.State, Need: doctor.Estimate(f.plan)}.Ask())
+		asks = append(asks, p.examineTokens(purpose, f.walls.Mode)...)
+	}
+	asks = append(asks, p.examineServices(makes))
+	if p.Version.IsZero() {
+		return doctor.Examine(ctx, purpose, now, append(asks, one(noVersion("places")))...), f
+	}
+	for _, at := range stagesOf(purpose) {
+		asks = append(asks, p.examinePlace(ctx, at, f.plan, confirm)...)
+	}
+	return doctor.Examine(ctx, purpose, now, asks...), f
+}
+
+// visit is a stage whose places a purpose needs.
+type visit struct {
+	stage profile.Stage
+	write bool
+}
+
+func stagesOf(purpose doctor.Purpose) []visit {
+	switch purpose {
+	case doctor.Stage:
+		return []visit{{profile.Staging, true}}
+	case doctor.Release:
+		return []visit{{profile.Staging, false}, {profile.Release, true}}
+	case doctor.Verify:
+		return []visit{{profile.Release, false}}
+	}
+	return nil
+}
+
+// examineSource finds out what would be built.
+func (p *Pipeline) examineSource(ctx context.Context, f *found) doctor.Ask {
+	checks := []doctor.Check{doctor.Program("git")}
+	switch _, err := exec.LookPath("git"); {
+	case err != nil:
+		return one(checks...)
+	case p.Version.IsZero():
+		return one(append(checks, noVersion("source"))...)
+	}
+	var err error
+	if f.plan, f.source, err = p.Plan(ctx); err != nil {
+		return one(append(checks, doctor.Fault("source", err))...)
+	}
+	if f.source.Tag, err = p.Source.tag(ctx, f.source.Commit); err != nil {
+		checks = append(checks, doctor.Fault("tag", err))
+	}
+	if err := errors.Join(vcs.CheckClean(ctx, p.Source.Repository), workspace.Check(p.State, f.identity(""))); err != nil {
+		return one(append(checks, doctor.Fault("source", err))...)
+	}
+	checks = append(checks, doctor.Fine("source", "%s names commit %.12s, %d artifacts are planned", f.source.Commit.AskedFor(), f.source.Commit.Commit, len(f.plan.Artifacts)))
+	if f.plan.Locked {
+		checks = append(checks, doctor.Fine("lock", "pins what release.yaml names: %d bases, %d tools, %d modules",
+			len(f.source.Pins.Bases), len(f.source.Pins.Tools), len(f.source.Pins.Modules)))
+	}
+	return one(checks...)
+}
+
+func noVersion(what string) doctor.Check {
+	return doctor.Doubt(what, "name a VERSION", "not asked: no version was named")
+}
+
+// examineTokens looks at the tokens that are going to be used.
+func (p *Pipeline) examineTokens(purpose doctor.Purpose, mode sandbox.Mode) (asks []doctor.Ask) {
+	ask := func(name string, role policy.Role) {
+		t := doctor.Token{Name: name, Path: p.Tokens[name], Role: role, Missing: noToken(name)}
+		asks = append(asks, t.Ask(p.Profile.Policy, p.Clock()))
+	}
+	switch {
+	case mode == sandbox.Isolated:
+		ask(TokenBuilder, policy.Builder)
+	case p.Tokens[TokenUnisolated] != "": // else it is said with the walls
+		ask(TokenUnisolated, policy.Builder)
+	}
+	if purpose == doctor.Stage {
+		ask(TokenRelease, policy.Release)
+	}
+	return asks
+}
+
+func noToken(name string) error {
+	return verdict.Refuse(verdict.Usage, "identity token", "none was given for %s; use --identity-token %s=FILE", name, name)
+}
+
+// examineServices looks at the services of signatures where there will be
+// some, and else at the clocks of the places.
+func (p *Pipeline) examineServices(signs bool) doctor.Ask {
+	world := doctor.World{Transport: p.Transport, Clock: p.Clock}
+	if !signs {
+		return world.Services(p.clocks())
+	}
+	services, err := p.services(p.Profile)
+	if err != nil {
+		return one(doctor.Fault("signing services", err))
+	}
+	return world.Services(doctor.Signing(services))
+}
+
+// clocks are the hosts of the release place: any answer of theirs has a date.
+func (p *Pipeline) clocks() (list []doctor.Service) {
+	if uri, err := p.Profile.Files(profile.Release, p.Version); err == nil {
+		if bucket, err := store.ParseBucket(uri); err == nil {
+			list = append(list, doctor.Service{Name: "bucket", Address: bucket.Endpoint + "/"})
+		} else if u, err := url.Parse(uri); err == nil && u.Scheme == "https" {
+			list = append(list, doctor.Service{Name: "file place", Address: uri})
+		}
+	}
+	if prefix, err := p.Profile.Images(profile.Release, p.Version); err == nil && prefix != "" {
+		host, _, _ := strings.Cut(prefix, "/")
+		scheme := "https"
+		if u := (&url.URL{Host: host}); transport.Loopback(u.Hostname()) {
+			scheme = "http"
+		}
+		list = append(list, doctor.Service{Name: "registry", Address: scheme + "://" + host + "/v2/"})
+	}
+	return list
+}
+
+// examinePlace looks at the places of one stage.
+func (p *Pipeline) examinePlace(ctx context.Context, at visit, planned plan.Plan, confirm bool) []doctor.Ask {
+	uri, err := p.Profile.Files(at.stage, p.Version)
+	if err != nil {
+		return []doctor.Ask{one(doctor.Fault(string(at.stage)+" files", err))}
+	}
+	files := doctor.Place{Name: string(at.stage), Closed: p.Profile.Policy.Closes(policy.Files) == policy.Require, Confirm: confirm}
+	if files.Place, err = store.Open(uri, p.Transport); err == nil && at.write {
+		files.Writer, err = p.OpenWriter(uri)
+	}
+	if err != nil {
+		return []doctor.Ask{one(doctor.Fault(files.Name+" files", err))}
+	}
+	asks := []doctor.Ask{files.Ask()}
+	prefix, err := p.Profile.Images(at.stage, p.Version)
+	if err == nil && prefix == "" {
+		return asks
+	}
+	images := doctor.Images{Name: files.Name, Write: at.write, Confirm: confirm, Repositories: p.repositories(ctx, planned)}
+	if err == nil {
+		images.Remote, err = registry.OpenRemote(prefix, p.Transport)
+	}
+	if err != nil {
+		return append(asks, one(doctor.Fault(files.Name+" registry", err)))
+	}
+	return append(asks, images.Ask())
+}
+
+// repositories are those of the planned images; where nothing is planned here,
+// of the plan that was saved in the state directory.
+func (p *Pipeline) repositories(ctx context.Context, planned plan.Plan) (list []string) {
+	if planned.Name == "" {
+		if saved, _, err := p.resume(ctx); err == nil {
+			planned = saved
+		}
+	}
+	for _, a := range planned.Artifacts {
+		if a.Class == plan.Image {
+			list = append(list, filepath.ToSlash(a.Repository))
+		}
+	}
+	return list
+}

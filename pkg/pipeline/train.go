@@ -1,0 +1,102 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/waybill-release/waybill/pkg/doctor"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
+)
+
+// Train is several releases that go one after another. They share nothing:
+// each has its own state directory, manifest and verdict. But none departs
+// before every one of them could.
+type Train []*Pipeline
+
+// NewTrain prepares a pipeline for each version, from one configuration.
+// Several have each a directory of their own below its state directory.
+func NewTrain(c Config, versions []version.Version) (Train, error) {
+	var t Train
+	for _, v := range versions {
+		own := c
+		own.Version = v
+		if len(versions) > 1 {
+			own.State = filepath.Join(c.State, v.String())
+		}
+		p, err := New(own)
+		if err != nil {
+			return nil, err
+		}
+		t = append(t, p)
+	}
+	if len(t) == 0 {
+		return nil, verdict.Refuse(verdict.Usage, "VERSION", "name one")
+	}
+	return t, nil
+}
+
+// Plan plans every release, and refuses two that would be at one place.
+func (t Train) Plan(ctx context.Context) (plan.Releases, error) {
+	var plans []plan.Plan
+	for _, p := range t {
+		planned, source, err := p.Plan(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("planning %s: %w", p.Version, err)
+		}
+		p.Report("%s from commit %.12s", p.Version, source.Commit.Commit)
+		plans = append(plans, planned)
+	}
+	return plan.NewReleases(plans...)
+}
+
+// Run does one act for each release, in order, once everything that any of
+// them needs for a purpose was found there; without a purpose nothing is looked
+// at. Where one fails, those after it are not begun, and that is said.
+func (t Train) Run(ctx context.Context, purpose doctor.Purpose, act func(ctx context.Context, i int) error) error {
+	if purpose != "" {
+		if err := t.preflight(ctx, purpose); err != nil {
+			return err
+		}
+	}
+	for i, p := range t {
+		if len(t) > 1 {
+			p.Report("release %d of %d: %s", i+1, len(t), p.Version)
+		}
+		if err := act(ctx, i); err != nil {
+			for _, later := range t[i+1:] {
+				p.Report("%s was not begun, because %s failed", later.Version, p.Version)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// preflight examines every release before the first step of any, and refuses
+// with everything that is wrong with any.
+func (t Train) preflight(ctx context.Context, purpose doctor.Purpose) error {
+	if len(t) == 1 {
+		return t[0].Preflight(ctx, purpose)
+	}
+	all := doctor.Report{For: purpose, Time: t[0].Clock()}
+	var plans []plan.Plan
+	for _, p := range t {
+		report, f := p.examine(ctx, purpose, false)
+		for _, c := range report.Checks {
+			c.Name = p.Version.String() + ", " + c.Name
+			all.Checks = append(all.Checks, c)
+		}
+		p.begun, plans = &f, append(plans, f.plan)
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if err := all.Err(); err != nil {
+		return err
+	}
+	_, err := plan.NewReleases(plans...)
+	return err
+}
