@@ -44,8 +44,28 @@ func (r *run) equip(step plan.Step, at *stand) error {
 		return nil
 	}
 	at.root, at.bare = filepath.Join(at.scratch, "root"), true
-	if err := os.Mkdir(at.root, 0o755); err != nil {
-		return fmt.Errorf("making an empty root: %w", err)
+	return emptyRoot(at.root, at.mounts)
+}
+
+// emptyRoot makes a root in which nothing is but the places of the tools.
+func emptyRoot(dir string, tools []sandbox.Mount) error {
+	for _, m := range tools {
+		info, err := os.Stat(m.Source)
+		if err != nil {
+			return fmt.Errorf("making a root: %w", err)
+		}
+		place := filepath.Join(dir, m.Target)
+		if err := os.MkdirAll(filepath.Dir(place), 0o755); err != nil {
+			return fmt.Errorf("making a root: %w", err)
+		}
+		if info.IsDir() {
+			err = os.MkdirAll(place, 0o755)
+		} else {
+			err = os.WriteFile(place, nil, 0o755)
+		}
+		if err != nil {
+			return fmt.Errorf("making a root: %w", err)
+		}
 	}
 	return nil
 }

@@ -26,7 +26,13 @@ type sourced struct{ *scene.Scene }
 
 func openSourced(t *testing.T) sourced {
 	t.Helper()
-	s, err := scene.Open(t.Context(), scene.Options{Bin: bin, Dir: t.TempDir(), Example: filepath.Join("..", "attacks", "testdata", "project")})
+	return openProject(t, filepath.Join("..", "attacks", "testdata", "project"))
+}
+
+// openProject is a scene of a project, with the builder's tokens.
+func openProject(t *testing.T, project string) sourced {
+	t.Helper()
+	s, err := scene.Open(t.Context(), scene.Options{Bin: bin, Dir: t.TempDir(), Example: project})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +75,13 @@ func (s sourced) build(t *testing.T, source, state string, flags ...string) scen
 // said is what the provenance of a build says of its source.
 func (s sourced) said(t *testing.T, state string) provenance.BuildDefinition {
 	t.Helper()
-	raw, err := os.ReadFile(s.Path(state, "files", "provenance", "compile-linux-amd64.sigstore.json"))
+	return s.predicate(t, state, "compile-linux-amd64").BuildDefinition
+}
+
+// predicate is what the provenance of a step says.
+func (s sourced) predicate(t *testing.T, state, step string) provenance.Predicate {
+	t.Helper()
+	raw, err := os.ReadFile(s.Path(state, "files", "provenance", step+".sigstore.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +99,7 @@ func (s sourced) said(t *testing.T, state string) provenance.BuildDefinition {
 	if err := json.Unmarshal(payload, &statement); err != nil {
 		t.Fatal(err)
 	}
-	return statement.Predicate.BuildDefinition
+	return statement.Predicate
 }
 
 func materialOf(d provenance.BuildDefinition, name string) provenance.Resource {
