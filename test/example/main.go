@@ -1,8 +1,12 @@
 // Command lantern is the example that Waybill's demo and tests release: small,
-// without dependencies, and built for several platforms.
+// with one dependency, and built for several platforms.
 package main
 
-import "os"
+import (
+	"os"
+
+	"example.test/wick"
+)
 
 // version is set by the linker from the tag that is released.
 var version = "unreleased"
@@ -12,5 +16,5 @@ func main() {
 		os.Stdout.WriteString("lantern " + version + "\n")
 		return
 	}
-	os.Stdout.WriteString("a light in the dark\n")
+	os.Stdout.WriteString(wick.Light() + "\n")
 }

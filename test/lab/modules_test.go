@@ -44,6 +44,9 @@ func TestModules(t *testing.T) {
 	if err != nil || string(raw) != promised {
 		t.Errorf("go.sum:\n%swant:\n%s%v", raw, promised, err)
 	}
+	if example, err := os.ReadFile(filepath.Join("..", "example", "go.sum")); err != nil || string(example) != promised {
+		t.Errorf("the example pins:\n%swant:\n%s%v", example, promised, err)
+	}
 	if out, err := run("get", "example.test/oil@latest"); err == nil {
 		t.Errorf("a module that nobody made: %s", out)
 	}

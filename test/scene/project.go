@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/image"
+	"github.com/waybill-release/waybill/pkg/pin"
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/registry"
 )
@@ -51,8 +53,22 @@ func (s *Scene) pushBase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lock := fmt.Sprintf("apiVersion: waybill/v1\nkind: Lock\nbases:\n  static: {image: %q, digest: %q}\n", s.Lab.Registry+"/base/static", d.Digest)
-	return s.writeFile("lantern/release.lock.yaml", []byte(lock))
+	return s.writeLock(plan.BaseLock{Image: s.Lab.Registry + "/base/static", Digest: d.Digest})
+}
+
+// writeLock pins what the example is made from, as waybill lock does: the
+// base image, and the module by what go.sum says of it.
+func (s *Scene) writeLock(base plan.BaseLock) error {
+	files, err := pin.Module(os.DirFS(s.Example), ".")
+	if err != nil {
+		return err
+	}
+	module, err := plan.LockModule(".", files)
+	if err != nil {
+		return err
+	}
+	lock := plan.Lock{Bases: map[string]plan.BaseLock{"static": base}, Modules: map[string]plan.ModuleLock{".": module}}
+	return s.writeFile("lantern/release.lock.yaml", lock.Encode())
 }
 
 // writeProject copies the example into a repository, commits and tags it.
@@ -149,5 +165,6 @@ places:
     canonical: registry.example.test/lantern
     staging: "%[2]s/staging/lantern"
     release: "%[2]s/release/lantern"
-`, bucket, s.Lab.Registry))
+modules: {proxy: %[3]q}
+`, bucket, s.Lab.Registry, s.Lab.Modules))
 }

@@ -90,7 +90,7 @@ func TestLockStories(t *testing.T) {
 		return s.Run(t.Context(), append([]string{"waybill", "lock", "--dir", "lantern"}, flags...)...)
 	}
 	want(t, plan(), 0)
-	edit(t, path, "static:", "debian:")
+	edit(t, path, `"static":`, `"debian":`)
 	want(t, plan(), 1, "LOCK_STALE", `does not pin base "static"`, `pins base "debian"`, "run waybill lock")
 	want(t, lock(), 2, "--base static=")
 	_, rest, _ := strings.Cut(string(was), `digest: "`)
@@ -157,6 +157,7 @@ kind: Release
 name: lantern
 source: {repository: "https://example.test/lantern"}
 lock: release.lock.yaml
+modules: [.]
 parameters: {tone: {values: [warm, cold], default: warm}}
 lists: {server: [linux/amd64, linux/arm64]}
 steps:
@@ -193,7 +194,7 @@ func TestEveryKindOfStep(t *testing.T) {
 	if err := os.WriteFile(s.Path("lantern", "release.yaml"), []byte(everyKind), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	want(t, s.Run(t.Context(), "waybill", "lock", "--dir", "lantern", "--confirm"), 0, "+ module .", "+ tool go")
+	want(t, s.Run(t.Context(), "waybill", "lock", "--dir", "lantern", "--confirm"), 0, "+ tool go")
 	lock := s.Path("lantern", "release.lock.yaml")
 	pinned, err := os.ReadFile(lock)
 	if err != nil {
