@@ -2,6 +2,7 @@
 // bare parallel hash of the same files and against openssl, of single bundles
 // against sigstore-go, against cosign and against bare cryptography, of one
 // large statement, how long it takes to start, and what the policy's part is.
+// And the builder, against the bare commands that it runs.
 package main
 
 import (
@@ -37,6 +38,7 @@ type work struct {
 	bundles int
 	decided int
 	rounds  int
+	built   built
 }
 
 const usage = `Usage: waybill-bench [flags]
@@ -44,8 +46,9 @@ const usage = `Usage: waybill-bench [flags]
 
 Make a release of about a gigabyte and some hundred bundles once, and measure
 how long verifying them takes, against those who do the same and against doing
-only what nobody can do without. The commands take turns; medians and ratios
-are printed. Nothing passes or fails on time.
+only what nobody can do without; and builds, against their commands alone. The
+commands take turns; medians and ratios are printed. Nothing passes or fails on
+time.
 
 `
 
@@ -95,6 +98,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.work.bundles, "bundles", 400, "number of bundles of each kind")
 	f.IntVar(&o.work.decided, "decided", 1000, "number of built files, all of them small, about which a policy decides")
 	f.IntVar(&o.work.rounds, "rounds", 7, "how often each command is measured")
+	o.work.built = built{bytes: 1_000_000_000, platforms: 4, rounds: 5}
 	f.BoolVar(&o.fresh, "fresh", false, "make the release again, although it is there")
 	short := f.Bool("short", false, "64 MB, 50 bundles, 100 small files and 3 rounds, to see that it works")
 	f.Usage = func() { fmt.Fprint(os.Stderr, usage); f.PrintDefaults() }
@@ -102,7 +106,7 @@ func parse(args []string) (options, error) {
 		return options{}, err
 	}
 	if *short {
-		o.work = work{size: 64_000_000, outputs: 60, bundles: 50, decided: 100, rounds: 3}
+		o.work = work{size: 64_000_000, outputs: 60, bundles: 50, decided: 100, rounds: 3, built: built{bytes: 64_000_000, platforms: 1, rounds: 1}}
 	}
 	if o.work.rounds < 1 || o.work.bundles < 1 || f.NArg() > 0 {
 		return options{}, fmt.Errorf("want at least one round, one bundle and no arguments, got %d, %d and %q", o.work.rounds, o.work.bundles, f.Args())

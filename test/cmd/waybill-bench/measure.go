@@ -21,6 +21,7 @@ func parts() []part {
 		{"start", (*setting).start},
 		{"policy", (*setting).policy},
 		{"release", (*setting).release},
+		{"build", (*setting).builds},
 	}
 }
 
