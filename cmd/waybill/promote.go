@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/sbom"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -75,7 +76,7 @@ func printPromotion(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipelin
 
 func gateCommand() *cobra.Command {
 	cmd := group(cobra.Command{Use: "gate", Short: "Decide whether a release, a file or an image may go out", GroupID: "check"})
-	options := &cli.VerifyRelease{Rules: rules()}
+	options := &cli.VerifyRelease{Rules: rules(), Inside: sbom.Look{}}
 	check := &cobra.Command{
 		Use:   "check VERSION",
 		Short: "Decide about what lies in staging",
@@ -96,7 +97,7 @@ names: the same decision that verify release makes about the public place.
 
 func verifyCommand() *cobra.Command {
 	cmd := group(cobra.Command{Use: "verify", Short: "Verify what was published", GroupID: "check"})
-	options := &cli.VerifyRelease{Rules: rules()}
+	options := &cli.VerifyRelease{Rules: rules(), Inside: sbom.Look{}}
 	whole := &cobra.Command{
 		Use:   "release VERSION",
 		Short: "Is this whole release there, untampered, and nothing else?",

@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -48,6 +48,7 @@ func (d *decision) checkPlan(ctx context.Context) {
 	if !maps.Equal(p.Parameters, chosen) {
 		d.weigh(mode, verdict.Find(verdict.ParamValue, plan.ConfigName, "the provenance does not name every parameter that release.yaml declares"))
 	}
+	d.planned = p
 	asked := d.askedOf(p)
 	for _, want := range p.Artifacts {
 		got, there := d.manifest.Find(want.Name)
@@ -155,10 +156,23 @@ func (d *decision) judge(ctx context.Context, a release.Artifact) *verdict.Verdi
 	} else {
 		bring(policy.Signature, d.signatureOf)
 	}
-	if d.Policy.Asks(d.Stage, a.Class, policy.SBOM) != policy.Off {
-		q.SBOM, q.Why[policy.SBOM] = d.describedBy(ctx, a)
+	mode := d.Policy.Asks(d.Stage, a.Class, policy.SBOM)
+	var crossed []verdict.Finding
+	if mode != policy.Off {
+		document, err := d.documentOf(ctx, a)
+		_, q.SBOM = document.Describes()
+		q.Why[policy.SBOM], q.Omitted = err, crosscheck.Omitted(document)
+		if err == nil && q.SBOM.Equal(a.Digests.SHA256) { // else that alone is said
+			crossed = d.cross(ctx, a, document)
+		}
 	}
-	return d.hearing.Decide(evidence, q)
+	v := d.hearing.Decide(evidence, q)
+	if mode == policy.Require {
+		v.Add(crossed...)
+	} else {
+		v.Warn(crossed...)
+	}
+	return v
 }
 
 // question asks the policy about an artifact.
@@ -353,26 +367,6 @@ func (d *decision) signatureOf(ctx context.Context, a release.Artifact) (verify.
 		return verify.Evidence{}, evidenceError(verdict.Unsigned, a.Name, a.Signature, err)
 	}
 	return d.Verifier.Blob(raw, a.Digests)
-}
-
-// describedBy is what the SBOM of an artifact describes.
-func (d *decision) describedBy(ctx context.Context, a release.Artifact) (digest.Digest, error) {
-	if a.SBOM == "" {
-		return digest.Digest{}, verdict.Refuse(verdict.NoSBOM, a.Name, "the manifest names no SBOM for it")
-	}
-	raw, err := d.listed(ctx, a.SBOM)
-	if err != nil {
-		return digest.Digest{}, evidenceError(verdict.NoSBOM, a.Name, a.SBOM, err)
-	}
-	document, err := spdx.Parse(raw)
-	if err != nil {
-		return digest.Digest{}, verdict.Refuse(verdict.NoSBOM, a.Name, "its SBOM %s does not parse: %v", a.SBOM, err)
-	}
-	_, described := document.Describes()
-	if described.IsZero() {
-		return digest.Digest{}, verdict.Refuse(verdict.SBOMSubject, a.Name, "its SBOM %s names no bytes that it describes", a.SBOM)
-	}
-	return described, nil
 }
 
 // listed reads a listed file and checks it against the manifest while it is

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -60,10 +62,20 @@ type Waivers struct {
 // Canonical are the addresses that the manifest must name.
 type Canonical struct{ Files, Images string }
 
+// Inside holds SBOMs against the files, modules and packages that are found in
+// the artifacts themselves. What understands so many formats is large, and no
+// part of the small verifier.
+type Inside interface {
+	File(ctx context.Context, a crosscheck.Artifact, body io.Reader) (crosscheck.Found, error)
+	Image(ctx context.Context, a crosscheck.Artifact, src registry.Source, repo string, node *registry.Node) (crosscheck.Found, error)
+}
+
 // Options narrow or watch a decision.
 type Options struct {
 	// SHA256Only leaves SHA-512 unchecked; the verdict is then partial.
 	SHA256Only bool
+	// Inside looks into the artifacts, if it is not nil: each is read once more.
+	Inside Inside
 	// Progress is told how many of how many bytes have been hashed.
 	Progress func(done, total int64)
 }
@@ -90,12 +102,18 @@ func Release(ctx context.Context, req Request) *verdict.Verdict {
 	v.Question = fmt.Sprintf("release %s %s at %s", d.manifest.Name, d.manifest.Version, req.Files.URI())
 	v.Counts.Required += len(d.manifest.Artifacts)
 	v.Scope.Checks = []string{"manifest", "files", "closed places", "plan", "provenance", "signatures", "sboms", "images"}
+	if req.Options.Inside != nil {
+		v.Scope.Checks = append(v.Scope.Checks, "contents")
+	}
 	d.planAttested(ctx)
 	d.checkFiles(ctx)
 	d.checkPlan(ctx)
+	d.prepareDocuments(ctx)
 	d.checkRuns()
 	d.checkFileEvidence(ctx)
 	d.checkImages(ctx)
+	d.checkDocuments(ctx)
+	d.checkSums(ctx)
 	d.checkAncestry()
 	v.Scope.Left = append(v.Scope.Left, req.Policy.Lacks(req.Stage, d.classes())...)
 	d.count()
@@ -147,6 +165,8 @@ type decision struct {
 	attested map[string]func() attested          // provenance, by file name
 	late     map[digest.Digest][]verify.Evidence // added after sealing, by what it speaks of
 	bad      map[string]bool                     // artifacts with a finding
+	planned  plan.Plan                           // what the published release.yaml expands to, if it does
+	sboms    documents
 }
 
 // add records a finding against an artifact of the manifest.

@@ -65,6 +65,7 @@ func (d *decision) checkIndex(ctx context.Context, a release.Artifact) {
 		d.fail(a.Name, err)
 		return
 	}
+	d.sboms.images[a.Name] = node
 	if err := d.checkBlobs(ctx, a, node); err != nil {
 		d.fail(a.Name, err)
 	}

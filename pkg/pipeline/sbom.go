@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/seal"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/workspace"
@@ -42,7 +43,8 @@ type describer struct {
 	in      sbom.Input
 	entries map[digest.Digest]sbom.Entry
 	all     []sbom.Entry
-	layers  sbom.Layers // that images share
+	plain   []sbom.Entry // artifacts that are to have no SBOM
+	layers  sbom.Layers  // that images share
 }
 
 // describeAll goes from what contains nothing to what contains the rest. An
@@ -52,10 +54,14 @@ func (d *describer) describeAll(ctx context.Context) error {
 	var failed []error
 	for _, class := range []plan.Class{plan.Binary, plan.Other, plan.Archive, plan.Image} {
 		for _, a := range d.plan.Artifacts {
-			if a.Class != class || !a.Has(plan.KindSBOM) {
+			if a.Class != class || !a.IsBuilt() {
 				continue
 			}
-			if err := d.describe(ctx, a); err != nil {
+			describe := d.describe
+			if !a.Has(plan.KindSBOM) {
+				describe = d.name
+			}
+			if err := describe(ctx, a); err != nil {
 				failed = append(failed, fmt.Errorf("describing %q: %w", a.Name, err))
 			}
 			if ctx.Err() != nil {
@@ -84,6 +90,29 @@ func (d *describer) describe(ctx context.Context, a plan.Artifact) error {
 	entry := sbom.Entry{Artifact: a.Name, Digests: set, SBOM: name, SBOMDigest: digest.SetOf(document)}
 	d.entries[set.SHA256] = entry
 	d.all = append(d.all, entry)
+	return nil
+}
+
+// name has the release list an artifact that is to have no SBOM of its own.
+func (d *describer) name(ctx context.Context, a plan.Artifact) error {
+	e := sbom.Entry{Artifact: a.Name}
+	if a.Class == plan.Image {
+		node, err := d.graph(ctx, a)
+		if err != nil {
+			return err
+		}
+		e.Digests = digest.SetOf(node.Raw)
+	} else {
+		body, err := d.w.OpenFile(a.Name)
+		if err != nil {
+			return err
+		}
+		defer body.Close()
+		if e.Digests, _, err = digest.Sum(body); err != nil {
+			return err
+		}
+	}
+	d.plain = append(d.plain, e)
 	return nil
 }
 
@@ -129,16 +158,11 @@ func notThere(err error) error {
 }
 
 func (d *describer) image(ctx context.Context, a plan.Artifact) (digest.Set, []byte, error) {
-	images := d.w.Images()
-	at, err := images.Resolve(ctx, a.Repository, d.plan.Version.String())
+	node, err := d.graph(ctx, a)
 	if err != nil {
 		return digest.Set{}, nil, err
 	}
-	node, err := registry.Graph(ctx, images, a.Repository, at)
-	if err != nil {
-		return digest.Set{}, nil, err
-	}
-	content, err := sbom.FromRegistry(ctx, images, a.Repository, node)
+	content, err := sbom.FromRegistry(ctx, d.w.Images(), a.Repository, node)
 	if err != nil {
 		return digest.Set{}, nil, err
 	}
@@ -146,8 +170,43 @@ func (d *describer) image(ctx context.Context, a plan.Artifact) (digest.Set, []b
 		content.Platforms[i].Files = d.filesOf(a, content.Platforms[i].Platform)
 	}
 	content.Layers = &d.layers
+	if err := d.children(ctx, a, content); err != nil {
+		return digest.Set{}, nil, err
+	}
 	made, err := sbom.Image(ctx, d.in, a.Name, content)
 	return d.encoded(made, err)
+}
+
+// children describes the image of each platform by itself, for those who pull
+// that one and ask what refers to it. These documents are attached and no
+// files of the release: what they say the document of the index says too.
+func (d *describer) children(ctx context.Context, index plan.Artifact, content sbom.ImageContent) error {
+	for _, a := range d.plan.Artifacts {
+		if a.Class != plan.ImageChild || a.Of != index.Name {
+			continue
+		}
+		one, err := content.Only(a.Platform)
+		if err != nil {
+			return err
+		}
+		_, document, err := d.encoded(sbom.Image(ctx, d.in, a.Name, one))
+		if err != nil {
+			return err
+		}
+		if err := seal.KeepSBOM(d.w, a.Name, document); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// graph is an image as the build left it.
+func (d *describer) graph(ctx context.Context, a plan.Artifact) (*registry.Node, error) {
+	at, err := d.w.Images().Resolve(ctx, a.Repository, d.plan.Version.String())
+	if err != nil {
+		return nil, err
+	}
+	return registry.Graph(ctx, d.w.Images(), a.Repository, at)
 }
 
 // filesOf maps paths in an image to the artifacts that were put there.

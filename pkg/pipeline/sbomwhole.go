@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -20,7 +21,7 @@ func (d *describer) whole(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	made, err := sbom.Release(d.in, d.all, source)
+	made, err := sbom.Release(d.in, slices.Concat(d.all, d.plain), source)
 	if err != nil {
 		return err
 	}

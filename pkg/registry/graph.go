@@ -41,6 +41,18 @@ func (n *Node) Part(platform string) *Node {
 	return nil
 }
 
+// Images are the images of single platforms: the node itself, or those of an
+// index. What build tools put into an index about them is none.
+func (n *Node) Images() (list []*Node) {
+	_ = n.Walk(func(n *Node) error { // the visitor returns no error
+		if !n.Config.Digest.IsZero() && n.Descriptor.Platform != "unknown/unknown" && n.Subject.Digest.IsZero() {
+			list = append(list, n)
+		}
+		return nil
+	})
+	return list
+}
+
 // Graph reads the manifest of d and, if it is an index, those of all its
 // children. Every manifest is verified against its digest, and one that could
 // be read in two ways is a [*FormError].

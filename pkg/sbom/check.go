@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
 	"github.com/waybill-release/waybill/pkg/spdx"
@@ -41,7 +42,7 @@ func Check(ctx context.Context, q Question) ([]verdict.Finding, error) {
 		}
 		r.GoSum = sums
 	}
-	var found Found
+	var found crosscheck.Found
 	var err error
 	switch {
 	case q.Image != nil:
@@ -61,23 +62,15 @@ func Check(ctx context.Context, q Question) ([]verdict.Finding, error) {
 	return append(r.Findings(), found.Findings...), nil
 }
 
-// Found is what reading an artifact again came to.
-type Found struct {
-	// Digests are those of the bytes as they were read.
-	Digests digest.Set
-	// Findings are where its contents are not what the document lists.
-	Findings []verdict.Finding
-}
-
 // Within reads a file again, once, and compares its document with what is in
 // it: files, modules of programs, packages. Of other bytes than the document
 // describes nothing more is said: it is no wonder that their contents differ.
-func Within(ctx context.Context, a crosscheck.Artifact, c Content) (Found, error) {
+func Within(ctx context.Context, a crosscheck.Artifact, c Content) (crosscheck.Found, error) {
 	made, err := Describe(ctx, again(a.Document), a.Name, c, nil)
 	if err != nil {
-		return Found{}, err
+		return crosscheck.Found{}, err
 	}
-	found := Found{Digests: made.Digests}
+	found := crosscheck.Found{Digests: made.Digests}
 	if _, sum := a.Document.Describes(); sum.Equal(made.Digests.SHA256) {
 		found.Findings = append(crosscheck.Files(a, made.Draft.Files), crosscheck.Components(a, made.Draft)...)
 	}
@@ -85,12 +78,12 @@ func Within(ctx context.Context, a crosscheck.Artifact, c Content) (Found, error
 }
 
 // WithinImage is [Within] of an image.
-func WithinImage(ctx context.Context, a crosscheck.Artifact, c ImageContent) (Found, error) {
+func WithinImage(ctx context.Context, a crosscheck.Artifact, c ImageContent) (crosscheck.Found, error) {
 	made, err := Image(ctx, again(a.Document), a.Name, c)
 	if err != nil {
-		return Found{}, err
+		return crosscheck.Found{}, err
 	}
-	return Found{Digests: c.Index, Findings: crosscheck.Components(a, made.Draft)}, nil
+	return crosscheck.Found{Digests: c.Index, Findings: crosscheck.Components(a, made.Draft)}, nil
 }
 
 // again is an input for a description that is compared, never written.
@@ -111,6 +104,19 @@ func Served(c ImageContent) crosscheck.Image {
 			one.Layers = append(one.Layers, l.Digest)
 		}
 		out[p.Platform] = one
+	}
+	return out
+}
+
+// ServedBy is [Served] of an image whose manifests were read.
+func ServedBy(node *registry.Node) crosscheck.Image {
+	out := crosscheck.Image{}
+	for _, n := range node.Images() {
+		one := crosscheck.Platform{Manifest: n.Descriptor.Digest, Config: n.Config.Digest}
+		for _, l := range n.Layers {
+			one.Layers = append(one.Layers, l.Digest)
+		}
+		out[n.Descriptor.Platform] = one
 	}
 	return out
 }

@@ -39,18 +39,14 @@ type imageConfig struct {
 // an index are no images and left out.
 func FromRegistry(ctx context.Context, src registry.Source, repo string, node *registry.Node) (ImageContent, error) {
 	c := ImageContent{Index: digest.SetOf(node.Raw)}
-	err := node.Walk(func(n *registry.Node) error {
-		if n.Config.Digest.IsZero() || n.Descriptor.Platform == "unknown/unknown" || !n.Subject.Digest.IsZero() {
-			return nil
-		}
+	for _, n := range node.Images() {
 		p, err := fromNode(ctx, src, repo, n)
 		if err != nil {
-			return err
+			return ImageContent{}, err
 		}
 		c.Platforms = append(c.Platforms, p)
-		return nil
-	})
-	return c, err
+	}
+	return c, nil
 }
 
 func fromNode(ctx context.Context, src registry.Source, repo string, n *registry.Node) (ImagePlatform, error) {

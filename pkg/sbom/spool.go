@@ -67,3 +67,23 @@ func (s *spool) close() {
 	_ = os.Remove(name) // it may be gone already
 	s.disk = nil
 }
+
+// Readable makes content of a stream. A file is read where it is; what comes
+// from elsewhere is kept, until done is called: in memory if it is small, else
+// in a temporary file.
+func Readable(r io.Reader) (c Content, done func(), err error) {
+	if f, ok := r.(*os.File); ok {
+		info, err := f.Stat()
+		if err != nil {
+			return Content{}, nil, err
+		}
+		return Content{ReaderAt: f, Size: info.Size()}, func() {}, nil
+	}
+	s := &spool{}
+	at, size, err := s.fill(r)
+	if err != nil {
+		s.close()
+		return Content{}, nil, err
+	}
+	return Content{ReaderAt: at, Size: size}, s.close, nil
+}

@@ -53,11 +53,11 @@ func signImage(ctx context.Context, req Request, a plan.Artifact, d registry.Des
 	if err := attach(ctx, req.Workspace.Images(), manifestAt{a.Repository, d}, bundle, provenance.PredicateType); err != nil {
 		return err
 	}
-	if a.Has(plan.KindSBOM) {
-		document, err := readFile(ctx, req, plan.SBOMName(a.Name))
-		if err != nil {
-			return err
-		}
+	document, err := imageSBOM(ctx, req, a, d)
+	if err != nil {
+		return err
+	}
+	if document != nil {
 		if err := attestImage(ctx, req, manifestAt{a.Repository, d}, intoto.SPDXDocument, json.RawMessage(document)); err != nil {
 			return err
 		}

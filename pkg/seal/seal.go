@@ -30,6 +30,9 @@ func Run(ctx context.Context, req Request) (release.Manifest, error) {
 	if err != nil {
 		return release.Manifest{}, err
 	}
+	if err := crossCheck(ctx, req, p); err != nil {
+		return release.Manifest{}, err
+	}
 	if sealed(ctx, req, m) {
 		req.Report("sealed already: %d artifacts", len(m.Artifacts))
 		return m, nil

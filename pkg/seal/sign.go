@@ -29,6 +29,9 @@ func Sign(ctx context.Context, req Request) error {
 	if err := writeSums(ctx, req, p); err != nil {
 		return err
 	}
+	if err := crossCheck(ctx, req, p); err != nil {
+		return err
+	}
 	signed := 0
 	for _, a := range req.Plan.Artifacts {
 		if a.Class != plan.Signature {

@@ -14,6 +14,7 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release"
@@ -136,14 +137,28 @@ func (r *attacked) resealJSON(t testing.TB, edit func(predicate map[string]any))
 	r.write(t, releasemanifest.Name, r.sign(t, lab.RoleRelease, must[[]byte](t)(json.Marshal(st))))
 }
 
-// relist lists a file as it is now.
+// relist lists a file as it is now, in the checksum files too: who can sign a
+// manifest can sign those.
 func (r *attacked) relist(t testing.TB, m *release.Manifest, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		body := r.read(t, name)
 		a := entry(t, m, name)
+		was := a.Digests
 		a.Digests, a.Size = digest.SetOf(body), int64(len(body))
+		if !was.SHA256.IsZero() && a.Class != plan.Sums && a.Class != plan.Signature {
+			r.resum(t, m, plan.SHA256Sums, was.SHA256.Hex()+"  "+name+"\n", a.Digests.SHA256.Hex()+"  "+name+"\n")
+			r.resum(t, m, plan.SHA512Sums, was.SHA512.Hex()+"  "+name+"\n", a.Digests.SHA512.Hex()+"  "+name+"\n")
+		}
 	}
+}
+
+// resum changes a line of a checksum file, signs it again and lists both.
+func (r *attacked) resum(t testing.TB, m *release.Manifest, sums, was, is string) {
+	t.Helper()
+	r.write(t, sums, bytes.Replace(r.read(t, sums), []byte(was), []byte(is), 1))
+	r.write(t, plan.BundleName(sums), encode(t, r.author(t, lab.RoleRelease).sign(t, blobOf(r.read(t, sums)))))
+	r.relist(t, m, sums, plan.BundleName(sums))
 }
 
 // entry is the place of an artifact in a manifest.

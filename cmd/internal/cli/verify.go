@@ -27,15 +27,25 @@ type VerifyRelease struct {
 	// At is where to read instead of where the profile says.
 	At      struct{ Files, Images string }
 	Digests string
-	Output  Output
+	// Depth is how far the artifacts are looked into.
+	Depth  string
+	Output Output
 	// Trust is asked where the profile names no trust root. Offline, nobody is
 	// asked anything.
 	Trust Trust
 	// Rules reads the rules that a policy has of its own; the small verifier
 	// has none and refuses such a policy.
-	Rules   policy.Compiler
+	Rules policy.Compiler
+	// Inside looks into artifacts; the small verifier can not.
+	Inside  gate.Inside
 	Waivers Waivers
 }
+
+// Depths of a verification.
+const (
+	depthEvidence = "provenance"
+	depthFull     = "full"
+)
 
 // AddFlags adds the flags.
 func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
@@ -44,6 +54,7 @@ func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
 	f.StringVar(&o.At.Files, "files", "", "read the files here instead of where the profile says")
 	f.StringVar(&o.At.Images, "images", "", "read the images here instead of where the profile says")
 	f.StringVar(&o.Digests, "digests", "all", "all: every digest that the manifest lists; sha256: that one only, which makes the verdict partial")
+	f.StringVar(&o.Depth, "depth", depthEvidence, "provenance: all evidence that manifest and policy ask for; full: besides, look into each artifact and hold its SBOM against what is in it")
 	f.BoolVar(&o.Trust.Offline, "offline", false, "dial nothing: every place must be local, and a profile without a trust root is judged by the public-good copy that this program carries")
 	o.Output.AddFlags(cmd)
 	o.Trust.AddFlags(cmd)
@@ -91,6 +102,9 @@ func (o *VerifyRelease) request(ctx context.Context, v version.Version, stage pr
 	}
 	req.Canon.Files, req.Canon.Images = p.Canonical(v)
 	req.Options.SHA256Only = o.Digests == "sha256"
+	if o.Depth == depthFull {
+		req.Options.Inside = o.Inside
+	}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		req.Options.Progress = ui.NewProgress(os.Stderr, "hashing").Update
 	}
@@ -103,6 +117,12 @@ func (o *VerifyRelease) check() error {
 	}
 	if o.Digests != "all" && o.Digests != "sha256" {
 		return verdict.Refuse(verdict.Usage, "--digests", "%q: want all or sha256", o.Digests)
+	}
+	if o.Depth != depthEvidence && o.Depth != depthFull {
+		return verdict.Refuse(verdict.Usage, "--depth", "%q: want provenance or full", o.Depth)
+	}
+	if o.Depth == depthFull && o.Inside == nil {
+		return verdict.Refuse(verdict.Usage, "--depth", "this small program does not look into artifacts; waybill verify release does")
 	}
 	return o.Output.Check()
 }

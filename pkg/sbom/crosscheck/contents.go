@@ -10,6 +10,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
+// Found is what reading an artifact again came to.
+type Found struct {
+	// Digests are those of the bytes as they were read.
+	Digests digest.Set
+	// Findings are where its contents are not what the document lists.
+	Findings []verdict.Finding
+}
+
 // Complete refuses what the document says was not examined. Packages that were
 // seen and not catalogued are so too: somebody asked for all.
 func Complete(a Artifact) (all []verdict.Finding) {

@@ -207,6 +207,15 @@ func programs(doc spdx.Document) map[string]bool {
 	return all
 }
 
+// Whole demands that a document is about a release, "name version".
+func Whole(doc spdx.Document, file, release string) []verdict.Finding {
+	about, _ := doc.Describes()
+	if about += " " + doc.DescribedVersion(); about != release {
+		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, file, "the SBOM of the release describes something else").Differ(release, about)}
+	}
+	return nil
+}
+
 // Listed demands that the document of a release lists exactly its artifacts,
 // each with its digest, and refers to each artifact's own document by the
 // address that this gives itself and by its bytes.

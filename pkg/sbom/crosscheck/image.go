@@ -111,3 +111,6 @@ func Saved(a Artifact, served map[string]Image) (all []verdict.Finding, compared
 	}
 	return all, true
 }
+
+// HoldsImage reports whether a document is about a file that holds an image.
+func HoldsImage(doc spdx.Document) bool { return len(platforms(doc)) > 0 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -98,4 +99,23 @@ func Sums(a Artifact, sums map[string]string) (all []verdict.Finding) {
 		}
 	}
 	return all
+}
+
+// HasSums reports whether a document names modules by checksum.
+func HasSums(doc spdx.Document) bool {
+	return slices.ContainsFunc(goPackages(doc), func(p spdx.Package) bool { return p.Sum != "" })
+}
+
+// Locked are the checksums of go.sum as a lock repeats them, for
+// [Release.GoSum].
+func Locked(lock plan.Lock) map[string]string {
+	sums := map[string]string{}
+	for _, m := range lock.Modules {
+		for _, line := range m.Require {
+			if i := strings.LastIndexByte(line, ' '); i > 0 {
+				sums[line[:i]] = line[i+1:]
+			}
+		}
+	}
+	return sums
 }

@@ -1,0 +1,314 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// documents are the SBOMs of a release, and what they are held against. Each
+// is read once, compared and let go.
+type documents struct {
+	artifacts []crosscheck.Artifact
+	goSum     map[string]string
+	images    map[string]*registry.Node // as the registry serves them, by index
+
+	mu    sync.Mutex // guards what follows: artifacts are judged side by side
+	read  map[string]crosscheck.Artifact
+	saved []crosscheck.Artifact // files that hold images
+	whole map[string][]string   // what documents say that they leave out
+	blind map[string]bool       // programs whose modules were held against no go.sum
+}
+
+// served is what a registry serves of an image.
+func served(node *registry.Node) crosscheck.Image {
+	out := crosscheck.Image{}
+	for _, n := range node.Images() {
+		one := crosscheck.Platform{Manifest: n.Descriptor.Digest, Config: n.Config.Digest}
+		for _, l := range n.Layers {
+			one.Layers = append(one.Layers, l.Digest)
+		}
+		out[n.Descriptor.Platform] = one
+	}
+	return out
+}
+
+// prepareDocuments collects what is published beside the SBOMs.
+func (d *decision) prepareDocuments(ctx context.Context) {
+	d.sboms = documents{
+		images: map[string]*registry.Node{}, read: map[string]crosscheck.Artifact{}, whole: map[string][]string{}, blind: map[string]bool{},
+	}
+	for _, a := range d.manifest.Artifacts {
+		d.sboms.artifacts = append(d.sboms.artifacts, d.crossed(a))
+	}
+	raw, err := d.listed(ctx, plan.LockName)
+	if err != nil {
+		return // what is wrong with a listed lock is found elsewhere
+	}
+	if lock, err := plan.ParseLock(raw); err == nil && len(lock.Modules) > 0 {
+		d.sboms.goSum = crosscheck.Locked(lock)
+	}
+}
+
+func (d *decision) crossed(a release.Artifact) crosscheck.Artifact {
+	return crosscheck.Artifact{
+		Name: a.Name, Version: d.manifest.Version.String(), Platform: a.Platform, Bare: a.Class == plan.Binary, Digests: a.Digests,
+	}
+}
+
+// documentOf is the SBOM that the manifest names for an artifact.
+func (d *decision) documentOf(ctx context.Context, a release.Artifact) (spdx.Document, error) {
+	if a.SBOM == "" {
+		return spdx.Document{}, verdict.Refuse(verdict.NoSBOM, a.Name, "the manifest names no SBOM for it")
+	}
+	raw, err := d.listed(ctx, a.SBOM)
+	if err != nil {
+		return spdx.Document{}, evidenceError(verdict.NoSBOM, a.Name, a.SBOM, err)
+	}
+	document, err := parseSBOM(string(raw))
+	if err != nil {
+		return spdx.Document{}, verdict.Wrap(codeOf(err), a.Name, err)
+	}
+	if _, described := document.Describes(); described.IsZero() {
+		return spdx.Document{}, verdict.Refuse(verdict.SBOMSubject, a.Name, "its SBOM %s names no bytes that it describes", a.SBOM)
+	}
+	return document, nil
+}
+
+// parseSBOM reads a document that hangs together, and whose roll-ups of files
+// are right: one from which files were taken is not what was written.
+func parseSBOM(text string) (spdx.Document, error) {
+	document, report := spdx.Validate(text)
+	for _, f := range report.Faults {
+		switch code := f.Code(); code {
+		case verdict.SBOMInvalid: // poor, but not to be misread
+		default:
+			return spdx.Document{}, f
+		}
+	}
+	if document.IsZero() || report.Version != spdx.Version {
+		return spdx.Document{}, verdict.Refuse(verdict.NoSBOM, "", "its SBOM is of version %.20q, want %s", report.Version, spdx.Version)
+	}
+	return document, nil
+}
+
+// codeOf tells a document that hangs together badly from one that is none.
+func codeOf(err error) verdict.Code {
+	var f spdx.Fault
+	if !errors.As(err, &f) {
+		return verdict.NoSBOM
+	}
+	switch code := f.Code(); code {
+	case verdict.SBOMGraph, verdict.SBOMIncomplete, verdict.Limit:
+		return code
+	}
+	return verdict.NoSBOM
+}
+
+// cross holds the SBOM of an artifact, which describes its bytes, against
+// everything else that is known of the release.
+func (d *decision) cross(ctx context.Context, a release.Artifact, document spdx.Document) []verdict.Finding {
+	about := d.crossed(a)
+	about.Document, about.DocumentDigest, about.Namespace = document, d.digestOf(a.SBOM), document.Namespace()
+	facts := crosscheck.Release{Artifacts: d.sboms.artifacts}
+	node := d.sboms.images[a.Name]
+	switch {
+	case node != nil:
+		facts.Images = map[string]crosscheck.Image{a.Name: served(node)}
+	case a.Class == plan.Binary:
+		facts.GoSum = d.sboms.goSum
+	}
+	findings := facts.About(about)
+	d.keep(about)
+	if d.Options.Inside == nil {
+		return findings
+	}
+	within, err := d.within(ctx, a, about)
+	if err != nil {
+		return append(findings, verdict.FindingOf(a.Name, err))
+	}
+	return append(findings, within...)
+}
+
+func (d *decision) digestOf(name string) digest.Digest {
+	a, _ := d.manifest.Find(name)
+	return a.Digests.SHA256
+}
+
+// keep remembers of a document what is compared when all have been read.
+func (d *decision) keep(about crosscheck.Artifact) {
+	omitted := crosscheck.Omitted(about.Document)
+	sums := about.Bare && crosscheck.HasSums(about.Document)
+	d.sboms.mu.Lock()
+	defer d.sboms.mu.Unlock()
+	if len(omitted) > 0 {
+		d.sboms.whole[about.Name] = omitted
+	}
+	if sums && (d.sboms.goSum == nil || crosscheck.Elsewhere(about.Document)) {
+		d.sboms.blind[about.Name] = true
+	}
+	if d.sboms.images[about.Name] == nil && crosscheck.HoldsImage(about.Document) {
+		d.sboms.saved = append(d.sboms.saved, about)
+	}
+	about.Document = spdx.Document{}
+	d.sboms.read[about.Name] = about
+}
+
+// within reads an artifact again and compares what is in it.
+func (d *decision) within(ctx context.Context, a release.Artifact, about crosscheck.Artifact) ([]verdict.Finding, error) {
+	if node := d.sboms.images[a.Name]; node != nil {
+		found, err := d.Options.Inside.Image(ctx, about, d.Images, a.Repository, node)
+		if err != nil {
+			return nil, err
+		}
+		attached, err := d.attached(ctx, a, node)
+		return append(found.Findings, attached...), err
+	}
+	body, _, err := d.Files.Open(ctx, a.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	found, err := d.Options.Inside.File(ctx, about, body)
+	if err == nil && !found.Digests.SHA256.Equal(a.Digests.SHA256) {
+		return nil, verdict.Refuse(verdict.Tampered, a.Name, "it changed while it was verified")
+	}
+	return found.Findings, err
+}
+
+// attached compares the SBOMs that the release identity attached to an image
+// in the registry, for those who ask there, with what they are attached to.
+func (d *decision) attached(ctx context.Context, a release.Artifact, index *registry.Node) (findings []verdict.Finding, err error) {
+	err = index.Walk(func(n *registry.Node) error {
+		bundles, err := registry.Bundles(ctx, d.Images, a.Repository, n.Descriptor.Digest)
+		if errors.Is(err, registry.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, raw := range bundles {
+			e, err := d.Verifier.Attestation(raw)
+			ask := policy.Ask{
+				Role: policy.Release, Kind: intoto.SPDXDocument, Subject: a.Name, Bytes: digest.Set{SHA256: n.Descriptor.Digest}, InRegistry: true,
+			}
+			if err != nil {
+				continue // a stranger's: it counts for nothing
+			}
+			if _, err := d.Policy.Judge(e, ask); err != nil {
+				continue // another statement, or another role
+			}
+			document, err := parseSBOM(string(e.Statement().Predicate()))
+			if _, described := document.Describes(); err != nil || !described.Equal(n.Descriptor.Digest) {
+				findings = append(findings, verdict.Find(verdict.SBOMSubject, a.Name, "the SBOM that is attached to it in the registry describes something else").
+					Differ(n.Descriptor.Digest.String(), described.String()).Citing(e.Bundle()))
+			}
+		}
+		return nil
+	})
+	return findings, err
+}
+
+// checkDocuments compares what only all documents together say: that of the
+// release, and files that hold images.
+func (d *decision) checkDocuments(ctx context.Context) {
+	mode := policy.Off
+	for _, class := range d.classes() {
+		if m := d.Policy.Asks(d.Stage, class, policy.SBOM); m == policy.Require || m == policy.Warn && mode == policy.Off {
+			mode = m
+		}
+	}
+	if mode == policy.Off {
+		return
+	}
+	images := map[string]crosscheck.Image{}
+	for name, node := range d.sboms.images {
+		images[name] = served(node)
+	}
+	for _, a := range d.sboms.saved {
+		findings, compared := crosscheck.Saved(a, images)
+		if !compared {
+			d.v.Note("%s holds an image, and the release serves none of its name: it was compared with no registry", a.Name)
+		}
+		for _, f := range findings {
+			d.weigh(mode, f)
+		}
+	}
+	if name := d.planned.SBOMs.Release; name != "" && !d.bad[name] {
+		for _, f := range d.checkWhole(ctx, name) {
+			if !d.bad[f.Subject] { // what is wrong with it was said
+				d.weigh(mode, f)
+			}
+		}
+	}
+	d.sayOmitted()
+}
+
+// checkWhole holds the document about the release against its artifacts and
+// their documents.
+func (d *decision) checkWhole(ctx context.Context, name string) []verdict.Finding {
+	raw, err := d.listed(ctx, name)
+	if err != nil {
+		return nil // that it is not there is found by plan and census
+	}
+	document, err := parseSBOM(string(raw))
+	if err != nil {
+		return []verdict.Finding{verdict.FindingOf(name, verdict.Wrap(codeOf(err), name, err))}
+	}
+	if f := crosscheck.Whole(document, name, d.manifest.Name+" "+d.manifest.Version.String()); len(f) > 0 {
+		return f
+	}
+	var artifacts []crosscheck.Artifact
+	for _, a := range d.manifest.Artifacts {
+		if !isBuilt(a) || a.Class == plan.ImageChild {
+			continue
+		}
+		about := d.crossed(a)
+		if read, known := d.sboms.read[a.Name]; known {
+			about = read
+		}
+		artifacts = append(artifacts, about)
+	}
+	return crosscheck.Listed(document, artifacts)
+}
+
+// sayOmitted says what the documents themselves leave out, and what could not
+// be compared.
+func (d *decision) sayOmitted() {
+	if names := sortedKeys(d.sboms.whole); len(names) > 0 {
+		d.v.Note("the SBOMs of %d artifacts leave something out, the first: %s: %s", len(names), names[0], d.sboms.whole[names[0]][0])
+	}
+	if names := sortedKeys(d.sboms.blind); len(names) > 0 {
+		d.v.Note("the module checksums of %d programs were compared with no go.sum, which neither the lock nor the release has: %s", len(names), some(names))
+	}
+}
+
+// some are the first names of a list.
+func some(names []string) string {
+	const few = 3
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names[:few], ", ") + ", …"
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

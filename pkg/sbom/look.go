@@ -1,0 +1,31 @@
+package sbom
+
+import (
+	"context"
+	"io"
+
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
+)
+
+// Look looks into artifacts for those who verify a release.
+type Look struct{}
+
+// File is [Within] of a stream.
+func (Look) File(ctx context.Context, a crosscheck.Artifact, body io.Reader) (crosscheck.Found, error) {
+	content, done, err := Readable(body)
+	if err != nil {
+		return crosscheck.Found{}, err
+	}
+	defer done()
+	return Within(ctx, a, content)
+}
+
+// Image is [WithinImage] of what a registry serves.
+func (Look) Image(ctx context.Context, a crosscheck.Artifact, src registry.Source, repo string, node *registry.Node) (crosscheck.Found, error) {
+	content, err := FromRegistry(ctx, src, repo, node)
+	if err != nil {
+		return crosscheck.Found{}, err
+	}
+	return WithinImage(ctx, a, content)
+}

@@ -1,0 +1,77 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/workspace"
+)
+
+// KeepSBOM keeps the SBOM of one platform of an image until it is signed and
+// attached. It is no file of the release.
+func KeepSBOM(w *workspace.Workspace, artifact string, document []byte) error {
+	path := keptSBOM(w, artifact)
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, document) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".new", document, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+func keptSBOM(w *workspace.Workspace, artifact string) string {
+	return filepath.Join(w.Dir(), "attached", filepath.FromSlash(plan.SBOMName(artifact)))
+}
+
+// imageSBOM is the document that is attached to an image, or to one platform
+// of it; nil if none is planned.
+func imageSBOM(ctx context.Context, req Request, a plan.Artifact, d registry.Descriptor) ([]byte, error) {
+	if a.Class == plan.Image {
+		if !a.Has(plan.KindSBOM) {
+			return nil, nil
+		}
+		return readFile(ctx, req, plan.SBOMName(a.Name))
+	}
+	if of, _ := req.Plan.Find(a.Of); !of.Has(plan.KindSBOM) {
+		return nil, nil
+	}
+	document, err := os.ReadFile(keptSBOM(req.Workspace, a.Name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, verdict.Refuse(verdict.SealMissing, a.Name, "no SBOM of this platform was written; run waybill sbom again")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return document, checkChild(ctx, req, a, d, document)
+}
+
+// checkChild holds the document of one platform against its image.
+func checkChild(ctx context.Context, req Request, a plan.Artifact, d registry.Descriptor, raw []byte) error {
+	document, err := spdx.Parse(raw)
+	if err != nil {
+		return fmt.Errorf("reading the SBOM of %q: %w", a.Name, err)
+	}
+	node, err := registry.Graph(ctx, req.Workspace.Images(), a.Repository, d)
+	if err != nil {
+		return err
+	}
+	about := crosscheck.Artifact{Name: a.Name, Version: req.Plan.Version.String(), Document: document}
+	about.Digests.SHA256 = d.Digest
+	facts := crosscheck.Release{Images: map[string]crosscheck.Image{a.Name: sbom.ServedBy(node)}}
+	return all(req, facts.About(about))
+}

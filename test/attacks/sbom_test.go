@@ -1,0 +1,278 @@
+package attacks
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/test/lab"
+)
+
+const (
+	packed       = "lantern-linux-amd64.tar.gz"
+	releaseSBOM  = "lantern.spdx.json"
+	packagesKey  = "packages"
+	relationsKey = "relationships"
+)
+
+// document is an SPDX document as anybody may write it.
+type document map[string]any
+
+func (d document) list(key string) []any { return d[key].([]any) }
+
+func (d document) packageNamed(t testing.TB, name string) map[string]any {
+	t.Helper()
+	for _, p := range d.list(packagesKey) {
+		if p := p.(map[string]any); p["name"] == name {
+			return p
+		}
+	}
+	t.Fatalf("no package %q", name)
+	return nil
+}
+
+func (d document) relate(from, kind, to string) {
+	d[relationsKey] = append(d.list(relationsKey), map[string]any{"spdxElementId": from, "relationshipType": kind, "relatedSpdxElement": to})
+}
+
+// drop takes an element out, with every relationship that names it.
+func (d document) drop(key, id string) {
+	d[key] = slices.DeleteFunc(d.list(key), func(e any) bool { return e.(map[string]any)["SPDXID"] == id })
+	d[relationsKey] = slices.DeleteFunc(d.list(relationsKey), func(r any) bool {
+		return r.(map[string]any)["relatedSpdxElement"] == id || r.(map[string]any)["spdxElementId"] == id
+	})
+}
+
+// rewrite changes the SBOM of an artifact in the workspace, and what the SBOM
+// of the release says of it.
+func (r *attacked) rewrite(t testing.TB, name string, edit func(document)) {
+	t.Helper()
+	was := r.read(t, name)
+	d := document{}
+	if err := json.Unmarshal(was, &d); err != nil {
+		t.Fatal(err)
+	}
+	edit(d)
+	is := must[[]byte](t)(json.Marshal(d))
+	r.write(t, name, is)
+	if name != releaseSBOM {
+		whole := strings.ReplaceAll(string(r.read(t, releaseSBOM)), digest.Of(digest.SHA256, was).Hex(), digest.Of(digest.SHA256, is).Hex())
+		r.write(t, releaseSBOM, []byte(whole))
+	}
+}
+
+// sumOf is the SHA-256 of an element in a document.
+func sumOf(e any) map[string]any {
+	for _, c := range e.(map[string]any)["checksums"].([]any) {
+		if c := c.(map[string]any); c["algorithm"] == "SHA256" {
+			return c
+		}
+	}
+	return nil
+}
+
+const otherSum = "0000000000000000000000000000000000000000000000000000000000000001"
+
+// reroll makes the roll-up of an archive's files right again.
+func reroll(d document) {
+	var files []spdx.File
+	for _, f := range d.list("files") {
+		for _, c := range f.(map[string]any)["checksums"].([]any) {
+			if c := c.(map[string]any); c["algorithm"] == "SHA1" {
+				files = append(files, spdx.File{SHA1: c["checksumValue"].(string)})
+			}
+		}
+	}
+	d.list(packagesKey)[0].(map[string]any)["packageVerificationCode"] = map[string]any{"packageVerificationCodeValue": spdx.VerificationCode(files)}
+}
+
+// lie is one thing that an SBOM says wrongly.
+type lie struct {
+	name, of string
+	tell     func(t testing.TB, d document)
+	codes    []verdict.Code
+	// inside says that only a look into the artifact shows it.
+	inside bool
+}
+
+func lies() []lie {
+	artifact := func(d document) map[string]any { return d.list(packagesKey)[0].(map[string]any) }
+	first := func(d document) string { return d.list("files")[0].(map[string]any)["SPDXID"].(string) }
+	return []lie{
+		{"the twin", plan.SBOMName(packed), func(testing.TB, document) {}, nil, false},
+		{"F22 of another version", plan.SBOMName(packed), func(_ testing.TB, d document) { artifact(d)["versionInfo"] = "v0.0.9" }, codes(verdict.SBOMSubject), false},
+		{"F22 of another name", plan.SBOMName(packed), func(_ testing.TB, d document) { artifact(d)["name"] = "other.tar.gz" }, codes(verdict.SBOMSubject), false},
+		{"F22 of other bytes", plan.SBOMName(packed), func(_ testing.TB, d document) { sumOf(artifact(d))["checksumValue"] = otherSum }, codes(verdict.SBOMSubject), false},
+		{"F22 of an image without one platform", plan.SBOMName(imageName), func(t testing.TB, d document) {
+			d.drop(packagesKey, d.packageNamed(t, imageName+"/linux/arm64")["SPDXID"].(string))
+		}, codes(verdict.Conflict), false},
+		{"F22 of the release, with one artifact less", releaseSBOM, func(t testing.TB, d document) {
+			d.drop(packagesKey, d.packageNamed(t, packed)["SPDXID"].(string))
+		}, codes(verdict.SBOMIncomplete), false},
+		{"F22 of the release, with another artifact", releaseSBOM, func(t testing.TB, d document) {
+			d.packageNamed(t, packed)["name"] = "lantern-plan9-mips.tar.gz"
+		}, codes(verdict.SBOMIncomplete, verdict.SBOMSubject), false},
+		{"F22 of another release", releaseSBOM, func(_ testing.TB, d document) { artifact(d)["versionInfo"] = "v0.0.9" }, codes(verdict.SBOMSubject), false},
+		{"F23 a file left out", plan.SBOMName(packed), func(_ testing.TB, d document) { d.drop("files", first(d)) }, codes(verdict.SBOMIncomplete), false},
+		{"F23 a file left out, and the roll-up made anew", plan.SBOMName(packed), func(_ testing.TB, d document) {
+			d.drop("files", first(d))
+			reroll(d)
+		}, codes(verdict.SBOMIncomplete), true},
+		{"a package that is not in it", plan.SBOMName(packed), func(_ testing.TB, d document) {
+			p := map[string]any{
+				"SPDXID": "SPDXRef-More", "name": "example.test/more", "versionInfo": "v1.0.0", "downloadLocation": "NOASSERTION", "filesAnalyzed": false,
+				"externalRefs": []any{map[string]any{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": "pkg:golang/example.test/more@v1.0.0"}},
+			}
+			d[packagesKey] = append(d.list(packagesKey), p)
+			d.relate("SPDXRef-Artifact", spdx.DependsOn, "SPDXRef-More")
+		}, codes(verdict.Conflict), true},
+		{"F24 a circle", plan.SBOMName(packed), func(_ testing.TB, d document) { d.relate(first(d), spdx.Contains, "SPDXRef-Artifact") }, codes(verdict.SBOMGraph), false},
+		{"F24 what leads nowhere", plan.SBOMName(packed), func(_ testing.TB, d document) { d.relate("SPDXRef-Artifact", spdx.Contains, "SPDXRef-Gone") }, codes(verdict.SBOMGraph), false},
+		{"F24 two of one identifier", plan.SBOMName(packed), func(_ testing.TB, d document) {
+			d[packagesKey] = append(d.list(packagesKey), artifact(d))
+		}, codes(verdict.SBOMGraph), false},
+		{"F25 another program than the one beside it", plan.SBOMName(packed), func(t testing.TB, d document) {
+			for _, f := range d.list("files") {
+				if strings.HasSuffix(f.(map[string]any)["fileName"].(string), "/lantern") {
+					sumOf(f)["checksumValue"] = otherSum
+				}
+			}
+		}, codes(verdict.Conflict), false},
+		{"F25 another layer than the registry serves", plan.SBOMName(imageName), func(t testing.TB, d document) {
+			for _, p := range d.list(packagesKey) {
+				if p.(map[string]any)["primaryPackagePurpose"] == spdx.Archive {
+					sumOf(p)["checksumValue"] = otherSum
+				}
+			}
+		}, codes(verdict.Conflict), false},
+		{"F25 another digest of an SBOM in the SBOM of the release", releaseSBOM, func(_ testing.TB, d document) {
+			d.list("externalDocumentRefs")[0].(map[string]any)["checksum"].(map[string]any)["checksumValue"] = otherSum
+		}, codes(verdict.Conflict), false},
+	}
+}
+
+// TestSBOMsThatLie: the release role itself signs a manifest with an SBOM that
+// says one thing wrongly. The gate finds it, without reading the artifact
+// where it can; and so do the stages that sign, before they do.
+func TestSBOMsThatLie(t *testing.T) {
+	w := theWorld(t)
+	inside := func(r *gate.Request) { r.Options.Inside = sbom.Look{} }
+	for _, l := range lies() {
+		t.Run(l.name, func(t *testing.T) {
+			tell := func(d document) { l.tell(t, d) }
+			unsigned := w.attacked(t)
+			unsigned.rewrite(t, l.of, tell)
+			sign, _ := unsigned.again(t)
+			refused(t, sign, l.codes...)
+			r := w.attacked(t)
+			r.rewrite(t, l.of, tell)
+			r.reseal(t, func(m *release.Manifest) { r.relist(t, m, l.of, releaseSBOM) })
+			refused(t, r.gate(t, inside).Err(), l.codes...)
+			if l.inside {
+				accepted(t, r.gate(t).Err())
+			} else {
+				refused(t, r.gate(t).Err(), l.codes...)
+			}
+		})
+	}
+}
+
+// TestTooManyRelationships: F24, a graph has bounds, whoever signed it.
+func TestTooManyRelationships(t *testing.T) {
+	r := theWorld(t).attacked(t)
+	const many = 1_000_001
+	var more strings.Builder
+	for range many {
+		more.WriteString(`{"spdxElementId":"SPDXRef-DOCUMENT","relationshipType":"OTHER","relatedSpdxElement":"NONE"},`)
+	}
+	name := plan.SBOMName(packed)
+	r.write(t, name, []byte(strings.Replace(string(r.read(t, name)), `"relationships": [`, `"relationships": [`+more.String(), 1)))
+	r.reseal(t, func(m *release.Manifest) { r.relist(t, m, name) })
+	v := r.gate(t)
+	refused(t, v.Err(), verdict.NoSBOM)
+	if !strings.Contains(v.Findings[0].Message, string(verdict.Limit)) {
+		t.Errorf("it says %q", v.Findings[0].Message)
+	}
+}
+
+// TestSBOMsThatLeaveOut: what a document says itself that it leaves out is
+// said by the verdict, and refused where the policy asks for all.
+func TestSBOMsThatLeaveOut(t *testing.T) {
+	r := theWorld(t).attacked(t)
+	v := r.gate(t)
+	accepted(t, v.Err())
+	if !slices.ContainsFunc(v.Notes, func(n string) bool {
+		return strings.Contains(n, "leave something out") && strings.Contains(n, "not examined: ")
+	}) {
+		t.Errorf("the verdict says nothing of it: %q", v.Notes)
+	}
+	asking := func(mode string) func(*gate.Request) {
+		return func(req *gate.Request) {
+			text := strings.ReplaceAll(string(must[[]byte](t)(os.ReadFile(theWorld(t).Path("policy.yaml")))), "sbom: require", "sbom: "+mode)
+			req.Policy = must[policy.Policy](t)(policy.Parse([]byte(text), nil))
+		}
+	}
+	accepted(t, r.gate(t, asking("require")).Err())
+	refused(t, r.gate(t, asking("complete")).Err(), verdict.SBOMIncomplete)
+}
+
+// TestAttachedSBOMs: every platform of an image has an SBOM of its own in the
+// registry, and one that is about something else is found when the image is
+// looked into.
+func TestAttachedSBOMs(t *testing.T) {
+	r := theWorld(t).attacked(t)
+	inside := func(req *gate.Request) { req.Options.Inside = sbom.Look{} }
+	found := 0
+	graph := r.graph(t)
+	for _, n := range append([]*registry.Node{graph}, graph.Children...) {
+		for _, raw := range must[[][]byte](t)(registry.Bundles(t.Context(), r.images, repository, n.Descriptor.Digest)) {
+			e, err := r.verifier.Attestation(raw)
+			if err != nil || e.Kind() != intoto.SPDXDocument {
+				continue
+			}
+			found++
+			doc, err := spdx.Parse(e.Statement().Predicate())
+			if _, about := doc.Describes(); err != nil || !about.Equal(n.Descriptor.Digest) {
+				t.Errorf("%s: about %s (%v)", n.Descriptor.Digest, about, err)
+			}
+		}
+	}
+	if want := 1 + len(graph.Children); found != want {
+		t.Errorf("%d SBOMs are attached, want %d", found, want)
+	}
+	accepted(t, r.gate(t, inside).Err())
+	predicate := must[[]byte](t)(json.Marshal(json.RawMessage(r.read(t, plan.SBOMName(packed)))))
+	st := fmt.Appendf(nil, `{"_type":"https://in-toto.io/Statement/v1","subject":[{"digest":{"sha256":%q}}],"predicateType":%q,"predicate":%s}`,
+		graph.Descriptor.Digest.Hex(), intoto.SPDXDocument, predicate)
+	r.attach(t, r.sign(t, lab.RoleRelease, st))
+	accepted(t, r.gate(t).Err())
+	refused(t, r.gate(t, inside).Err(), verdict.SBOMSubject)
+}
+
+// TestChecksumFilesThatLie: a signed checksum file that says something else
+// than the signed manifest.
+func TestChecksumFilesThatLie(t *testing.T) {
+	r := theWorld(t).attacked(t)
+	lied := func(was, is string) *attacked {
+		r := theWorld(t).attacked(t)
+		r.reseal(t, func(m *release.Manifest) { r.resum(t, m, plan.SHA256Sums, was, is) })
+		return r
+	}
+	line := strings.SplitAfter(string(r.read(t, plan.SHA256Sums)), "\n")[0]
+	accepted(t, lied(line, line).gate(t).Err())
+	refused(t, lied(line, otherSum+line[64:]).gate(t).Err(), verdict.Conflict)
+	refused(t, lied(line, line[:66]+"nothing\n").gate(t).Err(), verdict.Conflict)
+}
