@@ -150,7 +150,9 @@ func (w *world) build(t *testing.T, b *release) error {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	planned, source, err := pipeline.ReadPlan(ctx, pipeline.Source{Repository: b.source}, w.version, nil)
-	noErr(t, err)
+	if err != nil {
+		return err
+	}
 	ws := must(workspace.Create(b.state, workspace.Identity{
 		Name: planned.Name, Version: planned.Version, Commit: source.Commit, Plan: planned.Digest(), Invocation: "malicious",
 	}))(t)
