@@ -59,15 +59,18 @@ func (s *Scene) pushBase(ctx context.Context) error {
 // writeLock pins what the example is made from, as waybill lock does: the
 // base image, and the module by what go.sum says of it.
 func (s *Scene) writeLock(base plan.BaseLock) error {
-	files, err := pin.Module(os.DirFS(s.Example), ".")
-	if err != nil {
-		return err
+	lock := plan.Lock{Bases: map[string]plan.BaseLock{"static": base}}
+	if _, err := os.Stat(filepath.Join(s.Example, "go.mod")); err == nil { // not every project is written in Go
+		files, err := pin.Module(os.DirFS(s.Example), ".")
+		if err != nil {
+			return err
+		}
+		module, err := plan.LockModule(".", files)
+		if err != nil {
+			return err
+		}
+		lock.Modules = map[string]plan.ModuleLock{".": module}
 	}
-	module, err := plan.LockModule(".", files)
-	if err != nil {
-		return err
-	}
-	lock := plan.Lock{Bases: map[string]plan.BaseLock{"static": base}, Modules: map[string]plan.ModuleLock{".": module}}
 	return s.writeFile("lantern/release.lock.yaml", lock.Encode())
 }
 
