@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -27,7 +28,6 @@ func openHermetic(t *testing.T) sourced {
 		t.Fatalf("go mod tidy: %v\n%s", err, out)
 	}
 	want(t, s.Run(t.Context(), "waybill", "lock", "--dir", "lantern", "--confirm"), 0)
-	edit(t, s.Path("profile.yaml"), "places:", "modules: {proxy: \""+s.Lab.Modules+"\"}\nplaces:")
 	tag(t, s.Scene, scene.Version)
 	return s
 }
@@ -85,6 +85,27 @@ func TestHermeticBuild(t *testing.T) {
 		if len(second) != len(first) {
 			t.Errorf("%d files, and %d the second time", len(first), len(second))
 		}
+	})
+
+	t.Run("the older form", func(t *testing.T) {
+		want(t, s.Stage(t.Context()), 0, "is done already", "ACCEPTED")
+		name := s.Path("state", "files", filepath.FromSlash(plan.ProvenanceV02Name("compile-linux-amd64")))
+		held, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := os.ReadFile(s.Path("state", "files", filepath.FromSlash(plan.ProvenanceV02Name("pack"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, other, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		want(t, s.Seal(t.Context()), 1, "NOT_BOUND", "something else than the step's provenance")
+		if err := os.WriteFile(name, held, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		want(t, s.Seal(t.Context()), 0)
 	})
 
 	t.Run("another module", func(t *testing.T) {
