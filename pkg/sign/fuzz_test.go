@@ -1,7 +1,6 @@
 package sign
 
 import (
-	"encoding/base64"
 	"testing"
 	"time"
 
@@ -37,22 +36,6 @@ func FuzzParseServices(f *testing.F) {
 		fuzztest.Bounded(t, raw, func() {
 			if s, err := ParseServices(raw, fuzzTime); err == nil && (s.Fulcio == "" || s.TSA == "" || s.Log == "") {
 				t.Errorf("%q was read as %+v", raw, s)
-			}
-		})
-	})
-}
-
-// FuzzToken: a token that is accepted has three parts and has not expired.
-func FuzzToken(f *testing.F) {
-	for _, claims := range []string{`{"exp":1750000001}`, `{"exp":1749999999}`, `{"exp":"1"}`, `{"exp":1e300}`, `{"exp":-1}`, `{}`, `null`, `[`} {
-		f.Add("e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".sig")
-	}
-	f.Add("..")
-	f.Add("a.b")
-	f.Fuzz(func(t *testing.T, token string) {
-		fuzztest.Bounded(t, []byte(token), func() {
-			if checkToken(token, fuzzTime) == nil && checkToken(token, time.Unix(1<<62, 0)) == nil {
-				t.Errorf("%q never expires", token)
 			}
 		})
 	})

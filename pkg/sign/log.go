@@ -3,70 +3,101 @@ package sign
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"io"
 	"net/http"
-	"net/url"
+	"strconv"
+	"strings"
 
+	common "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 	rekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
 	tiles "github.com/sigstore/rekor-tiles/v2/pkg/generated/protobuf"
+	"github.com/sigstore/sigstore-go/pkg/root"
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// maxLogResponse bounds what a log may answer.
-const maxLogResponse = 1 << 20
+// indexHeader is where a log says which entry of its own is equal to one that
+// was offered.
+const indexHeader = "X-Log-Index"
 
-// logClient adds entries to a Rekor v2 log. The log's own client cannot be
-// given a transport, and no request of ours leaves by another way.
-type logClient struct {
-	address string
-	client  *http.Client
+// logger is a Rekor v2 log.
+type logger struct {
+	*service
+	material root.TrustedMaterial
 }
 
-func newLogClient(address string, t http.RoundTripper) *logClient {
-	return &logClient{address: address, client: &http.Client{Transport: t}}
+// answer is what the log said to an entry.
+type answer struct {
+	entry *rekor.TransparencyLogEntry
+	// had says that the log had it already.
+	had bool
 }
 
-// Add submits one hashedrekord entry and returns the log's proof.
-func (l *logClient) Add(ctx context.Context, entry any) (*rekor.TransparencyLogEntry, error) {
-	record, ok := entry.(*tiles.HashedRekordRequestV002)
-	if !ok {
-		return nil, fmt.Errorf("adding log entry: unexpected entry %T", entry)
+// add has the log include a signature, and waits until it does. A log that has
+// it already is asked for that entry: the same bytes are never two entries of a
+// log that remembers.
+func (l *logger) add(ctx context.Context, c content, signed made) (a answer, err error) {
+	body, err := request(c, signed)
+	if err != nil {
+		return answer{}, err
 	}
-	body, err := protojson.Marshal(&tiles.CreateEntryRequest{
-		Spec: &tiles.CreateEntryRequest_HashedRekordRequestV002{HashedRekordRequestV002: record},
+	err = l.ride(ctx, always, func(ctx context.Context) (err error) {
+		a, err = l.submit(ctx, body)
+		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("adding log entry: %w", err)
-	}
-	endpoint, err := url.JoinPath(l.address, "/api/v2/log/entries")
-	if err != nil {
-		return nil, fmt.Errorf("adding log entry: %w", err)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, bytes.NewReader(body))
-	if err != nil {
-		return nil, fmt.Errorf("adding log entry: %w", err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	return l.do(request)
+	return a, err
 }
 
-func (l *logClient) do(request *http.Request) (*rekor.TransparencyLogEntry, error) {
-	response, err := l.client.Do(request)
+// request is the hashedrekord entry of a signature.
+func request(c content, signed made) ([]byte, error) {
+	verifier, err := signed.verifier()
 	if err != nil {
-		return nil, fmt.Errorf("adding log entry: %w", err)
+		return nil, err
 	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxLogResponse))
+	return protojson.Marshal(&tiles.CreateEntryRequest{Spec: &tiles.CreateEntryRequest_HashedRekordRequestV002{
+		HashedRekordRequestV002: &tiles.HashedRekordRequestV002{
+			Digest: c.sum, Signature: &tiles.Signature{Content: signed.Signature, Verifier: verifier},
+		},
+	}})
+}
+
+// submit offers an entry once.
+func (l *logger) submit(ctx context.Context, body []byte) (answer, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.at("log/entries"), bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("reading the log's answer: %w", err)
+		return answer{}, l.refuse("%v", err)
 	}
-	if response.StatusCode != http.StatusCreated {
-		return nil, fmt.Errorf("adding log entry: the log answered %s: %.200q", response.Status, answer)
+	r.Header.Set("Content-Type", "application/json")
+	raw, response, err := l.do(r, "", http.StatusCreated, http.StatusConflict)
+	if err != nil {
+		return answer{}, err
 	}
-	var proof rekor.TransparencyLogEntry
-	if err := protojson.Unmarshal(answer, &proof); err != nil {
-		return nil, fmt.Errorf("reading the log's answer: %w", err)
+	if response.StatusCode == http.StatusConflict {
+		index, err := strconv.ParseInt(response.Header.Get(indexHeader), 10, 64)
+		if err != nil || index < 0 {
+			return answer{}, errUnplaced
+		}
+		entry, err := l.existing(ctx, index)
+		return answer{entry: entry, had: true}, err
 	}
-	return &proof, nil
+	entry := &rekor.TransparencyLogEntry{}
+	if err := protojson.Unmarshal(raw, entry); err != nil {
+		return answer{}, l.refuse("its answer is no log entry: %v", err)
+	}
+	return answer{entry: entry}, nil
+}
+
+func (l *logger) at(what string) string {
+	return strings.TrimSuffix(l.address, "/") + "/api/v2/" + what
+}
+
+// verifier is the certificate or key that a signature is verified with, as
+// the log wants to see it.
+func (m made) verifier() (*tiles.Verifier, error) {
+	if len(m.Certificate) > 0 {
+		return &tiles.Verifier{
+			KeyDetails: common.PublicKeyDetails_PKIX_ECDSA_P256_SHA_256,
+			Verifier:   &tiles.Verifier_X509Certificate{X509Certificate: &common.X509Certificate{RawBytes: m.Certificate}},
+		}, nil
+	}
+	kind, err := keyDetails(m.Key)
+	return &tiles.Verifier{KeyDetails: kind, Verifier: &tiles.Verifier_PublicKey{PublicKey: &tiles.PublicKey{RawBytes: m.Key}}}, err
 }

@@ -1,10 +1,6 @@
 package sign
 
 import (
-	"encoding/base64"
-	"encoding/json"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/sigstore/sigstore-go/pkg/root"
@@ -38,27 +34,4 @@ func ParseServices(raw []byte, now time.Time) (Services, error) {
 		Log:    pick("transparency log v2", config.RekorLogURLs(), 2),
 	}
 	return s, err
-}
-
-// checkToken reads the expiry of an identity token. The certificate authority
-// verifies the token; this only turns its refusal into a clear sentence.
-func checkToken(token string, now time.Time) error {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return verdict.Refuse(verdict.Usage, "identity token", "it is not a signed web token")
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return verdict.Refuse(verdict.Usage, "identity token", "it is not a signed web token")
-	}
-	var claims struct {
-		Expires int64 `json:"exp"`
-	}
-	if err := json.Unmarshal(payload, &claims); err != nil {
-		return verdict.Refuse(verdict.Usage, "identity token", "its claims are not readable")
-	}
-	if expires := time.Unix(claims.Expires, 0); !now.Before(expires) {
-		return verdict.Refuse(verdict.Usage, "identity token", "it expired %s ago; fetch a new one", fmt.Sprint(now.Sub(expires).Round(time.Second)))
-	}
-	return nil
 }

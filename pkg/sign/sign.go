@@ -1,31 +1,41 @@
-// Package sign makes keyless Sigstore signatures: a bundle v0.3 with a
-// short-lived certificate, a transparency log proof and a signed timestamp.
+// Package sign makes Sigstore signatures: a bundle v0.3 with a short-lived
+// certificate, a transparency log proof and a signed timestamp.
 //
-// A [Signer] acts in one role. It compares the identity in its certificate
-// with what the policy says of that role before it signs anything, it refuses
-// to sign what its role may not say (only a builder signs provenance, and a
-// builder signs nothing else; so with the policy's officer and its kinds), and it verifies each bundle with pkg/verify
-// before handing it out. What leaves here has been verified once already, by
-// the same code that a downstream verifier runs.
+// A [Signer] acts in one role. It compares the identity in its token, and then
+// in its certificate, with what the policy says of that role before it signs
+// anything; it refuses to sign what its role may not say (only a builder signs
+// provenance, and a builder signs nothing else; so with the policy's officer
+// and its kinds); and it verifies each bundle with pkg/verify before handing it
+// out. What leaves here has been verified once already, by the same code that a
+// downstream verifier runs.
 //
-//	signer, err := sign.New(ctx, sign.Config{Role: policy.Release, …})
+//	signer, err := sign.New(sign.Config{Role: policy.Release, …})
 //	bundle, evidence, err := signer.Statement(ctx, statement)
+//	err = signer.Each(ctx, orders, keep) // many, some at a time
+//
+// A signature is made in steps, and no answer is used before it was checked:
+// the certificate is of our key, of a trusted authority, seen by certificate
+// logs and names the right identity; the timestamp is of our signature, within
+// the certificate's life; then signature, certificate and timestamp are kept
+// on disk ([Kept]), so that whatever happens next the log is only ever offered
+// these same bytes; then the log includes it; then the whole is verified.
 //
 // One key and one certificate serve many signatures, within the certificate's
-// life. The key never leaves memory.
+// life. The key never leaves memory. While a service is away a signer waits for
+// it with [Work.Patience], and signs anew, with a fresh certificate, what was
+// not stamped in time.
 package sign
 
 import (
+	"bytes"
 	"context"
+	"crypto"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/sigstore/sigstore-go/pkg/sign"
-	"google.golang.org/protobuf/encoding/protojson"
+	"github.com/sigstore/sigstore-go/pkg/root"
 
 	exception "github.com/waybill-release/waybill/attestations/exception/v1"
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
@@ -35,13 +45,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
-
-// certificateUse is how long one certificate is used: well within the ten
-// minutes that it lives.
-const certificateUse = 5 * time.Minute
 
 // Config says who signs and with which services.
 type Config struct {
@@ -50,42 +57,80 @@ type Config struct {
 	Verifier  *verify.Verifier
 	Services  Services
 	Transport http.RoundTripper
-	// Token returns a fresh OIDC identity token.
+	// Token returns an OIDC identity token that has not expired. It is asked
+	// for each certificate: see pkg/sign/token for where tokens come from.
 	Token func(ctx context.Context) (string, error)
 	// Clock says when a certificate has been used long enough.
 	Clock func() time.Time
+	// Work says what is kept, and how long a service is waited for.
+	Work Work
 }
 
 // Signer signs in one role. It is safe for use by several goroutines.
 type Signer struct {
-	config Config
-	fulcio *sign.Fulcio
-	tsa    *sign.TimestampAuthority
-	log    *sign.Rekor
+	config    Config
+	as        string // the role, or the key, for the journal
+	prover    prover
+	authority *authority
+	stamps    *stampAuthority
+	log       *logger
 
-	answers *answers
-	mu      sync.Mutex // guards current
-	current *credential
+	fetching chan struct{} // held by the one that reads or writes current
+	current  *credential
+	tally    tally
 }
 
-// credential is one key with its certificate.
-type credential struct {
-	key         *key
-	certificate []byte
-	since       time.Time
-}
-
-// New makes a signer. It asks for nothing yet.
+// New makes a signer with short-lived certificates. It asks for nothing yet.
 func New(c Config) (*Signer, error) {
 	if c.Verifier == nil || c.Transport == nil || c.Token == nil || c.Clock == nil {
 		return nil, errors.New("preparing signer: verifier, transport, token and clock are required")
 	}
-	answers := &answers{next: c.Transport}
+	return prepare(c, string(c.Role), c.Verifier)
+}
+
+// NewKeyed makes a signer with a long-lived key: of a file, see
+// pkg/sign/keyfile, or of whatever keeps keys behind a [crypto.Signer]. What it
+// signs is verified with that key, so the policy is not asked who that is; its
+// role still says what it may sign.
+func NewKeyed(c Config, key crypto.Signer) (*Signer, error) {
+	if c.Verifier == nil || c.Transport == nil || c.Clock == nil || key == nil {
+		return nil, errors.New("preparing signer: verifier, transport, key and clock are required")
+	}
+	v, err := c.Verifier.Key(key.Public())
+	if err != nil {
+		return nil, err
+	}
+	held, err := newCredential(key)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := keyDetails(held.public); err != nil {
+		return nil, err
+	}
+	s, err := prepare(c, string(c.Role)+" "+v.Digest().String(), v)
+	if err != nil {
+		return nil, err
+	}
+	s.current = held
+	return s, nil
+}
+
+func prepare(c Config, as string, p prover) (*Signer, error) {
+	if c.Work.Report == nil {
+		c.Work.Report = func(string, ...any) {}
+	}
+	if c.Work.Pause == nil {
+		c.Work.Pause = pause
+	}
+	material, err := root.NewTrustedRootFromJSON(c.Verifier.Root().Raw())
+	if err != nil {
+		return nil, verdict.Wrap(verdict.TrustRootParse, "trust root", err)
+	}
 	return &Signer{
-		config: c, answers: answers,
-		fulcio: sign.NewFulcio(&sign.FulcioOptions{BaseURL: c.Services.Fulcio, Transport: answers, Timeout: -1}),
-		tsa:    sign.NewTimestampAuthority(&sign.TimestampAuthorityOptions{URL: c.Services.TSA, Transport: c.Transport, Timeout: -1}),
-		log:    sign.NewRekor(&sign.RekorOptions{ClientV2: newLogClient(c.Services.Log, c.Transport), Version: 2}),
+		config: c, as: as, prover: p, fetching: make(chan struct{}, 1),
+		authority: &authority{newService("certificate authority", c.Services.Fulcio, c), material, max(c.Policy.Verification().SCTs, 1)},
+		stamps:    &stampAuthority{newService("timestamp authority", c.Services.TSA, c), material},
+		log:       &logger{newService("transparency log", c.Services.Log, c), material},
 	}, nil
 }
 
@@ -98,19 +143,37 @@ func (s *Signer) Prepare(ctx context.Context) error {
 
 // Statement signs an in-toto statement.
 func (s *Signer) Statement(ctx context.Context, st intoto.Statement) ([]byte, verify.Evidence, error) {
-	if !mayState(s.config.Role, st.PredicateType()) {
-		return nil, verify.Evidence{}, verdict.Refuse(verdict.IdentityRole, st.PredicateType(), "the %s role may not sign this", s.config.Role)
-	}
-	cred, err := s.credential(ctx)
+	return s.order(ctx, Order{Statement: st})
+}
+
+// Blob signs the bytes that have these digests, without reading them again.
+func (s *Signer) Blob(ctx context.Context, bytes digest.Set) ([]byte, verify.Evidence, error) {
+	return s.order(ctx, Order{Bytes: bytes})
+}
+
+func (s *Signer) order(ctx context.Context, o Order) ([]byte, verify.Evidence, error) {
+	c, err := s.content(o)
 	if err != nil {
 		return nil, verify.Evidence{}, err
 	}
-	bundle, err := s.bundle(ctx, &sign.DSSEData{Data: st.Raw(), PayloadType: intoto.PayloadType}, cred.key, cred)
-	if err != nil {
-		return nil, verify.Evidence{}, err
+	return s.make(ctx, c)
+}
+
+// content is what an order is about, if the role may sign it.
+func (s *Signer) content(o Order) (content, error) {
+	if o.Statement.IsZero() {
+		if s.config.Role == policy.Builder || s.config.Role == policy.Officer {
+			return content{}, verdict.Refuse(verdict.IdentityRole, o.Bytes.SHA256.String(), "the %s role signs statements of its own kinds only", s.config.Role)
+		}
+		return blob(o.Bytes)
 	}
-	e, err := s.config.Verifier.Attestation(bundle)
-	return s.checked(bundle, e, err)
+	if !o.Bytes.IsZero() {
+		return content{}, errors.New("signing: an order is of a statement or of bytes, not of both")
+	}
+	if kind := o.Statement.PredicateType(); !mayState(s.config.Role, kind) {
+		return content{}, verdict.Refuse(verdict.IdentityRole, kind, "the %s role may not sign this", s.config.Role)
+	}
+	return statement(o.Statement), nil
 }
 
 // mayState reports whether a role may sign a kind of statement. A builder and
@@ -130,32 +193,20 @@ func mayState(role policy.Role, kind string) bool {
 	return owner == ""
 }
 
-// Blob signs the bytes that have these digests, without reading them again.
-func (s *Signer) Blob(ctx context.Context, bytes digest.Set) ([]byte, verify.Evidence, error) {
-	if s.config.Role == policy.Builder || s.config.Role == policy.Officer {
-		return nil, verify.Evidence{}, verdict.Refuse(verdict.IdentityRole, bytes.SHA256.String(), "the %s role signs statements of its own kinds only", s.config.Role)
+// foresee stops a signature by somebody else before anybody is asked for
+// anything. A token that does not tell whom a certificate will name passes:
+// then the certificate tells.
+func (s *Signer) foresee(said token.Claims) error {
+	names := said.Identities()
+	for _, who := range names {
+		if s.checkRole(who) == nil {
+			return nil
+		}
 	}
-	cred, err := s.credential(ctx)
-	if err != nil {
-		return nil, verify.Evidence{}, err
+	if len(names) == 0 {
+		return nil
 	}
-	bundle, err := s.bundle(ctx, &sign.PlainData{Data: bytes.SHA256.Bytes()}, prehashed{cred.key}, cred)
-	if err != nil {
-		return nil, verify.Evidence{}, err
-	}
-	e, err := s.config.Verifier.Blob(bundle, bytes)
-	return s.checked(bundle, e, err)
-}
-
-// checked returns a bundle only with the evidence that it is.
-func (s *Signer) checked(bundle []byte, e verify.Evidence, err error) ([]byte, verify.Evidence, error) {
-	if err != nil {
-		return nil, verify.Evidence{}, fmt.Errorf("verifying our own signature: %w", err)
-	}
-	if err := s.checkRole(e.Identity()); err != nil {
-		return nil, verify.Evidence{}, err
-	}
-	return bundle, e, nil
+	return s.checkRole(names[0])
 }
 
 // checkRole stops a signature by somebody else before anyone sees it.
@@ -167,63 +218,30 @@ func (s *Signer) checkRole(who identity.Identity) error {
 	return &verdict.Error{Finding: f.Differ(strings.Join(s.config.Policy.Expected(s.config.Role), " or "), who.String())}
 }
 
-func (s *Signer) bundle(ctx context.Context, content sign.Content, pair sign.Keypair, cred *credential) ([]byte, error) {
-	pb, err := sign.Bundle(content, pair, sign.BundleOptions{
-		Context:              ctx,
-		CertificateProvider:  cred,
-		TimestampAuthorities: []*sign.TimestampAuthority{s.tsa},
-		TransparencyLogs:     []sign.Transparency{s.log},
-	})
-	if err != nil {
-		return nil, verdict.Wrap(verdict.PlaceDown, "signing services", err)
+// checkCertificate holds a certificate against the role; a key has none.
+func (s *Signer) checkCertificate(c *credential) error {
+	if c.leaf == nil {
+		return nil
 	}
-	raw, err := protojson.Marshal(pb)
+	who, err := verify.CertificateIdentity(c.leaf.Raw)
 	if err != nil {
-		return nil, fmt.Errorf("encoding bundle: %w", err)
+		return err
 	}
-	return raw, nil
+	return s.checkRole(who)
 }
 
-// credential returns the current key and certificate, or fetches fresh ones.
-// The certificate's identity is compared with the role before its first use.
-func (s *Signer) credential(ctx context.Context) (*credential, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.config.Clock()
-	if s.current != nil && now.Sub(s.current.since) < certificateUse {
-		return s.current, nil
+// isOurs reports whether evidence is by the signer that this one is.
+func (s *Signer) isOurs(e verify.Evidence) error {
+	if !e.Key().IsZero() {
+		return nil // the prover knows one key only
 	}
-	token, err := s.config.Token(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("identity token for the %s role: %w", s.config.Role, err)
-	}
-	if err := checkToken(token, now); err != nil {
-		return nil, err
-	}
-	k, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	cert, err := s.fulcio.GetCertificate(ctx, k, &sign.CertificateProviderOptions{IDToken: token})
-	if err != nil && s.answers.refused() {
-		return nil, verdict.Wrap(verdict.TokenRefused, "identity token", err)
-	}
-	if err != nil {
-		return nil, verdict.Wrap(verdict.PlaceDown, "certificate authority", err)
-	}
-	who, err := verify.CertificateIdentity(cert)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.checkRole(who); err != nil {
-		return nil, err
-	}
-	s.current = &credential{key: k, certificate: cert, since: now}
-	return s.current, nil
+	return s.checkRole(e.Identity())
 }
 
-// GetCertificate hands the certificate to the library, whatever key it asks
-// for: the key of this credential is the only one there is.
-func (c *credential) GetCertificate(context.Context, sign.Keypair, *sign.CertificateProviderOptions) ([]byte, error) {
-	return c.certificate, nil
+// equal reports whether a signature was made with this very credential.
+func (c *credential) equal(m made) bool {
+	if c.leaf != nil {
+		return bytes.Equal(c.leaf.Raw, m.Certificate)
+	}
+	return bytes.Equal(c.public, m.Key)
 }

@@ -167,11 +167,15 @@ const (
 	FileConflict Code = "FILE_CONFLICT"
 	SignedAsElse Code = "SIGNED_AS_ELSE"
 	TokenRefused Code = "TOKEN_REFUSED"
+	CertKey      Code = "CERT_KEY"
 	NotWritable  Code = "NOT_WRITABLE"
 
 	// The machine that a release is made on.
 	DiskSpace   Code = "DISK_SPACE"
 	ToolMissing Code = "TOOL_MISSING"
+
+	// Services that signatures need.
+	ServiceRefused Code = "SERVICE_REFUSED"
 
 	// Wrong use, the world, and us.
 	ConfigParse    Code = "CONFIG"

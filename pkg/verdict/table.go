@@ -154,11 +154,14 @@ var codes = map[Code]row{
 	TagConflict:  {Refused, "the tag already names another digest; released tags never move, release a new version"},
 	FileConflict: {Refused, "the name already holds other bytes; released files never change, release a new version"},
 	TokenRefused: {Refused, "the certificate authority does not believe the token; check issuer, audience and expiry, and fetch a new one"},
+	CertKey:      {Refused, "the certificate authority did not answer what was asked; do not sign with it, tell its operators"},
 	SignedAsElse: {Refused, "the certificate names somebody else than expected; check the identity token"},
 	NotWritable:  {Refused, "ask whoever owns the place for the permission to write there, and check which credentials this machine has"},
 
 	DiskSpace:   {Unavailable, "nothing was begun; free some space, or give a --state on a larger disk"},
 	ToolMissing: {Refused, "install the tool where it is in the PATH, or take it out of the step in release.yaml"},
+
+	ServiceRefused: {Refused, "nothing was published; read what the service answered, and whether the signing configuration names the one in use"},
 
 	ConfigParse:    {Malformed, "correct the file at the line named"},
 	Usage:          {Malformed, "see the command's --help"},

@@ -98,16 +98,21 @@ func TestSourcesSayNo(t *testing.T) {
 		answer http.HandlerFunc
 		down   bool
 	}{
-		"forbidden":  {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, secret, http.StatusForbidden) }, false},
-		"away":       {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, secret, http.StatusBadGateway) }, true},
-		"busy":       {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, secret, http.StatusTooManyRequests) }, true},
-		"cut off":    {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "9999"); fmt.Fprint(w, secret) }, true},
-		"hung up":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true},
-		"no JSON":    {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, secret) }, false},
-		"nothing":    {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"other":%q}`, secret) }, false},
-		"not a text": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"value":[%q],"token":{"a":%q}}`, secret, secret) }, false},
-		"endless":    {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat(secret, maxToken)) }, false},
-		"a portal":   {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, "<html>%s", secret) }, false},
+		"forbidden": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, secret, http.StatusForbidden) }, false},
+		"away":      {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, secret, http.StatusBadGateway) }, true},
+		"busy":      {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, secret, http.StatusTooManyRequests) }, true},
+		"cut off": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "9999")
+			fmt.Fprint(w, secret)
+		}, true},
+		"hung up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true},
+		"no JSON": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, secret) }, false},
+		"nothing": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"other":%q}`, secret) }, false},
+		"not a text": {func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, `{"value":[%q],"token":{"a":%q}}`, secret, secret)
+		}, false},
+		"endless":  {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat(secret, maxToken)) }, false},
+		"a portal": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, "<html>%s", secret) }, false},
 	}
 	for name, a := range answers {
 		env := around(serving(t, a.answer))

@@ -1,0 +1,72 @@
+package sign
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	bundles "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
+	common "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
+	dsse "github.com/sigstore/protobuf-specs/gen/pb-go/dsse"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// content is what is signed.
+type content struct {
+	kind string // of it, for people and the journal
+	sum  []byte // the SHA-256 that the signature is made over
+	// put places content and signature into a bundle.
+	put func(b *bundles.Bundle, signature []byte)
+	// prove verifies the bundle, as whoever receives it will.
+	prove func(v prover, raw []byte) (verify.Evidence, error)
+}
+
+// prover is who verifies what was signed: for certificates, or for one key.
+type prover interface {
+	Attestation(raw []byte) (verify.Evidence, error)
+	Blob(raw []byte, artifact digest.Set) (verify.Evidence, error)
+}
+
+// name is what the journal knows the content by, in a role.
+func (c content) name(as string) string {
+	return as + " " + c.kind + " sha256:" + hex.EncodeToString(c.sum)
+}
+
+// statement is a statement in its DSSE envelope.
+func statement(st intoto.Statement) content {
+	payload := st.Raw()
+	h := sha256.New() // of DSSE's encoding, with the payload last and not copied
+	fmt.Fprintf(h, "DSSEv1 %d %s %d ", len(intoto.PayloadType), intoto.PayloadType, len(payload))
+	h.Write(payload)
+	return content{
+		kind: "statement", sum: h.Sum(nil),
+		put: func(b *bundles.Bundle, signature []byte) {
+			b.Content = &bundles.Bundle_DsseEnvelope{DsseEnvelope: &dsse.Envelope{
+				Payload: payload, PayloadType: intoto.PayloadType, Signatures: []*dsse.Signature{{Sig: signature}},
+			}}
+		},
+		prove: func(v prover, raw []byte) (verify.Evidence, error) { return v.Attestation(raw) },
+	}
+}
+
+// blob is bytes that are known by their digests, so that a file of any size is
+// signed without being read again.
+func blob(bytes digest.Set) (content, error) {
+	if bytes.SHA256.IsZero() {
+		return content{}, verdict.Refuse(verdict.NoArtifact, "signature", "there is no SHA-256 digest to sign")
+	}
+	sum := bytes.SHA256.Bytes()
+	return content{
+		kind: "blob", sum: sum,
+		put: func(b *bundles.Bundle, signature []byte) {
+			b.Content = &bundles.Bundle_MessageSignature{MessageSignature: &common.MessageSignature{
+				MessageDigest: &common.HashOutput{Algorithm: common.HashAlgorithm_SHA2_256, Digest: sum}, Signature: signature,
+			}}
+		},
+		prove: func(v prover, raw []byte) (verify.Evidence, error) { return v.Blob(raw, bytes) },
+	}, nil
+}

@@ -1,0 +1,130 @@
+package sign
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	rekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
+
+	"github.com/waybill-release/waybill/pkg/journal"
+)
+
+// The acts that a journal of signatures knows.
+const (
+	actSigned = "signed" // and stamped; the log may have it, or not
+	actLogged = "logged"
+)
+
+// Kept remembers signatures from when they are made until their bundles are
+// where they belong, in a journal. It has no private keys, and whatever it has
+// is verified again before it is used: a journal proves nothing.
+type Kept struct {
+	journal *journal.Journal
+
+	mu      sync.Mutex // guards what follows
+	records map[string]record
+	busy    map[string]chan struct{} // closed when the one at work is through
+}
+
+// record is what is known of one content.
+type record struct {
+	made
+	entry *rekor.TransparencyLogEntry // nil until logged
+	// old says that an earlier run made the signature: the log may have it.
+	old bool
+}
+
+// made is a signature with what proves it; the wire form of a journal's entry.
+type made struct {
+	Certificate []byte `json:"certificate,omitempty"`
+	Key         []byte `json:"key,omitempty"` // the public one, where there is no certificate
+	Signature   []byte `json:"signature"`
+	Timestamp   []byte `json:"timestamp"`
+}
+
+// Keep reads what a journal has of signatures and goes on writing to it. The
+// journal stays its owner's to close.
+func Keep(j *journal.Journal) (*Kept, error) {
+	k := &Kept{journal: j, records: map[string]record{}, busy: map[string]chan struct{}{}}
+	for _, e := range j.Entries() {
+		r := k.records[e.Subject]
+		switch e.Act {
+		case actSigned:
+			r = record{old: true}
+			if err := json.Unmarshal(e.Detail, &r.made); err != nil {
+				return nil, fmt.Errorf("reading the journal of signatures: %q: %w", e.Subject, err)
+			}
+		case actLogged:
+			r.entry = &rekor.TransparencyLogEntry{}
+			if err := protojson.Unmarshal(e.Detail, r.entry); err != nil {
+				return nil, fmt.Errorf("reading the journal of signatures: %q: %w", e.Subject, err)
+			}
+		default:
+			continue
+		}
+		k.records[e.Subject] = r
+	}
+	return k, nil
+}
+
+// hold claims a content, so that nobody signs it at the same time, and returns
+// what is known of it.
+func (k *Kept) hold(ctx context.Context, name string) (record, func(), error) {
+	for {
+		k.mu.Lock()
+		other, taken := k.busy[name]
+		if !taken {
+			mine := make(chan struct{})
+			k.busy[name] = mine
+			r := k.records[name]
+			k.mu.Unlock()
+			return r, func() {
+				k.mu.Lock()
+				delete(k.busy, name)
+				k.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		k.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return record{}, nil, context.Cause(ctx)
+		}
+	}
+}
+
+// signed keeps a signature before the log has it.
+func (k *Kept) signed(ctx context.Context, name string, m made, at time.Time) error {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("keeping a signature: %w", err)
+	}
+	return k.append(ctx, journal.Entry{Time: at, Act: actSigned, Subject: name, Detail: raw}, record{made: m})
+}
+
+// logged keeps the log's answer.
+func (k *Kept) logged(ctx context.Context, name string, r record, at time.Time) error {
+	raw, err := protojson.Marshal(r.entry)
+	if err != nil {
+		return fmt.Errorf("keeping the log's answer: %w", err)
+	}
+	return k.append(ctx, journal.Entry{Time: at, Act: actLogged, Subject: name, Detail: raw}, r)
+}
+
+// append writes an entry, even if the run is being ended: what was made is not
+// to be lost.
+func (k *Kept) append(ctx context.Context, e journal.Entry, r record) error {
+	if err := k.journal.Append(context.WithoutCancel(ctx), e); err != nil {
+		return fmt.Errorf("keeping a signature: %w", err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.records[e.Subject] = r
+	return nil
+}
