@@ -154,11 +154,14 @@ func (c *checker) extracted() {
 
 // relationships: section 11. Each side leads somewhere.
 func (c *checker) relationships() {
+	last := NoAssertion // that was found; relationships from one element come together
 	for i := range c.m.relationships {
 		r := &c.m.relationships[i]
 		for _, ref := range [2]string{r.From, r.To} {
-			if !c.leads(ref) {
+			if ref != last && !c.leads(ref) {
 				c.add(RuleRelationship, relationshipAt(i), "%s is not there", quote(ref))
+			} else if ref == r.From {
+				last = ref
 			}
 		}
 		if r.Type == "" {

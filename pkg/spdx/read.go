@@ -16,6 +16,7 @@ type reader struct {
 	in22   faults // what only version 2.2 demands
 	stack  []*values
 	frames int
+	from   int      // where the array at hand begins
 	extra  []string // properties of the object at hand that the schema lacks
 
 	m        model
@@ -66,7 +67,7 @@ func (r *reader) room(read, least int) int {
 	if read != sampled {
 		return 0
 	}
-	return (len(r.s)-r.pos)/max(r.pos/sampled, least) + sampled/8
+	return (len(r.s)-r.pos)/max((r.pos-r.from)/sampled, least) + sampled/8
 }
 
 func (r *reader) fault(rule Rule, format string, args ...any) {

@@ -43,6 +43,7 @@ type shape struct {
 	properties []property
 	index      map[string]int
 	order      []int // of the properties of the object before
+	asked      []int // the properties that are asked for, in order
 	begin      func()
 	done       func(v *values)
 	open       bool // any other property may be there too
@@ -61,9 +62,23 @@ type values struct {
 	shape *shape
 	text  [48]string
 	have  uint64
+	gets  int // how often get was called
 }
 
-func (v *values) get(name string) string { return v.text[v.shape.index[name]] }
+// get is a property by its name. All objects of a shape are asked for the same
+// properties, most of them in one order.
+func (v *values) get(name string) string {
+	sh, n := v.shape, v.gets
+	v.gets++
+	if n < len(sh.asked) && sh.properties[sh.asked[n]].name == name {
+		return v.text[sh.asked[n]]
+	}
+	i := sh.index[name]
+	if n == len(sh.asked) {
+		sh.asked = append(sh.asked, i)
+	}
+	return v.text[i]
+}
 
 func (v *values) has(name string) bool { return v.have&(1<<v.shape.index[name]) != 0 }
 
@@ -126,7 +141,7 @@ func (r *reader) frame(sh *shape) *values {
 		r.stack = append(r.stack, &values{})
 	}
 	v := r.stack[r.frames]
-	v.shape, v.have = sh, 0
+	v.shape, v.have, v.gets = sh, 0, 0
 	clear(v.text[:len(sh.properties)])
 	r.frames++
 	r.extra = nil
@@ -202,8 +217,9 @@ func (r *reader) array(p *property) {
 		r.mistyped("an array")
 		return
 	}
-	extra := r.extra
+	extra, outer := r.extra, r.from
 	r.open('[')
+	r.from = r.pos
 	n := 0
 	for ; r.next(n == 0, ']'); n++ {
 		r.element(n)
@@ -220,7 +236,7 @@ func (r *reader) array(p *property) {
 	if n < p.least && !r.stopped() {
 		r.fault(RuleSchema, "want %d or more elements", p.least)
 	}
-	r.extra = extra
+	r.extra, r.from = extra, outer
 }
 
 // judge looks at one text.
