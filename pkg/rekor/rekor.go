@@ -56,7 +56,8 @@ func Open(address string, rt http.RoundTripper) (*Log, error) {
 	if u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
 		return nil, verdict.Refuse(verdict.Usage, "log", "%q is no https address of a log", address)
 	}
-	return &Log{address: strings.TrimSuffix(address, "/"), client: transport.Client(rt)}, nil
+	// What is asked by POST changes nothing, so it may be asked again.
+	return &Log{address: strings.TrimSuffix(address, "/"), client: transport.Client(transport.Repeatable(rt))}, nil
 }
 
 func isLoopback(host string) bool {

@@ -103,7 +103,9 @@ func (b *bucketPlace) unavailable(op string, err error) error {
 // List implements [Place].
 func (b *bucketPlace) List(ctx context.Context) ([]Object, error) {
 	var objects []Object
+	seen := map[string]bool{}
 	for token, pages := "", 1; ; pages++ {
+		seen[token] = true
 		p, err := b.page(ctx, token)
 		if err != nil {
 			return nil, err
@@ -116,7 +118,7 @@ func (b *bucketPlace) List(ctx context.Context) ([]Object, error) {
 			break
 		}
 		// A listing may have empty pages, but not for ever.
-		if p.Next == token || pages >= maxPages {
+		if seen[p.Next] || pages >= maxPages {
 			return nil, b.unavailable("listing", errors.New("the listing does not advance"))
 		}
 		token = p.Next

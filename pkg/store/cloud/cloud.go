@@ -11,8 +11,7 @@
 //
 // It is apart from package store because its client library is larger than all
 // else together: who only verifies reads public buckets with package store.
-// All requests go through the given transport, but for one: on a machine of
-// the cloud itself the library asks the metadata service for a token.
+// All requests go through the given transport, those for credentials too.
 package cloud
 
 import (
@@ -32,11 +31,10 @@ import (
 	"gocloud.dev/blob/gcsblob"
 	"gocloud.dev/gcerrors"
 	"gocloud.dev/gcp"
-	"golang.org/x/oauth2"
 	"google.golang.org/api/option"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/transport"
 )
 
 // Bucket is a part of a bucket: a place and its writer. It is safe for
@@ -107,17 +105,17 @@ func (b *Bucket) open(ctx context.Context) (*blob.Bucket, error) {
 }
 
 func (b *Bucket) client(ctx context.Context) (*storage.Client, error) {
+	rt := transport.RepeatableIf(b.rt, bound)
 	if b.at.Emulated {
-		anonymous := gcp.NewAnonymousHTTPClient(b.rt)
+		anonymous := gcp.NewAnonymousHTTPClient(rt)
 		return storage.NewClient(ctx, option.WithHTTPClient(&anonymous.Client),
 			option.WithEndpoint(b.at.Endpoint+"/storage/v1/"), storage.WithJSONReads())
 	}
-	ctx = context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: b.rt})
-	found, err := gcp.DefaultCredentials(ctx)
+	tokens, err := credentials(ctx, b.rt)
 	if err != nil {
-		return nil, fmt.Errorf("finding credentials: %w", err)
+		return nil, err
 	}
-	authorised, err := gcp.NewHTTPClient(b.rt, gcp.CredentialsTokenSource(found))
+	authorised, err := gcp.NewHTTPClient(rt, tokens)
 	if err != nil {
 		return nil, fmt.Errorf("finding credentials: %w", err)
 	}
@@ -131,6 +129,7 @@ func (b *Bucket) List(ctx context.Context) ([]store.Object, error) {
 		return nil, b.unavailable("listing", err)
 	}
 	var objects []store.Object
+	last := ""
 	for pages := bucket.List(&blob.ListOptions{Prefix: b.at.Prefix}); ; {
 		item, err := pages.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -139,6 +138,11 @@ func (b *Bucket) List(ctx context.Context) ([]store.Object, error) {
 		if err != nil {
 			return nil, b.unavailable("listing", flat(err))
 		}
+		// Names come in order, so a list that goes round is noticed.
+		if len(objects) > 0 && item.Key <= last {
+			return nil, b.unavailable("listing", errors.New("the listing does not advance"))
+		}
+		last = item.Key
 		if len(objects) >= store.MaxObjects {
 			return nil, &store.LimitError{Place: b.URI(), Limit: store.MaxObjects}
 		}
@@ -195,56 +199,6 @@ func (r *reader) Read(p []byte) (int, error) {
 // WriteTo would go past Read.
 func (r *reader) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{r}) }
 
-// Put implements [store.Writer].
-func (b *Bucket) Put(ctx context.Context, name string, size int64, r io.Reader, opts store.PutOptions) error {
-	if err := store.CheckName(name); err != nil {
-		return fmt.Errorf("writing at %q: %w", b.URI(), err)
-	}
-	op := fmt.Sprintf("writing %q", name)
-	bucket, err := b.open(ctx)
-	if err != nil {
-		return b.unavailable(op, err)
-	}
-	if opts.MediaType == "" {
-		opts.MediaType = "application/octet-stream"
-	}
-	// An upload is given up by ending its context; closing would complete it.
-	ctx, giveUp := context.WithCancel(ctx)
-	defer giveUp()
-	w, err := bucket.NewWriter(ctx, b.at.Prefix+name, &blob.WriterOptions{
-		ContentType: opts.MediaType, IfNotExist: opts.IfAbsent, BufferSize: buffer(size),
-	})
-	if err != nil {
-		return b.unavailable(op, flat(err))
-	}
-	src := &source{r: r, want: size}
-	_, err = io.Copy(struct{ io.Writer }{w}, src)
-	if err != nil {
-		giveUp()
-		_ = w.Close()
-	} else {
-		err = w.Close()
-	}
-	switch {
-	case err == nil:
-		return nil
-	case src.err != nil:
-		return fmt.Errorf("%s: %w", op, src.err)
-	case opts.IfAbsent && gcerrors.Code(err) == gcerrors.FailedPrecondition:
-		return fmt.Errorf("%s at %q: %w", op, b.URI(), store.ErrExists)
-	}
-	return b.unavailable(op, flat(err))
-}
-
-// buffer is what one request carries: a whole small object, or the default.
-func buffer(size int64) int {
-	const whole = 8 << 20
-	if size < 0 || size >= whole {
-		return 0
-	}
-	return int(size) + 1
-}
-
 // flat keeps the text of an error of the library and the end of a context, but
 // not the library's own types, among which some have a Code of another kind.
 func flat(err error) error {
@@ -254,26 +208,4 @@ func flat(err error) error {
 		}
 	}
 	return errors.New(err.Error())
-}
-
-// source refuses another number of bytes than declared, and keeps its own
-// error apart from those of the bucket.
-type source struct {
-	r    io.Reader
-	want int64 // -1 if unknown
-	seen int64
-	err  error
-}
-
-// Read implements [io.Reader].
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.r.Read(p)
-	s.seen += int64(n)
-	if s.want >= 0 && (s.seen > s.want || err == io.EOF && s.seen != s.want) {
-		err = &digest.SizeError{Want: s.want, Got: s.seen}
-	}
-	if err != nil && err != io.EOF {
-		s.err = err
-	}
-	return n, err
 }

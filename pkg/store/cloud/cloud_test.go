@@ -1,8 +1,11 @@
 package cloud_test
 
 import (
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"hash/crc32"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -19,6 +22,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/store/cloud"
 	"github.com/waybill-release/waybill/pkg/store/storetest"
+	"github.com/waybill-release/waybill/pkg/transport"
 )
 
 // emulator is the little of the JSON API that small uploads need.
@@ -44,6 +48,8 @@ func (e *emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Goog-Generation", "1")
 		w.Header().Set("Content-Length", strconv.Itoa(len(content)))
 		_, _ = w.Write(content)
+	case isObject && e.objects[name] != nil:
+		e.answer(w, e.describe(name))
 	case path == "/storage/v1/b/rel/o":
 		e.list(w, r)
 	default:
@@ -83,9 +89,11 @@ func (e *emulator) upload(w http.ResponseWriter, r *http.Request) {
 }
 
 func (e *emulator) describe(name string) map[string]any {
+	sum := crc32.Checksum(e.objects[name], crc32.MakeTable(crc32.Castagnoli))
 	return map[string]any{
 		"kind": "storage#object", "bucket": "rel", "name": name, "generation": "1",
-		"size": strconv.Itoa(len(e.objects[name])),
+		"crc32c": base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, sum)),
+		"size":   strconv.Itoa(len(e.objects[name])),
 	}
 }
 
@@ -119,7 +127,14 @@ func (e *emulator) answer(w http.ResponseWriter, v any) {
 
 func serve(t *testing.T) string {
 	t.Helper()
-	srv := httptest.NewServer(&emulator{objects: map[string][]byte{"v10/sibling": nil}})
+	return serveThrough(t, func(e http.Handler) http.Handler { return e })
+}
+
+// serveThrough starts an emulator whose answers pass through spoil.
+func serveThrough(t *testing.T, spoil func(http.Handler) http.Handler) string {
+	t.Helper()
+	t.Setenv(transport.PatienceVariable, "300ms")
+	srv := httptest.NewServer(spoil(&emulator{objects: map[string][]byte{"v10/sibling": nil}}))
 	t.Cleanup(srv.Close)
 	return "gs+" + srv.URL + "/rel/v1/"
 }
