@@ -45,6 +45,7 @@ var checks = []check{
 	{"package variables", packageVariables},
 	{"documentation", documentation},
 	{"exits", exits},
+	{"transports", transports},
 	{"share of cmd", shareOfCmd},
 	{"versions", versionsAgree},
 	{"dependency reasons", dependencyReasons},
