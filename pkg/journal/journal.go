@@ -95,10 +95,13 @@ type UnavailableError = verdict.UnavailableError
 type Journal struct {
 	path string
 
+	disk sync.Mutex // held by the one that waits for the disk, before mu
+
 	mu      sync.Mutex // owns the rest
 	file    *os.File
-	entries []Entry
-	broken  error // why no more may be appended
+	entries []Entry // as they are in the file
+	durable int     // how many of them the disk has for sure
+	broken  error   // why no more may be appended
 }
 
 // Open opens the journal at path, making it if it is not there. Nothing that
@@ -146,6 +149,9 @@ func (j *Journal) load() error {
 	if err := j.write(header{Journal: "waybill", Version: formatVersion}); err != nil {
 		return err
 	}
+	if err := j.file.Sync(); err != nil {
+		return j.unavailable("opening journal", err)
+	}
 	if err := syncDir(filepath.Dir(j.path)); err != nil {
 		return j.unavailable("opening journal", err)
 	}
@@ -176,6 +182,7 @@ func (j *Journal) parse(raw []byte) error {
 		}
 		j.entries = append(j.entries, e)
 	}
+	j.durable = len(j.entries)
 	return nil
 }
 
@@ -191,8 +198,9 @@ func (j *Journal) parseHeader(line []byte) error {
 	return nil
 }
 
-// Append records e, durably. After an error the journal takes no more: what
-// the disk holds is then known only to who opens it again.
+// Append records e, durably: of several that append at once one waits for the
+// disk for all. After an error the journal takes no more: what the disk holds
+// is then known only to who opens it again.
 func (j *Journal) Append(ctx context.Context, e Entry) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("appending to journal: %w", err)
@@ -202,19 +210,52 @@ func (j *Journal) Append(ctx context.Context, e Entry) error {
 	}
 	e.Time = e.Time.UTC().Round(0)
 	e.Detail = slices.Clone(e.Detail)
+	number, err := j.add(e)
+	if err != nil {
+		return err
+	}
+	return j.settle(number)
+}
+
+// add writes an entry and says which one it is, counted from 1.
+func (j *Journal) add(e Entry) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.broken != nil {
-		return j.broken
+		return 0, j.broken
 	}
 	if err := j.write(e); err != nil {
-		return err
+		return 0, err
 	}
 	j.entries = append(j.entries, e)
+	return len(j.entries), nil
+}
+
+// settle waits until the disk has an entry, and all before it.
+func (j *Journal) settle(number int) error {
+	j.disk.Lock()
+	defer j.disk.Unlock()
+	j.mu.Lock()
+	written, durable, broken := len(j.entries), j.durable, j.broken
+	j.mu.Unlock()
+	switch {
+	case durable >= number:
+		return nil
+	case broken != nil:
+		return broken
+	}
+	err := j.file.Sync()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err != nil {
+		j.broken = j.unavailable("appending to journal", err)
+		return j.broken
+	}
+	j.durable = written
 	return nil
 }
 
-// write writes one line in one piece and waits for the disk.
+// write writes one line in one piece.
 func (j *Journal) write(v any) error {
 	line, err := json.Marshal(v)
 	if err != nil {
@@ -226,25 +267,23 @@ func (j *Journal) write(v any) error {
 	if err := strictjson.Check(line); err != nil { // it must be readable again
 		return fmt.Errorf("appending to journal: %w", err)
 	}
-	_, err = j.file.Write(append(line, '\n'))
-	if err == nil {
-		err = j.file.Sync()
-	}
-	if err != nil {
+	if _, err = j.file.Write(append(line, '\n')); err != nil {
 		j.broken = j.unavailable("appending to journal", err)
 	}
 	return j.broken
 }
 
-// Entries returns all entries, oldest first.
+// Entries returns all entries that are on disk, oldest first.
 func (j *Journal) Entries() []Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return slices.Clone(j.entries)
+	return slices.Clone(j.entries[:j.durable])
 }
 
 // Close closes the file. Everything is on disk already.
 func (j *Journal) Close() error {
+	j.disk.Lock()
+	defer j.disk.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.broken = errors.New("appending to journal: it is closed")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -156,18 +157,44 @@ func TestConcurrentAppends(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.jsonl")
 	j := open(t, path)
 	var group sync.WaitGroup
-	for i := range 20 {
+	for i := range 200 {
 		group.Go(func() {
 			if err := j.Append(t.Context(), entry(i)); err != nil {
 				t.Error(err)
 			}
+			// What was appended is there as soon as that is said.
+			if !slices.ContainsFunc(j.Entries(), func(e Entry) bool { return e.Subject == entry(i).Subject }) {
+				t.Errorf("entry %d was appended and is not there", i)
+			}
 		})
 	}
 	group.Wait()
+	inMemory := j.Entries()
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := len(open(t, path).Entries()); got != 20 {
-		t.Errorf("%d entries on disk", got)
+	if got := open(t, path).Entries(); len(got) != 200 || !reflect.DeepEqual(got, inMemory) {
+		t.Errorf("%d entries on disk, or in another order than in memory", len(got))
+	}
+}
+
+// BenchmarkAppend: as many at once as sign at once.
+func BenchmarkAppend(b *testing.B) {
+	for _, abreast := range []int{1, 32} {
+		b.Run(fmt.Sprint(abreast), func(b *testing.B) {
+			j, err := Open(filepath.Join(b.TempDir(), "journal.jsonl"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer j.Close()
+			b.SetParallelism(abreast)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if err := j.Append(b.Context(), entry(1)); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		})
 	}
 }
