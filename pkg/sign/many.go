@@ -17,7 +17,7 @@ import (
 
 // defaultWorkers is how many signatures are under way at a time: a log takes a
 // second for each, and takes many in that second.
-const defaultWorkers = 16
+const defaultWorkers = 32
 
 // every is how often progress is told.
 const every = 5 * time.Second
