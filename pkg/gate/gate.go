@@ -245,15 +245,11 @@ func (d *decision) readManifest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	proof, err := d.Policy.Judge(e, policy.Ask{
-		Role: policy.Release, Kind: releasemanifest.PredicateType, Subject: releasemanifest.Name, Whole: true,
-	})
+	m, proof, err := d.Policy.Manifest(e)
 	if err != nil {
 		return err
 	}
-	if d.manifest, err = release.ParseManifest(e.Statement()); err != nil {
-		return err
-	}
+	d.manifest = m
 	if err := d.Policy.Fresh(releasemanifest.Name, proof.SignedAt, d.Now); err != nil {
 		return err
 	}

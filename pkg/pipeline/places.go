@@ -135,10 +135,9 @@ func (p *Pipeline) manifest(ctx context.Context, from store.Place) (release.Mani
 	if err != nil {
 		return release.Manifest{}, nil, err
 	}
-	ask := policy.Ask{Role: policy.Release, Kind: releasemanifest.PredicateType, Subject: releasemanifest.Name, Whole: true}
-	if _, err := p.Profile.Policy.Judge(e, ask); err != nil {
+	m, _, err := p.Profile.Policy.Manifest(e)
+	if err != nil {
 		return release.Manifest{}, nil, err
 	}
-	m, err := release.ParseManifest(e.Statement())
-	return m, raw, err
+	return m, raw, nil
 }

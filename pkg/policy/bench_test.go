@@ -70,9 +70,9 @@ type bench struct {
 	facts []*Fact
 }
 
-// release makes artifacts with a signature each and a provenance for each
+// wholeRelease makes artifacts with a signature each and a provenance for each
 // step. The facts are not read yet.
-func release(b testing.TB, c Case) []bench {
+func wholeRelease(b testing.TB, c Case) []bench {
 	b.Helper()
 	q, err := c.question()
 	if err != nil {
@@ -121,7 +121,7 @@ func BenchmarkDecide(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	all := release(b, accepts)
+	all := wholeRelease(b, accepts)
 	for b.Loop() {
 		for i := range all {
 			for _, f := range all[i].facts {

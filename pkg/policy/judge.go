@@ -1,7 +1,9 @@
 package policy
 
 import (
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
@@ -40,6 +42,20 @@ func (p Policy) Judge(e verify.Evidence, ask Ask) (verdict.Proof, error) {
 		}
 	}
 	return f.proof(ask.Subject, ask.Role), nil
+}
+
+// Manifest reads the release manifest that evidence says, if its signer may
+// sign one. Whether it is the one that was asked for is not judged.
+func (p Policy) Manifest(e verify.Evidence) (release.Manifest, verdict.Proof, error) {
+	proof, err := p.Judge(e, Ask{Role: Release, Kind: releasemanifest.PredicateType, Subject: releasemanifest.Name, Whole: true})
+	if err != nil {
+		return release.Manifest{}, verdict.Proof{}, err
+	}
+	m, err := release.ParseManifest(e.Statement())
+	if err != nil {
+		return release.Manifest{}, verdict.Proof{}, err
+	}
+	return m, proof, nil
 }
 
 // Provenance judges what verified provenance of a version says: that its

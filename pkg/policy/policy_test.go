@@ -108,6 +108,9 @@ func TestNoEvidence(t *testing.T) {
 				t.Errorf("a refusal came with proof %+v", proof)
 			}
 		}
+		if m, proof, err := p.Manifest(verify.Evidence{}); err == nil || verdict.FindingOf("", err).Code != verdict.EvidenceMissing || len(m.Artifacts) > 0 || !proof.IsZero() {
+			t.Errorf("a manifest that nobody signed: %v, %v, %+v", err, proof, m)
+		}
 		if err := p.Provenance(verify.Evidence{}, "v1.0.0"); err == nil {
 			t.Error("provenance that nobody signed was accepted")
 		}

@@ -99,7 +99,7 @@ func TestNothingIsRememberedForAnotherQuestion(t *testing.T) {
 	if len(p.params) == 0 {
 		t.Fatal("the policy knows no parameters")
 	}
-	all := release(t, accepts)
+	all := wholeRelease(t, accepts)
 	first, second, elsewhere := all[0], all[1], all[perStep]
 	first.q.Commit = accepts.Ask.Commit
 	ask := func(change func(*bench)) bench {

@@ -9,7 +9,6 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -64,11 +63,7 @@ func sealed(ctx context.Context, req Request, m release.Manifest) bool {
 	if err != nil {
 		return false
 	}
-	ask := policy.Ask{Role: policy.Release, Kind: releasemanifest.PredicateType, Subject: releasemanifest.Name, Whole: true}
-	if _, err := req.Policy.Judge(e, ask); err != nil {
-		return false
-	}
-	held, err := release.ParseManifest(e.Statement())
+	held, _, err := req.Policy.Manifest(e)
 	if err != nil {
 		return false
 	}
