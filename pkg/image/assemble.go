@@ -34,20 +34,26 @@ func (s Spec) child(ctx, group context.Context, p Platform) (Child, error) {
 	if c.ConfigRaw, err = json.Marshal(s.config(below.config, c)); err != nil {
 		return Child{}, fmt.Errorf("encoding configuration for %s: %w", p, err)
 	}
-	manifest := v1.Manifest{
-		SchemaVersion: 2, MediaType: types.OCIManifestSchema1,
-		Config: describe(types.OCIConfigJSON, c.ConfigRaw), Annotations: s.annotations(),
-	}
-	for _, l := range c.Layers {
-		manifest.Layers = append(manifest.Layers, v1.Descriptor{
-			MediaType: types.MediaType(l.Descriptor.MediaType), Digest: hash(l.Descriptor.Digest), Size: l.Descriptor.Size,
-		})
-	}
-	if c.Raw, err = json.Marshal(manifest); err != nil {
+	if c.Raw, err = json.Marshal(manifestOf(c, s.annotations())); err != nil {
 		return Child{}, fmt.Errorf("encoding manifest for %s: %w", p, err)
 	}
 	c.Digest = digest.Of(digest.SHA256, c.Raw)
 	return c, nil
+}
+
+// manifestOf is the manifest of a child whose configuration and layers are
+// known.
+func manifestOf(c Child, annotations map[string]string) v1.Manifest {
+	m := v1.Manifest{
+		SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Layers: []v1.Descriptor{},
+		Config: describe(types.OCIConfigJSON, c.ConfigRaw), Annotations: annotations,
+	}
+	for _, l := range c.Layers {
+		m.Layers = append(m.Layers, v1.Descriptor{
+			MediaType: types.MediaType(l.Descriptor.MediaType), Digest: hash(l.Descriptor.Digest), Size: l.Descriptor.Size,
+		})
+	}
+	return m
 }
 
 // config is a new configuration: what the base says about running, our files
@@ -74,17 +80,19 @@ func (s Spec) config(base v1.ConfigFile, c Child) v1.ConfigFile {
 	return out
 }
 
-// index lists the children. Their platforms are the ones that were asked,
+// indexOf lists the children. Their platforms are the ones that were asked,
 // which is what their configurations were made to say.
-func (s Spec) index(children []Child) (*Built, error) {
-	list := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Annotations: s.annotations()}
+func indexOf(children []Child, annotations map[string]string) (*Built, error) {
+	list := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Annotations: annotations}
 	for _, c := range children {
 		var config v1.ConfigFile
 		if err := json.Unmarshal(c.ConfigRaw, &config); err != nil {
 			return nil, fmt.Errorf("reading configuration for %s: %w", c.Platform, err)
 		}
 		d := describe(types.OCIManifestSchema1, c.Raw)
-		d.Platform = config.Platform()
+		if d.Platform = config.Platform(); normal(d.Platform.OS+"/"+d.Platform.Architecture+"/"+d.Platform.Variant) == c.Platform {
+			d.Platform.Variant = "" // the one that every reader assumes
+		}
 		list.Manifests = append(list.Manifests, d)
 	}
 	raw, err := json.Marshal(list)

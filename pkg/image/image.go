@@ -123,7 +123,7 @@ func Build(ctx context.Context, s Spec) (*Built, error) {
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return s.index(children)
+	return indexOf(children, s.annotations())
 }
 
 func (s Spec) check() error {

@@ -1,9 +1,7 @@
 package image
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -91,7 +90,7 @@ type remoteBase struct {
 func (b *remoteBase) Image(ctx context.Context, platform string) (v1.Image, error) {
 	ref := b.ref
 	if !b.single {
-		child, err := b.child(platform)
+		child, err := childFor(b.children, platform, b.ref.String())
 		if err != nil {
 			return nil, err
 		}
@@ -104,12 +103,12 @@ func (b *remoteBase) Image(ctx context.Context, platform string) (v1.Image, erro
 	return image, nil
 }
 
-// child finds the one image of a platform. Two are no answer: which of them
+// childFor finds the one image of a platform. Two are no answer: which of them
 // would be used is for nobody to guess.
-func (b *remoteBase) child(platform string) (v1.Descriptor, error) {
+func childFor(children []v1.Descriptor, platform, of string) (v1.Descriptor, error) {
 	var found []v1.Descriptor
 	var offered []string
-	for _, d := range b.children {
+	for _, d := range children {
 		if !d.MediaType.IsImage() || d.Platform == nil {
 			continue
 		}
@@ -120,7 +119,7 @@ func (b *remoteBase) child(platform string) (v1.Descriptor, error) {
 	}
 	if len(found) != 1 {
 		return v1.Descriptor{}, verdict.Refuse(verdict.Platform, platform, "%d images of the base %s are for it; it has %q",
-			len(found), b.ref, offered)
+			len(found), of, offered)
 	}
 	return found[0], nil
 }
@@ -170,5 +169,11 @@ func decode(raw []byte, named v1.Hash, v any) error {
 	if got := digest.Of(want.Algorithm(), raw); !got.Equal(want) {
 		return &digest.MismatchError{Want: want, Got: got}
 	}
-	return json.NewDecoder(bytes.NewReader(raw)).Decode(v)
+	return decodeStrict(raw, v)
+}
+
+// decodeStrict reads a document that has one meaning only. Others may add
+// fields.
+func decodeStrict(raw []byte, v any) error {
+	return strictjson.UnmarshalOpen(raw, v, strictjson.MaxSize(maxDocument))
 }

@@ -98,7 +98,31 @@ func openTree(dir string) (*unpacker, error) {
 }
 
 // layer puts one layer over those before it.
-func (u *unpacker) layer(ctx context.Context, l Layer) (err error) {
+func (u *unpacker) layer(ctx context.Context, l Layer) error {
+	u.mine, u.known = map[string]bool{}, map[string]string{}
+	return l.inflated(ctx, &u.bytes, func(stream io.Reader) error {
+		entries := tar.NewReader(stream)
+		for {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			h, err := entries.Next()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err == nil {
+				err = u.entry(h, entries)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// inflated shows a layer without its compression, and holds it against both of
+// its digests. left is how many bytes it may have, and is lowered by them.
+func (l Layer) inflated(ctx context.Context, left *int64, show func(io.Reader) error) (err error) {
 	body, err := l.Open(ctx)
 	if err != nil {
 		return err
@@ -111,30 +135,15 @@ func (u *unpacker) layer(ctx context.Context, l Layer) (err error) {
 	}
 	defer done()
 	sum := digest.NewHasher()
-	stream := io.TeeReader(&rationed{r: plain, left: &u.bytes}, sum)
-	u.mine, u.known = map[string]bool{}, map[string]string{}
-	entries := tar.NewReader(stream)
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		h, err := entries.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return fault(l, err)
-		}
-		if err := u.entry(h, entries); err != nil {
-			return fault(l, err)
-		}
+	stream := io.TeeReader(&rationed{r: plain, left: left}, sum)
+	if err := show(stream); err != nil {
+		return fault(l, err)
 	}
 	// What follows the last entry is part of what was hashed.
-	if _, err := io.Copy(io.Discard, stream); err != nil {
-		return fault(l, err)
-	}
-	if _, err := io.Copy(io.Discard, packed); err != nil {
-		return fault(l, err)
+	for _, rest := range []io.Reader{stream, packed} {
+		if _, err := io.Copy(io.Discard, rest); err != nil {
+			return fault(l, err)
+		}
 	}
 	if got := sum.Set().SHA256; !got.Equal(l.DiffID) {
 		return &digest.MismatchError{Want: l.DiffID, Got: got}

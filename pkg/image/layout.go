@@ -1,0 +1,204 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// maxDocument bounds manifests, indexes and configurations.
+const maxDocument = registry.MaxManifest
+
+// FromLayout returns the base that pin names in an OCI image layout: an index
+// or the image of one platform. What the layout's own index.json says is not
+// asked.
+func FromLayout(layout fs.FS, pin digest.Digest) (Base, error) {
+	b := blobs{layout}
+	raw, err := b.document(pin)
+	if err != nil {
+		return nil, err
+	}
+	kind, err := kindOf(raw)
+	if err != nil {
+		return nil, verdict.Wrap(verdict.FileType, pin.String(), err)
+	}
+	base := &layoutBase{blobs: b, root: raw, name: pin.String(), single: kind.IsImage()}
+	if !base.single {
+		var index v1.IndexManifest
+		if err := decode(raw, hash(pin), &index); err != nil {
+			return nil, verdict.Wrap(verdict.FileType, pin.String(), err)
+		}
+		base.children = index.Manifests
+	}
+	return base, nil
+}
+
+// kindOf is what a document calls itself, or what it has the shape of: the
+// image specification leaves the field out where it can be told.
+func kindOf(raw []byte) (types.MediaType, error) {
+	var head struct {
+		MediaType types.MediaType `json:"mediaType"`
+		Manifests []v1.Descriptor `json:"manifests"`
+		Layers    []v1.Descriptor `json:"layers"`
+	}
+	if err := decodeStrict(raw, &head); err != nil {
+		return "", err
+	}
+	switch {
+	case head.Manifests != nil && head.Layers != nil:
+		return "", errors.New("it is an index and a manifest at once")
+	case head.MediaType == "" && head.Manifests != nil:
+		return types.OCIImageIndex, nil
+	case head.MediaType == "" && head.Layers != nil:
+		return types.OCIManifestSchema1, nil
+	case head.MediaType.IsIndex() && head.Layers == nil, head.MediaType.IsImage() && head.Manifests == nil:
+		return head.MediaType, nil
+	}
+	return "", fmt.Errorf("media type %q is no image", head.MediaType)
+}
+
+type layoutBase struct {
+	blobs    blobs
+	root     []byte
+	name     string
+	children []v1.Descriptor // of an index
+	single   bool            // not an index
+}
+
+// Image implements [Base].
+func (b *layoutBase) Image(_ context.Context, platform string) (v1.Image, error) {
+	if b.single {
+		return b.blobs.image(b.root)
+	}
+	child, err := childFor(b.children, platform, b.name)
+	if err != nil {
+		return nil, err
+	}
+	sum, err := digest.Parse(child.Digest.String())
+	if err != nil {
+		return nil, verdict.Wrap(verdict.FileType, b.name, err)
+	}
+	raw, err := b.blobs.document(sum)
+	if err != nil {
+		return nil, err
+	}
+	return b.blobs.image(raw)
+}
+
+// blobs are the files of a layout that digests name.
+type blobs struct{ fs.FS }
+
+// open returns the bytes of a blob, not yet held against anything.
+func (b blobs) open(d digest.Digest) (fs.File, int64, error) {
+	f, err := b.Open("blobs/" + d.Algorithm().String() + "/" + d.Hex())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, verdict.Refuse(verdict.Missing, d.String(), "the layout names this blob and does not hold it")
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = verdict.Refuse(verdict.FileType, d.String(), "the blob is no regular file")
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, info.Size(), nil
+}
+
+// document reads a manifest, index or configuration whole, and holds it
+// against its digest.
+func (b blobs) document(d digest.Digest) ([]byte, error) {
+	f, size, err := b.open(d)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if size > maxDocument {
+		return nil, verdict.Refuse(verdict.Limit, d.String(), "a document of %d bytes, more than %d", size, maxDocument)
+	}
+	raw, err := io.ReadAll(digest.NewVerifyingReader(f, d, size))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", d, err)
+	}
+	return raw, nil
+}
+
+// image is the image of a manifest whose blobs are here.
+func (b blobs) image(raw []byte) (v1.Image, error) {
+	kind, err := kindOf(raw)
+	if err != nil || !kind.IsImage() {
+		return nil, verdict.Refuse(verdict.FileType, "layout", "a child of the index is no image: %v", err)
+	}
+	var m v1.Manifest
+	if err := decodeStrict(raw, &m); err != nil {
+		return nil, verdict.Wrap(verdict.FileType, "layout", err)
+	}
+	sum, err := digest.Parse(m.Config.Digest.String())
+	if err != nil {
+		return nil, verdict.Wrap(verdict.FileType, "layout", err)
+	}
+	config, err := b.document(sum)
+	if err != nil {
+		return nil, err
+	}
+	return partial.CompressedToImage(&core{kind: kind, manifest: raw, config: config, open: func(h v1.Hash) (io.ReadCloser, error) {
+		sum, err := digest.Parse(h.String())
+		if err != nil {
+			return nil, err
+		}
+		f, _, err := b.open(sum)
+		return f, err
+	}})
+}
+
+// core is an image whose documents are at hand.
+type core struct {
+	kind             types.MediaType
+	manifest, config []byte
+	open             func(v1.Hash) (io.ReadCloser, error)
+}
+
+// MediaType implements [partial.CompressedImageCore].
+func (c *core) MediaType() (types.MediaType, error) { return c.kind, nil }
+
+// RawManifest implements [partial.CompressedImageCore].
+func (c *core) RawManifest() ([]byte, error) { return c.manifest, nil }
+
+// RawConfigFile implements [partial.CompressedImageCore].
+func (c *core) RawConfigFile() ([]byte, error) { return c.config, nil }
+
+// LayerByDigest implements [partial.CompressedImageCore].
+func (c *core) LayerByDigest(h v1.Hash) (partial.CompressedLayer, error) {
+	return compressed{h, c.open}, nil
+}
+
+// compressed is a layer of a core. Its size and type are the manifest's to
+// say, and are read there.
+type compressed struct {
+	named v1.Hash
+	open  func(v1.Hash) (io.ReadCloser, error)
+}
+
+// Digest implements [partial.CompressedLayer].
+func (c compressed) Digest() (v1.Hash, error) { return c.named, nil }
+
+// Compressed implements [partial.CompressedLayer].
+func (c compressed) Compressed() (io.ReadCloser, error) { return c.open(c.named) }
+
+// Size implements [partial.CompressedLayer].
+func (c compressed) Size() (int64, error) { return 0, errors.New("the manifest says") }
+
+// MediaType implements [partial.CompressedLayer].
+func (c compressed) MediaType() (types.MediaType, error) { return "", errors.New("the manifest says") }
