@@ -165,6 +165,7 @@ const (
 	// Writes.
 	TagConflict  Code = "TAG_CONFLICT"
 	FileConflict Code = "FILE_CONFLICT"
+	FileChanged  Code = "FILE_CHANGED"
 	SignedAsElse Code = "SIGNED_AS_ELSE"
 	TokenRefused Code = "TOKEN_REFUSED"
 	CertKey      Code = "CERT_KEY"

@@ -153,6 +153,7 @@ var codes = map[Code]row{
 
 	TagConflict:  {Refused, "the tag already names another digest; released tags never move, release a new version"},
 	FileConflict: {Refused, "the name already holds other bytes; released files never change, release a new version"},
+	FileChanged:  {Refused, "find out what writes the file while it is signed, stop it, and sign again"},
 	TokenRefused: {Refused, "the certificate authority does not believe the token; check issuer, audience and expiry, and fetch a new one"},
 	CertKey:      {Refused, "the certificate authority did not answer what was asked; do not sign with it, tell its operators"},
 	SignedAsElse: {Refused, "the certificate names somebody else than expected; check the identity token"},
