@@ -205,6 +205,9 @@ func kept(img v1.Image, platform string) (Child, error) {
 	if m.Subject != nil || m.SchemaVersion != 2 {
 		return Child{}, verdict.Refuse(verdict.FileType, platform, "the manifest is of schema version %d, want 2, and must not belong to another image", m.SchemaVersion)
 	}
+	if len(m.Layers) == 0 {
+		return Child{}, verdict.Refuse(verdict.FileType, platform, "an image without layers")
+	}
 	if !isConfig(m.Config.MediaType) {
 		return Child{}, verdict.Refuse(verdict.FileType, platform, "its configuration is of type %q: that is no image to run", m.Config.MediaType)
 	}

@@ -221,6 +221,18 @@ func TestImportMakesDockerOCI(t *testing.T) {
 // TestImportSavedPlainly: what docker save writes holds layers without
 // compression, and one layer of two images as a link.
 func TestImportSavedPlainly(t *testing.T) {
+	got, err := imported(t, savedPlainly(t), "linux/amd64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := got.Children[0].Layers; len(l) != 2 || l[1].Descriptor.MediaType != string(types.OCIUncompressedLayer) || l[1].DiffID != l[1].Descriptor.Digest {
+		t.Errorf("layers: %+v", l)
+	}
+	write(t, t.TempDir(), got)
+}
+
+func savedPlainly(t *testing.T) []byte {
+	t.Helper()
 	layer := archive(t, at("file"))
 	config, err := json.Marshal(v1.ConfigFile{OS: "linux", Architecture: "amd64", RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{
 		{Algorithm: "sha256", Hex: digest.Of(digest.SHA256, layer).Hex()}, {Algorithm: "sha256", Hex: digest.Of(digest.SHA256, layer).Hex()},
@@ -250,14 +262,7 @@ func TestImportSavedPlainly(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	got, err := imported(t, out.Bytes(), "linux/amd64")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if l := got.Children[0].Layers; len(l) != 2 || l[1].Descriptor.MediaType != string(types.OCIUncompressedLayer) || l[1].DiffID != l[1].Descriptor.Digest {
-		t.Errorf("layers: %+v", l)
-	}
-	write(t, t.TempDir(), got)
+	return out.Bytes()
 }
 
 // TestImportRefuses: each row differs in one fact from what is imported.
@@ -370,20 +375,21 @@ func TestImportRefusesLayers(t *testing.T) {
 	l := static.NewLayer(plain, types.OCIUncompressedLayer)
 	for what, row := range map[string]struct {
 		code verdict.Code
-		add  mutate.Addendum
+		add  []mutate.Addendum
 	}{
-		"the twin":      {"", mutate.Addendum{Layer: l}},
-		"foreign":       {verdict.FileType, mutate.Addendum{Layer: static.NewLayer(plain, types.DockerForeignLayer)}},
-		"elsewhere":     {verdict.FileType, mutate.Addendum{Layer: l, URLs: []string{"https://elsewhere.example.test/"}}},
-		"other content": {verdict.Tampered, mutate.Addendum{Layer: layerOf{l, v1.Hash{Algorithm: "sha256", Hex: strings.Repeat("0", 64)}}}},
-		"no gzip":       {verdict.FileType, mutate.Addendum{Layer: static.NewLayer(plain, types.OCILayer)}},
+		"the twin":      {"", []mutate.Addendum{{Layer: l}}},
+		"foreign":       {verdict.FileType, []mutate.Addendum{{Layer: static.NewLayer(plain, types.DockerForeignLayer)}}},
+		"elsewhere":     {verdict.FileType, []mutate.Addendum{{Layer: l, URLs: []string{"https://elsewhere.example.test/"}}}},
+		"other content": {verdict.Tampered, []mutate.Addendum{{Layer: layerOf{l, v1.Hash{Algorithm: "sha256", Hex: strings.Repeat("0", 64)}}}}},
+		"none":          {verdict.FileType, nil},
+		"no gzip":       {verdict.FileType, []mutate.Addendum{{Layer: static.NewLayer(plain, types.OCILayer)}}},
 	} {
 		dir := t.TempDir()
 		top, err := layout.Write(dir, empty.Index)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := top.AppendImage(baseOf(t, row.add)[p.String()]); err != nil {
+		if err := top.AppendImage(baseOf(t, row.add...)[p.String()]); err != nil {
 			t.Fatal(err)
 		}
 		_, err = imported(t, packed(t, dir, nil), p.String())
