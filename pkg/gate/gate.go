@@ -76,6 +76,8 @@ type Options struct {
 	SHA256Only bool
 	// Inside looks into the artifacts, if it is not nil: each is read once more.
 	Inside Inside
+	// Checkout, if it names a repository, must hold the commit of the release.
+	Checkout Checkout
 	// Progress is told how many of how many bytes have been hashed.
 	Progress func(done, total int64)
 }
@@ -110,6 +112,7 @@ func Release(ctx context.Context, req Request) *verdict.Verdict {
 	d.checkPlan(ctx)
 	d.prepareDocuments(ctx)
 	d.checkRuns()
+	d.checkSource(ctx)
 	d.checkFileEvidence(ctx)
 	d.checkImages(ctx)
 	d.checkDocuments(ctx)

@@ -109,14 +109,10 @@ func (p *Pipeline) resumed() map[string]string {
 	return saved.Parameters
 }
 
-// ParseSource splits REPOSITORY@REF; an @ before the last slash belongs to
-// the address.
+// ParseSource splits REPOSITORY@REF, see [vcs.Split].
 func ParseSource(text string) Source {
-	at := strings.LastIndexByte(text, '@')
-	if at < 0 || strings.Contains(text[at:], "/") && !strings.Contains(text[at:], "refs/") {
-		return Source{Repository: text}
-	}
-	return Source{Repository: text[:at], Ref: text[at+1:]}
+	repository, ref := vcs.Split(text)
+	return Source{Repository: repository, Ref: ref}
 }
 
 // FindPlan finds the plan that a word means: a plan that was saved as JSON, a

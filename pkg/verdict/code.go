@@ -117,6 +117,7 @@ const (
 	SourceDirty   Code = "SOURCE_DIRTY"
 	SourceMoved   Code = "SOURCE_MOVED"
 	SourceShared  Code = "SOURCE_SHARED"
+	SourceConfig  Code = "SOURCE_CONFIG"
 
 	// What the policy asks beyond identity, and the policy itself.
 	IdentityWindow  Code = "IDENTITY_WINDOW"

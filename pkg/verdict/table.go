@@ -109,6 +109,7 @@ var codes = map[Code]row{
 	SourceDirty:   {Refused, "commit the changes and tag that commit, or take them back; to leave them as they are, build from another clone"},
 	SourceMoved:   {Refused, "find out who moved the tag; released tags never move, so release a new version"},
 	SourceShared:  {Refused, "clone it without --shared and --reference, or let git repack -a -d copy what it borrows and remove objects/info/alternates"},
+	SourceConfig:  {Refused, "the release carries another file than its commit; find out who changed it, and do not use the release"},
 
 	IdentityWindow:  {Refused, "the identity signed at a time when the policy does not let it act; check when it was given or lost its role"},
 	ParamUnknown:    {Refused, "it may have changed what was built; look at it, then name it in the policy or build without it"},

@@ -93,6 +93,7 @@ func provokedHere() map[verdict.Code]string {
 		verdict.SourceCommit:    "TestGateAgainstItsOwnRelease",
 		verdict.SourceDirty:     "TestBuildSources",
 		verdict.SourceMoved:     "TestBuildSources",
+		verdict.SourceConfig:    "TestGateAgainstACheckout",
 		verdict.OutputMissing:   "TestBuildSteps",
 		verdict.OutputExtra:     "TestBuildSteps",
 		verdict.StepFailed:      "TestBuildSteps",

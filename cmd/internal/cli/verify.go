@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/version"
@@ -30,6 +31,8 @@ type VerifyRelease struct {
 	// Depth is how far the artifacts are looked into.
 	Depth  string
 	Output Output
+	// Source is a repository that the release is held against; empty asks none.
+	Source string
 	// Trust is asked where the profile names no trust root. Offline, nobody is
 	// asked anything.
 	Trust Trust
@@ -55,6 +58,7 @@ func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
 	f.StringVar(&o.At.Images, "images", "", "read the images here instead of where the profile says")
 	f.StringVar(&o.Digests, "digests", "all", "all: every digest that the manifest lists; sha256: that one only, which makes the verdict partial")
 	f.StringVar(&o.Depth, "depth", depthEvidence, "provenance: all evidence that manifest and policy ask for; full: besides, look into each artifact and hold its SBOM against what is in it")
+	f.StringVar(&o.Source, "source", "", "repository to hold the release against: a path, git+file://, git+https:// or git+ssh://, with @REF if the tag is not the version. Every provenance must name its commit, and release.yaml and its lock must be that commit's")
 	f.BoolVar(&o.Trust.Offline, "offline", false, "dial nothing: every place must be local, and a profile without a trust root is judged by the public-good copy that this program carries")
 	o.Output.AddFlags(cmd)
 	o.Trust.AddFlags(cmd)
@@ -105,6 +109,7 @@ func (o *VerifyRelease) request(ctx context.Context, v version.Version, stage pr
 	if o.Depth == depthFull {
 		req.Options.Inside = o.Inside
 	}
+	req.Options.Checkout.Repository, req.Options.Checkout.Ref = vcs.Split(o.Source)
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		req.Options.Progress = ui.NewProgress(os.Stderr, "hashing").Update
 	}
@@ -123,6 +128,9 @@ func (o *VerifyRelease) check() error {
 	}
 	if o.Depth == depthFull && o.Inside == nil {
 		return verdict.Refuse(verdict.Usage, "--depth", "this small program does not look into artifacts; waybill verify release does")
+	}
+	if repository, _ := vcs.Split(o.Source); o.Trust.Offline && vcs.IsRemote(repository) {
+		return verdict.Refuse(verdict.Usage, "--source", "%q is elsewhere, and offline nobody is asked; name a local clone", repository)
 	}
 	return o.Output.Check()
 }

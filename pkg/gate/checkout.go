@@ -1,0 +1,186 @@
+package gate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/vcs"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Checkout is a repository of the source that whoever asks has from elsewhere
+// than the release. Which repository a build must be of is the policy's
+// business; this says which commit of it, and what that commit holds.
+type Checkout struct {
+	// Repository is a path or an address of package vcs. Only what is committed
+	// counts: a work tree may have changes.
+	Repository string
+	// Ref is what the release was made from; empty is the tag of its version.
+	Ref string
+}
+
+// fixSource is the next act where the release is of another commit than the
+// checkout says.
+const fixSource = "find out whether the tag was moved, or the release was built from something else; do not use the release until you know"
+
+// checkSource binds the release to the commit that a checkout names: the
+// provenance of everything that was built names it, and what the release
+// publishes of its plan and lock is what that commit holds.
+func (d *decision) checkSource(ctx context.Context) {
+	if d.Options.Checkout.Repository == "" {
+		d.v.Note("the commit was not compared with a checkout of the source; --source REPOSITORY does that")
+		return
+	}
+	d.v.Scope.Checks = append(d.v.Scope.Checks, "source")
+	repo, err := vcs.Open(ctx, d.Options.Checkout.Repository)
+	if err != nil {
+		d.v.AddError("source", err)
+		return
+	}
+	defer repo.Close()
+	s := &sourceCheck{decision: d, repo: repo}
+	if s.commit, err = s.resolve(ctx); err != nil {
+		d.v.AddError("source", err)
+		return
+	}
+	d.v.Inputs = append(d.v.Inputs, verdict.Input{Name: "source", Place: s.commit.Repository + "@" + s.commit.AskedFor()})
+	d.v.Note("the checkout %s names commit %s at %s", s.commit.Repository, s.commit.Commit, s.commit.AskedFor())
+	s.compare()
+	for _, name := range []string{plan.ConfigName, plan.LockName} {
+		s.compareFile(ctx, name)
+	}
+}
+
+// sourceCheck is a decision with the commit that it is held against.
+type sourceCheck struct {
+	*decision
+	repo   *vcs.Repository
+	commit vcs.Commit
+}
+
+// resolve finds the commit that should have been built. Which rule holds is
+// read from the commit, never from the release.
+func (s *sourceCheck) resolve(ctx context.Context) (vcs.Commit, error) {
+	ref := s.Options.Checkout.Ref
+	if ref == "" {
+		ref = "refs/tags/" + s.manifest.Version.String() // a branch can have the name of a tag
+	}
+	named, err := s.repo.Resolve(ctx, ref)
+	if errors.Is(err, vcs.ErrNotFound) {
+		f := verdict.Find(verdict.SourceRef, "source", "the checkout has no %s", ref)
+		f.Fix = "fetch the tags into the checkout, or name what the release was made from with --source REPOSITORY@REF"
+		return vcs.Commit{}, &verdict.Error{Finding: f, Cause: err}
+	}
+	if err != nil {
+		return vcs.Commit{}, err
+	}
+	raw, err := s.repo.ReadFile(ctx, named, plan.ConfigName)
+	if errors.Is(err, vcs.ErrNotFound) {
+		return named, nil // and so there is no rule
+	}
+	if err != nil {
+		return vcs.Commit{}, err
+	}
+	config, err := plan.ParseConfig(raw)
+	if err != nil {
+		return vcs.Commit{}, fmt.Errorf("reading %s of commit %s: %w", plan.ConfigName, named.Commit, err)
+	}
+	planned, err := config.Expand(s.manifest.Version)
+	if err != nil {
+		return vcs.Commit{}, fmt.Errorf("expanding %s of commit %s: %w", plan.ConfigName, named.Commit, err)
+	}
+	return s.repo.Built(ctx, named, vcs.Rule(planned.ReleaseCommit))
+}
+
+// compare holds the manifest and every provenance that something rests on
+// against the commit. What cannot be read says nothing of a commit, so it is
+// refused, also where the policy would let it be.
+func (s *sourceCheck) compare() {
+	if got := s.manifest.Source.Commit; got != s.commit.Commit {
+		s.differ(releasemanifest.Name, "the manifest names another commit than the checkout", got)
+	}
+	var rests []string
+	for _, a := range s.manifest.Artifacts {
+		if isBuilt(a) && !slices.Contains(rests, a.Provenance) {
+			rests = append(rests, a.Provenance)
+		}
+		if !isBuilt(a) && a.IsBuilt() {
+			s.add(verdict.Find(verdict.NoProvenance, a.Name, "no provenance binds it to a commit"))
+		}
+	}
+	if len(rests) == 0 {
+		s.v.Add(verdict.Find(verdict.NoProvenance, releasemanifest.Name, "nothing in the release has provenance, so nothing binds it to a commit"))
+	}
+	for _, name := range rests {
+		got := s.attested[name]()
+		err := errors.Join(got.unread, got.refused)
+		var said provenance.Provenance
+		if err == nil {
+			said, err = provenance.Parse(got.evidence.Statement())
+		}
+		switch {
+		case err == nil && said.SourceCommit() != s.commit.Commit:
+			s.differ(name, "built from another commit than the checkout names", said.SourceCommit())
+		case err == nil:
+			s.run(name, got.run)
+		default:
+			s.run(name, err)
+		}
+	}
+}
+
+// run records why a provenance does not hold, unless that was said.
+func (s *sourceCheck) run(name string, err error) {
+	if err != nil && !s.bad[name] {
+		s.fail(name, err)
+	}
+}
+
+func (s *sourceCheck) differ(subject, message, got string) {
+	if got == "" {
+		got = "no commit"
+	}
+	f := verdict.Find(verdict.SourceCommit, subject, "%s", message).Differ(s.commit.Commit, got)
+	f.Fix = fixSource
+	s.add(f)
+}
+
+// compareFile holds a published file against the same file of the commit, byte
+// for byte.
+func (s *sourceCheck) compareFile(ctx context.Context, name string) {
+	want, err := s.repo.ReadFile(ctx, s.commit, name)
+	absent := errors.Is(err, vcs.ErrNotFound)
+	if err != nil && !absent {
+		s.v.AddError(name, err)
+		return
+	}
+	_, listed := s.manifest.Find(name)
+	switch {
+	case absent && !listed && name == plan.ConfigName:
+		s.add(verdict.Find(verdict.SourceConfig, name, "neither the release nor the commit has one, so nothing says what was to be built"))
+		return
+	case absent && !listed:
+		return
+	case absent:
+		s.add(verdict.Find(verdict.SourceConfig, name, "the release has one, and its commit has none"))
+		return
+	}
+	got, err := s.listed(ctx, name)
+	switch {
+	case err != nil && s.bad[name]: // it was said
+	case err != nil && listed:
+		s.fail(name, err)
+	case err != nil:
+		s.add(verdict.Find(verdict.SourceConfig, name, "the commit has one, and the release does not publish it"))
+	case !bytes.Equal(got, want):
+		s.add(verdict.Find(verdict.SourceConfig, name, "the release publishes another file than the one that its commit holds").
+			Differ(digest.Of(digest.SHA256, want).String(), digest.Of(digest.SHA256, got).String()))
+	}
+}
