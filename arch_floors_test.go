@@ -33,7 +33,7 @@ var house = []floor{
 	}},
 	{"world", false, []string{
 		"pkg/fuzztest", "pkg/transport", "pkg/store", "pkg/store/storetest", "pkg/store/cloud", "pkg/registry", "pkg/rekor",
-		"pkg/tuf", "pkg/tuf/tuftest", "pkg/vcs", "pkg/sandbox", "pkg/journal", "pkg/sign/token", "pkg/sign",
+		"pkg/tuf", "pkg/tuf/tuftest", "pkg/vcs", "pkg/sandbox", "pkg/journal", "pkg/sign/token", "pkg/sign/keyfile", "pkg/sign",
 	}},
 	{"deeds", false, []string{
 		"pkg/profile", "pkg/workspace", "pkg/source", "pkg/pin", "pkg/sbom/licence", "pkg/sbom/unpack", "pkg/sbom/gomod", "pkg/sbom/distro",
