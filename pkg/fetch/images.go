@@ -37,10 +37,20 @@ func (s *Store) Root(ctx context.Context, ref string) (Root, error) {
 	if err != nil {
 		return Root{}, err
 	}
-	_, pin, _ := strings.Cut(ref, "@sha256:")
-	r, err := s.unpack(ctx, base, "roots/"+pin)
+	_, text, _ := strings.Cut(ref, "@")
+	pin, err := digest.Parse(text)
 	if err != nil {
-		return Root{}, fmt.Errorf("fetching image %s: %w", ref, err)
+		return Root{}, verdict.Wrap(verdict.ConfigParse, ref, err)
+	}
+	return s.RootOf(ctx, base, pin)
+}
+
+// RootOf is [Store.Root] of an image that is at hand, such as one of a layout
+// in the source. pin is what the lock holds of it.
+func (s *Store) RootOf(ctx context.Context, base image.Base, pin digest.Digest) (Root, error) {
+	r, err := s.unpack(ctx, base, "roots/"+pin.Hex())
+	if err != nil {
+		return Root{}, fmt.Errorf("unpacking image %s: %w", pin, err)
 	}
 	return r, nil
 }

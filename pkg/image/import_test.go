@@ -32,7 +32,7 @@ var both = []string{"linux/amd64", "linux/arm64"}
 
 // packed is a directory as a tar archive, with the changes that are given:
 // nil takes a file out.
-func packed(t *testing.T, dir string, changes map[string][]byte) []byte {
+func packed(t testing.TB, dir string, changes map[string][]byte) []byte {
 	t.Helper()
 	files := map[string][]byte{}
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -57,7 +57,7 @@ func packed(t *testing.T, dir string, changes map[string][]byte) []byte {
 	return tarOf(t, files)
 }
 
-func tarOf(t *testing.T, files map[string][]byte) []byte {
+func tarOf(t testing.TB, files map[string][]byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -124,7 +124,7 @@ func TestImportKeepsWhatIsOCI(t *testing.T) {
 }
 
 // docker is an image of Docker's types, which its registry would serve.
-func docker(t *testing.T, p v1.Platform) v1.Image {
+func docker(t testing.TB, p v1.Platform) v1.Image {
 	t.Helper()
 	raw := archive(t, at("of "+p.Architecture))
 	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(raw)), nil })
@@ -231,7 +231,7 @@ func TestImportSavedPlainly(t *testing.T) {
 	write(t, t.TempDir(), got)
 }
 
-func savedPlainly(t *testing.T) []byte {
+func savedPlainly(t testing.TB) []byte {
 	t.Helper()
 	layer := archive(t, at("file"))
 	config, err := json.Marshal(v1.ConfigFile{OS: "linux", Architecture: "amd64", RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{

@@ -23,6 +23,7 @@ import (
 const (
 	maxUnpacked = 32 << 30 // bytes of all layers, without compression
 	maxEntries  = 2 << 20
+	maxWindow   = 32 << 20 // memory of zstd, four times what its writers use
 )
 
 // Unpacked says what an image was that is now a directory.
@@ -157,7 +158,7 @@ func inflate(t types.MediaType, body io.Reader) (plain io.Reader, done func(), e
 	case types.OCIUncompressedLayer:
 		return body, func() {}, nil
 	case types.OCILayerZStd:
-		z, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<28))
+		z, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, nil, err
 		}

@@ -51,7 +51,7 @@ func as(kind byte) func(*tar.Header) {
 
 func withMode(mode int64) func(*tar.Header) { return func(h *tar.Header) { h.Mode = mode } }
 
-func archive(t *testing.T, entries ...tar.Header) []byte {
+func archive(t testing.TB, entries ...tar.Header) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
