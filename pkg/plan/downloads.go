@@ -59,7 +59,7 @@ func checkAddress(s string) string {
 	switch {
 	case u.Scheme != "https" && (u.Scheme != "http" || !local):
 		return "want https"
-	case u.User != nil || u.Fragment != "" || u.Opaque != "" || u.Path == "" || u.Path == "/" || u.String() != s:
+	case u.User != nil || u.Fragment != "" || u.Path == "" || u.Path == "/" || u.String() != s:
 		return "want scheme, host and path, and no credentials, in plain spelling"
 	case !local && !isHost(u.Host):
 		return "want a host name of the public network"

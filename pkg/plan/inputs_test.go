@@ -190,6 +190,9 @@ func TestTakingRefuses(t *testing.T) {
 		{"a host without a domain", "https://dl.example.test:8443", "https://intranet", "\"https://intranet", "host name of the public network"},
 		{"a port that is none", ":8443", ":99999", "\"https://dl.example.test:9", "host name of the public network"},
 		{"a word", "\"https://dl.example.test:8443/firmware-1.4.bin?a=b\"", "firmware", "firmware\n", "want https"},
+		{"no host", "https://dl.example.test:8443/", "https:", "\"https:firmware", "plain spelling"},
+		{"a long address", "firmware-1.4.bin?a=b", strings.Repeat("a", 2048), "", "want an address"},
+		{"a long name", "  firmware.bin:", "  " + strings.Repeat("a", 129) + ": \"https://dl.example.test/x\"\n  firmware.bin:", strings.Repeat("a", 129) + ":", "letters, digits"},
 		{"a space", "firmware-1.4", "firmware 1.4", "\"https://dl.example.test:8443", "want an address"},
 		{"a number", "\"http://127.0.0.1:4711/helper\"", "7", "7\ndefaults", "quote it"},
 		{"the disk without a unit", "disk: 512Mi", "disk: \"512\"", "\"512\"", "24Gi"},
@@ -239,6 +242,7 @@ func TestSavedPlansTakeWhatIsThere(t *testing.T) {
 		"an import of nothing":          {`"import":"box.tar"`, `"import":"crate.tar"`, "no earlier step makes"},
 		"a download of an artifact":     {`"helper-amd64":`, `"SHA256SUMS":`, "name of an artifact"},
 		"a download without an address": {`"http://127.0.0.1:4711/helper"`, `""`, "an address"},
+		"a download of an image":        {`"image":{"base":"scratch"`, `"downloads":["firmware.bin"],"image":{"base":"scratch"`, "runs nothing"},
 		"a step that sees nothing":      {`"run":["mk","../out/box.tar"],`, ``, "runs nothing"},
 	} {
 		_, err := plan.Parse([]byte(change(t, string(raw), row.old, row.with)))
@@ -272,6 +276,15 @@ func TestOneRoot(t *testing.T) {
 		t.Errorf("a step of a program has the root %s", name)
 	}
 	l.Tools["sh"] = plan.ToolLock{Image: "registry.example.test/sh", Tag: "v1", Digest: sum("sh")}
+	// What the defaults say is of no weight where nothing runs.
+	apart, err := plan.ParseConfig([]byte(change(t, change(t, change(t, text, "  run: [make,", "  tools: [make, cross]\n  run: [make,"),
+		"tools: [go]", "tools: [go, sh]"), "{tools: [cross, make, sh]", "{tools: [cross, sh]")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Covers(apart); err != nil {
+		t.Errorf("two images of two steps: %v", err)
+	}
 	err = l.Covers(c)
 	refused(t, err, `tools "cross" and "sh" are both pinned as images`)
 	var faults plan.Faults

@@ -169,6 +169,7 @@ func TestBounds(t *testing.T) {
 	}
 	lists := "  a: [" + items("a", 400) + "]\n  b: [" + items("b", 400) + "]\n"
 	output := "  run: [make]\n  outputs: [{class: file, name: \"{u}/{v}\"}]\n"
+	many := with("  a: ["+items("a", 150)+"]\n  b: ["+items("b", 140)+"]\n", "- name: s\n  each: {u: a, v: b}\n"+output) // 21 000 of 4 artifacts each
 	rows := []struct{ name, text, says string }{
 		{"within", with("  a: [a, b]\n  b: [c, d]\n", "- name: s\n  each: {u: a, v: b}\n"+output), ""},
 		{"turns of a step", with(lists, "- name: s\n  each: {u: a, v: b}\n"+output), "too large"},
@@ -177,6 +178,8 @@ func TestBounds(t *testing.T) {
 			"- name: s\n  each: {u: a}\n  run: [make]\n  outputs: [{class: file, each: {v: b}, name: \"{u}/{v}\"}, {class: file, each: {v: b}, name: \"{u}-{v}\"}]\n"), "artifacts"},
 		{"evidence of what is within", with("  a: ["+items("a", 200)+"]\n  b: ["+items("b", 200)+"]\n",
 			"- name: s\n  each: {u: a}\n  run: [make]\n  outputs: [{class: file, each: {v: b}, name: \"{u}/{v}\"}]\n"), "with their evidence"},
+		{"many steps", many, ""},
+		{"many steps with provenance twice", many + "provenance: [v1, v0.2]\n", "with their evidence"},
 		{"text of many turns", with("  a: ["+items("a", 300)+"]\n",
 			"- name: s\n  each: {u: a}\n  run: [make, \"{u}"+strings.Repeat("x", 400_000)+"\"]\n  outputs: [{class: file, name: \"{u}\"}]\n"), "MiB of text"},
 		{"a list that is too long", with("  a: ["+items("a", 10_001)+"]\n", "- name: s\n  run: [make]\n  outputs: [{class: file, name: f}]\n"), "too long"},
