@@ -248,7 +248,7 @@ func (s *Signer) assemble(c content, r record) ([]byte, verify.Evidence, error) 
 	if err != nil {
 		return nil, verify.Evidence{}, err
 	}
-	if err := s.isOurs(e); err != nil {
+	if err := s.mayAct(e); err != nil {
 		return nil, verify.Evidence{}, err
 	}
 	return raw, e, nil

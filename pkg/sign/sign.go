@@ -230,12 +230,21 @@ func (s *Signer) checkCertificate(c *credential) error {
 	return s.checkRole(who)
 }
 
-// isOurs reports whether evidence is by the signer that this one is.
-func (s *Signer) isOurs(e verify.Evidence) error {
+// mayAct holds verified evidence against the policy: by the right identity, at
+// a time when it may act, of a run such as is asked. Which classes and stages
+// the identity is kept to is for the caller to judge, who knows the artifact.
+func (s *Signer) mayAct(e verify.Evidence) error {
 	if !e.Key().IsZero() {
 		return nil // the prover knows one key only
 	}
-	return s.checkRole(e.Identity())
+	if err := s.checkRole(e.Identity()); err != nil {
+		return err
+	}
+	_, err := s.config.Policy.Judge(e, policy.Ask{Role: s.config.Role, Kind: e.Kind(), Subject: string(s.config.Role), Whole: true})
+	if err != nil && verdict.FindingOf("", err).Code == verdict.IdentityRole {
+		return nil
+	}
+	return err
 }
 
 // equal reports whether a signature was made with this very credential.
