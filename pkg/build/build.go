@@ -194,12 +194,15 @@ func (r *run) step(ctx context.Context, step plan.Step, start time.Time) error {
 	case step.Checksums != nil:
 		out, err = r.checksums(step, scratch)
 	case step.Image != nil:
-		out, err = r.image(ctx, step)
+		out, err = r.image(ctx, step, scratch)
 	default:
 		out, err = r.command(ctx, step, scratch)
 	}
 	if err != nil {
 		return err
+	}
+	if out.done != nil {
+		defer out.done() //nolint:errcheck // it was read only
 	}
 	signed, err := r.attest(ctx, step, out, start)
 	if err != nil {
@@ -244,6 +247,7 @@ type outputs struct {
 	inputs []provenance.Resource
 	inside provenance.InternalParameters
 	log    *provenance.Resource
+	done   func() error // lets go of what the release of the outputs reads; may be nil
 }
 
 type output struct {

@@ -29,9 +29,8 @@ type fetched struct {
 
 // root is the file system of a tool that is an image.
 type root struct {
-	dir      string
-	env      []string
-	resource provenance.Resource
+	dir string
+	env []string
 }
 
 // fetch is the one phase of a build that uses the network. No program of the
@@ -103,7 +102,8 @@ func (r *run) fetchRoots(ctx context.Context, f *fetched) error {
 		if err != nil {
 			return fmt.Errorf("fetching tool %q: %w", name, err)
 		}
-		f.roots[name] = root{dir: got.Dir, env: got.Env, resource: pinnedImage("tool "+name, ref, pin.Digest)}
+		f.roots[name] = root{dir: got.Dir, env: got.Env}
+		f.tools[name] = tool{resource: pinnedImage("tool "+name, ref, pin.Digest), pinned: true}
 	}
 	return nil
 }

@@ -2,9 +2,13 @@ package build
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -18,8 +22,11 @@ import (
 
 // image assembles a multi-platform image from a pinned base and outputs of
 // earlier steps.
-func (r *run) image(ctx context.Context, step plan.Step) (outputs, error) {
+func (r *run) image(ctx context.Context, step plan.Step, scratch string) (outputs, error) {
 	spec := step.Image
+	if spec.Import != "" {
+		return r.imported(ctx, step, scratch)
+	}
 	inputs, err := r.resources(step.Inputs())
 	if err != nil {
 		return outputs{}, err
@@ -37,6 +44,35 @@ func (r *run) image(ctx context.Context, step plan.Step) (outputs, error) {
 		return outputs{}, err
 	}
 	return r.imageOutputs(step, built, append(inputs, pinned...)), nil
+}
+
+// imported takes the image that a tool of the release, or somebody else, has
+// put into an archive. It reads a copy of its own, so that what is imported is
+// what provenance names.
+func (r *run) imported(ctx context.Context, step plan.Step, scratch string) (outputs, error) {
+	at := stand{scratch: scratch}
+	if err := r.hand(ctx, plan.Step{Take: step.Inputs(), Downloads: step.Downloads}, &at); err != nil {
+		return outputs{}, err
+	}
+	f, err := os.Open(filepath.Join(scratch, path.Base(plan.InputDir), filepath.FromSlash(step.Image.Import)))
+	if err != nil {
+		return outputs{}, fmt.Errorf("importing %q: %w", step.Image.Import, err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return outputs{}, errors.Join(fmt.Errorf("importing %q: %w", step.Image.Import, err), f.Close())
+	}
+	var platforms []string
+	for _, p := range step.Image.Platforms {
+		platforms = append(platforms, p.Platform)
+	}
+	built, err := image.Import(ctx, f, info.Size(), platforms)
+	if err != nil {
+		return outputs{}, errors.Join(fmt.Errorf("importing %q: %w", step.Image.Import, err), f.Close())
+	}
+	out := r.imageOutputs(step, built, at.inputs)
+	out.done = f.Close
+	return out, nil
 }
 
 // base opens the base that a name is pinned to.
@@ -74,13 +110,13 @@ func (r *run) imageSpec(ctx context.Context, spec *plan.ImageStep, base image.Ba
 	for _, pf := range spec.Platforms {
 		goos, arch, _ := strings.Cut(pf.Platform, "/")
 		p := image.Platform{OS: goos, Arch: arch}
-		for _, path := range slices.Sorted(maps.Keys(pf.Files)) {
-			name := pf.Files[path]
+		for _, place := range slices.Sorted(maps.Keys(pf.Files)) {
+			name := pf.Files[place]
 			m, err := r.taken(name)
 			if err != nil {
 				return image.Spec{}, err
 			}
-			p.Files = append(p.Files, image.File{Path: path, Mode: 0o755, Size: m.size, Open: func() (io.ReadCloser, error) {
+			p.Files = append(p.Files, image.File{Path: place, Mode: 0o755, Size: m.size, Open: func() (io.ReadCloser, error) {
 				body, _, err := r.openMade(ctx, name)
 				return body, err
 			}})

@@ -28,54 +28,69 @@ func (r *run) equip(step plan.Step, at *stand) error {
 	tools, pinned := r.fetched.toolsOf(step)
 	at.pinned = pinned
 	at.inputs = append(at.inputs, tools...)
-	if name, _, ok := r.Source.Pins.RootOf(step); ok {
-		held := r.fetched.roots[name]
-		at.root, at.bare, at.pinned = held.dir, true, pinned
-		at.env, at.path = held.surroundings()
-		at.inputs = append(at.inputs, held.resource)
-		return nil
-	}
-	if r.Machine.Mode == sandbox.Unisolated {
+	name, _, inImage := r.Source.Pins.RootOf(step)
+	if r.Machine.Mode == sandbox.Unisolated && !inImage {
 		at.path = os.Getenv("PATH")
 		return nil
 	}
 	at.mounts, at.path = sandbox.Toolchains(os.Getenv("PATH"), toolNames(step))
-	if step.Root != plan.Scratch {
+	switch {
+	case inImage:
+		at.root, at.bare = r.fetched.roots[name].dir, true
+		at.env, at.path = r.fetched.roots[name].surroundings(at.path)
+	case step.Root == plan.Scratch:
+		at.root, at.bare = filepath.Join(at.scratch, "root"), true
+	default:
 		return nil
 	}
-	at.root, at.bare = filepath.Join(at.scratch, "root"), true
-	return emptyRoot(at.root, at.mounts)
+	return makeRoom(at.root, at.mounts)
 }
 
-// emptyRoot makes a root in which nothing is but the places of the tools.
-func emptyRoot(dir string, tools []sandbox.Mount) error {
+// makeRoom makes the places of tools in a root that may have none of them, and
+// never outside of it, whatever links an image brings.
+func makeRoom(dir string, tools []sandbox.Mount) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making a root: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("making a root: %w", err)
+	}
+	defer root.Close()
 	for _, m := range tools {
-		info, err := os.Stat(m.Source)
-		if err != nil {
-			return fmt.Errorf("making a root: %w", err)
-		}
-		place := filepath.Join(dir, m.Target)
-		if err := os.MkdirAll(filepath.Dir(place), 0o755); err != nil {
-			return fmt.Errorf("making a root: %w", err)
-		}
-		if info.IsDir() {
-			err = os.MkdirAll(place, 0o755)
-		} else {
-			err = os.WriteFile(place, nil, 0o755)
-		}
-		if err != nil {
+		if err := place(root, m); err != nil {
 			return fmt.Errorf("making a root: %w", err)
 		}
 	}
 	return nil
 }
 
-// surroundings are what the image sets for its programs, and their PATH.
-func (r root) surroundings() (env []string, path string) {
-	path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+func place(root *os.Root, m sandbox.Mount) error {
+	info, err := os.Stat(m.Source)
+	if err != nil {
+		return err
+	}
+	name := strings.TrimPrefix(m.Target, "/")
+	if info.IsDir() {
+		return root.MkdirAll(name, 0o755)
+	}
+	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o755)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// surroundings are what the image sets for its programs, with its PATH before
+// that of the tools beside it.
+func (r root) surroundings(tools string) (env []string, path string) {
+	path = tools
 	for _, v := range r.env {
 		if list, ok := strings.CutPrefix(v, "PATH="); ok {
-			path = list
+			path = list + string(filepath.ListSeparator) + tools
 		} else {
 			env = append(env, v)
 		}

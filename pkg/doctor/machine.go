@@ -148,7 +148,7 @@ func tool(name string, pin plan.ToolLock) Check {
 	program := pin.Program
 	switch {
 	case pin.Image != "":
-		return Fault(check, verdict.Refuse(verdict.ConfigParse, plan.LockName, "tool %q is the image %q; this builder runs programs only, so pin one with waybill lock --tool %s=PROGRAM", name, pin.Image, name))
+		return Fine(check, "the image %s@%s, fetched before the first step", pin.Image, pin.Digest)
 	case program == "":
 		program = name
 	}
