@@ -4,8 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
 	"slices"
@@ -253,7 +251,7 @@ func testsHere(t *testing.T) []string {
 	t.Helper()
 	var names []string
 	for _, path := range must[[]string](t)(filepath.Glob("*_test.go")) {
-		file := must[*ast.File](t)(parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution))
+		file := parsed(t, path)
 		for _, d := range file.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && strings.HasPrefix(f.Name.Name, "Test") {
 				names = append(names, f.Name.Name)
@@ -267,7 +265,7 @@ func testsHere(t *testing.T) []string {
 func constants(t *testing.T) map[verdict.Code]string {
 	t.Helper()
 	path := filepath.Join("..", "..", "pkg", "verdict", "code.go")
-	file := must[*ast.File](t)(parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution))
+	file := parsed(t, path)
 	names := map[verdict.Code]string{}
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
