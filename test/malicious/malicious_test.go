@@ -29,6 +29,9 @@ type row struct {
 	bare     verdict.Code
 	socket   string
 	abstract string
+	// A second step that the row needs, and what it may have released.
+	second string
+	keeps  []string
 }
 
 // What a row without walls may come to besides a refusal.
@@ -46,6 +49,9 @@ func rows() []row {
 		{act: "print-token", tries: "prints the builder's token into the log", code: failed, says: "no such file", bare: worked},
 		{act: "read-home", tries: "reads a file of the account that builds", code: failed, says: "no such file", bare: worked},
 		{act: "read-release", tries: "reads the workspace", code: failed, says: "no such file", bare: worked},
+		{act: "read-repository", tries: "reads the configuration of the repository, where credentials may be", code: failed, says: "no such file", bare: worked},
+		{act: "read-log", tries: "reads the logs of the steps", code: failed, says: "no such file", bare: worked},
+		{act: "forge-log", tries: "writes into a log past those who keep it", code: failed, says: "no such file", bare: worked},
 		{act: "read-environment", tries: "reads the environment of the control plane", code: failed, says: "no such file", bare: worked},
 		{act: "read-memory", tries: "reads the memory of the control plane, and traces it", code: failed, says: "operation not permitted"},
 		{act: "read-descriptors", tries: "reads the open files of the control plane", code: failed, says: "no such file", bare: worked},
@@ -67,6 +73,11 @@ func rows() []row {
 		{act: "alter-input", tries: "changes its own source", code: failed, says: "read-only file system", bare: worked},
 		{act: "alter-tools", tries: "changes the tools of all steps", code: failed, says: "permission denied"},
 		{act: "poison-cache", tries: "writes into a cache of the account that builds", code: failed, says: "no such file", bare: worked},
+		{
+			act: "find-poison", tries: "takes from a cache what an earlier step has put there", code: failed, says: "no such file", bare: worked,
+			second: peer("poison", ""), keeps: []string{"peer.txt", "provenance/peer.sigstore.json"},
+		},
+		{act: "meet", tries: "meets a step that runs at the same time", code: failed, says: "met nobody", bare: worked, second: peer("meet", "OTHER: evil")},
 		{act: "write-anywhere", tries: "writes anywhere but into its own directories", code: failed, says: "no directory of others takes a file"},
 		{act: "leave-symlink", tries: "leaves a symbolic link", code: verdict.FileType, says: "a symbolic link", bare: verdict.FileType},
 		{act: "leave-hardlink", tries: "leaves a file of two names", code: verdict.FileType, says: "2 hard links", bare: verdict.FileType},
@@ -77,10 +88,12 @@ func rows() []row {
 		{act: "leave-backslash", tries: "leaves a name that climbs on other systems", code: verdict.Path, says: "separator of another system", bare: verdict.Path},
 		{act: "leave-escape", tries: "leaves a name that a terminal obeys", code: verdict.Path, says: "cannot be seen", bare: verdict.Path},
 		{act: "leave-flag", tries: "leaves a name that programs take for a flag", code: verdict.Path, says: "looks like a flag", bare: verdict.Path},
+		{act: "leave-setuid", tries: "leaves a program that runs as whoever owns it", bare: worked},
 		{act: "leave-more", tries: "leaves more than it declared", code: verdict.OutputExtra, says: "without declaring it", bare: verdict.OutputExtra},
 		{act: "leave-sparse", tries: "leaves a gigabyte of nothing", code: verdict.OutputSize, says: "sparse", bare: verdict.OutputSize},
 		{act: "leave-locked", tries: "leaves a directory that nobody may read", bare: notRun},
 		{act: "fork-bomb", tries: "starts processes without end", code: verdict.StepLimit, says: "limit of processes", limits: "{processes: 64}"},
+		{act: "fill-disk", tries: "fills the disk", code: verdict.StepLimit, says: "limit of disk", limits: "{disk: 64Mi}"},
 		{act: "eat-memory", tries: "takes more memory than it may", code: verdict.StepLimit, says: "limit of memory", limits: "{memory: 128Mi}"},
 		{act: "sleep", tries: "never ends", code: verdict.StepLimit, says: "limit of time", limits: "{time: 1s}", bare: verdict.StepLimit},
 		{act: "write-escapes", tries: "sends escape sequences to who reads the log", code: failed, says: `\x1b]0;owned\x07\x1b[2J`, bare: failed},
@@ -91,13 +104,18 @@ func rows() []row {
 	}
 }
 
+// peer is a second step. Without another to meet it comes first.
+func peer(act, more string) string {
+	return fmt.Sprintf("- name: peer\n  run: [./step]\n  env: {ACT: %s, ME: peer, OUTPUT: peer.txt, COMMON, %s}\n  outputs: [{class: file, name: peer.txt}]\n", act, more)
+}
+
 // fit is the row as this machine can hold it: where no control group is to be
 // had, the kernel stops single processes, and nobody counts it.
 func (r row) fit(report sandbox.Report) row {
 	if r.act == "leave-locked" && os.Geteuid() != 0 {
 		r.code, r.says = verdict.FileType, "to everybody" // only root reads what is closed to it
 	}
-	if r.code != verdict.StepLimit || r.act == "sleep" {
+	if r.code != verdict.StepLimit || r.act == "sleep" || r.act == "fill-disk" {
 		return r
 	}
 	if !report.Has(sandbox.MemoryLimited) {
@@ -130,7 +148,7 @@ func TestMaliciousSteps(t *testing.T) {
 			if codeOf(err) != r.code || !strings.Contains(err.Error(), r.says) {
 				t.Fatalf("%s %v, want %s with %q\n%s", codeOf(err), err, r.code, r.says, b.log(t))
 			}
-			if names := b.released(t); len(names) > 0 {
+			if names := b.released(t); !slices.Equal(names, r.keeps) {
 				t.Errorf("released all the same: %v", names)
 			}
 			clean(t, b, err)
@@ -196,6 +214,9 @@ func says(t *testing.T, w *world, b *release, builder string) {
 	e := must(w.verifier.Attestation(raw))(t)
 	if body := must(os.ReadFile(filepath.Join(files, "lantern.txt")))(t); !e.Covers("lantern.txt", digest.SetOf(body)) {
 		t.Error("the released file is not the one that was signed for")
+	}
+	if mode := must(os.Lstat(filepath.Join(files, "lantern.txt")))(t).Mode(); mode&^0o022 != 0o644 {
+		t.Errorf("the released file has the mode %v", mode)
 	}
 	said := must(provenance.Parse(e.Statement()))(t)
 	if said.RunDetails.Builder.ID != builder {
@@ -267,7 +288,7 @@ func TestRowsAreWhole(t *testing.T) {
 	for _, r := range rows() {
 		acts = slices.DeleteFunc(acts, func(a string) bool { return a == r.act })
 	}
-	if !slices.Equal(acts, []string{"nothing"}) {
+	if !slices.Equal(acts, []string{"nothing", "poison"}) { // which no row is about
 		t.Errorf("acts without a row: %v", acts)
 	}
 }

@@ -112,7 +112,7 @@ func (w *world) prepare(t *testing.T, mode sandbox.Mode, r row) *release {
 	for _, name := range []string{"LICENSE", "release.yaml"} {
 		body := must(os.ReadFile(w.Path("lantern", name)))(t)
 		if name == "release.yaml" {
-			body = []byte(strings.Replace(string(body), "  env: {ACT: nothing}\n", w.lines(b, r), 1))
+			body = []byte(strings.Replace(string(body), "- name: evil\n  run: [./step]\n  env: {ACT: nothing}\n", w.lines(b, r), 1))
 		}
 		noErr(t, os.WriteFile(filepath.Join(b.source, name), body, 0o644))
 	}
@@ -130,12 +130,18 @@ func (w *world) prepare(t *testing.T, mode sandbox.Mode, r row) *release {
 }
 
 // lines are what a row says in release.yaml. The step is told where everything
-// is: what stops it is not that it could not find it.
+// is: what stops it is not that it could not find it. A second step stands
+// before it, and is done first unless both are to meet.
 func (w *world) lines(b *release, r row) string {
-	var s strings.Builder
-	fmt.Fprintf(&s, "  env: {ACT: %s, TOKEN: %q, STATE: %q, RECORD: %q, CACHE: %q, PID: %q, FULCIO: %q, REKOR: %q, HOMEFILE: %q, SOCKET: %q, ABSTRACT: %q}\n",
-		r.act, b.token, b.state, filepath.Join(b.state, "release.json"), b.cache, strconv.Itoa(os.Getpid()), w.Lab.Fulcio, w.Lab.Rekor,
+	common := fmt.Sprintf("TOKEN: %q, STATE: %q, RECORD: %q, CACHE: %q, SOURCE: %q, PID: %q, FULCIO: %q, REKOR: %q, HOMEFILE: %q, SOCKET: %q, ABSTRACT: %q",
+		b.token, b.state, filepath.Join(b.state, "release.json"), b.cache, b.source, strconv.Itoa(os.Getpid()), w.Lab.Fulcio, w.Lab.Rekor,
 		w.Path("profile.yaml"), r.socket, r.abstract)
+	var s strings.Builder
+	s.WriteString(strings.Replace(strings.ReplaceAll(r.second, "COMMON", common), ", }", "}", 1))
+	fmt.Fprintf(&s, "- name: evil\n  run: [./step]\n  env: {ACT: %s, ME: evil, OTHER: peer, %s}\n", r.act, common)
+	if len(r.keeps) > 0 {
+		s.WriteString("  take: [peer.txt]\n")
+	}
 	if r.limits != "" {
 		fmt.Fprintf(&s, "  limits: %s\n", r.limits)
 	}
@@ -166,7 +172,7 @@ func (w *world) build(t *testing.T, b *release) error {
 	}))(t)
 	return build.Run(ctx, build.Request{
 		Plan: planned, Source: source, Workspace: ws, Signer: signer,
-		Machine: build.Machine{Mode: b.mode, Transport: http.DefaultTransport},
+		Machine: build.Machine{Mode: b.mode, Jobs: 2, Transport: http.DefaultTransport},
 		Report:  func(string, ...any) {}, Trust: build.Trust{Verifier: w.verifier, Policy: w.profile.Policy, Clock: time.Now},
 	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -103,4 +104,32 @@ func leaveLocked() error {
 func writeEscapes() error {
 	fmt.Print("\x1b]0;owned\a\x1b[2J\x1b[1;1Hall is well\u202e\r\n\x9b31m\xff\n")
 	return syscall.EPERM
+}
+
+// leaveSetuid makes its output a program that runs as whoever owns it.
+func leaveSetuid() error {
+	if err := write(output()); err != nil {
+		return err
+	}
+	return os.Chmod(output(), 0o777|os.ModeSetuid|os.ModeSetgid)
+}
+
+// fillDisk writes file after file until it is stopped.
+func fillDisk() error {
+	block := make([]byte, 1<<20)
+	for i := range 1024 {
+		if err := os.WriteFile(filepath.Join("..", "home", fmt.Sprint(i)), block, 0o600); err != nil {
+			return fmt.Errorf("after %d MiB: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func appendTo(name string) error {
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("all is well\n")
+	return errors.Join(err, f.Close())
 }

@@ -32,7 +32,12 @@ func main() {
 
 // out is the directory for outputs, output the one that is declared.
 func out(name string) string { return filepath.Join("..", "out", name) }
-func output() string         { return out("lantern.txt") }
+func output() string {
+	if name := os.Getenv("OUTPUT"); name != "" {
+		return out(name)
+	}
+	return out("lantern.txt")
+}
 
 // acts are all that it can try. Each returns what stopped it.
 func acts() map[string]func() error {
@@ -46,10 +51,16 @@ func acts() map[string]func() error {
 	}
 	return map[string]func() error{
 		"nothing":          func() error { return nil },
+		"poison":           poison,
 		"fail":             func() error { return errors.New("of its own will") },
 		"read-token":       read("TOKEN"),
 		"read-home":        read("HOMEFILE"),
 		"read-release":     read("RECORD"),
+		"read-repository":  func() error { return readFile(filepath.Join(os.Getenv("SOURCE"), ".git", "config")) },
+		"read-log":         func() error { return readFile(filepath.Join(os.Getenv("STATE"), "logs", "evil.log")) },
+		"forge-log":        func() error { return appendTo(filepath.Join(os.Getenv("STATE"), "logs", "evil.log")) },
+		"meet":             meet,
+		"find-poison":      findPoison,
 		"print-token":      printToken,
 		"read-environment": func() error { return readProcess("environ") },
 		"read-memory":      readMemory,
@@ -85,7 +96,9 @@ func acts() map[string]func() error {
 		"leave-more":       func() error { return write(out("more")) },
 		"leave-sparse":     leaveSparse,
 		"leave-locked":     leaveLocked,
+		"leave-setuid":     leaveSetuid,
 		"fork-bomb":        forkBomb,
+		"fill-disk":        fillDisk,
 		"sleep":            sleep,
 		"eat-memory":       eatMemory,
 		"write-escapes":    writeEscapes,
@@ -107,6 +120,11 @@ func all[T any](list []T, try func(T) error) error {
 		stopped = append(stopped, err)
 	}
 	return errors.Join(stopped...)
+}
+
+func readFile(name string) error {
+	_, err := os.ReadFile(name)
+	return err
 }
 
 func write(path string) error { return os.WriteFile(path, []byte("harm\n"), 0o644) }
