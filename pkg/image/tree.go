@@ -34,6 +34,16 @@ type unpacker struct {
 	// whiteouts do not hide, and the directories that were followed already.
 	mine  map[string]bool
 	known map[string]string
+
+	here   *os.Root // the directory at hereAt, where the last entry went
+	hereAt string
+}
+
+func (u *unpacker) close() error {
+	if u.here != nil {
+		return errors.Join(u.here.Close(), u.root.Close())
+	}
+	return u.root.Close()
 }
 
 // entry writes one entry of a layer.
@@ -147,6 +157,7 @@ func (u *unpacker) follow(name, dir string) (string, error) {
 func (u *unpacker) hide(at, base string) error {
 	dir := path.Dir(at)
 	clear(u.known)
+	u.hereAt = "" // it may be what is hidden
 	if base == opaque {
 		return u.hideBelow(dir)
 	}
@@ -196,34 +207,66 @@ func (u *unpacker) hideOne(at string) error {
 // write puts one entry in the place of whatever has its name. Only a directory
 // goes over a directory.
 func (u *unpacker) write(h *tar.Header, at string, body io.Reader) error {
-	info, err := u.root.Lstat(at)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
+	dir, err := u.stand(path.Dir(at))
+	if err != nil {
 		return err
-	case info.IsDir() && h.Typeflag == tar.TypeDir:
-		return u.root.Chmod(at, mode(h))
-	default:
-		if !info.Mode().IsRegular() {
-			clear(u.known)
+	}
+	err = u.create(dir, h, at, body)
+	if errors.Is(err, fs.ErrExist) {
+		if info, err := dir.Lstat(path.Base(at)); err == nil && info.IsDir() && h.Typeflag == tar.TypeDir {
+			return dir.Chmod(path.Base(at), mode(h))
 		}
-		if err := u.root.RemoveAll(at); err != nil {
+		if err := u.remove(dir, at); err != nil {
 			return err
 		}
+		err = u.create(dir, h, at, body)
 	}
 	u.mine[at] = true
+	return err
+}
+
+// stand opens the directory that an entry goes into, and keeps it for the next
+// one: entries come directory by directory.
+func (u *unpacker) stand(dir string) (*os.Root, error) {
+	if u.here != nil && u.hereAt == dir {
+		return u.here, nil
+	}
+	next, err := u.root.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	if u.here != nil {
+		err = u.here.Close()
+	}
+	u.here, u.hereAt = next, dir
+	return next, err
+}
+
+// remove makes room. What was followed through it is not known any more.
+func (u *unpacker) remove(dir *os.Root, at string) error {
+	clear(u.known)
+	return dir.RemoveAll(path.Base(at))
+}
+
+// create makes one entry in the directory where it goes. If something has the
+// name, that is [fs.ErrExist], and nothing of body was read.
+func (u *unpacker) create(dir *os.Root, h *tar.Header, at string, body io.Reader) error {
+	name := path.Base(at)
 	switch h.Typeflag {
 	case tar.TypeDir:
-		return errors.Join(u.root.Mkdir(at, 0o755), u.root.Chmod(at, mode(h)))
+		if err := dir.Mkdir(name, 0o755); err != nil {
+			return err
+		}
+		return dir.Chmod(name, mode(h))
 	case tar.TypeReg, tar.TypeGNUSparse:
-		return u.file(h, at, body)
+		return u.file(dir, h, name, body)
 	case tar.TypeSymlink:
-		return u.root.Symlink(h.Linkname, at)
+		return dir.Symlink(h.Linkname, name)
 	case tar.TypeLink:
 		return u.link(h, at)
 	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
 		u.dropped++
-		return nil
+		return u.remove(dir, at)
 	}
 	return verdict.Refuse(verdict.FileType, bounded(h.Name), "an entry of the image is of the unknown type %q", h.Typeflag)
 }
@@ -238,16 +281,16 @@ func mode(h *tar.Header) fs.FileMode {
 	return bits | 0o400
 }
 
-func (u *unpacker) file(h *tar.Header, at string, body io.Reader) error {
+func (u *unpacker) file(dir *os.Root, h *tar.Header, name string, body io.Reader) error {
 	if h.Size > u.bytes {
 		return verdict.Refuse(verdict.Limit, bounded(h.Name), "more than %d bytes without compression", int64(maxUnpacked))
 	}
-	f, err := u.root.OpenFile(at, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := dir.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(f, body)
-	return errors.Join(err, f.Chmod(mode(h)), f.Close(), u.root.Chtimes(at, h.ModTime, h.ModTime))
+	return errors.Join(err, f.Chmod(mode(h)), f.Close(), dir.Chtimes(name, h.ModTime, h.ModTime))
 }
 
 // link gives a second name to a file of the image.

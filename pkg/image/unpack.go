@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -58,10 +60,10 @@ func Unpack(ctx context.Context, base Base, platform, dir string) (Unpacked, err
 	}
 	for _, l := range below.layers {
 		if err := u.layer(ctx, l); err != nil {
-			return Unpacked{}, errors.Join(fmt.Errorf("unpacking layer %s: %w", l.Descriptor.Digest, err), u.root.Close())
+			return Unpacked{}, errors.Join(fmt.Errorf("unpacking layer %s: %w", l.Descriptor.Digest, err), u.close())
 		}
 	}
-	return Unpacked{Digest: below.digest, Env: below.config.Config.Env, Dropped: u.dropped}, u.root.Close()
+	return Unpacked{Digest: below.digest, Env: below.config.Config.Env, Dropped: u.dropped}, u.close()
 }
 
 // Layers lists the layers of the image of a platform, each with the way to its
@@ -135,7 +137,7 @@ func (l Layer) inflated(ctx context.Context, left *int64, show func(io.Reader) e
 		return fault(l, err)
 	}
 	defer done()
-	sum := digest.NewHasher()
+	sum := sha256.New()
 	stream := io.TeeReader(&rationed{r: plain, left: left}, sum)
 	if err := show(stream); err != nil {
 		return fault(l, err)
@@ -146,10 +148,11 @@ func (l Layer) inflated(ctx context.Context, left *int64, show func(io.Reader) e
 			return fault(l, err)
 		}
 	}
-	if got := sum.Set().SHA256; !got.Equal(l.DiffID) {
-		return &digest.MismatchError{Want: l.DiffID, Got: got}
+	got, err := digest.ParseHex(digest.SHA256, hex.EncodeToString(sum.Sum(nil)))
+	if err == nil && !got.Equal(l.DiffID) {
+		err = &digest.MismatchError{Want: l.DiffID, Got: got}
 	}
-	return nil
+	return err
 }
 
 // inflate reads a layer without its compression. done frees what that took.
