@@ -53,25 +53,35 @@ func (s *Scene) pushBase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.writeLock(plan.BaseLock{Image: s.Lab.Registry + "/base/static", Digest: d.Digest})
+	return s.writeLock(ctx, s.Lab.Registry+"/base/static@"+d.Digest.String())
 }
 
-// writeLock pins what the example is made from, as waybill lock does: the
-// base image, and the module by what go.sum says of it.
-func (s *Scene) writeLock(base plan.BaseLock) error {
-	lock := plan.Lock{Bases: map[string]plan.BaseLock{"static": base}}
-	if _, err := os.Stat(filepath.Join(s.Example, "go.mod")); err == nil { // not every project is written in Go
-		files, err := pin.Module(os.DirFS(s.Example), ".")
-		if err != nil {
-			return err
-		}
-		module, err := plan.LockModule(".", files)
-		if err != nil {
-			return err
-		}
-		lock.Modules = map[string]plan.ModuleLock{".": module}
+// writeLock pins what the project is made with, as waybill lock does.
+func (s *Scene) writeLock(ctx context.Context, base string) error {
+	raw, err := os.ReadFile(filepath.Join(s.Example, plan.ConfigName))
+	if err != nil {
+		return err
 	}
-	return s.writeFile("lantern/release.lock.yaml", lock.Encode())
+	config, err := plan.ParseConfig(raw)
+	if err != nil {
+		return err
+	}
+	lock, err := pin.Lock(ctx, pin.Request{
+		Config: config, Bases: map[string]string{"static": base}, Source: os.DirFS(s.Example), Transport: http.DefaultTransport, Program: program,
+	})
+	if err != nil {
+		return err
+	}
+	return s.writeFile("lantern/"+plan.LockName, lock.Encode())
+}
+
+// program opens a program of the PATH.
+func program(name string) (fs.File, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return nil, err
+	}
+	return os.Open(path)
 }
 
 // writeProject copies the example into a repository, commits and tags it.
