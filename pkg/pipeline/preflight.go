@@ -81,7 +81,7 @@ func (p *Pipeline) examine(ctx context.Context, purpose doctor.Purpose, confirm 
 	if makes {
 		f.walls = sandbox.Examine(ctx)
 		asks = append(asks, p.examineSource(ctx, &f), one(doctor.Walls(f.walls, p.Tokens[TokenUnisolated] != "")...),
-			doctor.Tools(f.plan, f.source.Pins), doctor.Disk{Dir: p.State, Need: doctor.Estimate(f.plan)}.Ask())
+			doctor.Tools(f.plan, f.source.Pins), doctor.Bases(f.source.Pins, p.Transport), doctor.Disk{Dir: p.State, Need: doctor.Estimate(f.plan)}.Ask())
 		asks = append(asks, p.examineTokens(purpose, f.walls.Mode)...)
 	}
 	asks = append(asks, p.examineServices(makes))

@@ -47,14 +47,17 @@ func (r *Remote) ProbePush(ctx context.Context, repo string) error {
 		return q.denied(err)
 	}
 	where, err := base.Parse(begun.Header.Get("Location"))
-	if err != nil || where.Host != base.Host || where.Path == base.Path {
-		return nil //nolint:nilerr // it took the upload; where to cancel it, it does not say
-	}
-	// Best effort: an upload that nobody goes on with ends by itself.
-	if cancelled, err := send(ctx, s.client, http.MethodDelete, where); err == nil {
-		_ = cancelled.Body.Close()
+	if err == nil && where.Host == base.Host && where.Path != base.Path {
+		cancel(ctx, s.client, where)
 	}
 	return nil
+}
+
+// cancel is best effort: an upload that nobody goes on with ends by itself.
+func cancel(ctx context.Context, client *http.Client, where *url.URL) {
+	if cancelled, err := send(ctx, client, http.MethodDelete, where); err == nil {
+		_ = cancelled.Body.Close()
+	}
 }
 
 // send sends a request without a body. The caller closes the answer's.

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// ErrNotAsked: the place cannot say whether it may be written without being
-// written.
+// ErrNotAsked is the answer of a place that cannot say whether it may be
+// written without being written.
 var ErrNotAsked = errors.New("the place answers only to a write")
 
 // ProbePrefix begins the name of what [Prober.ProbeWrite] writes. One that

@@ -142,7 +142,7 @@ func (s sourced) well(t *testing.T) {
 	r, e := s.doctor(t, "stage", s.flags(t)...)
 	want(t, r, 0)
 	for name, state := range map[string]string{
-		"source": "ok", "lock": "ok", "identity token release": "ok", "transparency log": "ok", "disk": "ok", "state directory": "ok",
+		"source": "ok", "lock": "ok", "identity token release": "ok", "transparency log": "ok", "disk": "ok", "base image static": "ok", "state directory": "ok",
 		"staging files": "ok", "staging files, writing": "warn", "staging registry, lantern, pushing": "warn",
 	} {
 		if got := e.state(name); got != state {
