@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/ui"
+	"github.com/waybill-release/waybill/pkg/build"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/store"
@@ -95,7 +97,8 @@ func (o *project) config(cmd *cobra.Command) (pipeline.Config, context.Context, 
 	if err != nil {
 		return pipeline.Config{}, nil, err
 	}
-	logger, err := ui.NewLogger(cmd.ErrOrStderr(), o.log)
+	w, progress := o.conversation(cmd.ErrOrStderr())
+	logger, err := ui.NewLogger(w, o.log)
 	if err != nil {
 		return pipeline.Config{}, nil, verdict.Wrap(verdict.Usage, "--log-format", err)
 	}
@@ -105,13 +108,22 @@ func (o *project) config(cmd *cobra.Command) (pipeline.Config, context.Context, 
 	return pipeline.Config{
 		State: o.state, Source: source, Tokens: tokens, Parameters: chosen,
 		World: pipeline.World{
-			Transport: rt, Clock: time.Now,
+			Transport: rt, Clock: time.Now, Progress: progress,
 			OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
 		},
 		Report: func(format string, args ...any) {
 			logger.Log(ctx, slog.LevelInfo, fmt.Sprintf(format, args...))
 		},
 	}, ctx, nil
+}
+
+// conversation is where lines for people go, and what shows them the steps that
+// run: nothing, unless it is a terminal.
+func (o *project) conversation(w io.Writer) (io.Writer, build.Progress) {
+	if steps, is := ui.OnTerminal(w); is && o.log == "text" {
+		return steps, steps
+	}
+	return w, nil
 }
 
 // openWriter writes to buckets through their own client, to directories

@@ -59,6 +59,8 @@ type World struct {
 	OpenWriter func(uri string) (store.Writer, error)
 	// Clock freezes nothing: signatures need the time that it is.
 	Clock func() time.Time
+	// Progress is shown the steps that run; nil shows nobody.
+	Progress build.Progress
 }
 
 // Source is where the release is built from. An empty Ref is the version.

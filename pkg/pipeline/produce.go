@@ -33,7 +33,7 @@ func (p *Pipeline) Build(ctx context.Context) error {
 	p.Report("build %s %s from %.12s, steps run %s", f.plan.Name, f.plan.Version, f.source.Commit.Commit, mode)
 	return p.journaled(ctx, w, "build", func() error {
 		return build.Run(ctx, build.Request{
-			Plan: f.plan, Source: f.source, Workspace: w, Signer: signer, Report: p.Report,
+			Plan: f.plan, Source: f.source, Workspace: w, Signer: signer, Report: p.Report, Progress: p.Progress,
 			Machine: build.Machine{Mode: mode, Jobs: runtime.GOMAXPROCS(0), Transport: p.Transport, Modules: p.Profile.ModuleProxy, Secrets: p.secrets()},
 			Trust:   build.Trust{Verifier: p.verifier, Policy: p.Profile.Policy, Clock: p.Clock},
 		})

@@ -1,0 +1,26 @@
+package ui
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// plainWidth is the width of a terminal that does not say how wide it is.
+const plainWidth = 80
+
+// OnTerminal shows steps on w, if that is a terminal.
+func OnTerminal(w io.Writer) (*Steps, bool) {
+	f, is := w.(*os.File)
+	if !is || !term.IsTerminal(int(f.Fd())) {
+		return nil, false
+	}
+	return NewSteps(f, func() int {
+		width, _, err := term.GetSize(int(f.Fd()))
+		if err != nil || width < 1 {
+			return plainWidth
+		}
+		return width
+	}), true
+}
