@@ -129,32 +129,47 @@ func (s *service) refuse(format string, args ...any) error {
 
 // ride repeats an act while the service is away, as long as there is patience
 // and still is true. Of all that wait one probes, at growing intervals; the
-// others follow when it is through.
+// others follow, all at once, when it is through.
 func (s *service) ride(ctx context.Context, still func() bool, act func(context.Context) error) error {
-	err := s.known()
-	if err == nil {
-		if err = act(ctx); !s.isAway(ctx, err) {
+	for {
+		err := s.known()
+		if err == nil {
+			if err = act(ctx); !s.isAway(ctx, err) {
+				return err
+			}
+		}
+		if done, err := s.stand(ctx, err, still, act); done {
 			return err
 		}
 	}
+}
+
+// stand waits in line, and probes when it is at the head. It is not done when
+// somebody else found that the service answers again.
+func (s *service) stand(ctx context.Context, err error, still func() bool, act func(context.Context) error) (done bool, _ error) {
 	s.count(1)
 	defer s.count(-1)
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
 	case <-ctx.Done():
-		return err
+		return true, err
 	}
 	for pause := firstPause; still(); pause = min(2*pause, longestPause) {
 		wait, patient := s.wait(pause)
-		if !patient || wait > 0 && s.work.Pause(ctx, wait) != nil || !still() {
-			return err
+		switch {
+		case !patient:
+			return true, err
+		case wait == 0:
+			return false, nil
+		case s.work.Pause(ctx, wait) != nil || !still():
+			return true, err
 		}
 		if err = act(ctx); !s.isAway(ctx, err) {
-			return err
+			return true, err
 		}
 	}
-	return err
+	return true, err
 }
 
 // known is the error with which the service was found away, nil where it is to

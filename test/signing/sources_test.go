@@ -124,3 +124,32 @@ func TestPolicyWindow(t *testing.T) {
 	_, _, err = w.signer(t, w.honest(), func(c *sign.Config) { c.Policy = p }).Blob(t.Context(), file(1))
 	refused(t, err, verdict.IdentityWindow)
 }
+
+// TestForecast: what would be done is known without anybody but the source of
+// tokens, and is what is then done.
+func TestForecast(t *testing.T) {
+	w := newWorld(t)
+	path := journalIn(t)
+	cut := w.meddler(func(c call) (*http.Response, error) {
+		if c.number == 5 { // the second signature's way to the log
+			return cutOff(c)
+		}
+		return c.pass()
+	})
+	if _, err := w.signAll(t, cut, path, orders(t, 2)); err == nil {
+		t.Fatal("nothing was cut off")
+	}
+	m := w.honest()
+	s := w.signer(t, m, keeping(t, path))
+	got, err := s.Forecast(t.Context(), orders(t, 5))
+	if err != nil || got.Entries != 4 || got.Unfinished != 1 || got.Found != 1 || !strings.HasPrefix(got.As, "release@lab.invalid") || got.Services != w.services || m.all != 0 {
+		t.Errorf("%+v, %v, after %d requests", got, err, m.all)
+	}
+	_, keep := gather(t)
+	if err := s.Each(t.Context(), orders(t, 5), keep); err != nil || s.Tally() != (sign.Tally{Made: 3, Finished: 1, Found: 1}) {
+		t.Errorf("%+v, %v", s.Tally(), err)
+	}
+	w.token = w.Token(lab.RolePolicy)
+	_, err = w.signer(t, m).Forecast(t.Context(), orders(t, 1))
+	refused(t, err, verdict.SignedAsElse)
+}

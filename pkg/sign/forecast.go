@@ -1,0 +1,76 @@
+package sign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/waybill-release/waybill/pkg/sign/token"
+)
+
+// Forecast is what [Signer.Each] would do.
+type Forecast struct {
+	// As is whom the signatures will name, as far as the token tells; empty if
+	// that is known only from a certificate.
+	As string
+	// Expected are those that may sign, by the policy.
+	Expected []string
+	Services Services
+	// Entries are how many the log gets: of new signatures, and of those that
+	// an earlier run made, if the log does not have them.
+	Entries, Unfinished int
+	// Found is how many signatures are there already, to be verified again.
+	Found int
+}
+
+// Forecast says what would be signed, as whom and with which services. It asks
+// the source of tokens, and nobody else; what would be refused is refused.
+func (s *Signer) Forecast(ctx context.Context, orders []Order) (Forecast, error) {
+	contents, _, err := s.contents(orders)
+	if err != nil {
+		return Forecast{}, err
+	}
+	f := Forecast{Expected: s.config.Policy.Expected(s.config.Role), Services: s.config.Services}
+	for _, c := range contents {
+		switch r := s.config.Work.Kept.known(c.name(s.as)); {
+		case r.entry != nil:
+			f.Found++
+		case r.Signature != nil:
+			f.Unfinished++
+			f.Entries++
+		default:
+			f.Entries++
+		}
+	}
+	if s.config.Token == nil { // it signs with a key
+		f.As, f.Expected = s.as, nil
+		return f, nil
+	}
+	text, err := s.config.Token(ctx)
+	if err != nil {
+		return Forecast{}, fmt.Errorf("identity token for the %s role: %w", s.config.Role, err)
+	}
+	said, err := token.Read(text)
+	if err != nil {
+		return Forecast{}, err
+	}
+	if err := errors.Join(said.Check(s.config.Clock()), s.foresee(said)); err != nil {
+		return Forecast{}, err
+	}
+	for _, who := range said.Identities() {
+		if s.checkRole(who) == nil {
+			f.As = who.String()
+		}
+	}
+	return f, nil
+}
+
+// known is what is kept of a content, if anything is kept.
+func (k *Kept) known(name string) record {
+	if k == nil {
+		return record{}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.records[name]
+}
