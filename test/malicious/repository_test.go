@@ -61,6 +61,11 @@ func repositories() []hostile {
 		{"absent", "lacks a file, and names a program that would fetch it", verdict.Missing, "", promisor},
 		{"alternates", "takes objects from another repository of the machine", verdict.SourceShared, "alternates", alternates},
 		{"objects-link", "keeps its objects behind a link", verdict.SourceShared, "no directory of its own", objectsLink},
+		{"branch-moves", "moves its branch during the build", built, "", func(_ *testing.T, b *release) { b.then = moveBranch }},
+		{"tag-moves", "moves its tag during the build, and holds what was asked for no more", verdict.SourceMoved, "moved", func(_ *testing.T, b *release) { b.then = moveTag }},
+		{"tag-goes", "removes its tag during the build", verdict.SourceMoved, "moved", func(_ *testing.T, b *release) {
+			b.then = func(t *testing.T, b *release) { b.git(t, "", "tag", "-d", "v0.1.0") }
+		}},
 		{"config-link", "has release.yaml lead to another file", verdict.FileType, "not a regular file", configLink},
 	}
 }
@@ -332,5 +337,14 @@ func configLink(t *testing.T, b *release) {
 	noErr(t, os.Symlink("LICENSE", filepath.Join(b.source, "release.yaml")))
 	b.git(t, "", "add", ".")
 	b.git(t, "", "commit", "-q", "-m", "link")
+	b.git(t, "", "tag", "-f", "v0.1.0")
+}
+
+func moveBranch(t *testing.T, b *release) {
+	b.git(t, "", "commit", "-q", "--allow-empty", "-m", "more")
+}
+
+func moveTag(t *testing.T, b *release) {
+	moveBranch(t, b)
 	b.git(t, "", "tag", "-f", "v0.1.0")
 }

@@ -93,6 +93,7 @@ type release struct {
 	token  string // the file with the builder's token
 	cache  string // a directory of the account that builds
 	source string
+	then   func(*testing.T, *release) // what happens when the commit is known, before a step runs
 }
 
 // prepare makes the repository of a row: the project, the step, and the row's
@@ -162,6 +163,9 @@ func (w *world) build(t *testing.T, b *release) error {
 	ws := must(workspace.Create(b.state, workspace.Identity{
 		Name: planned.Name, Version: planned.Version, Commit: source.Commit, Plan: planned.Digest(), Invocation: "malicious",
 	}))(t)
+	if b.then != nil {
+		b.then(t, b)
+	}
 	services := must(sign.ParseServices(w.profile.Signing, time.Now()))(t)
 	signer := must(sign.New(sign.Config{
 		Role: policy.Builder, Policy: w.profile.Policy, Verifier: w.verifier, Services: services, Transport: http.DefaultTransport, Clock: time.Now,
