@@ -1,8 +1,11 @@
 package fetch_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"net/http"
@@ -135,6 +138,8 @@ func TestModulesOtherBytes(t *testing.T) {
 		"no module":             func(_ *testing.T, p *proxy) { p.files[at+".zip"] = []byte("PK") },
 		"nothing":               func(_ *testing.T, p *proxy) { p.files[at+".zip"] = nil },
 		"other go.mod":          func(_ *testing.T, p *proxy) { p.files[at+".mod"] = []byte("module example.test/wick // changed\n") },
+		"a bomb":                func(t *testing.T, p *proxy) { p.files[at+".zip"] = claiming(t, 600<<20) },
+		"a size that is not so": func(t *testing.T, p *proxy) { p.files[at+".zip"] = claiming(t, 1) },
 		"cut short":             func(_ *testing.T, p *proxy) { p.files[at+".zip"] = p.files[at+".zip"][:100] },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,6 +155,26 @@ func TestModulesOtherBytes(t *testing.T) {
 			empty(t, dir)
 		})
 	}
+}
+
+// claiming is a module whose one file calls itself size bytes large.
+func claiming(t *testing.T, size uint64) []byte {
+	t.Helper()
+	var packed bytes.Buffer
+	w := zip.NewWriter(&packed)
+	body := []byte("package wick\n")
+	h := &zip.FileHeader{Name: "example.test/wick@v0.1.0/wick.go", UncompressedSize64: size, CompressedSize64: uint64(len(body)), CRC32: crc32.ChecksumIEEE(body)}
+	f, err := w.CreateRaw(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write(body); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return packed.Bytes()
 }
 
 // TestModulesTouched: what lies in the store is not believed either.
