@@ -1,6 +1,9 @@
 package stories
 
 import (
+	"archive/tar"
+	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +12,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/waybill-release/waybill/test/scene"
 )
@@ -138,7 +148,7 @@ kind: Release
 name: lantern
 source: {repository: "https://example.test/lantern"}
 lock: release.lock.yaml
-downloads: {firmware.bin: "FROM/firmware.bin"}
+downloads: {firmware.bin: "FROM/firmware.bin", box.tar: "FROM/box.tar"}
 defaults: {step: {tools: [sh], network: none}}
 lists: {server: [linux/amd64, linux/arm64]}
 steps:
@@ -152,9 +162,51 @@ steps:
   env: {TO: "{out}/seen-{arch}.txt"}
   take: [lantern, firmware.bin]
   outputs: [{class: file, name: "seen-{arch}.txt"}]
+- name: image
+  image: {import: box.tar, platforms: server}
+  outputs: [{class: image, name: box}]
 provenance: [v1, v0.2]
 places: {files: "https://dl.example.test/lantern/{version}/", images: registry.example.test/lantern}
 `
+
+// layoutTar is an OCI layout of one image for two platforms, as an archive, and
+// the digest of its index.
+func layoutTar(t *testing.T) ([]byte, string) {
+	t.Helper()
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, arch := range []string{"amd64", "arm64"} {
+		layer, err := random.Layer(64, types.OCILayer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+		if image, err = mutate.ConfigFile(image, &v1.ConfigFile{OS: "linux", Architecture: arch}); err != nil {
+			t.Fatal(err)
+		}
+		if image, err = mutate.AppendLayers(image, layer); err != nil {
+			t.Fatal(err)
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}}})
+	}
+	dir := t.TempDir()
+	to, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := to.AppendIndex(index); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	if err := errors.Join(w.AddFS(os.DirFS(dir)), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := index.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes(), sum.Hex
+}
 
 // TestStepsSeeWhatTheyTake: no more and no less, as it was made, and the
 // provenance says what it was.
@@ -162,9 +214,16 @@ func TestStepsSeeWhatTheyTake(t *testing.T) {
 	s := open(t)
 	var text atomic.Value
 	text.Store("firmware\n")
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text.Load().(string)) }))
+	box, sum := layoutTar(t)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/box.tar" {
+			_, _ = w.Write(box)
+			return
+		}
+		_, _ = io.WriteString(w, text.Load().(string))
+	}))
 	defer srv.Close()
-	config := strings.Replace(taken, "FROM", srv.URL, 1)
+	config := strings.ReplaceAll(taken, "FROM", srv.URL)
 	if err := os.WriteFile(s.Path("lantern", "release.yaml"), []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -180,6 +239,7 @@ func TestStepsSeeWhatTheyTake(t *testing.T) {
 			t.Errorf("for %s it saw %q, %v; want %q", arch, body, err, seen)
 		}
 	}
+	want(t, s.Run(t.Context(), "waybill", "inspect", "state/files/provenance/image.sigstore.json"), 0, "download box.tar", "oci/box/linux/arm64", sum)
 	want(t, s.Run(t.Context(), "waybill", "inspect", "state/files/provenance/show-linux-arm64.sigstore.json"), 0,
 		"download firmware.bin", "bin/arm64/lantern")
 	want(t, s.Run(t.Context(), "waybill", "inspect", "state/files/provenance/v0.2/show-linux-arm64.sigstore.json"), 0,
