@@ -108,7 +108,7 @@ func TestPagesNameEveryField(t *testing.T) {
 func TestManifestPageNamesEveryClass(t *testing.T) {
 	page := read(t, "release-manifest/v1/README.md")
 	for _, class := range []plan.Class{
-		plan.Binary, plan.Archive, plan.Other, plan.Image, plan.ImageChild, plan.SBOM, plan.Provenance, plan.Signature, plan.ConfigFile, plan.Sums,
+		plan.Binary, plan.Archive, plan.Other, plan.Image, plan.ImageChild, plan.SBOM, plan.Provenance, plan.ProvenanceV02, plan.Signature, plan.ConfigFile, plan.Sums, plan.Checksum,
 	} {
 		if !strings.Contains(page, "`"+string(class)+"`") {
 			t.Errorf("the page does not say what class `%s` is", class)
