@@ -159,7 +159,7 @@ func limitsOf(step plan.Step) sandbox.Limits {
 		return sandbox.Limits{}
 	}
 	l := *step.Limits
-	return sandbox.Limits{Memory: l.Memory, Disk: l.Disk, Processes: l.Processes, Disk: l.Disk, CPUs: l.CPUs, Time: time.Duration(l.Seconds) * time.Second}
+	return sandbox.Limits{Memory: l.Memory, Disk: l.Disk, Processes: l.Processes, CPUs: l.CPUs, Time: time.Duration(l.Seconds) * time.Second}
 }
 
 // stepCode is the reason that the sandbox names, or that the step failed.
