@@ -50,12 +50,12 @@ func (b *Bucket) Put(ctx context.Context, name string, size int64, r io.Reader, 
 		return fmt.Errorf("%s: %w", op, src.err)
 	case opts.IfAbsent && gcerrors.Code(err) == gcerrors.FailedPrecondition:
 		return fmt.Errorf("%s at %q: %w", op, b.URI(), store.ErrExists)
-	case err != nil && (!src.ended || b.holds(ctx, bucket, name, src) != nil):
-		return b.unavailable(op, flat(err))
-	case err != nil:
-		return nil
+	case err == nil:
+		err = b.settle(ctx, bucket, name, src)
+	case src.ended && b.holds(ctx, bucket, name, src) == nil:
+		err = nil // it failed, and was done
 	}
-	if err := b.settle(ctx, bucket, name, src); err != nil {
+	if err != nil {
 		return b.unavailable(op, flat(err))
 	}
 	return nil
