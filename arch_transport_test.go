@@ -92,16 +92,16 @@ func transports(tr *tree) (refusals []string) {
 func ownWay(tr *tree, s *source, n ast.Node) []string {
 	var used ast.Node
 	switch n := n.(type) {
-	case *ast.CompositeLit: // http.Client{…}
+	case *ast.CompositeLit: // a literal of a client
 		used = n.Type
-	case *ast.ValueSpec: // var c http.Client
+	case *ast.ValueSpec: // a variable of that type
 		used = n.Type
-	case *ast.CallExpr: // http.Get(…), new(http.Client)
+	case *ast.CallExpr: // a call, or new
 		used = n.Fun
 		if id, ok := n.Fun.(*ast.Ident); ok && id.Name == "new" && len(n.Args) == 1 {
 			used = n.Args[0]
 		}
-	case *ast.SelectorExpr: // http.DefaultTransport, wherever it stands
+	case *ast.SelectorExpr: // what is there already, wherever it is named
 		if where, symbol := s.selected(n); where != "" && (strings.HasPrefix(symbol, "Default") || where == "net/http" && symbol == "ProxyFromEnvironment") {
 			used = n
 		}
