@@ -127,6 +127,7 @@ func checkLink(at, target string) string {
 type checkout struct {
 	objects *objects
 	root    *os.Root
+	here    *os.Root // the directory that is being written, so that no path is walked twice
 	commit  Commit
 	entries int
 	total   int64
@@ -148,7 +149,7 @@ func (r *Repository) Checkout(ctx context.Context, c Commit, dir string) error {
 		return err
 	}
 	defer root.Close()
-	w := &checkout{objects: o, root: root, commit: c}
+	w := &checkout{objects: o, root: root, here: root, commit: c}
 	if err := w.measure(); err != nil {
 		return err
 	}
@@ -227,11 +228,8 @@ func (w *checkout) tree(id, at string, depth int) error {
 func (w *checkout) entry(e entry, name string, depth int) error {
 	switch e.mode {
 	case "40000":
-		if err := w.root.Mkdir(name, 0o755); err != nil {
-			return w.failed(name, err)
-		}
 		w.dirs = append(w.dirs, name)
-		return w.tree(e.id, name, depth+1)
+		return w.directory(e, name, depth)
 	case "100644":
 		return w.file(e.id, name, 0o644)
 	case "100755":
@@ -252,6 +250,23 @@ func (w *checkout) entry(e entry, name string, depth int) error {
 	// Among the unknown is 100664, of git's first weeks: nothing on a disk would
 	// tell it from 100644, and what is checked out must prove its tree.
 	return w.refuse(name, "FILE_TYPE", fmt.Sprintf("unknown mode %.20q", e.mode))
+}
+
+// directory writes one directory and all below it.
+func (w *checkout) directory(e entry, name string, depth int) error {
+	if err := w.here.Mkdir(e.name, 0o755); err != nil {
+		return w.failed(name, err)
+	}
+	sub, err := w.here.OpenRoot(e.name)
+	if err != nil {
+		return w.failed(name, err)
+	}
+	defer sub.Close()
+	above := w.here
+	w.here = sub
+	err = w.tree(e.id, name, depth+1)
+	w.here = above
+	return err
 }
 
 func (w *checkout) failed(name string, err error) error {
@@ -278,7 +293,7 @@ func (w *checkout) file(id, name string, mode os.FileMode) error {
 	if w.total += content.size; w.total > maxTotal {
 		return w.refuse(name, "LIMIT", fmt.Sprintf("with it the tree has more than %d bytes", int64(maxTotal)))
 	}
-	f, err := w.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	f, err := w.here.OpenFile(path.Base(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return w.failed(name, err)
 	}
@@ -289,11 +304,11 @@ func (w *checkout) file(id, name string, mode os.FileMode) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return w.failed(name, err)
 	}
-	return w.stamp(name)
+	return w.stamp(w.here, path.Base(name))
 }
 
-func (w *checkout) stamp(name string) error {
-	if err := w.root.Chtimes(name, w.commit.Time, w.commit.Time); err != nil {
+func (w *checkout) stamp(dir *os.Root, name string) error {
+	if err := dir.Chtimes(name, w.commit.Time, w.commit.Time); err != nil {
 		return w.failed(name, err)
 	}
 	return nil
@@ -307,11 +322,11 @@ func (w *checkout) finish() error {
 		}
 	}
 	for _, name := range slices.Backward(w.dirs) {
-		if err := w.stamp(name); err != nil {
+		if err := w.stamp(w.root, name); err != nil {
 			return err
 		}
 	}
-	return w.stamp(".")
+	return w.stamp(w.root, ".")
 }
 
 // ReadFile is described at the function [ReadFile].
