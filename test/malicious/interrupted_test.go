@@ -198,7 +198,7 @@ func lookAt(stat string) (p process, parent string, ok bool) {
 }
 
 func (p process) alive() bool {
-	now, _, ok := lookAt(filepath.Join("/proc", p.pid, "stat"))
+	now, _, ok := lookAt("/proc/" + p.pid + "/stat")
 	return ok && now == p
 }
 
