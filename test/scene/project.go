@@ -66,6 +66,9 @@ func (s *Scene) writeLock(ctx context.Context, base string) error {
 	if err != nil {
 		return err
 	}
+	if !config.Locked() {
+		return nil
+	}
 	lock, err := pin.Lock(ctx, pin.Request{
 		Config: config, Bases: map[string]string{"static": base}, Source: os.DirFS(s.Example), Transport: http.DefaultTransport, Program: program,
 	})
