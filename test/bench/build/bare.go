@@ -20,31 +20,38 @@ import (
 
 // bare runs the commands that the plan says, each in a tree of its own with an
 // empty home, as they run behind walls.
-func bare(ctx context.Context, req Request) (bench.Sample, error) {
-	dir := req.place(Bare)
-	if err := fresh(dir); err != nil {
+func bare(ctx context.Context, req Request) (took bench.Sample, err error) {
+	s, err := open(ctx, req) // for its modules
+	if err != nil {
 		return bench.Sample{}, err
 	}
-	steps, err := planned(req, filepath.Join(dir, "project"))
+	defer func() {
+		if errClose := s.Close(); err == nil {
+			err = errClose
+		}
+	}()
+	project := filepath.Join(req.place(Bare), "project")
+	steps, err := planned(project)
 	if err != nil {
 		return bench.Sample{}, err
 	}
 	var commands []*exec.Cmd
 	for i, step := range steps {
-		c, err := bareStep(ctx, step, filepath.Join(dir, "project"), filepath.Join(dir, fmt.Sprintf("step-%d", i)))
+		if len(step.Run) == 0 {
+			continue // a built-in step, which has no command
+		}
+		c, err := bareStep(ctx, step, project, filepath.Join(req.place(Bare), fmt.Sprintf("step-%d", i)))
 		if err != nil {
 			return bench.Sample{}, err
 		}
+		c.Env = append(c.Env, "GOPROXY="+s.Lab.Modules, "GOSUMDB=off")
 		commands = append(commands, c)
 	}
 	return measure(ctx, commands...)
 }
 
-// planned are the steps of the project, which is written to dir.
-func planned(req Request, dir string) ([]plan.Step, error) {
-	if err := writeProject(req, dir); err != nil {
-		return nil, err
-	}
+// planned are the steps of a project.
+func planned(dir string) ([]plan.Step, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, plan.ConfigName))
 	if err != nil {
 		return nil, err
@@ -75,7 +82,7 @@ func bareStep(ctx context.Context, step plan.Step, project, dir string) (*exec.C
 	c.Dir = src
 	c.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home, "LANG=C.UTF-8", "TZ=UTC",
-		"GOTOOLCHAIN=local", "GOPROXY=off", "GOFLAGS=-mod=readonly",
+		"GOTOOLCHAIN=local", "GOFLAGS=-mod=readonly -modcacherw",
 	}, step.Env...)
 	return c, nil
 }

@@ -28,8 +28,8 @@ import (
 
 // Works are what there is to build.
 const (
-	Compile = "compile" // the steps of the example that compile
-	Idle    = "idle"    // as many steps, each of which writes a line
+	Compile = "compile" // the example, of which only what compiles has commands
+	Idle    = "idle"    // steps that write a line each
 	Tree    = "tree"    // one step that writes zeros
 )
 
@@ -49,6 +49,8 @@ type Request struct {
 	Bin, Example, Dir string
 	// Platforms is how many of the example's platforms are built for.
 	Platforms int
+	// Steps is how many idle ones there are.
+	Steps int
 	// Files and Bytes are what a [Tree] consists of.
 	Files int
 	Bytes int64
@@ -72,18 +74,10 @@ func Run(ctx context.Context, w io.Writer, req Request) error {
 // place is where a way leaves what it wrote, until it is taken again.
 func (r Request) place(way string) string { return filepath.Join(r.Dir, r.Work+"-"+way) }
 
-// fresh empties a place.
-func fresh(dir string) error {
-	if err := os.RemoveAll(dir); err != nil {
-		return err
-	}
-	return os.MkdirAll(dir, 0o755)
-}
-
 // Walls builds something and says behind which walls: what the builder is
 // called in the provenance that it signed.
 func Walls(ctx context.Context, req Request) (string, error) {
-	req.Work, req.Platforms = Idle, 1
+	req.Work, req.Way, req.Steps = Idle, Waybill, 1
 	if _, err := waybill(ctx, req); err != nil {
 		return "", err
 	}
@@ -118,18 +112,22 @@ func Walls(ctx context.Context, req Request) (string, error) {
 	return walls, nil
 }
 
-// waybill builds as a user does.
-func waybill(ctx context.Context, req Request) (took bench.Sample, err error) {
-	dir := req.place(Waybill)
-	if err := fresh(dir); err != nil {
-		return bench.Sample{}, err
+// open sets a fresh scene for a way to build.
+func open(ctx context.Context, req Request) (*scene.Scene, error) {
+	dir := req.place(req.Way)
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
 	}
 	project := filepath.Join(dir, "project")
 	if err := writeProject(req, project); err != nil {
-		return bench.Sample{}, err
+		return nil, err
 	}
-	set := filepath.Join(dir, "scene")
-	s, err := scene.Open(ctx, scene.Options{Bin: req.Bin, Dir: set, Example: project})
+	return scene.Open(ctx, scene.Options{Bin: req.Bin, Dir: filepath.Join(dir, "scene"), Example: project})
+}
+
+// waybill builds as a user does.
+func waybill(ctx context.Context, req Request) (took bench.Sample, err error) {
+	s, err := open(ctx, req)
 	if err != nil {
 		return bench.Sample{}, err
 	}
@@ -146,7 +144,7 @@ func waybill(ctx context.Context, req Request) (took bench.Sample, err error) {
 		args = append(args, "--identity-token", role+"="+role+".token")
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(req.Bin, "waybill"), args...)
-	cmd.Dir = set
+	cmd.Dir = s.Dir
 	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+s.Path("cache"))
 	return measure(ctx, cmd)
 }

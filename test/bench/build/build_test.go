@@ -13,28 +13,26 @@ import (
 
 func request(t *testing.T, work string) Request {
 	t.Helper()
-	return Request{Work: work, Way: Bare, Example: filepath.Join("..", "..", "example"), Dir: t.TempDir(), Platforms: 2, Files: 3, Bytes: 3001}
+	return Request{Work: work, Way: Bare, Example: filepath.Join("..", "..", "example"), Dir: t.TempDir(), Platforms: 2, Steps: 2, Files: 3, Bytes: 3001}
 }
 
-// TestProjects: each work has the steps that it is to have, and the idle one
-// those of its sister.
+// TestProjects: each work has the commands that it is to have.
 func TestProjects(t *testing.T) {
-	for work, want := range map[string]string{
-		Compile: "compile-linux-amd64 compile-linux-arm64", Idle: "compile-linux-amd64 compile-linux-arm64", Tree: "fill",
-	} {
-		steps, err := planned(request(t, work), t.TempDir())
+	for work, want := range map[string]string{Compile: "go go", Idle: "sh sh", Tree: "sh"} {
+		dir := t.TempDir()
+		if err := writeProject(request(t, work), dir); err != nil {
+			t.Fatal(err)
+		}
+		steps, err := planned(dir)
 		if err != nil {
 			t.Fatalf("%s: %v", work, err)
 		}
-		var names []string
+		var programs []string
 		for _, s := range steps {
-			names = append(names, s.Instance)
-			if compiles := s.Run[0] == "go"; compiles != (work == Compile) || s.Archive != nil || s.Image != nil {
-				t.Errorf("%s: %s runs %q", work, s.Instance, s.Run)
-			}
+			programs = append(programs, s.Run[:min(1, len(s.Run))]...)
 		}
-		if got := strings.Join(names, " "); got != want {
-			t.Errorf("%s: steps %q, want %q", work, got, want)
+		if got := strings.Join(programs, " "); got != want {
+			t.Errorf("%s: runs %q, want %q", work, got, want)
 		}
 	}
 	for name, change := range map[string]func(*Request){
@@ -42,6 +40,7 @@ func TestProjects(t *testing.T) {
 		"more platforms":         func(r *Request) { r.Platforms = 9 },
 		"no example":             func(r *Request) { r.Example = "none" },
 		"an example of its own":  func(r *Request) { r.Example = "." },
+		"no idle steps":          func(r *Request) { r.Work, r.Steps = Idle, 0 },
 		"less than a byte":       func(r *Request) { r.Work, r.Files = Tree, 4000 },
 		"a tree of nothing":      func(r *Request) { r.Work, r.Files = Tree, 0 },
 		"a tree of too few":      func(r *Request) { r.Work, r.Bytes = Tree, 2 },
@@ -49,8 +48,8 @@ func TestProjects(t *testing.T) {
 	} {
 		r := request(t, Compile)
 		change(&r)
-		if _, err := planned(r, t.TempDir()); err == nil {
-			t.Errorf("%s: planned", name)
+		if err := writeProject(r, t.TempDir()); err == nil {
+			t.Errorf("%s: written", name)
 		}
 	}
 }

@@ -19,12 +19,14 @@ func writeProject(req Request, dir string) error {
 	var config string
 	var err error
 	switch req.Work {
-	case Compile, Idle:
-		config, err = fromExample(req, dir)
+	case Compile:
+		config, err = example(req, dir)
+	case Idle:
+		config, err = idle(req)
 	case Tree:
 		config, err = tree(req)
 	default:
-		return fmt.Errorf("there is no work %q", req.Work)
+		err = fmt.Errorf("there is no work %q", req.Work)
 	}
 	if err != nil {
 		return err
@@ -32,43 +34,60 @@ func writeProject(req Request, dir string) error {
 	return os.WriteFile(filepath.Join(dir, plan.ConfigName), []byte(config), 0o644)
 }
 
-// run is what a step of the example does.
-var run = regexp.MustCompile(`(?m)^  run: .*$`)
-
 // every is what the example is built for.
 var every = regexp.MustCompile(`(?m)^  every: \[(.*)\]$`)
 
-// fromExample is the example without what does not compile. Its idle sister
-// has the same steps, and they write a line each.
-func fromExample(req Request, dir string) (string, error) {
+// example copies the example, for the first of its platforms only.
+func example(req Request, dir string) (string, error) {
 	raw, err := os.ReadFile(filepath.Join(req.Example, plan.ConfigName))
 	if err != nil {
 		return "", err
 	}
-	config, places, ok := strings.Cut(string(raw), "- name: pack\n")
-	_, places, also := strings.Cut(places, "places:\n")
-	list := every.FindStringSubmatch(config)
-	if !ok || !also || list == nil || len(run.FindAllString(config, -1)) != 1 {
-		return "", errors.New("the example is not what this was written for: one step that compiles for every platform, then pack")
+	list := every.FindSubmatch(raw)
+	if list == nil {
+		return "", errors.New("the example has no list of every platform")
 	}
-	platforms := strings.Split(list[1], ", ")
+	platforms := strings.Split(string(list[1]), ", ")
 	if n := req.Platforms; n < 1 || n > len(platforms) {
 		return "", fmt.Errorf("%d platforms, want 1 to %d", n, len(platforms))
 	}
-	config = every.ReplaceAllString(config, "  every: ["+strings.Join(platforms[:req.Platforms], ", ")+"]")
-	config = strings.Replace(config, "lock: "+plan.LockName+"\n", "", 1) + "places:\n" + places
-	if req.Work == Compile {
-		return config, sources(req.Example, dir)
+	if err := os.CopyFS(dir, os.DirFS(req.Example)); err != nil {
+		return "", err
 	}
-	return run.ReplaceAllLiteralString(config, `  run: [sh, -c, "mkdir -p {out}/bin/{os}/{arch} && echo idle > {out}/bin/{os}/{arch}/lantern{exe}"]`), nil
+	if err := os.Remove(filepath.Join(dir, plan.ConfigName)); err != nil {
+		return "", err
+	}
+	return every.ReplaceAllString(string(raw), "  every: ["+strings.Join(platforms[:req.Platforms], ", ")+"]"), nil
 }
 
-// sources copies the example without its configuration.
-func sources(example, dir string) error {
-	if err := os.CopyFS(dir, os.DirFS(example)); err != nil {
-		return err
+// idle has steps that write a line each.
+func idle(req Request) (string, error) {
+	if req.Steps < 1 || req.Steps > 1000 {
+		return "", fmt.Errorf("%d idle steps, want 1 to 1000", req.Steps)
 	}
-	return os.Remove(filepath.Join(dir, plan.ConfigName))
+	return fmt.Sprintf(`apiVersion: waybill/v1
+kind: Release
+name: freight
+source: {repository: "https://example.test/freight"}
+lists:
+  parts: [%s]
+steps:
+- name: idle
+  each: {part: parts}
+  run: [sh, -c, "echo idle > {out}/part-{part}"]
+  outputs: [{class: file, name: "part-{part}"}]
+places:
+  files: "https://dl.example.test/freight/{version}/"
+`, numbered(req.Steps)), nil
+}
+
+// numbered are the names of so many parts.
+func numbered(n int) string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("\"%03d\"", i)
+	}
+	return strings.Join(names, ", ")
 }
 
 // tree is a step that writes zeros to so many files. One program does, and
@@ -79,10 +98,6 @@ func tree(req Request) (string, error) {
 		return "", fmt.Errorf("%d bytes in %d files: want 1 to 1000 files, a byte in each", req.Bytes, req.Files)
 	}
 	each := req.Bytes / int64(req.Files)
-	var names strings.Builder
-	for i := range req.Files {
-		fmt.Fprintf(&names, ", \"%03d\"", i)
-	}
 	return fmt.Sprintf(`apiVersion: waybill/v1
 kind: Release
 name: freight
@@ -95,5 +110,5 @@ steps:
   outputs: [{class: file, each: {part: parts}, name: "part-{part}"}]
 places:
   files: "https://dl.example.test/freight/{version}/"
-`, strings.TrimPrefix(names.String(), ", "), each*int64(req.Files), each), nil
+`, numbered(req.Files), each*int64(req.Files), each), nil
 }

@@ -21,6 +21,7 @@ func main() {
 	flag.StringVar(&req.Example, "example", "example", "the example project")
 	flag.StringVar(&req.Dir, "dir", "", "where to build")
 	flag.IntVar(&req.Platforms, "platforms", 4, "how many platforms to compile for")
+	flag.IntVar(&req.Steps, "steps", 1, "how many idle steps")
 	flag.IntVar(&req.Files, "files", 8, "files of the tree")
 	flag.Int64Var(&req.Bytes, "bytes", 1_000_000_000, "bytes of the tree")
 	walls := flag.Bool("walls", false, "measure nothing, and say behind which walls this machine builds")
