@@ -47,7 +47,8 @@ type described struct {
 	name, version, namespace string
 	platform, image          string
 	output, to               string
-	complete                 bool
+	modules                  string
+	complete, packages       bool
 }
 
 func sbomGenerateCommand() *cobra.Command {
@@ -77,6 +78,7 @@ bytes.
 ` + exit.Table,
 		Example: `  waybill sbom generate ./lantern > lantern.spdx.json
   waybill sbom generate lantern-v0.1.0.tar.gz --output table
+  waybill sbom generate ./lantern --modules "$(go env GOMODCACHE)" --output table
   SOURCE_DATE_EPOCH=1714557600 waybill sbom generate ./source --name lantern --version v0.1.0 --output tag-value
   waybill sbom generate registry.example.test/lantern:v0.1.0 --platform linux/amd64 --complete`,
 		Args: cobra.ExactArgs(1),
@@ -90,6 +92,8 @@ bytes.
 	f.StringVar(&o.image, "image", "", "which image of a layout, by its reference name or digest, if there are several")
 	f.StringVarP(&o.output, "output", "o", "json", "json, tag-value, or table for people")
 	f.StringVar(&o.to, "to", "", "write the document to this file instead of standard output")
+	f.StringVar(&o.modules, "modules", "", "module cache, as go env GOMODCACHE names it: declare the licences that files of Go modules are the text of")
+	f.BoolVar(&o.packages, "packages-only", false, "of a directory list packages, and neither hash nor list files; quick, and never complete")
 	f.BoolVar(&o.complete, "complete", false, "refuse if any part could not be examined")
 	return cmd
 }
@@ -107,6 +111,12 @@ func (o *described) generate(cmd *cobra.Command, arg string) error {
 	made, err := o.describe(cmd.Context(), in, arg)
 	if err != nil {
 		return err
+	}
+	if o.modules != "" {
+		if _, err := os.Stat(o.modules); err != nil {
+			return verdict.Wrap(verdict.Usage, "--modules", err)
+		}
+		sbom.Licences(&made.Draft, os.DirFS(o.modules))
 	}
 	for _, part := range made.Incomplete {
 		fmt.Fprintf(cmd.ErrOrStderr(), "not examined: %s\n", render.Safe(part))
@@ -155,6 +165,9 @@ func (o *described) describe(ctx context.Context, in sbom.Input, arg string) (sb
 	if in.Name == "" {
 		in.Name = filepath.Base(absolute)
 	}
+	if o.packages && !info.IsDir() {
+		return sbom.Made{}, verdict.Refuse(verdict.Usage, "--packages-only", "%s is no directory", arg)
+	}
 	if !info.IsDir() {
 		return describeFile(ctx, in, arg, info.Size())
 	}
@@ -165,6 +178,9 @@ func (o *described) describe(ctx context.Context, in sbom.Input, arg string) (sb
 			return sbom.Made{}, err
 		}
 		return o.image1(ctx, in, content)
+	}
+	if o.packages {
+		return sbom.Packages(in, in.Name, dir)
 	}
 	return sbom.Directory(in, in.Name, dir, nil)
 }

@@ -15,12 +15,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/spdx"
 )
 
+// mainKind is the kind of main modules in identifiers.
+const mainKind = "Main"
+
 // module adds a Go module. Modules of one checksum are one package in a
 // document, whichever programs they are in.
 func (b *builder) module(m gomod.Module, kind string) string {
+	purpose := spdx.Library
+	if kind == mainKind {
+		purpose = spdx.Source
+	}
 	p := spdx.Package{
-		ID:   elementID(kind, strings.Join([]string{m.Path, m.Version, m.Replaces, m.Sum}, "@")),
-		Name: clean(m.Path), Version: clean(m.Version), Purpose: spdx.Library, PURL: clean(m.PURL()), Sum: sumOf(m),
+		ID:   namedID(kind, m.Path+"-"+m.Version, strings.Join([]string{m.Path, m.Version, m.Replaces, m.Sum}, "@")),
+		Name: clean(m.Path), Version: clean(m.Version), Purpose: purpose, PURL: clean(m.PURL()), Sum: sumOf(m),
 	}
 	if m.Replaces != "" {
 		p.Comment = "Replaces " + clean(m.Replaces) + "."
@@ -77,7 +84,7 @@ func (b *builder) program(id string, bin gomod.Binary, own string) {
 
 // mainModule adds the main module with the revision it was built from.
 func (b *builder) mainModule(m gomod.Module, bin gomod.Binary) string {
-	id := b.module(m, "Main")
+	id := b.module(m, mainKind)
 	if bin.Revision == "" {
 		return id
 	}

@@ -184,12 +184,17 @@ func (b *builder) linked(e Entry) string {
 // elementID makes an identifier from a kind and any text.
 func elementID(kind, text string) string { return "SPDXRef-" + kind + "-" + tag(text) }
 
+// namedID is elementID of what is told apart by more than its readable name.
+func namedID(kind, name, text string) string { return "SPDXRef-" + kind + "-" + named(name, text) }
+
 // tag is readable, within the grammar of identifiers, and different for
 // different text.
-func tag(text string) string {
+func tag(text string) string { return named(text, text) }
+
+func named(name, text string) string {
 	const readable = 80
 	sum := sha256.Sum256([]byte(text))
-	short := []byte(text[max(0, len(text)-readable):])
+	short := []byte(name[max(0, len(name)-readable):])
 	for i, c := range short {
 		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '.' {
 			short[i] = '-'

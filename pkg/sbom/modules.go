@@ -1,0 +1,67 @@
+package sbom
+
+import (
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+
+	"golang.org/x/mod/module"
+
+	"github.com/waybill-release/waybill/pkg/sbom/licence"
+	"github.com/waybill-release/waybill/pkg/spdx"
+)
+
+// Licences declares the licences of the Go modules of a document that are the
+// text of a file in a module cache, a directory as GOMODCACHE names it. Where
+// that has no such file, or texts of two licences, none is declared. It says
+// of how many modules a licence is now declared.
+func Licences(d *spdx.Draft, cache fs.FS) (declared int) {
+	for i := range d.Packages {
+		p := &d.Packages[i]
+		if p.Sum == "" || p.Licence != "" || !strings.HasPrefix(p.PURL, "pkg:golang/") {
+			continue
+		}
+		at, err := module.EscapePath(p.Name)
+		version, err2 := module.EscapeVersion(p.Version)
+		if err != nil || err2 != nil {
+			continue // no module that a cache could hold
+		}
+		if p.Licence = licenceOf(cache, at+"@"+version); p.Licence != "" {
+			p.Comment = strings.TrimSpace(p.Comment + " The licence is what a file of the module is the text of.")
+			declared++
+		}
+	}
+	return declared
+}
+
+// licenceOf is the licence that the files of one directory are the text of.
+func licenceOf(cache fs.FS, dir string) string {
+	entries, err := fs.ReadDir(cache, dir)
+	if err != nil {
+		return ""
+	}
+	found := map[string]string{}
+	for _, e := range entries {
+		if !e.Type().IsRegular() || !licence.IsFile(e.Name()) {
+			continue
+		}
+		if id := recognised(cache, path.Join(dir, e.Name())); id != "" {
+			found[path.Join(dir, e.Name())] = id
+		}
+	}
+	return licenceIn(dir, found)
+}
+
+func recognised(cache fs.FS, name string) string {
+	f, err := cache.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, licence.MaxSize+1))
+	if err != nil {
+		return ""
+	}
+	return licence.Recognise(text)
+}

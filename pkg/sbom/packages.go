@@ -1,0 +1,124 @@
+package sbom
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/sbom/gomod"
+	"github.com/waybill-release/waybill/pkg/sbom/unpack"
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Packages describes a directory by its packages alone: the modules of Go
+// programs and source trees, and the packages of a distribution. No file is
+// read to its end, hashed or listed, and archives are not opened, as the
+// document says. It is for a quick look; releases are described whole.
+func Packages(in Input, artifact string, dir fs.FS) (Made, error) {
+	if err := in.check(artifact); err != nil {
+		return Made{}, err
+	}
+	p := &packages{dir: dir, x: newExaminer(), programs: map[string]gomod.Binary{}}
+	if err := fs.WalkDir(dir, ".", p.visit); err != nil {
+		return Made{}, fmt.Errorf("describing directory %q: %w", artifact, err)
+	}
+	if p.files == 0 {
+		return Made{}, verdict.Refuse(verdict.NoSBOM, artifact, "the directory holds no files: there is nothing to describe")
+	}
+	b := in.draft(artifact, digest.Set{SHA256: digest.Of(digest.SHA256, []byte(p.roll.String()))})
+	b.subject().Digests, b.subject().FileName = digest.Set{}, ""
+	b.subject().Purpose = spdx.Source
+	b.subject().Comment = fmt.Sprintf("The packages of a directory of %d files.", p.files)
+	for _, name := range slices.Sorted(maps.Keys(p.programs)) {
+		id := b.add(spdx.Package{
+			ID: elementID("Program", name), Name: clean(name), Version: b.in.Version, FileName: "./" + clean(name), Purpose: spdx.Application,
+			Comment: settings(p.programs[name]),
+		})
+		b.relate(artifactID, spdx.Contains, id, "")
+		b.program(id, p.programs[name], "")
+	}
+	if err := b.sources(p.x.texts, map[string]string{}); err != nil {
+		return Made{}, err
+	}
+	b.installedIn(p.x)
+	b.seen(p.x.seen)
+	b.unexamined(append(p.x.incomplete, "files: only packages were asked for; no file is hashed or listed, and no archive was opened"))
+	return b.made(), nil
+}
+
+// packages is what a walk finds.
+type packages struct {
+	dir      fs.FS
+	x        *examiner
+	programs map[string]gomod.Binary
+	files    int
+	roll     strings.Builder // names and sizes, for the namespace
+}
+
+func (p *packages) visit(name string, e fs.DirEntry, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case e.IsDir() && path.Base(name) == ".git":
+		p.x.seen = append(p.x.seen, "version control: "+name)
+		return fs.SkipDir
+	case !e.Type().IsRegular():
+		return nil
+	}
+	if p.files++; p.files > unpack.MaxEntries {
+		return verdict.Refuse(verdict.Limit, "", "more than %d files", unpack.MaxEntries)
+	}
+	if _, err := unpack.CleanName(name); err != nil {
+		return err
+	}
+	f, err := p.dir.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(&p.roll, "%d %s\n", info.Size(), name)
+	return p.look(name, f)
+}
+
+// look takes what there is to know from a file.
+func (p *packages) look(name string, f fs.File) error {
+	if eco := ecosystem(name); eco != "" {
+		p.x.seen = append(p.x.seen, eco+": "+name)
+	}
+	if isText(name) {
+		return p.x.keep(&item{name: name}, f)
+	}
+	at, ok := f.(io.ReaderAt)
+	if !ok {
+		return verdict.Refuse(verdict.FileType, name, "it can not be read at any place")
+	}
+	head := make([]byte, unpack.HeadSize)
+	n, err := at.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	if !isProgram(head[:n]) {
+		return nil
+	}
+	bin, err := gomod.Read(at)
+	switch {
+	case errors.Is(err, gomod.ErrNoBuildInfo):
+	case err != nil:
+		p.x.missed(name, err)
+	default:
+		p.programs[name] = bin
+		fmt.Fprintln(&p.roll, bin.Main, bin.Deps)
+	}
+	return nil
+}
