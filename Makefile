@@ -33,6 +33,7 @@ MAXSIZE := 25000000
 
 LINTER := test/bin/golangci-lint
 PEERS  := test/bin/cosign2 test/bin/cosign3
+SYFT   := test/bin/syft
 
 ##@ Try it
 .PHONY: help
@@ -109,10 +110,10 @@ interop: $(PEERS) ## Verify what Waybill makes with real cosign v2 and v3.
 	cd test && WAYBILL_PEERS="$(CURDIR)/test/bin" $(GO) test -count=1 -v ./interop/...
 
 .PHONY: bench
-bench: test/bin/cosign3 ## Measure against sigstore-go, cosign, openssl and the bare limits, as ratios.
+bench: test/bin/cosign3 $(SYFT) ## Measure against sigstore-go, cosign, syft, openssl and the bare limits, as ratios.
 	$(call compile,.,bin/,./cmd/waybill ./cmd/k8s-verify-release)
 	$(call compile,test,../bin/,./cmd/waybill-bench)
-	bin/waybill-bench -bin bin -cosign test/bin/cosign3 $(BENCH)
+	bin/waybill-bench -bin bin -cosign test/bin/cosign3 -syft $(SYFT) $(BENCH)
 
 .PHONY: cover
 cover: ## Say how much of each module its tests reach.
@@ -201,3 +202,7 @@ test/bin/cosign2: test/peers/cosign2/go.mod test/peers/cosign2/go.sum
 test/bin/cosign3: test/peers/cosign3/go.mod test/peers/cosign3/go.sum
 	@echo "building cosign v3, once for each pin"
 	cd test/peers/cosign3 && $(STATIC) -o ../../bin/cosign3 github.com/sigstore/cosign/v3/cmd/cosign
+
+$(SYFT): test/peers/syft/go.mod test/peers/syft/go.sum
+	@echo "building syft, once for each pin"
+	cd test/peers/syft && $(STATIC) -o ../../bin/syft github.com/anchore/syft/cmd/syft

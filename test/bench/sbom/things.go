@@ -1,10 +1,16 @@
-package main
+// Package sbom makes what waybill-bench describes with waybill and with its
+// peers: Go programs, a Go source tree, images of three distributions, and a
+// large document; and it knows what is true of them. What Go programs are made
+// of they say themselves, read with the standard library.
+//
+// Everything is made and counted in processes of their own: the peak memory of
+// a child starts at what its parent had.
+package sbom
 
 import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/hex"
@@ -17,99 +23,106 @@ import (
 	"strings"
 )
 
-// thing is something to describe, with what is true of it.
-type thing struct {
+// Thing is something to describe, with what is true of it.
+type Thing struct {
 	What, Path, Scheme string
-	Truth              map[string]bool
+	Bytes              int64
+	Truth              map[string]bool `json:"-"`
 }
 
-// debs is how many packages of a distribution the image has.
-const debs = 400
+// Options say what there is to describe.
+type Options struct {
+	Dir      string // where it is made
+	Programs string // directory of Go programs, at most twelve of which are taken
+	Source   string // a Go source tree
+	Packages int    // of the large document
+}
 
-// prepared has everything made by a process of its own: the peak memory of a
-// child starts at what its parent had.
-func prepared(ctx context.Context, o options) (things []thing, err error) {
-	self, err := os.Executable()
+// installed is how many packages of a distribution an image has.
+const installed = 400
+
+// most is how many programs are described.
+const most = 12
+
+// Make makes everything.
+func Make(o Options) error {
+	programs, err := collect(o, filepath.Join(o.Dir, "programs"))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	maker := exec.CommandContext(ctx, self, "-prepare", "-waybill", o.waybill, "-programs", o.programs, "-source", o.source, "-dir", o.dir)
-	maker.Stderr = os.Stderr
-	if err := maker.Run(); err != nil {
-		return nil, err
+	source, err := sourceOf(o.Source)
+	if err != nil {
+		return err
 	}
-	raw, err := os.ReadFile(filepath.Join(o.dir, "things.json"))
+	things := []Thing{programs, source}
+	for _, d := range distributions() {
+		image, err := d.image(filepath.Join(o.Dir, d.name), programs)
+		if err != nil {
+			return err
+		}
+		things = append(things, image)
+	}
+	large := Thing{What: "document", Path: filepath.Join(o.Dir, "large.spdx.json")}
+	if err := os.WriteFile(large.Path, document(o.Packages), 0o644); err != nil {
+		return err
+	}
+	for i, t := range append(things, large) {
+		if err := os.WriteFile(filepath.Join(o.Dir, fmt.Sprintf("truth-%d.json", i)), encode(t.Truth), 0o644); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(o.Dir, "things.json"), encode(append(things, large)), 0o644)
+}
+
+// Made are the things that were made in a directory, without their truth.
+func Made(dir string) (things []Thing, err error) {
+	raw, err := os.ReadFile(filepath.Join(dir, "things.json"))
 	if err != nil {
 		return nil, err
 	}
 	return things, json.Unmarshal(raw, &things)
 }
 
-func prepare(o options) error {
-	programs, err := collect(o, filepath.Join(o.dir, "programs"))
-	if err != nil {
-		return err
-	}
-	image, err := layoutOf(filepath.Join(o.dir, "image"), programs)
-	if err != nil {
-		return err
-	}
-	for purl := range programs.Truth {
-		image.Truth[purl] = true
-	}
-	source, err := sourceOf(o.source)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(o.dir, "things.json"), encode([]thing{programs, source, image}), 0o644)
-}
-
 // collect copies the programs to be described into one directory. What they
 // are made of they say themselves.
-func collect(o options, dir string) (thing, error) {
-	t := thing{What: "Go programs", Path: dir, Scheme: "dir", Truth: map[string]bool{}}
-	root, err := exec.Command("go", "env", "GOTOOLDIR").Output()
-	if err != nil {
-		return t, err
-	}
+func collect(o Options, dir string) (Thing, error) {
+	t := Thing{Path: dir, Scheme: "dir", Truth: map[string]bool{}}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return t, err
 	}
-	patterns := []string{filepath.Join(strings.TrimSpace(string(root)), "*"), o.waybill}
-	if o.programs != "" {
-		patterns = append(patterns, filepath.Join(o.programs, "*"))
+	found, err := filepath.Glob(filepath.Join(o.Programs, "*"))
+	if err != nil {
+		return t, err
 	}
-	for _, pattern := range patterns {
-		found, err := filepath.Glob(pattern)
+	n := 0
+	for _, path := range found {
+		info, err := buildinfo.ReadFile(path)
+		if err != nil || n == most {
+			continue
+		}
+		n++
+		for _, m := range info.Deps {
+			if m.Replace != nil {
+				m = m.Replace
+			}
+			t.Truth[plain("pkg:golang/"+m.Path+"@"+m.Version)] = true
+		}
+		raw, err := os.ReadFile(path)
 		if err != nil {
 			return t, err
 		}
-		for _, path := range found {
-			info, err := buildinfo.ReadFile(path)
-			if err != nil {
-				continue
-			}
-			for _, m := range info.Deps {
-				if m.Replace != nil {
-					m = m.Replace
-				}
-				t.Truth[plain("pkg:golang/"+m.Path+"@"+m.Version)] = true
-			}
-			raw, err := os.ReadFile(path)
-			if err != nil {
-				return t, err
-			}
-			if err := os.WriteFile(filepath.Join(dir, filepath.Base(path)), raw, 0o755); err != nil {
-				return t, err
-			}
+		t.Bytes += int64(len(raw))
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(path)), raw, 0o755); err != nil {
+			return t, err
 		}
 	}
+	t.What = fmt.Sprintf("%d Go programs", n)
 	return t, nil
 }
 
 // sourceOf is a source tree. What it needs the go command says.
-func sourceOf(dir string) (thing, error) {
-	t := thing{What: "a Go source tree", Path: dir, Scheme: "dir", Truth: map[string]bool{}}
+func sourceOf(dir string) (Thing, error) {
+	t := Thing{What: "a Go source tree", Path: dir, Scheme: "dir", Truth: map[string]bool{}}
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
 		return t, err
 	}
@@ -131,17 +144,56 @@ func sourceOf(dir string) (thing, error) {
 	return t, nil
 }
 
-// layoutOf writes an OCI layout of two layers: a distribution without files,
-// and the programs.
-func layoutOf(dir string, programs thing) (thing, error) {
-	t := thing{What: "an image", Path: dir, Scheme: "oci-dir", Truth: map[string]bool{}}
-	var status strings.Builder
-	for i := range debs {
-		fmt.Fprintf(&status, "Package: part%d\nStatus: install ok installed\nArchitecture: amd64\nMaintainer: Lantern <lantern@example.org>\nVersion: 1.%d-1\n\n", i, i)
-		t.Truth[fmt.Sprintf("pkg:deb/debian/part%d@1.%d-1", i, i)] = true
+// distribution is how a distribution writes down what is installed.
+type distribution struct {
+	name, what string
+	files      func(put func(purl string)) map[string][]byte
+}
+
+func distributions() []distribution {
+	return []distribution{
+		{"dpkg", "an image with packages of dpkg", func(put func(string)) map[string][]byte {
+			var status strings.Builder
+			for i := range installed {
+				status.WriteString(deb(i))
+				put(fmt.Sprintf("pkg:deb/debian/part%d@1.%d-1", i, i))
+			}
+			return map[string][]byte{
+				"etc/os-release": []byte("ID=debian\nVERSION_ID=\"12\"\n"), "var/lib/dpkg/status": []byte(status.String()),
+			}
+		}},
+		{"distroless", "an image with packages in status.d", func(put func(string)) map[string][]byte {
+			files := map[string][]byte{"etc/os-release": []byte("ID=debian\nVERSION_ID=\"12\"\n")}
+			for i := range installed / 20 {
+				files[fmt.Sprintf("var/lib/dpkg/status.d/part%d", i)] = []byte(deb(i))
+				put(fmt.Sprintf("pkg:deb/debian/part%d@1.%d-1", i, i))
+			}
+			return files
+		}},
+		{"apk", "an image with packages of apk", func(put func(string)) map[string][]byte {
+			var db strings.Builder
+			for i := range installed {
+				fmt.Fprintf(&db, "P:part%d\nV:1.%d-r0\nA:x86_64\nL:MIT\no:part%d\nT:a part\n\n", i, i, i)
+				put(fmt.Sprintf("pkg:apk/alpine/part%d@1.%d-r0", i, i))
+			}
+			return map[string][]byte{
+				"etc/os-release": []byte("ID=alpine\nVERSION_ID=3.20.0\n"), "lib/apk/db/installed": []byte(db.String()),
+			}
+		}},
 	}
-	system := map[string][]byte{
-		"etc/os-release": []byte("ID=debian\nVERSION_ID=\"12\"\n"), "var/lib/dpkg/status": []byte(status.String()),
+}
+
+func deb(i int) string {
+	return fmt.Sprintf("Package: part%d\nStatus: install ok installed\nArchitecture: amd64\nMaintainer: Lantern <lantern@example.org>\nVersion: 1.%d-1\nDescription: a part\n\n", i, i)
+}
+
+// image writes an OCI layout of two layers: the distribution without files,
+// and the programs.
+func (d distribution) image(dir string, programs Thing) (Thing, error) {
+	t := Thing{What: d.what + " and the programs", Path: dir, Scheme: "oci-dir", Truth: map[string]bool{}}
+	system := d.files(func(purl string) { t.Truth[purl] = true })
+	for purl := range programs.Truth {
+		t.Truth[purl] = true
 	}
 	files := map[string][]byte{}
 	found, err := filepath.Glob(filepath.Join(programs.Path, "*"))

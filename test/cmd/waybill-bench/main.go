@@ -1,7 +1,8 @@
 // Command waybill-bench measures the verifier: of a whole release against a
 // bare parallel hash of the same files and against openssl, of single bundles
 // against sigstore-go, against cosign and against bare cryptography, of one
-// large statement, how long it takes to start, and what the policy's part is.
+// large statement, how long it takes to start, and what the policy's part is;
+// and SBOMs, against syft.
 // And the builder, against the bare commands that it runs.
 package main
 
@@ -21,15 +22,18 @@ import (
 
 // options are the flags.
 type options struct {
-	root   string
-	bin    string
-	dir    string
-	json   string
-	only   string
-	cosign string
-	work   work
-	fresh  bool
+	root  string
+	bin   string
+	dir   string
+	json  string
+	only  string
+	peers peers
+	work  work
+	fresh bool
 }
+
+// peers are commands to compare with, each of which may be absent.
+type peers struct{ cosign, syft string }
 
 // work is how much there is to do.
 type work struct {
@@ -66,6 +70,9 @@ func run(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "hash" {
 		return bareHash(args[1:])
 	}
+	if len(args) > 0 && args[0] == "sbom" {
+		return things(args[1:])
+	}
 	o, err := parse(args)
 	if err != nil {
 		return err
@@ -92,7 +99,8 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.dir, "dir", "", "keep the commands and the release here; default: the user's cache directory")
 	f.StringVar(&o.json, "json", "", "write the record to this file")
 	f.StringVar(&o.only, "only", "", "measure only these, separated by commas: "+strings.Join(names(), ", "))
-	f.StringVar(&o.cosign, "cosign", "", "cosign, to compare with; without it that is left out")
+	f.StringVar(&o.peers.cosign, "cosign", "", "cosign, to compare with; without it that is left out")
+	f.StringVar(&o.peers.syft, "syft", "", "syft, to compare with; without it that is left out")
 	f.Int64Var(&o.work.size, "size", 1_200_000_000, "bytes of all built files together")
 	f.IntVar(&o.work.outputs, "outputs", 600, "number of built files; each has a signature and an SBOM besides")
 	f.IntVar(&o.work.bundles, "bundles", 400, "number of bundles of each kind")
@@ -124,7 +132,10 @@ func parse(args []string) (options, error) {
 		o.dir = filepath.Join(cache, "waybill-bench")
 	}
 	var err error
-	if o.cosign, err = known(o.cosign); err != nil {
+	if o.peers.cosign, err = known(o.peers.cosign); err != nil {
+		return options{}, err
+	}
+	if o.peers.syft, err = known(o.peers.syft); err != nil {
 		return options{}, err
 	}
 	o.dir, err = filepath.Abs(o.dir)

@@ -20,6 +20,7 @@ func parts() []part {
 		{"statement", (*setting).statement},
 		{"start", (*setting).start},
 		{"policy", (*setting).policy},
+		{"sbom", (*setting).sboms},
 		{"release", (*setting).release},
 		{"build", (*setting).builds},
 	}

@@ -81,9 +81,9 @@ func (s *setting) single(one set) []bench.Command {
 		library: command("sigstore-go in a loop, one process", "sigstore-go", 1),
 		limit:   command("bare signature checks", "bare", passes),
 	}
-	if s.cosign != "" {
+	if s.peers.cosign != "" {
 		n := min(processes, s.work.bundles)
-		c := command("cosign verify-blob, one process each", "processes", 1, "--cosign", s.cosign, "--n", strconv.Itoa(n))
+		c := command("cosign verify-blob, one process each", "processes", 1, "--cosign", s.peers.cosign, "--n", strconv.Itoa(n))
 		c.Units = n
 		list = append(list, c)
 	}
@@ -114,8 +114,8 @@ const starts = 20
 // start starts the verifier and does nothing.
 func (s *setting) start(ctx context.Context) ([]bench.Section, error) {
 	commands := []bench.Command{{Name: "k8s-verify-release --version", Args: []string{s.verifier(), "--version"}}}
-	if s.cosign != "" {
-		commands = append(commands, bench.Command{Name: filepath.Base(s.cosign) + " version", Args: []string{s.cosign, "version"}})
+	if s.peers.cosign != "" {
+		commands = append(commands, bench.Command{Name: filepath.Base(s.peers.cosign) + " version", Args: []string{s.peers.cosign, "version"}})
 	}
 	rows, err := bench.Alternate(ctx, commands, starts, func(string) {})
 	if err != nil {
@@ -128,14 +128,14 @@ func (s *setting) start(ctx context.Context) ([]bench.Section, error) {
 	return []bench.Section{section}, nil
 }
 
-// known finds the command that is compared with.
+// known finds a command that is compared with.
 func known(command string) (string, error) {
 	if command == "" {
 		return "", nil
 	}
 	path, err := exec.LookPath(command)
 	if err != nil {
-		return "", fmt.Errorf("looking for cosign: %w", err)
+		return "", fmt.Errorf("looking for a peer: %w", err)
 	}
 	return filepath.Abs(path)
 }
