@@ -111,6 +111,7 @@ func Run(ctx context.Context, req Request) error {
 	}
 	defer removeAll(scratch)
 	r.tree = r.checkout(scratch)
+	r.store.Source = r.tree
 	if err := r.publishConfig(ctx); err != nil {
 		return err
 	}

@@ -92,9 +92,14 @@ func (r *run) base(ctx context.Context, name string) (image.Base, []provenance.R
 	return base, []provenance.Resource{pinnedImage("base "+name, ref, pin.Digest)}, nil
 }
 
-// pinnedImage names an image of a registry in provenance.
+// pinnedImage names an image in provenance: one of a registry, or one that
+// lies in the source.
 func pinnedImage(name, ref string, d digest.Digest) provenance.Resource {
-	return provenance.Resource{Name: name, URI: "oci://" + ref, Digest: map[string]string{"sha256": d.Hex()}}
+	uri := "oci://" + ref
+	if strings.HasPrefix(ref, "oci:") {
+		uri = ref
+	}
+	return provenance.Resource{Name: name, URI: uri, Digest: map[string]string{"sha256": d.Hex()}}
 }
 
 func (r *run) imageSpec(ctx context.Context, spec *plan.ImageStep, base image.Base) (image.Spec, error) {

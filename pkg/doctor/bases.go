@@ -18,6 +18,9 @@ func Bases(pins plan.Lock, rt http.RoundTripper) Ask {
 	return func(ctx context.Context) (checks []Check) {
 		for _, name := range slices.Sorted(maps.Keys(pins.Bases)) {
 			base, check := pins.Bases[name], "base image "+name
+			if strings.HasPrefix(base.Image, "oci:") {
+				continue // it lies in the source
+			}
 			host, repo, _ := strings.Cut(base.Image, "/")
 			err := resolves(ctx, host, repo, base.Digest.String(), rt)
 			if err != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path"
 	"runtime"
 	"strings"
@@ -28,7 +30,7 @@ type Root struct {
 	Digest digest.Digest
 }
 
-// Root has the image "host/repository@sha256:…", unpacked for the platform of
+// Root has the image of a reference, as [Store.Base] takes it, unpacked for the platform of
 // this machine: see [image.Unpack]. Layers that are here are not fetched again,
 // and the directory is always made anew, since nothing else says that it is
 // still what it was.
@@ -83,8 +85,13 @@ func (s *Store) unpack(ctx context.Context, base image.Base, name string) (Root,
 }
 
 // Base is the image "host/repository@sha256:…" whose layers are kept here: two
-// images on one base, and a second run, fetch them once.
+// images on one base, and a second run, fetch them once. The image
+// "oci:DIRECTORY@sha256:…" lies in the source, as an OCI layout: see
+// [Store.Source].
 func (s *Store) Base(ctx context.Context, ref string) (image.Base, error) {
+	if dir, inSource := strings.CutPrefix(ref, "oci:"); inSource {
+		return s.layout(ctx, dir)
+	}
 	remote, err := image.FromRemote(ctx, ref, s.rt)
 	if errors.Is(err, registry.ErrNotFound) {
 		return nil, verdict.Refuse(verdict.FetchMissing, ref, "the registry has no such image")
@@ -100,6 +107,38 @@ type read struct{ image v1.Image }
 
 // Image implements [image.Base].
 func (r read) Image(context.Context, string) (v1.Image, error) { return r.image, nil }
+
+// layout is the image DIRECTORY@sha256:… of the source. Links do not lead out
+// of the source.
+func (s *Store) layout(ctx context.Context, ref string) (image.Base, error) {
+	dir, text, _ := strings.Cut(ref, "@")
+	pin, err := digest.Parse(text)
+	if err != nil || pin.Algorithm() != digest.SHA256 || !fs.ValidPath(dir) || s.Source == nil {
+		return nil, verdict.Refuse(verdict.ConfigParse, "oci:"+ref, "want oci:DIRECTORY@sha256:…, a directory of the source")
+	}
+	tree, err := s.Source(ctx)
+	if err != nil {
+		return nil, err
+	}
+	base, err := image.FromLayout(within{tree, dir}, pin)
+	if err != nil {
+		return nil, fmt.Errorf("reading layout %q of the source: %w", dir, err)
+	}
+	return base, nil
+}
+
+// within is a directory of a tree, whose files lie in the tree.
+type within struct{ tree, dir string }
+
+// Open implements [fs.FS].
+func (w within) Open(name string) (fs.File, error) {
+	root, err := os.OpenRoot(w.tree)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.Open(path.Join(w.dir, name))
+}
 
 // ahead fetches the layers of an image side by side; unpacking takes them one
 // after the other.

@@ -1,6 +1,7 @@
 package fetch_test
 
 import (
+	"context"
 	"io"
 	"log"
 	"net/http"
@@ -161,4 +162,46 @@ func TestRootRefused(t *testing.T) {
 	h.Close()
 	_, err = s.Root(t.Context(), ref)
 	unavailable(t, err)
+}
+
+// TestLayoutInTheSource: an image may lie in the source, and nowhere else.
+func TestLayoutInTheSource(t *testing.T) {
+	source, elsewhere := t.TempDir(), t.TempDir()
+	built, err := image.Build(t.Context(), image.Spec{
+		Base: image.Scratch(), Entrypoint: []string{"/bin/cc"}, Created: time.Unix(1_700_000_000, 0),
+		Platforms: []image.Platform{{OS: "linux", Arch: runtime.GOARCH, Files: []image.File{{
+			Path: "/bin/cc", Mode: 0o755, Size: 8, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("compiler")), nil },
+		}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{filepath.Join(source, "tools", "cc"), filepath.Join(elsewhere, "cc")} {
+		layout, err := registry.OpenLayout(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := built.Write(t.Context(), layout, "cc"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(elsewhere, "cc"), filepath.Join(source, "out")); err != nil {
+		t.Fatal(err)
+	}
+	pin := "@" + built.Descriptor.Digest.String()
+	s := open(t, t.TempDir())
+	_, err = s.Root(t.Context(), "oci:tools/cc"+pin)
+	refused(t, err, verdict.ConfigParse, "a directory of the source")
+	s.Source = func(context.Context) (string, error) { return source, nil }
+	root, err := s.Root(t.Context(), "oci:tools/cc"+pin)
+	if err != nil || !slices.Equal(tree(t, root.Dir), []string{"bin/cc"}) {
+		t.Errorf("the twin: %+v, %v", root, err)
+	}
+	for _, dir := range []string{"out", "../" + filepath.Base(elsewhere) + "/cc", filepath.Join(elsewhere, "cc"), "tools"} {
+		if _, err := s.Root(t.Context(), "oci:"+dir+pin); err == nil {
+			t.Errorf("%q was read", dir)
+		}
+	}
+	_, err = s.Root(t.Context(), "oci:tools/cc@"+digest.Of(digest.SHA256, nil).String())
+	refused(t, err, verdict.Missing, "does not hold it")
 }
