@@ -210,15 +210,32 @@ func (w *checkout) tree(id, at string, depth int) error {
 	if err != nil {
 		return err
 	}
+	var blobs, rest []entry
 	for _, e := range entries {
 		if w.entries++; w.entries > maxEntries {
 			return w.refuse(at, "LIMIT", "the tree has too many entries")
 		}
-		name := path.Join(at, e.name)
 		if reason := checkEntry(e.name); reason != "" {
 			return w.refuse(at+"/"+e.name, "PATH", reason)
 		}
-		if err := w.entry(e, name, depth); err != nil {
+		if e.mode == "100644" || e.mode == "100755" || e.mode == "120000" {
+			blobs = append(blobs, e)
+		} else {
+			rest = append(rest, e)
+		}
+	}
+	for some := range slices.Chunk(blobs, maxAsked) {
+		if err := w.objects.ask(some); err != nil {
+			return err
+		}
+		for _, e := range some {
+			if err := w.entry(e, path.Join(at, e.name), depth); err != nil {
+				return err
+			}
+		}
+	}
+	for _, e := range rest {
+		if err := w.entry(e, path.Join(at, e.name), depth); err != nil {
 			return err
 		}
 	}

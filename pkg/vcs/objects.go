@@ -28,6 +28,8 @@ type objects struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	out  *bufio.Reader
+	// asked are ids that were asked for and will be opened, in this order.
+	asked []string
 }
 
 // objects starts the process; the caller closes it.
@@ -58,11 +60,35 @@ func (o *objects) unavailable(id string, err error) error {
 	return &UnavailableError{Place: o.repo, Op: "reading object " + id, Err: err}
 }
 
-// open asks for one object. All of its bytes must be read before the next.
-func (o *objects) open(id, kind string) (*object, error) {
-	if _, err := io.WriteString(o.in, id+"\n"); err != nil {
-		return nil, o.unavailable(id, err)
+// maxAsked is how many objects are asked for at once: so few that all questions
+// fit into a pipe, and nobody waits for the other to read.
+const maxAsked = 100
+
+// ask asks for objects that are opened next, in this order, so that the process
+// reads one while we write another.
+func (o *objects) ask(list []entry) error {
+	var s strings.Builder
+	for _, e := range list {
+		s.WriteString(e.id + "\n")
+		o.asked = append(o.asked, e.id)
 	}
+	if _, err := io.WriteString(o.in, s.String()); err != nil {
+		return o.unavailable(list[0].id, err)
+	}
+	return nil
+}
+
+// open asks for one object, if it was not asked for. All of its bytes must be read before the next.
+func (o *objects) open(id, kind string) (*object, error) {
+	if len(o.asked) == 0 {
+		if err := o.ask([]entry{{id: id}}); err != nil {
+			return nil, err
+		}
+	}
+	if o.asked[0] != id {
+		return nil, fmt.Errorf("reading object %s at %q: %s is due", id, o.repo, o.asked[0])
+	}
+	o.asked = o.asked[1:]
 	header, err := o.out.ReadString('\n')
 	if err != nil {
 		return nil, o.unavailable(id, err)

@@ -3,6 +3,7 @@ package vcs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -25,6 +26,9 @@ func grown(t *testing.T, format string) (repository, Commit) {
 		"a": "file", "b/x": "in a directory", "b-c": "before b/", "b.c": "before b/ too", "b0": "after b/", "c/d/e/f": "deep", "empty": "", "caf\u00e9": "name",
 	} {
 		r.write(name, body, 0o644)
+	}
+	for i := range 2*maxAsked + 1 { // more than are asked for at once
+		r.write(fmt.Sprintf("many/%03d", i), strings.Repeat(fmt.Sprint(i), i), 0o644)
 	}
 	r.write("run.sh", "#!/bin/sh\n", 0o755)
 	for name, target := range map[string]string{"link": "b/x", "c/up": "../a", "dangling": "nowhere"} {
