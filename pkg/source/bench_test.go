@@ -21,6 +21,7 @@ func BenchmarkCheckout(b *testing.B) {
 	const files, size = 20_000, 5 << 10
 	dir := b.TempDir()
 	git(b, dir, "init", "--quiet", "--initial-branch=main")
+	git(b, dir, "config", "gc.auto", "0")
 	random := rand.NewChaCha8([32]byte{})
 	body := make([]byte, size)
 	for i := range files {
@@ -35,7 +36,7 @@ func BenchmarkCheckout(b *testing.B) {
 	}
 	git(b, dir, "add", ".")
 	git(b, dir, "commit", "--quiet", "-m", "large")
-	git(b, dir, "gc", "--quiet")
+	git(b, dir, "repack", "-a", "-d", "--quiet")
 	repo, c := opened(b, dir)
 	to := filepath.Join(b.TempDir(), "out")
 	run := func(name string, checkout func() error) {
