@@ -2,6 +2,7 @@ package sign
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -91,7 +92,10 @@ func (s *service) do(r *http.Request, secret string, expected ...int) ([]byte, *
 
 func (s *service) doLimit(r *http.Request, limit int64, secret string, expected ...int) ([]byte, *http.Response, error) {
 	response, err := s.client.Do(r)
-	if err != nil {
+	switch {
+	case err != nil && forGood(err):
+		return nil, nil, &verdict.UnavailableError{Place: s.address, Op: "asking the " + s.name, Err: err}
+	case err != nil:
 		return nil, nil, s.away(err)
 	}
 	defer response.Body.Close()
@@ -121,6 +125,14 @@ func (s *service) doLimit(r *http.Request, limit int64, secret string, expected 
 		away.after = min(time.Duration(seconds)*time.Second, time.Hour)
 	}
 	return nil, response, err
+}
+
+// forGood reports errors that are the same after an hour: a network that is
+// switched off, a service that is somebody else, a redirect that leads astray.
+func forGood(err error) bool {
+	var other *tls.CertificateVerificationError
+	var astray *transport.RedirectError
+	return errors.Is(err, transport.ErrOffline) || errors.As(err, &other) || errors.As(err, &astray)
 }
 
 func (s *service) refuse(format string, args ...any) error {

@@ -2,13 +2,17 @@ package signing
 
 import (
 	"errors"
+	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -186,5 +190,33 @@ func TestEach(t *testing.T) {
 	})
 	if !errors.Is(err, full) || kept != 3 || !strings.Contains(err.Error(), "2 of 30") {
 		t.Errorf("kept %d, %v", kept, err)
+	}
+}
+
+// TestNotWorthWaiting: what will be the same in an hour is said at once.
+func TestNotWorthWaiting(t *testing.T) {
+	w := newWorld(t)
+	somebody := httptest.NewUnstartedServer(http.NotFoundHandler())
+	somebody.Config.ErrorLog = log.New(io.Discard, "", 0)
+	somebody.StartTLS()
+	defer somebody.Close()
+	elsewhere := func(c *sign.Config) { c.Services.Fulcio = somebody.URL }
+	offline := func(c *sign.Config) { c.Transport = transport.New(transport.Config{Offline: true}) }
+	astray := w.meddler(func(call) (*http.Response, error) {
+		r, err := says(http.StatusTemporaryRedirect, "")
+		r.Header.Set("Location", "http://example.test/")
+		return r, err
+	})
+	for name, s := range map[string]*sign.Signer{
+		"offline":                  w.signer(t, w.honest(), patient, offline),
+		"somebody else's name":     w.signer(t, oneWay, patient, elsewhere),
+		"a redirect to plain http": w.signer(t, astray, patient),
+	} {
+		begun := w.now()
+		_, _, err := s.Blob(t.Context(), file(1))
+		refused(t, err, verdict.PlaceDown)
+		if w.now().Sub(begun) > time.Minute {
+			t.Errorf("%s: waited for %s", name, w.now().Sub(begun))
+		}
 	}
 }
