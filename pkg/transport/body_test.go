@@ -21,6 +21,10 @@ func breaking(content []byte, header http.Header, times int, how func(http.Respo
 			w.Header()[k] = v
 		}
 		from := 0
+		if r.Header.Get("Range") != "" && header.Get("X-Refuse-Ranges") != "" {
+			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+			return
+		}
 		if n, _ := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from); n == 1 && header.Get("X-No-Ranges") == "" {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(content)-1, len(content)))
 			w.Header().Set("Content-Length", strconv.Itoa(len(content)-from))
@@ -58,6 +62,7 @@ func TestBrokenBodies(t *testing.T) {
 		{"for ever", tag, 100, false, 1 + continuations},
 		{"by the digest of a registry", http.Header{"Docker-Content-Digest": {"sha256:00"}}, 1, true, 2},
 		{"without ranges", http.Header{"Etag": {`"one"`}, "X-No-Ranges": {"1"}}, 1, true, 2},
+		{"ranges refused", http.Header{"Etag": {`"one"`}, "X-Refuse-Ranges": {"1"}}, 1, true, 3},
 		{"without a version", http.Header{}, 1, false, 1},
 		{"weak version", http.Header{"Etag": {`W/"one"`}}, 1, false, 1},
 	} {

@@ -94,6 +94,11 @@ func (b *continuedBody) rest() (io.ReadCloser, error) {
 		w.header.Set("If-Range", b.version)
 	}
 	resp, err := b.t.exchange(b.req, w, false)
+	if err == nil && resp.StatusCode == http.StatusRequestedRangeNotSatisfiable {
+		discard(resp) // some want to know where a range ends
+		w.header = b.way.header
+		resp, err = b.t.exchange(b.req, w, false)
+	}
 	if err != nil {
 		return nil, err
 	}
