@@ -54,7 +54,11 @@ func (r *run) command(ctx context.Context, step plan.Step, scratch string) (outp
 	if err != nil {
 		return outputs{}, err
 	}
-	return outputs{list: list, inputs: at.inputs, log: log, inside: r.inside(step, at, report)}, nil
+	tools, err := r.fetched.toolsOf(step)
+	if err != nil {
+		return outputs{}, err
+	}
+	return outputs{list: list, inputs: append(tools, at.inputs...), log: log, inside: r.inside(step, at, report)}, nil
 }
 
 // stand prepares the place of a command.

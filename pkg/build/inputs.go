@@ -25,9 +25,8 @@ const (
 // equip gives a step its tools: programs of the machine, or the root of an
 // image.
 func (r *run) equip(step plan.Step, at *stand) error {
-	tools, pinned := r.fetched.toolsOf(step)
-	at.pinned = pinned
-	at.inputs = append(at.inputs, tools...)
+	at.pinned = r.fetched.pinned(step)
+	r.fetched.hashing(step)
 	name, _, inImage := r.Source.Pins.RootOf(step)
 	if r.Machine.Mode == sandbox.Unisolated && !inImage {
 		at.path = os.Getenv("PATH")

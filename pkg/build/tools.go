@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"golang.org/x/mod/sumdb/dirhash"
 
@@ -23,6 +24,9 @@ import (
 type tool struct {
 	resource provenance.Resource
 	pinned   bool
+	// tree hashes what comes with the program, once, and takes a while; nil
+	// where a step is shown the program alone.
+	tree func() (string, error)
 }
 
 // defaultTool is what a step has that names none.
@@ -50,12 +54,12 @@ func lookAtTools(pins plan.Lock, steps []plan.Step) (map[string]tool, error) {
 		if err != nil {
 			return nil, fmt.Errorf("looking for tool %q: %w", name, err)
 		}
-		if got := t.Digest["sha256"]; got != pin.Digest.Hex() {
+		if got := t.resource.Digest["sha256"]; got != pin.Digest.Hex() {
 			return nil, &verdict.Error{Finding: verdict.Find(verdict.LockStale, plan.LockName, "tool %q: the program in the PATH is not the one that is pinned", name).
 				Differ(pin.Digest.String(), "sha256:"+got)}
 		}
-		t.Name = "tool " + name
-		found[name] = tool{resource: t, pinned: true}
+		t.resource.Name, t.pinned = "tool "+name, true
+		found[name] = t
 	}
 	for _, step := range steps {
 		for _, name := range toolNames(step) {
@@ -64,38 +68,35 @@ func lookAtTools(pins plan.Lock, steps []plan.Step) (map[string]tool, error) {
 			}
 			// A program that is not there is the step's to miss.
 			if t, err := lookAt(name); err == nil {
-				t.Name = "tool " + name
-				found[name] = tool{resource: t}
+				t.resource.Name = "tool " + name
+				found[name] = t
 			}
 		}
 	}
 	return found, nil
 }
 
-// lookAt hashes a program, and the tree that comes with it where that is what
-// a step is shown.
-func lookAt(name string) (provenance.Resource, error) {
+// lookAt hashes a program, and finds the tree that comes with it where that is
+// what a step is shown.
+func lookAt(name string) (tool, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return provenance.Resource{}, verdict.Refuse(verdict.Usage, name, "it is not in the PATH; install the tool that %s pins", plan.LockName)
+		return tool{}, verdict.Refuse(verdict.Usage, name, "it is not in the PATH; install the tool that %s pins", plan.LockName)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return provenance.Resource{}, err
+		return tool{}, err
 	}
 	defer f.Close()
 	set, _, err := digest.Sum(f)
 	if err != nil {
-		return provenance.Resource{}, err
+		return tool{}, err
 	}
-	t := provenance.Resource{Digest: set.Map()}
+	t := tool{resource: provenance.Resource{Digest: set.Map()}}
 	mounts, _ := sandbox.Toolchains(os.Getenv("PATH"), []string{name})
 	for _, m := range mounts {
-		if info, err := os.Stat(m.Source); err != nil || !info.IsDir() {
-			continue
-		}
-		if t.Digest["dirHash"], err = hashTree(m.Source); err != nil {
-			return provenance.Resource{}, err
+		if info, err := os.Stat(m.Source); err == nil && info.IsDir() {
+			t.tree = sync.OnceValues(func() (string, error) { return hashTree(m.Source) })
 		}
 	}
 	return t, nil
@@ -124,16 +125,36 @@ func hashTree(dir string) (string, error) {
 	return hexOfH1(h1)
 }
 
-// toolsOf are the tools of a step, as its provenance names them, and whether
-// all of them are pinned.
-func (f fetched) toolsOf(step plan.Step) (list []provenance.Resource, pinned bool) {
-	pinned = true
+// toolsOf are the tools of a step, as its provenance names them. The first to
+// ask of a tree waits until it is hashed.
+func (f fetched) toolsOf(step plan.Step) (list []provenance.Resource, err error) {
 	for _, name := range toolNames(step) {
 		t, ok := f.tools[name]
-		if ok {
-			list = append(list, t.resource)
+		if !ok {
+			continue
 		}
-		pinned = pinned && ok && t.pinned
+		named := t.resource
+		if t.tree != nil {
+			named.Digest = maps.Clone(named.Digest)
+			if named.Digest["dirHash"], err = t.tree(); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, named)
 	}
-	return list, pinned
+	return list, nil
+}
+
+// hashing begins to hash the trees of a step's tools, for when they are named.
+func (f fetched) hashing(step plan.Step) {
+	for _, name := range toolNames(step) {
+		if t := f.tools[name]; t.tree != nil {
+			go t.tree() //nolint:errcheck // whoever names the tool gets the answer
+		}
+	}
+}
+
+// pinned reports whether the lock pins every tool of a step.
+func (f fetched) pinned(step plan.Step) bool {
+	return !slices.ContainsFunc(toolNames(step), func(name string) bool { return !f.tools[name].pinned })
 }

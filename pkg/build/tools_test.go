@@ -43,12 +43,13 @@ func TestPinnedTools(t *testing.T) {
 				t.Fatal(err)
 			}
 			f := fetched{tools: tools}
-			got, pinned := f.toolsOf(plan.Step{Tools: []string{"cross"}})
-			if len(got) != 1 || got[0].Name != "tool cross" || got[0].Digest["sha256"] != sum.Hex() || !pinned {
-				t.Errorf("provenance will name %v, pinned %t", got, pinned)
+			step, other := plan.Step{Tools: []string{"cross"}}, plan.Step{Tools: []string{"other"}}
+			got, err := f.toolsOf(step)
+			if err != nil || len(got) != 1 || got[0].Name != "tool cross" || got[0].Digest["sha256"] != sum.Hex() || !f.pinned(step) {
+				t.Errorf("provenance will name %v, %v, pinned %t", got, err, f.pinned(step))
 			}
-			if none, pinned := f.toolsOf(plan.Step{Tools: []string{"other"}}); len(none) != 0 || pinned {
-				t.Errorf("a step with another tool used %v, pinned %t", none, pinned)
+			if none, err := f.toolsOf(other); err != nil || len(none) != 0 || f.pinned(other) {
+				t.Errorf("a step with another tool used %v, %v, pinned %t", none, err, f.pinned(other))
 			}
 		})
 	}
@@ -74,7 +75,13 @@ func TestToolsThatAreNotPinned(t *testing.T) {
 		if err != nil || len(tools) != 1 || tools["go"].pinned {
 			t.Fatalf("%v, %v, want go alone, not pinned", tools, err)
 		}
-		return tools["go"].resource
+		f := fetched{tools: tools}
+		f.hashing(steps[0])
+		list, err := f.toolsOf(steps[0])
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%v, %v", list, err)
+		}
+		return list[0]
 	}
 	was := seen()
 	if len(was.Digest["dirHash"]) != 64 || was.Digest["sha256"] != digest.Of(digest.SHA256, []byte("go/bin/go")).Hex() {
