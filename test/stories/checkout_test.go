@@ -2,6 +2,7 @@ package stories
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ func TestAgainstACheckout(t *testing.T) {
 	head := s.git(t, "rev-parse", "HEAD")
 	t.Run("everybody who decides", func(t *testing.T) {
 		for _, command := range [][]string{{"k8s-verify-release"}, {"waybill", "verify", "release"}, {"waybill", "gate", "check"}} {
-			args := append(command, scene.Version, "--profile", "profile.yaml")
+			args := slices.Concat(command, []string{scene.Version, "--profile", "profile.yaml"})
 			want(t, s.Run(t.Context(), args...), 0, "ACCEPTED: complete", "was not compared with a checkout")
 			r := s.Run(t.Context(), append(args, "--source", "lantern")...)
 			want(t, r, 0, "ACCEPTED: complete", "names commit "+head)

@@ -157,6 +157,20 @@ func (s sourced) well(t *testing.T) {
 	if _, err := os.Stat(s.Path("none")); err == nil {
 		t.Error("the state directory was made")
 	}
+	flags := s.flags(t)
+	if err := os.Chmod(s.Path("release.token"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r, e = s.doctor(t, "stage", flags...)
+	if want(t, r, 0, "chmod 600 release.token"); e.state("identity token release") != "warn" {
+		t.Errorf("a token that everybody can read: %s", r.Stdout)
+	}
+	if err := os.Remove(s.Path("release.token")); err != nil {
+		t.Fatal(err)
+	}
+	if r, e = s.doctor(t, "stage", flags...); r.Code != 2 || e.state("identity token release") != "bad" {
+		t.Errorf("a token that is not there: %s", r.Stdout)
+	}
 }
 
 // faults changes one fact of what is well, and expects exactly that fault.
