@@ -43,7 +43,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	waybill = filepath.Join(dir, "waybill")
-	if err := os.Setenv("WAYBILL_PATIENCE", "1s"); err != nil { // repositories that fail do so for ever here
+	if err := os.Setenv("WAYBILL_PATIENCE", "3s"); err != nil { // repositories that fail do so for ever here
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
