@@ -1,0 +1,48 @@
+package faults_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestEveryRowIsSomewhere holds ROWS.md against the sources: each row stands
+// there once and in order, its answers are exit codes, and every test that it
+// names exists.
+func TestEveryRowIsSomewhere(t *testing.T) {
+	page, err := os.ReadFile("ROWS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := 0
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 5 || strings.HasPrefix(line, "| row") || strings.HasPrefix(line, "|---") {
+			continue
+		}
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if row++; cells[0] != strconv.Itoa(row) {
+			t.Errorf("row %s stands in the place of row %d", cells[0], row)
+		}
+		for answer := range strings.FieldsSeq(cells[2]) {
+			if !slices.Contains([]string{"0", "1", "3"}, answer) {
+				t.Errorf("row %d: %q is no answer", row, answer)
+			}
+		}
+		for where := range strings.SplitSeq(cells[3], "; ") {
+			file, name, _ := strings.Cut(where, " ")
+			source, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(file)))
+			if err != nil || !strings.Contains(string(source), "\nfunc "+name+"(t *testing.T)") {
+				t.Errorf("row %d: there is no %s, %v", row, where, err)
+			}
+		}
+	}
+	if row != 17 {
+		t.Errorf("%d rows, want 17", row)
+	}
+}
