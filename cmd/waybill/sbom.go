@@ -122,7 +122,7 @@ func (o *described) generate(cmd *cobra.Command, arg string) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "not examined: %s\n", render.Safe(part))
 	}
 	if o.complete && len(made.Incomplete) > 0 {
-		return verdict.Refuse(verdict.SBOMIncomplete, made.Draft.Name, "%d parts could not be examined, the first: %s", len(made.Incomplete), made.Incomplete[0])
+		return verdict.Refuse(verdict.SBOMIncomplete, made.Draft.Name, "parts that could not be examined: %d, the first: %s", len(made.Incomplete), made.Incomplete[0])
 	}
 	return o.write(cmd, made)
 }

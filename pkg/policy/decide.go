@@ -162,7 +162,9 @@ func (h *Hearing) Level(e verify.Evidence, q Question) (slsa.Report, error) {
 func (p Policy) Level(stage Stage, class plan.Class) int { return p.cells[cell{stage, class}].level }
 
 // Complete reports whether the SBOMs of a class may leave nothing out.
-func (p Policy) Complete(stage Stage, class plan.Class) bool { return p.cells[cell{stage, class}].whole }
+func (p Policy) Complete(stage Stage, class plan.Class) bool {
+	return p.cells[cell{stage, class}].whole
+}
 
 // Asks reports how much a check of a class counts at a stage.
 func (p Policy) Asks(stage Stage, class plan.Class, check Check) Mode {

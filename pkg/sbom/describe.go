@@ -57,6 +57,9 @@ func Binary(in Input, artifact string, c Content) (Made, error) {
 	b := in.draft(artifact, bytes)
 	bin, err := gomod.Read(c)
 	switch {
+	case errors.Is(err, gomod.ErrNoBuildInfo) && isXZ(c):
+		b.unknown(unpack.ErrXZ)
+		return b.made(), nil
 	case errors.Is(err, gomod.ErrNoBuildInfo):
 		b.unknown(err)
 		return b.made(), nil
@@ -67,6 +70,12 @@ func Binary(in Input, artifact string, c Content) (Made, error) {
 	b.subject().Comment = settings(bin)
 	b.program(artifactID, bin, b.version())
 	return b.made(), nil
+}
+
+func isXZ(c Content) bool {
+	head := make([]byte, unpack.HeadSize)
+	n, err := c.ReadAt(head, 0)
+	return (err == nil || err == io.EOF) && unpack.Sniff(head[:n]) == unpack.XZ
 }
 
 // sum reads r, which holds the content, to its end and proves that it had the

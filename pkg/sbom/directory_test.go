@@ -6,9 +6,11 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/sbom/unpack"
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -144,5 +146,30 @@ func TestCheck(t *testing.T) {
 		if len(findings) != 1 || findings[0].Code != row.code {
 			t.Errorf("%s: %+v", name, findings)
 		}
+	}
+}
+
+// TestXZ: what is compressed with xz is named as such, inside of something else
+// and by itself; a text of that name is no part that was left out.
+func TestXZ(t *testing.T) {
+	packed := "\xfd7zXZ\x00 and so on"
+	in := sbom.Input{Name: "dir", Version: "v1", Created: time.Unix(1714557600, 0), Namespace: "https://example.test/"}
+	left := func(body string) string {
+		made, err := sbom.Directory(in, "dir", fstest.MapFS{"a.tar.xz": {Data: []byte(body)}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(made.Incomplete, "\n")
+	}
+	if got := left(packed); got != "a.tar.xz: "+unpack.ErrXZ.Error() {
+		t.Errorf("it says %q", got)
+	}
+	if got := left("text"); got != "" {
+		t.Errorf("of a text it says %q", got)
+	}
+	c := sbom.Content{ReaderAt: strings.NewReader(packed), Size: int64(len(packed))}
+	made, err := sbom.Describe(t.Context(), in, "a.tar.xz", c, nil)
+	if err != nil || len(made.Incomplete) != 1 || !strings.Contains(made.Incomplete[0], "xz") {
+		t.Errorf("by itself: %q (%v)", made.Incomplete, err)
 	}
 }

@@ -169,7 +169,7 @@ func (x *examiner) archive(it *item, format unpack.Format, body io.Reader) error
 		err = x.walker.Stream(body, format, visit)
 	}
 	// A compressed file may simply hold no archive.
-	if err != nil && (format == unpack.XZ || !errors.Is(err, unpack.ErrFormat)) {
+	if err != nil && !errors.Is(err, unpack.ErrFormat) {
 		it.inner = nil
 		x.missed(it.name, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/registry"
@@ -275,4 +276,24 @@ func TestChecksumFilesThatLie(t *testing.T) {
 	accepted(t, lied(line, line).gate(t).Err())
 	refused(t, lied(line, otherSum+line[64:]).gate(t).Err(), verdict.Conflict)
 	refused(t, lied(line, line[:66]+"nothing\n").gate(t).Err(), verdict.Conflict)
+}
+
+// TestSBOMsOfHostileArtifacts: what can not be described is named, all of it,
+// and keeps nothing else from being described.
+func TestSBOMsOfHostileArtifacts(t *testing.T) {
+	w := theWorld(t)
+	stage := func(r *attacked) error { return must[*pipeline.Pipeline](t)(r.pipeline(r.dir)).SBOM(t.Context()) }
+	r := w.attacked(t)
+	r.remove(t, plan.SBOMName(binary))
+	r.write(t, packed, append(r.read(t, packed), r.read(t, packed)...))
+	const other = "lantern-linux-arm64.tar.gz"
+	whole := r.read(t, other)
+	r.write(t, other, whole[:len(whole)-20])
+	if err := stage(r); err == nil || !strings.Contains(err.Error(), packed) || !strings.Contains(err.Error(), other) {
+		t.Errorf("it does not name both: %v", err)
+	}
+	if len(r.read(t, plan.SBOMName(binary))) == 0 {
+		t.Error("another artifact was not described")
+	}
+	accepted(t, stage(w.attacked(t)))
 }

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/bzip2"
-	"fmt"
 	"io"
 
 	"github.com/klauspost/compress/gzip"
@@ -83,7 +82,7 @@ func Expand(r io.Reader, f Format) (io.ReadCloser, error) {
 	case Bzip2:
 		return io.NopCloser(bzip2.NewReader(r)), nil
 	case XZ:
-		return nil, fmt.Errorf("xz: %w", ErrFormat)
+		return nil, ErrXZ
 	}
 	return nil, ErrFormat
 }

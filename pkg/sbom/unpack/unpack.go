@@ -82,6 +82,10 @@ func New() *Walker { return &Walker{limit: MaxEntries} }
 // Entries counts what was seen so far.
 func (w *Walker) Entries() int { return w.entries }
 
+// ErrXZ says that something is compressed in a way that is known by its head
+// and read by none of our libraries.
+var ErrXZ = errors.New("compressed with xz, which is not read here")
+
 // ErrFormat says that a file is no archive of a known format.
 var ErrFormat = errors.New("not an archive of a known format")
 

@@ -105,6 +105,9 @@ func collect(o Options, dir string) (Thing, error) {
 			if m.Replace != nil {
 				m = m.Replace
 			}
+			if strings.HasPrefix(m.Path, ".") {
+				continue // a directory, which nobody else can know by name
+			}
 			t.Truth[plain("pkg:golang/"+m.Path+"@"+m.Version)] = true
 		}
 		raw, err := os.ReadFile(path)
