@@ -156,3 +156,42 @@ func TestSBOMHelp(t *testing.T) {
 		want(t, d.sbom(t, verb, "--help"), 0, "EXIT STATUS", "Examples:", "--output")
 	}
 }
+
+// TestSBOMsAreHeldAgainstTheRelease: an SBOM that says something else than the
+// artifact, its builder or the registry is refused before anything is sealed;
+// and who verifies can look into the artifacts.
+func TestSBOMsAreHeldAgainstTheRelease(t *testing.T) {
+	s := published(t)
+	deep := func(args ...string) scene.Result {
+		return s.Run(t.Context(), append(args, scene.Version, "--profile", "profile.yaml", "--depth", "full")...)
+	}
+	want(t, deep("waybill", "verify", "release"), 0, "ACCEPTED: complete")
+	want(t, deep("waybill", "gate", "check"), 0)
+	want(t, deep("k8s-verify-release"), 2, "waybill verify release")
+	want(t, s.Verify(t.Context(), "--depth", "poem"), 2, "poem")
+	want(t, s.Seal(t.Context()), 0)
+	const sbom = "lantern-linux-amd64.tar.gz.spdx.json"
+	path := s.Path("state/files/" + sbom)
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for said, change := range map[string][2]string{
+		"SBOM_SUBJECT":      {`"versionInfo": "` + scene.Version, `"versionInfo": "v9.9.9`},
+		"SBOM_GRAPH":        {`"relatedSpdxElement": "SPDXRef-File`, `"relatedSpdxElement": "SPDXRef-Gone`},
+		"EVIDENCE_CONFLICT": {`"fileName": "./lantern/LICENSE"`, `"fileName": "./lantern/COPYING"`},
+	} {
+		bad := strings.Replace(string(good), change[0], change[1], 1)
+		if bad == string(good) {
+			t.Fatalf("%s: nothing changed", said)
+		}
+		if err := os.WriteFile(path, []byte(bad), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		want(t, s.Seal(t.Context()), 1, said)
+	}
+	if err := os.WriteFile(path, good, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want(t, s.Seal(t.Context()), 0)
+}
