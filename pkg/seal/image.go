@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -13,56 +12,74 @@ import (
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
 )
 
-// signImages attaches to every image index and platform: a signature, the
-// SBOM signed by the release identity, and the builder's provenance.
+// signImages attaches to every image index and platform: the builder's
+// provenance, the SBOM signed by the release identity, and its signature. The
+// signature comes last: an image that has one has the others.
 func signImages(ctx context.Context, req Request, p proven) (int, error) {
-	signed := 0
+	pending, err := unsignedImages(ctx, req, p)
+	if err != nil {
+		return 0, err
+	}
+	var documents, signatures []about
+	for _, image := range pending {
+		bundle, err := readFile(ctx, req, plan.ProvenanceName(image.Step))
+		if err != nil {
+			return 0, err
+		}
+		if err := attach(ctx, req.Workspace.Images(), image.manifestAt, bundle, provenance.PredicateType); err != nil {
+			return 0, err
+		}
+		document, err := imageSBOM(ctx, req, image.Artifact, image.Descriptor)
+		if err != nil {
+			return 0, err
+		}
+		if document != nil {
+			documents = append(documents, about{image.manifestAt, intoto.SPDXDocument, json.RawMessage(document)})
+		}
+		signatures = append(signatures, about{image.manifestAt, intoto.CosignSignature, struct{}{}})
+	}
+	for _, list := range [][]about{documents, signatures} {
+		if err := attestImages(ctx, req, list); err != nil {
+			return 0, err
+		}
+	}
+	return len(pending), nil
+}
+
+// planned is an image of the plan, found.
+type planned struct {
+	plan.Artifact
+	manifestAt
+}
+
+// unsignedImages are those that carry no signature that holds. All of them are
+// looked at before the first is signed.
+func unsignedImages(ctx context.Context, req Request, p proven) (list []planned, err error) {
 	for _, a := range req.Plan.Artifacts {
 		if !a.IsImage() {
 			continue
 		}
 		d, _, err := findImage(ctx, req, a)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		if !p.bytes[a.Name].SHA256.Equal(d.Digest) {
-			return 0, notVouched(a.Name, p.bytes[a.Name], digest.Set{SHA256: d.Digest})
+			return nil, notVouched(a.Name, p.bytes[a.Name], digest.Set{SHA256: d.Digest})
 		}
-		if held, err := signatureOf(ctx, req, a, d); err != nil || !held.IsZero() {
-			if err != nil {
-				return 0, err
-			}
-			continue
+		held, err := signatureOf(ctx, req, a, d)
+		if err != nil {
+			return nil, err
 		}
-		if err := signImage(ctx, req, a, d, p.bytes[a.Name]); err != nil {
-			return 0, fmt.Errorf("signing %q: %w", a.Name, err)
-		}
-		signed++
-	}
-	return signed, nil
-}
-
-func signImage(ctx context.Context, req Request, a plan.Artifact, d registry.Descriptor, set digest.Set) error {
-	bundle, err := readFile(ctx, req, plan.ProvenanceName(a.Step))
-	if err != nil {
-		return err
-	}
-	if err := attach(ctx, req.Workspace.Images(), manifestAt{a.Repository, d}, bundle, provenance.PredicateType); err != nil {
-		return err
-	}
-	document, err := imageSBOM(ctx, req, a, d)
-	if err != nil {
-		return err
-	}
-	if document != nil {
-		if err := attestImage(ctx, req, manifestAt{a.Repository, d}, intoto.SPDXDocument, json.RawMessage(document)); err != nil {
-			return err
+		if held.IsZero() {
+			list = append(list, planned{a, manifestAt{a.Repository, d}})
 		}
 	}
-	return attestImage(ctx, req, manifestAt{a.Repository, d}, intoto.CosignSignature, struct{}{})
+	return list, nil
 }
 
 // manifestAt is one manifest of an image, in its repository.
@@ -71,20 +88,31 @@ type manifestAt struct {
 	registry.Descriptor
 }
 
-// attestImage signs a statement about an image and attaches it.
-func attestImage(ctx context.Context, req Request, m manifestAt, predicateType string, predicate any) error {
-	// A registry knows one digest and no name: a signature that named other
-	// things could not be compared with what is pulled.
-	subject := intoto.Subject{Digests: digest.Set{SHA256: m.Digest}}
-	statement, err := intoto.New(predicateType, []intoto.Subject{subject}, predicate)
-	if err != nil {
-		return err
+// about is a statement to be made about an image.
+type about struct {
+	manifestAt
+	predicateType string
+	predicate     any
+}
+
+// attestImages signs statements about images and attaches each to its own.
+func attestImages(ctx context.Context, req Request, list []about) error {
+	if len(list) == 0 {
+		return nil
 	}
-	bundle, _, err := req.Signer.Statement(ctx, statement)
-	if err != nil {
-		return err
+	orders := make([]sign.Order, len(list))
+	for i, a := range list {
+		// A registry knows one digest and no name: a signature that named other
+		// things could not be compared with what is pulled.
+		subject := intoto.Subject{Digests: digest.Set{SHA256: a.Digest}}
+		var err error
+		if orders[i].Statement, err = intoto.New(a.predicateType, []intoto.Subject{subject}, a.predicate); err != nil {
+			return err
+		}
 	}
-	return attach(ctx, req.Workspace.Images(), m, bundle, predicateType)
+	return req.Signer.Each(ctx, orders, func(i int, bundle []byte, _ verify.Evidence) error {
+		return attach(ctx, req.Workspace.Images(), list[i].manifestAt, bundle, list[i].predicateType)
+	})
 }
 
 func attach(ctx context.Context, images *registry.Layout, m manifestAt, bundle []byte, predicateType string) error {

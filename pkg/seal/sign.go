@@ -11,8 +11,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // Sign writes the checksum files and signs every planned file and image that
@@ -32,18 +34,9 @@ func Sign(ctx context.Context, req Request) error {
 	if err := crossCheck(ctx, req, p); err != nil {
 		return err
 	}
-	signed := 0
-	for _, a := range req.Plan.Artifacts {
-		if a.Class != plan.Signature {
-			continue
-		}
-		fresh, err := signFile(ctx, req, p, a)
-		if err != nil {
-			return fmt.Errorf("signing %q: %w", a.Of, err)
-		}
-		if fresh {
-			signed++
-		}
+	signed, err := signFiles(ctx, req, p)
+	if err != nil {
+		return err
 	}
 	images, err := signImages(ctx, req, p)
 	if err != nil {
@@ -53,27 +46,59 @@ func Sign(ctx context.Context, req Request) error {
 	return nil
 }
 
-// signFile signs one file, unless a signature that holds is there already.
-func signFile(ctx context.Context, req Request, p proven, a plan.Artifact) (bool, error) {
+// unsigned is a file that has no signature yet that holds.
+type unsigned struct {
+	signature plan.Artifact
+	bytes     digest.Set
+}
+
+// signFiles signs every planned file that has no signature that holds. All of
+// them are looked at before the first is signed.
+func signFiles(ctx context.Context, req Request, p proven) (int, error) {
+	var missing []unsigned
+	for _, a := range req.Plan.Artifacts {
+		if a.Class != plan.Signature {
+			continue
+		}
+		u, held, err := lookAtFile(ctx, req, p, a)
+		if err != nil {
+			return 0, fmt.Errorf("signing %q: %w", a.Of, err)
+		}
+		if !held {
+			missing = append(missing, u)
+		}
+	}
+	if len(missing) == 0 {
+		return 0, nil
+	}
+	orders := make([]sign.Order, len(missing))
+	for i, u := range missing {
+		orders[i].Bytes = u.bytes
+	}
+	err := req.Signer.Each(ctx, orders, func(i int, bundle []byte, _ verify.Evidence) error {
+		name, of := missing[i].signature.Name, missing[i].signature.Of
+		if err := checkBlob(req, of, missing[i].bytes, bundle); err != nil {
+			return fmt.Errorf("signing %q: %w", of, err)
+		}
+		return req.Workspace.Writer().Put(ctx, name, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{})
+	})
+	return len(missing), err
+}
+
+// lookAtFile finds out whether a file may be signed, and whether it is.
+func lookAtFile(ctx context.Context, req Request, p proven, a plan.Artifact) (u unsigned, held bool, err error) {
 	set, _, err := hashFile(ctx, req.Workspace.Files(), a.Of)
 	if err != nil {
-		return false, err
+		return unsigned{}, false, err
 	}
 	if of, _ := req.Plan.Find(a.Of); of.IsBuilt() && !p.bytes[a.Of].Equal(set) {
-		return false, notVouched(a.Of, p.bytes[a.Of], set)
+		return unsigned{}, false, notVouched(a.Of, p.bytes[a.Of], set)
 	}
 	raw, err := readFile(ctx, req, a.Name)
-	if err == nil && checkBlob(req, a.Of, set, raw) == nil {
-		return false, nil
-	}
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return false, err
+		return unsigned{}, false, err
 	}
-	bundle, _, err := req.Signer.Blob(ctx, set)
-	if err != nil {
-		return false, err
-	}
-	return true, req.Workspace.Writer().Put(ctx, a.Name, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{})
+	return unsigned{a, set}, err == nil && checkBlob(req, a.Of, set, raw) == nil, nil
 }
 
 func checkBlob(req Request, subject string, set digest.Set, bundle []byte) error {
