@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
 	exception "github.com/waybill-release/waybill/attestations/exception/v1"
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
@@ -15,7 +16,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// officers are the statements that the policy's officer signs: how each is
+// officers are the statements that are made outside of any release, by the
+// policy's officer and by whoever tends the channels: how each is
 // read, and written again from what was read.
 func officers() map[string]func(intoto.Statement) (intoto.Statement, error) {
 	return map[string]func(intoto.Statement) (intoto.Statement, error){
@@ -39,6 +41,13 @@ func officers() map[string]func(intoto.Statement) (intoto.Statement, error) {
 				return intoto.Statement{}, err
 			}
 			return knowndefects.New(s.Subjects()[0].Name, s.Subjects()[0].Digests, p)
+		},
+		"channel/v1": func(s intoto.Statement) (intoto.Statement, error) {
+			x, err := channelindex.Parse(s)
+			if err != nil {
+				return intoto.Statement{}, err
+			}
+			return channelindex.New(x.Predicate, x.Manifests)
 		},
 	}
 }
@@ -103,6 +112,7 @@ func canonical(t *testing.T, v any) string {
 // TestOfficerSchemasRefuse: what a schema can say, it says.
 func TestOfficerSchemasRefuse(t *testing.T) {
 	for dir, names := range map[string][]string{
+		"channel/v1":       {"unknown-field", "unknown-field-of-a-channel", "number-zero", "no-number", "no-name", "name-with-a-slash", "no-issue", "no-expiry", "no-channels", "channel-of-nobody", "version-of-another-form"},
 		"policy/v1":        {"unknown-field", "sequence-zero", "no-sequence", "no-name", "name-with-a-slash", "sequence-as-text", "expires-is-no-time"},
 		"exception/v1":     {"unknown-field", "no-code", "every-code", "no-reason", "empty-reason", "endless-reason", "no-destination", "destination-with-a-space", "no-policy", "policy-by-sha512", "no-issue", "no-expiry"},
 		"known-defects/v1": {"unknown-field", "unknown-field-of-a-defect", "unknown-field-of-a-withdrawal", "unknown-field-of-versions", "sequence-zero", "no-expiry", "no-defects", "no-withdrawals", "empty-versions", "version-of-another-form", "no-artifacts", "no-code", "no-source", "source-not-https", "no-digests", "withdrawal-without-a-reason", "withdrawal-without-a-time", "id-with-a-space"},
@@ -123,7 +133,7 @@ func TestOfficerSchemasRefuse(t *testing.T) {
 // TestOfficerStatementsAreBounded: a predicate past its limit is refused before
 // it is read into anything.
 func TestOfficerStatementsAreBounded(t *testing.T) {
-	for dir, limit := range map[string]int{"policy/v1": signedpolicy.MaxSize, "exception/v1": exception.MaxSize, "known-defects/v1": knowndefects.MaxSize} {
+	for dir, limit := range map[string]int{"policy/v1": signedpolicy.MaxSize, "exception/v1": exception.MaxSize, "known-defects/v1": knowndefects.MaxSize, "channel/v1": channelindex.MaxSize} {
 		text := read(t, dir+"/testdata/accept-full.json")
 		padded := strings.Replace(text, `"predicate": {`, `"predicate": {`+strings.Repeat(" ", limit), 1)
 		if _, err := reread(t, padded, officers()[dir]); err == nil || !strings.Contains(err.Error(), "LIMIT") && !strings.Contains(err.Error(), "limit") {

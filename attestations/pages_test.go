@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
 	exception "github.com/waybill-release/waybill/attestations/exception/v1"
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
@@ -37,7 +38,7 @@ func read(t testing.TB, name string) string {
 // what it means, down to the heading that its fragment names.
 func TestEveryURIHasItsPage(t *testing.T) {
 	for _, uri := range []string{
-		releasemanifest.PredicateType, signedpolicy.PredicateType, exception.PredicateType, knowndefects.PredicateType, provenance.BuildType, provenance.BuilderIsolated, provenance.BuilderUnisolated,
+		releasemanifest.PredicateType, signedpolicy.PredicateType, exception.PredicateType, knowndefects.PredicateType, channelindex.PredicateType, provenance.BuildType, provenance.BuilderIsolated, provenance.BuilderUnisolated,
 	} {
 		dir, fragment, _ := strings.Cut(strings.TrimPrefix(uri, home), "#")
 		page := read(t, path.Join(dir, "README.md"))
@@ -93,6 +94,7 @@ func TestPagesNameEveryField(t *testing.T) {
 		"policy/v1":           reflect.TypeFor[signedpolicy.Predicate](),
 		"exception/v1":        reflect.TypeFor[exception.Predicate](),
 		"known-defects/v1":    reflect.TypeFor[knowndefects.Predicate](),
+		"channel/v1":          reflect.TypeFor[channelindex.Predicate](),
 	} {
 		page := read(t, dir+"/README.md")
 		for _, s := range structs(kind) {
@@ -127,6 +129,7 @@ func TestSchemasMatchTheStructs(t *testing.T) {
 		"policy/v1":           reflect.TypeFor[signedpolicy.Predicate](),
 		"exception/v1":        reflect.TypeFor[exception.Predicate](),
 		"known-defects/v1":    reflect.TypeFor[knowndefects.Predicate](),
+		"channel/v1":          reflect.TypeFor[channelindex.Predicate](),
 	} {
 		s := loadSchema(t, dir)
 		if want := home + dir + "/schema.json"; s.root["$id"] != want {
@@ -207,7 +210,7 @@ func (s schema) matchValue(t *testing.T, at string, node map[string]any, kind re
 // is one of the examples, byte for byte.
 func TestExamplesOfThePages(t *testing.T) {
 	for dir, example := range map[string]string{
-		"release-manifest/v1": "accept-minimal", "policy/v1": "accept-full", "exception/v1": "accept-full", "known-defects/v1": "accept-full",
+		"release-manifest/v1": "accept-minimal", "policy/v1": "accept-full", "exception/v1": "accept-full", "known-defects/v1": "accept-full", "channel/v1": "accept-full",
 	} {
 		if !strings.Contains(read(t, dir+"/README.md"), "```json\n"+read(t, dir+"/testdata/"+example+".json")+"```\n") {
 			t.Errorf("the example of %s/README.md is not testdata/%s.json", dir, example)

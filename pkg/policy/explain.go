@@ -36,9 +36,10 @@ func (p Policy) explainWho() Section {
 	s := Section{Title: "Who is believed"}
 	duties := map[Role]string{
 		Release: "signs the manifest, files and images", Verifier: "says that others checked", Officer: "signs policies, exceptions and known defects",
+		Channels: "says which release a channel stands for",
 	}
-	for _, role := range []Role{Release, Verifier, Officer} {
-		if len(p.roles[role]) == 0 {
+	for _, role := range []Role{Release, Verifier, Officer, Channels} {
+		if len(p.roles[role]) == 0 && role != Channels { // whose word no release needs
 			s.add("nobody %s", strings.Replace(duties[role], "signs", "may sign", 1))
 		}
 		for _, who := range p.roles[role] {
@@ -256,7 +257,7 @@ func (p Policy) Overriders() []string {
 
 func (p Policy) issuers() []string {
 	var all []string
-	for _, role := range []Role{Release, Verifier, Officer, Builder} {
+	for _, role := range []Role{Release, Verifier, Officer, Channels, Builder} {
 		for _, s := range p.SignersOf(role) {
 			if issuer := s.matcher.Issuer(); !slices.Contains(all, issuer) {
 				all = append(all, issuer)
@@ -285,7 +286,7 @@ func (p Policy) Lint() []string {
 	if p.lab {
 		note("it accepts a lab's trust root; write trustRoot: {lab: \"off\"} before anybody relies on it")
 	}
-	for _, role := range []Role{Release, Verifier, Officer, Builder} {
+	for _, role := range []Role{Release, Verifier, Officer, Channels, Builder} {
 		for _, s := range p.SignersOf(role) {
 			if s.exact.Subject == "" {
 				note("%s is a pattern in role %s: make sure that nobody else can get such an identity", s, role)

@@ -170,8 +170,8 @@ func (l *loader) loadRoles() error {
 	l.policy.roles = map[Role][]Signer{}
 	for _, role := range slices.Sorted(maps.Keys(l.Roles)) {
 		path := at("roles", string(role))
-		if role != Release && role != Verifier && role != Officer {
-			return l.fail(codeValue, path, "not release, verifier or policy")
+		if role != Release && role != Verifier && role != Officer && role != Channels {
+			return l.fail(codeValue, path, "not release, verifier, policy or channel")
 		}
 		signers, err := l.signers(l.Roles[role], path)
 		if err != nil {

@@ -15,6 +15,7 @@ const (
 	Release  Role = "release"
 	Verifier Role = "verifier"
 	Officer  Role = "policy"
+	Channels Role = "channel"
 )
 
 // Places that a policy can close: nothing but the release may be in them.

@@ -3,6 +3,7 @@ package sign
 import (
 	"testing"
 
+	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
 	exception "github.com/waybill-release/waybill/attestations/exception/v1"
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
@@ -11,8 +12,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/provenance"
 )
 
-// TestMayState: a builder and the policy's officer sign their own kinds and
-// nothing else; nobody else signs those.
+// TestMayState: a builder, the policy's officer and whoever tends the channels
+// sign their own kinds and nothing else; nobody else signs those.
 func TestMayState(t *testing.T) {
 	owner := map[string]policy.Role{
 		provenance.PredicateType:              policy.Builder,
@@ -21,13 +22,14 @@ func TestMayState(t *testing.T) {
 		signedpolicy.PredicateType:            policy.Officer,
 		exception.PredicateType:               policy.Officer,
 		knowndefects.PredicateType:            policy.Officer,
+		channelindex.PredicateType:            policy.Channels,
 		releasemanifest.PredicateType:         "",
 		"https://example.test/predicate/v1":   "",
 		exception.PredicateType + "/../v1":    "",
 		"https://slsa.dev/provenance/v1?more": "",
 	}
 	for kind, of := range owner {
-		for _, role := range []policy.Role{policy.Builder, policy.Release, policy.Verifier, policy.Officer} {
+		for _, role := range []policy.Role{policy.Builder, policy.Release, policy.Verifier, policy.Officer, policy.Channels} {
 			want := of == role || of == "" && (role == policy.Release || role == policy.Verifier)
 			if got := mayState(role, kind); got != want {
 				t.Errorf("the %s role signs %s: %t, want %t", role, kind, got, want)

@@ -37,6 +37,7 @@ import (
 
 	"github.com/sigstore/sigstore-go/pkg/root"
 
+	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
 	exception "github.com/waybill-release/waybill/attestations/exception/v1"
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
@@ -162,7 +163,7 @@ func (s *Signer) order(ctx context.Context, o Order) ([]byte, verify.Evidence, e
 // content is what an order is about, if the role may sign it.
 func (s *Signer) content(o Order) (content, error) {
 	if o.Statement.IsZero() {
-		if s.config.Role == policy.Builder || s.config.Role == policy.Officer {
+		if ownKindsOnly(s.config.Role) {
 			return content{}, verdict.Refuse(verdict.IdentityRole, o.Bytes.SHA256.String(), "the %s role signs statements of its own kinds only", s.config.Role)
 		}
 		return blob(o.Bytes)
@@ -186,11 +187,19 @@ func mayState(role policy.Role, kind string) bool {
 		owner = policy.Builder
 	case signedpolicy.PredicateType, knowndefects.PredicateType, exception.PredicateType:
 		owner = policy.Officer
+	case channelindex.PredicateType:
+		owner = policy.Channels
 	}
-	if role == policy.Builder || role == policy.Officer {
+	if ownKindsOnly(role) {
 		return owner == role
 	}
 	return owner == ""
+}
+
+// ownKindsOnly reports whether a role signs statements of its own kinds, and
+// nothing else.
+func ownKindsOnly(role policy.Role) bool {
+	return role == policy.Builder || role == policy.Officer || role == policy.Channels
 }
 
 // foresee stops a signature by somebody else before anybody is asked for

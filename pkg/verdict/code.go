@@ -20,6 +20,11 @@ const (
 	Withdrawn  Code = "WITHDRAWN"
 	Expired    Code = "EXPIRED"
 	PlaceOther Code = "RESOURCE"
+	// Where there can be one, and it must be the newest.
+	Equivocation   Code = "MANIFEST_EQUIVOCATION"
+	ChannelStale   Code = "CHANNEL_STALE"
+	ChannelExpired Code = "CHANNEL_EXPIRED"
+	ChannelFork    Code = "CHANNEL_FORK"
 
 	// The manifest against the plan.
 	PlanExtra   Code = "PLAN_EXTRA"

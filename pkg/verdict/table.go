@@ -16,6 +16,11 @@ var codes = map[Code]row{
 	Expired:    {Refused, "the manifest has expired; fetch the newest revision"},
 	PlaceOther: {Refused, "the manifest speaks of another place; check the profile's canonical addresses"},
 
+	Equivocation:   {Refused, "two manifests speak of one release; ask the publisher which is meant before anything is used"},
+	ChannelStale:   {Refused, "somebody offers an older state of the channels than there was; fetch the current index"},
+	ChannelExpired: {Refused, "the channel index has expired; fetch the current one, or ask the publisher to sign one"},
+	ChannelFork:    {Refused, "two indexes of one number say different things; ask the publisher which is meant, and name the version until then"},
+
 	PlanExtra:   {Refused, "the manifest lists something that release.yaml does not plan; seal again from the plan"},
 	PlanMissing: {Refused, "release.yaml plans something that the manifest does not list; build it and seal again"},
 	SealExtra:   {Refused, "remove the file from the build directory, or plan it in release.yaml and build again"},

@@ -113,6 +113,10 @@ func provokedHere() map[verdict.Code]string {
 // package's tests expect them.
 func provokedElsewhere() map[verdict.Code]string {
 	return map[verdict.Code]string{
+		verdict.Equivocation:     "pkg/release/revise_test.go",
+		verdict.ChannelStale:     "pkg/channel/channel_test.go",
+		verdict.ChannelExpired:   "pkg/channel/channel_test.go",
+		verdict.ChannelFork:      "pkg/channel/channel_test.go",
 		verdict.FetchHash:        "pkg/fetch/modules_test.go",
 		verdict.FetchMissing:     "pkg/fetch/modules_test.go",
 		verdict.FileChanged:      "pkg/sign/files_test.go",

@@ -1,0 +1,175 @@
+// Package channelindex is the wire form of the channel index predicate,
+// version 1: which release each channel of a project stands for, and in which
+// order the indexes were made.
+//
+//	s, err := channelindex.New(p, map[string]digest.Set{"v0.1.0": digest.SetOf(bundle)})
+//	x, err := channelindex.Parse(evidence.Statement())
+//
+// The README beside this file is the specification and schema.json its JSON
+// Schema. Who may sign an index, and which number is too low, others decide:
+// see pkg/channel.
+package channelindex
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
+)
+
+// PredicateType names the predicate.
+const PredicateType = "https://github.com/waybill-release/waybill/attestations/channel/v1"
+
+// Name is the usual name of an index's bundle.
+const Name = "channels.sigstore.json"
+
+// MaxSize bounds the predicate.
+const MaxSize = 1 << 20
+
+// MaxLife is the longest that an index can stand unrenewed.
+const MaxLife = 400 * 24 * time.Hour
+
+// maxChannels bounds how many channels there are.
+const maxChannels = 1000
+
+// projects are the names of projects, as release.yaml has them.
+var projects = regexp.MustCompile(`\A[a-z0-9][a-z0-9._-]{0,63}\z`)
+
+// channels are latest, or one of the kinds of releases; of all versions, or of
+// those of one minor version.
+var channels = regexp.MustCompile(`\A(latest|stable|rc|beta|alpha)(-(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8}))?\z`)
+
+// Predicate says which version each channel stands for. The subjects of its
+// statement say which manifests those are.
+type Predicate struct {
+	Name     string    `json:"name"`
+	Number   int       `json:"number"`
+	Issued   time.Time `json:"issued"`
+	Expires  time.Time `json:"expires"`
+	Channels []Entry   `json:"channels"`
+}
+
+// Entry is one channel.
+type Entry struct {
+	Channel string `json:"channel"`
+	Version string `json:"version"`
+}
+
+// Index is a parsed statement: the predicate, and for each of its versions the
+// bytes of the bundle of that release's manifest. It is believed by nobody yet.
+type Index struct {
+	Predicate
+	Manifests map[string]digest.Set
+}
+
+// Validate refuses an index that never ends, that could be read in two ways,
+// or whose channels stand for what their names do not say.
+func (p Predicate) Validate() error {
+	switch {
+	case !projects.MatchString(p.Name):
+		return refuse("name %q: want up to 64 of lower-case letters, digits and ._-", p.Name)
+	case p.Number < 1:
+		return refuse("number %d: numbers start at 1, and each index has a higher one", p.Number)
+	case p.Issued.IsZero() || !p.Expires.After(p.Issued):
+		return refuse("issued %s, expires %s: want a time after another", p.Issued.Format(time.RFC3339), p.Expires.Format(time.RFC3339))
+	case p.Expires.Sub(p.Issued) > MaxLife:
+		return refuse("it would stand for %s, the limit is %s", p.Expires.Sub(p.Issued), MaxLife)
+	case len(p.Channels) == 0 || len(p.Channels) > maxChannels:
+		return refuse("%d channels: want 1 to %d", len(p.Channels), maxChannels)
+	}
+	for i, e := range p.Channels {
+		if err := e.validate(); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(p.Channels[:i], func(other Entry) bool { return other.Channel == e.Channel }) {
+			return refuse("channel %s stands there twice", e.Channel)
+		}
+	}
+	return nil
+}
+
+func (e Entry) validate() error {
+	if !channels.MatchString(e.Channel) {
+		return refuse("channel %q: want latest, stable, rc, beta or alpha, alone or with -MAJOR.MINOR", e.Channel)
+	}
+	v, err := version.Parse(e.Version)
+	if err != nil {
+		return refuse("channel %s: %v", e.Channel, err)
+	}
+	kind, minor, some := strings.Cut(e.Channel, "-")
+	if kind != "latest" && kind != v.Channel().String() {
+		return refuse("channel %s: %s is %s", e.Channel, v, v.Channel())
+	}
+	if some && !strings.HasPrefix(e.Version, "v"+minor+".") {
+		return refuse("channel %s: %s is of another minor version", e.Channel, v)
+	}
+	return nil
+}
+
+// New makes the statement of an index. Channels and subjects are sorted, so
+// equal indexes are equal bytes.
+func New(p Predicate, manifests map[string]digest.Set) (intoto.Statement, error) {
+	p.Channels = slices.Clone(p.Channels)
+	slices.SortFunc(p.Channels, func(a, b Entry) int { return strings.Compare(a.Channel, b.Channel) })
+	var subjects []intoto.Subject
+	for name, set := range manifests {
+		subjects = append(subjects, intoto.Subject{Name: name, Digests: set})
+	}
+	slices.SortFunc(subjects, func(a, b intoto.Subject) int { return strings.Compare(a.Name, b.Name) })
+	s, err := intoto.New(PredicateType, subjects, p)
+	if err != nil {
+		return intoto.Statement{}, err
+	}
+	_, err = Parse(s)
+	return s, err
+}
+
+// Parse reads the statement strictly. Each version of a channel is a subject,
+// and each subject the version of a channel.
+func Parse(s intoto.Statement) (Index, error) {
+	if s.PredicateType() != PredicateType {
+		return Index{}, verdict.Refuse(verdict.PredicateType, "channels", "says %q, not which release a channel stands for", s.PredicateType())
+	}
+	s, err := s.Strict()
+	if err != nil {
+		return Index{}, err
+	}
+	x := Index{Manifests: map[string]digest.Set{}}
+	if err := strictjson.Unmarshal(s.Predicate(), &x.Predicate, strictjson.MaxSize(MaxSize)); err != nil {
+		return Index{}, verdict.Wrap(verdict.StatementParse, "channels", err)
+	}
+	if err := x.Validate(); err != nil {
+		return Index{}, err
+	}
+	return x, x.bind(s.Subjects())
+}
+
+func (x Index) bind(subjects []intoto.Subject) error {
+	for _, s := range subjects {
+		_, twice := x.Manifests[s.Name]
+		switch {
+		case twice || s.Digests.SHA256.IsZero() || s.Digests.SHA512.IsZero():
+			return refuse("subject %q: want each once, with sha256 and sha512", s.Name)
+		case !slices.ContainsFunc(x.Channels, func(e Entry) bool { return e.Version == s.Name }):
+			return refuse("subject %q is the version of no channel", s.Name)
+		}
+		x.Manifests[s.Name] = s.Digests
+	}
+	for _, e := range x.Channels {
+		if _, there := x.Manifests[e.Version]; !there {
+			return refuse("channel %s: no subject says which manifest that of %s is", e.Channel, e.Version)
+		}
+	}
+	return nil
+}
+
+func refuse(format string, args ...any) error {
+	return verdict.Refuse(verdict.StatementParse, "channels", "%s", fmt.Sprintf(format, args...))
+}
