@@ -77,14 +77,3 @@ transparency log of the signing services, which is for ever.`,
 		Example: `  waybill sign v0.1.0 --profile profile.yaml --identity-token release=release.token`,
 	}, func(ctx context.Context, p *pipeline.Pipeline) error { return p.Sign(ctx) })
 }
-
-func sealCommand() *cobra.Command {
-	return stageVerb(cobra.Command{
-		Use:   "seal VERSION",
-		Short: "Sign the manifest: the closed list of everything in the release",
-		Long: `Make the release manifest from the plan and verified provenance, never from a
-listing, and sign it. A file without a plan (SEAL_EXTRA) or a planned artifact
-without file or provenance (SEAL_MISSING) stops it before anything is signed.`,
-		Example: `  waybill seal v0.1.0 --profile profile.yaml --identity-token release=release.token`,
-	}, func(ctx context.Context, p *pipeline.Pipeline) error { return p.Seal(ctx) })
-}

@@ -258,6 +258,9 @@ func (d *decision) readManifest(ctx context.Context) error {
 	}
 	d.prove(proof)
 	d.v.Inputs = append(d.v.Inputs, verdict.Input{Name: releasemanifest.Name, Place: d.Files.URI(), Digest: digest.Of(digest.SHA256, raw)})
+	if m.Revision > 1 {
+		d.v.Note("revision %d of the manifest, which supersedes %s: %s", m.Revision, m.Supersedes, m.Change)
+	}
 	return d.checkManifest()
 }
 
@@ -274,9 +277,16 @@ func (d *decision) checkManifest() error {
 	case m.ImagesURI != "" && m.ImagesURI != d.Canon.Images:
 		return differ(verdict.PlaceOther, "the manifest is of another registry", d.Canon.Images, m.ImagesURI)
 	case m.Withdrawn != nil:
-		return verdict.Refuse(verdict.Withdrawn, releasemanifest.Name, "withdrawn: %s", m.Withdrawn.Reason)
+		return withdrawn(*m.Withdrawn)
 	case !m.Expires.IsZero() && d.Now.After(m.Expires):
 		return differ(verdict.Expired, "the manifest has expired", "a manifest valid at "+d.Now.Format(time.RFC3339), m.Expires.Format(time.RFC3339))
 	}
 	return nil
+}
+
+func withdrawn(w release.Withdrawal) error {
+	if w.Use == "" {
+		return verdict.Refuse(verdict.Withdrawn, releasemanifest.Name, "withdrawn: %s", w.Reason)
+	}
+	return verdict.Refuse(verdict.Withdrawn, releasemanifest.Name, "withdrawn: %s; use %s instead", w.Reason, w.Use)
 }

@@ -98,18 +98,27 @@ func (p *Pipeline) PromoteToRelease(ctx context.Context) error {
 // promotion plans the promotion of what a place holds, from its verified
 // manifest.
 func (p *Pipeline) promotion(ctx context.Context, from store.Place) (promote.Plan, error) {
-	m, bundle, err := p.manifest(ctx, from)
+	m, bundle, err := p.promotable(ctx, from)
 	if err != nil {
 		return promote.Plan{}, err
-	}
-	if m.Version != p.Version {
-		return promote.Plan{}, verdict.Refuse(verdict.Version, from.URI(), "it holds %s, not %s", m.Version, p.Version)
 	}
 	return promote.Make(m, bundle), nil
 }
 
+// promotable is the verified manifest of a place, if it is of this release.
+func (p *Pipeline) promotable(ctx context.Context, from store.Place) (release.Manifest, []byte, error) {
+	m, bundle, err := p.manifest(ctx, from)
+	if err == nil && m.Version != p.Version {
+		err = verdict.Refuse(verdict.Version, from.URI(), "it holds %s, not %s", m.Version, p.Version)
+	}
+	if err != nil {
+		return release.Manifest{}, nil, err
+	}
+	return m, bundle, nil
+}
+
 func (p *Pipeline) promote(ctx context.Context, from promote.From, s profile.Stage) error {
-	planned, err := p.promotion(ctx, from.Files)
+	m, bundle, err := p.promotable(ctx, from.Files)
 	if err != nil {
 		return err
 	}
@@ -118,6 +127,10 @@ func (p *Pipeline) promote(ctx context.Context, from promote.From, s profile.Sta
 		return err
 	}
 	target := promote.To{Files: to.files, Writer: to.writer, Images: to.images}
+	if target.Replaces, err = p.replaces(ctx, m, bundle, to.files); err != nil {
+		return err
+	}
+	planned := promote.Make(m, bundle)
 	if err := promote.Apply(ctx, planned, from, target); err != nil {
 		return err
 	}

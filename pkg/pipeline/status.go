@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/journal"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/workspace"
@@ -167,10 +168,21 @@ func (p *Pipeline) manifestAt(ctx context.Context, name string, place store.Plac
 	case m.Version != p.Version:
 		stage.Note = fmt.Sprintf("holds the manifest of %s: %s", m.Version, place.URI())
 	default:
-		stage.Done, stage.Note = 1, "manifest verified, files not looked at: "+place.URI()
+		stage.Done, stage.Note = 1, revisionOf(m)+" verified, files not looked at: "+place.URI()
 		return stage, digest.Of(digest.SHA256, raw)
 	}
 	return stage, digest.Digest{}
+}
+
+// revisionOf says which manifest it is, and loudly that it withdraws.
+func revisionOf(m release.Manifest) string {
+	switch {
+	case m.Withdrawn != nil:
+		return fmt.Sprintf("WITHDRAWN (%s): revision %d of the manifest", m.Withdrawn.Reason, m.Revision)
+	case m.Revision > 1:
+		return fmt.Sprintf("revision %d of the manifest", m.Revision)
+	}
+	return "manifest"
 }
 
 // next is the command to type now. Every stage can be repeated safely.

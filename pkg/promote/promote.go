@@ -28,6 +28,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // writers bounds how many files are on their way at once.
@@ -69,6 +70,9 @@ type To struct {
 	Files  store.Place
 	Writer store.Writer
 	Images Registry
+	// Replaces is the digest of the manifest there that the plan's may replace,
+	// being a later revision of it; zero replaces none.
+	Replaces digest.Digest
 }
 
 // Registry is a registry that can be read and written.
@@ -117,7 +121,22 @@ func Apply(ctx context.Context, p Plan, from From, to To) error {
 	commit := File{
 		Name: releasemanifest.Name, Digests: digest.SetOf(p.bundle), Size: int64(len(p.bundle)), MediaType: plan.MediaBundle,
 	}
-	return put(ctx, commit, to, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(p.bundle)), nil })
+	err := put(ctx, commit, to, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(p.bundle)), nil })
+	if err == nil || to.Replaces.IsZero() {
+		return err
+	}
+	return replace(ctx, p, to, err)
+}
+
+// replace writes the manifest over the one that it may replace, if that is
+// what conflicts. Who writes a third one between the look and the write loses
+// it: places have no better promise that all of them keep.
+func replace(ctx context.Context, p Plan, to To, conflict error) error {
+	there, err := store.Read(ctx, to.Files, releasemanifest.Name, verify.MaxBundle)
+	if err != nil || !digest.Of(digest.SHA256, there).Equal(to.Replaces) {
+		return conflict
+	}
+	return to.Writer.Put(ctx, releasemanifest.Name, int64(len(p.bundle)), bytes.NewReader(p.bundle), store.PutOptions{MediaType: plan.MediaBundle})
 }
 
 func copyFiles(ctx context.Context, p Plan, from From, to To) error {

@@ -18,23 +18,20 @@ import (
 // writes it, last, beside the files. A release sealed before with equal
 // content is left as it is.
 func Run(ctx context.Context, req Request) (release.Manifest, error) {
-	if err := checkExtra(ctx, req); err != nil {
-		return release.Manifest{}, err
-	}
-	p, err := provenances(ctx, req)
+	m, err := list(ctx, req)
 	if err != nil {
 		return release.Manifest{}, err
 	}
-	m, err := manifest(ctx, req, p)
-	if err != nil {
-		return release.Manifest{}, err
-	}
-	if err := crossCheck(ctx, req, p); err != nil {
-		return release.Manifest{}, err
-	}
-	if sealed(ctx, req, m) {
+	before, already := sealed(ctx, req, m)
+	switch {
+	case already && before.Withdrawn != nil:
+		return release.Manifest{}, withdrawn(before)
+	case already:
 		req.Report("sealed already: %d artifacts", len(m.Artifacts))
-		return m, nil
+		return before, nil
+	case before.Revision > 1:
+		return release.Manifest{}, verdict.Refuse(verdict.Equivocation, releasemanifest.Name,
+			"revision %d of another list is there; what follows it is sealed with --amend", before.Revision)
 	}
 	statement, err := m.Statement()
 	if err != nil {
@@ -53,23 +50,20 @@ func Run(ctx context.Context, req Request) (release.Manifest, error) {
 }
 
 // sealed reports whether the manifest that is in the workspace already is the
-// release identity's and says exactly what m says, but for the time.
-func sealed(ctx context.Context, req Request, m release.Manifest) bool {
-	raw, err := readFile(ctx, req, releasemanifest.Name)
+// release identity's and says exactly what m says, but for the time and what
+// is said of revisions. It returns that manifest, if it is one at all.
+func sealed(ctx context.Context, req Request, m release.Manifest) (release.Manifest, bool) {
+	before, e, err := held(ctx, req)
 	if err != nil {
-		return false
+		return release.Manifest{}, false
 	}
-	e, err := req.Verifier.Attestation(raw)
-	if err != nil {
-		return false
-	}
-	held, _, err := req.Policy.Manifest(e)
-	if err != nil {
-		return false
-	}
-	m.SealedOn = held.SealedOn
+	m.SealedOn, m.Revision, m.Supersedes = before.SealedOn, before.Revision, before.Supersedes
+	m.Change, m.Withdrawn = before.Change, before.Withdrawn
 	statement, err := m.Statement()
-	return err == nil && bytes.Equal(statement.Raw(), e.Statement().Raw())
+	if err != nil {
+		return before, false
+	}
+	return before, err == nil && bytes.Equal(statement.Raw(), e.Statement().Raw())
 }
 
 func manifest(ctx context.Context, req Request, p proven) (release.Manifest, error) {

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// sealing are the options of seal beyond those of every stage.
+type sealing struct {
+	amend, withdraw bool
+	reason, use     string
+	confirm         bool
+}
+
+func sealCommand() *cobra.Command {
+	o, s := &project{}, &sealing{}
+	cmd := &cobra.Command{
+		Use:     "seal VERSION",
+		Short:   "Sign the manifest: the closed list of everything in the release",
+		GroupID: "stage",
+		Long: `Make the release manifest from the plan and verified provenance, never from a
+listing, and sign it. A file without a plan (SEAL_EXTRA) or a planned artifact
+without file or provenance (SEAL_MISSING) stops it before anything is signed.
+
+--amend signs the next revision of a manifest that was sealed before: the same
+names with the same bytes, and the evidence that there is now. --withdraw signs
+the revision that says that the release must no longer be used; every verifier
+that sees it refuses (WITHDRAWN), and no later revision takes that back. Both
+name the revision that they supersede, and neither needs a new build. Without
+--confirm nothing is signed; what would be is printed. A revision is public
+once it is promoted.
+
+` + exit.Table,
+		Example: `  waybill seal v0.1.0 --profile profile.yaml --identity-token release=release.token
+  waybill seal v0.1.0 --amend --reason "signed again with the new log" --profile profile.yaml
+  waybill seal v0.1.0 --withdraw --reason "it flickers" --use v0.1.1 \
+    --profile profile.yaml --identity-token release=release.token --confirm
+  waybill promote v0.1.0 --to release --profile profile.yaml --confirm`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := s.check(); err != nil {
+				return err
+			}
+			p, ctx, err := o.open(c, args)
+			if err != nil {
+				return err
+			}
+			if s.amend || s.withdraw {
+				err = s.revise(ctx, c, p)
+			} else {
+				err = p.Seal(ctx)
+			}
+			return answer(c, cli.TableOutput(), nil, err)
+		},
+	}
+	o.addFlags(cmd)
+	o.addSourceFlags(cmd)
+	o.addTokenFlags(cmd)
+	f := cmd.Flags()
+	f.BoolVar(&s.amend, "amend", false, "sign the next revision of a sealed release")
+	f.BoolVar(&s.withdraw, "withdraw", false, "sign that the release must no longer be used")
+	f.StringVar(&s.reason, "reason", "", "with --amend or --withdraw: why, for people; --withdraw needs one")
+	f.StringVar(&s.use, "use", "", "with --withdraw: what to use instead")
+	f.BoolVar(&s.confirm, "confirm", false, "with --amend or --withdraw: really sign")
+	return cmd
+}
+
+// check refuses flags that do not belong together.
+func (s *sealing) check() error {
+	switch {
+	case s.amend && s.withdraw:
+		return verdict.Refuse(verdict.Usage, "--amend", "and --withdraw are two revisions; sign one of them")
+	case !s.amend && !s.withdraw && s.reason != "":
+		return verdict.Refuse(verdict.Usage, "--reason", "of what? it is of --amend or --withdraw")
+	case !s.withdraw && s.use != "":
+		return verdict.Refuse(verdict.Usage, "--use", "of what? it is of --withdraw")
+	}
+	return nil
+}
+
+// revise drafts a revision, and signs it if that was confirmed.
+func (s *sealing) revise(ctx context.Context, c *cobra.Command, p *pipeline.Pipeline) error {
+	next, err := s.draft(ctx, p)
+	if err != nil {
+		return err
+	}
+	if s.confirm {
+		if err := p.Revise(ctx, next); err != nil {
+			return err
+		}
+		fmt.Fprintf(c.OutOrStdout(), "%s %s: revision %d is sealed; waybill promote makes it public\n", render.Safe(next.Name), next.Version, next.Revision)
+		return nil
+	}
+	printRevision(c.OutOrStdout(), next)
+	fmt.Fprintln(c.ErrOrStderr(), "nothing was done; --confirm signs this revision")
+	return nil
+}
+
+func (s *sealing) draft(ctx context.Context, p *pipeline.Pipeline) (release.Manifest, error) {
+	if s.withdraw {
+		return p.DraftWithdrawal(ctx, release.Withdrawal{Reason: s.reason, Use: s.use})
+	}
+	return p.DraftAmendment(ctx, s.reason)
+}
+
+func printRevision(w io.Writer, m release.Manifest) {
+	fmt.Fprintf(w, "%s %s, revision %d\n\n", render.Safe(m.Name), m.Version, m.Revision)
+	fmt.Fprintf(w, "  supersedes  %s\n  change      %s\n  artifacts   %d, with the same bytes\n", m.Supersedes, render.Safe(m.Change), len(m.Artifacts))
+	if m.Withdrawn != nil {
+		fmt.Fprintf(w, "  withdrawn   %s\n", render.Safe(m.Withdrawn.Reason))
+	}
+	if m.Withdrawn != nil && m.Withdrawn.Use != "" {
+		fmt.Fprintf(w, "  use         %s\n", render.Safe(m.Withdrawn.Use))
+	}
+	fmt.Fprintln(w)
+}

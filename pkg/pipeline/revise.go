@@ -1,0 +1,75 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/seal"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// DraftAmendment drafts the next revision of the sealed release, with the
+// evidence that is there now. Nothing is signed, and no token is needed.
+func (p *Pipeline) DraftAmendment(ctx context.Context, reason string) (release.Manifest, error) {
+	req, err := p.sealed(ctx)
+	if err != nil {
+		return release.Manifest{}, err
+	}
+	return seal.Amend(ctx, req, reason)
+}
+
+// DraftWithdrawal drafts the revision that says that the release must no
+// longer be used. Nothing is signed, and no token is needed.
+func (p *Pipeline) DraftWithdrawal(ctx context.Context, w release.Withdrawal) (release.Manifest, error) {
+	req, err := p.sealed(ctx)
+	if err != nil {
+		return release.Manifest{}, err
+	}
+	return seal.Withdraw(ctx, req, w)
+}
+
+// Revise signs a drafted revision as the release identity and puts it in the
+// place of the one before. It is public once it is promoted.
+func (p *Pipeline) Revise(ctx context.Context, next release.Manifest) error {
+	req, err := p.sealRequest(ctx)
+	if err != nil {
+		return err
+	}
+	act := "amend"
+	if next.Withdrawn != nil {
+		act = "withdraw"
+	}
+	return p.journaled(ctx, req.Workspace, act, func() error { return seal.Revise(ctx, req, next) })
+}
+
+// sealed is a request to look at a sealed release: it has no signer.
+func (p *Pipeline) sealed(ctx context.Context) (seal.Request, error) {
+	planned, w, err := p.resume(ctx)
+	if err != nil {
+		return seal.Request{}, err
+	}
+	return seal.Request{Plan: planned, Workspace: w, Verifier: p.verifier, Policy: p.Profile.Policy, Clock: p.Clock, Report: p.Report}, nil
+}
+
+// replaces is the digest of the manifest at a destination that the manifest of
+// a promotion may replace: the release identity signed it, and ours is a later
+// revision of it. It is zero where there is none, or the very same.
+func (p *Pipeline) replaces(ctx context.Context, next release.Manifest, bundle []byte, at store.Place) (digest.Digest, error) {
+	before, raw, err := p.manifest(ctx, at)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return digest.Digest{}, nil
+	case err != nil && verdict.OutcomeOf(err) == verdict.Unavailable:
+		return digest.Digest{}, err
+	case err != nil:
+		return digest.Digest{}, nil // not ours: it conflicts, and stays
+	}
+	there := digest.Of(digest.SHA256, raw)
+	if there.Equal(digest.Of(digest.SHA256, bundle)) {
+		return digest.Digest{}, nil
+	}
+	return there, next.Follows(before, there)
+}

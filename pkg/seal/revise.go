@@ -1,0 +1,176 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// maxReason bounds a reason: one line for people.
+const maxReason = 300
+
+// Amend drafts the next revision of a sealed release: the same names and the
+// same bytes, with the evidence that is in the workspace now. Whatever else is
+// there is refused, as [Run] refuses it. Nothing is signed.
+func Amend(ctx context.Context, req Request, reason string) (release.Manifest, error) {
+	if err := checkReason(reason); err != nil {
+		return release.Manifest{}, err
+	}
+	before, e, err := held(ctx, req)
+	if err != nil {
+		return release.Manifest{}, err
+	}
+	if before.Withdrawn != nil {
+		return release.Manifest{}, withdrawn(before)
+	}
+	fresh, err := list(ctx, req)
+	if err != nil {
+		return release.Manifest{}, err
+	}
+	change := "sealed again; the same evidence"
+	if names := fresh.Rebound(before); len(names) > 0 {
+		change = fmt.Sprintf("other evidence of %d artifacts, the first %s", len(names), names[0])
+	}
+	if reason != "" {
+		change += ": " + reason
+	}
+	next := before.Revise(e.Bundle(), change)
+	next.Artifacts, next.Source, next.Config, next.Lock = fresh.Artifacts, fresh.Source, fresh.Config, fresh.Lock
+	next.FilesURI, next.ImagesURI, next.SealedOn = fresh.FilesURI, fresh.ImagesURI, fresh.SealedOn
+	return next, next.Follows(before, e.Bundle())
+}
+
+// Withdraw drafts the revision of a sealed release that says that it must no
+// longer be used. It needs nothing of the release but its manifest. Nothing is
+// signed.
+func Withdraw(ctx context.Context, req Request, w release.Withdrawal) (release.Manifest, error) {
+	if w.Reason == "" {
+		return release.Manifest{}, verdict.Refuse(verdict.Usage, "--reason", "say why the release must no longer be used: whoever verifies it will be told")
+	}
+	if err := errors.Join(checkReason(w.Reason), checkReason(w.Use)); err != nil {
+		return release.Manifest{}, err
+	}
+	before, e, err := held(ctx, req)
+	if err != nil {
+		return release.Manifest{}, err
+	}
+	if before.Withdrawn != nil {
+		return release.Manifest{}, withdrawn(before)
+	}
+	next := before.Revise(e.Bundle(), "withdrawn: "+w.Reason)
+	next.Withdrawn, next.SealedOn = &w, req.Clock().UTC()
+	return next, next.Follows(before, e.Bundle())
+}
+
+// Revise signs a revision that [Amend] or [Withdraw] drafted, and writes it in
+// the place of the one before, which is kept beside the files. If that one is
+// no longer what the revision supersedes, nothing is signed.
+func Revise(ctx context.Context, req Request, next release.Manifest) error {
+	before, e, err := held(ctx, req)
+	if err != nil {
+		return err
+	}
+	if err := next.Follows(before, e.Bundle()); err != nil {
+		return err
+	}
+	statement, err := next.Statement()
+	if err != nil {
+		return err
+	}
+	signed, _, err := req.Signer.Statement(ctx, statement)
+	if err != nil {
+		return err
+	}
+	if err := keep(ctx, req, before.Revision); err != nil {
+		return fmt.Errorf("keeping revision %d: %w", before.Revision, err)
+	}
+	err = req.Workspace.Writer().Put(ctx, releasemanifest.Name, int64(len(signed)), bytes.NewReader(signed), store.PutOptions{})
+	if err != nil {
+		return fmt.Errorf("writing revision %d of the manifest: %w", next.Revision, err)
+	}
+	req.Report("sealed revision %d, which supersedes %s: %s", next.Revision, next.Supersedes, next.Change)
+	return nil
+}
+
+// keep copies the bundle that is about to be superseded. It is no file of the
+// release: the signed digest of it is.
+func keep(ctx context.Context, req Request, revision int) error {
+	raw, err := readFile(ctx, req, releasemanifest.Name)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(req.Workspace.Dir(), "revisions")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.%s", revision, releasemanifest.Name)), raw, 0o644)
+}
+
+// held is the manifest that the release identity signed before, and what
+// proves it.
+func held(ctx context.Context, req Request) (release.Manifest, verify.Evidence, error) {
+	raw, err := readFile(ctx, req, releasemanifest.Name)
+	if errors.Is(err, store.ErrNotFound) {
+		err = verdict.Refuse(verdict.EvidenceMissing, releasemanifest.Name, "nothing was sealed here yet; run waybill seal first")
+	}
+	if err != nil {
+		return release.Manifest{}, verify.Evidence{}, err
+	}
+	e, err := req.Verifier.Attestation(raw)
+	if err != nil {
+		return release.Manifest{}, verify.Evidence{}, err
+	}
+	m, _, err := req.Policy.Manifest(e)
+	if err != nil {
+		return release.Manifest{}, verify.Evidence{}, err
+	}
+	if id := req.Workspace.Identity(); m.Name != id.Name || m.Version != id.Version {
+		return release.Manifest{}, verify.Evidence{}, verdict.Refuse(verdict.Version, releasemanifest.Name, "it is the manifest of %s %s", m.Name, m.Version)
+	}
+	return m, e, nil
+}
+
+func withdrawn(m release.Manifest) error {
+	return verdict.Refuse(verdict.Withdrawn, releasemanifest.Name, "revision %d withdrew the release, and no later one brings it back: %s", m.Revision, m.Withdrawn.Reason)
+}
+
+// checkReason refuses what would read otherwise than it is, wherever it is
+// shown.
+func checkReason(text string) error {
+	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
+	if len(text) > maxReason || !utf8.ValidString(text) || strings.ContainsFunc(text, hidden) {
+		return verdict.Refuse(verdict.Usage, "--reason", "want one line of up to %d printable bytes", maxReason)
+	}
+	return nil
+}
+
+// list is what [Run] lists: every planned artifact with its bytes and its
+// evidence, in order.
+func list(ctx context.Context, req Request) (release.Manifest, error) {
+	if err := checkExtra(ctx, req); err != nil {
+		return release.Manifest{}, err
+	}
+	p, err := provenances(ctx, req)
+	if err != nil {
+		return release.Manifest{}, err
+	}
+	m, err := manifest(ctx, req, p)
+	if err != nil {
+		return release.Manifest{}, err
+	}
+	slices.SortFunc(m.Artifacts, func(a, b release.Artifact) int { return strings.Compare(a.Name, b.Name) })
+	return m, crossCheck(ctx, req, p)
+}

@@ -1,0 +1,173 @@
+package stories
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/test/scene"
+)
+
+// manifestPath is the sealed manifest in the state directory.
+func (d *desk) manifestPath() string { return d.Path("state", "files", releasemanifest.Name) }
+
+// seals runs seal with flags, as the holder of a token; an empty role has none.
+func (d *desk) seals(t *testing.T, role string, flags ...string) scene.Result {
+	t.Helper()
+	args := append([]string{"waybill", "seal", scene.Version, "--profile", "profile.yaml", "--state", "state"}, flags...)
+	if role != "" {
+		d.write(t, role+".token", []byte(d.Lab.Token(role)))
+		args = append(args, "--identity-token", "release="+role+".token")
+	}
+	return d.Run(t.Context(), args...)
+}
+
+func (d *desk) promotes(t *testing.T, to string) scene.Result {
+	t.Helper()
+	return d.Run(t.Context(), "waybill", "promote", scene.Version, "--to", to, "--profile", "profile.yaml", "--state", "state", "--confirm")
+}
+
+// publishedDesk is a desk with a release that is out.
+func publishedDesk(t *testing.T) *desk {
+	t.Helper()
+	return &desk{&workshop{Scene: published(t)}}
+}
+
+// TestAmendAndWithdraw: a sealed release gets revisions. Nothing changes its
+// bytes, a dry run signs nothing, nobody else's token will do, and what was
+// withdrawn is refused wherever the revision has arrived.
+func TestAmendAndWithdraw(t *testing.T) {
+	d := publishedDesk(t)
+	first := d.read(t, filepath.Join("state", "files", releasemanifest.Name))
+	t.Run("refused", func(t *testing.T) { revisionsRefused(t, d) })
+	t.Run("amended", func(t *testing.T) { amended(t, d, first) })
+	t.Run("another revision two", func(t *testing.T) { forked(t, d, first) })
+	t.Run("withdrawn", func(t *testing.T) { withdrawn(t, d) })
+}
+
+func revisionsRefused(t *testing.T, d *desk) {
+	before := d.read(t, filepath.Join("state", "files", releasemanifest.Name))
+	rows := []struct {
+		name, role string
+		flags      []string
+		code       int
+		said       string
+	}{
+		{"a dry run", "", []string{"--amend"}, 0, "nothing was done"},
+		{"a dry run of a withdrawal", "", []string{"--withdraw", "--reason", "it flickers"}, 0, "nothing was done"},
+		{"no token", "", []string{"--amend", "--confirm"}, 2, "--identity-token"},
+		{"the builder's token", "builder", []string{"--amend", "--confirm"}, 1, "SIGNED_AS_ELSE"},
+		{"the verifier's token", "verifier", []string{"--amend", "--confirm"}, 1, "SIGNED_AS_ELSE"},
+		{"the officer's token", "policy", []string{"--withdraw", "--reason", "it flickers", "--confirm"}, 1, "SIGNED_AS_ELSE"},
+		{"no reason to withdraw", "release", []string{"--withdraw", "--confirm"}, 2, "--reason"},
+		{"a reason that hides", "release", []string{"--amend", "--reason", "fine\u202e", "--confirm"}, 2, "--reason"},
+		{"a reason of two lines", "release", []string{"--withdraw", "--reason", "one\ntwo", "--confirm"}, 2, "--reason"},
+		{"an endless reason", "release", []string{"--amend", "--reason", strings.Repeat("x", 301), "--confirm"}, 2, "--reason"},
+		{"both", "release", []string{"--amend", "--withdraw", "--reason", "r", "--confirm"}, 2, "--amend"},
+		{"a reason for nothing", "release", []string{"--reason", "r"}, 2, "--reason"},
+		{"a replacement for nothing", "release", []string{"--amend", "--use", "v0.1.1", "--confirm"}, 2, "--use"},
+	}
+	for _, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			want(t, d.seals(t, r.role, r.flags...), r.code, r.said)
+			d.sealedStill(t, before)
+		})
+	}
+	for name, code := range map[string]string{artifact: "NOT_BOUND", plan.BundleName(artifact): "TAMPERED", plan.SBOMName(artifact): "EVIDENCE_CONFLICT"} {
+		t.Run("other bytes of "+name, func(t *testing.T) {
+			path := d.Path("state", "files", filepath.FromSlash(name))
+			body, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rewrite(t, path, append(body, '\n'))
+			want(t, d.seals(t, "release", "--amend", "--confirm"), 1, code)
+			d.sealedStill(t, before)
+			rewrite(t, path, body)
+			want(t, d.seals(t, "", "--amend"), 0, "nothing was done")
+		})
+	}
+	t.Run("one file more", func(t *testing.T) {
+		path := d.Path("state", "files", "helper")
+		rewrite(t, path, []byte("x"))
+		want(t, d.seals(t, "release", "--amend", "--confirm"), 1, "SEAL_EXTRA")
+		d.sealedStill(t, before)
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// sealedStill demands that the manifest is what it was.
+func (d *desk) sealedStill(t *testing.T, before []byte) {
+	t.Helper()
+	if now, err := os.ReadFile(d.manifestPath()); err != nil || string(now) != string(before) {
+		t.Errorf("the manifest changed: %v", err)
+	}
+}
+
+func rewrite(t *testing.T, path string, body []byte) {
+	t.Helper()
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, body, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func amended(t *testing.T, d *desk, first []byte) {
+	want(t, d.seals(t, "", "--amend", "--reason", "a new log"), 0, "revision 2", "supersedes  sha256:", "the same evidence: a new log", "nothing was done")
+	d.sealedStill(t, first)
+	want(t, d.seals(t, "release", "--amend", "--reason", "a new log", "--confirm"), 0, "revision 2 is sealed")
+	kept, err := os.ReadFile(d.Path("state", "revisions", "1."+releasemanifest.Name))
+	if err != nil || string(kept) != string(first) {
+		t.Errorf("the revision before was not kept: %v", err)
+	}
+	status := func() scene.Result {
+		return d.Run(t.Context(), "waybill", "status", scene.Version, "--profile", "profile.yaml", "--state", "state")
+	}
+	want(t, status(), 0, "revision 2", "another manifest than the one sealed here", "last:   amend")
+	want(t, d.seals(t, "release"), 0, "sealed already")
+	want(t, d.Verify(t.Context()), 0, "ACCEPTED: complete") // of revision 1, which is out
+	want(t, d.promotes(t, "staging"), 0)
+	want(t, d.Release(t.Context()), 0, "ACCEPTED: complete", "revision 2 of the manifest", "a new log")
+	want(t, d.Verify(t.Context()), 0, "ACCEPTED: complete", "revision 2 of the manifest", "a new log")
+	want(t, status(), 0, "public: yes")
+}
+
+// forked: another revision of the same number is not published over the one
+// that is out, however genuine, and neither is the one before.
+func forked(t *testing.T, d *desk, first []byte) {
+	second, err := os.ReadFile(d.manifestPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rewrite(t, d.manifestPath(), first)
+	want(t, d.promotes(t, "staging"), 1, "STALE")
+	want(t, d.seals(t, "release", "--amend", "--reason", "another log", "--confirm"), 0, "revision 2 is sealed")
+	want(t, d.promotes(t, "staging"), 1, "MANIFEST_EQUIVOCATION")
+	want(t, d.seals(t, "release", "--amend", "--reason", "a third", "--confirm"), 0, "revision 3 is sealed")
+	want(t, d.Verify(t.Context()), 0, "ACCEPTED: complete", "a new log")
+	rewrite(t, d.manifestPath(), second)
+	want(t, d.promotes(t, "staging"), 0)
+}
+
+func withdrawn(t *testing.T, d *desk) {
+	want(t, d.seals(t, "", "--withdraw", "--reason", "it flickers", "--use", "v0.1.1"), 0, "revision 3", "withdrawn   it flickers", "use         v0.1.1")
+	want(t, d.seals(t, "release", "--withdraw", "--reason", "it flickers", "--use", "v0.1.1", "--confirm"), 0, "revision 3 is sealed")
+	want(t, d.Verify(t.Context()), 0, "ACCEPTED: complete") // nothing is public yet
+	want(t, d.promotes(t, "staging"), 0)
+	want(t, d.Release(t.Context()), 1, "WITHDRAWN", "it flickers")
+	want(t, d.Verify(t.Context()), 0, "ACCEPTED: complete")
+	want(t, d.promotes(t, "release"), 0)
+	want(t, d.Verify(t.Context()), 1, "WITHDRAWN", "it flickers", "v0.1.1")
+	for _, flags := range [][]string{{"--amend"}, {"--withdraw", "--reason", "again"}, nil} {
+		want(t, d.seals(t, "release", append(flags, "--confirm")...), 1, "WITHDRAWN")
+	}
+	r := d.Run(t.Context(), "waybill", "status", scene.Version, "--profile", "profile.yaml", "--state", "state")
+	want(t, r, 0, "WITHDRAWN (it flickers): revision 3")
+}
