@@ -36,10 +36,8 @@ func (w *world) questions() []question {
 	for _, part := range []string{"tag", "index", "linux/amd64", "linux/arm64"} {
 		qs = append(qs,
 			w.image(part+": signature", part, ask{verb: "verify", role: lab.RoleRelease, kind: intoto.CosignSignature}),
-			w.image(part+": provenance", part, ask{verb: "verify-attestation", role: lab.RoleBuilder, kind: provenance.PredicateType}))
-	}
-	for _, part := range []string{"tag", "index"} {
-		qs = append(qs, w.image(part+": SBOM", part, ask{verb: "verify-attestation", role: lab.RoleRelease, kind: intoto.SPDXDocument}))
+			w.image(part+": provenance", part, ask{verb: "verify-attestation", role: lab.RoleBuilder, kind: provenance.PredicateType}),
+			w.image(part+": SBOM", part, ask{verb: "verify-attestation", role: lab.RoleRelease, kind: intoto.SPDXDocument}))
 	}
 	return qs
 }
