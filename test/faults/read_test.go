@@ -124,24 +124,6 @@ func TestRow10WrongBytes(t *testing.T) {
 	})
 }
 
-// Row 11: bodies that are longer than they may be.
-func TestRow11TooLong(t *testing.T) {
-	t.Parallel()
-	promotions(t, []spoiled{
-		{"blob", fromImages, all("GET", "/blobs/", faults.Lengthens), 1, "TAMPERED"},
-		{"endless blob", fromImages, all("GET", "/blobs/", faults.Endless), 1, "TAMPERED"},
-		{"endless file", fromFiles, all("GET", "lantern-linux-amd64.tar.gz?", faults.Endless), 1, "TAMPERED"},
-		{"endless error", toRegistry, all("PUT", "/manifests/", faults.EndlessError(500)), 3, ""},
-	})
-	verifications(t, []spoiled{
-		{"endless file", toBucket, all("GET", "lantern-linux-amd64.tar.gz?", faults.Endless), 1, "TAMPERED"},
-		{"endless listing", toBucket, all("GET", "/o?", faults.Endless), 3, ""},
-		{"endless manifest", toBucket, all("GET", "release.manifest", faults.Endless), 1, "LIMIT"},
-		{"endless image manifest", toRegistry, all("GET", "/manifests/", faults.Endless), 1, "LIMIT"},
-		{"endless blob", toRegistry, all("GET", "/blobs/", faults.Endless), 1, "TAMPERED"},
-	})
-}
-
 // Row 12: redirects that lead nowhere, downwards or inside.
 func TestRow12Redirects(t *testing.T) {
 	t.Parallel()
