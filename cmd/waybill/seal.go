@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/pipeline"
@@ -19,6 +24,9 @@ import (
 type sealing struct {
 	amend, withdraw bool
 	reason, use     string
+	channels        []string
+	index           string
+	life            time.Duration
 	confirm         bool
 }
 
@@ -40,12 +48,20 @@ name the revision that they supersede, and neither needs a new build. Without
 --confirm nothing is signed; what would be is printed. A revision is public
 once it is promoted.
 
+--channel says which channels stand for the release from now on: latest, stable,
+rc, beta or alpha, alone or with -MAJOR.MINOR. It signs the next channel index,
+as the identity in the policy's role "channel", and writes --index, whose other
+channels it takes over. The release must be public. A channel goes back to an
+older version only if the one that it stood for was withdrawn (CHANNEL_STALE).
+
 ` + exit.Table,
 		Example: `  waybill seal v0.1.0 --profile profile.yaml --identity-token release=release.token
   waybill seal v0.1.0 --amend --reason "signed again with the new log" --profile profile.yaml
   waybill seal v0.1.0 --withdraw --reason "it flickers" --use v0.1.1 \
     --profile profile.yaml --identity-token release=release.token --confirm
-  waybill promote v0.1.0 --to release --profile profile.yaml --confirm`,
+  waybill promote v0.1.0 --to release --profile profile.yaml --confirm
+  waybill seal v0.1.0 --channel latest --channel stable --channel stable-0.1 \
+    --profile profile.yaml --identity-token channel=channel.token --confirm`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := s.check(); err != nil {
@@ -55,9 +71,12 @@ once it is promoted.
 			if err != nil {
 				return err
 			}
-			if s.amend || s.withdraw {
+			switch {
+			case s.amend || s.withdraw:
 				err = s.revise(ctx, c, p)
-			} else {
+			case len(s.channels) > 0:
+				err = s.point(ctx, c, p)
+			default:
 				err = p.Seal(ctx)
 			}
 			return answer(c, cli.TableOutput(), nil, err)
@@ -71,7 +90,10 @@ once it is promoted.
 	f.BoolVar(&s.withdraw, "withdraw", false, "sign that the release must no longer be used")
 	f.StringVar(&s.reason, "reason", "", "with --amend or --withdraw: why, for people; --withdraw needs one")
 	f.StringVar(&s.use, "use", "", "with --withdraw: what to use instead")
-	f.BoolVar(&s.confirm, "confirm", false, "with --amend or --withdraw: really sign")
+	f.StringArrayVar(&s.channels, "channel", nil, "sign that a channel stands for the release; repeats")
+	f.StringVar(&s.index, "index", channelindex.Name, "with --channel: the channel index, read if it is there, and written")
+	f.DurationVar(&s.life, "expires", 30*24*time.Hour, "with --channel: how long the index stands")
+	f.BoolVar(&s.confirm, "confirm", false, "with --amend, --withdraw or --channel: really sign")
 	return cmd
 }
 
@@ -80,11 +102,38 @@ func (s *sealing) check() error {
 	switch {
 	case s.amend && s.withdraw:
 		return verdict.Refuse(verdict.Usage, "--amend", "and --withdraw are two revisions; sign one of them")
+	case len(s.channels) > 0 && (s.amend || s.withdraw):
+		return verdict.Refuse(verdict.Usage, "--channel", "is no revision of the release; sign one after the other")
+	case len(s.channels) > 0 && s.life <= 0:
+		return verdict.Refuse(verdict.Usage, "--expires", "%s: want a time in which the index stands", s.life)
 	case !s.amend && !s.withdraw && s.reason != "":
 		return verdict.Refuse(verdict.Usage, "--reason", "of what? it is of --amend or --withdraw")
 	case !s.withdraw && s.use != "":
 		return verdict.Refuse(verdict.Usage, "--use", "of what? it is of --withdraw")
 	}
+	return nil
+}
+
+// point drafts a channel index, and signs it if that was confirmed.
+func (s *sealing) point(ctx context.Context, c *cobra.Command, p *pipeline.Pipeline) error {
+	d, err := p.DraftChannels(ctx, s.channels, s.life, pipeline.Target{Dir: filepath.Dir(s.index), Name: filepath.Base(s.index)})
+	if err != nil {
+		return err
+	}
+	if !s.confirm {
+		var page bytes.Buffer
+		if err := json.Indent(&page, d.Statement.Raw(), "", "  "); err != nil {
+			return err
+		}
+		fmt.Fprintln(c.OutOrStdout(), page.String())
+		fmt.Fprintf(c.ErrOrStderr(), "nothing was done; --confirm signs this and writes %s\n", render.Safe(s.index))
+		return nil
+	}
+	proof, err := p.SignChannels(ctx, d)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.OutOrStdout(), "%s: index %d, signed by %s, and verified as it was written\n", render.Safe(s.index), d.Number, render.Safe(proof.Identity))
 	return nil
 }
 

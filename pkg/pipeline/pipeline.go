@@ -82,7 +82,9 @@ const (
 )
 
 // TokenNames lists the token names of a release, for help texts.
-func TokenNames() []string { return []string{TokenBuilder, TokenUnisolated, TokenRelease} }
+func TokenNames() []string {
+	return []string{TokenBuilder, TokenUnisolated, TokenRelease, TokenChannel}
+}
 
 // Pipeline is one release on its way.
 type Pipeline struct {

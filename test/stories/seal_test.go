@@ -1,13 +1,20 @@
 package stories
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/channel"
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -170,4 +177,127 @@ func withdrawn(t *testing.T, d *desk) {
 	}
 	r := d.Run(t.Context(), "waybill", "status", scene.Version, "--profile", "profile.yaml", "--state", "state")
 	want(t, r, 0, "WITHDRAWN (it flickers): revision 3")
+}
+
+// points runs seal --channel as the holder of a token; an empty one has none.
+func (d *desk) points(t *testing.T, as string, flags ...string) scene.Result {
+	t.Helper()
+	args := append([]string{"waybill", "seal", scene.Version, "--profile", "profile.yaml", "--state", "state"}, flags...)
+	if as != "" {
+		d.write(t, "channel.token", []byte(d.Lab.Token(as)))
+		args = append(args, "--identity-token", "channel=channel.token")
+	}
+	return d.Run(t.Context(), args...)
+}
+
+// tender is who tends the channels.
+const tender = "channels@lantern.test"
+
+// addTender gives the policy the role.
+func (d *desk) addTender(t *testing.T) {
+	t.Helper()
+	issuer, subject := d.Lab.Identity(tender)
+	role := fmt.Sprintf("roles:\n  channel: [{issuer: %q, subject: %q, type: email}]\n", issuer, subject)
+	d.write(t, "policy.yaml", []byte(strings.Replace(string(d.read(t, "policy.yaml")), "roles:\n", role, 1)))
+}
+
+// TestChannels: the channel index has a signer of its own, its numbers go up,
+// and it names what is public and not withdrawn.
+func TestChannels(t *testing.T) {
+	d := &desk{&workshop{Scene: open(t)}}
+	stable := []string{"--channel", "stable", "--channel", "latest"}
+	confirmed := append(slices.Clone(stable), "--confirm")
+	d.addTender(t)
+	want(t, d.Stage(t.Context()), 0)
+	want(t, d.points(t, tender, confirmed...), 1, "EVIDENCE_MISSING", "not public")
+	want(t, d.Release(t.Context()), 0)
+	t.Run("refused", func(t *testing.T) { channelsRefused(t, d) })
+
+	want(t, d.points(t, "", stable...), 0, "nothing was done", `"number": 1`, `"stable"`)
+	d.absent(t, channelindex.Name)
+	want(t, d.points(t, tender, confirmed...), 0, "index 1, signed by "+tender)
+	first := d.index(t)
+	want(t, d.points(t, tender, "--channel", "stable-0.1", "--confirm"), 0, "index 2")
+	second := d.index(t)
+	wantCode(t, first.Follows(second), verdict.ChannelStale)
+	wantCode(t, second.Follows(first), "")
+	wantCode(t, second.Fresh(time.Now().AddDate(0, 2, 0)), verdict.ChannelExpired)
+	wantCode(t, second.Fresh(time.Now()), "")
+	sealed := digest.SetOf(d.read(t, filepath.Join("state", "files", releasemanifest.Name)))
+	for _, name := range []string{"stable", "latest", "stable-0.1"} {
+		if got, err := second.Find(name); err != nil || got.Version.String() != scene.Version || !got.Manifest.Equal(sealed) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	t.Run("an index by others", func(t *testing.T) { indexesOfOthers(t, d) })
+
+	want(t, d.seals(t, "release", "--withdraw", "--reason", "it flickers", "--confirm"), 0)
+	want(t, d.points(t, "", stable...), 0, `"number": 3`) // it is not public yet
+	want(t, d.promotes(t, "staging"), 0)
+	want(t, d.promotes(t, "release"), 0)
+	want(t, d.points(t, tender, confirmed...), 1, "WITHDRAWN")
+}
+
+func channelsRefused(t *testing.T, d *desk) {
+	rows := []struct {
+		name, as string
+		flags    []string
+		code     int
+		said     string
+	}{
+		{"no token", "", []string{"--channel", "stable"}, 2, "channel"},
+		{"the release's token", "release", []string{"--channel", "stable"}, 1, "SIGNED_AS_ELSE"},
+		{"the officer's token", "policy", []string{"--channel", "stable"}, 1, "SIGNED_AS_ELSE"},
+		{"a stranger's token", "mallory@evil.example", []string{"--channel", "stable"}, 1, "SIGNED_AS_ELSE"},
+		{"no such channel", tender, []string{"--channel", "nightly"}, 1, "PAYLOAD_PARSE"},
+		{"a channel of another kind", tender, []string{"--channel", "rc"}, 1, "PAYLOAD_PARSE"},
+		{"a channel of another minor version", tender, []string{"--channel", "stable-0.2"}, 1, "PAYLOAD_PARSE"},
+		{"for no time", tender, []string{"--channel", "stable", "--expires", "0"}, 2, "--expires"},
+		{"for years", tender, []string{"--channel", "stable", "--expires", "20000h"}, 1, "PAYLOAD_PARSE"},
+		{"with an amendment", tender, []string{"--channel", "stable", "--amend"}, 2, "--channel"},
+	}
+	for _, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			want(t, d.points(t, r.as, append(r.flags, "--confirm")...), r.code, r.said)
+			d.absent(t, channelindex.Name)
+		})
+	}
+}
+
+// indexesOfOthers puts an index there that is none: it is not written over.
+func indexesOfOthers(t *testing.T, d *desk) {
+	genuine := d.read(t, channelindex.Name)
+	statement := d.evidence(t, channelindex.Name).Statement().Raw()
+	for role, code := range map[string]string{"release": "IDENTITY_ROLE", "mallory@evil.example": "IDENTITY"} {
+		forged, err := d.Sign(t.Context(), role, statement)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.write(t, channelindex.Name, forged)
+		want(t, d.points(t, tender, "--channel", "stable", "--confirm"), 1, code)
+		if now := d.read(t, channelindex.Name); string(now) != string(forged) {
+			t.Error("it was written over")
+		}
+	}
+	d.write(t, channelindex.Name, []byte("{}"))
+	want(t, d.points(t, tender, "--channel", "stable", "--confirm"), 1, "BUNDLE_VERSION")
+	d.write(t, channelindex.Name, genuine)
+	want(t, d.points(t, "", "--channel", "stable"), 0, "nothing was done")
+}
+
+// index judges the index as a verifier does.
+func (d *desk) index(t *testing.T) channel.Index {
+	t.Helper()
+	x, err := channel.Parse(d.evidence(t, channelindex.Name), d.policy(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func wantCode(t *testing.T, err error, code verdict.Code) {
+	t.Helper()
+	if (err == nil) != (code == "") || err != nil && verdict.FindingOf("", err).Code != code {
+		t.Errorf("%v, want %q", err, code)
+	}
 }

@@ -1,0 +1,146 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
+	"github.com/waybill-release/waybill/pkg/channel"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/version"
+)
+
+// TokenChannel is the token name of the identity that tends the channels.
+const TokenChannel = "channel"
+
+// ChannelDraft is a channel index that is ready to be signed.
+type ChannelDraft struct {
+	Statement intoto.Statement
+	Number    int
+	to        Target
+}
+
+// DraftChannels drafts the next channel index of a target: the channels stand
+// for this release from now on, for as long as life, and the others for what
+// they stood for. The release must be public, and not be withdrawn. Nothing is
+// signed, and no token is needed.
+func (p *Pipeline) DraftChannels(ctx context.Context, names []string, life time.Duration, to Target) (ChannelDraft, error) {
+	before, err := p.channels(ctx, to)
+	if err != nil {
+		return ChannelDraft{}, err
+	}
+	m, bundle, err := p.public(ctx, p.Version)
+	if err != nil {
+		return ChannelDraft{}, err
+	}
+	if m.Withdrawn != nil {
+		return ChannelDraft{}, verdict.Refuse(verdict.Withdrawn, p.Version.String(), "withdrawn: %s", m.Withdrawn.Reason)
+	}
+	change := channel.Change{
+		Name: m.Name, Channels: names, Release: channel.Release{Version: m.Version, Manifest: digest.SetOf(bundle)},
+		Issued: p.Clock().UTC().Truncate(time.Second), Life: life,
+	}
+	said, manifests, err := before.Next(change, func(v version.Version) bool {
+		gone, _, err := p.public(ctx, v)
+		return err == nil && gone.Withdrawn != nil
+	})
+	if err != nil {
+		return ChannelDraft{}, err
+	}
+	s, err := channelindex.New(said, manifests)
+	return ChannelDraft{Statement: s, Number: said.Number, to: to}, err
+}
+
+// SignChannels signs an index as the identity in the role "channel", and writes
+// it where it was drafted for, if nothing of its number or a higher one came
+// there since. What was written is read back and judged.
+func (p *Pipeline) SignChannels(ctx context.Context, d ChannelDraft) (verdict.Proof, error) {
+	signer, err := p.signer(policy.Channels, TokenChannel)
+	if err != nil {
+		return verdict.Proof{}, err
+	}
+	before, err := p.channels(ctx, d.to)
+	if err != nil {
+		return verdict.Proof{}, err
+	}
+	if before.Number() >= d.Number {
+		return verdict.Proof{}, verdict.Refuse(verdict.ChannelStale, d.to.Name, "index %d was signed meanwhile; this one would be %d", before.Number(), d.Number)
+	}
+	bundle, e, err := signer.Statement(ctx, d.Statement)
+	if err != nil {
+		return verdict.Proof{}, err
+	}
+	next, err := channel.Parse(e, p.Profile.Policy)
+	if err := errors.Join(err, next.Follows(before)); err != nil {
+		return verdict.Proof{}, fmt.Errorf("judging what was signed, which was not written: %w", err)
+	}
+	w, err := p.OpenWriter(d.to.Dir)
+	if err != nil {
+		return verdict.Proof{}, err
+	}
+	if err := w.Put(ctx, d.to.Name, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{}); err != nil {
+		return verdict.Proof{}, err
+	}
+	there, err := p.channels(ctx, d.to)
+	if err != nil {
+		return verdict.Proof{}, fmt.Errorf("reading back %q: %w", d.to.Name, err)
+	}
+	return there.Proof(), there.Follows(next)
+}
+
+// channels is the index that lies at a target, zero if there is none. One that
+// is not ours is never written over.
+func (p *Pipeline) channels(ctx context.Context, at Target) (channel.Index, error) {
+	place, err := store.Open(at.Dir, p.Transport)
+	if err != nil {
+		return channel.Index{}, err
+	}
+	raw, err := store.Read(ctx, place, at.Name, verify.MaxBundle)
+	if errors.Is(err, store.ErrNotFound) {
+		return channel.Index{}, nil
+	}
+	if err != nil {
+		return channel.Index{}, err
+	}
+	e, err := p.verifier.Attestation(raw)
+	if err != nil {
+		return channel.Index{}, fmt.Errorf("verifying the index that is there, %q: %w", at.Name, err)
+	}
+	x, err := channel.Parse(e, p.Profile.Policy)
+	if err != nil {
+		return channel.Index{}, fmt.Errorf("judging the index that is there, %q: %w", at.Name, err)
+	}
+	return x, nil
+}
+
+// public is the manifest of a version where users find it.
+func (p *Pipeline) public(ctx context.Context, v version.Version) (release.Manifest, []byte, error) {
+	uri, err := p.Profile.Files(profile.Release, v)
+	if err != nil {
+		return release.Manifest{}, nil, err
+	}
+	place, err := store.Open(uri, p.Transport)
+	if err != nil {
+		return release.Manifest{}, nil, err
+	}
+	m, bundle, err := p.manifest(ctx, place)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return release.Manifest{}, nil, verdict.Refuse(verdict.EvidenceMissing, v.String(), "it is not public: %s holds no manifest; publish it first", place.URI())
+	case err != nil:
+		return release.Manifest{}, nil, err
+	case m.Version != v:
+		return release.Manifest{}, nil, verdict.Refuse(verdict.Version, v.String(), "%s holds the manifest of %s", place.URI(), m.Version)
+	}
+	return m, bundle, nil
+}
