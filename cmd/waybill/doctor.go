@@ -78,14 +78,15 @@ func (o *doctorOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	c, ctx, err := o.config(cmd)
+	loaded, unloaded := o.loadProfile(cmd.Context())
+	c, ctx, err := o.config(cmd, loaded)
 	if err != nil {
 		return err
 	}
 	c.Version = append(versions, version.Version{})[0]
 	report := doctor.Report{}
-	if c.Profile, err = o.loadProfile(ctx); err != nil {
-		report = pipeline.ExamineMachine(ctx, doctor.Purpose(o.purpose), c, err)
+	if unloaded != nil {
+		report = pipeline.ExamineMachine(ctx, doctor.Purpose(o.purpose), c, unloaded)
 	} else if p, err := pipeline.New(c); err != nil {
 		return err
 	} else {

@@ -72,7 +72,7 @@ is for ever.
 }
 
 func (o *exempt) run(cmd *cobra.Command) error {
-	off, err := o.open()
+	off, err := o.open(cmd)
 	if err != nil {
 		return err
 	}

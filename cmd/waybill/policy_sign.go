@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,35 +26,35 @@ import (
 // policy's officer.
 type officer struct {
 	profile string
-	token   string
+	as      identities
 	confirm bool
 }
 
 func (o *officer) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.profile, "profile", "", "profile that names policy, trust root and signing services (required)")
-	f.StringVar(&o.token, "identity-token", "", pipeline.TokenPolicy+"=FILE: OIDC identity token of the policy's officer")
+	o.as.addFlags(cmd, pipeline.TokenPolicy)
 	f.BoolVar(&o.confirm, "confirm", false, "really sign")
 }
 
-// open reads the profile and the token's name.
-func (o *officer) open() (pipeline.Officer, error) {
+// open reads the profile and finds the officer's identity.
+func (o *officer) open(cmd *cobra.Command) (pipeline.Officer, error) {
 	if o.profile == "" {
 		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--profile", "required: it names the policy, the trust root and the signing services")
-	}
-	name, token, ok := strings.Cut(o.token, "=")
-	if o.token != "" && (!ok || name != pipeline.TokenPolicy || token == "") {
-		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--identity-token", "%q: want %s=FILE", o.token, pipeline.TokenPolicy)
-	}
-	if o.confirm && token == "" {
-		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--identity-token", "none was given; use --identity-token %s=FILE", pipeline.TokenPolicy)
 	}
 	loaded, err := profile.Load(o.profile, profile.Reader{Rules: rules(), Now: time.Now(), ToSign: true})
 	if err != nil {
 		return pipeline.Officer{}, err
 	}
 	rt := cli.Transport(false)
-	return pipeline.Officer{Profile: loaded, Token: token, World: pipeline.World{
+	tokens, err := o.as.parse(rt, loginOf(loaded), cmd.ErrOrStderr())
+	if err != nil {
+		return pipeline.Officer{}, err
+	}
+	if o.confirm && tokens[pipeline.TokenPolicy] == nil {
+		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--identity-token", "none was given; use --identity-token %s=FILE", pipeline.TokenPolicy)
+	}
+	return pipeline.Officer{Profile: loaded, Token: tokens[pipeline.TokenPolicy], World: pipeline.World{
 		Transport: rt, Clock: time.Now, OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
 	}}, nil
 }
@@ -101,7 +100,7 @@ Signing adds an entry to the transparency log, which is for ever.
   waybill policy sign policy.yaml --profile profile.yaml --identity-token policy=policy.token --confirm`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			off, err := o.open()
+			off, err := o.open(cmd)
 			if err != nil {
 				return err
 			}

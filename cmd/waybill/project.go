@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/build"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/store/cloud"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -29,7 +29,8 @@ type project struct {
 	state   string
 	source  string
 	signers string
-	tokens  []string
+	as      identities
+	wait    time.Duration
 	log     string
 	chosen  parameters
 }
@@ -48,8 +49,8 @@ func (o *project) addSourceFlags(cmd *cobra.Command) {
 }
 
 func (o *project) addTokenFlags(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&o.tokens, "identity-token", nil,
-		"NAME=FILE: OIDC identity token of "+strings.Join(pipeline.TokenNames(), ", ")+"; repeats")
+	o.as.addFlags(cmd, pipeline.TokenNames()...)
+	cmd.Flags().DurationVar(&o.wait, "patience", 10*time.Minute, "how long a signing service may be away before it is given up")
 }
 
 // open makes the pipeline of a release. The context carries the id of the run.
@@ -68,11 +69,12 @@ func (o *project) openAll(cmd *cobra.Command, args []string) (pipeline.Train, co
 	if err != nil {
 		return nil, nil, err
 	}
-	c, ctx, err := o.config(cmd)
+	loaded, err := o.loadProfile(cmd.Context())
 	if err != nil {
 		return nil, nil, err
 	}
-	if c.Profile, err = o.loadProfile(cmd.Context()); err != nil {
+	c, ctx, err := o.config(cmd, loaded)
+	if err != nil {
 		return nil, nil, err
 	}
 	train, err := pipeline.NewTrain(c, versions)
@@ -86,13 +88,9 @@ func (o *project) loadProfile(ctx context.Context) (profile.Profile, error) {
 	return profile.Load(o.profile, profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(ctx)})
 }
 
-// config is what the flags say of any release; profile and version are left to
-// the caller.
-func (o *project) config(cmd *cobra.Command) (pipeline.Config, context.Context, error) {
-	tokens, err := o.parseTokens()
-	if err != nil {
-		return pipeline.Config{}, nil, err
-	}
+// config is what the flags say of any release of a profile; the version is
+// left to the caller.
+func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.Config, context.Context, error) {
 	chosen, err := o.chosen.parse()
 	if err != nil {
 		return pipeline.Config{}, nil, err
@@ -105,16 +103,28 @@ func (o *project) config(cmd *cobra.Command) (pipeline.Config, context.Context, 
 	source := pipeline.ParseSource(o.source)
 	source.Signers = o.signers
 	ctx, rt := ui.WithRun(cmd.Context(), rand.Text()), cli.Transport(false)
+	tokens, err := o.as.parse(rt, loginOf(loaded), cmd.ErrOrStderr())
+	if err != nil {
+		return pipeline.Config{}, nil, err
+	}
+	report := func(format string, args ...any) { logger.Log(ctx, slog.LevelInfo, fmt.Sprintf(format, args...)) }
 	return pipeline.Config{
-		State: o.state, Source: source, Tokens: tokens, Parameters: chosen,
+		Profile: loaded, State: o.state, Source: source, Tokens: tokens, Parameters: chosen,
 		World: pipeline.World{
-			Transport: rt, Clock: time.Now, Progress: progress,
+			Transport: rt, Clock: time.Now, Progress: progress, Work: sign.Work{Patience: o.wait, Report: report},
 			OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
 		},
-		Report: func(format string, args ...any) {
-			logger.Log(ctx, slog.LevelInfo, fmt.Sprintf(format, args...))
-		},
+		Report: report,
 	}, ctx, nil
+}
+
+// loginOf is where a person logs in, if the profile's services say so.
+func loginOf(p profile.Profile) string {
+	services, err := sign.ParseServices(p.Signing, time.Now())
+	if err != nil {
+		return "" // whoever signs is told
+	}
+	return services.Login
 }
 
 // conversation is where lines for people go, and what shows them the steps that
@@ -133,16 +143,4 @@ func openWriter(uri string, rt http.RoundTripper) (store.Writer, error) {
 		return cloud.OpenWriter(uri, rt)
 	}
 	return store.OpenWriter(uri)
-}
-
-func (o *project) parseTokens() (map[string]string, error) {
-	tokens := map[string]string{}
-	for _, t := range o.tokens {
-		name, path, ok := strings.Cut(t, "=")
-		if !ok || path == "" || !slices.Contains(pipeline.TokenNames(), name) {
-			return nil, verdict.Refuse(verdict.Usage, "--identity-token", "%q: want NAME=FILE with NAME one of %s", t, strings.Join(pipeline.TokenNames(), ", "))
-		}
-		tokens[name] = path
-	}
-	return tokens, nil
 }

@@ -65,7 +65,7 @@ func (p *Pipeline) DraftChannels(ctx context.Context, names []string, life time.
 // it where it was drafted for, if nothing of its number or a higher one came
 // there since. What was written is read back and judged.
 func (p *Pipeline) SignChannels(ctx context.Context, d ChannelDraft) (verdict.Proof, error) {
-	signer, err := p.signer(policy.Channels, TokenChannel)
+	signer, err := p.signer(act{"channel", policy.Channels, TokenChannel}, nil)
 	if err != nil {
 		return verdict.Proof{}, err
 	}

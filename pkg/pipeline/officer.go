@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -27,7 +28,7 @@ import (
 type Officer struct {
 	Profile profile.Profile
 	World
-	Token string // identity token file
+	Token token.Source
 }
 
 // Draft is a statement that is ready to be signed, and what it must prove once

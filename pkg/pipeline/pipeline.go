@@ -18,8 +18,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"net/http"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/build"
@@ -29,6 +27,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -43,7 +42,7 @@ type Config struct {
 	Version version.Version
 	State   string
 	Source  Source
-	Tokens  map[string]string // identity token files, by token name
+	Tokens  map[string]token.Source // where identity tokens come from, by token name
 	// Parameters are what the caller chose of the parameters that release.yaml
 	// declares; the others have their defaults.
 	Parameters map[string]string
@@ -61,6 +60,8 @@ type World struct {
 	Clock func() time.Time
 	// Progress is shown the steps that run; nil shows nobody.
 	Progress build.Progress
+	// Work says how a signer bears services that are away, and what it keeps.
+	Work sign.Work
 }
 
 // Source is where the release is built from. An empty Ref is the version.
@@ -154,13 +155,15 @@ func (p *Pipeline) resume(ctx context.Context) (plan.Plan, *workspace.Workspace,
 	return planned, w, nil
 }
 
-// signer prepares a signer for a role from the token of a name.
-func (p *Pipeline) signer(role policy.Role, token string) (*sign.Signer, error) {
-	path, given := p.Tokens[token]
-	if !given {
-		return nil, noToken(token)
+// signer prepares a signer for an act.
+func (p *Pipeline) signer(a act, kept *sign.Kept) (*sign.Signer, error) {
+	source := p.Tokens[a.token]
+	if source == nil {
+		return nil, noToken(a.token)
 	}
-	return p.World.signer(p.Profile, p.verifier, role, path)
+	w := p.World
+	w.Work.Kept = kept
+	return w.signer(p.Profile, p.verifier, a.role, source)
 }
 
 // services are the signing services that a profile names.
@@ -171,16 +174,15 @@ func (w World) services(prof profile.Profile) (sign.Services, error) {
 	return sign.ParseServices(prof.Signing, w.Clock())
 }
 
-// signer prepares a signer for a role with the services that a profile names
-// and the token in a file.
-func (w World) signer(prof profile.Profile, v *verify.Verifier, role policy.Role, token string) (*sign.Signer, error) {
+// signer prepares a signer for a role with the services that a profile names.
+func (w World) signer(prof profile.Profile, v *verify.Verifier, role policy.Role, source token.Source) (*sign.Signer, error) {
 	services, err := w.services(prof)
 	if err != nil {
 		return nil, err
 	}
 	return sign.New(sign.Config{
 		Role: role, Policy: prof.Policy, Verifier: v, Services: services, Transport: w.Transport, Clock: w.Clock,
-		Token: func(context.Context) (string, error) { return readToken(token) },
+		Token: source.Token, Work: w.Work,
 	})
 }
 
@@ -194,14 +196,6 @@ func (p *Pipeline) isolation(walls sandbox.Report) (sandbox.Mode, string) {
 	}
 	p.Report("WARNING: steps run %s (%s); the builder id is that of unisolated builds and no level 3 can be claimed", walls.Mode, walls.Reason())
 	return walls.Mode, TokenUnisolated
-}
-
-func readToken(path string) (string, error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return "", verdict.Wrap(verdict.Usage, "identity token", err)
-	}
-	return strings.TrimSpace(string(raw)), nil
 }
 
 func invocation() string {

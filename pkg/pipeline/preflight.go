@@ -62,7 +62,7 @@ func (p *Pipeline) Examine(ctx context.Context, purpose doctor.Purpose, confirm 
 func ExamineMachine(ctx context.Context, purpose doctor.Purpose, c Config, unread error) doctor.Report {
 	asks := []doctor.Ask{one(doctor.Fault("profile", unread)), doctor.Disk{Dir: c.State}.Ask()}
 	if purpose == doctor.Build || purpose == doctor.Stage {
-		asks = append(asks, one(doctor.Program("git")), one(doctor.Walls(sandbox.Examine(ctx), c.Tokens[TokenUnisolated] != "")...))
+		asks = append(asks, one(doctor.Program("git")), one(doctor.Walls(sandbox.Examine(ctx), c.Tokens[TokenUnisolated] != nil)...))
 	}
 	return doctor.Examine(ctx, purpose, c.Clock(), asks...)
 }
@@ -80,7 +80,7 @@ func (p *Pipeline) examine(ctx context.Context, purpose doctor.Purpose, confirm 
 	makes := purpose == doctor.Build || purpose == doctor.Stage
 	if makes {
 		f.walls = sandbox.Examine(ctx)
-		asks = append(asks, p.examineSource(ctx, &f), one(doctor.Walls(f.walls, p.Tokens[TokenUnisolated] != "")...),
+		asks = append(asks, p.examineSource(ctx, &f), one(doctor.Walls(f.walls, p.Tokens[TokenUnisolated] != nil)...),
 			doctor.Tools(f.plan, f.source.Pins), doctor.Bases(f.source.Pins, p.Transport), doctor.Disk{Dir: p.State, Need: doctor.Estimate(f.plan)}.Ask())
 		asks = append(asks, p.examineTokens(purpose, f.walls.Mode)...)
 	}
@@ -146,13 +146,13 @@ func noVersion(what string) doctor.Check {
 // examineTokens looks at the tokens that are going to be used.
 func (p *Pipeline) examineTokens(purpose doctor.Purpose, mode sandbox.Mode) (asks []doctor.Ask) {
 	ask := func(name string, role policy.Role) {
-		t := doctor.Token{Name: name, Path: p.Tokens[name], Role: role, Missing: noToken(name)}
+		t := doctor.Token{Name: name, Source: p.Tokens[name], Role: role, Missing: noToken(name)}
 		asks = append(asks, t.Ask(p.Profile.Policy, p.Clock()))
 	}
 	switch {
 	case mode == sandbox.Isolated:
 		ask(TokenBuilder, policy.Builder)
-	case p.Tokens[TokenUnisolated] != "": // else it is said with the walls
+	case p.Tokens[TokenUnisolated] != nil: // else it is said with the walls
 		ask(TokenUnisolated, policy.Builder)
 	}
 	if purpose == doctor.Stage {
@@ -162,7 +162,7 @@ func (p *Pipeline) examineTokens(purpose doctor.Purpose, mode sandbox.Mode) (ask
 }
 
 func noToken(name string) error {
-	return verdict.Refuse(verdict.Usage, "identity token", "none was given for %s; use --identity-token %s=FILE", name, name)
+	return verdict.Refuse(verdict.Usage, "identity token", "none was given for %s; use --identity-token %s=FILE, or --identity %s=SOURCE", name, name, name)
 }
 
 // examineServices looks at the services of signatures where there will be

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/seal"
+	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/workspace"
 )
@@ -21,17 +24,13 @@ func (p *Pipeline) Build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	mode, token := p.isolation(f.walls)
-	signer, err := p.signer(policy.Builder, token)
-	if err != nil {
-		return err
-	}
-	if err := signer.Prepare(ctx); err != nil {
-		return err
-	}
-	p.sayTag(f.source)
-	p.Report("build %s %s from %.12s, steps run %s", f.plan.Name, f.plan.Version, f.source.Commit.Commit, mode)
-	return p.journaled(ctx, w, "build", func() error {
+	mode, name := p.isolation(f.walls)
+	return p.signing(ctx, w, act{"build", policy.Builder, name}, func(signer *sign.Signer) error {
+		if err := signer.Prepare(ctx); err != nil {
+			return err
+		}
+		p.sayTag(f.source)
+		p.Report("build %s %s from %.12s, steps run %s", f.plan.Name, f.plan.Version, f.source.Commit.Commit, mode)
 		return build.Run(ctx, build.Request{
 			Plan: f.plan, Source: f.source, Workspace: w, Signer: signer, Report: p.Report, Progress: p.Progress,
 			Machine: build.Machine{Mode: mode, Jobs: runtime.GOMAXPROCS(0), Transport: p.Transport, Modules: p.Profile.ModuleProxy, Secrets: p.secrets()},
@@ -42,9 +41,13 @@ func (p *Pipeline) Build(ctx context.Context) error {
 
 // secrets are the tokens of this release, which no log may hold.
 func (p *Pipeline) secrets() (list []string) {
-	for _, path := range p.Tokens {
-		if token, err := readToken(path); err == nil && token != "" {
-			list = append(list, token)
+	for _, source := range p.Tokens {
+		file, is := source.(token.File)
+		if !is {
+			continue // it is given to this process alone
+		}
+		if text, err := file.Token(context.Background()); err == nil && text != "" {
+			list = append(list, text)
 		}
 	}
 	return list
@@ -52,22 +55,61 @@ func (p *Pipeline) secrets() (list []string) {
 
 // Sign signs every planned file and image.
 func (p *Pipeline) Sign(ctx context.Context) error {
-	req, err := p.sealRequest(ctx)
-	if err != nil {
-		return err
-	}
-	return p.journaled(ctx, req.Workspace, "sign", func() error { return seal.Sign(ctx, req) })
+	return p.sealing(ctx, "sign", func(req seal.Request) error { return seal.Sign(ctx, req) })
 }
 
 // Seal signs the manifest: the closed list of everything in the release.
 func (p *Pipeline) Seal(ctx context.Context) error {
-	req, err := p.sealRequest(ctx)
+	return p.sealing(ctx, "seal", func(req seal.Request) error {
+		_, err := seal.Run(ctx, req)
+		return err
+	})
+}
+
+// act is something that is done to a release and signed for.
+type act struct {
+	verb  string
+	role  policy.Role
+	token string // the name of the token that it takes
+}
+
+// signing does one act on a workspace, alone, with a signer that finishes what
+// an earlier run has begun to sign.
+func (p *Pipeline) signing(ctx context.Context, w *workspace.Workspace, a act, do func(*sign.Signer) error) error {
+	return p.journaled(ctx, w, a.verb, func() (err error) {
+		j, err := journal.Open(w.Signatures())
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, j.Close()) }()
+		kept, err := sign.Keep(j)
+		if err != nil {
+			return err
+		}
+		signer, err := p.signer(a, kept)
+		if err != nil {
+			return err
+		}
+		if err := do(signer); err != nil {
+			return err
+		}
+		if t := signer.Tally(); t.Finished+t.Found > 0 {
+			p.Report("signatures: %d made, %d of an earlier run finished, %d were there already; at most %d are in the log twice", t.Made, t.Finished, t.Found, t.Twice)
+		}
+		return nil
+	})
+}
+
+// sealing does one act on a built release as the release identity.
+func (p *Pipeline) sealing(ctx context.Context, verb string, do func(seal.Request) error) error {
+	planned, w, err := p.resume(ctx)
 	if err != nil {
 		return err
 	}
-	return p.journaled(ctx, req.Workspace, "seal", func() error {
-		_, err := seal.Run(ctx, req)
-		return err
+	return p.signing(ctx, w, act{verb, policy.Release, TokenRelease}, func(signer *sign.Signer) error {
+		return do(seal.Request{
+			Plan: planned, Workspace: w, Verifier: p.verifier, Policy: p.Profile.Policy, Signer: signer, Clock: p.Clock, Report: p.Report,
+		})
 	})
 }
 
@@ -83,20 +125,6 @@ func (p *Pipeline) journaled(ctx context.Context, w *workspace.Workspace, act st
 		return err
 	}
 	return j.Append(ctx, journal.Entry{Time: p.Clock().UTC(), Act: act, Subject: w.Identity().Name + " " + w.Identity().Version.String()})
-}
-
-func (p *Pipeline) sealRequest(ctx context.Context) (seal.Request, error) {
-	planned, w, err := p.resume(ctx)
-	if err != nil {
-		return seal.Request{}, err
-	}
-	signer, err := p.signer(policy.Release, TokenRelease)
-	if err != nil {
-		return seal.Request{}, err
-	}
-	return seal.Request{
-		Plan: planned, Workspace: w, Verifier: p.verifier, Policy: p.Profile.Policy, Signer: signer, Clock: p.Clock, Report: p.Report,
-	}, nil
 }
 
 // Stage takes a ref to the staging place: plan, build, sbom, sign, seal,

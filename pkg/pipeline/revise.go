@@ -34,15 +34,11 @@ func (p *Pipeline) DraftWithdrawal(ctx context.Context, w release.Withdrawal) (r
 // Revise signs a drafted revision as the release identity and puts it in the
 // place of the one before. It is public once it is promoted.
 func (p *Pipeline) Revise(ctx context.Context, next release.Manifest) error {
-	req, err := p.sealRequest(ctx)
-	if err != nil {
-		return err
-	}
-	act := "amend"
+	verb := "amend"
 	if next.Withdrawn != nil {
-		act = "withdraw"
+		verb = "withdraw"
 	}
-	return p.journaled(ctx, req.Workspace, act, func() error { return seal.Revise(ctx, req, next) })
+	return p.sealing(ctx, verb, func(req seal.Request) error { return seal.Revise(ctx, req, next) })
 }
 
 // sealed is a request to look at a sealed release: it has no signer.

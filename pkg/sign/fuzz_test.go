@@ -19,7 +19,7 @@ const services = `{"mediaType":"application/vnd.dev.sigstore.signingconfig.v0.2+
 
 func TestParseServices(t *testing.T) {
 	s, err := ParseServices([]byte(services), fuzzTime)
-	if want := (Services{Fulcio: "https://ca.test", TSA: "https://tsa.test", Log: "https://log.test"}); err != nil || s != want {
+	if want := (Services{Fulcio: "https://ca.test", TSA: "https://tsa.test", Log: "https://log.test", Login: "https://id.test"}); err != nil || s != want {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if _, err := ParseServices([]byte(services), time.Unix(0, 0)); err == nil {

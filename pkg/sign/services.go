@@ -11,6 +11,8 @@ import (
 // Services are the addresses that a signature needs.
 type Services struct {
 	Fulcio, TSA, Log string
+	// Login is where a person logs in; empty where nobody is to.
+	Login string
 }
 
 // ParseServices reads a Sigstore signing_config.json and picks what is valid
@@ -32,6 +34,9 @@ func ParseServices(raw []byte, now time.Time) (Services, error) {
 		Fulcio: pick("certificate authority", config.FulcioCertificateAuthorityURLs(), 1),
 		TSA:    pick("timestamp authority", config.TimestampAuthorityURLs(), 1),
 		Log:    pick("transparency log v2", config.RekorLogURLs(), 2),
+	}
+	if login, none := root.SelectService(config.OIDCProviderURLs(), []uint32{1}, now); none == nil {
+		s.Login = login.URL
 	}
 	return s, err
 }

@@ -157,6 +157,10 @@ func (w *Workspace) Images() *registry.Layout { return w.images }
 // Journal is where the journal of the release is kept.
 func (w *Workspace) Journal() string { return filepath.Join(w.dir, "journal.jsonl") }
 
+// Signatures is where signatures are kept from when they are made until they
+// are where they belong.
+func (w *Workspace) Signatures() string { return filepath.Join(w.dir, "signatures.jsonl") }
+
 // Log is where the log of a step is kept.
 func (w *Workspace) Log(instance string) string {
 	return filepath.Join(w.dir, "logs", instance+".log")

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 )
@@ -199,7 +200,9 @@ func TestSealAsSomebodyElse(t *testing.T) {
 	r.remove(t, releasemanifest.Name)
 	before := bytesOf(t, r.dir)
 	as := func(role string) func(*pipeline.Config) {
-		return func(c *pipeline.Config) { c.Tokens = map[string]string{pipeline.TokenRelease: w.Path(role + ".token")} }
+		return func(c *pipeline.Config) {
+			c.Tokens = map[string]token.Source{pipeline.TokenRelease: token.File(w.Path(role + ".token"))}
+		}
 	}
 	for _, role := range []string{lab.RoleBuilder, lab.RoleVerifier} {
 		p := must[*pipeline.Pipeline](t)(w.pipeline(r.dir, as(role)))

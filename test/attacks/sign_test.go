@@ -122,7 +122,7 @@ func TestSignersKeepToTheirRoles(t *testing.T) {
 		{"C26 the verifier's token in the release role", policy.Release, w.Lab.Token(lab.RoleVerifier), statement(kind), codes(verdict.SignedAsElse), false},
 		{"a stranger's token", policy.Release, w.Lab.Token("mallory@evil.example"), bytes, codes(verdict.SignedAsElse), false},
 		{"a token for somebody else's authority", policy.Release, elsewhere, bytes, codes(verdict.TokenRefused), true},
-		{"an expired token", policy.Release, expired, bytes, codes(verdict.Usage), false},
+		{"an expired token", policy.Release, expired, bytes, codes(verdict.TokenRefused), false},
 		{"a token that is none", policy.Release, "token", bytes, codes(verdict.Usage), false},
 		{"a token of two parts", policy.Release, release[:strings.LastIndex(release, ".")], bytes, codes(verdict.Usage), false},
 		{"no token", policy.Release, "", bytes, codes(verdict.Usage), false},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -95,11 +96,11 @@ func (w *world) seal(state string) (string, error) {
 func (w *world) pipeline(state string, edits ...func(*pipeline.Config)) (*pipeline.Pipeline, error) {
 	c := pipeline.Config{
 		Profile: w.profile, Version: w.version, State: state, Source: pipeline.Source{Repository: w.Path("lantern")},
-		Tokens: map[string]string{}, Report: func(string, ...any) {},
+		Tokens: map[string]token.Source{}, Report: func(string, ...any) {},
 		World: pipeline.World{Transport: http.DefaultTransport, OpenWriter: store.OpenWriter, Clock: time.Now},
 	}
 	for _, name := range pipeline.TokenNames() {
-		c.Tokens[name] = w.Path(name + ".token")
+		c.Tokens[name] = token.File(w.Path(name + ".token"))
 	}
 	for _, edit := range edits {
 		edit(&c)

@@ -73,7 +73,7 @@ func (w World) audience() string {
 
 // Claims are what a token says.
 type Claims struct {
-	Issued, Expires time.Time
+	Issued, Begins, Expires time.Time // Begins is zero where it was not said
 	// Subject is what its holder signs to show the authority that the key is
 	// theirs.
 	Subject string
@@ -96,6 +96,7 @@ type claims struct {
 	Email     string  `json:"email"`
 	Expires   float64 `json:"exp"`
 	Issued    float64 `json:"iat"`
+	Begins    float64 `json:"nbf"`
 	Workflow  string  `json:"job_workflow_ref"`
 	Pipeline  string  `json:"ci_config_ref_uri"`
 	Federated struct {
@@ -125,6 +126,9 @@ func Read(text string) (Claims, error) {
 		return Claims{}, verdict.Refuse(verdict.Usage, subject, "its claims are not readable")
 	}
 	c := Claims{Issued: moment(said.Issued), Expires: moment(said.Expires), Subject: said.Subject, issuer: said.Issuer}
+	if said.Begins > 0 {
+		c.Begins = moment(said.Begins)
+	}
 	if said.Email != "" {
 		c.Subject = said.Email
 	}
@@ -167,10 +171,13 @@ func (c claims) names(issuer string) (list []identity.Identity) {
 	return list
 }
 
-// Check refuses a token that has expired, or is about to.
+// Check refuses a token that has expired, or is of a time to come.
 func (c Claims) Check(now time.Time) error {
-	if !now.Before(c.Expires) {
-		return verdict.Refuse(verdict.Usage, subject, "it expired %s ago; fetch a new one", now.Sub(c.Expires).Round(time.Second))
+	switch {
+	case !now.Before(c.Expires):
+		return refused("it expired at %s; fetch a new one", c.Expires.UTC().Format(time.RFC3339))
+	case now.Before(c.Begins):
+		return refused("it is valid only in %s; is the clock wrong?", c.Begins.Sub(now).Round(time.Second))
 	}
 	return nil
 }
