@@ -31,6 +31,11 @@ DOCTESTS := Test(Docs|Readme|Help)
 # The most bytes that the downstream verifier may have, stripped.
 MAXSIZE := 25000000
 
+# The suites play builds and attacks that take a while on a busy machine.
+PATIENT := -timeout 40m
+# Suites that run built commands, or steps of builds, where a detector sees nothing.
+BUILT   := /test/(bench|faults|interop|legacy|malicious|roots|stories)(/|$$)
+
 LINTER := test/bin/golangci-lint
 PEERS  := test/bin/cosign2 test/bin/cosign3
 SYFT   := test/bin/syft
@@ -79,12 +84,13 @@ size: build ## Refuse a downstream verifier larger than 25 MB.
 ##@ Test
 .PHONY: test
 test: ## Run all tests of both modules.
-	@$(call both,$(GO) test ./...)
+	@$(call both,$(GO) test $(PATIENT) ./...)
 
 .PHONY: race
-race: ## Run all tests under the race detector (needs a C compiler).
+race: ## Run the tests that run the product in their own process under the race detector (needs a C compiler).
 	@$(STRICT) if command -v "$$($(GO) env CC)" > /dev/null; then \
-	  $(call both,CGO_ENABLED=1 $(GO) test -race ./...); \
+	  export CGO_ENABLED=1; $(GO) test $(PATIENT) -race ./...; \
+	  cd test; $(GO) test $(PATIENT) -race $$($(GO) list ./... | grep -vE '$(BUILT)'); \
 	elif [ -n "$${CI:-}" ]; then \
 	  echo "race: the race detector needs a C compiler, and CI runs it always"; exit 1; \
 	else \
@@ -135,6 +141,7 @@ format: ## Refuse code that gofmt would change.
 .PHONY: vet
 vet: ## Vet both modules.
 	@$(call both,$(GO) vet ./...)
+	@$(GO) vet -tags kms ./pkg/sign/keyfile
 
 .PHONY: lint
 lint: $(LINTER) ## Lint both modules with the pinned linter.
