@@ -9,7 +9,9 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/source"
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/vcs"
 )
@@ -40,9 +42,9 @@ func (d *describer) source(ctx context.Context) (sbom.Entry, error) {
 	if err != nil {
 		return sbom.Entry{}, err
 	}
-	defer func() { _ = os.RemoveAll(scratch) }()
+	defer func() { _ = sandbox.Remove(scratch) }()
 	dir := filepath.Join(scratch, "src")
-	if err := vcs.Checkout(ctx, d.w.Identity().Commit, dir); err != nil {
+	if err := checkout(ctx, d.w.Identity().Commit, dir); err != nil {
 		return sbom.Entry{}, err
 	}
 	made, err := sbom.Directory(d.in, "source", os.DirFS(dir), d.find)
@@ -54,6 +56,17 @@ func (d *describer) source(ctx context.Context) (sbom.Entry, error) {
 		return sbom.Entry{}, err
 	}
 	return sbom.Entry{Artifact: "source", Digests: made.Digests, SBOM: name, SBOMDigest: digest.SetOf(document)}, nil
+}
+
+// checkout writes the source as a build does: read behind walls where there
+// are some, and proven.
+func checkout(ctx context.Context, c vcs.Commit, dir string) error {
+	repo, err := vcs.Open(ctx, c.Repository)
+	if err != nil {
+		return err
+	}
+	defer repo.Close()
+	return source.Checkout(ctx, sandbox.Examine(ctx).Mode, repo, c, dir)
 }
 
 // write puts a document under its name, in the form that the name says.
