@@ -115,7 +115,6 @@ func TestCollectSeesChanges(t *testing.T) {
 		<-stopped
 	}()
 	// On a busy machine the writer may have to wait for its turn.
-	var err error
 	for range 200 {
 		if _, err = Collect(dir, OutputLimits{}); code(err) == verdict.OutputChanged {
 			return
