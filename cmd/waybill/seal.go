@@ -24,6 +24,7 @@ import (
 type sealing struct {
 	amend, withdraw bool
 	reason, use     string
+	from            string
 	channels        []string
 	index           string
 	life            time.Duration
@@ -48,6 +49,14 @@ name the revision that they supersede, and neither needs a new build. Without
 --confirm nothing is signed; what would be is printed. A revision is public
 once it is promoted.
 
+--from takes over a release that another tool made, from a directory or bucket:
+release.yaml has outputs and no steps, and what the place holds must be exactly
+those and what release.yaml says is outside of the release (SEAL_EXTRA,
+SEAL_MISSING). Files are copied into --state and hashed in one pass, and these
+bytes are signed and listed. Provenance and SBOMs that came along are carried
+and listed, and believed by nobody: the release is of Build level 0. Without
+--confirm names are compared, and nothing is copied.
+
 --channel says which channels stand for the release from now on: latest, stable,
 rc, beta or alpha, alone or with -MAJOR.MINOR. It signs the next channel index,
 as the identity in the policy's role "channel", and writes --index, whose other
@@ -60,6 +69,8 @@ older version only if the one that it stood for was withdrawn (CHANNEL_STALE).
   waybill seal v0.1.0 --withdraw --reason "it flickers" --use v0.1.1 \
     --profile profile.yaml --identity-token release=release.token --confirm
   waybill promote v0.1.0 --to release --profile profile.yaml --confirm
+  waybill seal v0.1.0 --from ./dist --source ./lantern --profile profile.yaml \
+    --identity-token release=release.token --confirm
   waybill seal v0.1.0 --channel latest --channel stable --channel stable-0.1 \
     --profile profile.yaml --identity-token channel=channel.token --confirm`,
 		Args: cobra.ExactArgs(1),
@@ -74,6 +85,8 @@ older version only if the one that it stood for was withdrawn (CHANNEL_STALE).
 			switch {
 			case s.amend || s.withdraw:
 				err = s.revise(ctx, c, p)
+			case s.from != "":
+				err = s.takeOver(ctx, c, p)
 			case len(s.channels) > 0:
 				err = s.point(ctx, c, p)
 			default:
@@ -90,10 +103,11 @@ older version only if the one that it stood for was withdrawn (CHANNEL_STALE).
 	f.BoolVar(&s.withdraw, "withdraw", false, "sign that the release must no longer be used")
 	f.StringVar(&s.reason, "reason", "", "with --amend or --withdraw: why, for people; --withdraw needs one")
 	f.StringVar(&s.use, "use", "", "with --withdraw: what to use instead")
+	f.StringVar(&s.from, "from", "", "place that another tool filled: take the release over from it")
 	f.StringArrayVar(&s.channels, "channel", nil, "sign that a channel stands for the release; repeats")
 	f.StringVar(&s.index, "index", channelindex.Name, "with --channel: the channel index, read if it is there, and written")
 	f.DurationVar(&s.life, "expires", 30*24*time.Hour, "with --channel: how long the index stands")
-	f.BoolVar(&s.confirm, "confirm", false, "with --amend, --withdraw or --channel: really sign")
+	f.BoolVar(&s.confirm, "confirm", false, "with --from, --amend, --withdraw or --channel: really sign")
 	return cmd
 }
 
@@ -102,6 +116,8 @@ func (s *sealing) check() error {
 	switch {
 	case s.amend && s.withdraw:
 		return verdict.Refuse(verdict.Usage, "--amend", "and --withdraw are two revisions; sign one of them")
+	case s.from != "" && (s.amend || s.withdraw || len(s.channels) > 0):
+		return verdict.Refuse(verdict.Usage, "--from", "seals a release for the first time; amend, withdraw or name it afterwards")
 	case len(s.channels) > 0 && (s.amend || s.withdraw):
 		return verdict.Refuse(verdict.Usage, "--channel", "is no revision of the release; sign one after the other")
 	case len(s.channels) > 0 && s.life <= 0:
@@ -111,6 +127,23 @@ func (s *sealing) check() error {
 	case !s.withdraw && s.use != "":
 		return verdict.Refuse(verdict.Usage, "--use", "of what? it is of --withdraw")
 	}
+	return nil
+}
+
+// takeOver compares a place with release.yaml, and seals it if that was
+// confirmed.
+func (s *sealing) takeOver(ctx context.Context, c *cobra.Command, p *pipeline.Pipeline) error {
+	if s.confirm {
+		return p.SealFrom(ctx, s.from)
+	}
+	planned, err := p.CompareFrom(ctx, s.from)
+	if err != nil {
+		return err
+	}
+	for _, g := range planned.Given {
+		fmt.Fprintf(c.OutOrStdout(), "%s  <- %s\n", render.Safe(g.Name), render.Safe(g.From))
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "%d files are there as planned; nothing was done; --confirm takes them over and signs\n", len(planned.Given))
 	return nil
 }
 

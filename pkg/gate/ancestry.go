@@ -34,6 +34,9 @@ func (d *decision) checkAncestry() {
 				Differ(fmt.Sprintf("build=%d", want), fmt.Sprintf("build=%d", limit.Level)))
 		}
 	}
+	if lowest.Level < 0 && d.planned.IsGiven() {
+		d.v.Note("Build level 0 of 3: another tool made these files, and no provenance that the policy believes says how")
+	}
 	if lowest.Level >= 0 {
 		d.v.Note("Build level %d of 3 for everything that was built, limited by %s", lowest.Level, strings.Join(lowest.Path, " made of "))
 	}

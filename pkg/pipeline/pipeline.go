@@ -119,6 +119,9 @@ func (p *Pipeline) start(ctx context.Context) (found, *workspace.Workspace, erro
 		}
 	}
 	f := *p.begun
+	if f.plan.IsGiven() {
+		return found{}, nil, verdict.Refuse(verdict.Usage, plan.ConfigName, "its outputs are made by another tool: there is nothing to build; take them over with waybill seal --from PLACE")
+	}
 	w, err := workspace.Create(p.State, f.identity(invocation()))
 	if err != nil {
 		return found{}, nil, err

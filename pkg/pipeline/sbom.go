@@ -24,6 +24,9 @@ func (p *Pipeline) SBOM(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if planned.IsGiven() {
+		return verdict.Refuse(verdict.Usage, plan.ConfigName, "its outputs are made by another tool, whose SBOMs are carried as they are")
+	}
 	d := &describer{plan: planned, w: w, entries: map[digest.Digest]sbom.Entry{}, in: sbom.Input{
 		Name: planned.Name, Version: planned.Version.String(), Created: w.Identity().Commit.Time, Namespace: planned.Files,
 	}}

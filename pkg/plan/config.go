@@ -36,10 +36,10 @@ type Config struct {
 	project
 	pinning
 	published
+	making
 	parameters []Parameter
 	defaults   defaults
 	lists      lists
-	steps      []step
 	places     places
 }
 
@@ -57,6 +57,14 @@ type pinning struct {
 	modules []text
 	// downloads are names and addresses, in the order of the file.
 	downloads []pair
+}
+
+// making says what makes the release: steps of ours, or another tool, whose
+// files are given and which leaves others outside of the release.
+type making struct {
+	steps   []step
+	given   []given
+	outside []text
 }
 
 // published are the files about the whole release.
@@ -107,7 +115,7 @@ func ParseConfig(raw []byte) (Config, error) {
 
 func (r *reader) config(n node) (c Config) {
 	top := n.object("apiVersion", "kind", "name", "version", "source", "lock", "modules", "downloads", "parameters",
-		"defaults", "lists", "steps", "provenance", "sboms", "places", "markers")
+		"defaults", "lists", "steps", "outputs", "outside", "provenance", "sboms", "places", "markers")
 	if !n.given() || top.members == nil {
 		return c
 	}
@@ -125,7 +133,7 @@ func (r *reader) config(n node) (c Config) {
 	c.parameters = readParameters(top.get("parameters"))
 	c.lists = readLists(top.get("lists"))
 	c.defaults = readDefaults(top.get("defaults"))
-	c.steps = c.readSteps(top.need("steps", "a release without steps makes nothing"))
+	c.readMakers(top)
 	c.v02 = readProvenance(top.get("provenance"))
 	s := top.get("sboms").object("release", "source")
 	c.sboms = sboms{release: s.get("release").text(), source: s.get("source").text()}

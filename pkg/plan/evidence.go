@@ -14,6 +14,10 @@ import (
 // files about the whole release.
 func (x *expander) evidence(s scope) {
 	p := x.p
+	if len(x.c.given) > 0 {
+		x.evidenceGiven()
+		return
+	}
 	p.SBOMs = Documents{Release: p.Name + ".spdx.json"}
 	if t := x.c.sboms.release; t.given() {
 		p.SBOMs.Release = x.fill(t, s)

@@ -25,7 +25,7 @@ func (c Config) ExpandWith(v version.Version, parameters map[string]string) (Pla
 	if v.IsZero() {
 		return Plan{}, invalid("version", "no version was given")
 	}
-	if len(c.steps) == 0 {
+	if len(c.steps) == 0 && len(c.given) == 0 {
 		return Plan{}, verdict.Refuse(verdict.ConfigParse, ConfigName, "an empty configuration plans nothing; parse one")
 	}
 	chosen, err := c.chosen(parameters)
@@ -84,6 +84,9 @@ func (x *expander) expand() error {
 				break
 			}
 		}
+	}
+	if x.fault == nil {
+		x.givens(base)
 	}
 	if x.fault == nil {
 		x.evidence(base)

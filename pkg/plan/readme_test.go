@@ -22,8 +22,11 @@ func TestReadmeIsTrue(t *testing.T) {
 		block, _, _ := strings.Cut(part, "```")
 		blocks = append(blocks, block)
 	}
-	if len(blocks) != 4 {
-		t.Fatalf("%d blocks of YAML, want 4", len(blocks))
+	if len(blocks) != 5 {
+		t.Fatalf("%d blocks of YAML, want 5", len(blocks))
+	}
+	if p, err := expand(t, blocks[4]); err != nil || len(p.Given) != 6 {
+		t.Errorf("another tool's: %d files, %v", len(p.Given), err)
 	}
 	p, err := expand(t, blocks[0])
 	if err != nil {
@@ -61,7 +64,7 @@ func TestReadmeIsTrue(t *testing.T) {
 	for name, p := range s.root["properties"].(map[string]any) {
 		keys[name] = p
 	}
-	for _, def := range []string{"step", "output", "limits", "parameter"} {
+	for _, def := range []string{"step", "output", "given", "limits", "parameter"} {
 		for name, p := range s.root["$defs"].(map[string]any)[def].(map[string]any)["properties"].(map[string]any) {
 			keys[name] = p
 		}

@@ -39,6 +39,8 @@ type Request struct {
 	Signer    *sign.Signer
 	Clock     func() time.Time
 	Report    func(format string, args ...any)
+
+	taken map[string]digest.Set // by From, of another tool's files
 }
 
 // proven is what verified provenance vouches for.
@@ -70,6 +72,9 @@ func checkExtra(ctx context.Context, req Request) error {
 // provenances verifies the provenance of every step and collects what it
 // vouches for: exactly the planned outputs, all of one run and one commit.
 func provenances(ctx context.Context, req Request) (proven, error) {
+	if req.Plan.IsGiven() {
+		return takenOver(req)
+	}
 	p := proven{bytes: map[string]digest.Set{}, commit: req.Workspace.Identity().Commit.Commit, invocation: req.Workspace.Identity().Invocation}
 	var err error
 	if p.config, err = configuration(ctx, req); err != nil {

@@ -63,7 +63,7 @@ func sealed(ctx context.Context, req Request, m release.Manifest) (release.Manif
 	if err != nil {
 		return before, false
 	}
-	return before, err == nil && bytes.Equal(statement.Raw(), e.Statement().Raw())
+	return before, bytes.Equal(statement.Raw(), e.Statement().Raw())
 }
 
 func manifest(ctx context.Context, req Request, p proven) (release.Manifest, error) {
@@ -73,6 +73,9 @@ func manifest(ctx context.Context, req Request, p proven) (release.Manifest, err
 		Source:   release.Source{Repository: id.Commit.Repository, Ref: id.Commit.Ref, Commit: id.Commit.Commit, Tree: id.Commit.Tree},
 		FilesURI: req.Plan.Files, ImagesURI: req.Plan.Images,
 		Runs: []release.Run{{Kind: "build", ID: id.Invocation}},
+	}
+	if req.Plan.IsGiven() {
+		m.Runs[0].Kind = "seal" // nothing was built in it
 	}
 	var findings []verdict.Finding
 	for _, a := range req.Plan.Artifacts {
@@ -105,10 +108,13 @@ func bind(ctx context.Context, req Request, p proven, a plan.Artifact) (release.
 		return release.Artifact{}, err
 	}
 	entry := release.Artifact{Artifact: a, Digests: set, Size: size}
+	if p.vouches(a) && !p.bytes[a.Name].Equal(set) {
+		return release.Artifact{}, notVouched(a.Name, p.bytes[a.Name], set)
+	}
+	if req.Plan.IsGiven() {
+		carried(&entry)
+	}
 	if a.IsBuilt() {
-		if !p.bytes[a.Name].Equal(set) {
-			return release.Artifact{}, notVouched(a.Name, p.bytes[a.Name], set)
-		}
 		entry.Provenance = plan.ProvenanceName(a.Step)
 		if a.Has(plan.KindSBOM) {
 			entry.SBOM = plan.SBOMName(a.Name)

@@ -91,7 +91,7 @@ func lookAtFile(ctx context.Context, req Request, p proven, a plan.Artifact) (u 
 	if err != nil {
 		return unsigned{}, false, err
 	}
-	if of, _ := req.Plan.Find(a.Of); of.IsBuilt() && !p.bytes[a.Of].Equal(set) {
+	if of, _ := req.Plan.Find(a.Of); p.vouches(of) && !p.bytes[a.Of].Equal(set) {
 		return unsigned{}, false, notVouched(a.Of, p.bytes[a.Of], set)
 	}
 	raw, err := readFile(ctx, req, a.Name)
@@ -152,7 +152,7 @@ func writeSums(ctx context.Context, req Request, p proven) error {
 		if err != nil {
 			return err
 		}
-		if a.IsBuilt() && !p.bytes[a.Name].Equal(set) {
+		if p.vouches(a) && !p.bytes[a.Name].Equal(set) {
 			return notVouched(a.Name, p.bytes[a.Name], set)
 		}
 		sums[plan.SHA256Sums] = fmt.Appendf(sums[plan.SHA256Sums], "%s  %s\n", set.SHA256.Hex(), a.Name)

@@ -1,0 +1,69 @@
+package pipeline
+
+import (
+	"context"
+
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/seal"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/vcs"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/workspace"
+)
+
+// CompareFrom holds a place that another tool filled against release.yaml at
+// the commit, both ways, and returns the plan. Nothing is read but names, and
+// nothing is written.
+func (p *Pipeline) CompareFrom(ctx context.Context, uri string) (plan.Plan, error) {
+	planned, from, _, err := p.planGiven(ctx, uri)
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	return planned, seal.Compare(ctx, seal.Request{Plan: planned, Clock: p.Clock}, from)
+}
+
+// SealFrom seals a release that another tool made: its files are taken over
+// into the state directory, signed, and listed in the signed manifest.
+func (p *Pipeline) SealFrom(ctx context.Context, uri string) error {
+	planned, from, commit, err := p.planGiven(ctx, uri)
+	if err != nil {
+		return err
+	}
+	if err := seal.Compare(ctx, seal.Request{Plan: planned, Clock: p.Clock}, from); err != nil {
+		return err
+	}
+	config, err := vcs.ReadFile(ctx, commit, plan.ConfigName)
+	if err != nil {
+		return err
+	}
+	if p.Tokens[TokenRelease] == nil {
+		return noToken(TokenRelease)
+	}
+	w, err := workspace.Create(p.State, workspace.Identity{
+		Name: planned.Name, Version: planned.Version, Commit: commit, Plan: planned.Digest(), Invocation: invocation(),
+	})
+	if err != nil {
+		return err
+	}
+	if err := w.SavePlan(planned); err != nil {
+		return err
+	}
+	return p.sealing(ctx, "seal from "+from.URI(), func(req seal.Request) error {
+		_, err := seal.From(ctx, req, from, config)
+		return err
+	})
+}
+
+// planGiven reads the plan of a release that another tool makes, and opens the
+// place that it filled.
+func (p *Pipeline) planGiven(ctx context.Context, uri string) (plan.Plan, store.Place, vcs.Commit, error) {
+	planned, source, err := p.Plan(ctx)
+	if err == nil && !planned.IsGiven() {
+		err = verdict.Refuse(verdict.Usage, plan.ConfigName, "it has steps, so waybill build makes the release; another tool's has outputs instead")
+	}
+	if err != nil {
+		return plan.Plan{}, nil, vcs.Commit{}, err
+	}
+	from, err := store.Open(uri, p.Transport)
+	return planned, from, source.Commit, err
+}

@@ -1,0 +1,131 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Compare holds a place that another tool filled against the plan, both ways:
+// every file of the plan is there, and nothing else but what the plan says is
+// outside of the release. Nothing is read but the names.
+func Compare(ctx context.Context, req Request, from store.Place) error {
+	objects, err := from.List(ctx)
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", from.URI(), err)
+	}
+	there, wanted := map[string]bool{}, map[string]bool{}
+	for _, o := range objects {
+		there[o.Name] = true
+	}
+	var findings []verdict.Finding
+	for _, g := range req.Plan.Given {
+		wanted[g.From] = true
+		if !there[g.From] {
+			findings = append(findings, verdict.Find(verdict.SealMissing, g.From, "release.yaml plans %s from it, and %s does not hold it", g.Name, from.URI()))
+		}
+	}
+	for _, o := range objects {
+		if !wanted[o.Name] && !slices.Contains(req.Plan.Outside, o.Name) {
+			findings = append(findings, verdict.Find(verdict.SealExtra, o.Name, "%s holds it, but release.yaml neither plans it nor says that it is outside", from.URI()))
+		}
+	}
+	return all(req, findings)
+}
+
+// From seals a release that another tool made: what the plan names is taken
+// over from the place and hashed in the same pass, and exactly these bytes are
+// signed and listed. Evidence that came with it is carried as it is, and
+// believed by nobody. A difference between plan and place, in either direction,
+// stops it before anything is signed.
+func From(ctx context.Context, req Request, from store.Place, config []byte) (release.Manifest, error) {
+	if err := Compare(ctx, req, from); err != nil {
+		return release.Manifest{}, err
+	}
+	var err error
+	if req.taken, err = takeOver(ctx, req, from); err != nil {
+		return release.Manifest{}, err
+	}
+	if err := req.Workspace.Writer().Put(ctx, plan.ConfigName, int64(len(config)), bytes.NewReader(config), store.PutOptions{}); err != nil {
+		return release.Manifest{}, err
+	}
+	req.taken[plan.ConfigName] = digest.SetOf(config)
+	req.Report("took over %d files from %s", len(req.Plan.Given), from.URI())
+	if err := Sign(ctx, req); err != nil {
+		return release.Manifest{}, err
+	}
+	return Run(ctx, req)
+}
+
+// takeOver copies every file of the plan into the workspace, and returns what
+// was read of each.
+func takeOver(ctx context.Context, req Request, from store.Place) (map[string]digest.Set, error) {
+	var mu sync.Mutex // guards taken
+	taken := map[string]digest.Set{}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, g := range req.Plan.Given {
+		group.Go(func() error {
+			body, size, err := from.Open(ctx, g.From)
+			if errors.Is(err, store.ErrNotFound) {
+				return verdict.Wrap(verdict.SealMissing, g.From, err)
+			}
+			if err != nil {
+				return fmt.Errorf("taking over %q: %w", g.From, err)
+			}
+			defer body.Close()
+			h := digest.NewHasher()
+			if err := req.Workspace.Writer().Put(ctx, g.Name, size, io.TeeReader(body, h), store.PutOptions{}); err != nil {
+				return fmt.Errorf("taking over %q: %w", g.From, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			taken[g.Name] = h.Set()
+			return nil
+		})
+	}
+	return taken, group.Wait()
+}
+
+// vouches reports whether something must vouch for the bytes of an artifact:
+// verified provenance for what was built, and for a release that another tool
+// made, the pass in which it was taken over.
+func (p proven) vouches(a plan.Artifact) bool {
+	_, taken := p.bytes[a.Name]
+	return a.IsBuilt() || taken
+}
+
+// carried names the evidence that came with a file of another tool.
+func carried(entry *release.Artifact) {
+	for _, e := range entry.Evidence {
+		switch e.Kind {
+		case plan.KindProvenance:
+			entry.Provenance = e.Name
+		case plan.KindSBOM:
+			entry.SBOM = e.Name
+		}
+	}
+}
+
+// takenOver is what a release of another tool is sealed by: no provenance
+// vouches for it.
+func takenOver(req Request) (proven, error) {
+	if req.taken == nil {
+		return proven{}, verdict.Refuse(verdict.Usage, plan.ConfigName, "its outputs are made by another tool; take them over with waybill seal --from PLACE")
+	}
+	id := req.Workspace.Identity()
+	return proven{bytes: req.taken, commit: id.Commit.Commit, invocation: id.Invocation}, nil
+}
