@@ -55,15 +55,16 @@ func (p *Pipeline) sealed(ctx context.Context) (seal.Request, error) {
 // revision of it. It is zero where there is none, or the very same.
 func (p *Pipeline) replaces(ctx context.Context, next release.Manifest, bundle []byte, at store.Place) (digest.Digest, error) {
 	before, raw, err := p.manifest(ctx, at)
-	if err != nil && !errors.Is(err, store.ErrNotFound) && verdict.OutcomeOf(err) == verdict.Unavailable {
+	if err == nil {
+		there := digest.Of(digest.SHA256, raw)
+		if there.Equal(digest.Of(digest.SHA256, bundle)) {
+			return digest.Digest{}, nil
+		}
+		return there, next.Follows(before, there)
+	}
+	if !errors.Is(err, store.ErrNotFound) && verdict.OutcomeOf(err) == verdict.Unavailable {
 		return digest.Digest{}, err
 	}
-	if err != nil { //nolint:nilerr // nothing there, or not ours: that conflicts, and stays
-		return digest.Digest{}, nil
-	}
-	there := digest.Of(digest.SHA256, raw)
-	if there.Equal(digest.Of(digest.SHA256, bundle)) {
-		return digest.Digest{}, nil
-	}
-	return there, next.Follows(before, there)
+	// There is none, or it is not ours: that conflicts, and stays.
+	return digest.Digest{}, nil
 }
