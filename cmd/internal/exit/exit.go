@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -39,7 +40,11 @@ func Run(root *cobra.Command) (code int) {
 		}
 	}()
 	started := false
-	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		started = true
+		_, err := transport.Patience() // else each request would say so
+		return err
+	}
 	demandContent(root)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	failed, err := root.ExecuteContextC(ctx)
