@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"runtime"
 	"slices"
 	"sync"
@@ -70,11 +71,14 @@ func (d *decision) hash(ctx context.Context, objects []store.Object, names map[s
 	slices.SortFunc(objects, func(a, b store.Object) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Name, b.Name))
 	})
-	var total int64
+	var total, largest int64
 	for _, o := range objects {
 		if names[o.Name] {
 			total += o.Size
 		}
+	}
+	for _, a := range d.manifest.Files() {
+		largest = max(largest, a.Size)
 	}
 	items, errs := make([]census.Item, len(objects)), make([]error, len(objects))
 	report := d.reporter(total)
@@ -87,7 +91,7 @@ func (d *decision) hash(ctx context.Context, objects []store.Object, names map[s
 		}
 		summer := summers.Get().(*digest.Summer)
 		defer summers.Put(summer)
-		items[i], errs[i] = d.hashOne(ctx, summer, o.Name)
+		items[i], errs[i] = d.hashOne(ctx, summer, o.Name, largest)
 		report(items[i].Size)
 	})
 	var read []census.Item
@@ -130,17 +134,22 @@ func inParallel(n int, do func(i int)) {
 	_ = group.Wait() // no function returns an error: all are findings
 }
 
-func (d *decision) hashOne(ctx context.Context, summer *digest.Summer, name string) (census.Item, error) {
+// hashOne reads one file to its end, which may never come: what is longer than
+// the largest file of the release is none of its files, under any name.
+func (d *decision) hashOne(ctx context.Context, summer *digest.Summer, name string, largest int64) (census.Item, error) {
 	body, _, err := d.Files.Open(ctx, name)
 	if err != nil {
 		return census.Item{}, err
 	}
 	defer body.Close()
-	item := census.Item{Name: name}
+	item, bounded := census.Item{Name: name}, io.LimitReader(body, largest+1)
 	if d.Options.SHA256Only {
-		item.Digests.SHA256, item.Size, err = summer.SumSHA256(body)
+		item.Digests.SHA256, item.Size, err = summer.SumSHA256(bounded)
 	} else {
-		item.Digests, item.Size, err = summer.Sum(body)
+		item.Digests, item.Size, err = summer.Sum(bounded)
+	}
+	if err == nil && item.Size > largest {
+		return census.Item{}, verdict.Refuse(verdict.Tampered, name, "it has more than %d bytes, which is more than any file of the release", largest)
 	}
 	return item, err
 }
