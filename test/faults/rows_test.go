@@ -46,3 +46,15 @@ func TestEveryRowIsSomewhere(t *testing.T) {
 		t.Errorf("%d rows, want 17", row)
 	}
 }
+
+// What the environment says wrongly is said at once, and not by each request.
+func TestPatienceThatIsNone(t *testing.T) {
+	t.Parallel()
+	for text, code := range map[string]int{"soon": 2, "90": 2, "-1s": 2, "0s": 2, "90s": 0, "": 0} {
+		r := runWith(t, []string{"WAYBILL_PATIENCE=" + text}, "waybill", "schema", "release")
+		want(t, r, code)
+		if code != 0 && !strings.Contains(r.Stderr, "WAYBILL_PATIENCE") {
+			t.Errorf("%q: it does not say what is wrong:\n%s", text, r.Stderr)
+		}
+	}
+}

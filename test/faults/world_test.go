@@ -136,11 +136,14 @@ func (n *night) token() string {
 }
 
 // unsigned copies the state directory and takes the release's own signatures
-// out of it; what the builder signed stays.
+// out of it, and what is remembered of signing; what the builder signed stays.
 func (n *night) unsigned() string {
 	n.t.Helper()
 	state := n.place + "-state"
 	if err := os.CopyFS(staged.Path(state), os.DirFS(staged.Path("state"))); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.Remove(staged.Path(state, "signatures.jsonl")); err != nil {
 		n.t.Fatal(err)
 	}
 	err := filepath.WalkDir(staged.Path(state, "files"), func(path string, d fs.DirEntry, err error) error {
