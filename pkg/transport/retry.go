@@ -168,6 +168,7 @@ func (r repeater) RoundTrip(req *http.Request) (*http.Response, error) {
 func transient(err error) bool {
 	for _, passing := range []error{
 		io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE, syscall.ECONNREFUSED,
+		net.ErrClosed, // what the writer sees when the reader met the end first
 	} {
 		if errors.Is(err, passing) {
 			return true
