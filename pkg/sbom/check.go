@@ -83,7 +83,9 @@ func WithinImage(ctx context.Context, a crosscheck.Artifact, c ImageContent) (cr
 	if err != nil {
 		return crosscheck.Found{}, err
 	}
-	return crosscheck.Found{Digests: c.Index, Findings: crosscheck.Components(a, made.Draft)}, nil
+	found := crosscheck.Found{Digests: c.Index, Findings: crosscheck.Files(a, made.Draft.Files)}
+	found.Findings = append(found.Findings, crosscheck.Components(a, made.Draft)...)
+	return found, nil
 }
 
 // again is an input for a description that is compared, never written.

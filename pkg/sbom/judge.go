@@ -37,7 +37,7 @@ func Validate(names, texts []string, at time.Time) *verdict.Verdict {
 	v := verdict.New("are these SPDX documents what the specification asks", at)
 	v.Scope = verdict.Scope{Checks: []string{"the documents by themselves"}, Left: []string{"whether they are true", "signatures"}}
 	for i, name := range names {
-		_, report := spdx.Validate(texts[i])
+		document, report := spdx.Validate(texts[i])
 		sum, _, _ := digest.SumSHA256(strings.NewReader(texts[i])) // a text can always be read
 		v.Counts.Required++
 		for _, f := range report.Faults {
@@ -46,7 +46,9 @@ func Validate(names, texts []string, at time.Time) *verdict.Verdict {
 		if report.More > 0 {
 			v.Add(verdict.Find(verdict.Limit, name, "%d faults more than are listed", report.More))
 		}
-		if len(report.Faults) == 0 {
+		misnamed := crosscheck.Named(crosscheck.Artifact{Name: name, Document: document})
+		v.Add(misnamed...)
+		if len(report.Faults) == 0 && len(misnamed) == 0 {
 			v.Counts.Verified++
 		}
 		v.Note("%s: %q, %s in %s: %d packages, %d files, %d relationships, digest %s", name, clean(report.Name), clean(report.Version),

@@ -105,6 +105,7 @@ func (r Release) About(a Artifact) []verdict.Finding {
 	if a.Document.IsZero() {
 		return all
 	}
+	all = append(all, Named(a)...)
 	if modules, asked := r.Modules[a.Name]; asked {
 		all = append(all, Modules(a, modules)...)
 	}

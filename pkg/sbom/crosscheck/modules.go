@@ -69,9 +69,12 @@ func needs(relationships []spdx.Relationship) map[string]bool {
 	return needed
 }
 
+// golang begins the package URLs of Go modules.
+const golang = "pkg:golang/"
+
 func isModule(p spdx.Package) bool {
-	return (strings.HasPrefix(p.PURL, "pkg:golang/") || strings.HasPrefix(p.Comment, "Replaces ")) &&
-		!strings.HasPrefix(p.PURL, "pkg:golang/stdlib@")
+	return (strings.HasPrefix(p.PURL, golang) || strings.HasPrefix(p.Comment, "Replaces ")) &&
+		!strings.HasPrefix(p.PURL, golang+"stdlib@")
 }
 
 // Elsewhere reports whether the program that a document describes was built

@@ -1,0 +1,65 @@
+package crosscheck
+
+import (
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Named demands that the package URL of a package names what its name and
+// version do. One scanner reads the one and another the other: where they
+// disagree, a document says two things.
+func Named(a Artifact) (all []verdict.Finding) {
+	for _, p := range a.Document.Packages() {
+		if name, version, known := parsePURL(p.PURL); known && !says(p, name, version) {
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the package URL of %.200q names something else", nameOf(p)).
+				Differ(nameOf(p), p.PURL))
+		}
+	}
+	return all
+}
+
+// parsePURL reads name and version from a package URL of a type whose names
+// are those of packages: Go modules, and packages of apk and dpkg.
+func parsePURL(purl string) (name, version string, known bool) {
+	rest, found := strings.CutPrefix(purl, "pkg:")
+	kind, rest, split := strings.Cut(rest, "/")
+	if kind = strings.ToLower(kind); !found || !split || kind != "golang" && kind != "apk" && kind != "deb" {
+		return "", "", false
+	}
+	rest, _, _ = strings.Cut(rest, "#")
+	rest, _, _ = strings.Cut(rest, "?")
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		rest, version = rest[:i], unescape(rest[i+1:])
+	}
+	if name = unescape(rest); kind != "golang" {
+		name = path.Base(name)
+	}
+	return name, version, true
+}
+
+// unescape is text without its escapes; what can not be unescaped equals
+// nothing that a package is called.
+func unescape(text string) string {
+	out, err := url.PathUnescape(text)
+	if err != nil {
+		return "\x00" + text
+	}
+	return out
+}
+
+// says reports whether a package has a name and a version, as far as both
+// sides give one. Package URLs are written in lower case by some.
+func says(p spdx.Package, name, version string) bool {
+	if !strings.EqualFold(p.Name, name) {
+		return false
+	}
+	own := p.Version
+	if own == spdx.NoAssertion {
+		own = ""
+	}
+	return own == "" || version == "" || strings.TrimPrefix(own, "v") == strings.TrimPrefix(version, "v")
+}
