@@ -214,11 +214,29 @@ func (d *decision) attached(ctx context.Context, a release.Artifact, index *regi
 			if _, described := document.Describes(); err != nil || !described.Equal(n.Descriptor.Digest) {
 				findings = append(findings, verdict.Find(verdict.SBOMSubject, a.Name, "the SBOM that is attached to it in the registry describes something else").
 					Differ(n.Descriptor.Digest.String(), described.String()).Citing(e.Bundle()))
+				continue
 			}
+			more, err := d.attachedTo(ctx, a, n, document)
+			if err != nil {
+				return err
+			}
+			findings = append(findings, more...)
 		}
 		return nil
 	})
 	return findings, err
+}
+
+// attachedTo looks into one image, of one platform or of all, for what an SBOM
+// says that describes it.
+func (d *decision) attachedTo(ctx context.Context, a release.Artifact, n *registry.Node, document spdx.Document) ([]verdict.Finding, error) {
+	name, _ := document.Describes()
+	about := crosscheck.Artifact{
+		Name: name, Version: d.manifest.Version.String(), Digests: digest.Set{SHA256: n.Descriptor.Digest}, Document: document,
+	}
+	facts := crosscheck.Release{Images: map[string]crosscheck.Image{name: served(n)}}
+	found, err := d.Options.Inside.Image(ctx, about, d.Images, a.Repository, n)
+	return append(facts.About(about), found.Findings...), err
 }
 
 // checkDocuments compares what only all documents together say: that of the
@@ -246,19 +264,25 @@ func (d *decision) checkDocuments(ctx context.Context) {
 			d.weigh(mode, f)
 		}
 	}
+	var findings []verdict.Finding
+	var whole spdx.Document
 	if name := d.planned.SBOMs.Release; name != "" && !d.bad[name] {
-		for _, f := range d.checkWhole(ctx, name) {
-			if !d.bad[f.Subject] { // what is wrong with it was said
-				d.weigh(mode, f)
-			}
+		whole, findings = d.checkWhole(ctx, name)
+	}
+	if name := d.planned.SBOMs.Source; name != "" && !d.bad[name] {
+		findings = append(findings, d.checkSourceSBOM(ctx, name, whole)...)
+	}
+	for _, f := range findings {
+		if !d.bad[f.Subject] { // what is wrong with it was said
+			d.weigh(mode, f)
 		}
 	}
 	d.sayOmitted()
 }
 
-// checkWhole holds the document about the release against its artifacts and
-// their documents.
-func (d *decision) checkWhole(ctx context.Context, name string) []verdict.Finding {
+// checkSourceSBOM holds the document about the source against that of the release,
+// which refers to it, and its modules against the lock.
+func (d *decision) checkSourceSBOM(ctx context.Context, name string, whole spdx.Document) []verdict.Finding {
 	raw, err := d.listed(ctx, name)
 	if err != nil {
 		return nil // that it is not there is found by plan and census
@@ -267,8 +291,26 @@ func (d *decision) checkWhole(ctx context.Context, name string) []verdict.Findin
 	if err != nil {
 		return []verdict.Finding{verdict.FindingOf(name, verdict.Wrap(codeOf(err), name, err))}
 	}
+	a := crosscheck.Artifact{
+		Name: name, Version: d.manifest.Version.String(), Document: document, DocumentDigest: d.digestOf(name), Namespace: document.Namespace(),
+	}
+	findings := append(crosscheck.Source(a, whole), crosscheck.Named(a)...)
+	return append(findings, crosscheck.Known(a, d.sboms.goSum)...)
+}
+
+// checkWhole holds the document about the release against its artifacts and
+// their documents.
+func (d *decision) checkWhole(ctx context.Context, name string) (spdx.Document, []verdict.Finding) {
+	raw, err := d.listed(ctx, name)
+	if err != nil {
+		return spdx.Document{}, nil // that it is not there is found by plan and census
+	}
+	document, err := parseSBOM(string(raw))
+	if err != nil {
+		return spdx.Document{}, []verdict.Finding{verdict.FindingOf(name, verdict.Wrap(codeOf(err), name, err))}
+	}
 	if f := crosscheck.Whole(document, name, d.manifest.Name+" "+d.manifest.Version.String()); len(f) > 0 {
-		return f
+		return spdx.Document{}, f
 	}
 	var artifacts []crosscheck.Artifact
 	for _, a := range d.manifest.Artifacts {
@@ -281,7 +323,7 @@ func (d *decision) checkWhole(ctx context.Context, name string) []verdict.Findin
 		}
 		artifacts = append(artifacts, about)
 	}
-	return crosscheck.Listed(document, artifacts)
+	return document, crosscheck.Listed(document, artifacts)
 }
 
 // sayOmitted says what the documents themselves leave out, and what could not

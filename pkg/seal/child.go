@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -64,7 +63,7 @@ func imageSBOM(ctx context.Context, req Request, a plan.Artifact, d registry.Des
 func checkChild(ctx context.Context, req Request, a plan.Artifact, d registry.Descriptor, raw []byte) error {
 	document, err := spdx.Parse(raw)
 	if err != nil {
-		return fmt.Errorf("reading the SBOM of %q: %w", a.Name, err)
+		return verdict.Wrap(verdict.FindingOf(a.Name, err).Code, plan.SBOMName(a.Name), err)
 	}
 	node, err := registry.Graph(ctx, req.Workspace.Images(), a.Repository, d)
 	if err != nil {
@@ -74,4 +73,38 @@ func checkChild(ctx context.Context, req Request, a plan.Artifact, d registry.De
 	about.Digests.SHA256 = d.Digest
 	facts := crosscheck.Release{Images: map[string]crosscheck.Image{a.Name: sbom.ServedBy(node)}}
 	return all(req, facts.About(about))
+}
+
+// children holds the documents that are kept for the platforms of an image
+// against what is in each. One that is not there is missed when it is to be
+// attached: of an image that is signed it was.
+func (c *crossing) children(ctx context.Context, index plan.Artifact, content sbom.ImageContent) (findings []verdict.Finding, err error) {
+	for _, a := range c.Plan.Artifacts {
+		if a.Class != plan.ImageChild || a.Of != index.Name {
+			continue
+		}
+		raw, err := os.ReadFile(keptSBOM(c.Workspace, a.Name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		document, err := spdx.Parse(raw)
+		if err != nil {
+			return nil, verdict.Wrap(verdict.FindingOf(a.Name, err).Code, plan.SBOMName(a.Name), err)
+		}
+		one, err := content.Only(a.Platform)
+		if err != nil {
+			return nil, err
+		}
+		about := crosscheck.Artifact{Name: a.Name, Version: c.Plan.Version.String(), Document: document, Digests: one.Index}
+		found, err := sbom.WithinImage(ctx, about, one)
+		if err != nil {
+			return nil, err
+		}
+		facts := crosscheck.Release{Images: map[string]crosscheck.Image{a.Name: sbom.Served(one)}}
+		findings = append(append(findings, facts.About(about)...), found.Findings...)
+	}
+	return findings, nil
 }

@@ -3,7 +3,6 @@ package seal
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path"
 	"runtime"
 	"slices"
@@ -161,15 +160,16 @@ type crossed struct {
 func (c *crossing) about(ctx context.Context, a plan.Artifact) (crossed, error) {
 	i := slices.IndexFunc(c.release.Artifacts, func(other crosscheck.Artifact) bool { return other.Name == a.Name })
 	about, facts := c.release.Artifacts[i], c.release
-	text, err := c.read(ctx, plan.SBOMName(a.Name))
+	name := plan.SBOMName(a.Name)
+	text, err := c.read(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
-		return crossed{}, verdict.Refuse(verdict.SealMissing, plan.SBOMName(a.Name), "planned, but not in the build directory")
+		return crossed{}, verdict.Refuse(verdict.SealMissing, name, "planned, but not in the build directory")
 	}
 	if err != nil {
 		return crossed{}, err
 	}
 	if about.Document, err = spdx.Parse(text); err != nil {
-		return crossed{}, err
+		return crossed{}, verdict.Wrap(verdict.FindingOf(name, err).Code, name, err)
 	}
 	about.DocumentDigest, about.Namespace = digest.Of(digest.SHA256, text), about.Document.Namespace()
 	facts.Complete = c.Policy.Complete(policy.Published, a.Class)
@@ -233,7 +233,13 @@ func (c *crossing) image(ctx context.Context, a plan.Artifact, about crosscheck.
 	if err != nil {
 		return nil, crosscheck.Found{}, err
 	}
+	content.Layers = &sbom.Layers{}
 	found, err := sbom.WithinImage(ctx, about, content)
+	if err != nil {
+		return nil, crosscheck.Found{}, err
+	}
+	more, err := c.children(ctx, a, content)
+	found.Findings = append(found.Findings, more...)
 	return sbom.ServedBy(node), found, err
 }
 
@@ -255,16 +261,9 @@ func (c *crossing) together(results []crossed) (findings []verdict.Finding) {
 // SBOM of the source that it refers to.
 func (c *crossing) whole(ctx context.Context, results []crossed) ([]verdict.Finding, error) {
 	name := c.Plan.SBOMs.Release
-	text, err := c.read(ctx, name)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, verdict.Refuse(verdict.SealMissing, name, "planned, but not in the build directory")
-	}
+	document, _, err := c.document(ctx, name)
 	if err != nil {
 		return nil, err
-	}
-	document, report := spdx.Validate(string(text))
-	if document.IsZero() || len(report.Faults) > 0 {
-		return nil, verdict.Wrap(report.Faults[0].Code(), name, fmt.Errorf("reading the SBOM of the release: %w", report.Faults[0]))
 	}
 	if f := crosscheck.Whole(document, name, c.Plan.Name+" "+c.Plan.Version.String()); len(f) > 0 {
 		return f, nil
@@ -277,5 +276,6 @@ func (c *crossing) whole(ctx context.Context, results []crossed) ([]verdict.Find
 			}
 		}
 	}
-	return crosscheck.Listed(document, artifacts), nil
+	findings, err := c.source(ctx, document)
+	return append(crosscheck.Listed(document, artifacts), findings...), err
 }

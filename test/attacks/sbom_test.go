@@ -49,6 +49,14 @@ func (d document) relate(from, kind, to string) {
 	d[relationsKey] = append(d.list(relationsKey), map[string]any{"spdxElementId": from, "relationshipType": kind, "relatedSpdxElement": to})
 }
 
+// more adds a package, which nothing refers to yet.
+func (d document) more(version, purl string) {
+	d[packagesKey] = append(d.list(packagesKey), map[string]any{
+		"SPDXID": "SPDXRef-More", "name": "example.test/more", "versionInfo": version, "downloadLocation": "NOASSERTION", "filesAnalyzed": false,
+		"externalRefs": []any{map[string]any{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": purl}},
+	})
+}
+
 // drop takes an element out, with every relationship that names it.
 func (d document) drop(key, id string) {
 	d[key] = slices.DeleteFunc(d.list(key), func(e any) bool { return e.(map[string]any)["SPDXID"] == id })
@@ -133,13 +141,16 @@ func lies() []lie {
 			reroll(d)
 		}, codes(verdict.SBOMIncomplete), true},
 		{"a package that is not in it", plan.SBOMName(packed), func(_ testing.TB, d document) {
-			p := map[string]any{
-				"SPDXID": "SPDXRef-More", "name": "example.test/more", "versionInfo": "v1.0.0", "downloadLocation": "NOASSERTION", "filesAnalyzed": false,
-				"externalRefs": []any{map[string]any{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": "pkg:golang/example.test/more@v1.0.0"}},
-			}
-			d[packagesKey] = append(d.list(packagesKey), p)
+			d.more("v1.0.0", "pkg:golang/example.test/more@v1.0.0")
 			d.relate("SPDXRef-Artifact", spdx.DependsOn, "SPDXRef-More")
 		}, codes(verdict.Conflict), true},
+		{"a package and its package URL", plan.SBOMName(packed), func(_ testing.TB, d document) { d.more("v1.0.0", "pkg:golang/example.test/more@v1.0.0") }, nil, false},
+		{"a package whose package URL has another version", plan.SBOMName(packed), func(_ testing.TB, d document) {
+			d.more("v1.0.0", "pkg:golang/example.test/more@v1.0.1")
+		}, codes(verdict.Conflict), false},
+		{"a package whose package URL has another name", plan.SBOMName(packed), func(_ testing.TB, d document) {
+			d.more("v1.0.0", "pkg:deb/debian/less@v1.0.0?arch=amd64")
+		}, codes(verdict.Conflict), false},
 		{"F24 a circle", plan.SBOMName(packed), func(_ testing.TB, d document) { d.relate(first(d), spdx.Contains, "SPDXRef-Artifact") }, codes(verdict.SBOMGraph), false},
 		{"F24 what leads nowhere", plan.SBOMName(packed), func(_ testing.TB, d document) { d.relate("SPDXRef-Artifact", spdx.Contains, "SPDXRef-Gone") }, codes(verdict.SBOMGraph), false},
 		{"F24 two of one identifier", plan.SBOMName(packed), func(_ testing.TB, d document) {

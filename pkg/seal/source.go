@@ -1,0 +1,92 @@
+package seal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/sandbox"
+	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
+	"github.com/waybill-release/waybill/pkg/source"
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/vcs"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// source holds the SBOM of the source, if one is planned, against that of the
+// release, which refers to it, and against the commit, read again: every file
+// and every module.
+func (c *crossing) source(ctx context.Context, whole spdx.Document) ([]verdict.Finding, error) {
+	name := c.Plan.SBOMs.Source
+	if name == "" {
+		return nil, nil
+	}
+	document, text, err := c.document(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	a := crosscheck.Artifact{
+		Name: name, Version: c.Plan.Version.String(), Document: document, DocumentDigest: digest.Of(digest.SHA256, text), Namespace: document.Namespace(),
+	}
+	findings := append(crosscheck.Source(a, whole), crosscheck.Named(a)...)
+	made, err := c.describeSource(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if made.Draft.Namespace != a.Namespace {
+		findings = append(findings, verdict.Find(verdict.SBOMSubject, name, "the SBOM of the source is of other files than the commit has").
+			Differ(made.Draft.Namespace, a.Namespace))
+	}
+	findings = append(findings, crosscheck.Files(a, made.Draft.Files)...)
+	return append(findings, crosscheck.Components(a, made.Draft)...), nil
+}
+
+// describeSource describes the commit as it is when somebody reads it.
+func (c *crossing) describeSource(ctx context.Context) (sbom.Made, error) {
+	scratch, err := c.Workspace.Scratch("source")
+	if err != nil {
+		return sbom.Made{}, err
+	}
+	defer func() { _ = sandbox.Remove(scratch) }()
+	commit, dir := c.Workspace.Identity().Commit, filepath.Join(scratch, "src")
+	repo, err := vcs.Open(ctx, commit.Repository)
+	if err != nil {
+		return sbom.Made{}, err
+	}
+	defer repo.Close()
+	if err := source.Checkout(ctx, sandbox.Examine(ctx).Mode, repo, commit, dir); err != nil {
+		return sbom.Made{}, err
+	}
+	made, err := sbom.Directory(sbom.Input{
+		Name: c.Plan.Name, Version: c.Plan.Version.String(), Created: commit.Time, Namespace: c.Plan.Files,
+	}, crosscheck.SourceName, os.DirFS(dir), nil)
+	if err != nil {
+		return sbom.Made{}, fmt.Errorf("describing the source: %w", err)
+	}
+	return made, nil
+}
+
+// document reads an SBOM in either form, with the bytes it was read from. One
+// that is there and is none is refused by its name.
+func (c *crossing) document(ctx context.Context, name string) (spdx.Document, []byte, error) {
+	text, err := c.read(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return spdx.Document{}, nil, verdict.Refuse(verdict.SealMissing, name, "planned, but not in the build directory")
+	}
+	if err != nil {
+		return spdx.Document{}, nil, err
+	}
+	document, report := spdx.Validate(string(text))
+	if len(report.Faults) > 0 {
+		return spdx.Document{}, nil, verdict.Wrap(report.Faults[0].Code(), name, fmt.Errorf("reading the SBOM %q: %w", name, report.Faults[0]))
+	}
+	if document.IsZero() {
+		return spdx.Document{}, nil, verdict.Refuse(verdict.StatementParse, name, "it is no SPDX document")
+	}
+	return document, text, nil
+}
