@@ -119,7 +119,7 @@ func BuilderID(m sandbox.Mode) string {
 }
 
 // reuse takes over a finished step, if its provenance holds, is of this very
-// run and still fits every output.
+// run and still fits everything that it took and every output.
 func (r *run) reuse(ctx context.Context, step plan.Step) (bool, error) {
 	raw, err := store.Read(ctx, r.Workspace.Files(), plan.ProvenanceName(step.Instance), verify.MaxBundle)
 	if errors.Is(err, store.ErrNotFound) {
@@ -136,7 +136,20 @@ func (r *run) reuse(ctx context.Context, step plan.Step) (bool, error) {
 	if err != nil || r.Trust.Policy.Provenance(e, r.Plan.Version.String()) != nil || said.RunDetails.Metadata.InvocationID != r.Workspace.Identity().Invocation {
 		return false, nil //nolint:nilerr // as above
 	}
-	return r.stillThere(ctx, step, e) && r.stillOlder(ctx, step), nil
+	return r.stillMadeOf(step, said) && r.stillThere(ctx, step, e) && r.stillOlder(ctx, step), nil
+}
+
+// stillMadeOf reports whether what a finished step took is what the steps
+// before it have made now.
+func (r *run) stillMadeOf(step plan.Step, said provenance.Provenance) bool {
+	for _, name := range step.Inputs() {
+		m, err := r.taken(name)
+		if err != nil || !said.Used(name).Equal(m.digests) {
+			r.Report("step %s runs again: %s is another than the one that it took", step.Instance, name)
+			return false
+		}
+	}
+	return true
 }
 
 func (r *run) stillThere(ctx context.Context, step plan.Step, e verify.Evidence) bool {

@@ -337,6 +337,12 @@ func (d *decision) checkSaid(name string, e verify.Evidence, said provenance.Pro
 	case len(d.manifest.Runs) == 0 || run != d.manifest.Runs[0].ID:
 		return differ(verdict.BuildMix, "built by a run that the manifest does not name", runOf(d.manifest), run)
 	}
+	for _, r := range said.BuildDefinition.ResolvedDependencies {
+		a, listed := d.manifest.Find(r.Name)
+		if used := r.Digest["sha256"]; listed && isBuilt(a) && used != "" && used != a.Digests.SHA256.Hex() {
+			return differ(verdict.BuildMix, "made of another "+a.Name+" than the release has", a.Digests.SHA256.Hex(), used)
+		}
+	}
 	return nil
 }
 

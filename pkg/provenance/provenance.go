@@ -182,6 +182,20 @@ func (p Provenance) SourceCommit() string {
 	return ""
 }
 
+// Used is what the build says it used under a name, by its digests; the zero
+// Set if it names no such file.
+func (p Provenance) Used(name string) digest.Set {
+	for _, r := range p.BuildDefinition.ResolvedDependencies {
+		if r.Name != name {
+			continue
+		}
+		if set, err := digest.ParseMap(r.Digest); err == nil {
+			return set
+		}
+	}
+	return digest.Set{}
+}
+
 // sourceName is the name of the commit that was built. A release commit that
 // was not built has another.
 const sourceName = "source"

@@ -96,6 +96,9 @@ func provenances(ctx context.Context, req Request) (proven, error) {
 			findings = append(findings, verdict.FindingOf(name, err))
 			continue
 		}
+		if err := p.madeOf(step, said); err != nil {
+			findings = append(findings, verdict.FindingOf(name, err))
+		}
 		if err := checkOlder(ctx, req, step, said); err != nil {
 			findings = append(findings, verdict.FindingOf(plan.ProvenanceV02Name(step.Instance), err))
 		}
@@ -159,6 +162,18 @@ func (p proven) vouched(req Request, step plan.Step, said provenance.Provenance,
 			return err
 		}
 		p.bytes[s.Name] = s.Digests
+	}
+	return nil
+}
+
+// madeOf demands that what a step took of earlier steps is what they made and
+// what will be published: else two builds are mixed.
+func (p proven) madeOf(step plan.Step, said provenance.Provenance) error {
+	for _, name := range step.Inputs() {
+		if used := said.Used(name); !used.Equal(p.bytes[name]) {
+			f := verdict.Find(verdict.BuildMix, step.Instance, "made of another %s than the one that is in the release; run waybill build again", name)
+			return &verdict.Error{Finding: f.Differ(p.bytes[name].SHA256.String(), used.SHA256.String())}
+		}
 	}
 	return nil
 }

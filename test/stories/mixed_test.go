@@ -1,0 +1,55 @@
+package stories
+
+import (
+	"os"
+	"testing"
+)
+
+// TestMixedBuilds: a step is done only as long as what it took is what there
+// is, and a release whose parts were made of something else is not sealed.
+func TestMixedBuilds(t *testing.T) {
+	s := openProject(t, project(t, map[string]string{"release.yaml": `apiVersion: waybill/v1
+kind: Release
+name: lantern
+source: {repository: "https://example.test/lantern"}
+steps:
+- name: draw
+  run: [sh, -c, "head -c 20 /dev/urandom > {out}/lot"]
+  outputs: [{class: file, name: lot}]
+- name: copy
+  run: [sh, -c, "cat {in}/lot > {out}/copy"]
+  take: [lot]
+  outputs: [{class: file, name: copy}]
+places: {files: "https://dl.example.test/lantern/{version}/"}
+`}))
+	put := func(from, to string) {
+		t.Helper()
+		raw, err := os.ReadFile(s.Path(from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(s.Path(to), raw, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(t, s.build(t, "lantern", "state"), 0)
+	if err := os.CopyFS(s.Path("before"), os.DirFS(s.Path("state"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.Path("state", "files", "lot"), []byte("another lot"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want(t, s.build(t, "lantern", "state"), 0, "step copy runs again: lot is another than the one that it took")
+	want(t, s.build(t, "lantern", "state"), 0, "copy is done already")
+	want(t, s.Stage(t.Context()), 0)
+
+	// One run by its number, and yet two: the copy is of the lot before.
+	for _, name := range []string{"copy", "provenance/copy.sigstore.json"} {
+		put("before/files/"+name, "state/files/"+name)
+	}
+	for _, name := range []string{"copy.sigstore.json", "copy.spdx.json"} {
+		_ = os.Remove(s.Path("state", "files", name)) // they are made anew
+	}
+	want(t, s.Seal(t.Context()), 1, "BUILD_MIX", "made of another lot than the one that is in the release")
+	want(t, s.build(t, "lantern", "state"), 0, "step copy runs again")
+}
