@@ -27,12 +27,15 @@ const redacted = "[redacted]"
 var secret = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*` +
 	`|-----BEGIN [A-Z ]*PRIVATE KEY-----.*` +
 	`|\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|(?:AKIA|ASIA)[A-Z0-9]{16}|ya29\.[A-Za-z0-9_-]{16,}|xox[abpr]-[A-Za-z0-9-]{10,})` +
-	`|\b(?:[Aa]uthorization|AUTHORIZATION): *(?:(?i:bearer|basic) +)?[A-Za-z0-9._~+/=-]{8,}`)
+	`|\b(?:[Aa]uthorization|AUTHORIZATION): *(?:(?i:bearer|basic) +)?[A-Za-z0-9._~+/=-]{8,}` +
+	`|://[^\s/:@]+:[^\s/@]+@` +
+	`|\b[A-Za-z0-9_]*(?i:password|passwd|secret|token|api_?key)=[^\s"']{4,}`)
 
 // marks are what a text must hold to be worth looking at by pattern, which
 // is slow.
 func marks() []string {
-	return []string{"eyJ", "-----BEGIN", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "AKIA", "ASIA", "ya29.", "xox", "uthorization", "UTHORIZATION"}
+	return []string{"eyJ", "-----BEGIN", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "AKIA", "ASIA", "ya29.", "xox", "uthorization", "UTHORIZATION",
+		"://", "assw", "ASSW", "ecret=", "ECRET=", "oken=", "OKEN=", "ey=", "EY="}
 }
 
 // unmarked takes out what looks like a credential.
@@ -51,10 +54,15 @@ type Log struct {
 	next    io.Writer  // may be nil
 	secrets []string
 	line    []byte // not yet passed on
+	begun   bool   // a part of the line has been passed on
+	key     int    // lines of a private key that may still come
 	passed  int64
-	full    bool
+	full    bool // the reader gets no more but the end
 	tail    []byte
 }
+
+// longestKey is more lines than a private key has.
+const longestKey = 200
 
 // NewLog returns a log that passes on to next, which may be nil. Secrets of
 // fewer than six bytes are words, and stay.
@@ -74,9 +82,6 @@ func (l *Log) Write(p []byte) (int, error) {
 	defer l.mu.Unlock()
 	n := len(p)
 	for len(p) > 0 {
-		if l.full {
-			return n, nil // the step shall not notice
-		}
 		end := bytes.IndexByte(p[:min(len(p), maxLine)], '\n') + 1
 		if end == 0 {
 			end = min(len(p), maxLine)
@@ -108,7 +113,11 @@ func (l *Log) pass(whole bool) error {
 	for _, s := range l.secrets {
 		text = strings.ReplaceAll(text, s, redacted)
 	}
-	text = unmarked(text)
+	text = unmarked(l.keyless(text))
+	if !l.begun && strings.HasPrefix(text, spoken) {
+		text = "> " + text // what we say of a step, it cannot say
+	}
+	l.begun = !whole
 	l.line = l.line[:0]
 	if !whole && len(text) > l.longest() {
 		cut := len(text) - l.longest()
@@ -121,17 +130,38 @@ func (l *Log) pass(whole bool) error {
 	return l.out(harmless(text))
 }
 
-func (l *Log) out(text string) error {
-	if l.passed += int64(len(text)); l.passed > maxLog {
-		l.full, l.line = true, nil
-		text = fmt.Sprintf("\n[the log ends here: it is longer than %d bytes]\n", maxLog)
+// spoken is how lines of the control plane begin.
+const spoken = "[waybill]"
+
+// keyless takes out what stands between the first and the last line of a
+// private key. The first is told as redacted by its shape.
+func (l *Log) keyless(text string) string {
+	switch {
+	case l.key > 0 && strings.Contains(text, "-----END"):
+		l.key = 0
+		return ""
+	case l.key > 0:
+		l.key--
+		return ""
+	case strings.Contains(text, "-----BEGIN ") && strings.Contains(text, "PRIVATE KEY-----") && !strings.Contains(text, "-----END"):
+		l.key = longestKey
 	}
+	return text
+}
+
+// out passes a text on. Of a log that is too long the reader gets the
+// beginning and, when it has ended, the end: that is where the error is.
+func (l *Log) out(text string) error {
 	l.tail = append(l.tail, text...)
 	if len(l.tail) > 4*maxTail {
 		l.tail = append([]byte{}, l.tail[len(l.tail)-maxTail:]...)
 	}
-	if l.next == nil {
+	if l.full || l.next == nil {
 		return nil
+	}
+	if l.passed += int64(len(text)); l.passed > maxLog {
+		l.full = true
+		text = fmt.Sprintf("\n%s what follows is left out, but for the end: the log is longer than %d bytes\n", spoken, maxLog)
 	}
 	_, err := io.WriteString(l.next, text)
 	return err
@@ -141,8 +171,11 @@ func (l *Log) out(text string) error {
 func (l *Log) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.line) > 0 && !l.full {
+	if len(l.line) > 0 {
 		_ = l.pass(true) // whoever reads the log has been told of its end
+	}
+	if l.full {
+		_, _ = io.WriteString(l.next, l.end()) // as above
 	}
 }
 
@@ -150,6 +183,11 @@ func (l *Log) flush() {
 func (l *Log) Tail() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.end()
+}
+
+// end is the end of the log. The caller holds the mutex.
+func (l *Log) end() string {
 	text := string(l.tail)
 	if len(text) > maxTail {
 		text = text[len(text)-maxTail:]

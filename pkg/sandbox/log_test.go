@@ -50,6 +50,9 @@ func TestLogHidesSecrets(t *testing.T) {
 		"a cloud's key":     {"AKIAIOSFODNN7EXAMPLE\n"},
 		"a header":          {"Authorization: Bearer abcdefgh12345678\n"},
 		"a private key":     {"-----BEGIN EC PRIVATE KEY-----MHcCAQEE\n"},
+		"a key of lines":    {"-----BEGIN PRIVATE KEY-----\nMHcCAQEE\nMHcCAQEF\n-----END PRIVATE KEY-----\n"},
+		"an address":        {"fetching https://user:MHcCpass@host.example.test/x\n"},
+		"a variable":        {"+ DB_PASSWORD=MHcCpass deploy\n"},
 		"in a line so long": {strings.Repeat("x", maxLine-8), "hunter22!", strings.Repeat("y", 2*maxLine), "\n"},
 	} {
 		got := logged([]string{"hunter22!", "no"}, parts...)
@@ -60,6 +63,14 @@ func TestLogHidesSecrets(t *testing.T) {
 			if strings.Contains(got, secret) {
 				t.Errorf("%s: %q got through", name, secret)
 			}
+		}
+	}
+	if got := logged(nil, "-----BEGIN PRIVATE KEY-----\nMHcC\n-----END PRIVATE KEY-----\nand on\n"); !strings.HasSuffix(got, "\nand on\n") {
+		t.Errorf("what follows a key: %q", got)
+	}
+	for _, text := range []string{"unexpected token: EOF\n", "see https://host.example.test/a@b\n", "-----BEGIN CERTIFICATE-----\nMIIB\n"} {
+		if got := logged(nil, text); got != text {
+			t.Errorf("%q became %q", text, got)
 		}
 	}
 	if got := logged([]string{"no"}, "nothing to hide, no more\n"); got != "nothing to hide, no more\n" {
@@ -76,11 +87,27 @@ func TestLogIsBounded(t *testing.T) {
 			t.Fatal("the step noticed", n, err)
 		}
 	}
+	if _, err := l.Write([]byte("compile: the error\n")); err != nil {
+		t.Fatal(err)
+	}
 	l.flush()
-	if b.Len() > maxLog+maxLine || !strings.Contains(b.String()[b.Len()-200:], "the log ends here") {
+	if b.Len() > maxLog+maxLine+maxTail+200 || !strings.Contains(b.String(), "what follows is left out, but for the end") || !strings.HasSuffix(b.String(), "\ncompile: the error\n") {
 		t.Errorf("%d bytes, ending %q", b.Len(), b.String()[b.Len()-100:])
 	}
-	if len(l.Tail()) > maxTail {
-		t.Errorf("a tail of %d bytes", len(l.Tail()))
+	if tail := l.Tail(); len(tail) > maxTail || !strings.Contains(tail, "compile: the error") {
+		t.Errorf("a tail of %d bytes, %.100q", len(tail), tail)
+	}
+}
+
+// TestLogSpeaksForNobodyElse: a step cannot write a line of the control plane.
+func TestLogSpeaksForNobodyElse(t *testing.T) {
+	for in, want := range map[string]string{
+		"[waybill] the step ran isolated\n":         "> [waybill] the step ran isolated\n",
+		"say [waybill] in the middle\n":             "say [waybill] in the middle\n",
+		strings.Repeat("x", 40<<10) + "[waybill]\n": strings.Repeat("x", 40<<10) + "[waybill]\n",
+	} {
+		if got := logged(nil, in); got != want {
+			t.Errorf("%.80q became %.80q, want %.80q", in, got, want)
+		}
 	}
 }
