@@ -55,14 +55,16 @@ func Binary(in Input, artifact string, c Content) (Made, error) {
 		return Made{}, verdict.Wrap(verdict.SBOMSubject, artifact, err)
 	}
 	b := in.draft(artifact, bytes)
-	bin, err := gomod.Read(c)
+	bin, err := readProgram(c)
 	switch {
 	case errors.Is(err, gomod.ErrNoBuildInfo) && isXZ(c):
 		b.unknown(unpack.ErrXZ)
 		return b.made(), nil
-	case errors.Is(err, gomod.ErrNoBuildInfo):
+	case errors.Is(err, gomod.ErrNoBuildInfo), errors.Is(err, errUnread) && bin.GoVersion == "":
 		b.unknown(err)
 		return b.made(), nil
+	case errors.Is(err, errUnread):
+		b.unexamined([]string{b.draft.Name + ": " + err.Error()})
 	case err != nil:
 		return Made{}, fmt.Errorf("describing %q: %w", artifact, err)
 	}

@@ -138,12 +138,14 @@ func (x *examiner) program(it *item, body io.Reader) error {
 }
 
 func (x *examiner) programAt(it *item, at io.ReaderAt) {
-	bin, err := gomod.Read(at)
-	switch {
-	case errors.Is(err, gomod.ErrNoBuildInfo): // one more file that is no Go program
-	case err != nil:
+	bin, err := readProgram(at)
+	if errors.Is(err, gomod.ErrNoBuildInfo) {
+		return // one more file that is no Go program
+	}
+	if err != nil {
 		x.missed(it.name, err)
-	default:
+	}
+	if bin.GoVersion != "" {
 		it.program = &bin
 	}
 }

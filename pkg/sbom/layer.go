@@ -91,6 +91,7 @@ type layerFacts struct {
 	names      map[uint64]struct{} // of everything that is in the layer
 	seen       []string
 	incomplete []string
+	odd        int // entries that two readers may take for two things
 }
 
 // holds reports whether the layer has an entry of this name. Names are kept as
@@ -99,6 +100,9 @@ func (l *layerFacts) holds(name string) bool {
 	_, there := l.names[maphash.String(l.seed, name)]
 	return there
 }
+
+// maxOddities is how many odd entries of a layer are named; the rest is counted.
+const maxOddities = 20
 
 // The names by which a layer takes away.
 const (
@@ -134,6 +138,9 @@ func readLayer(ctx context.Context, l Layer) (*layerFacts, error) {
 		out.text(name, raw)
 	}
 	out.seen = x.seen
+	if more := out.odd - maxOddities; more > 0 {
+		x.missed("layer "+l.Digest.String(), fmt.Errorf("%d entries more that leave it, or are there twice", more))
+	}
 	out.incomplete = append(append(out.incomplete, x.incomplete...), out.faults()...)
 	return out, nil
 }
@@ -148,6 +155,7 @@ func (l *layerFacts) entry(x *examiner, e unpack.Entry, body io.Reader) error {
 		l.whiteouts = append(l.whiteouts, dir+strings.TrimPrefix(base, whiteout))
 		return nil
 	}
+	l.oddities(x, e)
 	// Of two entries of one name the last one counts.
 	l.names[maphash.String(l.seed, e.Name)] = struct{}{}
 	delete(l.programs, e.Name)
@@ -175,6 +183,23 @@ func (l *layerFacts) entry(x *examiner, e unpack.Entry, body io.Reader) error {
 	return l.program(x, e.Name, body)
 }
 
+// oddities notes an entry that leaves the root, or that replaces another one of
+// the same layer: what was found is what most readers unpack, and not all.
+func (l *layerFacts) oddities(x *examiner, e unpack.Entry) {
+	why := ""
+	switch {
+	case e.Leaves:
+		why = "its name leaves the root of the layer"
+	case e.Kind != unpack.Directory && l.holds(e.Name):
+		why = "the layer holds two entries of this name, and the last one was taken"
+	default:
+		return
+	}
+	if l.odd++; l.odd <= maxOddities {
+		x.missed(e.Name, errors.New(why))
+	}
+}
+
 // program keeps a file if it is a Go program.
 func (l *layerFacts) program(x *examiner, name string, body io.Reader) error {
 	head := make([]byte, 4)
@@ -189,12 +214,14 @@ func (l *layerFacts) program(x *examiner, name string, body io.Reader) error {
 	if err != nil {
 		return err
 	}
-	bin, err := gomod.Read(at)
-	switch {
-	case errors.Is(err, gomod.ErrNoBuildInfo):
+	bin, err := readProgram(at)
+	if errors.Is(err, gomod.ErrNoBuildInfo) {
 		return nil
-	case err != nil:
+	}
+	if err != nil {
 		x.missed(name, err)
+	}
+	if bin.GoVersion == "" {
 		return nil
 	}
 	weak := sha1.New() // required by SPDX, relied on by nobody

@@ -111,12 +111,14 @@ func (p *packages) look(name string, f fs.File) error {
 	if !isProgram(head[:n]) {
 		return nil
 	}
-	bin, err := gomod.Read(at)
-	switch {
-	case errors.Is(err, gomod.ErrNoBuildInfo):
-	case err != nil:
+	bin, err := readProgram(at)
+	if errors.Is(err, gomod.ErrNoBuildInfo) {
+		return nil
+	}
+	if err != nil {
 		p.x.missed(name, err)
-	default:
+	}
+	if bin.GoVersion != "" {
 		p.programs[name] = bin
 		fmt.Fprintln(&p.roll, bin.Main, bin.Deps)
 	}

@@ -58,7 +58,7 @@ func (w *Walker) layer(t *tar.Reader, visit Visit) error {
 		if h.Typeflag == tar.TypeXGlobalHeader || name == "" || len(name) > maxName {
 			continue
 		}
-		e, body := Entry{Name: name, Size: h.Size}, io.Reader(strings.NewReader(""))
+		e, body := Entry{Name: name, Size: h.Size, Leaves: leaves(h.Name)}, io.Reader(strings.NewReader(""))
 		switch h.Typeflag {
 		case tar.TypeReg, tar.TypeGNUSparse:
 			e.Kind = File
@@ -67,6 +67,7 @@ func (w *Walker) layer(t *tar.Reader, visit Visit) error {
 			e.Kind = Directory
 		case tar.TypeLink:
 			e.Kind, e.Target = HardLink, strings.TrimPrefix(path.Clean("/"+h.Linkname), "/")
+			e.Leaves = e.Leaves || leaves(h.Linkname)
 		case tar.TypeSymlink:
 			e.Kind, e.Target = SymLink, h.Linkname
 		}
@@ -74,4 +75,11 @@ func (w *Walker) layer(t *tar.Reader, visit Visit) error {
 			return err
 		}
 	}
+}
+
+// leaves reports whether a name leads out of the root: from there, not from
+// the directory that it is in.
+func leaves(name string) bool {
+	clean := path.Clean(strings.TrimLeft(name, "/"))
+	return clean == ".." || strings.HasPrefix(clean, "../")
 }

@@ -61,6 +61,9 @@ type Entry struct {
 	Size int64
 	// Target is where a link leads, for hard links the clean name of a file.
 	Target string
+	// Leaves says that the entry of a layer was written with a name, or with the
+	// target of a hard link, that leads out of the root.
+	Leaves bool
 }
 
 // Visit is called for each entry in the order of the archive. The body of a

@@ -1,0 +1,29 @@
+package gomod
+
+import (
+	"bytes"
+	"io"
+)
+
+// IsGo reports whether an executable bears a mark that the Go linker leaves,
+// such as an identifier of the build, or the name of a function of the runtime.
+// One of which a part was cut off or overwritten still bears others.
+func IsGo(r io.ReaderAt) bool {
+	marks := [][]byte{
+		[]byte("\xff Go build"), []byte("gopclntab"), []byte("runtime.morestack"),
+		[]byte("\x04\x00\x00\x00Go\x00\x00"), []byte("\x00\x00\x00\x04Go\x00\x00"), // the note of ELF
+	}
+	const overlap = 32 // no mark is longer
+	buf := make([]byte, 256<<10)
+	for at := int64(0); ; at += int64(len(buf) - overlap) {
+		n, err := r.ReadAt(buf, at)
+		for _, mark := range marks {
+			if bytes.Contains(buf[:n], mark) {
+				return true
+			}
+		}
+		if err != nil || n < len(buf) {
+			return false
+		}
+	}
+}
