@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/store"
@@ -68,7 +69,7 @@ func permitted(name, says, where string, err error) Check {
 		return Fine(name, says, where)
 	case errors.Is(err, store.ErrNotAsked):
 		return Doubt(name, "add --confirm to write a probe and remove it", "not asked: %v", err)
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return Fault(name, verdict.Wrap(verdict.NotWritable, name, err))
 	}
 	return Fault(name, err)

@@ -54,11 +54,15 @@ func ReadPlan(ctx context.Context, from Source, v version.Version, parameters ma
 // planned if it were committed. Nothing can be built from it.
 func ReadPlanIn(dir string, v version.Version, parameters map[string]string) (plan.Plan, error) {
 	read := func(name string) ([]byte, error) {
-		raw, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("reading %q: %w", name, vcs.ErrNotFound)
 		}
-		return raw, err
+		if err == nil && !info.Mode().IsRegular() {
+			return nil, verdict.Refuse(verdict.FileType, name, "it is no regular file")
+		}
+		return os.ReadFile(path)
 	}
 	return readPlan(&build.Source{}, read, v, parameters)
 }

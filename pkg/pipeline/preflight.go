@@ -80,7 +80,7 @@ func (p *Pipeline) examine(ctx context.Context, purpose doctor.Purpose, confirm 
 	makes := purpose == doctor.Build || purpose == doctor.Stage
 	if makes {
 		f.walls = sandbox.Examine(ctx)
-		asks = append(asks, p.examineSource(ctx, &f), one(doctor.Walls(f.walls, p.Tokens[TokenUnisolated] != nil)...),
+		asks = append(asks, p.examineSource(ctx, purpose, &f), one(doctor.Walls(f.walls, p.Tokens[TokenUnisolated] != nil)...),
 			doctor.Tools(f.plan, f.source.Pins), doctor.Bases(f.source.Pins, p.Transport), doctor.Disk{Dir: p.State, Need: doctor.Estimate(f.plan)}.Ask())
 		asks = append(asks, p.examineTokens(purpose, f.walls.Mode)...)
 	}
@@ -113,7 +113,7 @@ func stagesOf(purpose doctor.Purpose) []visit {
 }
 
 // examineSource finds out what would be built.
-func (p *Pipeline) examineSource(ctx context.Context, f *found) doctor.Ask {
+func (p *Pipeline) examineSource(ctx context.Context, purpose doctor.Purpose, f *found) doctor.Ask {
 	checks := []doctor.Check{doctor.Program("git")}
 	switch _, err := exec.LookPath("git"); {
 	case err != nil:
@@ -123,7 +123,10 @@ func (p *Pipeline) examineSource(ctx context.Context, f *found) doctor.Ask {
 	}
 	var err error
 	if f.plan, f.source, err = p.Plan(ctx); err != nil {
-		return one(append(checks, doctor.Fault("source", err))...)
+		return one(append(checks, faultsOf(err)...)...)
+	}
+	if purpose == doctor.Stage { // a build is judged by whoever takes it
+		checks = append(checks, p.fits(f)...)
 	}
 	if f.source.Tag, err = p.Source.tag(ctx, f.source.Commit); err != nil {
 		checks = append(checks, doctor.Fault("tag", err))
@@ -137,6 +140,35 @@ func (p *Pipeline) examineSource(ctx context.Context, f *found) doctor.Ask {
 			len(f.source.Pins.Bases), len(f.source.Pins.Tools), len(f.source.Pins.Modules)))
 	}
 	return one(checks...)
+}
+
+// faultsOf tells each fault of a configuration by itself.
+func faultsOf(err error) (checks []doctor.Check) {
+	var faults plan.Faults
+	if !errors.As(err, &faults) {
+		return []doctor.Check{doctor.Fault("source", err)}
+	}
+	for _, fault := range faults {
+		checks = append(checks, doctor.Fault("source", verdict.Wrap(verdict.ConfigParse, plan.ConfigName, fault)))
+	}
+	return checks
+}
+
+// fits finds what the seal and the gate would refuse whatever is built: a
+// source that the policy does not take, and places that are not the profile's.
+func (p *Pipeline) fits(f *found) (checks []doctor.Check) {
+	if err := p.Profile.Policy.AllowsSource(f.source.Commit.Repository); err != nil {
+		checks = append(checks, doctor.Fault("policy, source", err))
+	}
+	files, images := p.Profile.Canonical(p.Version)
+	for _, place := range []struct{ name, planned, profile string }{{"files", f.plan.Files, files}, {"images", f.plan.Images, images}} {
+		if place.planned == place.profile || place.name == "images" && place.planned == "" {
+			continue
+		}
+		finding := verdict.Find(verdict.PlaceOther, plan.ConfigName, "it places the %s elsewhere than the profile expects them", place.name)
+		checks = append(checks, doctor.Fault("places, "+place.name, &verdict.Error{Finding: finding.Differ(place.profile, place.planned)}))
+	}
+	return checks
 }
 
 func noVersion(what string) doctor.Check {

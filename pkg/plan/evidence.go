@@ -132,6 +132,9 @@ func CheckName(name string) error {
 	return nil
 }
 
+// longestPart leaves room in a file's name for that of its evidence.
+const longestPart = 200
+
 func checkArtifactName(a Artifact) error {
 	if err := CheckName(a.Name); err != nil {
 		return err
@@ -141,6 +144,11 @@ func checkArtifactName(a Artifact) error {
 	}
 	if !a.IsBuilt() || a.IsImage() {
 		return nil
+	}
+	for part := range strings.SplitSeq(a.Name, "/") {
+		if strings.HasPrefix(part, "-") || strings.HasSuffix(part, ".") || len(part) > longestPart {
+			return fmt.Errorf("artifact %s: %s would be taken for a flag, written differently by other systems, or is too long for a file beside it", quote(a.Name), quote(part))
+		}
 	}
 	first, _, _ := strings.Cut(a.Name, "/")
 	if slices.Contains(reserved(), first) {

@@ -11,6 +11,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
+// AllowsSource says beforehand whether a build of a repository could be of the
+// canonical source.
+func (p Policy) AllowsSource(repository string) error {
+	if got := "git+" + strings.TrimPrefix(repository, "git+"); got != p.source.Repository {
+		return &verdict.Error{Finding: verdict.Find(verdict.SourceRepo, "source", "the policy takes no release that is built from this repository").Differ(p.source.Repository, got)}
+	}
+	return nil
+}
+
 // fromSource asks whether the build was of the canonical source.
 func fromSource(m *matter, f *Fact) error {
 	claim, err := f.claim()

@@ -79,7 +79,7 @@ func TestSignBundleRefuses(t *testing.T) {
 		{"a token of nobody", "no issuer", func(o *order) { o.token = "e30.e30.e30" }},
 		{"an unsigned token", "TOKEN_REFUSED", func(o *order) { o.token = o.token[:strings.LastIndexByte(o.token, '.')+1] }},
 		{"no signing config", "no such file", func(o *order) { o.signingConfig = s.path("missing") }},
-		{"another trust root", "LOG_UNKNOWN", func(o *order) { o.trustedRoot = "" }},
+		{"another trust root", "CHAIN_UNTRUSTED", func(o *order) { o.trustedRoot = "" }},
 	}
 	for _, r := range rows {
 		o := good
