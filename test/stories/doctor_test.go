@@ -203,6 +203,13 @@ func (s sourced) faults(t *testing.T) {
 		{"a token of another provider", "", write("release.token", mint("release", map[string]any{"iss": "https://other.example.test"})), nothing, nil, "SIGNED_AS_ELSE", "other.example.test", 1},
 		{"no web token", "", write("release.token", func() string { return "secret" }), nothing, nil, "USAGE", "not a signed web token", 2},
 		{"what is not committed", "", func() { edit(t, s.Path("lantern", "LICENSE"), "", "changed ") }, func() { s.git(t, "checkout", "-q", "--", "LICENSE") }, nil, "SOURCE_DIRTY", "LICENSE", 1},
+		{"a source that the policy does not take", "", func() { s.git(t, "clone", "-q", ".", s.Path("clone")) }, nothing, []string{"--source", "clone"}, "SOURCE_REPOSITORY", "the policy takes no release", 1},
+		{"places of another release", "", func() {
+			edit(t, s.Path("profile.yaml"), "canonical: \"https://dl.example.test/lantern/", "canonical: \"https://dl.example.test/other/")
+		},
+			func() {
+				edit(t, s.Path("profile.yaml"), "canonical: \"https://dl.example.test/other/", "canonical: \"https://dl.example.test/lantern/")
+			}, nil, "RESOURCE", "elsewhere than the profile", 1},
 		{"no such tag", "", nothing, nothing, []string{"--source", "lantern@v9.9.9"}, "USAGE", "create the tag", 2},
 		{"no repository", "", nothing, nothing, []string{"--source", "nowhere"}, "UNAVAILABLE", "nowhere", 3},
 		{"no profile", "", nothing, nothing, []string{"--profile", "nowhere.yaml"}, "USAGE", "nowhere.yaml", 2},
