@@ -99,7 +99,7 @@ func TestProjectedTokenRotates(t *testing.T) {
 	for i, step := range []struct {
 		rotated bool
 		want    verdict.Code
-	}{{false, ""}, {false, ""}, {false, verdict.Usage}, {true, ""}} {
+	}{{false, ""}, {false, ""}, {false, verdict.TokenRefused}, {true, ""}} {
 		if step.rotated {
 			rotate()
 		}
