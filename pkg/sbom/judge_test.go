@@ -66,3 +66,37 @@ func TestLinesTakeNoTextForALine(t *testing.T) {
 		}
 	}
 }
+
+// TestValidateNames: a package URL that names something else than its package
+// is a finding about the document alone.
+func TestValidateNames(t *testing.T) {
+	for purl, want := range map[string]int{
+		"pkg:golang/example.org/wick@v1.0.0":                     0,
+		"pkg:golang/example.org%2Fwick@v1.0.0?type=module#cmd/x": 0,
+		"pkg:golang/example.org/wick":                            0,
+		"pkg:npm/another@2":                                      0, // what is no module and no package of a distribution
+		"pkg:golang/example.org/wick@v1.0.1":                     1,
+		"pkg:golang/example.org/oil@v1.0.0":                      1,
+		"pkg:deb/debian/wick@v1.0.0":                             1,
+		"pkg:golang/example.org/wick@v1.0.0%zz":                  1,
+	} {
+		m, err := sbom.Directory(input(), "d", sourceTree(t), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Draft.Packages = append(m.Draft.Packages, spdx.Package{ID: "SPDXRef-X", Name: "example.org/wick", Version: "v1.0.0", PURL: purl})
+		raw, err := m.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, f := range sbom.Validate([]string{"d"}, []string{string(raw)}, time.Unix(0, 0)).Findings {
+			if f.Code == verdict.Conflict {
+				found++
+			}
+		}
+		if found != want {
+			t.Errorf("%s: %d findings, want %d", purl, found, want)
+		}
+	}
+}

@@ -266,12 +266,29 @@ func TestAttachedSBOMs(t *testing.T) {
 		t.Errorf("%d SBOMs are attached, want %d", found, want)
 	}
 	accepted(t, r.gate(t, inside).Err())
-	predicate := must[[]byte](t)(json.Marshal(json.RawMessage(r.read(t, plan.SBOMName(packed)))))
-	st := fmt.Appendf(nil, `{"_type":"https://in-toto.io/Statement/v1","subject":[{"digest":{"sha256":%q}}],"predicateType":%q,"predicate":%s}`,
-		graph.Descriptor.Digest.Hex(), intoto.SPDXDocument, predicate)
-	r.attach(t, r.sign(t, lab.RoleRelease, st))
+	attach := func(r *attacked, predicate []byte) {
+		st := fmt.Appendf(nil, `{"_type":"https://in-toto.io/Statement/v1","subject":[{"digest":{"sha256":%q}}],"predicateType":%q,"predicate":%s}`,
+			graph.Descriptor.Digest.Hex(), intoto.SPDXDocument, predicate)
+		r.attach(t, r.sign(t, lab.RoleRelease, st))
+	}
+	attach(r, r.read(t, plan.SBOMName(packed)))
 	accepted(t, r.gate(t).Err())
 	refused(t, r.gate(t, inside).Err(), verdict.SBOMSubject)
+	for _, row := range []struct {
+		version string
+		codes   []verdict.Code
+	}{{"", nil}, {"v1.0.0", codes(verdict.Conflict)}} {
+		r, d := theWorld(t).attacked(t), document{}
+		if err := json.Unmarshal(r.read(t, plan.SBOMName(imageName)), &d); err != nil {
+			t.Fatal(err)
+		}
+		if row.version != "" { // of the very image, with a module that is not in it
+			d.more(row.version, "pkg:golang/example.test/more@"+row.version)
+			d.relate("SPDXRef-Artifact", spdx.DependsOn, "SPDXRef-More")
+		}
+		attach(r, must[[]byte](t)(json.Marshal(d)))
+		refused(t, r.gate(t, inside).Err(), row.codes...)
+	}
 }
 
 // TestChecksumFilesThatLie: a signed checksum file that says something else

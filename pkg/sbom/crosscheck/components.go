@@ -56,7 +56,8 @@ func mains(a Artifact, want, got map[string]map[string]bool) (all []verdict.Find
 	own := a.Document.DescribedVersion()
 	for _, path := range slices.Sorted(maps.Keys(want)) {
 		for _, version := range slices.Sorted(maps.Keys(got[path])) {
-			if !want[path][version] && !(want[path][""] && version == own) && !(want[path][own] && version == "") {
+			given := version == own && want[path][""] || version == "" && want[path][own]
+			if !want[path][version] && !given {
 				all = append(all, verdict.Find(verdict.Conflict, a.Name, "artifact and SBOM have other versions of the main module %.200q", path).
 					Differ(cmp.Or(strings.Join(slices.Sorted(maps.Keys(want[path])), ", "), "none"), version))
 			}
