@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"runtime/debug"
 	"time"
 
@@ -36,7 +37,7 @@ func (r *run) attest(ctx context.Context, step plan.Step, out outputs, start tim
 	said := provenance.Predicate{
 		BuildDefinition: r.definition(step, out),
 		RunDetails: provenance.RunDetails{
-			Builder:    provenance.BuilderID{ID: BuilderID(r.Machine.Mode), Version: version()},
+			Builder:    provenance.BuilderID{ID: BuilderID(r.Machine.Mode), Version: r.version()},
 			Metadata:   provenance.Metadata{InvocationID: r.Workspace.Identity().Invocation, StartedOn: start.UTC(), FinishedOn: r.Trust.Clock().UTC()},
 			Byproducts: out.byproducts(),
 		},
@@ -100,13 +101,32 @@ func ourselves() provenance.InternalParameters {
 	return provenance.InternalParameters{Isolation: "control-plane", Hermetic: true}
 }
 
-// version is that of this program, as far as it was told when it was built.
+// version is that of this program, as far as it was told when it was built,
+// and which program it is, byte by byte.
 func version() map[string]string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return nil
+	said := map[string]string{}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		said["waybill"] = info.Main.Version
 	}
-	return map[string]string{"waybill": info.Main.Version}
+	if sum, err := ourselvesSum(); err == nil {
+		said["executable"] = sum.String()
+	}
+	return said
+}
+
+// ourselvesSum hashes the program that runs.
+func ourselvesSum() (digest.Digest, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return digest.Digest{}, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return digest.Digest{}, err
+	}
+	defer f.Close()
+	sum, _, err := digest.SumSHA256(f)
+	return sum, err
 }
 
 // BuilderID is the builder that a mode of isolation is. Each has its own

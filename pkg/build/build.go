@@ -77,6 +77,7 @@ type run struct {
 	repo    *vcs.Repository                       // open once, so that a remote one is fetched once
 	tree    func(context.Context) (string, error) // of the source, for whoever only reads it
 	store   *fetch.Store
+	version func() map[string]string // of the builder
 	fetched fetched
 
 	mu   sync.Mutex
@@ -97,6 +98,7 @@ func Run(ctx context.Context, req Request) error {
 	}
 	defer repo.Close()
 	r := &run{Request: req, repo: repo, made: map[string]made{}}
+	r.version = sync.OnceValue(version)
 	r.Report, r.Progress = oneByOne(req.Report), oneAtATime(req.Progress)
 	if err := r.Workspace.Sweep(); err != nil {
 		return err
