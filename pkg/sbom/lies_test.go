@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -141,5 +142,35 @@ func TestSavedImageLies(t *testing.T) {
 		{"another distribution", func(d *spdx.Draft) { packageOf(d, "debian").Version = "13" }, true},
 	} {
 		l.hold(t, told(t, raw, "lantern.tar", l.change))
+	}
+}
+
+// TestSourceInBothForms: the SBOM of a source is held against it in either form.
+func TestSourceInBothForms(t *testing.T) {
+	m, err := sbom.Directory(input(), crosscheck.SourceName, sourceTree(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for form, encode := range map[string]func(spdx.Draft) ([]byte, error){"JSON": spdx.Encode, "lines": spdx.EncodeTagValue} {
+		for _, lied := range []bool{false, true} {
+			d := m.Draft
+			d.Packages = slices.Clone(d.Packages)
+			if p := packageOf(&d, "example.org/wick"); lied {
+				p.Version, p.PURL = "v9.9.9", "pkg:golang/example.org/wick@v9.9.9"
+			}
+			raw, err := encode(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			doc, report := spdx.Validate(string(raw))
+			if len(report.Faults) > 0 {
+				t.Fatal(report.Faults)
+			}
+			a := crosscheck.Artifact{Name: "source.spdx", Version: "v0.1.0", Document: doc}
+			findings := append(crosscheck.Source(a, spdx.Document{}), crosscheck.Files(a, m.Draft.Files)...)
+			if findings = append(findings, crosscheck.Components(a, m.Draft)...); (len(findings) > 0) != lied {
+				t.Errorf("%s, lied %v: %+v", form, lied, findings)
+			}
+		}
 	}
 }
