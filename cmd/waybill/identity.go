@@ -40,7 +40,7 @@ func (o *identities) parse(rt http.RoundTripper, issuer string, stderr io.Writer
 	take := func(flag, text, want string, of func(string) (token.Source, error)) error {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || value == "" || !slices.Contains(o.names, name) {
-			return verdict.Refuse(verdict.Usage, flag, "%q: want NAME=%s with NAME one of %s", text, want, strings.Join(o.names, ", "))
+			return verdict.Refuse(verdict.Usage, flag, "%q: want %s=%s", text, strings.Join(o.names, "="+want+" or "), want)
 		}
 		if found[name] != nil {
 			return verdict.Refuse(verdict.Usage, flag, "%q: %s has an identity already", text, name)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,8 +70,17 @@ func (s *Scene) writeLock(ctx context.Context, base string) error {
 	if !config.Locked() {
 		return nil
 	}
+	bases := map[string]string{}
+	if slices.Contains(config.Needs().Bases, "static") {
+		bases["static"] = base
+	}
+	for _, tool := range config.Needs().Tools {
+		if _, err := exec.LookPath(tool); err != nil {
+			return nil // of a tool that is not here the story makes an image, and the lock
+		}
+	}
 	lock, err := pin.Lock(ctx, pin.Request{
-		Config: config, Bases: map[string]string{"static": base}, Source: os.DirFS(s.Example), Transport: http.DefaultTransport, Program: program,
+		Config: config, Bases: bases, Source: os.DirFS(s.Example), Transport: http.DefaultTransport, Program: program,
 	})
 	if err != nil {
 		return err

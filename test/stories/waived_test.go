@@ -32,7 +32,7 @@ func openBare(t *testing.T) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bare := strings.Replace(string(raw), "lists:\n", "defaults: {evidence: {archive: [provenance, bundle]}}\nlists:\n", 1)
+	bare := strings.Replace(string(raw), "root: scratch}}\n", "root: scratch}, evidence: {archive: [provenance, bundle]}}\n", 1)
 	if err := os.WriteFile(config, []byte(bare), 0o600); err != nil {
 		t.Fatal(err)
 	}
