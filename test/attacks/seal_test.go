@@ -95,9 +95,18 @@ func TestSealSignsOnlyWhatWasPlannedAndProven(t *testing.T) {
 			r.write(t, compiled, r.sign(t, lab.RoleBuilder, statement()))
 		}, []verdict.Code{verdict.PredicateType}},
 		{"A19 a file that is an envelope's encoding", func(t *testing.T, r *attacked) {
-			r.write(t, binary, envelope(r.statement(t, releasemanifest.Name).Raw()).PreAuthEncoding())
-			r.reattest(t, lab.RoleBuilder, compiled, func(p *provenance.Provenance) { p.Subjects[0].Digests = digest.SetOf(r.read(t, binary)) })
+			r.write(t, packed, envelope(r.statement(t, releasemanifest.Name).Raw()).PreAuthEncoding())
+			r.reattest(t, lab.RoleBuilder, archived, func(p *provenance.Provenance) { p.Subjects[0].Digests = digest.SetOf(r.read(t, packed)) })
 		}, []verdict.Code{verdict.MaterialKind}},
+		{"an archive of other bytes than the release has", func(t *testing.T, r *attacked) {
+			r.reattest(t, lab.RoleBuilder, archived, func(p *provenance.Provenance) {
+				for i, d := range p.BuildDefinition.ResolvedDependencies {
+					if d.Name == binary {
+						p.BuildDefinition.ResolvedDependencies[i] = provenance.File(binary, digest.SetOf([]byte("another build")))
+					}
+				}
+			})
+		}, []verdict.Code{verdict.BuildMix}},
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
@@ -113,6 +122,9 @@ func TestSealSignsOnlyWhatWasPlannedAndProven(t *testing.T) {
 		})
 	}
 }
+
+// archived is the provenance of an archive, of which nothing else is made.
+const archived = "provenance/pack-linux-amd64.sigstore.json"
 
 // TestSealOfImages does the same to the image layout.
 func TestSealOfImages(t *testing.T) {
