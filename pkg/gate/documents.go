@@ -32,19 +32,6 @@ type documents struct {
 	blind map[string]bool       // programs whose modules were held against no go.sum
 }
 
-// served is what a registry serves of an image.
-func served(node *registry.Node) crosscheck.Image {
-	out := crosscheck.Image{}
-	for _, n := range node.Images() {
-		one := crosscheck.Platform{Manifest: n.Descriptor.Digest, Config: n.Config.Digest}
-		for _, l := range n.Layers {
-			one.Layers = append(one.Layers, l.Digest)
-		}
-		out[n.Descriptor.Platform] = one
-	}
-	return out
-}
-
 // prepareDocuments collects what is published beside the SBOMs.
 func (d *decision) prepareDocuments(ctx context.Context) {
 	d.sboms = documents{
@@ -126,7 +113,7 @@ func (d *decision) cross(ctx context.Context, a release.Artifact, document spdx.
 	node := d.sboms.images[a.Name]
 	switch {
 	case node != nil:
-		facts.Images = map[string]crosscheck.Image{a.Name: served(node)}
+		facts.Images = map[string]crosscheck.Image{a.Name: node.Served()}
 	case a.Class == plan.Binary:
 		facts.GoSum = d.sboms.goSum
 	}
@@ -234,7 +221,7 @@ func (d *decision) attachedTo(ctx context.Context, a release.Artifact, n *regist
 	about := crosscheck.Artifact{
 		Name: name, Version: d.manifest.Version.String(), Digests: digest.Set{SHA256: n.Descriptor.Digest}, Document: document,
 	}
-	facts := crosscheck.Release{Images: map[string]crosscheck.Image{name: served(n)}}
+	facts := crosscheck.Release{Images: map[string]crosscheck.Image{name: n.Served()}}
 	found, err := d.Options.Inside.Image(ctx, about, d.Images, a.Repository, n)
 	return append(facts.About(about), found.Findings...), err
 }
@@ -253,7 +240,7 @@ func (d *decision) checkDocuments(ctx context.Context) {
 	}
 	images := map[string]crosscheck.Image{}
 	for name, node := range d.sboms.images {
-		images[name] = served(node)
+		images[name] = node.Served()
 	}
 	for _, a := range d.sboms.saved {
 		findings, compared := crosscheck.Saved(a, images)

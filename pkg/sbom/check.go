@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
 	"github.com/waybill-release/waybill/pkg/spdx"
@@ -106,19 +105,6 @@ func Served(c ImageContent) crosscheck.Image {
 			one.Layers = append(one.Layers, l.Digest)
 		}
 		out[p.Platform] = one
-	}
-	return out
-}
-
-// ServedBy is [Served] of an image whose manifests were read.
-func ServedBy(node *registry.Node) crosscheck.Image {
-	out := crosscheck.Image{}
-	for _, n := range node.Images() {
-		one := crosscheck.Platform{Manifest: n.Descriptor.Digest, Config: n.Config.Digest}
-		for _, l := range n.Layers {
-			one.Layers = append(one.Layers, l.Digest)
-		}
-		out[n.Descriptor.Platform] = one
 	}
 	return out
 }

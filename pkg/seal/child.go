@@ -71,7 +71,7 @@ func checkChild(ctx context.Context, req Request, a plan.Artifact, d registry.De
 	}
 	about := crosscheck.Artifact{Name: a.Name, Version: req.Plan.Version.String(), Document: document}
 	about.Digests.SHA256 = d.Digest
-	facts := crosscheck.Release{Images: map[string]crosscheck.Image{a.Name: sbom.ServedBy(node)}}
+	facts := crosscheck.Release{Images: map[string]crosscheck.Image{a.Name: node.Served()}}
 	return all(req, facts.About(about))
 }
 

@@ -240,7 +240,7 @@ func (c *crossing) image(ctx context.Context, a plan.Artifact, about crosscheck.
 	}
 	more, err := c.children(ctx, a, content)
 	found.Findings = append(found.Findings, more...)
-	return sbom.ServedBy(node), found, err
+	return node.Served(), found, err
 }
 
 // together compares files that hold images with the images.
