@@ -251,14 +251,3 @@ func (s *service) wait(pause time.Duration) (time.Duration, bool) {
 	}
 	return min(max(pause*3/4+rand.N(pause/4+1), s.cause.after), left), true
 }
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

@@ -47,6 +47,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/sign/token"
+	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
@@ -121,7 +122,7 @@ func prepare(c Config, as string, p prover) (*Signer, error) {
 		c.Work.Report = func(string, ...any) {}
 	}
 	if c.Work.Pause == nil {
-		c.Work.Pause = pause
+		c.Work.Pause = transport.Sleep
 	}
 	material, err := root.NewTrustedRootFromJSON(c.Verifier.Root().Raw())
 	if err != nil {

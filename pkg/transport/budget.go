@@ -90,7 +90,7 @@ func (h *host) enter(ctx context.Context, slot bool, patience time.Duration) err
 		case h.asksTooMuch(now, patience):
 			return &BusyError{Host: h.name, Wait: wait}
 		case wait > 0:
-			if err := sleep(ctx, wait); err != nil {
+			if err := Sleep(ctx, wait); err != nil {
 				return err
 			}
 		default:

@@ -69,7 +69,7 @@ func (b *continuedBody) again() bool {
 		return false
 	}
 	b.times++
-	if sleep(b.req.Context(), b.t.pause(b.times, 0, false)) != nil {
+	if Sleep(b.req.Context(), b.t.pause(b.times, 0, false)) != nil {
 		return false
 	}
 	rest, err := b.rest()

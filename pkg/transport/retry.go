@@ -58,7 +58,7 @@ func (t *Transport) exchange(req *http.Request, w way, slot bool) (*http.Respons
 			discard(resp)
 		}
 		t.counts.retries.Add(1)
-		if err := sleep(req.Context(), pause); err != nil {
+		if err := Sleep(req.Context(), pause); err != nil {
 			return nil, err
 		}
 	}
@@ -240,8 +240,8 @@ func discard(resp *http.Response) {
 	_ = resp.Body.Close()
 }
 
-// sleep waits for d or for the end of ctx, whichever is first.
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep waits for d or for the end of ctx, whichever is first.
+func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

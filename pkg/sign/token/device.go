@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -33,7 +34,7 @@ func Device(w World) (Source, error) {
 	if w.Issuer == "" {
 		return nil, verdict.Refuse(verdict.Usage, "identity", "the signing configuration names no issuer to log in at")
 	}
-	return Keep(device{World: w, client: Audience, pause: sleep}, w.Clock), nil
+	return Keep(device{World: w, client: Audience, pause: transport.Sleep}, w.Clock), nil
 }
 
 // String names the issuer.
@@ -145,15 +146,4 @@ func (d device) post(ctx context.Context, address string, form url.Values) ([]by
 	r.Header.Set("Accept", "application/json")
 	body, _, err := ask(ctx, d.Transport, r)
 	return body, err
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
