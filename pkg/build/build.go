@@ -9,8 +9,8 @@
 //
 //	err := build.Run(ctx, build.Request{Plan: p, Source: s, Workspace: w, …})
 //
-// A step whose provenance is there, holds, and still fits its files is not
-// run again.
+// A step whose provenance is there, holds, and still fits what it took and what
+// it made is not run again.
 package build
 
 import (
