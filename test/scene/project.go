@@ -74,10 +74,8 @@ func (s *Scene) writeLock(ctx context.Context, base string) error {
 	if slices.Contains(config.Needs().Bases, "static") {
 		bases["static"] = base
 	}
-	for _, tool := range config.Needs().Tools {
-		if _, err := exec.LookPath(tool); err != nil {
-			return nil // of a tool that is not here the story makes an image, and the lock
-		}
+	if slices.ContainsFunc(config.Needs().Tools, missing) {
+		return nil // of a tool that is not here the story makes an image, and the lock
 	}
 	lock, err := pin.Lock(ctx, pin.Request{
 		Config: config, Bases: bases, Source: os.DirFS(s.Example), Transport: http.DefaultTransport, Program: program,
@@ -86,6 +84,12 @@ func (s *Scene) writeLock(ctx context.Context, base string) error {
 		return err
 	}
 	return s.writeFile("lantern/"+plan.LockName, lock.Encode())
+}
+
+// missing reports whether the PATH has no such program.
+func missing(name string) bool {
+	_, err := exec.LookPath(name)
+	return err != nil
 }
 
 // program opens a program of the PATH.
