@@ -43,6 +43,16 @@ func (s *Signer) Tally() Tally {
 	return Tally{Made: int(t.made.Load()), Finished: int(t.finished.Load()), Found: int(t.found.Load()), Twice: int(t.twice.Load())}
 }
 
+// Retries is how often a service did not answer, and had to be asked again.
+func (s *Signer) Retries() (n int) {
+	for _, one := range []*service{s.authority.service, s.stamps.service, s.log.service} {
+		one.mu.Lock()
+		n += one.again
+		one.mu.Unlock()
+	}
+	return n
+}
+
 // make signs a content, or takes up what an earlier run left of it.
 func (s *Signer) make(ctx context.Context, c content) ([]byte, verify.Evidence, error) {
 	kept := s.config.Work.Kept
@@ -150,7 +160,7 @@ func (s *Signer) begin(ctx context.Context, c content, name string) (record, err
 func (s *Signer) stamped(ctx context.Context, c content) (made, error) {
 	cred, err := s.credential(ctx)
 	if err != nil {
-		return made{}, err
+		return made{}, &sharedError{err}
 	}
 	signature, err := cred.sign(c.sum)
 	if err != nil {

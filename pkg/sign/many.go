@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +21,11 @@ import (
 const defaultWorkers = 32
 
 // every is how often progress is told.
-const every = 5 * time.Second
+const every = 10 * time.Second
+
+// mostFailures is how many orders may fail, each by itself, before that is no
+// longer about single ones.
+const mostFailures = 10
 
 // Order is one thing to sign: a statement, or bytes by their digests.
 type Order struct {
@@ -30,9 +35,10 @@ type Order struct {
 
 // Each signs many things, some at a time, and hands each bundle over as soon
 // as it has been verified: keep is called once for each order, by its place,
-// one call at a time. Orders of equal content share one signature. The first
-// error ends it; what was kept until then stays, and what was signed and not
-// handed over is in [Work.Kept].
+// one call at a time. Orders of equal content share one signature. An order
+// that is refused does not keep the others from being signed; what no order
+// could get, like a service that is away, ends it. All that failed is in a
+// [*FailedError]; what was signed and not handed over is in [Work.Kept].
 func (s *Signer) Each(ctx context.Context, orders []Order, keep func(i int, bundle []byte, e verify.Evidence) error) error {
 	if len(orders) == 0 {
 		return verdict.Refuse(verdict.NoArtifact, "signature", "there is nothing to sign")
@@ -45,28 +51,29 @@ func (s *Signer) Each(ctx context.Context, orders []Order, keep func(i int, bund
 	if workers < 1 {
 		workers = defaultWorkers
 	}
-	run := &progress{signer: s, all: len(orders), began: s.config.Clock()}
-	group, ctx := errgroup.WithContext(ctx)
+	within, stop := context.WithCancel(ctx)
+	defer stop()
+	run := &progress{signer: s, all: len(orders), began: s.config.Clock(), stop: stop}
+	run.watch()
+	var group errgroup.Group
 	group.SetLimit(workers)
 	for _, c := range contents {
-		if ctx.Err() != nil {
+		if within.Err() != nil {
 			break
 		}
 		group.Go(func() error {
-			bundle, e, err := s.make(ctx, c)
+			own := places[c.name("")]
+			bundle, e, err := s.make(within, c)
 			if err != nil {
-				return err
+				run.fail(within, own, err)
+				return nil
 			}
-			return run.handOver(places[c.name("")], func(i int) error { return keep(i, bundle, e) })
+			run.handOver(within, own, func(i int) error { return keep(i, bundle, e) })
+			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return fmt.Errorf("signing, with %d of %d done: %w", run.count(), len(orders), err)
-	}
-	if run.count() < len(orders) {
-		return fmt.Errorf("signing, with %d of %d done: %w", run.count(), len(orders), context.Cause(ctx))
-	}
-	return nil
+	_ = group.Wait() // whatever failed is in run
+	return run.end(ctx)
 }
 
 // contents are the distinct contents of orders, and whose they are. Nobody is
@@ -89,43 +96,86 @@ func (s *Signer) contents(orders []Order) (list []content, places map[string][]i
 	return list, places, errors.Join(all...)
 }
 
-// progress tells how far it is.
+// progress tells how far it is, and gathers what fails.
 type progress struct {
 	signer *Signer
 	all    int
 	began  time.Time
+	stop   context.CancelFunc
 
-	mu     sync.Mutex // guards what follows, and keeps one call to keep at a time
-	done   int
-	told   time.Time
-	failed error // of keep, which is not called again
-}
-
-func (p *progress) count() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.done
+	mu       sync.Mutex // guards what follows, and keeps one call to keep at a time
+	done     int
+	told     time.Time
+	failures []Failure
+	over     bool // keep failed in a way that ends all, and is not called again
 }
 
 // handOver gives a bundle to each of the places that it is for.
-func (p *progress) handOver(places []int, keep func(int) error) error {
+func (p *progress) handOver(ctx context.Context, places []int, keep func(int) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, i := range places {
-		if p.failed == nil {
-			p.failed = keep(i)
+		if p.over {
+			return
 		}
-		if p.failed != nil {
-			return p.failed
+		if err := keep(i); err != nil {
+			p.over = verdict.OutcomeOf(err) != verdict.Refused
+			p.failed(ctx, []int{i}, err)
+			continue
 		}
 		p.done++
 	}
+	p.watch()
+}
+
+// fail notes that the orders at some places are not signed.
+func (p *progress) fail(ctx context.Context, places []int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed(ctx, places, err)
+}
+
+// failed ends all where the failure is not of its orders alone. What fails
+// after that only fails because of it. The caller holds the mutex.
+func (p *progress) failed(ctx context.Context, places []int, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	for _, i := range places {
+		p.failures = append(p.failures, Failure{Order: i, Err: err})
+	}
+	var shared *sharedError
+	if verdict.OutcomeOf(err) != verdict.Refused || errors.As(err, &shared) || len(p.failures) >= mostFailures {
+		p.stop()
+	}
+}
+
+// watch shows how far it is, or tells it now and then. The caller holds the
+// mutex, or is alone.
+func (p *progress) watch() {
+	if watch := p.signer.config.Work.Watch; watch != nil {
+		watch(p.done, p.all)
+		return
+	}
 	now := p.signer.config.Clock()
 	took := now.Sub(p.began)
-	if now.Sub(p.told) >= every && took >= every || p.done == p.all {
+	if p.done > 0 && (now.Sub(p.told) >= every && took >= every || p.done == p.all) {
 		p.told = now
 		left := took / time.Duration(p.done) * time.Duration(p.all-p.done)
 		p.signer.config.Work.Report("signed %d of %d in %s, %s left", p.done, p.all, took.Round(time.Second), left.Round(time.Second))
+	}
+}
+
+// end is how it ended.
+func (p *progress) end(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case ctx.Err() != nil && p.done < p.all:
+		return fmt.Errorf("signing, with %d of %d done: %w", p.done, p.all, context.Cause(ctx))
+	case len(p.failures) > 0:
+		slices.SortFunc(p.failures, func(a, b Failure) int { return a.Order - b.Order })
+		return &FailedError{Done: p.done, All: p.all, Failures: p.failures}
 	}
 	return nil
 }

@@ -38,6 +38,10 @@ type Work struct {
 	Workers int
 	// Report is told what is waited for, and how far it is.
 	Report func(format string, args ...any)
+	// Watch is shown how many of how many [Signer.Each] has signed, at the
+	// beginning and after each, one call at a time. Where it is nil Report is
+	// told, now and then.
+	Watch func(done, all int)
 	// Pause waits for a while, or until the context ends. Default a timer.
 	Pause func(ctx context.Context, d time.Duration) error
 }
@@ -57,6 +61,7 @@ type service struct {
 	told   time.Time  // when that was last reported
 	left   bool       // it was given up
 	behind int        // how many wait for it
+	again  int        // how often it had to be asked once more
 }
 
 func newService(name, address string, c Config) *service {
@@ -210,6 +215,7 @@ func (s *service) isAway(ctx context.Context, err error) bool {
 			s.since = s.clock()
 		}
 		s.cause = away
+		s.again++
 	case s.cause != nil:
 		if !s.told.IsZero() {
 			s.work.Report("the %s answers again, after %s", s.name, s.clock().Sub(s.since).Round(time.Second))
@@ -244,10 +250,11 @@ func (s *service) wait(pause time.Duration) (time.Duration, bool) {
 		s.left = true
 		return 0, false
 	}
+	next := min(max(pause*3/4+rand.N(pause/4+1), s.cause.after), left)
 	if s.told.IsZero() || now.Sub(s.told) >= longestPause {
 		s.told = now
-		s.work.Report("waiting for the %s %s, with %d signatures; away for %s, given up in %s: %v",
-			s.name, s.address, s.behind, lasted, left.Round(time.Second), s.cause.Err)
+		s.work.Report("waiting for the %s %s, with %d signatures: it has not answered for %s, next try in %s, given up in %s: %v",
+			s.name, s.address, s.behind, lasted, next.Round(time.Second), left.Round(time.Second), s.cause.Err)
 	}
-	return min(max(pause*3/4+rand.N(pause/4+1), s.cause.after), left), true
+	return next, true
 }
