@@ -5,16 +5,17 @@ import (
 	"strings"
 )
 
-// Given is one file of a release that another tool made: its name in the
-// release, and its name in the place from which it is taken over.
+// Given is one file or image of a release that another tool made: its name in
+// the release, and its name in the place from which it is taken over. That of
+// an image is REPOSITORY:TAG.
 type Given struct {
 	Name string `json:"name"`
 	From string `json:"from"`
 }
 
 // IsGiven reports whether another tool makes the release: nothing is built, and
-// its files are taken over as they are.
-func (p Plan) IsGiven() bool { return len(p.Given) > 0 }
+// its files and images are taken over as they are.
+func (p Plan) IsGiven() bool { return len(p.Given)+len(p.GivenImages) > 0 }
 
 const mediaJSON = "application/json"
 
@@ -22,7 +23,12 @@ const mediaJSON = "application/json"
 type given struct {
 	output
 	from, provenance, sbom text
+	platforms              []text // of an image
 }
+
+// isEvidence reports whether the output is no artifact but proves something
+// about others, which name it.
+func (g given) isEvidence() bool { return g.class == Provenance || g.class == SBOM }
 
 // readMakers reads what makes the release: steps, or another tool.
 func (c *Config) readMakers(top object) {
@@ -48,25 +54,43 @@ func (c *Config) readMakers(top object) {
 }
 
 func (c *Config) readGiven(n node) given {
-	o := n.object("class", "name", "each", "from", "provenance", "sbom")
+	o := n.object("class", "name", "each", "from", "provenance", "sbom", "platforms", "alsoPerArch")
 	g := given{
 		output: output{at: n.at, class: Class(o.need("class", "say what it is").text().s), each: c.readEach(o.get("each"))},
 		from:   o.get("from").text(), provenance: o.get("provenance").text(), sbom: o.get("sbom").text(),
 	}
 	g.name = o.need("name", "every output needs a name").text()
-	if known := []Class{Binary, Archive, Other}; g.class != "" && !slices.Contains(known, g.class) {
-		o.get("class").fail("class %s: another tool's files are %s", quote(string(g.class)), known)
+	if known := []Class{Binary, Archive, Other, Image, SBOM, Provenance}; g.class != "" && !slices.Contains(known, g.class) {
+		o.get("class").fail("class %s: what another tool makes is %s", quote(string(g.class)), known)
+	}
+	if g.class == Image {
+		g.platforms, g.perArch = c.lists.platforms(o.need("platforms", "name the list of its platforms")), o.get("alsoPerArch").text()
+		return g
+	}
+	for _, key := range []string{"platforms", "alsoPerArch"} {
+		if m := o.get(key); m.given() {
+			m.fail("only an image has %s", key)
+		}
+	}
+	if g.isEvidence() && (g.provenance.given() || g.sbom.given()) {
+		o.get("class").fail("evidence has none of its own")
 	}
 	return g
 }
 
-// givens expands what another tool makes.
+// givens expands what another tool makes: evidence first, which the others can
+// then name.
 func (x *expander) givens(base scope) {
-	for _, g := range x.c.given {
-		for _, sc := range x.combine(base, g.each, g.at) {
-			x.give(g, sc)
-			if x.fault != nil {
-				return
+	for _, evidence := range []bool{true, false} {
+		for _, g := range x.c.given {
+			if g.isEvidence() != evidence {
+				continue
+			}
+			for _, sc := range x.combine(base, g.each, g.at) {
+				x.give(g, sc)
+				if x.fault != nil {
+					return
+				}
 			}
 		}
 	}
@@ -74,25 +98,77 @@ func (x *expander) givens(base scope) {
 		x.p.Outside = append(x.p.Outside, x.fill(t, base))
 	}
 	slices.Sort(x.p.Outside)
-	slices.SortFunc(x.p.Given, func(a, b Given) int { return strings.Compare(a.Name, b.Name) })
+	for _, list := range [][]Given{x.p.Given, x.p.GivenImages} {
+		slices.SortFunc(list, func(a, b Given) int { return strings.Compare(a.Name, b.Name) })
+	}
 }
 
-// give plans one file, and the evidence that came with it. One file can be
-// evidence of many.
+// give plans one file or image, and the evidence that came with it. One file
+// can be evidence of many.
 func (x *expander) give(g given, sc scope) {
+	if g.class == Image {
+		x.giveImage(g, sc)
+		return
+	}
 	a := x.file(turn{g.output, sc}, "")
 	from := a.Name
 	if g.from.given() {
 		from = x.fill(g.from, sc)
 	}
+	if g.isEvidence() {
+		a.MediaType, a.Platform = carriedMedia(a.Name, g.class), ""
+		x.offerGiven(a, from, g.name.at)
+		return
+	}
+	a.Evidence = append(x.carryAll(g, sc), Evidence{KindBundle, BundleName(a.Name)})
+	x.offerGiven(a, from, g.name.at)
+}
+
+// giveImage plans an image of another tool as it would be planned of a step:
+// its index, a child for each platform, and the repositories in which a
+// platform stands alone.
+func (x *expander) giveImage(g given, sc scope) {
+	repository := x.fill(g.name, sc)
+	from, tag := repository, x.p.Version.String()
+	if g.from.given() {
+		from = x.fill(g.from, sc)
+	}
+	if i := strings.LastIndexByte(from, ':'); i > strings.LastIndexByte(from, '/') {
+		from, tag = from[:i], from[i+1:]
+	}
+	index := Artifact{
+		Name: "oci/" + repository, Class: Image, MediaType: mediaIndex, Place: PlaceImages,
+		Repository: repository, Tags: []string{x.p.Version.String()}, Evidence: append(x.carryAll(g, sc), Evidence{Kind: KindSignature}),
+	}
+	offer := func(a Artifact, from string, at where) {
+		x.add(a, at)
+		x.p.GivenImages = append(x.p.GivenImages, Given{a.Name, from + ":" + tag})
+	}
+	offer(index, from, g.name.at)
+	for _, p := range g.platforms {
+		child := index
+		child.Name, child.Class, child.MediaType = index.Name+"/"+p.s, ImageChild, mediaImage
+		child.Platform, child.Tags, child.Of = p.s, nil, index.Name
+		child.Evidence = slices.DeleteFunc(slices.Clone(index.Evidence), func(e Evidence) bool { return e.Kind == KindSBOM })
+		x.add(child, g.name.at)
+		if g.perArch.given() {
+			alone := child
+			alone.Repository = x.fill(g.perArch, sc.with(platformVar, p.s))
+			alone.Name, alone.Class, alone.Tags, alone.Of = "oci/"+alone.Repository, Image, index.Tags, child.Name
+			offer(alone, alone.Repository, g.perArch.at)
+		}
+	}
+}
+
+// carryAll plans the evidence that came with an output.
+func (x *expander) carryAll(g given, sc scope) (list []Evidence) {
 	if g.provenance.given() {
-		a.Evidence = append(a.Evidence, Evidence{KindProvenance, x.carry(g.provenance, sc, Provenance)})
+		list = append(list, Evidence{KindProvenance, x.carry(g.provenance, sc, Provenance)})
 	}
 	if g.sbom.given() {
-		a.Evidence = append(a.Evidence, Evidence{KindSBOM, x.carry(g.sbom, sc, SBOM)})
+		list = append(list, Evidence{KindSBOM, x.carry(g.sbom, sc, SBOM)})
 	}
-	a.Evidence = append(a.Evidence, Evidence{KindBundle, BundleName(a.Name)})
-	x.offerGiven(a, from, g.name.at)
+	return list
 }
 
 // carry plans a file of evidence, once.
@@ -101,15 +177,18 @@ func (x *expander) carry(t text, sc scope, class Class) string {
 	if i := slices.IndexFunc(x.p.Artifacts, func(a Artifact) bool { return a.Name == name }); i >= 0 && x.p.Artifacts[i].Class == class {
 		return name
 	}
-	media := mediaJSON
+	x.offerGiven(Artifact{Name: name, Class: class, MediaType: carriedMedia(name, class), Place: PlaceFiles}, name, t.at)
+	return name
+}
+
+func carriedMedia(name string, class Class) string {
 	switch {
 	case class == SBOM:
-		media = sbomMedia(name)
+		return sbomMedia(name)
 	case strings.HasSuffix(name, ".sigstore.json"):
-		media = MediaBundle
+		return MediaBundle
 	}
-	x.offerGiven(Artifact{Name: name, Class: class, MediaType: media, Place: PlaceFiles}, name, t.at)
-	return name
+	return mediaJSON
 }
 
 func (x *expander) offerGiven(a Artifact, from string, at where) {
@@ -135,7 +214,7 @@ func (x *expander) evidenceGiven() {
 		return true
 	}
 	for _, a := range x.p.Artifacts {
-		if a.Class == Provenance || a.Class == SBOM {
+		if a.Class == Provenance || a.Class == SBOM || a.IsImage() {
 			continue
 		}
 		plan(about(BundleName(a.Name), Signature, MediaBundle, a.Name))

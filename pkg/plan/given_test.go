@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/plan"
@@ -60,6 +61,48 @@ func TestGiven(t *testing.T) {
 	}
 }
 
+// TestGivenImages: an image that another tool pushed is planned like one of a
+// step, under the tag of the release, whatever tag it has where it is.
+func TestGivenImages(t *testing.T) {
+	text := strings.Replace(dist, "outside:", "- {class: image, name: lantern, from: \"owner/lantern:{version.number}\", platforms: every, alsoPerArch: \"lantern-{arch}\", sbom: image.spdx.json}\noutside:", 1)
+	p, err := expand(t, strings.Replace(text, "sidecars: [sha256]}}", "sidecars: [sha256]}, images: registry.example.test/lantern}", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []plan.Given{
+		{Name: "oci/lantern", From: "owner/lantern:0.1.0"},
+		{Name: "oci/lantern-amd64", From: "lantern-amd64:0.1.0"},
+		{Name: "oci/lantern-arm64", From: "lantern-arm64:0.1.0"},
+	}
+	if !slices.Equal(p.GivenImages, want) {
+		t.Errorf("given %v", p.GivenImages)
+	}
+	for name, class := range map[string]plan.Class{
+		"oci/lantern": plan.Image, "oci/lantern/linux/arm64": plan.ImageChild, "oci/lantern-amd64": plan.Image, "image.spdx.json": plan.SBOM,
+	} {
+		a, planned := p.Find(name)
+		if !planned || a.Class != class || a.IsBuilt() || a.IsImage() != a.Has(plan.KindSignature) {
+			t.Errorf("%s: %+v, want %s", name, a, class)
+		}
+	}
+	if _, planned := p.Find("oci/lantern.sigstore.json"); planned {
+		t.Error("a file is planned about an image")
+	}
+}
+
+// TestGivenEvidence: evidence that lies elsewhere in the place is an output of
+// its own, which others name, and nothing is made about it.
+func TestGivenEvidence(t *testing.T) {
+	p, err := expand(t, strings.Replace(dist, "outside:", "- {class: sbom, name: lantern_linux_amd64.sbom.spdx.json, from: \"{version}/sbom.json\"}\noutside:", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, planned := p.Find("lantern_linux_amd64.sbom.spdx.json")
+	if !planned || a.Class != plan.SBOM || len(a.Evidence) > 0 || !slices.Contains(p.Given, plan.Given{Name: a.Name, From: "v0.1.0/sbom.json"}) {
+		t.Errorf("%+v of %v", a, p.Given)
+	}
+}
+
 // TestGivenRefused changes one fact of the file.
 func TestGivenRefused(t *testing.T) {
 	rows := []struct{ name, old, with, names string }{
@@ -67,7 +110,10 @@ func TestGivenRefused(t *testing.T) {
 		{"a lock", "outside:", "lock: release.lock.yaml\noutside:", "lock"},
 		{"SBOMs that nobody makes", "outside:", "sboms: {release: a.spdx.json}\noutside:", "sboms"},
 		{"parameters of nobody", "outside:", "parameters: {a: {type: bool, default: true}}\noutside:", "parameters"},
-		{"an image", "class: file", "class: image", "image"},
+		{"an image of no platform", "class: file", "class: image", "platforms"},
+		{"an image without a registry", "class: file", "class: image, platforms: every", "images"},
+		{"a file of platforms", "class: file", "class: file, platforms: every", "platforms"},
+		{"evidence of evidence", "class: file", "class: sbom, provenance: provenance.json", "evidence"},
 		{"one name twice", "name: SHA256SUMS", "name: bin/linux/amd64/lantern", "two artifacts"},
 		{"a name that leaves", "from: \"lantern", "from: \"../lantern", "from"},
 		{"an image's name", "name: SHA256SUMS", "name: oci/lantern", "oci/"},

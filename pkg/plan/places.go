@@ -23,9 +23,10 @@ func (c *Config) readPlaces(top object) {
 	o := top.need("places", "say where the release goes").object("files", "images")
 	c.places.readFiles(o.need("files", "the manifest itself lives there"))
 	c.places.readImages(o.get("images"))
-	hasImages := slices.ContainsFunc(c.steps, func(s step) bool { return s.image != nil })
+	hasImages := slices.ContainsFunc(c.steps, func(s step) bool { return s.image != nil }) ||
+		slices.ContainsFunc(c.given, func(g given) bool { return g.class == Image })
 	if hasImages && !c.places.images.given() && o.given() {
-		o.get("images").placed(o.node).fail("missing, but a step makes an image")
+		o.get("images").placed(o.node).fail("missing, but the release has an image")
 	}
 }
 

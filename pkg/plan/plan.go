@@ -162,7 +162,8 @@ type Plan struct {
 	SBOMs         Documents         `json:"sboms"`
 	Markers       []string          `json:"markers,omitempty"`
 	Steps         []Step            `json:"steps"`
-	Given         []Given           `json:"given,omitempty"`   // instead of steps, what another tool makes
+	Given         []Given           `json:"given,omitempty"` // instead of steps, what another tool makes
+	GivenImages   []Given           `json:"givenImages,omitempty"`
 	Outside       []string          `json:"outside,omitempty"` // what else that tool leaves behind
 	Artifacts     []Artifact        `json:"artifacts"`
 }
