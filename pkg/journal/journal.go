@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,6 +89,20 @@ func (e *VersionError) Code() string { return "CONFIG" }
 // Code is the reason code: the state given cannot be used.
 func (e *DamagedError) Code() string { return "CONFIG" }
 
+// errBusy says that another process has the file locked.
+var errBusy = errors.New("another process has it open")
+
+// BusyError reports a journal that another process has open.
+type BusyError struct{ Path string }
+
+// Error says what is at work.
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("%s: another run is at work there", filepath.Dir(e.Path))
+}
+
+// Code is the reason code: it is free again when the other run ends.
+func (e *BusyError) Code() string { return string(verdict.Busy) }
+
 // UnavailableError reports a disk that did not do what it was asked.
 type UnavailableError = verdict.UnavailableError
 
@@ -121,10 +136,38 @@ func Open(path string) (*Journal, error) {
 	return j, nil
 }
 
+// Read returns the entries of the journal at path without opening it: nothing
+// is made, mended or locked, and a line that is being written is left out. It
+// has none where there is no journal.
+func Read(path string) ([]Entry, error) {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &UnavailableError{Place: path, Op: "reading journal", Err: err}
+	}
+	j := &Journal{path: path}
+	err = j.parse(raw[:bytes.LastIndexByte(raw, '\n')+1])
+	return j.entries, err
+}
+
+// Busy reports whether a process has the journal at path open.
+func Busy(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close() // and with it what was locked
+	return errors.Is(lock(f), errBusy)
+}
+
 // load locks the file, reads it, cuts off what a crash left, and begins an
 // empty one.
 func (j *Journal) load() error {
-	if err := lock(j.file); err != nil {
+	if err := lock(j.file); errors.Is(err, errBusy) {
+		return &BusyError{Path: j.path}
+	} else if err != nil {
 		return j.unavailable("locking journal", err)
 	}
 	raw, err := io.ReadAll(j.file)

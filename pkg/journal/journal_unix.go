@@ -12,7 +12,7 @@ import (
 func lock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return errors.New("another process has it open")
+		return errBusy
 	}
 	return err
 }

@@ -179,6 +179,7 @@ const (
 
 	// The machine that a release is made on.
 	DiskSpace   Code = "DISK_SPACE"
+	Busy        Code = "BUSY"
 	ToolMissing Code = "TOOL_MISSING"
 
 	// Services that signatures need.

@@ -166,6 +166,7 @@ var codes = map[Code]row{
 	NotWritable:  {Refused, "ask whoever owns the place for the permission to write there, and check which credentials this machine has"},
 
 	DiskSpace:   {Unavailable, "nothing was begun; free some space, or give a --state on a larger disk"},
+	Busy:        {Unavailable, "nothing was begun; wait until the other run has ended, and look at waybill status"},
 	ToolMissing: {Refused, "install the tool where it is in the PATH, or take it out of the step in release.yaml"},
 
 	ServiceRefused: {Refused, "nothing was published; read what the service answered, and whether the signing configuration names the one in use"},
