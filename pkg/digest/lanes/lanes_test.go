@@ -1,0 +1,184 @@
+package lanes
+
+import (
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"math/rand/v2"
+	"testing"
+)
+
+// need skips where the processor has no lanes: nothing calls them there.
+func need(t testing.TB) {
+	t.Helper()
+	if !Available() {
+		t.Skip("this processor has no lanes")
+	}
+}
+
+// state is what the standard library has come to after data.
+func state(t testing.TB, h hash.Hash, data []byte) []byte {
+	t.Helper()
+	h.Write(data)
+	raw, err := h.(encoding.BinaryMarshaler).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw[4:]
+}
+
+func words64(raw []byte) (w [8]uint64) {
+	for i := range w {
+		w[i] = binary.BigEndian.Uint64(raw[8*i:])
+	}
+	return w
+}
+
+func words32(raw []byte) (w [8]uint32) {
+	for i := range w {
+		w[i] = binary.BigEndian.Uint32(raw[4*i:])
+	}
+	return w
+}
+
+// messages are n messages of one length, none at the start of its memory.
+func messages(random *rand.ChaCha8, n, size int) [][]byte {
+	all := make([][]byte, n)
+	for i := range all {
+		raw := make([]byte, size+i+1)
+		_, _ = random.Read(raw)
+		all[i] = raw[i+1:]
+	}
+	return all
+}
+
+// TestLanesAreTheStandardLibrary asks for each number of messages and several
+// lengths, in two parts, what crypto/sha256 and crypto/sha512 make of them.
+func TestLanesAreTheStandardLibrary(t *testing.T) {
+	need(t)
+	random := rand.NewChaCha8([32]byte{1})
+	for _, blocks := range []int{0, 1, 2, 7, 64} {
+		for n := 1; n <= Width256; n++ {
+			first, second := messages(random, n, 64), messages(random, n, 64*blocks)
+			states := make([]*[8]uint32, n)
+			for i := range states {
+				s := words32(state(t, sha256.New(), first[i]))
+				states[i] = &s
+			}
+			SHA256(states, second)
+			for i, got := range states {
+				whole := append(append([]byte{}, first[i]...), second[i]...)
+				if want := words32(state(t, sha256.New(), whole)); *got != want {
+					t.Fatalf("message %d of %d, %d blocks: %x, want %x", i, n, blocks, *got, want)
+				}
+			}
+		}
+		for n := 1; n <= Width512; n++ {
+			first, second := messages(random, n, 128), messages(random, n, 128*blocks)
+			states := make([]*[8]uint64, n)
+			for i := range states {
+				s := words64(state(t, sha512.New(), first[i]))
+				states[i] = &s
+			}
+			SHA512(states, second)
+			for i, got := range states {
+				whole := append(append([]byte{}, first[i]...), second[i]...)
+				if want := words64(state(t, sha512.New(), whole)); *got != want {
+					t.Fatalf("message %d of %d, %d blocks: %x, want %x", i, n, blocks, *got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestLanesRefuse holds what may not reach the registers: each row is a call
+// that would read what it must not, beside one that does not.
+func TestLanesRefuse(t *testing.T) {
+	need(t)
+	var s [17][8]uint32
+	states := func(n int) (all []*[8]uint32) {
+		for i := range n {
+			all = append(all, &s[i])
+		}
+		return all
+	}
+	data := func(sizes ...int) (all [][]byte) {
+		for _, size := range sizes {
+			all = append(all, make([]byte, size))
+		}
+		return all
+	}
+	for _, row := range []struct {
+		name   string
+		states int
+		data   [][]byte
+		panics bool
+	}{
+		{"two messages", 2, data(64, 64), false},
+		{"no message", 0, nil, true},
+		{"more messages than states", 1, data(64, 64), true},
+		{"more states than messages", 2, data(64), true},
+		{"more than there are lanes", 17, data(make([]int, 17)...), true},
+		{"another length", 2, data(128, 64), true},
+		{"part of a block", 2, data(65, 65), true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			defer func() {
+				if got := recover(); (got != nil) != row.panics {
+					t.Errorf("panic %v, want one: %v", got, row.panics)
+				}
+			}()
+			SHA256(states(row.states), row.data)
+		})
+	}
+}
+
+func BenchmarkLanes(b *testing.B) {
+	need(b)
+	const size = 32 << 10
+	random := rand.NewChaCha8([32]byte{1})
+	for _, n := range []int{1, 4, Width512} {
+		var s [Width512][8]uint64
+		states := make([]*[8]uint64, n)
+		for i := range states {
+			states[i] = &s[i]
+		}
+		data := messages(random, n, size)
+		b.Run(fmt.Sprintf("sha512/%d", n), func(b *testing.B) {
+			b.SetBytes(int64(n * size))
+			for b.Loop() {
+				SHA512(states, data)
+			}
+		})
+	}
+	for _, n := range []int{1, 8, Width256} {
+		var s [Width256][8]uint32
+		states := make([]*[8]uint32, n)
+		for i := range states {
+			states[i] = &s[i]
+		}
+		data := messages(random, n, size)
+		b.Run(fmt.Sprintf("sha256/%d", n), func(b *testing.B) {
+			b.SetBytes(int64(n * size))
+			for b.Loop() {
+				SHA256(states, data)
+			}
+		})
+	}
+	one := messages(random, 1, size)[0]
+	b.Run("library/sha512", func(b *testing.B) {
+		b.SetBytes(size)
+		for b.Loop() {
+			sha512.Sum512(one)
+		}
+	})
+	b.Run("library/sha256", func(b *testing.B) {
+		b.SetBytes(size)
+		for b.Loop() {
+			sha256.Sum256(one)
+		}
+	})
+}
