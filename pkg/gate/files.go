@@ -82,18 +82,27 @@ func (d *decision) hash(ctx context.Context, objects []store.Object, names map[s
 	}
 	items, errs := make([]census.Item, len(objects)), make([]error, len(objects))
 	report := d.reporter(total)
-	summers := sync.Pool{New: func() any { return &digest.Summer{} }}
-	inParallel(len(objects), func(i int) {
-		o := objects[i]
-		if !names[o.Name] {
-			items[i] = census.Item{Name: o.Name, Size: o.Size}
-			return
+	var listed []int // of objects
+	for i, o := range objects {
+		items[i] = census.Item{Name: o.Name, Size: o.Size}
+		if names[o.Name] {
+			listed = append(listed, i)
 		}
-		summer := summers.Get().(*digest.Summer)
-		defer summers.Put(summer)
-		items[i], errs[i] = d.hashOne(ctx, summer, o.Name, largest)
-		report(items[i].Size)
-	})
+	}
+	digest.Many{
+		Open: func(k int) (io.ReadCloser, error) { return d.open(ctx, objects[listed[k]].Name, largest) },
+		Done: func(k int, set digest.Set, size int64, err error) {
+			i := listed[k]
+			items[i].Digests, items[i].Size = set, size
+			if errs[i] = err; err == nil && size > largest {
+				errs[i] = verdict.Refuse(verdict.Tampered, items[i].Name, "it has more than %d bytes, which is more than any file of the release", largest)
+			}
+			report(size)
+		},
+		Workers:    runtime.GOMAXPROCS(0),
+		Ready:      store.Local(d.Files),
+		SHA256Only: d.Options.SHA256Only,
+	}.Sum(len(listed))
 	var read []census.Item
 	for i, err := range errs {
 		switch {
@@ -134,22 +143,16 @@ func inParallel(n int, do func(i int)) {
 	_ = group.Wait() // no function returns an error: all are findings
 }
 
-// hashOne reads one file to its end, which may never come: what is longer than
-// the largest file of the release is none of its files, under any name.
-func (d *decision) hashOne(ctx context.Context, summer *digest.Summer, name string, largest int64) (census.Item, error) {
+// open opens one file, to be read to its end, which may never come: what is
+// longer than the largest file of the release is none of its files, under any
+// name.
+func (d *decision) open(ctx context.Context, name string, largest int64) (io.ReadCloser, error) {
 	body, _, err := d.Files.Open(ctx, name)
 	if err != nil {
-		return census.Item{}, err
+		return nil, err
 	}
-	defer body.Close()
-	item, bounded := census.Item{Name: name}, io.LimitReader(body, largest+1)
-	if d.Options.SHA256Only {
-		item.Digests.SHA256, item.Size, err = summer.SumSHA256(bounded)
-	} else {
-		item.Digests, item.Size, err = summer.Sum(bounded)
-	}
-	if err == nil && item.Size > largest {
-		return census.Item{}, verdict.Refuse(verdict.Tampered, name, "it has more than %d bytes, which is more than any file of the release", largest)
-	}
-	return item, err
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(body, largest+1), body}, nil
 }

@@ -109,6 +109,13 @@ func Open(uri string, rt http.RoundTripper) (Place, error) {
 	return nil, usage("opening place %q: unknown scheme %q", uri, u.Scheme)
 }
 
+// Local reports whether p is a directory of this machine, whose files answer
+// as soon as they are asked.
+func Local(p Place) bool {
+	_, is := p.(*dir)
+	return is
+}
+
 // OpenWriter returns the writer of the directory at uri, which is made when
 // the first object is written.
 func OpenWriter(uri string) (Writer, error) {
