@@ -19,6 +19,8 @@ type Forecast struct {
 	// Entries are how many the log gets: of new signatures, and of those that
 	// an earlier run made, if the log does not have them.
 	Entries, Unfinished int
+	// New are the signatures to be made; each is stamped by every authority.
+	New int
 	// Found is how many signatures are there already, to be verified again.
 	Found int
 }
@@ -26,11 +28,24 @@ type Forecast struct {
 // Forecast says what would be signed, as whom and with which services. It asks
 // the source of tokens, and nobody else; what would be refused is refused.
 func (s *Signer) Forecast(ctx context.Context, orders []Order) (Forecast, error) {
+	f, err := s.Count(orders)
+	if err != nil {
+		return Forecast{}, err
+	}
+	f.As, err = s.As(ctx)
+	return f, err
+}
+
+// Count is a forecast that asks nobody, so it does not know as whom.
+func (s *Signer) Count(orders []Order) (Forecast, error) {
 	contents, _, err := s.contents(orders)
 	if err != nil {
 		return Forecast{}, err
 	}
 	f := Forecast{Expected: s.config.Policy.Expected(s.config.Role), Services: s.config.Services}
+	if s.config.Token == nil { // it signs with a key
+		f.Expected = nil
+	}
 	for _, c := range contents {
 		switch r := s.config.Work.Kept.known(c.name(s.as)); {
 		case r.entry != nil:
@@ -39,30 +54,36 @@ func (s *Signer) Forecast(ctx context.Context, orders []Order) (Forecast, error)
 			f.Unfinished++
 			f.Entries++
 		default:
+			f.New++
 			f.Entries++
 		}
 	}
-	if s.config.Token == nil { // it signs with a key
-		f.As, f.Expected = s.as, nil
-		return f, nil
+	return f, nil
+}
+
+// As is whom the signatures would name, as far as the token tells; a token of
+// somebody else is refused. It asks the source of tokens, and nobody else.
+func (s *Signer) As(ctx context.Context) (string, error) {
+	if s.config.Token == nil {
+		return s.as, nil
 	}
 	text, err := s.config.Token(ctx)
 	if err != nil {
-		return Forecast{}, fmt.Errorf("identity token for the %s role: %w", s.config.Role, err)
+		return "", fmt.Errorf("identity token for the %s role: %w", s.config.Role, err)
 	}
 	said, err := token.Read(text)
 	if err != nil {
-		return Forecast{}, err
+		return "", err
 	}
 	if err := errors.Join(said.Check(s.config.Clock()), s.foresee(said)); err != nil {
-		return Forecast{}, err
+		return "", err
 	}
 	for _, who := range said.Identities() {
 		if s.checkRole(who) == nil {
-			f.As = who.String()
+			return who.String(), nil
 		}
 	}
-	return f, nil
+	return "", nil
 }
 
 // known is what is kept of a content, if anything is kept.

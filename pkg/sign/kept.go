@@ -3,6 +3,7 @@ package sign
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -50,8 +51,19 @@ type made struct {
 // Keep reads what a journal has of signatures and goes on writing to it. The
 // journal stays its owner's to close.
 func Keep(j *journal.Journal) (*Kept, error) {
-	k := &Kept{journal: j, records: map[string]record{}, busy: map[string]chan struct{}{}}
-	for _, e := range j.Entries() {
+	k, err := Recall(j.Entries())
+	if err != nil {
+		return nil, err
+	}
+	k.journal = j
+	return k, nil
+}
+
+// Recall reads what the entries of a journal say of signatures. It keeps
+// nothing more: that is for [Signer.Forecast], not for signing.
+func Recall(entries []journal.Entry) (*Kept, error) {
+	k := &Kept{records: map[string]record{}, busy: map[string]chan struct{}{}}
+	for _, e := range entries {
 		r := k.records[e.Subject]
 		switch e.Act {
 		case actSigned:
@@ -120,6 +132,9 @@ func (k *Kept) logged(ctx context.Context, name string, r record, at time.Time) 
 // append writes an entry, even if the run is being ended: what was made is not
 // to be lost.
 func (k *Kept) append(ctx context.Context, e journal.Entry, r record) error {
+	if k.journal == nil {
+		return errors.New("keeping a signature: what was recalled keeps no more")
+	}
 	if err := k.journal.Append(context.WithoutCancel(ctx), e); err != nil {
 		return fmt.Errorf("keeping a signature: %w", err)
 	}
