@@ -43,11 +43,14 @@ type Service struct {
 // read without leaving anything in a log.
 func Signing(s sign.Services) []Service {
 	at := func(base, path string) string { return strings.TrimSuffix(base, "/") + path }
-	return []Service{
-		{Name: "certificate authority", Address: at(s.Fulcio, "/api/v2/trustBundle"), Whole: true},
-		{Name: "transparency log", Address: at(s.Log, "/api/v2/checkpoint"), Whole: true},
-		{Name: "timestamp authority", Address: at(s.TSA, "/certchain"), Whole: true},
+	list := []Service{{Name: "certificate authority", Address: at(s.Fulcio, "/api/v2/trustBundle"), Whole: true}}
+	for _, log := range s.Logs {
+		list = append(list, Service{Name: "transparency log", Address: at(log, "/api/v2/checkpoint"), Whole: true})
 	}
+	for _, tsa := range s.TSAs {
+		list = append(list, Service{Name: "timestamp authority", Address: at(tsa, "/certchain"), Whole: true})
+	}
+	return list
 }
 
 // Services asks every service side by side, and holds their clocks against

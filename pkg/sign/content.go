@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/legacy"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
@@ -23,6 +24,8 @@ type content struct {
 	put func(b *bundles.Bundle, signature []byte)
 	// prove verifies the bundle, as whoever receives it will.
 	prove func(v prover, raw []byte) (verify.Evidence, error)
+	// older makes a signature in a form from before bundles; nil for a bundle.
+	older func(made) (legacy.Material, error)
 }
 
 // prover is who verifies what was signed: for certificates, or for one key.

@@ -16,8 +16,8 @@ type Forecast struct {
 	// Expected are those that may sign, by the policy.
 	Expected []string
 	Services Services
-	// Entries are how many the log gets: of new signatures, and of those that
-	// an earlier run made, if the log does not have them.
+	// Entries are how many the logs get together: of new signatures, and of
+	// those that an earlier run made, if the logs do not have them.
 	Entries, Unfinished int
 	// New are the signatures to be made; each is stamped by every authority.
 	New int
@@ -47,15 +47,19 @@ func (s *Signer) Count(orders []Order) (Forecast, error) {
 		f.Expected = nil
 	}
 	for _, c := range contents {
+		entries := len(s.logs)
+		if c.older != nil {
+			entries = 1
+		}
 		switch r := s.config.Work.Kept.known(c.name(s.as)); {
-		case r.entry != nil:
+		case r.logged():
 			f.Found++
 		case r.Signature != nil:
 			f.Unfinished++
-			f.Entries++
+			f.Entries += entries
 		default:
 			f.New++
-			f.Entries++
+			f.Entries += entries
 		}
 	}
 	return f, nil

@@ -1,6 +1,7 @@
 package sign
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ const services = `{"mediaType":"application/vnd.dev.sigstore.signingconfig.v0.2+
 
 func TestParseServices(t *testing.T) {
 	s, err := ParseServices([]byte(services), fuzzTime)
-	if want := (Services{Fulcio: "https://ca.test", TSA: "https://tsa.test", Log: "https://log.test", Login: "https://id.test"}); err != nil || s != want {
+	if want := (Services{Fulcio: "https://ca.test", TSAs: []string{"https://tsa.test"}, Logs: []string{"https://log.test"}, Login: "https://id.test"}); err != nil || !reflect.DeepEqual(s, want) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if _, err := ParseServices([]byte(services), time.Unix(0, 0)); err == nil {
@@ -34,7 +35,7 @@ func FuzzParseServices(f *testing.F) {
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		fuzztest.Bounded(t, raw, func() {
-			if s, err := ParseServices(raw, fuzzTime); err == nil && (s.Fulcio == "" || s.TSA == "" || s.Log == "") {
+			if s, err := ParseServices(raw, fuzzTime); err == nil && (s.Fulcio == "" || len(s.TSAs) == 0 || len(s.Logs) == 0) {
 				t.Errorf("%q was read as %+v", raw, s)
 			}
 		})

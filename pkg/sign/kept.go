@@ -1,6 +1,7 @@
 package sign
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,8 +18,9 @@ import (
 
 // The acts that a journal of signatures knows.
 const (
-	actSigned = "signed" // and stamped; the log may have it, or not
-	actLogged = "logged"
+	actSigned   = "signed" // and stamped; the logs may have it, or not
+	actLogged   = "logged"
+	actLoggedV1 = "logged in version 1"
 )
 
 // Kept remembers signatures from when they are made until their bundles are
@@ -35,7 +37,8 @@ type Kept struct {
 // record is what is known of one content.
 type record struct {
 	made
-	entry *rekor.TransparencyLogEntry // nil until logged
+	entries []*rekor.TransparencyLogEntry // of each log; none until logged
+	answer  []byte                        // instead, of a log of version 1
 	// old says that an earlier run made the signature: the log may have it.
 	old bool
 }
@@ -45,8 +48,14 @@ type made struct {
 	Certificate []byte `json:"certificate,omitempty"`
 	Key         []byte `json:"key,omitempty"` // the public one, where there is no certificate
 	Signature   []byte `json:"signature"`
-	Timestamp   []byte `json:"timestamp"`
+	// Timestamps are of each authority; none in the older forms.
+	Timestamps [][]byte `json:"timestamps,omitempty"`
+	// Timestamp is how one was kept when there could be only one.
+	Timestamp []byte `json:"timestamp,omitempty"`
 }
+
+// logged reports whether every log has the signature.
+func (r record) logged() bool { return len(r.entries) > 0 || r.answer != nil }
 
 // Keep reads what a journal has of signatures and goes on writing to it. The
 // journal stays its owner's to close.
@@ -71,11 +80,16 @@ func Recall(entries []journal.Entry) (*Kept, error) {
 			if err := json.Unmarshal(e.Detail, &r.made); err != nil {
 				return nil, fmt.Errorf("reading the journal of signatures: %q: %w", e.Subject, err)
 			}
+			if r.Timestamp != nil {
+				r.Timestamps, r.Timestamp = [][]byte{r.Timestamp}, nil
+			}
 		case actLogged:
-			r.entry = &rekor.TransparencyLogEntry{}
-			if err := protojson.Unmarshal(e.Detail, r.entry); err != nil {
+			var err error
+			if r.entries, err = readLogged(e.Detail); err != nil {
 				return nil, fmt.Errorf("reading the journal of signatures: %q: %w", e.Subject, err)
 			}
+		case actLoggedV1:
+			r.answer = e.Detail
 		default:
 			continue
 		}
@@ -120,13 +134,49 @@ func (k *Kept) signed(ctx context.Context, name string, m made, at time.Time) er
 	return k.append(ctx, journal.Entry{Time: at, Act: actSigned, Subject: name, Detail: raw}, record{made: m})
 }
 
-// logged keeps the log's answer.
+// logged keeps what the logs answered.
 func (k *Kept) logged(ctx context.Context, name string, r record, at time.Time) error {
-	raw, err := protojson.Marshal(r.entry)
+	if r.answer != nil {
+		return k.append(ctx, journal.Entry{Time: at, Act: actLoggedV1, Subject: name, Detail: r.answer}, r)
+	}
+	raw, err := writeLogged(r.entries)
 	if err != nil {
-		return fmt.Errorf("keeping the log's answer: %w", err)
+		return fmt.Errorf("keeping the logs' answers: %w", err)
 	}
 	return k.append(ctx, journal.Entry{Time: at, Act: actLogged, Subject: name, Detail: raw}, r)
+}
+
+// writeLogged writes one entry as it is, and several as a list.
+func writeLogged(entries []*rekor.TransparencyLogEntry) ([]byte, error) {
+	list := make([]json.RawMessage, len(entries))
+	for i, e := range entries {
+		raw, err := protojson.Marshal(e)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = raw
+	}
+	if len(list) == 1 {
+		return list[0], nil
+	}
+	return json.Marshal(list)
+}
+
+func readLogged(raw []byte) (entries []*rekor.TransparencyLogEntry, err error) {
+	list := []json.RawMessage{raw}
+	if bytes.HasPrefix(raw, []byte("[")) {
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return nil, err
+		}
+	}
+	for _, one := range list {
+		e := &rekor.TransparencyLogEntry{}
+		if err := protojson.Unmarshal(one, e); err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
 }
 
 // append writes an entry, even if the run is being ended: what was made is not

@@ -24,26 +24,27 @@ type logger struct {
 	material root.TrustedMaterial
 }
 
-// answer is what the log said to an entry.
+// answer is what the logs said to an entry.
 type answer struct {
-	entry *rekor.TransparencyLogEntry
-	// had says that the log had it already.
+	entries []*rekor.TransparencyLogEntry // of each log, in order
+	older   []byte                        // of a log of version 1, as it answered
+	// had says that each log had it already.
 	had bool
 }
 
 // add has the log include a signature, and waits until it does. A log that has
 // it already is asked for that entry: the same bytes are never two entries of a
 // log that remembers.
-func (l *logger) add(ctx context.Context, c content, signed made) (a answer, err error) {
+func (l *logger) add(ctx context.Context, c content, signed made) (entry *rekor.TransparencyLogEntry, had bool, err error) {
 	body, err := request(c, signed)
 	if err != nil {
-		return answer{}, err
+		return nil, false, err
 	}
 	err = l.ride(ctx, always, func(ctx context.Context) (err error) {
-		a, err = l.submit(ctx, body)
+		entry, had, err = l.submit(ctx, body)
 		return err
 	})
-	return a, err
+	return entry, had, err
 }
 
 // request is the hashedrekord entry of a signature.
@@ -60,29 +61,29 @@ func request(c content, signed made) ([]byte, error) {
 }
 
 // submit offers an entry once.
-func (l *logger) submit(ctx context.Context, body []byte) (answer, error) {
+func (l *logger) submit(ctx context.Context, body []byte) (entry *rekor.TransparencyLogEntry, had bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.at("log/entries"), bytes.NewReader(body))
 	if err != nil {
-		return answer{}, l.refuse("%v", err)
+		return nil, false, l.refuse("%v", err)
 	}
 	r.Header.Set("Content-Type", "application/json")
 	raw, response, err := l.do(r, "", http.StatusCreated, http.StatusConflict)
 	if err != nil {
-		return answer{}, err
+		return nil, false, err
 	}
 	if response.StatusCode == http.StatusConflict {
 		index, err := strconv.ParseInt(response.Header.Get(indexHeader), 10, 64)
 		if err != nil || index < 0 {
-			return answer{}, errUnplaced
+			return nil, false, errUnplaced
 		}
 		entry, err := l.existing(ctx, index)
-		return answer{entry: entry, had: true}, err
+		return entry, true, err
 	}
-	entry := &rekor.TransparencyLogEntry{}
+	entry = &rekor.TransparencyLogEntry{}
 	if err := protojson.Unmarshal(raw, entry); err != nil {
-		return answer{}, l.refuse("its answer is no log entry: %v", err)
+		return nil, false, l.refuse("its answer is no log entry: %v", err)
 	}
-	return answer{entry: entry}, nil
+	return entry, false, nil
 }
 
 func (l *logger) at(what string) string {

@@ -13,6 +13,7 @@ import (
 	bundles "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	common "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 	rekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -45,12 +46,27 @@ func (s *Signer) Tally() Tally {
 
 // Retries is how often a service did not answer, and had to be asked again.
 func (s *Signer) Retries() (n int) {
-	for _, one := range []*service{s.authority.service, s.stamps.service, s.log.service} {
+	for _, one := range s.services() {
 		one.mu.Lock()
 		n += one.again
 		one.mu.Unlock()
 	}
 	return n
+}
+
+// services are all that a signature may need.
+func (s *Signer) services() []*service {
+	all := []*service{s.authority.service}
+	for _, authority := range s.stamps {
+		all = append(all, authority.service)
+	}
+	for _, log := range s.logs {
+		all = append(all, log.service)
+	}
+	if s.older != nil {
+		all = append(all, s.older.service)
+	}
+	return all
 }
 
 // make signs a content, or takes up what an earlier run left of it.
@@ -65,13 +81,13 @@ func (s *Signer) make(ctx context.Context, c content) ([]byte, verify.Evidence, 
 		return nil, verify.Evidence{}, err
 	}
 	defer release()
-	if r.entry != nil {
+	if r.logged() {
 		bundle, e, err := s.assemble(c, r)
 		if err == nil {
 			s.tally.found.Add(1)
 			return bundle, e, nil
 		}
-		r.entry = nil
+		r.entries, r.answer = nil, nil
 	}
 	if r.Signature != nil {
 		if err := s.stillHolds(c, r.made); err != nil {
@@ -92,21 +108,23 @@ func (s *Signer) complete(ctx context.Context, c content, r record, name string)
 				return nil, verify.Evidence{}, err
 			}
 		}
-		a, err = s.log.add(ctx, c, r.made)
-		if !errors.Is(err, errUnplaced) {
+		a, err = s.enter(ctx, c, r)
+		if !errors.Is(err, errUnplaced) && !errors.Is(err, errUnlogged) {
 			break
 		}
 		if round == rounds {
-			return nil, verify.Evidence{}, verdict.Refuse(verdict.ServiceRefused, s.log.name, "%v, several times in a row", err)
+			return nil, verify.Evidence{}, verdict.Refuse(verdict.ServiceRefused, "transparency log", "%v, several times in a row", err)
 		}
 		s.config.Work.Report("%v, so it is signed once more", err)
-		s.tally.twice.Add(1)
+		if errors.Is(err, errUnplaced) {
+			s.tally.twice.Add(1)
+		}
 		r = record{}
 	}
 	if err != nil {
 		return nil, verify.Evidence{}, err
 	}
-	r.entry = a.entry
+	r.entries, r.answer = a.entries, a.older
 	bundle, e, err := s.assemble(c, r)
 	if err != nil {
 		return nil, verify.Evidence{}, fmt.Errorf("verifying our own signature: %w", err)
@@ -118,6 +136,35 @@ func (s *Signer) complete(ctx context.Context, c content, r record, name string)
 		}
 	}
 	return bundle, e, nil
+}
+
+// enter has every log include a signature: a log of version 1 for the older
+// forms, and all of version 2 for a bundle. Two addresses of one log are one.
+func (s *Signer) enter(ctx context.Context, c content, r record) (answer, error) {
+	if c.older != nil {
+		return s.older.add(ctx, c, r.made, s.config.Clock)
+	}
+	all := answer{had: true, entries: make([]*rekor.TransparencyLogEntry, len(s.logs))}
+	had := make([]bool, len(s.logs))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, log := range s.logs {
+		group.Go(func() (err error) {
+			all.entries[i], had[i], err = log.add(ctx, c, r.made)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return answer{}, err
+	}
+	seen := map[string]bool{}
+	for i, e := range all.entries {
+		all.had = all.had && had[i]
+		if id := string(e.GetLogId().GetKeyId()); seen[id] {
+			return answer{}, s.logs[i].refuse("%s is the same log as another that the signing configuration names: they count once", s.logs[i].address)
+		}
+		seen[string(e.GetLogId().GetKeyId())] = true
+	}
+	return all, nil
 }
 
 func (s *Signer) count(r record, a answer) {
@@ -166,21 +213,33 @@ func (s *Signer) stamped(ctx context.Context, c content) (made, error) {
 	if err != nil {
 		return made{}, err
 	}
-	timestamp, err := s.stamps.stamp(ctx, cred, signature)
-	if errors.Is(err, errLapsed) || errors.Is(err, errLate) {
-		cred.told.Do(func() { s.config.Work.Report("%v; signing anew", err) })
-		s.drop(ctx, cred)
+	m := made{Signature: signature}
+	for _, authority := range s.stampsOf(c) {
+		timestamp, err := authority.stamp(ctx, cred, signature)
+		if errors.Is(err, errLapsed) || errors.Is(err, errLate) {
+			cred.told.Do(func() { s.config.Work.Report("%v; signing anew", err) })
+			s.drop(ctx, cred)
+		}
+		if err != nil {
+			return made{}, err
+		}
+		m.Timestamps = append(m.Timestamps, timestamp)
 	}
-	if err != nil {
-		return made{}, err
-	}
-	m := made{Signature: signature, Timestamp: timestamp}
 	if cred.leaf != nil {
 		m.Certificate = cred.leaf.Raw
 	} else {
 		m.Key = cred.public
 	}
 	return m, nil
+}
+
+// stampsOf are the authorities that stamp a signature: all of them, and none in
+// the older forms, where the log says when.
+func (s *Signer) stampsOf(c content) []*stampAuthority {
+	if c.older != nil {
+		return nil
+	}
+	return s.stamps
 }
 
 // drop forgets a credential whose life has passed, whatever our clock says.
@@ -216,11 +275,20 @@ func (s *Signer) stillHolds(c content, m made) error {
 	if !signedBy(public, c.sum, m.Signature) {
 		return verdict.Refuse(verdict.SignatureBad, "signature", "it is not of this content")
 	}
-	at, err := s.stamps.check(m.Timestamp, m.Signature)
-	if err == nil && !held.lives(at) {
-		err = verdict.Refuse(verdict.TimeCert, "timestamp", "it lies outside the certificate's life")
+	stamps := s.stampsOf(c)
+	if len(m.Timestamps) != len(stamps) {
+		return verdict.Refuse(verdict.TimeMissing, "signature", "it has %d timestamps, and the signing configuration asks for %d now", len(m.Timestamps), len(stamps))
 	}
-	return err
+	for i, authority := range stamps {
+		at, err := authority.check(m.Timestamps[i], m.Signature)
+		if err == nil && !held.lives(at) {
+			err = verdict.Refuse(verdict.TimeCert, "timestamp", "it lies outside the certificate's life")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // signedBy verifies a signature over a SHA-256 digest, for the kinds of keys
@@ -237,22 +305,13 @@ func signedBy(public any, sum, signature []byte) bool {
 
 // assemble makes the bundle and verifies it, as whoever receives it will.
 func (s *Signer) assemble(c content, r record) ([]byte, verify.Evidence, error) {
-	b := &bundles.Bundle{MediaType: bundleType, VerificationMaterial: &bundles.VerificationMaterial{
-		TlogEntries: []*rekor.TransparencyLogEntry{r.entry},
-		TimestampVerificationData: &bundles.TimestampVerificationData{
-			Rfc3161Timestamps: []*common.RFC3161SignedTimestamp{{SignedTimestamp: r.Timestamp}},
-		},
-	}}
-	if len(r.Certificate) > 0 {
-		b.VerificationMaterial.Content = &bundles.VerificationMaterial_Certificate{Certificate: &common.X509Certificate{RawBytes: r.Certificate}}
-	} else {
-		hint := (&credential{public: r.Key}).hint()
-		b.VerificationMaterial.Content = &bundles.VerificationMaterial_PublicKey{PublicKey: &common.PublicKeyIdentifier{Hint: hint}}
+	encode := s.encode
+	if c.older != nil {
+		encode = encodeOlder
 	}
-	c.put(b, r.Signature)
-	raw, err := protojson.Marshal(b)
+	raw, err := encode(c, r)
 	if err != nil {
-		return nil, verify.Evidence{}, fmt.Errorf("encoding bundle: %w", err)
+		return nil, verify.Evidence{}, err
 	}
 	e, err := c.prove(s.prover, raw)
 	if err != nil {
@@ -262,6 +321,30 @@ func (s *Signer) assemble(c content, r record) ([]byte, verify.Evidence, error) 
 		return nil, verify.Evidence{}, err
 	}
 	return raw, e, nil
+}
+
+// encode writes a bundle.
+func (s *Signer) encode(c content, r record) ([]byte, error) {
+	if len(r.entries) != len(s.logs) {
+		return nil, verdict.Refuse(verdict.LogMissing, "signature", "%d logs have it, and the signing configuration asks for %d now", len(r.entries), len(s.logs))
+	}
+	stamps := &bundles.TimestampVerificationData{}
+	for _, stamp := range r.Timestamps {
+		stamps.Rfc3161Timestamps = append(stamps.Rfc3161Timestamps, &common.RFC3161SignedTimestamp{SignedTimestamp: stamp})
+	}
+	b := &bundles.Bundle{MediaType: bundleType, VerificationMaterial: &bundles.VerificationMaterial{TlogEntries: r.entries, TimestampVerificationData: stamps}}
+	if len(r.Certificate) > 0 {
+		b.VerificationMaterial.Content = &bundles.VerificationMaterial_Certificate{Certificate: &common.X509Certificate{RawBytes: r.Certificate}}
+	} else {
+		hint := (&credential{public: r.Key}).hint()
+		b.VerificationMaterial.Content = &bundles.VerificationMaterial_PublicKey{PublicKey: &common.PublicKeyIdentifier{Hint: hint}}
+	}
+	c.put(b, r.Signature)
+	raw, err := protojson.Marshal(b)
+	if err != nil {
+		return nil, fmt.Errorf("encoding bundle: %w", err)
+	}
+	return raw, nil
 }
 
 // keyDetails names the kind of a public key, of those that can sign here.

@@ -74,8 +74,9 @@ type Signer struct {
 	as        string // the role, or the key, for the journal
 	prover    prover
 	authority *authority
-	stamps    *stampAuthority
-	log       *logger
+	stamps    []*stampAuthority // each stamps every signature
+	logs      []*logger         // each has every signature
+	older     *olderLog         // for the older forms; nil where there is none
 
 	fetching chan struct{} // held by the one that reads or writes current
 	current  *credential
@@ -128,12 +129,23 @@ func prepare(c Config, as string, p prover) (*Signer, error) {
 	if err != nil {
 		return nil, verdict.Wrap(verdict.TrustRootParse, "trust root", err)
 	}
-	return &Signer{
+	if len(c.Services.TSAs) == 0 || len(c.Services.Logs) == 0 {
+		return nil, verdict.Refuse(verdict.ServiceSelector, "signing config", "a signature needs a timestamp authority and a transparency log")
+	}
+	s := &Signer{
 		config: c, as: as, prover: p, fetching: make(chan struct{}, 1),
 		authority: &authority{newService("certificate authority", c.Services.Fulcio, c), material, max(c.Policy.Verification().SCTs, 1)},
-		stamps:    &stampAuthority{newService("timestamp authority", c.Services.TSA, c), material},
-		log:       &logger{newService("transparency log", c.Services.Log, c), material},
-	}, nil
+	}
+	for _, address := range c.Services.TSAs {
+		s.stamps = append(s.stamps, &stampAuthority{newService("timestamp authority", address, c), material})
+	}
+	for _, address := range c.Services.Logs {
+		s.logs = append(s.logs, &logger{newService("transparency log", address, c), material})
+	}
+	if address := c.Services.LogV1; address != "" {
+		s.older = &olderLog{newService("transparency log of version 1", address, c)}
+	}
+	return s, nil
 }
 
 // Prepare fetches a certificate and holds it against the role, so that a token
@@ -163,6 +175,15 @@ func (s *Signer) order(ctx context.Context, o Order) ([]byte, verify.Evidence, e
 
 // content is what an order is about, if the role may sign it.
 func (s *Signer) content(o Order) (content, error) {
+	c, err := s.meant(o)
+	if err != nil || !o.Older {
+		return c, err
+	}
+	return s.asOlder(c, o)
+}
+
+// meant is a content, whatever the form in which it is signed.
+func (s *Signer) meant(o Order) (content, error) {
 	if o.Statement.IsZero() {
 		if ownKindsOnly(s.config.Role) {
 			return content{}, verdict.Refuse(verdict.IdentityRole, o.Bytes.SHA256.String(), "the %s role signs statements of its own kinds only", s.config.Role)

@@ -183,7 +183,10 @@ const (
 	ToolMissing Code = "TOOL_MISSING"
 
 	// Services that signatures need.
-	ServiceRefused Code = "SERVICE_REFUSED"
+	ServiceRefused     Code = "SERVICE_REFUSED"
+	ServiceSelector    Code = "SERVICE_SELECTOR"
+	LegacyNeedsRekorV1 Code = "LEGACY_NEEDS_REKOR_V1"
+	KeyUnknown         Code = "KEY_UNKNOWN"
 
 	// Wrong use, the world, and us.
 	ConfigParse    Code = "CONFIG"

@@ -169,7 +169,10 @@ var codes = map[Code]row{
 	Busy:        {Unavailable, "nothing was begun; wait until the other run has ended, and look at waybill status"},
 	ToolMissing: {Refused, "install the tool where it is in the PATH, or take it out of the step in release.yaml"},
 
-	ServiceRefused: {Refused, "nothing was published; read what the service answered, and whether the signing configuration names the one in use"},
+	ServiceRefused:     {Refused, "nothing was published; read what the service answered, and whether the signing configuration names the one in use"},
+	ServiceSelector:    {Malformed, "nothing was signed; correct the selector of the signing configuration, or name services that are valid now"},
+	LegacyNeedsRekorV1: {Malformed, "nothing was signed; add a Rekor v1 log to the signing configuration (rekorTlogUrls, majorApiVersion 1), or sign without --legacy"},
+	KeyUnknown:         {Refused, "a key that nobody knows made the signature; name its public key in the policy if it may sign, in the role in which it may"},
 
 	ConfigParse:    {Malformed, "correct the file at the line named"},
 	Usage:          {Malformed, "see the command's --help"},

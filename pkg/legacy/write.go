@@ -1,0 +1,159 @@
+package legacy
+
+import (
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// The media types of layers that carry signatures and attestations.
+const (
+	MediaPayload  = "application/vnd.dev.cosign.simplesigning.v1+json"
+	MediaEnvelope = "application/vnd.dsse.envelope.v1+json"
+)
+
+// annotationPredicate names the kind of an attestation's statement.
+const annotationPredicate = "predicateType"
+
+// New is a signature of bytes that was just made, with the certificate of its
+// key, in DER. It is of use to whoever signs in an older form: see
+// [Material.Proposal].
+func New(signed digest.Digest, signature, certificate []byte) (Material, error) {
+	return made(Material{signed: signed, signature: signature}, certificate)
+}
+
+// NewAttestation is [New] for a statement, whose envelope is made of it.
+func NewAttestation(payload, signature, certificate []byte) (Material, error) {
+	envelope := &intoto.Envelope{PayloadType: intoto.PayloadType, Payload: payload, Signatures: []intoto.Signature{{Sig: signature}}}
+	return made(Material{signed: digest.Of(digest.SHA256, payload), signature: signature, envelope: envelope}, certificate)
+}
+
+func made(m Material, certificate []byte) (Material, error) {
+	if m.signed.Algorithm() != digest.SHA256 || len(m.signature) == 0 {
+		return Material{}, verdict.Refuse(verdict.NoArtifact, "signature", "there is no SHA-256 digest of what was signed, or no signature")
+	}
+	if _, err := x509.ParseCertificate(certificate); err != nil {
+		return Material{}, verdict.Wrap(verdict.CertParse, "certificate", err)
+	}
+	m.chain = [][]byte{certificate}
+	return m, nil
+}
+
+// Proposal is what a log of version 1 is asked to take in: of bytes a
+// hashedrekord 0.0.1, of a statement a dsse 0.0.1.
+func (m Material) Proposal() ([]byte, error) {
+	if m.leaf() == nil {
+		return nil, verdict.Refuse(verdict.CertMissing, "signature", "it has no certificate")
+	}
+	if !m.IsAttestation() {
+		return recordOf(m), nil
+	}
+	envelope, err := m.Layer()
+	if err != nil {
+		return nil, err
+	}
+	var p struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Spec       struct {
+			Proposed struct {
+				Envelope  string   `json:"envelope"`
+				Verifiers [][]byte `json:"verifiers"`
+			} `json:"proposedContent"`
+		} `json:"spec"`
+	}
+	p.APIVersion, p.Kind = "0.0.1", "dsse"
+	p.Spec.Proposed.Envelope, p.Spec.Proposed.Verifiers = string(envelope), [][]byte{encodePEM(m.chain[:1])}
+	return json.Marshal(p)
+}
+
+// Layer is the layer of a tag sha256-<digest>.att that carries an attestation:
+// its envelope. The layer of a signature is the payload, which the signer has.
+func (m Material) Layer() ([]byte, error) {
+	if !m.IsAttestation() {
+		return nil, verdict.Refuse(verdict.MaterialKind, "signature", "it is of bytes, and no attestation")
+	}
+	type signature struct {
+		KeyID string `json:"keyid"`
+		Sig   []byte `json:"sig"`
+	}
+	return json.Marshal(struct {
+		PayloadType string      `json:"payloadType"`
+		Payload     []byte      `json:"payload"`
+		Signatures  []signature `json:"signatures"`
+	}{m.envelope.PayloadType, m.envelope.Payload, []signature{{Sig: m.signature}}})
+}
+
+// Files are the texts of a file's .sig and .cert, byte for byte as cosign
+// writes them: base64 of the signature, and base64 of the certificate's PEM.
+func (m Material) Files() (signature, certificate []byte) {
+	return text(m.signature), text(encodePEM(m.chain[:min(1, len(m.chain))]))
+}
+
+// Annotations are those of the layer that carries the signature in a registry,
+// with a log entry that was promised. The chain is of the authorities, without
+// the signer's certificate; the kind is that of an attestation's statement.
+func (m Material) Annotations(chain [][]byte, kind string) (map[string]string, error) {
+	if m.entry == nil || len(m.entry.promise) == 0 || m.leaf() == nil {
+		return nil, verdict.Refuse(verdict.BundleLacks, "signature", "it has no certificate, or no log entry that was promised")
+	}
+	w := struct {
+		Promise []byte    `json:"SignedEntryTimestamp"`
+		Payload wireEntry `json:"Payload"`
+	}{m.entry.promise, wireEntry{
+		Body: base64.StdEncoding.EncodeToString(m.entry.body), IntegratedTime: m.entry.integrated,
+		LogIndex: m.entry.index, LogID: hex.EncodeToString(m.entry.log),
+	}}
+	entry, err := json.Marshal(w)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the log entry: %w", err)
+	}
+	all := map[string]string{
+		annotationSignature: "", annotationCertificate: string(encodePEM(m.chain[:1])),
+		annotationChain: string(encodePEM(chain)), annotationBundle: string(entry),
+	}
+	if m.IsAttestation() {
+		all[annotationPredicate] = kind
+	} else {
+		all[annotationSignature] = string(text(m.signature))
+	}
+	return all, nil
+}
+
+// Bytes writes what the signature of an image says. The same image under the
+// same name gives the same bytes.
+func (p Payload) Bytes() ([]byte, error) {
+	if p.Image.Algorithm() != digest.SHA256 || p.Reference == "" {
+		return nil, verdict.Refuse(verdict.NoArtifact, "payload", "an image has a SHA-256 digest and a name")
+	}
+	w := struct {
+		Critical struct {
+			Identity struct {
+				Reference string `json:"docker-reference"`
+			} `json:"identity"`
+			Image struct {
+				Digest string `json:"docker-manifest-digest"`
+			} `json:"image"`
+			Type string `json:"type"`
+		} `json:"critical"`
+		Optional *struct{} `json:"optional"`
+	}{}
+	w.Critical.Identity.Reference, w.Critical.Image.Digest, w.Critical.Type = p.Reference, p.Image.String(), payloadType
+	return json.Marshal(w)
+}
+
+func encodePEM(chain [][]byte) (all []byte) {
+	for _, der := range chain {
+		all = append(all, pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: der})...)
+	}
+	return all
+}
+
+func text(raw []byte) []byte { return base64.StdEncoding.AppendEncode(nil, raw) }

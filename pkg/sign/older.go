@@ -1,0 +1,181 @@
+package sign
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// errUnlogged says that a signature in an older form is of a certificate whose
+// life has passed before the log had it. The log says when it was made, so
+// nothing of it can be saved.
+var errUnlogged = errors.New("the certificate's life has passed before the log had its signature")
+
+// spare is what must be left of a certificate's life when its signature is
+// sent to the log that says when it was made.
+const spare = 15 * time.Second
+
+// NeedOlder refuses to go on where the signing configuration has no log for
+// signatures in the older forms, or where a key signs: what older clients ask
+// of a log is a certificate.
+func (s *Signer) NeedOlder() error {
+	switch {
+	case s.older == nil:
+		return NeedOlder(s.config.Services)
+	case s.config.Token == nil:
+		return verdict.Refuse(verdict.Usage, "--legacy", "a key has no certificate to put beside its signatures; sign in the older forms with an identity")
+	}
+	return nil
+}
+
+// NeedOlder refuses services without a log of version 1.
+func NeedOlder(s Services) error {
+	if s.LogV1 != "" {
+		return nil
+	}
+	return verdict.Refuse(verdict.LegacyNeedsRekorV1, "signing config", "older clients look signatures up in a Rekor v1 log, and it names none that is valid now; nothing was signed")
+}
+
+// asOlder has a content signed in the form from before bundles. What comes of
+// it is a bundle of version 0.1 with everything that the older forms consist
+// of: see [legacy.Open].
+func (s *Signer) asOlder(c content, o Order) (content, error) {
+	if err := s.NeedOlder(); err != nil {
+		return content{}, err
+	}
+	c.kind = "older " + c.kind
+	if o.Statement.IsZero() {
+		signed := o.Bytes.SHA256
+		c.older = func(m made) (legacy.Material, error) { return legacy.New(signed, m.Signature, m.Certificate) }
+		c.prove = func(v prover, raw []byte) (verify.Evidence, error) { return v.Blob(raw, digest.Set{SHA256: signed}) }
+		return c, nil
+	}
+	payload := o.Statement.Raw()
+	c.older = func(m made) (legacy.Material, error) {
+		return legacy.NewAttestation(payload, m.Signature, m.Certificate)
+	}
+	return c, nil
+}
+
+// encodeOlder writes the bundle of a signature in an older form.
+func encodeOlder(c content, r record) ([]byte, error) {
+	m, err := c.older(r.made)
+	if err != nil {
+		return nil, err
+	}
+	_, entry, err := legacy.ParseAnswer(r.answer)
+	if err != nil {
+		return nil, err
+	}
+	if m, err = m.With(entry); err != nil {
+		return nil, err
+	}
+	return m.Bundle()
+}
+
+// olderLog is a Rekor v1 log.
+type olderLog struct{ *service }
+
+// add has the log include a signature while its certificate lives, and looks
+// it up when it does not, or when the log has it already.
+func (l *olderLog) add(ctx context.Context, c content, signed made, clock func() time.Time) (a answer, err error) {
+	m, err := c.older(signed)
+	if err != nil {
+		return answer{}, err
+	}
+	body, err := m.Proposal()
+	if err != nil {
+		return answer{}, err
+	}
+	leaf, err := x509.ParseCertificate(signed.Certificate)
+	if err != nil {
+		return answer{}, verdict.Wrap(verdict.CertParse, "certificate", err)
+	}
+	lives := func() bool { return clock().Before(leaf.NotAfter.Add(-spare)) }
+	if lives() {
+		err = l.ride(ctx, lives, func(ctx context.Context) (err error) {
+			a, err = l.submit(ctx, m, body)
+			return err
+		})
+		var away *awayError
+		if !errors.As(err, &away) || lives() || l.work.Patience == 0 || ctx.Err() != nil {
+			return a, err
+		}
+	}
+	// It may have been offered before, and may be there.
+	err = l.ride(ctx, always, func(ctx context.Context) (err error) {
+		a, err = l.lookUp(ctx, m, body)
+		return err
+	})
+	return a, err
+}
+
+// submit offers an entry once.
+func (l *olderLog) submit(ctx context.Context, m legacy.Material, body []byte) (answer, error) {
+	raw, status, err := l.post(ctx, "log/entries", body, http.StatusCreated, http.StatusConflict)
+	if err != nil {
+		return answer{}, err
+	}
+	if status == http.StatusConflict {
+		a, err := l.lookUp(ctx, m, body)
+		if errors.Is(err, errUnlogged) {
+			return answer{}, l.refuse("it says that it has the signature, and has none when it is asked for it")
+		}
+		return a, err
+	}
+	return answer{older: raw}, check(m, raw)
+}
+
+// lookUp asks for the entry that the log made of the very same proposal.
+func (l *olderLog) lookUp(ctx context.Context, m legacy.Material, body []byte) (answer, error) {
+	question, err := json.Marshal(map[string][]json.RawMessage{"entries": {body}})
+	if err != nil {
+		return answer{}, verdict.Wrap(verdict.InternalBug, l.name, err)
+	}
+	raw, _, err := l.post(ctx, "log/entries/retrieve", question, http.StatusOK)
+	if err != nil {
+		return answer{}, err
+	}
+	var found []json.RawMessage
+	if err := json.Unmarshal(raw, &found); err != nil {
+		return answer{}, l.refuse("its answer is no list of entries: %v", err)
+	}
+	if len(found) == 0 {
+		return answer{}, errUnlogged
+	}
+	return answer{older: found[0], had: true}, check(m, found[0])
+}
+
+// check holds an answer against the signature before it is kept.
+func check(m legacy.Material, raw []byte) error {
+	_, entry, err := legacy.ParseAnswer(raw)
+	if err != nil {
+		return err
+	}
+	_, err = m.With(entry)
+	return err
+}
+
+func (l *olderLog) post(ctx context.Context, what string, body []byte, expected ...int) ([]byte, int, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(l.address, "/")+"/api/v1/"+what, bytes.NewReader(body))
+	if err != nil {
+		return nil, 0, l.refuse("%v", err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json")
+	raw, response, err := l.doLimit(r, legacy.MaxBundle, "", expected...)
+	if err != nil {
+		return nil, 0, err
+	}
+	return raw, response.StatusCode, nil
+}
