@@ -6,11 +6,12 @@ import (
 	"fmt"
 )
 
-//go:embed *.yaml
+//go:embed *.yaml kubernetes/expected/*.yaml
 var shipped embed.FS
 
-// Read returns a shipped policy, or the list of known defects, by the name of
-// its file without the ending.
+// Read returns a shipped policy, the list of known defects, or what a release
+// of Kubernetes should consist of (kubernetes/expected/1.31), by the name of its
+// file without the ending. One that is not shipped is [io/fs.ErrNotExist].
 func Read(name string) ([]byte, error) {
 	raw, err := shipped.ReadFile(name + ".yaml")
 	if err != nil {

@@ -1,0 +1,280 @@
+package expected_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/census"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/expected"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
+)
+
+func at(t testing.TB, s string) version.Version {
+	t.Helper()
+	v, err := version.Parse(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+const kubectl, kubelet, client = "bin/linux/amd64/kubectl", "bin/linux/amd64/kubelet", "kubernetes-client-linux-amd64.tar.gz"
+
+// small is a release of three files, and those who speak of it.
+type small struct {
+	have           map[string][]byte
+	sums           map[string][]byte // what SHA256SUMS is written over
+	subjects       map[string][]byte
+	listed, at     []string
+	forgetSidecars bool
+}
+
+func newSmall() *small {
+	files := func() map[string][]byte {
+		return map[string][]byte{kubectl: []byte("kubectl"), kubelet: []byte("kubelet"), client: []byte("client")}
+	}
+	return &small{have: files(), sums: files(), subjects: files()}
+}
+
+func (s *small) compare(t testing.TB) []verdict.Finding {
+	t.Helper()
+	v := at(t, "v1.31.2")
+	var lines strings.Builder
+	for name, body := range s.sums {
+		lines.WriteString(digest.SetOf(body).SHA256.Hex() + "  " + name + "\n")
+	}
+	sums, err := expected.ParseSums(expected.SHA256Sums, []byte(lines.String()), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var subjects []intoto.Subject
+	for name, body := range s.subjects {
+		subjects = append(subjects, intoto.Subject{Name: "gs://bucket/release/v1.31.2/" + name, Digests: digest.SetOf(body)})
+	}
+	statement, err := intoto.New("https://slsa.dev/provenance/v0.2", subjects, map[string]any{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	provenance, err := expected.ReadProvenance(expected.Provenance, statement, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := expected.Of(sums, provenance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var items []census.Item
+	for name, body := range s.have {
+		items = append(items, census.Item{Name: name, Digests: digest.SetOf(body), Size: int64(len(body))})
+		if !strings.Contains(name, ".sha") && !strings.HasSuffix(name, ".sig") && name != "stranger" {
+			for suffix, sum := range map[string]digest.Digest{".sha256": digest.SetOf(body).SHA256, ".sha512": digest.SetOf(body).SHA512} {
+				if _, own := s.have[name+suffix]; !own && !s.forgetSidecars {
+					items = append(items, census.Item{Name: name + suffix, Digests: digest.SetOf([]byte(sum.Hex()))})
+				}
+			}
+		}
+	}
+	return set.Compare(items)
+}
+
+// TestCompare changes one fact a row.
+func TestCompare(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*small)
+		want   string // code and subject of all findings
+	}{
+		{"as it was made", func(*small) {}, ""},
+		{"a file is gone", func(s *small) { delete(s.have, kubelet) }, "MISSING " + kubelet},
+		{"a stranger's file", func(s *small) { s.have["stranger"] = nil }, "EXTRA stranger"},
+		{"a signature of nothing", func(s *small) { s.have["stranger.sig"] = nil }, "EXTRA stranger.sig"},
+		{"a signature of a file", func(s *small) { s.have[kubectl+".sig"] = nil }, ""},
+		{"a sidecar of a sidecar", func(s *small) { s.have[kubectl+".sha256.sha256"] = nil }, "EXTRA " + kubectl + ".sha256.sha256"},
+		{"a document of the layout", func(s *small) { s.have["announcement.html"] = nil; s.forgetSidecars = true }, "MISSING " + kubectl + ".sha256 MISSING " + kubectl + ".sha512 MISSING " + kubelet + ".sha256 MISSING " + kubelet + ".sha512 MISSING " + client + ".sha256 MISSING " + client + ".sha512"},
+		{"other bytes", func(s *small) { s.have[kubectl] = []byte("Kubectl") }, "TAMPERED " + kubectl},
+		{"bytes of another file", func(s *small) { s.have[kubectl], s.have[kubelet] = s.have[kubelet], s.have[kubectl] }, "NAME_SWAP " + kubectl + " NAME_SWAP " + kubelet},
+		{"a sidecar that lies", func(s *small) { s.have[kubectl+".sha512"] = []byte(strings.Repeat("0", 128)) }, "EVIDENCE_CONFLICT " + kubectl + ".sha512"},
+		{"a sidecar in another form", func(s *small) {
+			s.have[kubectl+".sha256"] = []byte(digest.SetOf(s.have[kubectl]).SHA256.Hex() + "  " + kubectl + "\n")
+		}, ""},
+		{"sums that lie", func(s *small) { s.sums[kubectl] = []byte("Kubectl") }, "EVIDENCE_CONFLICT " + kubectl},
+		{"provenance that lies", func(s *small) { s.subjects[kubectl] = []byte("Kubectl") }, "EVIDENCE_CONFLICT " + kubectl},
+		{"sums changed with the bytes", func(s *small) { s.sums[kubectl], s.have[kubectl] = []byte("Kubectl"), []byte("Kubectl") }, "EVIDENCE_CONFLICT " + kubectl},
+		{"sums that omit a file", func(s *small) { delete(s.sums, kubectl) }, "EVIDENCE_CONFLICT " + kubectl},
+		{"provenance that omits a file", func(s *small) { delete(s.subjects, client) }, "EVIDENCE_CONFLICT " + client},
+		{"a file that only the sums know", func(s *small) {
+			s.sums["bin/linux/amd64/kube.docker_tag"] = nil
+			s.have["bin/linux/amd64/kube.docker_tag"] = nil
+		}, ""},
+		{"a stranger's file that the sums name", func(s *small) { s.sums["bin/linux/amd64/x"], s.have["bin/linux/amd64/x"] = nil, nil }, "EVIDENCE_CONFLICT bin/linux/amd64/x"},
+		{"nothing is there", func(s *small) { s.have = nil }, "MISSING " + kubectl + " MISSING " + kubelet + " MISSING " + client},
+		{"everything changed at once, which nobody sees here", func(s *small) {
+			s.sums[kubectl], s.have[kubectl], s.subjects[kubectl] = []byte("K"), []byte("K"), []byte("K")
+		}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSmall()
+			c.change(s)
+			var got []string
+			for _, f := range s.compare(t) {
+				got = append(got, string(f.Code)+" "+f.Subject)
+				if f.Message == "" || f.Fix == "" {
+					t.Errorf("%s says nothing", f.Subject)
+				}
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("got  %v\nwant %v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestSums reads the sums of before and of today.
+func TestSums(t *testing.T) {
+	sum := digest.SetOf(nil).SHA256.Hex()
+	for _, c := range []struct {
+		name, line string
+		want       verdict.Code // of the refusal
+	}{
+		{"relative", sum + "  bin/linux/amd64/kubectl", ""},
+		{"binary mode", sum + " *bin/linux/amd64/kubectl\n", ""},
+		{"below the build", sum + "  /workspace/src/k8s.io/kubernetes/_output-v1.31.2/gcs-stage/v1.31.2/bin/linux/amd64/kubectl", ""},
+		{"below another build", sum + "  /workspace/src/k8s.io/kubernetes/_output-v1.31.1/gcs-stage/v1.31.1/bin/linux/amd64/kubectl", verdict.Version},
+		{"absolute elsewhere", sum + "  /etc/passwd", verdict.Version},
+		{"out of the release", sum + "  ../kubectl", verdict.Path},
+		{"out of it later", sum + "  /w/gcs-stage/v1.31.2/../../kubectl", verdict.Path},
+		{"two digests for one name", sum + "  bin/linux/amd64/kubectl\n" + digest.SetOf([]byte("x")).SHA256.Hex() + "  bin/linux/amd64/kubectl", verdict.Conflict},
+		{"one name twice", sum + "  bin/linux/amd64/kubectl\n" + sum + "  bin/linux/amd64/kubectl", ""},
+		{"upper case", strings.ToUpper(sum) + "  bin/linux/amd64/kubectl", verdict.Conflict},
+		{"another algorithm", sum + sum + "  bin/linux/amd64/kubectl", verdict.Conflict},
+		{"a page", "<html>", verdict.Conflict},
+	} {
+		w, err := expected.ParseSums(expected.SHA256Sums, []byte(c.line), at(t, "v1.31.2"))
+		expect(t, c.name, err, c.want)
+		if err == nil && w.Len() != 1 {
+			t.Errorf("%s: %d names", c.name, w.Len())
+		}
+	}
+	empty, err := expected.ParseSums(expected.SHA256Sums, nil, at(t, "v1.31.2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = expected.Of(empty)
+	expect(t, "sums of nothing", err, verdict.EvidenceMissing)
+	_, err = expected.Of()
+	expect(t, "no witness", err, verdict.EvidenceMissing)
+}
+
+// TestProvenance reads whose subjects they are.
+func TestProvenance(t *testing.T) {
+	for name, want := range map[string]verdict.Code{
+		"gs://b/release/v1.31.2/kubernetes.tar.gz":                                "",
+		"gs://b/stage/v1.31.1-15+abc/v1.31.2/gcs-stage/v1.31.2/kubernetes.tar.gz": "",
+		"gs://b/release/v1.31.1/kubernetes.tar.gz":                                verdict.Version,
+		"gs://b/stage/v1.31.1-15+abc/v1.31.1/gcs-stage/v1.31.1/kubernetes.tar.gz": verdict.Version,
+		"gs://b/release/v1.31.2/../v1.31.1/kubernetes.tar.gz":                     verdict.Path,
+		"gs://b/elsewhere/kubernetes.tar.gz":                                      verdict.Path,
+		"kubernetes.tar.gz":                                                       verdict.Path,
+		"gs://b":                                                                  verdict.Path,
+		"gs://b/stage/v1.31.1-15+abc/src.tar.gz":                                  verdict.EvidenceMissing, // says nothing of what is published
+		"gs://b/stage/v1.31.1-15+abc/amd64/release-images/amd64/kube-proxy.tar":   verdict.EvidenceMissing,
+	} {
+		s, err := intoto.New("https://slsa.dev/provenance/v0.2", []intoto.Subject{{Name: name, Digests: digest.SetOf(nil)}}, map[string]any{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := expected.ReadProvenance(expected.Provenance, s, at(t, "v1.31.2"))
+		if err == nil {
+			_, err = expected.Of(w)
+		}
+		expect(t, name, err, want)
+	}
+}
+
+// TestRealProvenance reads what Kubernetes published in 2021: of 461 subjects,
+// 435 lie in the release, and 26 are image archives and the source.
+func TestRealProvenance(t *testing.T) {
+	path := filepath.Join("..", "..", "..", "shared", "corpora", "kubernetes", "v1.23.0-alpha.4-provenance.json")
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) && os.Getenv("CI") == "" {
+		t.Skip("the corpora are not here")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	statement, err := intoto.ParseOpen(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := expected.ReadProvenance(expected.Provenance, statement, at(t, "v1.23.0-alpha.4"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(statement.Subjects()); n != 461 || w.Len() != 435 {
+		t.Errorf("%d subjects, of which %d lie in the release", n, w.Len())
+	}
+	set, err := expected.Of(w)
+	if err != nil || set.Independent() {
+		t.Fatal(err, "provenance alone is not independent of the build")
+	}
+	items, owner, shared := realPlace(statement)
+	if findings := set.Compare(items); len(findings) != 0 {
+		t.Fatalf("the release as it was: %d findings, first %+v", len(findings), findings[0])
+	}
+	// 77 names share bytes with another name: where two names have the same
+	// bytes nothing can be swapped, and where they do not, it is seen.
+	if shared != 77 {
+		t.Errorf("%d names share bytes with another", shared)
+	}
+	a, b := owner["bin/linux/amd64/kubectl"], owner["bin/linux/arm64/kubectl"]
+	items[a].Digests, items[b].Digests = items[b].Digests, items[a].Digests
+	findings := set.Compare(items)
+	if len(findings) != 2 || findings[0].Code != verdict.NameSwap || findings[1].Code != verdict.NameSwap {
+		t.Errorf("two architectures swapped: %+v", findings)
+	}
+	_, err = expected.ReadProvenance(expected.Provenance, statement, at(t, "v1.23.0-alpha.3"))
+	expect(t, "the provenance of another version", err, verdict.Version)
+	kinds := map[plan.Class]int{}
+	for _, name := range set.Names() {
+		kinds[expected.KindOf(name).Class]++
+	}
+	if kinds[plan.Sums] != 2 || kinds[plan.Archive] != 33 || kinds[plan.Other] != 22 || kinds[plan.Binary] != 68 {
+		t.Errorf("kinds: %v", kinds)
+	}
+}
+
+// realPlace is a place that holds exactly the subjects, where each name stands
+// in it, and how many subjects have bytes that another name has.
+func realPlace(s intoto.Statement) (items []census.Item, at map[string]int, shared int) {
+	at, seen := map[string]int{}, map[digest.Digest]bool{}
+	for _, subject := range s.Subjects() {
+		if seen[subject.Digests.SHA256] {
+			shared++
+		}
+		seen[subject.Digests.SHA256] = true
+		if _, name, ok := strings.Cut(subject.Name, "/gcs-stage/v1.23.0-alpha.4/"); ok {
+			at[name] = len(items)
+			items = append(items, census.Item{Name: name, Digests: subject.Digests})
+		}
+	}
+	return items, at, shared
+}
+
+func expect(t *testing.T, name string, err error, want verdict.Code) {
+	t.Helper()
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("%s: %v", name, err)
+	case want != "" && err == nil:
+		t.Errorf("%s: accepted, want %s", name, want)
+	case want != "" && verdict.FindingOf("", err).Code != want:
+		t.Errorf("%s: %v, want %s", name, err, want)
+	}
+}
