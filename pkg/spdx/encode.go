@@ -1,11 +1,9 @@
 package spdx
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 
-	spdxjson "github.com/spdx/tools-golang/json"
 	"github.com/spdx/tools-golang/spdx/v2/common"
 	"github.com/spdx/tools-golang/spdx/v2/v2_3"
 
@@ -16,22 +14,18 @@ import (
 // Encode writes d. It refuses whatever [Parse] would refuse, so that what is
 // written can be read.
 func Encode(d Draft) ([]byte, error) {
-	doc, err := d.model()
+	text, err := d.text()
 	if err != nil {
 		return nil, encodeError(d, err)
 	}
-	var buf bytes.Buffer
-	if err := spdxjson.Write(doc, &buf, spdxjson.Indent("  "), spdxjson.EscapeHTML(false)); err != nil {
-		return nil, encodeError(d, err)
+	if len(text) > MaxSize {
+		return nil, verdict.Refuse(verdict.Limit, d.Name, "the SPDX document has %d bytes, the limit is %d", len(text), MaxSize)
 	}
-	if buf.Len() > MaxSize {
-		return nil, verdict.Refuse(verdict.Limit, d.Name, "the SPDX document has %d bytes, the limit is %d", buf.Len(), MaxSize)
-	}
-	m, found := read(buf.String())
+	m, found := read(text)
 	if _, err := accept(m, found); err != nil {
 		return nil, encodeError(d, err)
 	}
-	return buf.Bytes(), nil
+	return []byte(text), nil
 }
 
 func encodeError(d Draft, err error) error {
