@@ -10,22 +10,24 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/render"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// schemas are the JSON schemas of the files that people write, by kind.
+// schemas are the JSON schemas of what people write and programs read, by kind.
 func schemas() map[string]func() []byte {
-	return map[string]func() []byte{"release": plan.ConfigSchema, "lock": plan.LockSchema, "policy": policy.Schema}
+	return map[string]func() []byte{"release": plan.ConfigSchema, "lock": plan.LockSchema, "policy": policy.Schema, "verdict": render.VerdictSchema}
 }
 
 func schemaCommand() *cobra.Command {
 	kinds := strings.Join(slices.Sorted(maps.Keys(schemas())), " or ")
 	return &cobra.Command{
 		Use:   "schema KIND",
-		Short: "Print the JSON schema of a file that people write",
+		Short: "Print the JSON schema of a file that people write, or of a verdict",
 		Long: `Print the JSON schema of release.yaml ("release"), of release.lock.yaml ("lock")
 or of a policy ("policy"), for editors. What a schema accepts may still be refused: it knows no
-names of lists and no templates.
+names of lists and no templates. That of "verdict" is for whoever reads what
+--output json prints.
 
 ` + exit.Table,
 		Example: `  waybill schema release > release.schema.json`,

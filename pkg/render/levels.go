@@ -14,10 +14,10 @@ func (p *page) levels(all []verdict.Levels) {
 	for _, l := range all {
 		next := ""
 		if len(l.Next) > 0 {
-			next = fmt.Sprintf("; for %d: %s", l.Level+1, strings.Join(l.Next, ", "))
+			next = fmt.Sprintf("; for %d: %s", l.Level+1, p.text(strings.Join(l.Next, ", ")))
 		}
-		p.line("  %-10s SLSA %s: level %d of %d, %s%s", "level", l.Track, l.Level, l.Most, Safe(l.Subject), next)
-		if len(all) > detailed {
+		p.line("  %-10s SLSA %s: level %d of %d, %s%s", "level", p.text(l.Track), l.Level, l.Most, p.text(l.Subject), next)
+		if !p.few(len(all)) {
 			continue
 		}
 		for _, r := range l.Requirements {
@@ -25,11 +25,11 @@ func (p *page) levels(all []verdict.Levels) {
 			if r.Optional {
 				level = "(" + level + ")"
 			}
-			p.line("    %-3s %-9s  %-28s  %s%s", level, r.State, r.ID, Safe(r.Why), citing(r.Evidence))
+			p.line("    %-3s %-9s  %-28s  %s%s", level, r.State, p.text(r.ID), p.text(r.Why), citing(r.Evidence))
 		}
 	}
-	if len(all) > detailed {
-		p.line("  %-10s --output json answers every requirement", "")
+	if !p.few(len(all)) {
+		p.line("  %-10s --verbose answers every requirement", "")
 	}
 }
 

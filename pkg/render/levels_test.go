@@ -31,7 +31,7 @@ func TestLevels(t *testing.T) {
 		v.Levels = append(v.Levels, scale)
 	}
 	page = write(t, render.Table, v)
-	if strings.Count(page, "level 1 of 3") != 5 || strings.Contains(page, "there it is") || !strings.Contains(page, "--output json answers every requirement") {
+	if strings.Count(page, "level 1 of 3") != 5 || strings.Contains(page, "there it is") || !strings.Contains(page, "--verbose answers every requirement") {
 		t.Errorf("the page of many:\n%s", page)
 	}
 	if text := write(t, render.JSON, v); strings.Count(text, `"there it is"`) != 5 {

@@ -2,7 +2,6 @@ package render
 
 import (
 	"encoding/json"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
@@ -11,9 +10,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
-
-// JUnit is the form that CI systems read test results in.
-const JUnit Format = "junit"
 
 // CaseFormats are the forms of a [policy.CaseReport].
 func CaseFormats() []string { return []string{string(Table), string(JSON), string(JUnit)} }
@@ -57,25 +53,6 @@ func caseTable(w io.Writer, r policy.CaseReport) error {
 	return p.err
 }
 
-type junitSuite struct {
-	XMLName  xml.Name    `xml:"testsuite"`
-	Name     string      `xml:"name,attr"`
-	Tests    int         `xml:"tests,attr"`
-	Failures int         `xml:"failures,attr"`
-	Cases    []junitCase `xml:"testcase"`
-}
-
-type junitCase struct {
-	Name    string        `xml:"name,attr"`
-	Class   string        `xml:"classname,attr"`
-	Failure *junitFailure `xml:"failure,omitempty"`
-}
-
-type junitFailure struct {
-	Message string `xml:"message,attr"`
-	Text    string `xml:",chardata"`
-}
-
 func caseJUnit(w io.Writer, r policy.CaseReport) error {
 	suite := junitSuite{Name: "policy " + r.Policy, Tests: len(r.Cases), Failures: r.Failed()}
 	for _, c := range r.Cases {
@@ -88,16 +65,7 @@ func caseJUnit(w io.Writer, r policy.CaseReport) error {
 		}
 		suite.Cases = append(suite.Cases, row)
 	}
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	enc := xml.NewEncoder(w)
-	enc.Indent("", "  ")
-	if err := enc.Encode(suite); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
+	return writeXML(w, suite)
 }
 
 // PolicyFormats are the forms of an explained policy.

@@ -1,21 +1,20 @@
-// Package render prints a verdict: as a page for a terminal, or as JSON that
-// is the very value the library returned.
+// Package render prints a verdict: as a page for a terminal, as JSON that is
+// the very value the library returned, and in the forms that other programs
+// and people read: JUnit, SARIF, markdown and HTML.
 //
 //	err := render.Write(os.Stdout, render.Table, v)
 //
-// What foreigners wrote (names, messages) is quoted where it could act on a
-// terminal.
+// What foreigners wrote (names, messages) is made harmless in each of them: it
+// moves no cursor, closes no tag, ends no cell, and nobody is mentioned by it.
 package render
 
 import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
-	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -25,20 +24,46 @@ type Format string
 
 // The formats.
 const (
-	Table Format = "table"
-	JSON  Format = "json"
+	Table    Format = "table"    // for a terminal
+	JSON     Format = "json"     // the verdict, whole
+	JUnit    Format = "junit"    // what CI systems read test results in
+	SARIF    Format = "sarif"    // what code scanners report in
+	Markdown Format = "markdown" // a comment on a pull request
+	HTML     Format = "html"     // a page to show to others
 )
 
 // Formats lists every format, for help texts.
-func Formats() []string { return []string{string(Table), string(JSON)} }
+func Formats() []string {
+	return []string{string(Table), string(JSON), string(JUnit), string(SARIF), string(Markdown), string(HTML)}
+}
 
-// Write prints v.
-func Write(w io.Writer, f Format, v verdict.Verdict) error {
+// Printer prints verdicts. The zero Printer cuts long lists and long texts in
+// the forms for eyes, and lets lines be as long as they are.
+type Printer struct {
+	// Verbose prints every finding and proof, and every text whole.
+	Verbose bool
+	// Width is how many characters a line of a table may have; 0 for no end.
+	Width int
+}
+
+// Write prints v as a zero Printer does.
+func Write(w io.Writer, f Format, v verdict.Verdict) error { return Printer{}.Print(w, f, v) }
+
+// Print prints v.
+func (p Printer) Print(w io.Writer, f Format, v verdict.Verdict) error {
 	switch f {
 	case Table:
-		return table(w, v)
+		return p.table(w, v)
 	case JSON:
 		return encode(w, v)
+	case JUnit:
+		return junit(w, v)
+	case SARIF:
+		return sarif(w, v)
+	case Markdown:
+		return p.markdown(w, v)
+	case HTML:
+		return html(w, v)
 	}
 	return verdict.Refuse(verdict.Usage, string(f), "unknown output format, want one of %s", strings.Join(Formats(), ", "))
 }
@@ -61,157 +86,66 @@ func encode(w io.Writer, v verdict.Verdict) error {
 	return nil
 }
 
-// shown bounds how many findings of one code a table shows.
-const shown = 5
+// group is the findings of one code, in the order in which they came.
+type group struct {
+	code     verdict.Code
+	findings []verdict.Finding
+}
 
-func table(w io.Writer, v verdict.Verdict) error {
-	p := &page{w: w}
-	p.line("%s", Safe(v.Question))
-	p.line("")
-	p.findings(v.Findings)
-	p.waived(v.Waived)
-	p.warnings(v.Warnings)
-	p.proofs(v.Proofs)
-	p.levels(v.Levels)
-	for _, n := range v.Notes {
-		p.line("  note       %s", Safe(n))
+// byCode groups findings by code; the code that comes first stays first.
+func byCode(all []verdict.Finding) []group {
+	var groups []group
+	at := map[verdict.Code]int{}
+	for _, f := range all {
+		i, known := at[f.Code]
+		if !known {
+			i = len(groups)
+			at[f.Code] = i
+			groups = append(groups, group{code: f.Code})
+		}
+		groups[i].findings = append(groups[i].findings, f)
 	}
-	if !v.TrustRoot.IsZero() {
-		p.line("  trust root %s", v.TrustRoot)
-	}
-	if !v.Policy.IsZero() {
-		p.line("  policy     %s", v.Policy)
-	}
-	p.line("")
+	return groups
+}
+
+// headline splits the answer into its word, in capitals, and the rest.
+func headline(v verdict.Verdict) (word, rest string) {
 	word, rest, reasoned := strings.Cut(v.Headline(), ":")
 	if reasoned {
 		rest = ":" + rest
 	}
-	p.line("%s%s", strings.ToUpper(word), rest)
-	p.line("%s", v.Counts)
-	return p.err
+	return strings.ToUpper(word), rest
 }
 
-// page writes lines and keeps the first error.
-type page struct {
-	w     io.Writer
-	err   error
-	empty bool // the last line was empty; a second one says nothing
-}
-
-func (p *page) line(format string, args ...any) {
-	if p.err != nil || p.empty && format == "" {
-		return
-	}
-	_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
-	p.empty = format == ""
-}
-
-// findings prints them by code, the first few of each in full.
-func (p *page) findings(all []verdict.Finding) {
-	var codes []verdict.Code
-	byCode := map[verdict.Code][]verdict.Finding{}
-	for _, f := range all {
-		if !slices.Contains(codes, f.Code) {
-			codes = append(codes, f.Code)
-		}
-		byCode[f.Code] = append(byCode[f.Code], f)
-	}
-	for _, code := range codes {
-		list := byCode[code]
-		for _, f := range list[:min(shown, len(list))] {
-			p.line("  %-18s %s", code, Safe(f.Subject))
-			p.line("  %-18s %s", "", Safe(f.Message))
-			if f.Want != "" || f.Got != "" {
-				p.line("  %-18s want %s", "", Safe(f.Want))
-				p.line("  %-18s got  %s", "", Safe(f.Got))
-			}
-			p.known(f.Known)
-		}
-		if more := len(list) - shown; more > 0 {
-			p.line("  %-18s and %d more; --output json lists all", "", more)
-		}
-		p.line("  %-18s → %s", "", list[0].Fix)
-		p.line("")
-	}
-}
-
-// detailed is how many proofs are shown one by one; more are summed up.
-const detailed = 4
-
-// proofs sums up what was proven, by role and statement; of few proofs it
-// says by what.
-func (p *page) proofs(all []verdict.Proof) {
-	type key struct{ role, identity, statement string }
-	var order []key
-	counts := map[key]int{}
-	for _, proof := range all {
-		k := key{proof.Role, signerOf(proof), shortStatement(proof.Statement)}
-		if counts[k] == 0 {
-			order = append(order, k)
-		}
-		counts[k]++
-	}
-	for _, k := range order {
-		p.line("  %-10s %s: %d × %s", k.role, Safe(k.identity), counts[k], k.statement)
-	}
-	if len(all) <= detailed {
-		for _, proof := range all {
-			p.proof(proof)
-		}
-	}
-}
-
-// proof says what one proof rests on.
-func (p *page) proof(proof verdict.Proof) {
-	p.line("  proof      %s", Safe(proof.Subject))
-	p.line("  %-10s signed %s, log index %d, bundle %s", "", proof.SignedAt.Format(time.RFC3339), proof.LogIndex, proof.Bundle)
-	if proof.Log != "" {
-		p.line("  %-10s log %s", "", Safe(proof.Log))
-	}
-	if proof.Issuer != "" {
-		p.line("  %-10s issuer %s", "", Safe(proof.Issuer))
-	}
-	for _, name := range slices.Sorted(maps.Keys(proof.Claims)) {
-		p.line("  %-10s %s %s", "", Safe(name), Safe(proof.Claims[name]))
-	}
-}
-
-// signerOf is the identity that signed, or the key.
-func signerOf(proof verdict.Proof) string {
-	if !proof.Key.IsZero() {
-		return "key " + proof.Key.String()
-	}
-	return proof.Identity
-}
-
-// shortStatement names a predicate type in one word.
-func shortStatement(s string) string {
-	switch {
-	case strings.Contains(s, "slsa.dev/provenance"):
-		return "provenance"
-	case strings.Contains(s, "release-manifest"):
-		return "release manifest"
-	case strings.Contains(s, "cosign/sign"):
-		return "image signature"
-	case s == "blob":
-		return "file signature"
-	}
-	return Safe(s)
-}
+// The longest foreign text that is shown whole, and how much of a longer one
+// is: of an error the end says why.
+const (
+	longest = 300
+	tail    = 120
+)
 
 // Safe makes foreign text harmless for a terminal and a log: printable
-// characters only, and not endless.
+// characters only, and not endless. Of what is too long the beginning and the
+// end are left.
 func Safe(s string) string {
-	const limit = 300
-	clean := strings.Map(func(r rune) rune {
+	clean := printable(s)
+	if len(clean) <= longest {
+		return clean
+	}
+	head, end := clean[:longest-tail], clean[len(clean)-tail:]
+	for !utf8.RuneStart(end[0]) {
+		end = end[1:]
+	}
+	return strings.ToValidUTF8(head, "") + "…" + end
+}
+
+// printable replaces what is no printable character: controls, marks that
+// change the direction of text, and bytes that are no text.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return unicode.ReplacementChar
 		}
 		return r
 	}, s)
-	if len(clean) > limit {
-		return strings.ToValidUTF8(clean[:limit], "") + "…"
-	}
-	return clean
 }

@@ -151,7 +151,7 @@ func TestJSONIsTheVerdict(t *testing.T) {
 }
 
 func TestLongListsAreCutInTheTableOnly(t *testing.T) {
-	for n, want := range map[int]string{5: "", 6: "and 1 more; --output json lists all", 40: "and 35 more; --output json lists all"} {
+	for n, want := range map[int]string{5: "", 6: "and 1 more; --verbose lists all", 40: "and 35 more; --verbose lists all"} {
 		v := verdict.New("q", noon())
 		for i := range n {
 			v.Add(verdict.Find(verdict.Missing, fmt.Sprintf("file-%02d", i), "gone"))
@@ -184,7 +184,7 @@ func TestSafe(t *testing.T) {
 		{"a line separator", "a\u2028b", "a" + bad + "b"},
 		{"invisible tags", "a\U000e0041b", "a" + bad + "b"},
 		{"not UTF-8", "a\xffb", "a" + bad + "b"},
-		{"too long", strings.Repeat("a", 301), strings.Repeat("a", 300) + "…"},
+		{"too long: the end says why", strings.Repeat("a", 300) + ": permission denied", strings.Repeat("a", 180) + "…" + strings.Repeat("a", 101) + ": permission denied"},
 		{"as long as can be", strings.Repeat("a", 300), strings.Repeat("a", 300)},
 	}
 	for _, r := range rows {
@@ -195,8 +195,10 @@ func TestSafe(t *testing.T) {
 		})
 	}
 	for n := 290; n < 310; n++ {
-		if got := render.Safe(strings.Repeat("a", n) + "灯灯灯"); !utf8.ValidString(got) {
-			t.Errorf("cut inside a letter: %q", got)
+		for _, text := range []string{strings.Repeat("a", n) + "灯灯灯", strings.Repeat("a", n%7) + strings.Repeat("灯", 120)} {
+			if got := render.Safe(text); !utf8.ValidString(got) || len(got) > 310 {
+				t.Errorf("cut inside a letter, or not at all: %q", got)
+			}
 		}
 	}
 }
@@ -222,8 +224,8 @@ type brokenPipe struct{}
 func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
 func TestWriteFails(t *testing.T) {
-	for _, f := range []render.Format{render.Table, render.JSON} {
-		if err := render.Write(brokenPipe{}, f, *refusedRelease()); err == nil {
+	for _, f := range render.Formats() {
+		if err := render.Write(brokenPipe{}, render.Format(f), *refusedRelease()); err == nil {
 			t.Errorf("%s: a lost verdict is no error", f)
 		}
 	}

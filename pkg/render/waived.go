@@ -11,11 +11,11 @@ import (
 // the page must not be able to miss one.
 func (p *page) waived(all []verdict.Waiver) {
 	for _, w := range all {
-		p.line("  %-18s %s, SET ASIDE", w.Finding.Code, Safe(w.Finding.Subject))
-		p.line("  %-18s %s", "", Safe(w.Finding.Message))
-		p.line("  %-18s %s %s", "", w.Kind, Safe(w.ID))
-		p.line("  %-18s reason  %s", "", Safe(w.Reason))
-		p.line("  %-18s by      %s", "", Safe(w.By))
+		p.line("  %-18s %s, SET ASIDE", w.Finding.Code, p.text(w.Finding.Subject))
+		p.line("  %-18s %s", "", p.text(w.Finding.Message))
+		p.line("  %-18s %s %s", "", w.Kind, p.text(w.ID))
+		p.line("  %-18s reason  %s", "", p.text(w.Reason))
+		p.line("  %-18s by      %s", "", p.text(w.By))
 		p.line("  %-18s expires %s%s", "", w.Expires.Format(time.RFC3339), citingOne(w.Evidence))
 		p.known(w.Finding.Known)
 		p.line("")
@@ -45,6 +45,6 @@ func (p *page) known(k *verdict.Known) {
 	if k == nil {
 		return
 	}
-	p.line("  %-18s known   %s: %s", "", Safe(k.ID), Safe(k.Explanation))
-	p.line("  %-18s source  %s", "", Safe(k.Source))
+	p.line("  %-18s known   %s: %s", "", p.text(k.ID), p.text(k.Explanation))
+	p.line("  %-18s source  %s", "", p.text(k.Source))
 }

@@ -114,6 +114,13 @@ func (c Counts) String() string {
 	return text
 }
 
+// Group says of one kind of artifacts how many were asked for and held.
+type Group struct {
+	Name     string `json:"name"`
+	Verified int    `json:"verified"`
+	Required int    `json:"required"`
+}
+
 // Scope says which checks were asked. Only a full scope is called complete.
 type Scope struct {
 	Checks []string `json:"checks"`
@@ -156,6 +163,9 @@ type Verdict struct {
 	Time     time.Time `json:"time"`
 	Scope    Scope     `json:"scope"`
 	Counts   Counts    `json:"counts"`
+	// Groups are the artifacts by kind; what is required besides them is the
+	// manifest.
+	Groups   []Group   `json:"groups,omitempty"`
 	Findings []Finding `json:"findings"`
 	// Warnings are findings of checks that the policy asks to be warned about.
 	Warnings []Finding `json:"warnings,omitempty"`

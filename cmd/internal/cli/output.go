@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/render"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/version"
@@ -19,6 +20,8 @@ import (
 // Output is where a verdict goes: formats to stdout or into files.
 type Output struct {
 	Formats []string
+	// Verbose prints every finding, and every text whole.
+	Verbose bool
 
 	begun bool      // a verdict was written, or it was tried
 	each  []*Output // one for each version
@@ -33,6 +36,7 @@ func TableOutput() *Output { return &Output{Formats: []string{string(render.Tabl
 func (o *Output) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&o.Formats, "output", "o", []string{string(render.Table)},
 		"print the verdict as FORMAT, or write it to a file with FORMAT=FILE; repeats ("+strings.Join(render.Formats(), ", ")+")")
+	cmd.Flags().BoolVar(&o.Verbose, "verbose", false, "print every finding and proof, and every text whole")
 	run, want := cmd.RunE, cmd.Args
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		err := run(c, args)
@@ -105,7 +109,7 @@ func (o *Output) End(c *cobra.Command, args []string, err error) {
 	if errors.As(err, &judged) {
 		v = &judged.Verdict
 	}
-	kept := Output{Formats: slices.DeleteFunc(slices.Clone(o.Formats), func(f string) bool {
+	kept := Output{Verbose: o.Verbose, Formats: slices.DeleteFunc(slices.Clone(o.Formats), func(f string) bool {
 		return f == string(render.Table) || check(f) != nil
 	})}
 	o.begun = true
@@ -133,7 +137,7 @@ func (o *Output) Check() error {
 func (o *Output) Each(versions []version.Version) error {
 	var each []*Output
 	for _, v := range versions {
-		own := &Output{}
+		own := &Output{Verbose: o.Verbose}
 		for _, f := range o.Formats {
 			name := strings.ReplaceAll(f, "{version}", v.String())
 			if strings.Contains(f, "=") && name == f && len(versions) > 1 {
@@ -154,7 +158,7 @@ func (o *Output) Of(i int) *Output { return o.each[i] }
 // Eyes is what is printed for people alone: of a verdict on all versions, which
 // each file has too, once.
 func (o *Output) Eyes() *Output {
-	return &Output{Formats: slices.DeleteFunc(slices.Clone(o.Formats), func(f string) bool { return f != string(render.Table) })}
+	return &Output{Verbose: o.Verbose, Formats: slices.DeleteFunc(slices.Clone(o.Formats), func(f string) bool { return f != string(render.Table) })}
 }
 
 // stopped is the verdict on a release that was not begun, because the one
@@ -186,10 +190,13 @@ func (o *Output) Write(stdout io.Writer, v verdict.Verdict) error {
 	for _, f := range o.Formats {
 		format, path, toFile := strings.Cut(f, "=")
 		if toFile {
-			failed = append(failed, writeFile(path, render.Format(format), v))
+			failed = append(failed, writeFile(path, func(w io.Writer) error {
+				return render.Printer{Verbose: o.Verbose}.Print(w, render.Format(format), v)
+			}))
 			continue
 		}
-		failed = append(failed, render.Write(stdout, render.Format(format), v))
+		p := render.Printer{Verbose: o.Verbose, Width: ui.Width(stdout)}
+		failed = append(failed, p.Print(stdout, render.Format(format), v))
 	}
 	return errors.Join(failed...)
 }

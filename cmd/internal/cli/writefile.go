@@ -2,26 +2,26 @@ package cli
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/render"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // writeFile writes a verdict to a file, whole or not at all; to what is no file,
 // as a pipe or a device, directly.
-func writeFile(path string, format render.Format, v verdict.Verdict) error {
+func writeFile(path string, write func(io.Writer) error) error {
 	straight, err := direct(path)
 	if err != nil {
 		return err
 	}
 	if straight {
-		return writing(path, pour(path, format, v))
+		return writing(path, pour(path, write))
 	}
-	return writing(path, replace(path, format, v))
+	return writing(path, replace(path, write))
 }
 
 // direct reports whether what is at path cannot be replaced by a file: a pipe, a
@@ -65,21 +65,21 @@ func opened(path string) bool {
 }
 
 // pour writes into what is there.
-func pour(path string, format render.Format, v verdict.Verdict) error {
+func pour(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}
-	return errors.Join(render.Write(f, format, v), f.Close())
+	return errors.Join(write(f), f.Close())
 }
 
 // replace puts a file in the place of the one that is there.
-func replace(path string, format render.Format, v verdict.Verdict) error {
+func replace(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".verdict-*")
 	if err != nil {
 		return err
 	}
-	err = errors.Join(render.Write(f, format, v), f.Chmod(0o644), f.Sync(), f.Close())
+	err = errors.Join(write(f), f.Chmod(0o644), f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}

@@ -16,11 +16,19 @@ func OnTerminal(w io.Writer) (*Steps, bool) {
 	if !is || !term.IsTerminal(int(f.Fd())) {
 		return nil, false
 	}
-	return NewSteps(f, func() int {
-		width, _, err := term.GetSize(int(f.Fd()))
-		if err != nil || width < 1 {
-			return plainWidth
-		}
-		return width
-	}), true
+	return NewSteps(f, func() int { return Width(f) }), true
+}
+
+// Width is how many characters a line of w may have; 0 if it is no terminal,
+// where lines may be as long as they are.
+func Width(w io.Writer) int {
+	f, is := w.(*os.File)
+	if !is || !term.IsTerminal(int(f.Fd())) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || width < 1 {
+		return plainWidth
+	}
+	return width
 }
