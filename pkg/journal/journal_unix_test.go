@@ -4,6 +4,7 @@ package journal
 
 import (
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -33,7 +34,7 @@ func TestOneProcessAtATime(t *testing.T) {
 func TestReadTouchesNothing(t *testing.T) {
 	path, whole := written(t, 2)
 	open(t, path)
-	torn := append(whole, `{"time":`...)
+	torn := slices.Concat(whole, []byte(`{"time":`))
 	if err := os.WriteFile(path, torn, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,10 @@ func (p *Pipeline) secrets() (list []string) {
 
 // Sign signs every planned file and image.
 func (p *Pipeline) Sign(ctx context.Context) error {
-	return p.sealing(ctx, "sign", func(req seal.Request) error { return seal.Sign(ctx, req) })
+	return p.sealing(ctx, "sign", func(req seal.Request) error {
+		_, err := seal.Sign(ctx, req)
+		return err
+	})
 }
 
 // Seal signs the manifest: the closed list of everything in the release.

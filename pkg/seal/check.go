@@ -6,7 +6,8 @@
 // artifact without file or provenance, or a file without plan, stops the seal
 // before the manifest is signed.
 //
-//	err := seal.Sign(ctx, req)            // sums, file and image signatures
+//	o, err := seal.Look(ctx, req)         // what would be signed
+//	done, err := seal.Sign(ctx, req)      // sums, file and image signatures
 //	m, err := seal.Run(ctx, req)          // the signed manifest, written last
 package seal
 

@@ -64,7 +64,7 @@ func From(ctx context.Context, req Request, from store.Place, config []byte) (re
 	}
 	req.taken[plan.ConfigName] = digest.SetOf(config)
 	req.Report("took over %d files from %s", len(req.Plan.Given), from.URI())
-	if err := Sign(ctx, req); err != nil {
+	if _, err := Sign(ctx, req); err != nil {
 		return release.Manifest{}, err
 	}
 	return Run(ctx, req)

@@ -3,7 +3,6 @@ package seal
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -17,38 +16,43 @@ import (
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 
-// signImages attaches to every image index and platform: the builder's
+// images attaches to every image index and platform: the builder's
 // provenance, the SBOM signed by the release identity, and its signature. The
 // signature comes last: an image that has one has the others.
-func signImages(ctx context.Context, req Request, p proven) (int, error) {
-	pending, err := unsignedImages(ctx, req, p)
+func (s *Signed) images(ctx context.Context, req Request, p proven) error {
+	pending, err := s.unsignedImages(ctx, req, p)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	var documents, signatures []about
 	for _, image := range pending {
 		bundle, err := readFile(ctx, req, plan.ProvenanceName(image.Step))
 		if err != nil {
-			return 0, err
+			return err
 		}
 		if err := attach(ctx, req.Workspace.Images(), image.manifestAt, bundle, provenance.PredicateType); err != nil {
-			return 0, err
+			return err
 		}
 		document, err := imageSBOM(ctx, req, image.Artifact, image.Descriptor)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		if document != nil {
-			documents = append(documents, about{image.manifestAt, intoto.SPDXDocument, json.RawMessage(document)})
+			documents = append(documents, aboutSBOM(image.manifestAt, document))
 		}
 		signatures = append(signatures, about{image.manifestAt, intoto.CosignSignature, struct{}{}})
 	}
+	names := map[digest.Digest]string{}
+	for _, image := range pending {
+		names[image.Digest] = image.Name
+	}
 	for _, list := range [][]about{documents, signatures} {
 		if err := attestImages(ctx, req, list); err != nil {
-			return 0, err
+			return naming(err, func(i int) string { return names[list[i].Digest] })
 		}
 	}
-	return len(pending), nil
+	s.Images = len(pending)
+	return nil
 }
 
 // planned is an image of the plan, found.
@@ -59,7 +63,7 @@ type planned struct {
 
 // unsignedImages are those that carry no signature that holds. All of them are
 // looked at before the first is signed.
-func unsignedImages(ctx context.Context, req Request, p proven) (list []planned, err error) {
+func (s *Signed) unsignedImages(ctx context.Context, req Request, p proven) (list []planned, err error) {
 	for _, a := range req.Plan.Artifacts {
 		if !a.IsImage() {
 			continue
@@ -75,9 +79,11 @@ func unsignedImages(ctx context.Context, req Request, p proven) (list []planned,
 		if err != nil {
 			return nil, err
 		}
-		if held.IsZero() {
-			list = append(list, planned{a, manifestAt{a.Repository, d}})
+		if !held.IsZero() {
+			s.Held++
+			continue
 		}
+		list = append(list, planned{a, manifestAt{a.Repository, d}})
 	}
 	return list, nil
 }
@@ -100,19 +106,27 @@ func attestImages(ctx context.Context, req Request, list []about) error {
 	if len(list) == 0 {
 		return nil
 	}
-	orders := make([]sign.Order, len(list))
-	for i, a := range list {
-		// A registry knows one digest and no name: a signature that named other
-		// things could not be compared with what is pulled.
-		subject := intoto.Subject{Digests: digest.Set{SHA256: a.Digest}}
-		var err error
-		if orders[i].Statement, err = intoto.New(a.predicateType, []intoto.Subject{subject}, a.predicate); err != nil {
-			return err
-		}
+	orders, err := ordersOf(list)
+	if err != nil {
+		return err
 	}
 	return req.Signer.Each(ctx, orders, func(i int, bundle []byte, _ verify.Evidence) error {
 		return attach(ctx, req.Workspace.Images(), list[i].manifestAt, bundle, list[i].predicateType)
 	})
+}
+
+// ordersOf are the statements, to be signed.
+func ordersOf(list []about) (orders []sign.Order, err error) {
+	orders = make([]sign.Order, len(list))
+	for i, a := range list {
+		// A registry knows one digest and no name: a signature that named other
+		// things could not be compared with what is pulled.
+		subject := intoto.Subject{Digests: digest.Set{SHA256: a.Digest}}
+		if orders[i].Statement, err = intoto.New(a.predicateType, []intoto.Subject{subject}, a.predicate); err != nil {
+			return nil, err
+		}
+	}
+	return orders, nil
 }
 
 func attach(ctx context.Context, images *registry.Layout, m manifestAt, bundle []byte, predicateType string) error {

@@ -17,33 +17,41 @@ import (
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 
+// Signed is what [Sign] did.
+type Signed struct {
+	Files, Images int // that got a signature
+	Held          int // that had one
+}
+
 // Sign writes the checksum files and signs every planned file and image that
 // has no signature yet. Only what the plan names is signed, and what a step
-// made only if its verified provenance names the very same bytes.
-func Sign(ctx context.Context, req Request) error {
+// made only if its verified provenance names the very same bytes. A file that
+// cannot be signed does not keep the others from it: each that failed is a
+// finding.
+func Sign(ctx context.Context, req Request) (Signed, error) {
 	if err := checkExtra(ctx, req); err != nil {
-		return err
+		return Signed{}, err
 	}
 	p, err := provenances(ctx, req)
 	if err != nil {
-		return err
+		return Signed{}, err
 	}
 	if err := writeSums(ctx, req, p); err != nil {
-		return err
+		return Signed{}, err
 	}
 	if err := crossCheck(ctx, req, p); err != nil {
-		return err
+		return Signed{}, err
 	}
-	signed, err := signFiles(ctx, req, p)
-	if err != nil {
-		return err
+	var done Signed
+	failed := done.files(ctx, req, p)
+	if failed == nil || !endsAll(failed) {
+		failed = errors.Join(failed, done.images(ctx, req, p))
 	}
-	images, err := signImages(ctx, req, p)
-	if err != nil {
-		return err
+	if failed != nil {
+		return done, failures(req, failed)
 	}
-	req.Report("signed %d files and %d image manifests", signed, images)
-	return nil
+	req.Report("signed %d files and %d image manifests; %d had a signature", done.Files, done.Images, done.Held)
+	return done, nil
 }
 
 // unsigned is a file that has no signature yet that holds.
@@ -52,53 +60,60 @@ type unsigned struct {
 	bytes     digest.Set
 }
 
-// signFiles signs every planned file that has no signature that holds. All of
+// files signs every planned file that has no signature that holds. All of
 // them are looked at before the first is signed.
-func signFiles(ctx context.Context, req Request, p proven) (int, error) {
-	var missing []unsigned
+func (s *Signed) files(ctx context.Context, req Request, p proven) error {
+	var due []unsigned
 	for _, a := range req.Plan.Artifacts {
 		if a.Class != plan.Signature {
 			continue
 		}
-		u, held, err := lookAtFile(ctx, req, p, a)
+		set, _, err := hashFile(ctx, req.Workspace.Files(), a.Of)
 		if err != nil {
-			return 0, fmt.Errorf("signing %q: %w", a.Of, err)
+			return fmt.Errorf("signing %q: %w", a.Of, err)
 		}
-		if !held {
-			missing = append(missing, u)
+		held, err := signedAs(ctx, req, p, a, set)
+		if err != nil {
+			return fmt.Errorf("signing %q: %w", a.Of, err)
 		}
+		if held {
+			s.Held++
+			continue
+		}
+		due = append(due, unsigned{a, set})
 	}
-	if len(missing) == 0 {
-		return 0, nil
+	if len(due) == 0 {
+		return nil
 	}
-	orders := make([]sign.Order, len(missing))
-	for i, u := range missing {
+	orders := make([]sign.Order, len(due))
+	for i, u := range due {
 		orders[i].Bytes = u.bytes
 	}
 	err := req.Signer.Each(ctx, orders, func(i int, bundle []byte, _ verify.Evidence) error {
-		name, of := missing[i].signature.Name, missing[i].signature.Of
-		if err := checkBlob(req, of, missing[i].bytes, bundle); err != nil {
+		name, of := due[i].signature.Name, due[i].signature.Of
+		if err := checkBlob(req, of, due[i].bytes, bundle); err != nil {
 			return fmt.Errorf("signing %q: %w", of, err)
 		}
-		return req.Workspace.Writer().Put(ctx, name, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{})
+		if err := req.Workspace.Writer().Put(ctx, name, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{}); err != nil {
+			return err
+		}
+		s.Files++
+		return nil
 	})
-	return len(missing), err
+	return naming(err, func(i int) string { return due[i].signature.Of })
 }
 
-// lookAtFile finds out whether a file may be signed, and whether it is.
-func lookAtFile(ctx context.Context, req Request, p proven, a plan.Artifact) (u unsigned, held bool, err error) {
-	set, _, err := hashFile(ctx, req.Workspace.Files(), a.Of)
-	if err != nil {
-		return unsigned{}, false, err
-	}
+// signedAs finds out whether a file of some bytes may be signed, and whether
+// it is.
+func signedAs(ctx context.Context, req Request, p proven, a plan.Artifact, set digest.Set) (bool, error) {
 	if of, _ := req.Plan.Find(a.Of); p.vouches(of) && !p.bytes[a.Of].Equal(set) {
-		return unsigned{}, false, notVouched(a.Of, p.bytes[a.Of], set)
+		return false, notVouched(a.Of, p.bytes[a.Of], set)
 	}
 	raw, err := readFile(ctx, req, a.Name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return unsigned{}, false, err
+		return false, err
 	}
-	return unsigned{a, set}, err == nil && checkBlob(req, a.Of, set, raw) == nil, nil
+	return err == nil && checkBlob(req, a.Of, set, raw) == nil, nil
 }
 
 func checkBlob(req Request, subject string, set digest.Set, bundle []byte) error {
@@ -134,12 +149,30 @@ func hashFile(ctx context.Context, from store.Place, name string) (digest.Set, i
 	return set, size, nil
 }
 
-// writeSums writes the checksum files that are planned: SHA256SUMS and
-// SHA512SUMS in the form that sha256sum -c reads, over everything but
-// signatures and checksums themselves, and the sidecars of single files. It
-// reads every file before the first is signed: what its builder does not vouch
-// for gets into no sums.
+// writeSums writes the checksum files that are planned.
 func writeSums(ctx context.Context, req Request, p proven) error {
+	texts, err := sums(ctx, req, p)
+	if err != nil {
+		return err
+	}
+	for _, a := range req.Plan.Artifacts {
+		if a.Class != plan.Sums && a.Class != plan.Checksum {
+			continue
+		}
+		text := texts[a.Name]
+		if err := req.Workspace.Writer().Put(ctx, a.Name, int64(len(text)), bytes.NewReader(text), store.PutOptions{}); err != nil {
+			return fmt.Errorf("writing %s: %w", a.Name, err)
+		}
+	}
+	return nil
+}
+
+// sums are the texts of all checksum files, by name: SHA256SUMS and SHA512SUMS
+// in the form that sha256sum -c reads, over everything but signatures and
+// checksums themselves, and the sidecars of single files. Every file is read
+// before the first is signed: what its builder does not vouch for gets into no
+// sums.
+func sums(ctx context.Context, req Request, p proven) (map[string][]byte, error) {
 	sums := map[string][]byte{}
 	for _, a := range req.Plan.Artifacts {
 		if a.IsImage() || slices.Contains([]plan.Class{plan.Signature, plan.Sums, plan.Checksum}, a.Class) {
@@ -147,25 +180,17 @@ func writeSums(ctx context.Context, req Request, p proven) error {
 		}
 		set, _, err := hashFile(ctx, req.Workspace.Files(), a.Name)
 		if errors.Is(err, store.ErrNotFound) {
-			return verdict.Refuse(verdict.SealMissing, a.Name, "planned, but not in the build directory")
+			return nil, missing(a.Name)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if p.vouches(a) && !p.bytes[a.Name].Equal(set) {
-			return notVouched(a.Name, p.bytes[a.Name], set)
+			return nil, notVouched(a.Name, p.bytes[a.Name], set)
 		}
 		sums[plan.SHA256Sums] = fmt.Appendf(sums[plan.SHA256Sums], "%s  %s\n", set.SHA256.Hex(), a.Name)
 		sums[plan.SHA512Sums] = fmt.Appendf(sums[plan.SHA512Sums], "%s  %s\n", set.SHA512.Hex(), a.Name)
 		sums[a.Name+".sha256"], sums[a.Name+".sha512"] = []byte(set.SHA256.Hex()), []byte(set.SHA512.Hex())
 	}
-	for _, a := range req.Plan.Artifacts {
-		if a.Class != plan.Sums && a.Class != plan.Checksum {
-			continue
-		}
-		if err := req.Workspace.Writer().Put(ctx, a.Name, int64(len(sums[a.Name])), bytes.NewReader(sums[a.Name]), store.PutOptions{}); err != nil {
-			return fmt.Errorf("writing %s: %w", a.Name, err)
-		}
-	}
-	return nil
+	return sums, nil
 }

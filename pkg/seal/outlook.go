@@ -1,0 +1,178 @@
+package seal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Outlook is what [Sign] and [Run] would do with a workspace as it is now.
+type Outlook struct {
+	// Signed have a signature that holds, Due are to get one.
+	Signed, Due []plan.Artifact
+	// Orders are what is to be signed for those that are due.
+	Orders []sign.Order
+	// Sealed says that the manifest is signed, of just what is there.
+	Sealed bool
+	// Findings are what stands against it: without a file there is nothing to
+	// sign, and one that nobody planned stops everything.
+	Findings []verdict.Finding
+}
+
+// Look says what would be signed. Nothing is written, no signature is made and
+// nobody is asked. SBOMs are not held against what they describe: that takes
+// long, and happens before anything is signed.
+func Look(ctx context.Context, req Request) (o Outlook, err error) {
+	if err := o.against("", checkExtra(ctx, req)); err != nil {
+		return Outlook{}, err
+	}
+	p, err := provenances(ctx, req)
+	if err := o.against("", err); err != nil {
+		return Outlook{}, err
+	}
+	if len(p.bytes) == 0 {
+		return o, nil // nothing is proven, so nothing may be signed
+	}
+	texts, err := sums(ctx, req, p)
+	if err := o.against("", err); err != nil {
+		return Outlook{}, err
+	}
+	for _, a := range req.Plan.Artifacts {
+		if a.Class != plan.Signature && !a.IsImage() {
+			continue
+		}
+		look := o.file
+		if a.IsImage() {
+			look = o.image
+		}
+		if err := o.against(a.Name, look(ctx, looking{req, p, texts}, a)); err != nil {
+			return Outlook{}, err
+		}
+	}
+	if len(o.Findings)+len(o.Due) > 0 {
+		return o, nil
+	}
+	m, err := manifest(ctx, req, p)
+	if err := o.against("", err); err != nil {
+		return Outlook{}, err
+	}
+	slices.SortFunc(m.Artifacts, func(a, b release.Artifact) int { return strings.Compare(a.Name, b.Name) })
+	_, o.Sealed = sealed(ctx, req, m)
+	return o, nil
+}
+
+// against keeps a refusal, and returns what is none: who could not look must
+// not say that nothing is there. What is refused twice is told once.
+func (o *Outlook) against(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if verdict.OutcomeOf(err) != verdict.Refused {
+		return err
+	}
+	found := []verdict.Finding{verdict.FindingOf(name, err)}
+	var judged *verdict.NotAcceptedError
+	if errors.As(err, &judged) {
+		found = judged.Verdict.Findings
+	}
+	for _, f := range found {
+		known := slices.ContainsFunc(o.Findings, func(k verdict.Finding) bool { return k.Code == f.Code && k.Subject == f.Subject })
+		if !known {
+			o.Findings = append(o.Findings, f)
+		}
+	}
+	return nil
+}
+
+// looking is what is known while one looks.
+type looking struct {
+	Request
+	proven
+	sums map[string][]byte // as they would be written
+}
+
+// file looks at one planned signature.
+func (o *Outlook) file(ctx context.Context, l looking, a plan.Artifact) error {
+	of, _ := l.Plan.Find(a.Of)
+	var set digest.Set
+	if of.Class == plan.Sums || of.Class == plan.Checksum {
+		text, known := l.sums[a.Of]
+		if !known {
+			return nil // the file that kept it from being written is a finding
+		}
+		set = digest.SetOf(text)
+	} else {
+		var err error
+		if set, _, err = hashFile(ctx, l.Workspace.Files(), a.Of); errors.Is(err, store.ErrNotFound) {
+			return missing(a.Of)
+		} else if err != nil {
+			return err
+		}
+	}
+	held, err := signedAs(ctx, l.Request, l.proven, a, set)
+	if err != nil {
+		return err
+	}
+	o.put(of, held, sign.Order{Bytes: set})
+	return nil
+}
+
+// image looks at one image, or one platform of it.
+func (o *Outlook) image(ctx context.Context, l looking, a plan.Artifact) error {
+	d, _, err := findImage(ctx, l.Request, a)
+	if err != nil {
+		return err
+	}
+	if !l.bytes[a.Name].SHA256.Equal(d.Digest) {
+		return notVouched(a.Name, l.bytes[a.Name], digest.Set{SHA256: d.Digest})
+	}
+	held, err := signatureOf(ctx, l.Request, a, d)
+	if err != nil {
+		return err
+	}
+	about := []about{{manifestAt{a.Repository, d}, intoto.CosignSignature, struct{}{}}}
+	if held.IsZero() {
+		document, err := imageSBOM(ctx, l.Request, a, d)
+		if errors.Is(err, store.ErrNotFound) {
+			return missing(plan.SBOMName(a.Name))
+		}
+		if err != nil {
+			return err
+		}
+		if document != nil {
+			about = append(about, aboutSBOM(manifestAt{a.Repository, d}, document))
+		}
+	}
+	orders, err := ordersOf(about)
+	if err != nil {
+		return err
+	}
+	o.put(a, !held.IsZero(), orders...)
+	return nil
+}
+
+func (o *Outlook) put(a plan.Artifact, held bool, orders ...sign.Order) {
+	if held {
+		o.Signed = append(o.Signed, a)
+		return
+	}
+	o.Due, o.Orders = append(o.Due, a), append(o.Orders, orders...)
+}
+
+func missing(name string) error {
+	return verdict.Refuse(verdict.SealMissing, name, "planned, but not in the build directory")
+}
+
+func aboutSBOM(at manifestAt, document []byte) about {
+	return about{at, intoto.SPDXDocument, json.RawMessage(document)}
+}
