@@ -67,7 +67,7 @@ func junit(w io.Writer, v verdict.Verdict) error {
 	nothing, instant := "", "0"
 	text := v.Counts.String() + "\n"
 	suite := junitSuite{
-		ID: "0", Package: "waybill", Name: printable(v.Question), Stamp: v.Time.UTC().Format("2006-01-02T15:04:05"), Host: "localhost",
+		ID: "0", Package: "waybill", Name: named(v.Question), Stamp: v.Time.UTC().Format("2006-01-02T15:04:05"), Host: "localhost",
 		Time: instant, Properties: &junitProperties{List: properties(v)}, Out: &text, Err: &nothing, Cases: junitCases(v),
 	}
 	for i := range suite.Cases {
@@ -83,6 +83,14 @@ func junit(w io.Writer, v verdict.Verdict) error {
 		}
 	}
 	return writeXML(w, junitSuites{Suites: []junitSuite{suite}})
+}
+
+// named is a name that is not empty.
+func named(s string) string {
+	if s = printable(s); strings.TrimSpace(s) == "" {
+		return "verdict"
+	}
+	return s
 }
 
 func properties(v verdict.Verdict) []junitProperty {
