@@ -1,42 +1,105 @@
 package sbom
 
 import (
-	"bytes"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 )
 
-// maxHeld is how much of one file is held in memory before it goes to disk.
-const maxHeld = 8 << 20
+const (
+	// maxHeld is how much of one file is held in memory; the rest goes to disk.
+	// Few programs are larger, and what was on disk is read once more.
+	maxHeld = 48 << 20
+	// pieceSize is how much memory is taken at a time.
+	pieceSize = 1 << 20
+)
 
-// spool makes a stream readable at any place. What is large lies in a
-// temporary file, which has no name any more by the time it is read. One spool
-// holds one stream at a time.
+// spool makes a stream readable at any place. Where it is large, the rest lies
+// in a temporary file, which has no name any more by the time it is read. One
+// spool holds one stream at a time, and keeps its memory for the next.
 type spool struct {
-	held bytes.Buffer
-	disk *os.File
+	pieces [][]byte
+	held   int64 // bytes of the stream in the pieces
+	disk   *os.File
+	// spare says that another spool is at work for the same reader.
+	spare bool
 }
 
 // fill takes all of r. The answer is valid until the next fill.
 func (s *spool) fill(r io.Reader) (io.ReaderAt, int64, error) {
-	s.held.Reset()
-	s.held.Grow(maxHeld)
-	n, err := io.Copy(&s.held, io.LimitReader(r, maxHeld))
-	if err != nil {
-		return nil, 0, err
+	most := maxHeld / pieceSize
+	if s.spare {
+		most /= 4
 	}
-	if n < maxHeld {
-		return bytes.NewReader(s.held.Bytes()), n, nil
+	s.held = 0
+	for i := range most {
+		if i == len(s.pieces) {
+			s.pieces = append(s.pieces, make([]byte, pieceSize))
+		}
+		n, err := full(r, s.pieces[i])
+		s.held += int64(n)
+		if err == io.EOF {
+			return s, s.held, nil
+		}
+		if err != nil {
+			return nil, 0, err
+		}
 	}
 	if err := s.open(); err != nil {
 		return nil, 0, err
 	}
-	size, err := io.Copy(s.disk, io.MultiReader(bytes.NewReader(s.held.Bytes()), r))
+	more, err := io.CopyBuffer(struct{ io.Writer }{s.disk}, struct{ io.Reader }{r}, make([]byte, 256<<10))
 	if err != nil {
 		return nil, 0, err
 	}
-	return io.NewSectionReader(s.disk, 0, size), size, nil
+	return &spooled{s, more}, s.held + more, nil
+}
+
+// full fills p. Unlike [io.ReadFull] it does not call a stream that broke off
+// one that ended.
+func full(r io.Reader, p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		var m int
+		m, err = r.Read(p[n:])
+		n += m
+	}
+	if n == len(p) {
+		return n, nil
+	}
+	return n, err
+}
+
+// ReadAt implements [io.ReaderAt] for what is held in memory.
+func (s *spool) ReadAt(p []byte, off int64) (n int, err error) {
+	if off < 0 {
+		return 0, fs.ErrInvalid
+	}
+	for n < len(p) && off < s.held {
+		m := copy(p[n:], s.pieces[off/pieceSize][off%pieceSize:min(pieceSize, s.held-off/pieceSize*pieceSize)])
+		n, off = n+m, off+int64(m)
+	}
+	if n < len(p) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// spooled is a stream of which a part is on disk.
+type spooled struct {
+	*spool
+	onDisk int64
+}
+
+// ReadAt implements [io.ReaderAt].
+func (s *spooled) ReadAt(p []byte, off int64) (n int, err error) {
+	if off < s.held {
+		if n, err = s.spool.ReadAt(p, off); n == len(p) || err != io.EOF {
+			return n, err
+		}
+	}
+	m, err := io.NewSectionReader(s.disk, 0, s.onDisk).ReadAt(p[n:], off+int64(n)-s.held)
+	return n + m, err
 }
 
 func (s *spool) open() error {
