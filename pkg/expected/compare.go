@@ -150,13 +150,11 @@ func (c *comparison) extra(item census.Item, names []string) {
 	k := KindOf(item.Name)
 	_, named := slices.BinarySearch(names, item.Name)
 	_, beside := slices.BinarySearch(names, k.Of)
-	if named || written[item.Name] || k.Of != "" && (beside || isSums(k.Of)) || isSums(item.Name) {
+	if named || written[item.Name] || k.Of != "" && beside {
 		return
 	}
 	c.add(verdict.Find(verdict.Extra, item.Name, "in the place, and no witness names it").Differ("nothing", described(item)))
 }
-
-func isSums(name string) bool { return name == SHA256Sums || name == SHA512Sums }
 
 func described(item census.Item) string {
 	if item.Digests.SHA256.IsZero() {

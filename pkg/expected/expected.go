@@ -51,7 +51,7 @@ type Witness struct {
 	independent bool
 	covers      func(name string) bool // of what it must name every file
 	claims      map[string]digest.Set
-	images      []string
+	images      map[Image]bool
 }
 
 // Name is what the witness is called: the name of its file, or where a list
@@ -133,16 +133,6 @@ func (s Set) Names() []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(all))
-}
-
-// Images are the repositories of images that somebody names, sorted.
-func (s Set) Images() []string {
-	var all []string
-	for _, w := range s.witnesses {
-		all = append(all, w.images...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // By names the witnesses that name a file.

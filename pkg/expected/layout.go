@@ -4,6 +4,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
 )
 
@@ -25,6 +26,14 @@ const (
 // written are the documents that are added when everything else is done: no
 // sum, no sidecar and no signature is made of them.
 var written = map[string]bool{Provenance: true, "release-notes.json": true, "announcement.html": true}
+
+// Layout is what every release has for being published at all: the documents
+// that the other witnesses are read from.
+func Layout() Witness {
+	return Witness{name: "the layout", claims: map[string]digest.Set{
+		SHA256Sums: {}, SHA512Sums: {}, ReleaseSBOM: {}, SourceSBOM: {}, Provenance: {},
+	}}
+}
 
 // Kind is what a file of such a release is, and what lies beside it.
 type Kind struct {

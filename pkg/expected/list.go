@@ -239,17 +239,16 @@ func (l List) Minor() string { return l.minor }
 // Sources says where the list was read.
 func (l List) Sources() []ListSource { return slices.Clone(l.sources) }
 
-// Images are the repositories of the images.
-func (l List) Images() []string { return slices.Clone(l.images) }
-
-// Platforms are those for which each image is made.
-func (l List) Platforms() []string { return slices.Clone(l.platforms) }
-
 // Witness is the list as a witness. It names files, and knows no bytes.
 func (l List) Witness() Witness {
-	w := Witness{name: "the list of " + l.minor, independent: true, claims: map[string]digest.Set{}, images: l.images}
+	w := Witness{name: "the list of " + l.minor, independent: true, claims: map[string]digest.Set{}, images: map[Image]bool{}}
 	for _, name := range l.files {
 		w.claims[name] = digest.Set{}
+	}
+	for _, name := range l.images {
+		for _, platform := range l.platforms {
+			w.images[Image{name, platform}] = true
+		}
 	}
 	return w
 }

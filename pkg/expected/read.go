@@ -65,7 +65,14 @@ func ReadSBOM(name string, doc spdx.Document, v version.Version) (Witness, error
 		if tag != v.String() {
 			return Witness{}, &verdict.Error{Finding: verdict.Find(verdict.Version, name, "it describes the image of another version, %.200q", p.Name).Differ(v.String(), tag)}
 		}
-		w.images = append(w.images, image[strings.LastIndexByte(image, '/')+1:])
+		i, ok := parseImage(image[strings.LastIndexByte(image, '/')+1:])
+		if !ok {
+			return Witness{}, verdict.Refuse(verdict.Path, name, "it describes an image %.200q, which names no architecture", p.Name)
+		}
+		if w.images == nil {
+			w.images = map[Image]bool{}
+		}
+		w.images[i] = true
 	}
 	return w, nil
 }

@@ -65,20 +65,37 @@ func (d *decision) list(ctx context.Context) ([]store.Object, bool) {
 	return objects, false
 }
 
-// hash reads everything listed, biggest first, on all processors. Unlisted
-// objects are not read: that they are there is enough to refuse.
+// hash reads everything listed. Unlisted objects are not read: that they are
+// there is enough to refuse.
 func (d *decision) hash(ctx context.Context, objects []store.Object, names map[string]bool) []census.Item {
+	var largest int64
+	for _, a := range d.manifest.Files() {
+		largest = max(largest, a.Size)
+	}
+	items, errs := d.hashUpTo(ctx, objects, names, largest)
+	var read []census.Item
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			read = append(read, items[i])
+		case !errors.Is(err, store.ErrNotFound):
+			d.fail(items[i].Name, err)
+		}
+	}
+	return read
+}
+
+// hashUpTo reads the named objects, biggest first, on all processors, none of
+// them further than the largest may be. Items and errors are in one order.
+func (d *decision) hashUpTo(ctx context.Context, objects []store.Object, names map[string]bool, largest int64) ([]census.Item, []error) {
 	slices.SortFunc(objects, func(a, b store.Object) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Name, b.Name))
 	})
-	var total, largest int64
+	var total int64
 	for _, o := range objects {
 		if names[o.Name] {
 			total += o.Size
 		}
-	}
-	for _, a := range d.manifest.Files() {
-		largest = max(largest, a.Size)
 	}
 	items, errs := make([]census.Item, len(objects)), make([]error, len(objects))
 	report := d.reporter(total)
@@ -103,16 +120,7 @@ func (d *decision) hash(ctx context.Context, objects []store.Object, names map[s
 		Ready:      store.Local(d.Files),
 		SHA256Only: d.Options.SHA256Only,
 	}.Sum(len(listed))
-	var read []census.Item
-	for i, err := range errs {
-		switch {
-		case err == nil:
-			read = append(read, items[i])
-		case !errors.Is(err, store.ErrNotFound):
-			d.fail(objects[i].Name, err)
-		}
-	}
-	return read
+	return items, errs
 }
 
 // reporter returns what tells the progress, from several goroutines at once.

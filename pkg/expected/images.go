@@ -1,0 +1,65 @@
+package expected
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Image is an image for one platform. It is published twice: as a part of the
+// index of its name, and by itself under a name with its architecture.
+type Image struct {
+	Name     string // of the index
+	Platform string
+}
+
+// Alone is the name under which it is published by itself.
+func (i Image) Alone() string {
+	return i.Name + "-" + i.Platform[strings.LastIndexByte(i.Platform, '/')+1:]
+}
+
+// parseImage reads the name of an image by itself.
+func parseImage(alone string) (Image, bool) {
+	i := strings.LastIndexByte(alone, '-')
+	if i <= 0 || i == len(alone)-1 || badName(alone) != "" || strings.Contains(alone, "/") {
+		return Image{}, false
+	}
+	return Image{Name: alone[:i], Platform: "linux/" + alone[i+1:]}, true
+}
+
+// Images are the images that somebody names, sorted.
+func (s Set) Images() []Image {
+	var all []Image
+	for _, w := range s.witnesses {
+		for i := range w.images {
+			all = append(all, i)
+		}
+	}
+	slices.SortFunc(all, func(a, b Image) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Platform, b.Platform))
+	})
+	return slices.Compact(all)
+}
+
+// CompareImages lists the images about which witnesses disagree. Who names no
+// image at all does not speak of images.
+func (s Set) CompareImages() (findings []verdict.Finding) {
+	for _, i := range s.Images() {
+		var with, without []string
+		for _, w := range s.witnesses {
+			switch {
+			case len(w.images) == 0:
+			case w.images[i]:
+				with = append(with, w.name)
+			default:
+				without = append(without, w.name)
+			}
+		}
+		if len(without) > 0 {
+			findings = append(findings, verdict.Find(verdict.Conflict, "oci/"+i.Alone(), "%s: named there; %s: not named", join(with), join(without)))
+		}
+	}
+	return findings
+}

@@ -1,0 +1,148 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/expected"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/rekor"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/waiver"
+)
+
+// UnsealedRequest asks about a release that is published without a manifest,
+// as all of Kubernetes is today. That it is such a one is for the caller to
+// say: a manifest that is not found makes no release unsealed.
+type UnsealedRequest struct {
+	Request
+	// List is what the source says that the release has. The zero List is of a
+	// minor version that nobody has read; that is said in the verdict.
+	List expected.List
+	// Finder completes signatures, which carry no log entry along.
+	Finder rekor.Finder
+}
+
+// Unsealed decides about a release without a manifest. What belongs to it is
+// worked out from all that speak of it, and each is held against the others;
+// every file is hashed once and held against all of them, against its sidecars
+// and its signature; every image, and each of its platforms, against its
+// signature.
+//
+// It says what nobody can prove of such a release, and so never calls one
+// complete. A place that closes is a place with a list of all that belongs to
+// it, which there is not here: whatever a policy closes, a file that nobody
+// names is EXTRA where the place can be listed, and where it can not, the
+// verdict says that nobody looked.
+func Unsealed(ctx context.Context, req UnsealedRequest) *verdict.Verdict {
+	v := verdict.New("release "+req.Version.String()+" at "+req.Files.URI()+", which has no manifest", req.Now)
+	v.Policy, v.TrustRoot = req.Policy.Digest(), req.Verifier.Root().Digest()
+	if req.Verifier.Root().IsLab() {
+		v.Note("the trust root is an INSECURE LAB: anybody can have its keys")
+	}
+	v.Counts.Required = 1 // something must be expected at all
+	u := &unsealed{
+		decision: decision{Request: req.Request, v: v, bad: map[string]bool{}, hearing: req.Policy.Hear()},
+		finder:   req.Finder, list: req.List, read: map[string]digest.Digest{}, digests: map[string]digest.Set{},
+	}
+	if err := errors.Join(req.Policy.Life(req.Now), req.Policy.Root(req.Verifier.Root().IsLab())); err != nil {
+		v.AddError("policy "+req.Policy.Name(), err)
+		return v
+	}
+	v.Scope.Checks = []string{"expected set", "files", "hash sidecars", "signatures", "images"}
+	if err := u.gather(ctx); err != nil {
+		v.AddError("expected set", err)
+		return v
+	}
+	v.Counts.Verified = 1
+	u.checkFiles(ctx)
+	u.checkSignatures(ctx)
+	u.checkImages(ctx)
+	u.say()
+	checkClock(v)
+	u.waive()
+	slices.SortStableFunc(v.Findings, byWeight)
+	return v
+}
+
+// unsealed is one release without a manifest being decided about.
+type unsealed struct {
+	decision
+	finder  rekor.Finder
+	list    expected.List
+	set     expected.Set
+	said    []plan.Class             // classes of what is there
+	read    map[string]digest.Digest // documents, as they were read
+	digests map[string]digest.Set    // what was hashed, by name
+	images  []waiver.Subject
+}
+
+// judged counts one thing that the policy answered for.
+func (u *unsealed) judged(class plan.Class, name string, answer *verdict.Verdict) {
+	if !slices.Contains(u.said, class) {
+		u.said = append(u.said, class)
+	}
+	if u.Policy.Asks(u.Stage, class, policy.Signature) == policy.Require {
+		u.v.Counts.Required++
+		if answer != nil && answer.Outcome() == verdict.Accepted && !u.bad[name] {
+			u.v.Counts.Verified++
+		}
+	}
+	if answer == nil { // what is wrong with it was said
+		return
+	}
+	for _, f := range answer.Findings {
+		u.add(f)
+	}
+	u.v.Warn(answer.Warnings...)
+	u.v.Proofs = append(u.v.Proofs, answer.Proofs...)
+}
+
+// question asks the policy about one thing of the release.
+func (u *unsealed) question(class plan.Class, name string, bytes digest.Set) policy.Question {
+	return policy.Question{
+		Stage: u.Stage, Class: class, Subject: name, Bytes: bytes, Version: u.Version.String(), At: u.Now,
+		Why: map[policy.Check]error{},
+	}
+}
+
+// waive explains what is known of this version.
+func (u *unsealed) waive() {
+	c := waiver.Case{
+		Policy: u.Policy, Version: u.Version, Subjects: u.images,
+		Lists: u.Waivers.Lists, Accept: u.Waivers.Accept, Exceptions: u.Waivers.Exceptions,
+	}
+	for _, name := range u.set.Names() {
+		c.Subjects = append(c.Subjects, waiver.Subject{Name: name, Digests: u.digests[name], Destination: u.Canon.Files})
+	}
+	waiver.Apply(u.v, c)
+}
+
+// say names what this verdict could not cover, and why.
+func (u *unsealed) say() {
+	left := func(what string) { u.v.Scope.Left = append(u.v.Scope.Left, what) }
+	left("a signed list of what belongs to the release, which there is none of")
+	for _, lack := range u.Policy.Lacks(u.Stage, u.said) {
+		left(lack)
+	}
+	if !u.set.Independent() {
+		left("expected set: not independent of the build")
+		u.v.Note("expected set: not independent: nobody has read in the source what a release of %d.%d has, so what the build left out is missed by nobody", u.Version.Major(), u.Version.Minor())
+	}
+	left("which version a signature is of: nothing that is signed says it")
+	if len(u.images) > 0 {
+		left("other addresses of the images, and what the SBOM says of them: it describes archives, not what a registry serves")
+	}
+	for _, source := range u.list.Sources() {
+		u.v.Inputs = append(u.v.Inputs, verdict.Input{Name: "list of " + u.list.Minor() + ", " + source.Name, Place: source.Repository + "/blob/" + source.Commit + "/" + source.Path})
+	}
+	var words []string
+	for _, w := range u.set.Witnesses() {
+		words = append(words, witnessed(w))
+	}
+	u.v.Note("expected set: %d files, by %s", len(u.set.Names()), strings.Join(words, ", "))
+}

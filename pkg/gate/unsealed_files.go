@@ -1,0 +1,262 @@
+package gate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waybill-release/waybill/pkg/census"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/expected"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/slsa"
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+const (
+	// maxUnsealed bounds a file of a release whose sizes nobody signed.
+	maxUnsealed = 16 << 30
+	// maxAsked is how many signatures wait for a log side by side.
+	maxAsked = 16
+)
+
+// gather reads everything that says what belongs to the release. What can not
+// be read is a finding, and the others are heard all the same.
+func (u *unsealed) gather(ctx context.Context) error {
+	witnesses := []expected.Witness{expected.Layout()}
+	for _, from := range []struct {
+		name string
+		read func(name string, raw []byte) (expected.Witness, error)
+	}{
+		{expected.SHA256Sums, u.readSums}, {expected.SHA512Sums, u.readSums},
+		{expected.ReleaseSBOM, u.readSBOM}, {expected.Provenance, u.readProvenance},
+	} {
+		raw, err := store.Read(ctx, u.Files, from.name, maxDocument)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // the layout names it, so it is missing
+		}
+		var w expected.Witness
+		if err == nil {
+			u.read[from.name] = digest.Of(digest.SHA256, raw)
+			u.v.Inputs = append(u.v.Inputs, verdict.Input{Name: from.name, Place: u.Files.URI(), Digest: u.read[from.name]})
+			w, err = from.read(from.name, raw)
+		}
+		if err == nil {
+			_, err = expected.Of(w)
+		}
+		if err != nil {
+			u.fail(from.name, err)
+			continue
+		}
+		witnesses = append(witnesses, w)
+	}
+	if !u.list.IsZero() {
+		witnesses = append(witnesses, u.list.Witness())
+	}
+	var err error
+	u.set, err = expected.Of(witnesses...)
+	return err
+}
+
+func (u *unsealed) readSums(name string, raw []byte) (expected.Witness, error) {
+	return expected.ParseSums(name, raw, u.Version)
+}
+
+func (u *unsealed) readSBOM(name string, raw []byte) (expected.Witness, error) {
+	doc, err := spdx.ParseTagValue(raw)
+	if err != nil {
+		return expected.Witness{}, err
+	}
+	return expected.ReadSBOM(name, doc, u.Version)
+}
+
+// readProvenance reads what nobody signed. It shows that there is provenance,
+// and of the requirements of SLSA no more than that: the verdict has them all.
+func (u *unsealed) readProvenance(name string, raw []byte) (expected.Witness, error) {
+	statement, err := intoto.ParseOpen(raw)
+	if err != nil {
+		return expected.Witness{}, err
+	}
+	claim, err := provenance.Read(statement)
+	if err != nil {
+		return expected.Witness{}, err
+	}
+	for _, note := range provenance.LintPredicate(claim) {
+		u.v.Note("%s says of itself: %s", name, note)
+	}
+	u.rate(name, statement)
+	return expected.ReadProvenance(name, statement, u.Version)
+}
+
+// rate answers the requirements of SLSA for the first subject: what nobody
+// signed shows the same of all of them.
+func (u *unsealed) rate(name string, statement intoto.Statement) {
+	for _, s := range statement.Subjects() {
+		if s.Digests.IsZero() {
+			continue
+		}
+		report, err := slsa.Trust{}.Judge(slsa.Question{Name: s.Name, Bytes: s.Digests, Unsigned: statement})
+		if err != nil {
+			u.v.Note("%s: no level can be read from it: %v", name, err)
+			return
+		}
+		u.v.Levels = append(u.v.Levels, report.On(slsa.Build), report.On(slsa.V01))
+		u.v.Note("%s is signed by nobody: no more than level %d of the Build track is shown of any file; level %d fails for %s",
+			name, report.Level(slsa.Build), report.Level(slsa.Build)+1, strings.Join(report.On(slsa.Build).Next, ", "))
+		return
+	}
+}
+
+// witnessed says how much a witness names, and how far it is to be believed.
+func witnessed(w expected.Witness) string {
+	word := "signed by nobody"
+	switch {
+	case w.Independent():
+		word = "read in the source"
+	case w.Name() == expected.ReleaseSBOM:
+		word = "a file of the release"
+	case w.Name() == expected.Layout().Name():
+		word = "what every release has"
+	}
+	return fmt.Sprintf("%s (%d, %s)", w.Name(), w.Len(), word)
+}
+
+// checkFiles hashes what is there once, and holds it against all witnesses.
+func (u *unsealed) checkFiles(ctx context.Context) {
+	objects, listed := u.listUnsealed(ctx)
+	items := u.hashUnsealed(ctx, objects)
+	for _, item := range items {
+		u.digests[item.Name] = item.Digests
+		if was, read := u.read[item.Name]; read && !was.Equal(item.Digests.SHA256) {
+			u.add(verdict.Find(verdict.Tampered, item.Name, "it changed while it was read").Differ(was.String(), item.Digests.SHA256.String()))
+		}
+	}
+	u.v.Inputs = append(u.v.Inputs, verdict.Input{Name: "files", Place: u.Files.URI()})
+	for _, f := range slices.Concat(u.set.Compare(items), u.set.CompareImages()) {
+		u.add(f)
+	}
+	if !listed {
+		u.v.Scope.Left = append(u.v.Scope.Left, "extra files: the place can not be listed, so nobody looked")
+	}
+	if u.Options.SHA256Only {
+		u.v.Scope.Left = append(u.v.Scope.Left, "sha512")
+	}
+	signed := 0
+	for _, name := range u.set.Names() {
+		if expected.KindOf(name).Signed {
+			signed++
+		}
+	}
+	u.v.Note("%d of %d objects are files that somebody signs; the others are their signatures, sums, sidecars, tags and documents, which nobody signs: held against each other, they prove nothing", signed, len(objects))
+}
+
+// listUnsealed returns what is in the place. Where it can not be listed, every
+// name that is expected is tried.
+func (u *unsealed) listUnsealed(ctx context.Context) ([]store.Object, bool) {
+	objects, err := u.Files.List(ctx)
+	if err == nil {
+		return objects, true
+	}
+	if !errors.Is(err, store.ErrNotListable) || u.Policy.Closes(policy.Files) == policy.Require {
+		u.v.AddError(u.Files.URI(), err)
+	}
+	for _, name := range u.set.Names() {
+		objects = append(objects, store.Object{Name: name})
+		if expected.KindOf(name).Summed {
+			objects = append(objects, store.Object{Name: name + ".sha256"}, store.Object{Name: name + ".sha512"})
+		}
+	}
+	slices.SortFunc(objects, func(a, b store.Object) int { return cmp.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(objects, func(a, b store.Object) bool { return a.Name == b.Name }), false
+}
+
+// hashUnsealed reads every object to its end. Signatures are read where they
+// are needed, and what nobody expects is not read: that it is there is enough
+// to refuse.
+func (u *unsealed) hashUnsealed(ctx context.Context, objects []store.Object) []census.Item {
+	reads := map[string]bool{}
+	for _, name := range u.set.Names() {
+		reads[name], reads[name+".sha256"], reads[name+".sha512"] = true, true, true
+	}
+	items, errs := u.hashUpTo(ctx, objects, reads, maxUnsealed)
+	var there []census.Item
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			there = append(there, items[i])
+		case !errors.Is(err, store.ErrNotFound):
+			u.fail(items[i].Name, err)
+			there = append(there, census.Item{Name: items[i].Name}) // it is there, and could not be read
+		}
+	}
+	return there
+}
+
+// checkSignatures asks the policy about each file, with the signature beside
+// it. Files that are bad already are left out: their evidence is of other
+// bytes, and what is wrong with them was said.
+func (u *unsealed) checkSignatures(ctx context.Context) {
+	var due []string
+	for _, name := range u.set.Names() {
+		if len(policy.ChecksOf(expected.KindOf(name).Class)) > 0 {
+			due = append(due, name)
+		}
+	}
+	answers := make([]*verdict.Verdict, len(due))
+	var group errgroup.Group
+	group.SetLimit(maxAsked) // they wait for a log, not for a processor
+	for i, name := range due {
+		if u.bad[name] || u.digests[name].IsZero() {
+			continue
+		}
+		group.Go(func() error {
+			q := u.question(expected.KindOf(name).Class, name, u.digests[name])
+			var evidence []verify.Evidence
+			if e, err := u.signature(ctx, name); err == nil {
+				evidence = append(evidence, e)
+			} else {
+				q.Why[policy.Signature] = err
+			}
+			answers[i] = u.hearing.Decide(evidence, q)
+			return nil
+		})
+	}
+	_ = group.Wait() // no function returns an error: all are answers
+	for i, name := range due {
+		u.judged(expected.KindOf(name).Class, name, answers[i])
+	}
+}
+
+// signature proves the signature that lies beside a file, with its
+// certificate.
+func (u *unsealed) signature(ctx context.Context, name string) (verify.Evidence, error) {
+	var parts [2][]byte
+	for i, suffix := range []string{expected.SignatureSuffix, expected.CertificateSuffix} {
+		raw, err := store.Read(ctx, u.Files, name+suffix, legacy.MaxCertificate)
+		if errors.Is(err, store.ErrNotFound) {
+			return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, name, "there is no %s beside it", name+suffix)
+		}
+		if err != nil {
+			return verify.Evidence{}, err
+		}
+		parts[i] = raw
+	}
+	m, err := legacy.ParseFiles(legacy.Certificate, u.digests[name].SHA256, parts[0], parts[1])
+	if err != nil {
+		return verify.Evidence{}, err
+	}
+	return u.finder.Prove(ctx, m, func(bundle []byte) (verify.Evidence, error) {
+		return u.Verifier.Blob(bundle, u.digests[name])
+	})
+}

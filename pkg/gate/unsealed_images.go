@@ -1,0 +1,222 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/expected"
+	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/waiver"
+)
+
+// pulled is one manifest as users pull it: a name of the release, and what the
+// registry serves under it.
+type pulled struct {
+	name, repository string
+	class            plan.Class
+	digest           digest.Digest
+}
+
+// checkImages walks every image of the release: the index under its tag, its
+// platforms, and each platform by itself under the name with its architecture,
+// which must be the same bytes. Each of them needs a signature of its own.
+func (u *unsealed) checkImages(ctx context.Context) {
+	images := u.set.Images()
+	if len(images) == 0 {
+		u.v.Scope.Left = append(u.v.Scope.Left, "images: nobody says which the release has")
+		return
+	}
+	if u.Images == nil {
+		u.v.Add(verdict.Find(verdict.PlaceDown, u.Canon.Images, "the release has images, but no registry was given"))
+		return
+	}
+	platforms := map[string][]expected.Image{}
+	var names []string
+	for _, i := range images { // sorted by name
+		if platforms[i.Name] == nil {
+			names = append(names, i.Name)
+		}
+		platforms[i.Name] = append(platforms[i.Name], i)
+	}
+	var all []pulled
+	for _, name := range names {
+		all = append(all, u.checkImage(ctx, name, platforms[name])...)
+	}
+	answers := make([]*verdict.Verdict, len(all))
+	inParallel(len(all), func(i int) {
+		if !u.bad[all[i].name] {
+			answers[i] = u.judgeImage(ctx, all[i])
+		}
+	})
+	for i, p := range all {
+		u.judged(p.class, p.name, answers[i])
+		u.images = append(u.images, waiver.Subject{Name: p.name, Digests: digest.Set{SHA256: p.digest}, Destination: u.Canon.Images})
+	}
+	u.again(ctx, all)
+}
+
+// checkImage resolves an image once, and each of its platforms by itself. It
+// returns everything that needs a signature.
+func (u *unsealed) checkImage(ctx context.Context, name string, platforms []expected.Image) []pulled {
+	index := pulled{name: "oci/" + name, repository: name, class: plan.Image}
+	all := []pulled{index}
+	parts := map[string]*registry.Node{}
+	node, err := u.pull(ctx, name)
+	if err == nil {
+		all[0].digest = node.Descriptor.Digest
+		_, err = registry.VerifyBlobs(ctx, u.Images, name, node)
+	}
+	if err != nil {
+		u.missing(index.name, name, err)
+	} else {
+		for _, child := range node.Children {
+			parts[child.Descriptor.Platform] = child
+		}
+	}
+	for _, image := range platforms {
+		part, there := parts[image.Platform]
+		delete(parts, image.Platform)
+		child := pulled{name: index.name + "/" + image.Platform, repository: name, class: plan.ImageChild}
+		switch {
+		case there:
+			child.digest = part.Descriptor.Digest
+		case err == nil:
+			u.add(verdict.Find(verdict.Platform, index.name, "the index lacks platform %s", image.Platform))
+			fallthrough
+		default:
+			u.bad[child.name] = true
+		}
+		all = append(all, child, u.checkAlone(ctx, image, child.digest))
+	}
+	for platform := range parts {
+		u.add(verdict.Find(verdict.Platform, index.name, "the index has platform %q, which nobody names", platform))
+	}
+	return all
+}
+
+// checkAlone resolves a platform by itself: whoever pulls it so must get what
+// the index names.
+func (u *unsealed) checkAlone(ctx context.Context, image expected.Image, want digest.Digest) pulled {
+	p := pulled{name: "oci/" + image.Alone(), repository: image.Alone(), class: plan.Image}
+	node, err := u.pull(ctx, image.Alone())
+	if err != nil {
+		u.missing(p.name, image.Alone(), err)
+		return p
+	}
+	if p.digest = node.Descriptor.Digest; !want.IsZero() && !want.Equal(p.digest) {
+		u.add(verdict.Find(verdict.TagMoved, p.name, "tag %s names another image than the index of %s does for %s", u.Version, image.Name, image.Platform).
+			Differ(want.String(), p.digest.String()))
+	}
+	return p
+}
+
+// pull resolves the tag of the version once, and reads what it names.
+func (u *unsealed) pull(ctx context.Context, repository string) (*registry.Node, error) {
+	d, err := u.Images.Resolve(ctx, repository, u.Version.String())
+	if err != nil {
+		return nil, err
+	}
+	return registry.Graph(ctx, u.Images, repository, d)
+}
+
+func (u *unsealed) missing(name, repository string, err error) {
+	if errors.Is(err, registry.ErrNotFound) {
+		u.add(verdict.Find(verdict.Missing, name, "%s:%s, or a part of it, is not in the registry", repository, u.Version))
+		return
+	}
+	u.fail(name, err)
+}
+
+// again resolves every tag once more: what was judged must be what the tag
+// still names.
+func (u *unsealed) again(ctx context.Context, all []pulled) {
+	all = slices.DeleteFunc(slices.Clone(all), func(p pulled) bool { return p.class != plan.Image || u.bad[p.name] })
+	errs := make([]error, len(all))
+	inParallel(len(all), func(i int) {
+		d, err := u.Images.Resolve(ctx, all[i].repository, u.Version.String())
+		if err == nil && !d.Digest.Equal(all[i].digest) {
+			err = &verdict.Error{Finding: verdict.Find(verdict.TagMoved, all[i].name, "the tag moved while it was judged").Differ(all[i].digest.String(), d.Digest.String())}
+		}
+		errs[i] = err
+	})
+	for i, err := range errs {
+		if err != nil {
+			u.fail(all[i].name, err)
+		}
+	}
+}
+
+// judgeImage asks the policy about one manifest, with every signature that is
+// attached to it. What strangers attach is not counted and does not block.
+func (u *unsealed) judgeImage(ctx context.Context, p pulled) *verdict.Verdict {
+	q := u.question(p.class, p.name, digest.Set{SHA256: p.digest})
+	q.ByDigest = true
+	layers, err := registry.AttachedTo(ctx, u.Images, p.repository, p.digest, registry.SuffixSignatures)
+	var evidence []verify.Evidence
+	for _, layer := range layers {
+		e, why := u.imageSignature(ctx, layer, p)
+		if why != nil {
+			err = errors.Join(err, why)
+			continue
+		}
+		evidence = append(evidence, e)
+	}
+	switch {
+	case len(evidence) > 0: // one that holds is enough
+	case err != nil:
+		q.Why[policy.Signature] = worst(err, p.name)
+	default:
+		q.Why[policy.Signature] = verdict.Refuse(verdict.Unsigned, p.name, "no signature is attached to it")
+	}
+	return u.hearing.Decide(evidence, q)
+}
+
+// worst is what stands for several reasons: that somebody did not answer
+// before anything that was found, and the first of those else.
+func worst(err error, name string) error {
+	list := []error{err}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		list = several.Unwrap()
+	}
+	for _, one := range list {
+		if verdict.OutcomeOf(one) == verdict.Unavailable {
+			return one
+		}
+	}
+	f := verdict.FindingOf(name, list[0])
+	f.Subject = name
+	return &verdict.Error{Finding: f, Cause: list[0]}
+}
+
+// imageSignature proves one attached signature. It must name the image by the
+// name under which it lies: registries move images between hosts, and nobody
+// moves them between names.
+func (u *unsealed) imageSignature(ctx context.Context, l registry.Attached, p pulled) (verify.Evidence, error) {
+	m, err := legacy.ParseLayer(legacy.Certificate, l.Bytes, l.Descriptor.Annotations)
+	if err != nil {
+		return verify.Evidence{}, err
+	}
+	e, err := u.finder.Prove(ctx, m, func(bundle []byte) (verify.Evidence, error) {
+		return u.Verifier.Image(bundle, l.Bytes, p.digest)
+	})
+	if err != nil {
+		return verify.Evidence{}, err
+	}
+	payload, err := legacy.ParsePayload(l.Bytes)
+	if err != nil {
+		return verify.Evidence{}, err
+	}
+	if said := payload.Reference[strings.LastIndexByte(payload.Reference, '/')+1:]; said != p.repository {
+		return verify.Evidence{}, &verdict.Error{Finding: verdict.Find(verdict.NotBound, p.name, "the signature is genuine, but of an image by another name").
+			Differ(p.repository, said).Citing(e.Bundle())}
+	}
+	return e, nil
+}
