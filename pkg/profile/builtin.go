@@ -7,23 +7,34 @@ import (
 	"github.com/waybill-release/waybill/policies"
 )
 
-// Kubernetes is the name of the profile that every verifier carries. A file of
-// this name is meant by ./kubernetes.
-const Kubernetes = "kubernetes"
+// The names of the profiles that every verifier carries. A file of such a name
+// is meant by ./kubernetes.
+const (
+	// Kubernetes is how its releases are published today, without a manifest.
+	Kubernetes = "kubernetes"
+	// KubernetesSealed is how they should be.
+	KubernetesSealed = "kubernetes-sealed"
+)
+
+// kubernetesLog is the log in which the signatures of Kubernetes stand.
+const kubernetesLog = "https://rekor.sigstore.dev"
 
 // kubernetes is the profile of the releases of Kubernetes: its public
-// addresses, the policy and the known defects that are shipped, and no trust
+// addresses, a policy and the known defects that are shipped, and no trust
 // root but the reader's.
-func kubernetes(with Reader) (Profile, error) {
+func kubernetes(with Reader, name string) (Profile, error) {
 	if with.Trust == nil {
 		return Profile{}, verdict.Refuse(verdict.ConfigParse, "profile", "the built-in profile names no trust root, and no repository is asked here")
 	}
 	p := Profile{
-		Name: Kubernetes, ModuleProxy: DefaultModuleProxy,
+		Name: name, ModuleProxy: DefaultModuleProxy,
 		files:  mapping{Canonical: "https://dl.k8s.io/release/{version}/", Release: "https://dl.k8s.io/release/{version}/"},
 		images: mapping{Canonical: "registry.k8s.io", Release: "registry.k8s.io"},
 	}
-	raw, err := policies.Read("kubernetes-release")
+	if name == "kubernetes-today" {
+		p.Unsealed = &Unsealed{Layout: LayoutKubernetes, Log: kubernetesLog}
+	}
+	raw, err := policies.Read(name)
 	if err != nil {
 		return Profile{}, err
 	}

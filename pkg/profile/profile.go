@@ -53,6 +53,8 @@ type Profile struct {
 	Signing []byte
 	// ModuleProxy is where the Go modules of a build are fetched from.
 	ModuleProxy string
+	// Unsealed says that the releases have no manifest; nil where they have.
+	Unsealed *Unsealed
 
 	files, images mapping
 }
@@ -83,7 +85,8 @@ type file struct {
 		Files  mapping `yaml:"files"`
 		Images mapping `yaml:"images"`
 	} `yaml:"places"`
-	Modules modules `yaml:"modules"`
+	Modules  modules   `yaml:"modules"`
+	Unsealed *Unsealed `yaml:"unsealed"`
 }
 
 // Reader is what it takes to read what a profile names.
@@ -102,10 +105,13 @@ type Reader struct {
 }
 
 // Load reads a profile and everything that it names. Paths are relative to
-// the profile. The name [Kubernetes] is the profile that is built in.
+// the profile. The names [Kubernetes] and [KubernetesSealed] are the profiles that are built in.
 func Load(path string, with Reader) (Profile, error) {
-	if path == Kubernetes {
-		return kubernetes(with)
+	switch path {
+	case Kubernetes:
+		return kubernetes(with, "kubernetes-today")
+	case KubernetesSealed:
+		return kubernetes(with, "kubernetes-release")
 	}
 	raw, err := readFile(path)
 	if err != nil {
@@ -115,7 +121,7 @@ func Load(path string, with Reader) (Profile, error) {
 	if err != nil {
 		return Profile{}, verdict.Wrap(verdict.ConfigParse, path, err)
 	}
-	p := Profile{Name: f.Name, ModuleProxy: f.Modules.address(), files: f.Places.Files, images: f.Places.Images}
+	p := Profile{Name: f.Name, ModuleProxy: f.Modules.address(), Unsealed: f.Unsealed, files: f.Places.Files, images: f.Places.Images}
 	if err := p.loadNamed(f, filepath.Dir(path), with); err != nil {
 		return Profile{}, fmt.Errorf("profile %q: %w", path, err)
 	}
@@ -152,7 +158,7 @@ func (f file) check() error {
 	case f.PolicySigner != nil && (f.PolicySequence < 1 || f.PolicyName == ""):
 		return fmt.Errorf("policySigner: want policyName and a policySequence from 1: an officer signs other policies too, and older ones")
 	}
-	if err := errors.Join(f.Places.Files.check("files", "{version}/"), f.Modules.check()); err != nil {
+	if err := errors.Join(f.Places.Files.check("files", "{version}/"), f.Modules.check(), f.Unsealed.check()); err != nil {
 		return err
 	}
 	if f.Places.Images == (mapping{}) {

@@ -42,6 +42,10 @@ type VerifyRelease struct {
 	// Inside looks into artifacts; the small verifier can not.
 	Inside  gate.Inside
 	Waivers Waivers
+	// Log is asked about signatures that do not say when they were made.
+	Log Log
+
+	unsealed *profile.Unsealed // as the profile says
 }
 
 // Depths of a verification.
@@ -53,7 +57,7 @@ const (
 // AddFlags adds the flags.
 func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.Profile, "profile", o.Profile, "file that names places, policy and trust root; or kubernetes, which is built in")
+	f.StringVar(&o.Profile, "profile", o.Profile, "file that names places, policy and trust root; or one that is built in: kubernetes, as it is published today, without a manifest, or kubernetes-sealed, as it should be")
 	f.StringVar(&o.At.Files, "files", "", "read the files here instead of where the profile says")
 	f.StringVar(&o.At.Images, "images", "", "read the images here instead of where the profile says")
 	f.StringVar(&o.Digests, "digests", "all", "all: every digest that the manifest lists; sha256: that one only, which makes the verdict partial")
@@ -63,6 +67,7 @@ func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
 	o.Output.AddFlags(cmd)
 	o.Trust.AddFlags(cmd)
 	o.Waivers.AddFlags(cmd)
+	o.Log.AddFlags(cmd)
 }
 
 // Run verifies a release where a stage keeps it, prints the verdict and
@@ -72,7 +77,10 @@ func (o *VerifyRelease) Run(cmd *cobra.Command, v version.Version, stage profile
 	if err != nil {
 		return err
 	}
-	result := gate.Release(cmd.Context(), req)
+	result, err := o.decide(cmd.Context(), req)
+	if err != nil {
+		return err
+	}
 	if err := context.Cause(cmd.Context()); err != nil {
 		return err
 	}
@@ -97,6 +105,7 @@ func (o *VerifyRelease) request(ctx context.Context, v version.Version, stage pr
 	if err := o.Trust.Used(); err != nil {
 		return gate.Request{}, err
 	}
+	o.unsealed = p.Unsealed
 	req := gate.Request{Version: v, Policy: p.Policy, Stage: policy.Stage(stage), Now: now}
 	if req.Verifier, err = verify.NewWith(p.TrustRoot, p.Policy.Verification()); err != nil {
 		return gate.Request{}, err
