@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -179,55 +177,6 @@ func (i textInfo) Mode() fs.FileMode  { return 0o444 }
 func (i textInfo) ModTime() time.Time { return time.Time{} }
 func (i textInfo) IsDir() bool        { return false }
 func (i textInfo) Sys() any           { return nil }
-
-// sources adds the Go modules of the source trees among the texts. licences
-// are those of files that are the text of one.
-func (b *builder) sources(t texts, licences map[string]string) error {
-	var dirs []string
-	work := ""
-	for _, name := range slices.Sorted(maps.Keys(t)) {
-		switch {
-		case path.Base(name) == "go.work" && (work == "" || len(name) < len(work)):
-			work = name
-		case path.Base(name) == "go.mod" && !strings.Contains("/"+name, "/vendor/"):
-			dirs = append(dirs, path.Dir(name))
-		}
-	}
-	if len(dirs) == 0 {
-		return nil
-	}
-	tree, err := gomod.ReadTree(t, work, dirs)
-	if err != nil {
-		return err
-	}
-	b.unexamined(tree.Faults)
-	for _, m := range tree.Modules {
-		b.sourceModule(m, licences)
-	}
-	return nil
-}
-
-func (b *builder) sourceModule(m gomod.SourceModule, licences map[string]string) {
-	main := spdx.Package{
-		ID: elementID("Source", m.Dir+" "+m.Path), Name: clean(m.Path), Version: b.in.Version, Purpose: spdx.Source,
-		PURL: gomod.PURL(clean(m.Path), b.version()), Source: "the Go module in " + clean(m.Dir), Licence: licenceIn(m.Dir, licences),
-	}
-	if m.Toolchain != "" || m.Go != "" {
-		main.Comment = clean(fmt.Sprintf("Written for Go %s. Suggested toolchain: %s.", cmp.Or(m.Go, "of any version"), cmp.Or(m.Toolchain, "none")))
-	}
-	id := b.add(main)
-	b.relate(artifactID, spdx.Contains, id, "")
-	if m.Incomplete != "" {
-		b.unexamined([]string{m.Incomplete})
-	}
-	for _, d := range m.Deps {
-		dep := b.module(d, "Module")
-		b.relate(id, spdx.DependsOn, dep, "")
-		if l := licenceIn(path.Join(m.Dir, "vendor", d.Path), licences); l != "" && m.Vendored {
-			b.declare(dep, l)
-		}
-	}
-}
 
 // declare sets the licence of a package that has none.
 func (b *builder) declare(id, licence string) {

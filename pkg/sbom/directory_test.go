@@ -25,7 +25,7 @@ func sourceTree(t *testing.T) fstest.MapFS {
 	for name, text := range map[string]string{
 		"go.mod": "module example.org/lantern\n\ngo 1.24\n\nrequire example.org/wick v1.2.3\n", "go.sum": "example.org/wick v1.2.3 h1:wick=\n",
 		"main.go": "package main\n", "LICENSE": string(licence), ".git/config": "[remote]\nurl = https://user:secret@example.org/\n",
-		"vendor/modules.txt": "# example.org/wick v1.2.3\n## explicit\n", "vendor/example.org/wick/LICENSE": string(licence),
+		"vendor/modules.txt": "# example.org/wick v1.2.3\n## explicit\nexample.org/wick\n", "vendor/example.org/wick/LICENSE": string(licence),
 		"web/yarn.lock": "",
 	} {
 		fsys[name] = &fstest.MapFile{Data: []byte(text)}

@@ -163,7 +163,7 @@ func (x *examiner) archive(it *item, format unpack.Format, body io.Reader) error
 		}
 		// Programs in it need the spool: this one is held by the zip.
 		outer := x.spool
-		x.spool = spool{}
+		x.spool = spool{spare: true}
 		err = x.walker.Archive(at, size, visit)
 		x.spool.close()
 		x.spool = outer
@@ -209,7 +209,7 @@ func (it item) named(name string) item {
 // isText reports whether a file is understood together with others.
 func isText(name string) bool {
 	switch base := path.Base(name); {
-	case base == "go.mod", base == "go.sum", base == "go.work", strings.HasSuffix(name, "vendor/modules.txt"):
+	case base == "go.mod", base == "go.sum", base == "go.work", base == "go.work.sum", strings.HasSuffix(name, "vendor/modules.txt"):
 		return true
 	}
 	return isDatabase(name)

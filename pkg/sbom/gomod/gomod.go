@@ -34,8 +34,15 @@ type Module struct {
 	Sum string
 	// Replaces is "path version" of the module that this one stands for, or "".
 	Replaces string
-	// Dir is the directory of the source tree that a replacement names, or "".
+	// Dir is the directory that a replacement names, as it is written, where no
+	// module of the tree is found; or "".
 	Dir string
+	// Local is the directory of the module of the tree that this is, "." for its
+	// root, or "".
+	Local string
+	// Asked is the version that go.mod asks for, where a workspace selects a
+	// higher one; or "".
+	Asked string
 }
 
 // PURL is the package URL of the module, "" for a directory, which nobody else
@@ -160,7 +167,7 @@ func sorted(list []Module) []Module {
 	slices.SortFunc(list, func(x, y Module) int {
 		return cmp.Or(
 			strings.Compare(x.Path, y.Path), strings.Compare(x.Version, y.Version),
-			strings.Compare(x.Replaces, y.Replaces), strings.Compare(x.Sum, y.Sum))
+			strings.Compare(x.Replaces, y.Replaces), strings.Compare(x.Sum, y.Sum), strings.Compare(x.Local, y.Local), strings.Compare(x.Asked, y.Asked))
 	})
 	return slices.Compact(list)
 }

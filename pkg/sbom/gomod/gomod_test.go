@@ -82,8 +82,8 @@ func TestTree(t *testing.T) {
 		"go.mod": mod, "go.sum": sum, "go.work": "go 1.24\n\nuse (\n\t.\n\t./old\n)\n\nreplace example.org/wick => ./wick\n",
 		"old/go.mod": "module example.org/old\n\ngo 1.16\n\nrequire example.org/wick v1.0.0\n",
 		"bad/go.mod": "modul example.org/bad\n",
-	}), "go.work", []string{".", "old", "bad"})
-	if err != nil || len(got.Modules) != 2 || len(got.Faults) != 1 || len(got.Work) != 2 {
+	}), []string{"."}, []string{".", "old", "bad"})
+	if err != nil || len(got.Modules) != 2 || len(got.Faults) != 1 || got.Modules[1].Work != "go.work" {
 		t.Fatalf("%+v %v", got, err)
 	}
 	m := got.Modules[0]
@@ -108,14 +108,16 @@ func TestTree(t *testing.T) {
 func TestVendor(t *testing.T) {
 	got, err := gomod.ReadTree(tree(map[string]string{
 		"go.mod": mod, "go.sum": sum,
-		"vendor/modules.txt": "# example.org/wick v1.2.3\n## explicit; go 1.20\nexample.org/wick\n# example.org/oil v0.1.0 => example.org/better/oil v0.2.0\n" +
-			"# example.org/oil => example.org/better/oil v0.2.0\n",
-	}), "", []string{"."})
-	if err != nil || len(got.Modules) != 1 || !got.Modules[0].Vendored {
+		"vendor/modules.txt": "# example.org/wick v1.2.3\n## explicit; go 1.20\nexample.org/wick\n" +
+			"# example.org/oil v0.1.0 => example.org/better/oil v0.2.0\n## explicit\nexample.org/oil\n" +
+			// Required and not copied, and a replacement once more.
+			"# example.org/glass v2.0.0+incompatible => ./glass\n## explicit\n# example.org/oil => example.org/better/oil v0.2.0\n",
+	}), nil, []string{"."})
+	if err != nil || len(got.Modules) != 1 || got.Modules[0].Vendor != "vendor" {
 		t.Fatalf("%+v %v", got, err)
 	}
 	deps := got.Modules[0].Deps
-	if len(deps) < 2 || deps[len(deps)-1] != (gomod.Module{Path: "example.org/wick", Version: "v1.2.3", Sum: "h1:wick="}) {
+	if len(deps) != 2 || deps[0].Sum != "h1:oil=" || deps[1] != (gomod.Module{Path: "example.org/wick", Version: "v1.2.3", Sum: "h1:wick="}) {
 		t.Errorf("%+v", deps)
 	}
 }
@@ -131,7 +133,7 @@ func TestSumsRefuses(t *testing.T) {
 func FuzzTree(f *testing.F) {
 	f.Add(mod, sum, "go 1.24\n\nuse .\n")
 	f.Fuzz(func(_ *testing.T, mod, sum, work string) {
-		_, _ = gomod.ReadTree(tree(map[string]string{"go.mod": mod, "go.sum": sum, "go.work": work, "vendor/modules.txt": sum}), "go.work", []string{"."})
+		_, _ = gomod.ReadTree(tree(map[string]string{"go.mod": mod, "go.sum": sum, "go.work": work, "vendor/modules.txt": sum}), []string{"."}, []string{"."})
 	})
 }
 

@@ -30,43 +30,77 @@ type SourceModule struct {
 	Deps []Module
 	// Incomplete says why Deps may lack some, or is "".
 	Incomplete string
-	// Vendored says that Deps are those of the vendor directory.
-	Vendored bool
+	// Work is the go.work that the module is built with, or "".
+	Work string
+	// Vendor is the directory that the modules were copied to, and Deps are
+	// those that were; or "".
+	Vendor string
 }
 
 // Tree is what a source tree consists of.
 type Tree struct {
 	Modules []SourceModule // by directory
-	// Work lists the directories that go.work uses, as written.
-	Work []string
-	// Faults lists the files that do not parse, with the reason.
+	// Faults lists the files that do not parse, and what they name that is not
+	// there, with the reason.
 	Faults []string
 }
 
 // ReadTree reads the modules of a source tree, given the directories that have
-// a go.mod, and the name of the go.work that binds them, or "".
-func ReadTree(tree fs.FS, work string, dirs []string) (Tree, error) {
-	var t Tree
-	if len(dirs) > maxModules {
-		return t, verdict.Refuse(verdict.Limit, "", "%d modules, the limit is %d", len(dirs), maxModules)
+// a go.mod and those that have a go.work.
+//
+// A module that a go.work uses is read as the go command builds it there: of
+// each dependency the highest version that a module of the workspace asks for,
+// from the workspace itself what is in it, with the replacements and checksums
+// of all. Where modules were copied (go mod vendor, go work vendor), those
+// that were are listed, and no others.
+func ReadTree(tree fs.FS, works, dirs []string) (Tree, error) {
+	if len(dirs) > maxModules || len(works) > maxModules {
+		return Tree{}, verdict.Refuse(verdict.Limit, "", "%d modules, the limit is %d", max(len(dirs), len(works)), maxModules)
 	}
-	replaced, err := t.workspace(tree, work)
-	if err != nil {
-		return Tree{}, err
-	}
+	r := &treeReader{tree: tree, files: map[string]*modfile.File{}, works: map[string]*workspace{}}
 	for _, dir := range slices.Sorted(slices.Values(dirs)) {
-		m, err := readModule(tree, dir, replaced)
-		var bad *parseError
-		switch {
-		case errors.As(err, &bad):
-			t.Faults = append(t.Faults, bad.Error())
-		case err != nil:
+		if err := r.parse(dir); err != nil {
 			return Tree{}, err
-		default:
-			t.Modules = append(t.Modules, m)
 		}
 	}
-	return t, nil
+	for _, dir := range slices.Sorted(slices.Values(works)) {
+		if err := r.workspace(dir); err != nil {
+			return Tree{}, err
+		}
+	}
+	for _, dir := range slices.Sorted(slices.Values(dirs)) {
+		if f := r.files[dir]; f != nil {
+			m, err := r.module(dir, f)
+			if err != nil {
+				return Tree{}, err
+			}
+			r.out.Modules = append(r.out.Modules, m)
+		}
+	}
+	for _, w := range r.works {
+		r.rest(w)
+	}
+	slices.Sort(r.out.Faults)
+	r.out.Faults = slices.Compact(r.out.Faults)
+	return r.out, nil
+}
+
+// treeReader reads one tree.
+type treeReader struct {
+	tree  fs.FS
+	files map[string]*modfile.File // go.mod by directory
+	works map[string]*workspace    // by directory
+	out   Tree
+}
+
+// unparsed notes a file that does not parse.
+func (r *treeReader) unparsed(file string, err error) {
+	r.out.Faults = append(r.out.Faults, (&parseError{file, err}).Error())
+}
+
+// fault notes what else is wrong with a file.
+func (r *treeReader) fault(file, reason string) {
+	r.out.Faults = append(r.out.Faults, file+": "+reason)
 }
 
 // parseError is a file that does not parse.
@@ -79,38 +113,27 @@ func (e *parseError) Error() string {
 	return fmt.Sprintf("%s does not parse: %.300q", e.file, e.err.Error())
 }
 
-func (t *Tree) workspace(tree fs.FS, name string) ([]*modfile.Replace, error) {
-	if name == "" {
-		return nil, nil
-	}
-	raw, err := readFile(tree, name)
-	if err != nil {
-		return nil, err
-	}
-	w, err := modfile.ParseWork(name, raw, nil)
-	if err != nil {
-		t.Faults = append(t.Faults, (&parseError{name, err}).Error())
-		return nil, nil //nolint:nilerr // a file that does not parse is listed, and the rest is read
-	}
-	for _, u := range w.Use {
-		t.Work = append(t.Work, u.Path)
-	}
-	return w.Replace, nil
-}
-
-func readModule(tree fs.FS, dir string, work []*modfile.Replace) (SourceModule, error) {
+// parse reads one go.mod.
+func (r *treeReader) parse(dir string) error {
 	name := path.Join(dir, "go.mod")
-	raw, err := readFile(tree, name)
+	raw, err := readFile(r.tree, name)
 	if err != nil {
-		return SourceModule{}, err
+		return err
 	}
 	f, err := modfile.Parse(name, raw, nil)
-	if err != nil {
-		return SourceModule{}, &parseError{name, err}
+	switch {
+	case err != nil:
+		r.unparsed(name, err)
+	case f.Module == nil || len(f.Require) > maxModules:
+		r.unparsed(name, errors.New("no module, or too many requirements"))
+	default:
+		r.files[dir] = f
 	}
-	if f.Module == nil || len(f.Require) > maxModules {
-		return SourceModule{}, &parseError{name, errors.New("no module, or too many requirements")}
-	}
+	return nil
+}
+
+// module reads the module of one directory.
+func (r *treeReader) module(dir string, f *modfile.File) (SourceModule, error) {
 	m := SourceModule{Dir: dir, Path: f.Module.Mod.Path}
 	if f.Go != nil {
 		m.Go = f.Go.Version
@@ -118,131 +141,83 @@ func readModule(tree fs.FS, dir string, work []*modfile.Replace) (SourceModule, 
 	if f.Toolchain != nil {
 		m.Toolchain = f.Toolchain.Name
 	}
-	sums, err := readSums(tree, path.Join(dir, "go.sum"))
-	if err != nil {
-		return SourceModule{}, err
+	w := r.workOf(dir)
+	if w != nil {
+		m.Work = w.file()
 	}
-	vendored, err := readVendor(tree, path.Join(dir, "vendor", "modules.txt"))
+	vendored, err := r.vendored(path.Join(dir, "vendor"))
 	switch {
-	case err == nil:
-		m.Vendored, m.Deps = true, withSums(vendored, sums)
-		return m, nil
-	case !errors.Is(err, fs.ErrNotExist):
+	case err != nil:
 		return SourceModule{}, err
+	case vendored.list != nil && !vendored.workspace:
+		sums, err := r.sums(path.Join(dir, "go.sum"))
+		m.Vendor, m.Deps = path.Join(dir, "vendor"), withSums(r.located(vendored.list, dir), sums)
+		m.Incomplete = disagreement(f, vendored.list, m.Vendor)
+		return m, err
+	case w != nil && w.vendored.list != nil:
+		m.Vendor, m.Deps = path.Join(w.dir, "vendor"), w.copied(r, f)
+		return m, nil
 	}
 	// Since Go 1.17 go.mod lists every module that the packages of the main
 	// module are built from; before, only what is required directly.
 	if m.Go == "" || semver.Compare("v"+m.Go, "v1.17") < 0 {
-		m.Incomplete = name + " is of a Go before 1.17 and lists direct requirements only"
+		m.Incomplete = path.Join(dir, "go.mod") + " is of a Go before 1.17 and lists direct requirements only"
 	}
-	for _, r := range f.Require {
-		m.Deps = append(m.Deps, replace(r.Mod, work, f.Replace))
+	if w != nil {
+		m.Deps = w.selected(r, dir, f)
+		return m, nil
+	}
+	sums, err := r.sums(path.Join(dir, "go.sum"))
+	for _, v := range f.Require {
+		m.Deps = append(m.Deps, r.replace(v.Mod, replacements{f.Replace, dir}))
 	}
 	m.Deps = sorted(withSums(m.Deps, sums))
-	return m, nil
+	return m, err
 }
 
-// replace applies the replacements of go.work, which win, and of go.mod.
-func replace(v module.Version, lists ...[]*modfile.Replace) Module {
-	for _, list := range lists {
-		for _, r := range list {
-			if r.Old.Path != v.Path || r.Old.Version != "" && r.Old.Version != v.Version {
+// replacements are those of one file, which name directories from its own.
+type replacements struct {
+	list []*modfile.Replace
+	dir  string
+}
+
+// replace applies replacements, of which the first that fits wins.
+func (r *treeReader) replace(v module.Version, all ...replacements) Module {
+	for _, from := range all {
+		for _, to := range from.list {
+			if to.Old.Path != v.Path || to.Old.Version != "" && to.Old.Version != v.Version {
 				continue
 			}
-			m := Module{Path: r.New.Path, Version: r.New.Version, Replaces: v.Path + " " + v.Version}
-			if r.New.Version == "" {
-				m.Dir = r.New.Path
+			m := Module{Path: to.New.Path, Version: to.New.Version, Replaces: v.Path + " " + v.Version}
+			if to.New.Version == "" {
+				m.Dir = to.New.Path
 			}
-			return m
+			return r.locate(m, from.dir)
 		}
 	}
 	return Module{Path: v.Path, Version: v.Version}
 }
 
-func withSums(list []Module, sums Sums) []Module {
+// locate finds a directory that stands for a module in the tree, as seen from
+// another one. Outside of the tree it is known by what it is called only.
+func (r *treeReader) locate(m Module, from string) Module {
+	if m.Dir == "" || path.IsAbs(m.Dir) {
+		return m
+	}
+	at := path.Join(from, strings.ReplaceAll(m.Dir, `\`, "/"))
+	if f := r.files[at]; f != nil {
+		return Module{Path: f.Module.Mod.Path, Local: at, Replaces: m.Replaces}
+	}
+	return m
+}
+
+// located is [treeReader.locate] of a list.
+func (r *treeReader) located(list []Module, from string) []Module {
+	out := make([]Module, len(list))
 	for i, m := range list {
-		if m.Dir == "" {
-			list[i].Sum = sums[m.Path+" "+m.Version]
-		}
+		out[i] = r.locate(m, from)
 	}
-	return list
-}
-
-// Sums are checksums by "path version".
-type Sums map[string]string
-
-// ParseSums reads go.sum. Lines of go.mod files are passed over; two checksums
-// of one module are refused.
-func ParseSums(raw []byte) (Sums, error) {
-	sums := Sums{}
-	n := 0
-	for line := range strings.Lines(string(raw)) {
-		n++
-		fields := strings.Fields(line)
-		if len(fields) == 0 {
-			continue
-		}
-		if len(fields) != 3 {
-			return nil, &parseError{"go.sum", fmt.Errorf("line %d has %d fields, not 3", n, len(fields))}
-		}
-		if strings.HasSuffix(fields[1], "/go.mod") {
-			continue
-		}
-		key := fields[0] + " " + fields[1]
-		if was, there := sums[key]; there && was != fields[2] {
-			return nil, &parseError{"go.sum", fmt.Errorf("line %d: two checksums of %s", n, key)}
-		}
-		sums[key] = fields[2]
-	}
-	return sums, nil
-}
-
-func readSums(tree fs.FS, name string) (Sums, error) {
-	raw, err := readFile(tree, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Sums{}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return ParseSums(raw)
-}
-
-// readVendor reads vendor/modules.txt: the modules of which packages were
-// copied into the tree.
-func readVendor(tree fs.FS, name string) ([]Module, error) {
-	raw, err := readFile(tree, name)
-	if err != nil {
-		return nil, err
-	}
-	var list []Module
-	for line := range strings.Lines(string(raw)) {
-		rest, found := strings.CutPrefix(strings.TrimSpace(line), "# ")
-		if !found {
-			continue
-		}
-		old, now, replaced := strings.Cut(rest, " => ")
-		mod := func(s string) (m Module) {
-			m.Path, m.Version, _ = strings.Cut(strings.TrimSpace(s), " ")
-			return m
-		}
-		m := mod(old)
-		if replaced {
-			m = mod(now)
-			m.Replaces = strings.TrimSpace(old)
-			if m.Version == "" {
-				m.Dir = m.Path
-			}
-		}
-		if m.Version == "" && !replaced {
-			continue // a replacement that is listed once more at the end
-		}
-		if len(list) > maxModules {
-			return nil, verdict.Refuse(verdict.Limit, name, "more than %d modules", maxModules)
-		}
-		list = append(list, m)
-	}
-	return sorted(list), nil
+	return sorted(out)
 }
 
 func readFile(tree fs.FS, name string) ([]byte, error) {

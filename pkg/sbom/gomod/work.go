@@ -1,0 +1,165 @@
+package gomod
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/semver"
+)
+
+// workspace is one go.work with the modules that it binds together.
+type workspace struct {
+	dir      string
+	members  []string          // directories, sorted
+	paths    map[string]string // directories by module path
+	highest  map[string]string // of each module, the version that is selected
+	replaces []replacements    // its own first, which win
+	sums     Sums
+	vendored vendored
+	used     map[Module]bool // of those that were copied, which a member asks for
+}
+
+func (w *workspace) file() string { return path.Join(w.dir, "go.work") }
+
+// workspace reads one go.work.
+func (r *treeReader) workspace(dir string) error {
+	w := &workspace{
+		dir: dir, paths: map[string]string{}, highest: map[string]string{}, sums: Sums{}, used: map[Module]bool{},
+	}
+	raw, err := readFile(r.tree, w.file())
+	if err != nil {
+		return err
+	}
+	f, err := modfile.ParseWork(w.file(), raw, nil)
+	if err != nil {
+		r.unparsed(w.file(), err)
+		return nil
+	}
+	w.replaces = []replacements{{f.Replace, dir}}
+	for _, u := range f.Use {
+		at := path.Join(dir, u.Path)
+		if r.files[at] == nil || path.IsAbs(u.Path) {
+			r.fault(w.file(), fmt.Sprintf("it uses %.200q, where the tree has no module", u.Path))
+			continue
+		}
+		w.members = append(w.members, at)
+	}
+	slices.Sort(w.members)
+	if err := r.join(w, w.file()+".sum"); err != nil {
+		return err
+	}
+	for _, at := range w.members {
+		if err := r.member(w, at); err != nil {
+			return err
+		}
+	}
+	all, err := r.vendored(path.Join(dir, "vendor"))
+	if err != nil {
+		return err
+	}
+	if all.workspace {
+		all.list = r.located(all.list, dir)
+		w.vendored = vendored{withSums(all.list, w.sums), true}
+	}
+	r.works[dir] = w
+	return nil
+}
+
+// member takes what one module brings into the workspace.
+func (r *treeReader) member(w *workspace, at string) error {
+	f := r.files[at]
+	w.paths[f.Module.Mod.Path] = at
+	w.replaces = append(w.replaces, replacements{f.Replace, at})
+	for _, v := range f.Require {
+		if was := w.highest[v.Mod.Path]; was == "" || semver.Compare(v.Mod.Version, was) > 0 {
+			w.highest[v.Mod.Path] = v.Mod.Version
+		}
+	}
+	return r.join(w, path.Join(at, "go.sum"))
+}
+
+// join takes the checksums of one file.
+func (r *treeReader) join(w *workspace, name string) error {
+	sums, err := r.sums(name)
+	for _, key := range slices.Sorted(maps.Keys(sums)) {
+		if was, there := w.sums[key]; there && was != sums[key] {
+			r.fault(name, fmt.Sprintf("another module of the workspace has another checksum of %.200q", key))
+			continue
+		}
+		w.sums[key] = sums[key]
+	}
+	return err
+}
+
+// workOf is the workspace that the go command finds for a directory, if it uses
+// the module there.
+func (r *treeReader) workOf(dir string) *workspace {
+	for at := dir; ; at = path.Dir(at) {
+		w := r.works[at]
+		switch {
+		case w != nil && slices.Contains(w.members, dir):
+			return w
+		case w != nil || at == "." || at == "/":
+			return nil
+		}
+	}
+}
+
+// chosen is the module that a requirement comes to in the workspace.
+func (w *workspace) chosen(r *treeReader, v module.Version, own replacements) Module {
+	if at, member := w.paths[v.Path]; member {
+		return Module{Path: v.Path, Local: at}
+	}
+	top := module.Version{Path: v.Path, Version: w.highest[v.Path]}
+	// Those of go.work win, then those of the module itself.
+	m := r.replace(top, append([]replacements{w.replaces[0], own}, w.replaces[1:]...)...)
+	if top.Version != v.Version && m.Local == "" && m.Dir == "" {
+		m.Asked = v.Version
+	}
+	return m
+}
+
+// selected are the modules of a member's requirements.
+func (w *workspace) selected(r *treeReader, dir string, f *modfile.File) (list []Module) {
+	for _, v := range f.Require {
+		list = append(list, w.chosen(r, v.Mod, replacements{f.Replace, dir}))
+	}
+	return sorted(withSums(list, w.sums))
+}
+
+// copied are those of a member's requirements that were copied, and those that
+// are in the workspace itself.
+func (w *workspace) copied(r *treeReader, f *modfile.File) (list []Module) {
+	for _, v := range f.Require {
+		if at, member := w.paths[v.Mod.Path]; member {
+			list = append(list, Module{Path: v.Mod.Path, Local: at})
+			continue
+		}
+		for _, m := range w.vendored.list {
+			if m.asked() == v.Mod.Path {
+				w.used[m] = true
+				list = append(list, m)
+			}
+		}
+	}
+	return sorted(list)
+}
+
+// rest gives what was copied, and no member lists, to the first member: some
+// module of the workspace needs it.
+func (r *treeReader) rest(w *workspace) {
+	if len(w.members) == 0 {
+		return
+	}
+	at := slices.IndexFunc(r.out.Modules, func(m SourceModule) bool { return m.Dir == w.members[0] })
+	for _, m := range w.vendored.list {
+		if !w.used[m] {
+			r.out.Modules[at].Deps = append(r.out.Modules[at].Deps, m)
+		}
+	}
+	r.out.Modules[at].Deps = sorted(r.out.Modules[at].Deps)
+}

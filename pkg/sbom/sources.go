@@ -1,0 +1,94 @@
+package sbom
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/sbom/gomod"
+	"github.com/waybill-release/waybill/pkg/spdx"
+)
+
+// sources adds the Go modules of the source trees among the texts. licences
+// are those of files that are the text of one.
+func (b *builder) sources(t texts, licences map[string]string) error {
+	var works, dirs []string
+	for _, name := range slices.Sorted(maps.Keys(t)) {
+		switch {
+		case strings.Contains("/"+name, "/vendor/"):
+		case path.Base(name) == "go.work":
+			works = append(works, path.Dir(name))
+		case path.Base(name) == "go.mod":
+			dirs = append(dirs, path.Dir(name))
+		}
+	}
+	if len(dirs) == 0 && len(works) == 0 {
+		return nil
+	}
+	tree, err := gomod.ReadTree(t, works, dirs)
+	if err != nil {
+		return err
+	}
+	b.unexamined(tree.Faults)
+	sources := map[string]string{} // identifiers by directory
+	for _, m := range tree.Modules {
+		sources[m.Dir] = b.source(m, licences)
+	}
+	for _, m := range tree.Modules {
+		for _, d := range m.Deps {
+			b.needed(m, d, sources, licences)
+		}
+	}
+	return nil
+}
+
+// source adds one module of the tree.
+func (b *builder) source(m gomod.SourceModule, licences map[string]string) string {
+	main := spdx.Package{
+		ID: elementID("Source", m.Dir+" "+m.Path), Name: clean(m.Path), Version: b.in.Version, Purpose: spdx.Source,
+		PURL: gomod.PURL(clean(m.Path), b.version()), Source: "the Go module in " + clean(m.Dir), Licence: licenceIn(m.Dir, licences),
+	}
+	var said []string
+	if m.Toolchain != "" || m.Go != "" {
+		said = append(said, fmt.Sprintf("Written for Go %s. Suggested toolchain: %s.", cmp.Or(m.Go, "of any version"), cmp.Or(m.Toolchain, "none")))
+	}
+	if m.Work != "" {
+		said = append(said, "Built in the workspace of "+m.Work+".")
+	}
+	if m.Vendor != "" {
+		said = append(said, "The modules that were copied to "+m.Vendor+" are listed.")
+	}
+	main.Comment = clean(strings.Join(said, " "))
+	id := b.add(main)
+	b.relate(artifactID, spdx.Contains, id, "")
+	if m.Incomplete != "" {
+		b.unexamined([]string{m.Incomplete})
+	}
+	return id
+}
+
+// needed adds a module that one of the tree depends on. It may be another one
+// of the tree.
+func (b *builder) needed(m gomod.SourceModule, d gomod.Module, sources, licences map[string]string) {
+	from := sources[m.Dir]
+	if d.Local != "" {
+		if to := sources[d.Local]; to != from {
+			b.relate(from, spdx.DependsOn, to, "the module in "+clean(d.Local))
+		}
+		return
+	}
+	comment := ""
+	if d.Asked != "" {
+		comment = "go.mod asks for " + clean(d.Asked) + ", the workspace selects this"
+	}
+	dep := b.module(d, "Module")
+	b.relate(from, spdx.DependsOn, dep, comment)
+	if m.Vendor != "" {
+		if l := licenceIn(d.VendorDir(m.Vendor), licences); l != "" {
+			b.declare(dep, l)
+		}
+	}
+}
