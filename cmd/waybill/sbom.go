@@ -2,24 +2,19 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/render"
 	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -68,9 +63,12 @@ func sbomGenerateCommand() *cobra.Command {
                    with the layer that brought it, and the base image
 
 Nothing is asked of any network but the registry of an image. Licences are what
-a package declares or a file is the text of, else NOASSERTION. Other ecosystems'
-packages are named as seen, not catalogued; what could not be examined is named
-with the reason, and with --complete it is a refusal.
+a package declares or a file is the text of, else NOASSERTION.
+
+What could not be examined the SBOM names with the reason, and packages of other
+ecosystems as seen, not catalogued. Complete is an SBOM that names neither: with
+--complete anything else is refused (SBOM_INCOMPLETE), as waybill sbom check and
+policies that ask for sbom: complete refuse it.
 
 The time is SOURCE_DATE_EPOCH if that is set: then the same input gives the same
 bytes.
@@ -89,12 +87,12 @@ bytes.
 	f.StringVar(&o.version, "version", "NOASSERTION", "version of what is described")
 	f.StringVar(&o.namespace, "namespace", "", "address under which the document is known, ending in a slash; one is made if none is given")
 	f.StringVar(&o.platform, "platform", "", "describe the image of this platform alone, such as linux/amd64")
-	f.StringVar(&o.image, "image", "", "which image of a layout, by its reference name or digest, if there are several")
+	f.StringVar(&o.image, "image", "", "which image of a layout or file, by its reference name or digest, if there are several")
 	f.StringVarP(&o.output, "output", "o", "json", "json, tag-value, or table for people")
 	f.StringVar(&o.to, "to", "", "write the document to this file instead of standard output")
 	f.StringVar(&o.modules, "modules", "", "module cache, as go env GOMODCACHE names it: declare the licences that files of Go modules are the text of")
 	f.BoolVar(&o.packages, "packages-only", false, "of a directory list packages, and neither hash nor list files; quick, and never complete")
-	f.BoolVar(&o.complete, "complete", false, "refuse if any part could not be examined")
+	f.BoolVar(&o.complete, "complete", false, "refuse if the SBOM leaves any part out: not examined, or seen and not catalogued")
 	return cmd
 }
 
@@ -118,11 +116,12 @@ func (o *described) generate(cmd *cobra.Command, arg string) error {
 		}
 		sbom.Licences(&made.Draft, os.DirFS(o.modules))
 	}
-	for _, part := range made.Incomplete {
-		fmt.Fprintf(cmd.ErrOrStderr(), "not examined: %s\n", render.Safe(part))
+	left := crosscheck.Unexamined(made.Draft.Relationships)
+	for _, part := range left {
+		fmt.Fprintln(cmd.ErrOrStderr(), render.Safe(part))
 	}
-	if o.complete && len(made.Incomplete) > 0 {
-		return verdict.Refuse(verdict.SBOMIncomplete, made.Draft.Name, "parts that could not be examined: %d, the first: %s", len(made.Incomplete), made.Incomplete[0])
+	if o.complete && len(left) > 0 {
+		return verdict.Refuse(verdict.SBOMIncomplete, made.Draft.Name, "parts that the SBOM leaves out: %d, the first: %s", len(left), left[0])
 	}
 	return o.write(cmd, made)
 }
@@ -145,92 +144,35 @@ func (o *described) input() (sbom.Input, error) {
 	return in, nil
 }
 
-// describe finds out what the argument is. A file or directory of the name
-// comes before an image.
+// describe makes the document of whatever the argument is.
 func (o *described) describe(ctx context.Context, in sbom.Input, arg string) (sbom.Made, error) {
-	info, err := os.Stat(arg)
-	if errors.Is(err, fs.ErrNotExist) && strings.Contains(arg, "/") && strings.ContainsAny(arg, ":@") {
-		return o.describeImage(ctx, in, arg)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return sbom.Made{}, verdict.Refuse(verdict.Usage, arg, "there is no such file or directory, and it names no image")
-	}
-	if err != nil {
-		return sbom.Made{}, verdict.Wrap(verdict.PlaceDown, arg, err)
-	}
-	absolute, err := filepath.Abs(arg)
-	if err != nil {
-		return sbom.Made{}, verdict.Wrap(verdict.PlaceDown, arg, err)
-	}
-	if in.Name == "" {
-		in.Name = filepath.Base(absolute)
-	}
-	if o.packages && !info.IsDir() {
-		return sbom.Made{}, verdict.Refuse(verdict.Usage, "--packages-only", "%s is no directory", arg)
-	}
-	if !info.IsDir() {
-		return describeFile(ctx, in, arg, info.Size())
-	}
-	dir := os.DirFS(arg)
-	if _, err := fs.Stat(dir, "oci-layout"); err == nil {
-		content, err := sbom.LayoutImage(ctx, dir, o.image)
-		if err != nil {
-			return sbom.Made{}, err
-		}
-		return o.image1(ctx, in, content)
-	}
-	if o.packages {
-		return sbom.Packages(in, in.Name, dir)
-	}
-	return sbom.Directory(in, in.Name, dir, nil)
-}
-
-func describeFile(ctx context.Context, in sbom.Input, path string, size int64) (sbom.Made, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return sbom.Made{}, verdict.Wrap(verdict.PlaceDown, path, err)
-	}
-	defer f.Close()
-	return sbom.Describe(ctx, in, in.Name, sbom.Content{ReaderAt: f, Size: size}, nil)
-}
-
-func (o *described) describeImage(ctx context.Context, in sbom.Input, reference string) (sbom.Made, error) {
-	content, name, err := imageContent(ctx, reference)
+	t, err := openThing(ctx, arg, o.image)
 	if err != nil {
 		return sbom.Made{}, err
 	}
+	defer t.close()
 	if in.Name == "" {
-		in.Name = name
+		in.Name = t.name
 	}
-	return o.image1(ctx, in, content)
-}
-
-// imageContent reads what a registry serves.
-func imageContent(ctx context.Context, reference string) (sbom.ImageContent, string, error) {
-	image, err := cli.Image(reference, cli.Transport(false))
-	if err != nil {
-		return sbom.ImageContent{}, "", err
-	}
-	at, err := image.Source.Resolve(ctx, image.Repository, image.Reference())
-	if err != nil {
-		return sbom.ImageContent{}, "", err
-	}
-	node, err := registry.Graph(ctx, image.Source, image.Repository, at)
-	if err != nil {
-		return sbom.ImageContent{}, "", err
-	}
-	content, err := sbom.FromRegistry(ctx, image.Source, image.Repository, node)
-	return content, image.Repository, err
-}
-
-func (o *described) image1(ctx context.Context, in sbom.Input, content sbom.ImageContent) (sbom.Made, error) {
-	if o.platform != "" {
-		var err error
-		if content, err = content.Only(o.platform); err != nil {
-			return sbom.Made{}, err
+	switch {
+	case o.packages && t.dir == nil:
+		return sbom.Made{}, verdict.Refuse(verdict.Usage, "--packages-only", "%s is no directory", arg)
+	case o.packages:
+		return sbom.Packages(in, in.Name, t.dir)
+	case t.image != nil && (t.content == nil || o.platform != "" || o.image != ""):
+		content := *t.image
+		if o.platform != "" {
+			if content, err = content.Only(o.platform); err != nil {
+				return sbom.Made{}, err
+			}
 		}
+		return sbom.Image(ctx, in, in.Name, content)
+	case o.platform != "":
+		return sbom.Made{}, verdict.Refuse(verdict.Usage, "--platform", "%s is no image", arg)
+	case t.dir != nil:
+		return sbom.Directory(in, in.Name, t.dir, nil)
 	}
-	return sbom.Image(ctx, in, in.Name, content)
+	return sbom.Describe(ctx, in, in.Name, *t.content, nil)
 }
 
 func (o *described) write(cmd *cobra.Command, made sbom.Made) error {

@@ -12,54 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
 	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
 )
-
-// Question is what a document is held against. Exactly one of Content and
-// Image is set.
-type Question struct {
-	Document spdx.Document
-	Content  *Content
-	Image    *ImageContent
-	// GoSum are the bytes of go.sum at the source commit, or nil.
-	GoSum []byte
-	// Complete demands that nothing was left unexamined.
-	Complete bool
-}
-
-// Check holds a document against the bytes that it is about: it describes
-// them, lists the files, modules and packages that are in them, and the layers
-// that are served.
-func Check(ctx context.Context, q Question) ([]verdict.Finding, error) {
-	name, _ := q.Document.Describes()
-	a := crosscheck.Artifact{Name: name, Document: q.Document}
-	r := crosscheck.Release{Complete: q.Complete}
-	if q.GoSum != nil {
-		sums, err := gomod.ParseSums(q.GoSum)
-		if err != nil {
-			return nil, verdict.Wrap(verdict.ConfigParse, "go.sum", err)
-		}
-		r.GoSum = sums
-	}
-	var found crosscheck.Found
-	var err error
-	switch {
-	case q.Image != nil:
-		a.Digests = q.Image.Index
-		r.Images = map[string]crosscheck.Image{name: Served(*q.Image)}
-		found, err = WithinImage(ctx, a, *q.Image)
-	case q.Content != nil:
-		found, err = Within(ctx, a, *q.Content)
-		a.Digests = found.Digests
-	default:
-		return nil, verdict.Refuse(verdict.NoArtifact, name, "neither a file nor an image to hold the SBOM against")
-	}
-	if err != nil {
-		return nil, err
-	}
-	r.Artifacts = []crosscheck.Artifact{a}
-	return append(r.Findings(), found.Findings...), nil
-}
 
 // Within reads a file again, once, and compares its document with what is in
 // it: files, modules of programs, packages. Of other bytes than the document
@@ -78,7 +31,11 @@ func Within(ctx context.Context, a crosscheck.Artifact, c Content) (crosscheck.F
 
 // WithinImage is [Within] of an image.
 func WithinImage(ctx context.Context, a crosscheck.Artifact, c ImageContent) (crosscheck.Found, error) {
-	made, err := Image(ctx, again(a.Document), a.Name, c)
+	in := again(a.Document)
+	if in.strong {
+		c.Layers = nil // which were read for less
+	}
+	made, err := Image(ctx, in, a.Name, c)
 	if err != nil {
 		return crosscheck.Found{}, err
 	}
@@ -93,7 +50,10 @@ func again(doc spdx.Document) Input {
 	if err != nil {
 		at = time.Unix(0, 0)
 	}
-	return Input{Name: "compared", Version: cmp.Or(doc.DescribedVersion(), spdx.NoAssertion), Created: at, Namespace: "https://waybill.invalid/"}
+	return Input{
+		Name: "compared", Version: cmp.Or(doc.DescribedVersion(), spdx.NoAssertion), Created: at, Namespace: "https://waybill.invalid/",
+		strong: slices.ContainsFunc(doc.Files(), func(f spdx.File) bool { return !f.Digests.SHA512.IsZero() }),
+	}
 }
 
 // Served is what a registry serves of an image, without its contents.

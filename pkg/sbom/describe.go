@@ -135,6 +135,7 @@ func Archive(in Input, artifact string, c Content, members Members) (Made, error
 		return Made{}, err
 	}
 	l := newListing()
+	l.x.strong = in.strong
 	defer l.x.spool.close()
 	bytes, err := l.read(c)
 	if err != nil {

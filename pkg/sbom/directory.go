@@ -27,6 +27,7 @@ func Directory(in Input, artifact string, dir fs.FS, members Members) (Made, err
 		return Made{}, err
 	}
 	l := newListing()
+	l.x.strong = in.strong
 	defer l.x.spool.close()
 	err := fs.WalkDir(dir, ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil {

@@ -136,15 +136,15 @@ func TestCheck(t *testing.T) {
 		}},
 	} {
 		q := sbom.Question{Document: document(row.change), Content: &sbom.Content{ReaderAt: bytes.NewReader(raw), Size: int64(len(raw))}}
-		findings, err := sbom.Check(t.Context(), q)
+		held, err := sbom.Check(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if row.code == "" && len(findings) == 0 {
+		if row.code == "" && len(held.Findings) == 0 {
 			continue
 		}
-		if len(findings) != 1 || findings[0].Code != row.code {
-			t.Errorf("%s: %+v", name, findings)
+		if len(held.Findings) != 1 || held.Findings[0].Code != row.code {
+			t.Errorf("%s: %+v", name, held.Findings)
 		}
 	}
 }

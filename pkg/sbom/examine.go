@@ -44,6 +44,7 @@ type examiner struct {
 	held       int
 	seen       []string // manifests of other ecosystems, "npm: app/package-lock.json"
 	incomplete []string // what was not examined, with the reason
+	strong     bool     // find the SHA-512 of files too
 	buf        []byte
 }
 
@@ -78,7 +79,13 @@ func (m *remembering) Read(p []byte) (int, error) {
 // is noted.
 func (x *examiner) file(name string, body io.Reader) (item, error) {
 	weak, strong := sha1.New(), sha256.New() // the weak one is required by SPDX, and relied on by nobody
-	src := &remembering{r: io.TeeReader(body, io.MultiWriter(weak, strong))}
+	sums := []io.Writer{weak, strong}
+	var both *digest.Hasher
+	if x.strong {
+		both = digest.NewHasher()
+		sums = []io.Writer{weak, strong, both}
+	}
+	src := &remembering{r: io.TeeReader(body, io.MultiWriter(sums...))}
 	head := make([]byte, unpack.HeadSize)
 	n, err := io.ReadFull(src, head)
 	if err != nil && err != io.EOF && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -99,6 +106,9 @@ func (x *examiner) file(name string, body io.Reader) (item, error) {
 	}
 	it.file.SHA1 = hex.EncodeToString(weak.Sum(nil))
 	it.file.ID, it.file.Name = elementID("File", name), "./"+name
+	if both != nil {
+		it.file.Digests = both.Set()
+	}
 	it.file.Digests.SHA256, err = digest.ParseHex(digest.SHA256, hex.EncodeToString(strong.Sum(nil)))
 	return it, err
 }

@@ -54,7 +54,7 @@ func Image(ctx context.Context, in Input, artifact string, c ImageContent) (Made
 		return Made{}, verdict.Refuse(verdict.Platform, artifact, "an image without platforms")
 	}
 	if c.Layers == nil {
-		c.Layers = &Layers{}
+		c.Layers = &Layers{strong: in.strong}
 	}
 	b := in.draft(artifact, c.Index)
 	b.subject().Purpose = spdx.Container

@@ -165,9 +165,9 @@ func TestSavedImage(t *testing.T) {
 		t.Error("the configuration is not named")
 	}
 	find(t, doc, "wick")
-	findings, err := sbom.Check(t.Context(), sbom.Question{Document: doc, Content: &sbom.Content{ReaderAt: bytes.NewReader(raw), Size: int64(len(raw))}})
-	if err != nil || len(findings) != 0 {
-		t.Errorf("%v %v", findings, err)
+	held, err := sbom.Check(t.Context(), sbom.Question{Document: doc, Content: &sbom.Content{ReaderAt: bytes.NewReader(raw), Size: int64(len(raw))}})
+	if err != nil || len(held.Findings) != 0 {
+		t.Errorf("%v %v", held.Findings, err)
 	}
 }
 

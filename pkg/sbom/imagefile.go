@@ -275,6 +275,25 @@ func savedPlatform(open blobs, config string, layers []string) (ImagePlatform, e
 	return p, nil
 }
 
+// FileImage reads the image that a file holds, an OCI layout or what Docker
+// saves. Of several images ref names one. held is false if it holds none. An
+// image without a manifest is known by its configuration.
+func FileImage(ctx context.Context, c Content, ref string) (content ImageContent, held bool, err error) {
+	head := make([]byte, unpack.HeadSize)
+	n, err := c.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
+		return ImageContent{}, false, err
+	}
+	if unpack.Sniff(head[:n]) != unpack.Tar {
+		return ImageContent{}, false, nil
+	}
+	content, held, err = imageTar(ctx, c, ref)
+	if err == nil && held && content.Index.IsZero() && len(content.Platforms) > 0 {
+		content.Index.SHA256 = content.Platforms[0].identity()
+	}
+	return content, held, err
+}
+
 // ImageFile describes a file that holds an image. The digest is that of the
 // file; the image in it is known by manifest or configuration.
 func ImageFile(ctx context.Context, in Input, artifact string, c Content) (Made, bool, error) {

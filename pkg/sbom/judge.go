@@ -11,23 +11,37 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// Judge is [Check] as a verdict.
+// Judge is [Check] as a verdict. It is for a scope only: what was not compared
+// it lists.
 func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, error) {
-	findings, err := Check(ctx, q)
+	held, err := Check(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	name, sum := q.Document.Describes()
 	v := verdict.New("does the SBOM of "+clean(name)+" agree with its bytes", at)
-	v.Scope = verdict.Scope{Checks: []string{"the SBOM against its artifact"}, Left: []string{"signatures"}}
+	v.Scope = verdict.Scope{Checks: []string{"the SBOM against its artifact"}, Left: []string{"signatures", "licences"}}
 	v.Counts.Required++
-	v.Add(findings...)
+	v.Add(held.Findings...)
+	who := "Waybill"
+	if !crosscheck.Ours(q.Document) {
+		who = clean(strings.Join(q.Document.Creators(), ", "))
+		v.Scope.Left = append(v.Scope.Left, "how its elements depend on and contain each other")
+	}
+	v.Note("it was written by %s, and held against %s", who, held.As)
 	if q.GoSum != nil && crosscheck.Elsewhere(q.Document) {
 		v.Note("it was built from a module that was fetched, so go.sum says nothing of it; the checksums of its modules were not compared")
 	}
-	if len(findings) == 0 {
+	for _, left := range held.Left {
+		v.Note("not compared: %s", clean(left))
+	}
+	if len(held.Findings) == 0 {
 		v.Counts.Verified++
-		v.Note("%s is what the SBOM describes: %d packages, %d files", sum, len(q.Document.Packages()), len(q.Document.Files()))
+		if sum.IsZero() {
+			v.Note("what is there is what the SBOM describes: %d packages, %d files", len(q.Document.Packages()), len(q.Document.Files()))
+		} else {
+			v.Note("%s is what the SBOM describes: %d packages, %d files", sum, len(q.Document.Packages()), len(q.Document.Files()))
+		}
 	}
 	return v, nil
 }

@@ -39,6 +39,8 @@ type Layer struct {
 type Layers struct {
 	mu    sync.Mutex // guards known
 	known map[digest.Digest]func() (*layerFacts, error)
+
+	strong bool // find the SHA-512 of programs too
 }
 
 // of reads a layer, once.
@@ -49,7 +51,7 @@ func (c *Layers) of(ctx context.Context, l Layer) (*layerFacts, error) {
 	}
 	read, there := c.known[l.Digest]
 	if !there {
-		read = sync.OnceValues(func() (*layerFacts, error) { return readLayer(ctx, l) })
+		read = sync.OnceValues(func() (*layerFacts, error) { return readLayer(ctx, l, c.strong) })
 		c.known[l.Digest] = read
 	}
 	c.mu.Unlock()
@@ -110,7 +112,7 @@ const (
 	opaque   = ".wh..wh..opq"
 )
 
-func readLayer(ctx context.Context, l Layer) (*layerFacts, error) {
+func readLayer(ctx context.Context, l Layer, strong bool) (*layerFacts, error) {
 	body, err := l.Open(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading layer %s: %w", l.Digest, err)
@@ -120,6 +122,7 @@ func readLayer(ctx context.Context, l Layer) (*layerFacts, error) {
 		facts: *newFacts(), programs: map[string]program{}, seed: maphash.MakeSeed(), names: map[uint64]struct{}{},
 	}
 	x := newExaminer()
+	x.strong = strong
 	defer x.spool.close()
 	src, plain := &remembering{r: body}, sha256.New()
 	err = unpack.Layer(src, plain, func(e unpack.Entry, body io.Reader) error { return out.entry(x, e, body) })
@@ -225,12 +228,17 @@ func (l *layerFacts) program(x *examiner, name string, body io.Reader) error {
 		return nil
 	}
 	weak := sha1.New() // required by SPDX, relied on by nobody
-	strong, _, err := digest.SumSHA256(io.TeeReader(io.NewSectionReader(at, 0, size), weak))
+	set := digest.Set{}
+	if body := io.TeeReader(io.NewSectionReader(at, 0, size), weak); x.strong {
+		set, _, err = digest.Sum(body)
+	} else {
+		set.SHA256, _, err = digest.SumSHA256(body)
+	}
 	if err != nil {
 		return err
 	}
 	l.programs[name] = program{bin: bin, file: spdx.File{
-		Name: "./" + name, SHA1: hex.EncodeToString(weak.Sum(nil)), Digests: digest.Set{SHA256: strong},
+		Name: "./" + name, SHA1: hex.EncodeToString(weak.Sum(nil)), Digests: set,
 	}}
 	return nil
 }

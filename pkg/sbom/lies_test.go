@@ -25,11 +25,11 @@ func told(t *testing.T, raw []byte, artifact string, change func(*spdx.Draft)) [
 		t.Fatal(err)
 	}
 	change(&m.Draft)
-	findings, err := sbom.Check(t.Context(), sbom.Question{Document: parsed(t, m, nil), Content: &sbom.Content{ReaderAt: bytes.NewReader(raw), Size: int64(len(raw))}})
+	held, err := sbom.Check(t.Context(), sbom.Question{Document: parsed(t, m, nil), Content: &sbom.Content{ReaderAt: bytes.NewReader(raw), Size: int64(len(raw))}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return findings
+	return held.Findings
 }
 
 // packageOf is the one package of a draft that is called so.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/registry"
@@ -121,13 +122,21 @@ func fetch(ctx context.Context, src registry.Source, repo string, d registry.Des
 	return io.ReadAll(body)
 }
 
+func platformsOf(c ImageContent) string {
+	var names []string
+	for _, p := range c.Platforms {
+		names = append(names, clean(p.Platform))
+	}
+	return strings.Join(names, ", ")
+}
+
 // Only keeps one platform, which the document is then about.
 func (c ImageContent) Only(platform string) (ImageContent, error) {
 	at := slices.IndexFunc(c.Platforms, func(p ImagePlatform) bool { return p.Platform == platform })
 	if at < 0 {
-		return ImageContent{}, verdict.Refuse(verdict.Platform, platform, "the image has no such platform")
+		return ImageContent{}, verdict.Refuse(verdict.Platform, clean(platform), "the image has no such platform, but %s", platformsOf(c))
 	}
 	c.Platforms = c.Platforms[at : at+1]
-	c.Index = digest.Set{SHA256: c.Platforms[0].Digest}
+	c.Index = digest.Set{SHA256: c.Platforms[0].identity()}
 	return c, nil
 }

@@ -45,6 +45,8 @@ type Input struct {
 	// Namespace is the address under which the release owns every name; it
 	// ends in a slash. No document need be there.
 	Namespace string
+
+	strong bool // find the SHA-512 of files too, to compare it
 }
 
 // Content is the bytes of a file.

@@ -118,6 +118,9 @@ func (d Document) Namespace() string { return d.model().namespace }
 // Created is the time of creation as the document gives it.
 func (d Document) Created() string { return d.model().created }
 
+// Creators are who the document says wrote it: "Tool: waybill".
+func (d Document) Creators() []string { return append([]string(nil), d.model().creators...) }
+
 // Describes returns name and SHA-256 of the one element the document is about.
 // The digest is zero, and so equals nothing, if the document describes several
 // elements or gives no SHA-256.

@@ -144,7 +144,29 @@ func lies() []lie {
 			d.more("v1.0.0", "pkg:golang/example.test/more@v1.0.0")
 			d.relate("SPDXRef-Artifact", spdx.DependsOn, "SPDXRef-More")
 		}, codes(verdict.Conflict), true},
-		{"a package and its package URL", plan.SBOMName(packed), func(_ testing.TB, d document) { d.more("v1.0.0", "pkg:golang/example.test/more@v1.0.0") }, nil, false},
+		{"a package on which nothing depends", plan.SBOMName(packed), func(_ testing.TB, d document) {
+			d.more("v1.0.0", "pkg:golang/example.test/more@v1.0.0")
+		}, codes(verdict.Conflict), true},
+		{"a package that nothing in the program shows", plan.SBOMName(binary), func(_ testing.TB, d document) {
+			d.more("v1.0.0", "pkg:generic/more@v1.0.0")
+		}, codes(verdict.Conflict), true},
+		{"a package that nothing in the image shows", plan.SBOMName(imageName), func(_ testing.TB, d document) {
+			d.more("v1.0.0", "pkg:generic/more@v1.0.0")
+		}, codes(verdict.Conflict), true},
+		{"another SHA-1 of a file", plan.SBOMName(packed), func(_ testing.TB, d document) {
+			d.list("files")[0].(map[string]any)["checksums"].([]any)[0].(map[string]any)["checksumValue"] = otherSum[:40]
+			reroll(d)
+		}, codes(verdict.Conflict), true},
+		{"a SHA-512 of a file that it does not have", plan.SBOMName(packed), func(_ testing.TB, d document) {
+			f := d.list("files")[0].(map[string]any)
+			f["checksums"] = append(f["checksums"].([]any), map[string]any{"algorithm": "SHA512", "checksumValue": otherSum + otherSum})
+		}, codes(verdict.Conflict), true},
+		{"an artifact in the image that the release does not have", plan.SBOMName(imageName), func(t testing.TB, d document) {
+			d.packageNamed(t, "bin/linux/amd64/lantern")["name"] = "bin/linux/amd64/candle"
+		}, codes(verdict.Conflict), false},
+		{"other bytes of an artifact in the image", plan.SBOMName(imageName), func(t testing.TB, d document) {
+			sumOf(d.packageNamed(t, "bin/linux/amd64/lantern"))["checksumValue"] = otherSum
+		}, codes(verdict.Conflict), false},
 		{"a package whose package URL has another version", plan.SBOMName(packed), func(_ testing.TB, d document) {
 			d.more("v1.0.0", "pkg:golang/example.test/more@v1.0.1")
 		}, codes(verdict.Conflict), false},

@@ -15,8 +15,11 @@ import (
 // source trees with their checksums, the standard library and the toolchain of
 // programs, the packages of distributions, images and layers. Where these are
 // the same, they must be where they are found: a package in the layer that
-// brought it, a module in the program that needs it.
+// brought it, a module in the program that needs it. A package of any other kind
+// is one that nothing in the bytes shows. What could not be examined the
+// document says.
 func Components(a Artifact, found spdx.Draft) (all []verdict.Finding) {
+	all = Stated(a, found.Relationships)
 	want := componentsOf(found.Packages, found.Files, found.Relationships)
 	got := componentsOf(a.Document.Packages(), a.Document.Files(), a.Document.Relationships())
 	for _, name := range slices.Sorted(maps.Keys(want.sums)) {
@@ -114,6 +117,9 @@ func componentsOf(packages []spdx.Package, files []spdx.File, relationships []sp
 			}
 			all.mains[p.Name][strings.TrimPrefix(p.Version, spdx.NoAssertion)] = true
 			names[p.ID] = "module " + p.Name
+		case p.FileName == "" || p.PURL != "": // an artifact that was put in has a file name, see [Entries]
+			name := strings.TrimSpace("package " + nameOf(p) + " " + p.PURL)
+			all.sums[name], names[p.ID] = p.Sum, name
 		}
 	}
 	for _, r := range relationships {

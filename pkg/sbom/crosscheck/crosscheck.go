@@ -118,7 +118,7 @@ func (r Release) About(a Artifact) []verdict.Finding {
 	if r.Complete {
 		all = append(all, Complete(a)...)
 	}
-	return append(all, Members(a, r.Artifacts)...)
+	return append(append(all, Members(a, r.Artifacts)...), Entries(a, r.Artifacts)...)
 }
 
 // Subject demands that the document of an artifact describes it, and nothing
@@ -192,6 +192,30 @@ func Members(a Artifact, release []Artifact) (all []verdict.Finding) {
 		if both && !f.Digests.SHA256.Equal(alone.Digests.SHA256) && (!packed[name] || isProgram[f.ID]) {
 			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the file %.200q in it is not the artifact %q of the same platform", f.Name, alone.Name).
 				Differ(alone.Digests.SHA256.String(), orNone(f.Digests.SHA256)))
+		}
+	}
+	return all
+}
+
+// Entries demands that what the document of an image names as put there is an
+// artifact of the release, by name and bytes.
+func Entries(a Artifact, release []Artifact) (all []verdict.Finding) {
+	alone := !slices.ContainsFunc(release, func(other Artifact) bool { return other.Name != a.Name })
+	if alone || !HoldsImage(a.Document) {
+		return nil
+	}
+	own := subjectOf(a.Document.Relationships())
+	for _, p := range a.Document.Packages() {
+		if p.ID == own || p.FileName == "" || p.PURL != "" || p.Purpose == spdx.Application {
+			continue
+		}
+		i := slices.IndexFunc(release, func(other Artifact) bool { return other.Name == p.Name })
+		switch {
+		case i < 0:
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put in, which the release does not have", p.Name))
+		case !release[i].Digests.SHA256.Equal(p.Digests.SHA256):
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM says that other bytes of %.200q were put in than the release has", p.Name).
+				Differ(release[i].Digests.SHA256.String(), orNone(p.Digests.SHA256)))
 		}
 	}
 	return all

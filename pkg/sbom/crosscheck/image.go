@@ -28,10 +28,10 @@ func Layers(a Artifact, image Image) (all []verdict.Finding) {
 		switch {
 		case !there:
 			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the registry serves %s, and the SBOM does not list it", name))
-		case p.Manifest.IsZero() && !p.Config.Equal(want.Config):
+		case (p.Manifest.IsZero() || want.Manifest.IsZero()) && !p.Config.Equal(want.Config):
 			all = append(all, verdict.Find(verdict.Conflict, a.Name, "file and registry have other images for %s", name).
 				Differ(want.Config.String(), orNone(p.Config)))
-		case p.Manifest.IsZero():
+		case p.Manifest.IsZero(), want.Manifest.IsZero():
 		case !p.Manifest.Equal(want.Manifest):
 			all = append(all, verdict.Find(verdict.Conflict, a.Name, "SBOM and registry have other images for %s", name).
 				Differ(want.Manifest.String(), p.Manifest.String()))
@@ -111,6 +111,9 @@ func Saved(a Artifact, served map[string]Image) (all []verdict.Finding, compared
 	}
 	return all, true
 }
+
+// Platforms are the images that a document of ours lists, by platform.
+func Platforms(doc spdx.Document) Image { return platforms(doc) }
 
 // HoldsImage reports whether a document is about a file that holds an image.
 func HoldsImage(doc spdx.Document) bool { return len(platforms(doc)) > 0 }

@@ -61,5 +61,11 @@ func says(p spdx.Package, name, version string) bool {
 	if own == spdx.NoAssertion {
 		own = ""
 	}
-	return own == "" || version == "" || strings.TrimPrefix(own, "v") == strings.TrimPrefix(version, "v")
+	bare := func(v string) string {
+		if name == "stdlib" {
+			v = strings.TrimPrefix(v, "go")
+		}
+		return strings.TrimPrefix(v, "v")
+	}
+	return own == "" || version == "" || bare(own) == bare(version)
 }

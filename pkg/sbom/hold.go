@@ -1,0 +1,229 @@
+package sbom
+
+import (
+	"context"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
+	"github.com/waybill-release/waybill/pkg/sbom/gomod"
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Question is what a document is held against: a file, a directory or an image.
+type Question struct {
+	Document  spdx.Document
+	Content   *Content
+	Directory fs.FS
+	// Image is one that a registry serves or a layout holds; beside Content, the
+	// one that the file holds.
+	Image *ImageContent
+	// Platform is the one of the image that is asked for. Without it a document
+	// that gives the digest of one platform is held against that, and any other
+	// against the whole image.
+	Platform string
+	// GoSum are the bytes of go.sum at the source commit, or nil.
+	GoSum []byte
+	// Complete demands that nothing was left unexamined.
+	Complete bool
+}
+
+// Held is what came of it.
+type Held struct {
+	crosscheck.Found
+	// As says what the document was held against: "a file", "the image of linux/amd64".
+	As string
+}
+
+// Check holds a document against the bytes that it is about: it describes
+// them, lists the files, modules and packages that are in them, and the layers
+// that are served. Documents that another tool wrote are held to what any tool
+// says: see [crosscheck.Foreign].
+func Check(ctx context.Context, q Question) (Held, error) {
+	name, _ := q.Document.Describes()
+	h := holding{Question: q, a: crosscheck.Artifact{Name: name, Document: q.Document}, facts: crosscheck.Release{Complete: q.Complete}}
+	if q.GoSum != nil {
+		sums, err := gomod.ParseSums(q.GoSum)
+		if err != nil {
+			return Held{}, verdict.Wrap(verdict.ConfigParse, "go.sum", err)
+		}
+		h.facts.GoSum = sums
+	}
+	made, as, err := h.read(ctx)
+	if err != nil {
+		return Held{}, err
+	}
+	out := Held{Found: crosscheck.Found{Digests: h.a.Digests}, As: as}
+	if crosscheck.Ours(q.Document) {
+		out.Findings, out.Left = h.ours(made)
+		return out, nil
+	}
+	out.Findings, out.Left, err = h.foreign(ctx, made)
+	return out, err
+}
+
+// holding is one document beside what it is held against.
+type holding struct {
+	Question
+	a     crosscheck.Artifact
+	facts crosscheck.Release
+	// viaConfig says that it is by the configuration of an image without a
+	// manifest that the document is known to be about it.
+	viaConfig bool
+	content   *ImageContent // the image that was read, if it is one
+}
+
+// read describes anew what the document is about.
+func (h *holding) read(ctx context.Context) (made Made, as string, err error) {
+	in := again(h.Document)
+	if !crosscheck.Ours(h.Document) {
+		in.Version = spdx.NoAssertion // theirs may be a digest
+	}
+	switch {
+	case h.Image != nil && (h.Content == nil || h.Platform != "" || h.platform() != "" || h.Image.Index.SHA256.Equal(crosscheck.Claimed(h.Document))):
+		return h.image(ctx, in)
+	case h.Platform != "":
+		return Made{}, "", verdict.Refuse(verdict.Usage, "--platform", "%q: this is no image", h.Platform)
+	case h.Content != nil:
+		made, err = Describe(ctx, in, h.a.Name, *h.Content, nil)
+		h.a.Digests = made.Digests
+		return made, "a file", err
+	case h.Directory != nil && slices.ContainsFunc(crosscheck.Omitted(h.Document), func(n string) bool {
+		return strings.HasPrefix(n, crosscheck.NotExamined+"files: ")
+	}):
+		made, err = Packages(in, h.a.Name, h.Directory)
+		return made, "the packages of a directory", err
+	case h.Directory != nil:
+		made, err = Directory(in, h.a.Name, h.Directory, nil)
+		return made, "a directory", err
+	}
+	return Made{}, "", verdict.Refuse(verdict.NoArtifact, h.a.Name, "neither a file, a directory nor an image to hold the SBOM against")
+}
+
+// platform is the one whose digest the document gives, or "".
+func (h *holding) platform() string {
+	claimed := crosscheck.Claimed(h.Document)
+	if h.Image.Index.SHA256.Equal(claimed) {
+		return ""
+	}
+	for _, p := range h.Image.Platforms {
+		if p.Digest.Equal(claimed) || p.Config.Equal(claimed) || h.configured(p) {
+			return p.Platform
+		}
+	}
+	return ""
+}
+
+// configured reports whether an image that was saved, which has no manifest, is
+// by its configuration the one whose manifest the document is about.
+func (h *holding) configured(p ImagePlatform) bool {
+	listed := crosscheck.Platforms(h.Document)[p.Platform]
+	return p.Digest.IsZero() && p.Config.Equal(listed.Config) && listed.Manifest.Equal(crosscheck.Claimed(h.Document))
+}
+
+func (h *holding) image(ctx context.Context, in Input) (made Made, as string, err error) {
+	content, as := *h.Image, "an image of one platform"
+	if len(content.Platforms) == 0 {
+		return Made{}, "", verdict.Refuse(verdict.Platform, h.a.Name, "an image without platforms")
+	}
+	if len(content.Platforms) > 1 {
+		as = "the image of all platforms"
+	}
+	platform := h.Platform
+	if platform == "" {
+		platform = h.platform()
+	}
+	if platform != "" {
+		if content, err = content.Only(platform); err != nil {
+			return Made{}, "", err
+		}
+		as = "the image of " + platform
+	}
+	saved := content.Platforms[0].Digest.IsZero()
+	if saved {
+		as += ", as it was saved"
+	}
+	h.a.Digests, h.facts.Images = content.Index, map[string]crosscheck.Image{h.a.Name: Served(content)}
+	if saved && h.configured(content.Platforms[0]) {
+		h.a.Digests.SHA256, h.viaConfig = crosscheck.Claimed(h.Document), true
+	}
+	h.content = &content
+	made, err = Image(ctx, in, h.a.Name, content)
+	return made, as, err
+}
+
+// ours holds a document of our own to everything that such a document says.
+func (h *holding) ours(made Made) (findings []verdict.Finding, left []string) {
+	a := h.a
+	if h.Directory != nil {
+		// A directory is no sequence of bytes: its files are compared.
+		if _, sum := a.Document.Describes(); !sum.IsZero() {
+			return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM describes a file, and this is a directory")}, nil
+		}
+		if findings = crosscheck.Named(a); h.facts.GoSum != nil {
+			findings = append(findings, crosscheck.Known(a, h.facts.GoSum)...)
+		}
+		if h.Complete {
+			findings = append(findings, crosscheck.Complete(a)...)
+		}
+	} else {
+		h.facts.Artifacts = []crosscheck.Artifact{a}
+		findings = h.facts.Findings()
+		if _, sum := a.Document.Describes(); !sum.Equal(a.Digests.SHA256) {
+			return findings, nil // it is no wonder that the contents of other bytes differ
+		}
+	}
+	if h.viaConfig {
+		// Its layers are not those of the registry, which are compressed.
+		all, left := crosscheck.Foreign(a, made.Draft)
+		return append(findings, all...), append(left, "digests of manifest and layers: a saved image does not hold them; its configuration was compared")
+	}
+	findings = append(findings, crosscheck.Files(a, made.Draft.Files)...)
+	return append(findings, crosscheck.Components(a, made.Draft)...), nil
+}
+
+// unnamed reports whether the file holds an image without a manifest.
+func (h *holding) unnamed() bool {
+	return h.Image != nil && len(h.Image.Platforms) == 1 && h.Image.Platforms[0].Digest.IsZero()
+}
+
+// foreign holds a document of another tool to what any tool says.
+func (h *holding) foreign(ctx context.Context, made Made) (findings []verdict.Finding, left []string, err error) {
+	if h.Directory == nil {
+		if findings = crosscheck.Bytes(h.a); len(findings) > 0 && h.unnamed() {
+			return findings, []string{"a saved image has no manifest, so it can not be told from the digest of one: hold the SBOM against the image in a registry or an OCI layout"}, nil
+		} else if len(findings) > 0 {
+			return findings, nil, nil
+		}
+	}
+	if h.content != nil {
+		if made.Draft.Files, err = h.listed(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	all, left := crosscheck.Foreign(h.a, made.Draft)
+	findings = append(crosscheck.Named(h.a), all...)
+	if h.facts.GoSum != nil {
+		findings = append(findings, crosscheck.Summed(h.a, made.Draft, h.facts.GoSum)...)
+	}
+	left = append(left, crosscheck.Unexamined(made.Draft.Relationships)...)
+	if !h.Complete {
+		return findings, left, nil
+	}
+	for _, note := range left {
+		findings = append(findings, verdict.Find(verdict.SBOMIncomplete, h.a.Name, "not compared: %.500q", note))
+	}
+	return findings, nil, nil
+}
+
+// listed are the files of the image that the document lists, as they are.
+func (h *holding) listed(ctx context.Context) ([]spdx.File, error) {
+	names := map[string]bool{}
+	for _, f := range h.Document.Files() {
+		names[strings.TrimPrefix(path.Clean("/"+f.Name), "/")] = true
+	}
+	return filesOf(ctx, *h.content, names)
+}

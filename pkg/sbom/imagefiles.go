@@ -1,0 +1,79 @@
+package sbom
+
+import (
+	"context"
+	"crypto/sha1" // that SPDX 2.3 asks for; relied on by nobody
+	"encoding/hex"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/sbom/unpack"
+	"github.com/waybill-release/waybill/pkg/spdx"
+)
+
+// filesOf hashes files of an image that somebody names, on every platform, as
+// they are when all layers lie upon each other. One that is a hard link is
+// there without digests.
+func filesOf(ctx context.Context, c ImageContent, names map[string]bool) (all []spdx.File, err error) {
+	for _, p := range c.Platforms {
+		found := map[string]spdx.File{}
+		for _, l := range p.Layers {
+			if err := filesIn(ctx, l, names, found); err != nil {
+				return nil, err
+			}
+		}
+		for _, f := range found {
+			all = append(all, f)
+		}
+	}
+	return all, nil
+}
+
+func filesIn(ctx context.Context, l Layer, names map[string]bool, found map[string]spdx.File) error {
+	body, err := l.Open(ctx)
+	if err != nil {
+		return fmt.Errorf("reading layer %s: %w", l.Digest, err)
+	}
+	defer body.Close()
+	fresh, gone := map[string]spdx.File{}, []string{}
+	// What is wrong inside of a layer its examination said already.
+	src := &remembering{r: body}
+	_ = unpack.Layer(src, io.Discard, func(e unpack.Entry, body io.Reader) error {
+		dir, base := path.Split(e.Name)
+		switch {
+		case base == opaque:
+			gone = append(gone, dir)
+		case strings.HasPrefix(base, whiteout):
+			gone = append(gone, dir+strings.TrimPrefix(base, whiteout))
+		case !names[e.Name]:
+		case e.Kind == unpack.File:
+			weak := sha1.New()
+			set, _, err := digest.Sum(io.TeeReader(body, weak))
+			fresh[e.Name] = spdx.File{Name: "./" + e.Name, SHA1: hex.EncodeToString(weak.Sum(nil)), Digests: set}
+			return err
+		case e.Kind == unpack.HardLink:
+			fresh[e.Name] = spdx.File{Name: "./" + e.Name}
+		default:
+			delete(fresh, e.Name)
+			gone = append(gone, e.Name)
+		}
+		return nil
+	})
+	if src.err != nil {
+		return fmt.Errorf("reading layer %s: %w", l.Digest, src.err)
+	}
+	for name := range found {
+		for _, g := range gone {
+			if name == strings.TrimSuffix(g, "/") || strings.HasPrefix(name, strings.TrimSuffix(g, "/")+"/") {
+				delete(found, name)
+			}
+		}
+	}
+	for name, f := range fresh {
+		found[name] = f
+	}
+	return nil
+}
