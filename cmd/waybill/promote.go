@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -9,7 +10,9 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/render"
 	"github.com/waybill-release/waybill/pkg/sbom"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -124,12 +127,22 @@ func runVerify(cmd *cobra.Command, args []string, options *cli.VerifyRelease, st
 	return options.Run(cmd, v, stage)
 }
 
-func dryRun(ctx context.Context, cmd *cobra.Command, train pipeline.Train) error {
-	p := train[0]
-	if p.Source.Repository == "" {
+// dryRun says what a composite would do: it gates what lies in staging and
+// plans its promotion, or it looks ahead at everything that is to be signed.
+func dryRun(ctx context.Context, cmd *cobra.Command, train pipeline.Train, stages bool, output *cli.Output) error {
+	asJSON := output.Prints(render.JSON)
+	if !stages {
+		p := train[0]
 		v, err := p.Gate(ctx, profile.Staging)
-		if err := answer(cmd, cli.TableOutput(), v, err); err != nil {
+		eyes := cli.TableOutput()
+		if asJSON {
+			eyes.Formats = []string{string(render.JSON)}
+		}
+		if err := answer(cmd, eyes, v, err); err != nil {
 			return err
+		}
+		if asJSON {
+			return nil
 		}
 		return printPromotion(ctx, cmd, p, profile.Release)
 	}
@@ -137,9 +150,44 @@ func dryRun(ctx context.Context, cmd *cobra.Command, train pipeline.Train) error
 	if err != nil {
 		return err
 	}
-	if err := printPlans(cmd.OutOrStdout(), "table", releases); err != nil {
+	var all []pipeline.Forecast
+	for _, p := range train {
+		f, err := p.ForecastStage(ctx)
+		if err != nil {
+			return answer(cmd, cli.TableOutput(), nil, err)
+		}
+		all = append(all, f)
+	}
+	if err := printAhead(cmd, releases, all, asJSON); err != nil {
 		return err
 	}
-	fmt.Fprintln(cmd.OutOrStdout(), "\nnothing was done; add --confirm to build, sign and stage it")
+	var against []error
+	for _, f := range all {
+		against = append(against, f.Err())
+	}
+	if err := errors.Join(against...); err != nil {
+		return err
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), "nothing was done; add --confirm to build, sign and stage it")
+	return nil
+}
+
+func printAhead(cmd *cobra.Command, releases plan.Releases, all []pipeline.Forecast, asJSON bool) error {
+	w := cmd.OutOrStdout()
+	switch {
+	case asJSON && len(all) == 1:
+		return printJSON(w, all[0])
+	case asJSON:
+		return printJSON(w, all)
+	}
+	if err := printPlans(w, "table", releases); err != nil {
+		return err
+	}
+	for _, f := range all {
+		fmt.Fprintln(w)
+		if err := f.Write(w); err != nil {
+			return err
+		}
+	}
 	return nil
 }

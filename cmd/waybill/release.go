@@ -24,7 +24,13 @@ func stageCommand() *cobra.Command {
 		Long: `Take a tagged commit to the staging place: plan, preflight, build, sbom, sign,
 seal, promotion to staging, and the gate's decision about what lies there. Run
 it again after an interruption: it takes over what holds and makes what is
-missing. Without --confirm nothing is done; the plan is printed.
+missing.
+
+Without --confirm nothing is done and nothing is written. It prints the plan, and
+what would be signed: how much of what, as whom and with which services, how
+many certificates, timestamps and log entries that takes, and what an earlier
+run has signed already. For that it reads the source and the tokens that are
+given; no signing service and no place is asked.
 
 The preflight looks at everything that waybill doctor --for stage does, and
 stops with the whole list of what is wrong before anything is made.
@@ -48,8 +54,9 @@ func releaseCommand() *cobra.Command {
 		Short: "Let a staged release through the gate, publish it, verify it",
 		Long: `Take a staged release to the public: the gate decides about what lies in staging,
 the promotion copies exactly that (files, images with their evidence, tags, the
-manifest last), and the release is verified where users will find it. Without
---confirm the gate decides and nothing is copied.`,
+manifest last), and the release is verified where users will find it. Nothing is
+signed, so no token is needed. Without --confirm the gate decides, what would be
+copied is printed, and nothing is copied.`,
 		Example: `  waybill release v0.1.0 --profile profile.yaml --confirm`,
 		Args:    cobra.ExactArgs(1),
 	}, "", (*pipeline.Pipeline).Release)
@@ -78,7 +85,7 @@ func composite(cmd cobra.Command, purpose doctor.Purpose, run func(*pipeline.Pip
 			return err
 		}
 		if !confirm {
-			return dryRun(ctx, c, train)
+			return dryRun(ctx, c, train, purpose == doctor.Stage, output)
 		}
 		begun := false
 		err = train.Run(ctx, purpose, func(ctx context.Context, i int) error {

@@ -28,7 +28,7 @@ type sealing struct {
 	channels        []string
 	index           string
 	life            time.Duration
-	confirm         bool
+	ahead
 }
 
 func sealCommand() *cobra.Command {
@@ -41,13 +41,18 @@ func sealCommand() *cobra.Command {
 listing, and sign it. A file without a plan (SEAL_EXTRA) or a planned artifact
 without file or provenance (SEAL_MISSING) stops it before anything is signed.
 
+Without --confirm nothing is signed and nothing is written, whatever is asked
+for; what would be is printed: what it is, as whom it would be signed and with
+which services, and what stands against it. No signing service is asked. Run it
+again after an interruption: the manifest that was begun is finished, with the
+time and the bytes that it had, so that it is in the log once.
+
 --amend signs the next revision of a manifest that was sealed before: the same
 names with the same bytes, and the evidence that there is now. --withdraw signs
 the revision that says that the release must no longer be used; every verifier
 that sees it refuses (WITHDRAWN), and no later revision takes that back. Both
-name the revision that they supersede, and neither needs a new build. Without
---confirm nothing is signed; what would be is printed. A revision is public
-once it is promoted.
+name the revision that they supersede, and neither needs a new build. A revision
+is public once it is promoted.
 
 --from takes over a release that another tool made, from a directory or bucket:
 release.yaml has outputs and no steps, and what the place holds must be exactly
@@ -65,6 +70,7 @@ older version only if the one that it stood for was withdrawn (CHANNEL_STALE).
 
 ` + exit.Table,
 		Example: `  waybill seal v0.1.0 --profile profile.yaml --identity-token release=release.token
+  waybill seal v0.1.0 --profile profile.yaml --identity-token release=release.token --confirm
   waybill seal v0.1.0 --amend --reason "signed again with the new log" --profile profile.yaml
   waybill seal v0.1.0 --withdraw --reason "it flickers" --use v0.1.1 \
     --profile profile.yaml --identity-token release=release.token --confirm
@@ -90,7 +96,7 @@ older version only if the one that it stood for was withdrawn (CHANNEL_STALE).
 			case len(s.channels) > 0:
 				err = s.point(ctx, c, p)
 			default:
-				err = p.Seal(ctx)
+				return s.seal(ctx, c, p)
 			}
 			return answer(c, cli.TableOutput(), nil, err)
 		},
@@ -107,13 +113,19 @@ older version only if the one that it stood for was withdrawn (CHANNEL_STALE).
 	f.StringArrayVar(&s.channels, "channel", nil, "sign that a channel stands for the release; repeats")
 	f.StringVar(&s.index, "index", channelindex.Name, "with --channel: the channel index, read if it is there, and written")
 	f.DurationVar(&s.life, "expires", 30*24*time.Hour, "with --channel: how long the index stands")
-	f.BoolVar(&s.confirm, "confirm", false, "with --from, --amend, --withdraw or --channel: really sign")
+	s.addFlags(cmd, "really sign")
 	return cmd
 }
 
 // check refuses flags that do not belong together.
 func (s *sealing) check() error {
+	if err := s.ahead.check(); err != nil {
+		return err
+	}
+	other := s.amend || s.withdraw || s.from != "" || len(s.channels) > 0
 	switch {
+	case other && s.output != "table":
+		return verdict.Refuse(verdict.Usage, "--output", "json is of a plain seal")
 	case s.amend && s.withdraw:
 		return verdict.Refuse(verdict.Usage, "--amend", "and --withdraw are two revisions; sign one of them")
 	case s.from != "" && (s.amend || s.withdraw || len(s.channels) > 0):
@@ -130,6 +142,15 @@ func (s *sealing) check() error {
 	return nil
 }
 
+// seal signs the manifest, if that was confirmed.
+func (s *sealing) seal(ctx context.Context, c *cobra.Command, p *pipeline.Pipeline) error {
+	if s.confirm {
+		return s.done(c, p, p.Seal(ctx))
+	}
+	f, err := p.ForecastActs(ctx, pipeline.ActSeal)
+	return s.foretell(c, f, err)
+}
+
 // takeOver compares a place with release.yaml, and seals it if that was
 // confirmed.
 func (s *sealing) takeOver(ctx context.Context, c *cobra.Command, p *pipeline.Pipeline) error {
@@ -142,6 +163,14 @@ func (s *sealing) takeOver(ctx context.Context, c *cobra.Command, p *pipeline.Pi
 	}
 	for _, g := range planned.Given {
 		fmt.Fprintf(c.OutOrStdout(), "%s  <- %s\n", render.Safe(g.Name), render.Safe(g.From))
+	}
+	fmt.Fprintln(c.OutOrStdout())
+	f, err := p.ForecastGiven(ctx, planned, s.from)
+	if err != nil {
+		return err
+	}
+	if err := f.Write(c.OutOrStdout()); err != nil {
+		return err
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%d files are there as planned; nothing was done; --confirm takes them over and signs\n", len(planned.Given))
 	return nil

@@ -66,14 +66,51 @@ not begun.
 }
 
 func signCommand() *cobra.Command {
-	return stageVerb(cobra.Command{
-		Use:   "sign VERSION",
-		Short: "Sign every planned file and image with the release identity",
+	o, s := &project{}, &ahead{}
+	cmd := &cobra.Command{
+		Use:     "sign VERSION",
+		Short:   "Sign every planned file and image with the release identity",
+		GroupID: "stage",
 		Long: `Write SHA256SUMS and SHA512SUMS, and sign every planned file and image that has
 no signature yet, keyless. Only what verified provenance vouches for is signed;
 a file that the plan does not know stops it before anything is signed. Each
 signature is verified before it is kept. Signing adds entries to the
-transparency log of the signing services, which is for ever.`,
-		Example: `  waybill sign v0.1.0 --profile profile.yaml --identity-token release=release.token`,
-	}, func(ctx context.Context, p *pipeline.Pipeline) error { return p.Sign(ctx) })
+transparency log of the signing services, which is for ever.
+
+Without --confirm nothing is signed and nothing is written: it prints what would
+be signed, as whom and with which services, how many certificates, timestamps
+and log entries that takes, what is signed already, and what stands against it.
+A token that is given is read and compared with the policy; no signing service
+is asked.
+
+A file that cannot be signed does not keep the others from it: each that failed
+is listed with the reason and the next act. A service that is away is waited
+for, as long as --patience says. Run it again after an interruption: what is
+signed stays, and what was begun is finished with the same bytes.
+
+` + exit.Table,
+		Example: `  waybill sign v0.1.0 --profile profile.yaml --identity-token release=release.token
+  waybill sign v0.1.0 --profile profile.yaml --identity-token release=release.token --confirm
+  waybill sign v0.1.0 --profile profile.yaml --identity ambient --output json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := s.check(); err != nil {
+				return err
+			}
+			p, ctx, err := o.open(c, args)
+			if err != nil {
+				return err
+			}
+			if !s.confirm {
+				f, err := p.ForecastActs(ctx, pipeline.ActSign)
+				return s.foretell(c, f, err)
+			}
+			return s.done(c, p, p.Sign(ctx))
+		},
+	}
+	o.addFlags(cmd)
+	o.addSourceFlags(cmd)
+	o.addTokenFlags(cmd)
+	s.addFlags(cmd, "really sign")
+	return cmd
 }

@@ -48,7 +48,7 @@ func (p *Pipeline) SealFrom(ctx context.Context, uri string) error {
 	if err := w.SavePlan(planned); err != nil {
 		return err
 	}
-	return p.sealing(ctx, "seal from "+from.URI(), func(req seal.Request) error {
+	return p.sealing(ctx, "seal from "+from.URI(), func(req seal.Request, _ *Summary) error {
 		_, err := seal.From(ctx, req, from, config)
 		return err
 	})

@@ -91,7 +91,8 @@ func TokenNames() []string {
 type Pipeline struct {
 	Config
 	verifier *verify.Verifier
-	begun    *found // by the preflight: what will be built
+	begun    *found    // by the preflight: what will be built
+	done     []Summary // of the acts that signed, in order
 }
 
 // New prepares a pipeline. Nothing is read from the source yet.
@@ -120,7 +121,7 @@ func (p *Pipeline) start(ctx context.Context) (found, *workspace.Workspace, erro
 	}
 	f := *p.begun
 	if f.plan.IsGiven() {
-		return found{}, nil, verdict.Refuse(verdict.Usage, plan.ConfigName, "its outputs are made by another tool: there is nothing to build; take them over with waybill seal --from PLACE")
+		return found{}, nil, anotherTool()
 	}
 	w, err := workspace.Create(p.State, f.identity(invocation()))
 	if err != nil {
@@ -166,7 +167,7 @@ func (p *Pipeline) signer(a act, kept *sign.Kept) (*sign.Signer, error) {
 	}
 	w := p.World
 	w.Work.Kept = kept
-	return w.signer(p.Profile, p.verifier, a.role, source)
+	return w.signer(p.Profile, p.verifier, a.role, p.renewing(source))
 }
 
 // services are the signing services that a profile names.

@@ -38,7 +38,7 @@ func (p *Pipeline) Revise(ctx context.Context, next release.Manifest) error {
 	if next.Withdrawn != nil {
 		verb = "withdraw"
 	}
-	return p.sealing(ctx, verb, func(req seal.Request) error { return seal.Revise(ctx, req, next) })
+	return p.sealing(ctx, verb, func(req seal.Request, _ *Summary) error { return seal.Revise(ctx, req, next) })
 }
 
 // sealed is a request to look at a sealed release: it has no signer.
@@ -47,7 +47,7 @@ func (p *Pipeline) sealed(ctx context.Context) (seal.Request, error) {
 	if err != nil {
 		return seal.Request{}, err
 	}
-	return seal.Request{Plan: planned, Workspace: w, Verifier: p.verifier, Policy: p.Profile.Policy, Clock: p.Clock, Report: p.Report}, nil
+	return p.request(planned, w), nil
 }
 
 // replaces is the digest of the manifest at a destination that the manifest of

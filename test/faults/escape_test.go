@@ -44,8 +44,8 @@ func TestNoRequestGoesPastTheTransport(t *testing.T) {
 		args []string
 		code int // -1: any, but it must have ended by itself
 	}{
-		{with("waybill sign", "--state", state, "--identity-token", "release="+token), 0},
-		{with("waybill seal", "--state", state, "--identity-token", "release="+token), 0},
+		{with("waybill sign", "--state", state, "--identity-token", "release="+token, "--confirm"), 0},
+		{with("waybill seal", "--state", state, "--identity-token", "release="+token, "--confirm"), 0},
 		{with("waybill promote", "--state", "state", "--to", "release", "--confirm"), 0},
 		{with("waybill status", "--state", "state"), 0},
 		{with("waybill gate check"), 0},

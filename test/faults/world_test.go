@@ -125,7 +125,7 @@ func (n *night) verify() scene.Result {
 
 // sign signs what is built in a copy of the state that nobody signed yet.
 func (n *night) sign(state string, flags ...string) scene.Result {
-	args := []string{"waybill", "sign", scene.Version, "--profile", n.profile, "--state", state, "--identity-token", "release=" + n.token()}
+	args := []string{"waybill", "sign", scene.Version, "--profile", n.profile, "--state", state, "--identity-token", "release=" + n.token(), "--confirm"}
 	return staged.Run(n.t.Context(), append(args, flags...)...)
 }
 

@@ -254,7 +254,7 @@ func TestKilledWhileTheLogAnswers(t *testing.T) {
 		<-r.Context().Done()
 	})...)
 	cmd := exec.CommandContext(t.Context(), filepath.Join(staged.Bin, "waybill"),
-		"sign", scene.Version, "--profile", n.profile, "--state", state, "--identity-token", "release="+n.token())
+		"sign", scene.Version, "--profile", n.profile, "--state", state, "--identity-token", "release="+n.token(), "--confirm")
 	cmd.Dir = staged.Dir
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -292,7 +292,7 @@ func (b *interrupted) nothingHalf(t *testing.T, whole map[string]string) {
 	if same(found, whole) {
 		return
 	}
-	if r := b.Run(t.Context(), "waybill", "sign", scene.Version, "--profile", "profile.yaml", "--state", b.state, "--identity-token", "release="+b.releaseToken(t)); r.Code == 0 {
+	if r := b.Run(t.Context(), "waybill", "sign", scene.Version, "--profile", "profile.yaml", "--state", b.state, "--identity-token", "release="+b.releaseToken(t), "--confirm"); r.Code == 0 {
 		t.Errorf("what is half was signed:\n%s", r.Stderr)
 	}
 }

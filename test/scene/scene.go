@@ -112,7 +112,7 @@ func (s *Scene) Verify(ctx context.Context, flags ...string) Result {
 
 // Seal seals again what is in the state directory.
 func (s *Scene) Seal(ctx context.Context) Result {
-	args := []string{"waybill", "seal", Version, "--profile", "profile.yaml", "--state", "state"}
+	args := []string{"waybill", "seal", Version, "--profile", "profile.yaml", "--state", "state", "--confirm"}
 	return s.Run(ctx, append(args, s.tokenFlags("release")...)...)
 }
 

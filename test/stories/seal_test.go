@@ -138,7 +138,7 @@ func amended(t *testing.T, d *desk, first []byte) {
 		return d.Run(t.Context(), "waybill", "status", scene.Version, "--profile", "profile.yaml", "--state", "state")
 	}
 	want(t, status(), 0, "revision 2", "another manifest than the one sealed here", "last:   amend")
-	want(t, d.seals(t, "release"), 0, "sealed already")
+	want(t, d.seals(t, "release", "--confirm"), 0, "sealed already")
 	want(t, d.Verify(t.Context()), 0, "ACCEPTED: complete") // of revision 1, which is out
 	want(t, d.promotes(t, "staging"), 0)
 	want(t, d.Release(t.Context()), 0, "ACCEPTED: complete", "revision 2 of the manifest", "a new log")

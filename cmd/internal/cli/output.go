@@ -151,6 +151,9 @@ func (o *Output) Each(versions []version.Version) error {
 	return o.Check()
 }
 
+// Prints reports whether a format was asked for on stdout.
+func (o *Output) Prints(f render.Format) bool { return slices.Contains(o.Formats, string(f)) }
+
 // Of is the output of one version, by its place in the list that [Output.Each]
 // was told.
 func (o *Output) Of(i int) *Output { return o.each[i] }

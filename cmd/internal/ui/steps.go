@@ -13,7 +13,7 @@ import (
 )
 
 // Steps keeps one line at the end of a terminal: which steps run, for how
-// long, and the newest line of a log. What is written through it stands above
+// long, how many of how many things are done, and the newest line of a log. What is written through it stands above
 // that line.
 type Steps struct {
 	w     io.Writer
@@ -28,8 +28,22 @@ type Steps struct {
 }
 
 type running struct {
-	name  string
-	since time.Time
+	name      string
+	since     time.Time
+	done, all int // of what is counted; no step is
+}
+
+// at says for how long it runs, or how far it is and what is left.
+func (r running) at(now time.Time) string {
+	took := now.Sub(r.since).Truncate(time.Second)
+	switch {
+	case r.all == 0:
+		return fmt.Sprintf("%s %s", r.name, took)
+	case r.done == 0 || r.done == r.all:
+		return fmt.Sprintf("%s %d of %d, %s", r.name, r.done, r.all, took)
+	}
+	left := now.Sub(r.since) / time.Duration(r.done) * time.Duration(r.all-r.done)
+	return fmt.Sprintf("%s %d of %d, %s, %s left", r.name, r.done, r.all, took, left.Round(time.Second))
 }
 
 // NewSteps keeps the line on w, which must be a terminal of a width.
@@ -41,12 +55,35 @@ func NewSteps(w io.Writer, width func() int) *Steps {
 func (s *Steps) Began(step string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.running = append(s.running, running{step, s.clock()})
+	s.running = append(s.running, running{name: step, since: s.clock()})
 	if !s.ticking {
 		s.ticking = true
 		go s.tick()
 	}
 	s.draw()
+}
+
+// Counted shows how many of how many things are done. Counting that begins
+// anew begins with none.
+func (s *Steps) Counted(what string, done, all int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.running, func(r running) bool { return r.name == what })
+	if i < 0 {
+		i, s.running = len(s.running), append(s.running, running{name: what})
+	}
+	r := &s.running[i]
+	if done == 0 || r.since.IsZero() {
+		r.since = s.clock()
+	}
+	r.done, r.all = done, all
+	if !s.ticking {
+		s.ticking = true
+		go s.tick()
+	}
+	if done == 0 || done == all { // between them the ticks show it
+		s.draw()
+	}
 }
 
 // Said shows a line of a log. It is drawn with the next tick: a compiler may
@@ -109,7 +146,7 @@ func (s *Steps) draw() {
 	}
 	var parts []string
 	for _, r := range s.running {
-		parts = append(parts, fmt.Sprintf("%s %s", r.name, s.clock().Sub(r.since).Truncate(time.Second)))
+		parts = append(parts, r.at(s.clock()))
 	}
 	text := strings.Join(parts, ", ")
 	if s.line != "" {

@@ -67,3 +67,31 @@ func TestStepsKeepOneLine(t *testing.T) {
 		t.Errorf("the screen shows %q at the end, want %q", got, want)
 	}
 }
+
+// TestStepsCount: what is counted shows how many, and when it will be done.
+func TestStepsCount(t *testing.T) {
+	var out bytes.Buffer
+	now := time.Unix(1000, 0)
+	s := &Steps{w: &out, width: func() int { return 80 }, clock: func() time.Time { return now }, ticking: true}
+	shows := func(want string) {
+		t.Helper()
+		if _, err := s.Write(nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := screen(out.String()); got != want {
+			t.Errorf("the screen shows %q, want %q", got, want)
+		}
+	}
+	s.Counted("sign", 0, 500)
+	shows("sign 0 of 500, 0s")
+	now = now.Add(10 * time.Second)
+	s.Counted("sign", 100, 500)
+	shows("sign 100 of 500, 10s, 40s left")
+	s.Counted("sign", 0, 20) // another list, from its own beginning
+	shows("sign 0 of 20, 0s")
+	now = now.Add(time.Second)
+	s.Counted("sign", 20, 20)
+	shows("sign 20 of 20, 1s")
+	s.Ended("sign")
+	shows("")
+}

@@ -1,0 +1,83 @@
+package pipeline
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/waybill-release/waybill/pkg/render"
+)
+
+// Write prints a forecast for people.
+func (f Forecast) Write(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintf(t, "%s %s", render.Safe(f.Name), f.Version)
+	if f.Commit != "" {
+		fmt.Fprintf(t, " of commit %.12s", f.Commit)
+	}
+	fmt.Fprintf(t, ": what would be signed\n")
+	for _, s := range f.Signatures {
+		s.write(t)
+	}
+	fmt.Fprintf(t, "\nwith\n  certificate authority\t%s\n", render.Safe(f.Services.Authority))
+	for _, address := range f.Services.Stamps {
+		fmt.Fprintf(t, "  timestamp authority\t%s\n", render.Safe(address))
+	}
+	for _, address := range f.Services.Logs {
+		fmt.Fprintf(t, "  transparency log\t%s\n", render.Safe(address))
+	}
+	if len(f.Against) > 0 {
+		fmt.Fprintf(t, "\nagainst it\n")
+	}
+	for _, g := range f.Against {
+		fmt.Fprintf(t, "  %s  %s: %s\n    → %s\n", g.Code, render.Safe(g.Subject), render.Safe(g.Message), g.Fix)
+	}
+	asked := append([]string{"the state directory " + f.State}, f.Asked...)
+	fmt.Fprintf(t, "\nasked for this: %s; no signing service\n", render.Safe(strings.Join(asked, ", ")))
+	return t.Flush()
+}
+
+// write prints what one act would sign.
+func (s Signatures) write(w io.Writer) {
+	fmt.Fprintf(w, "\n%s, in the role %s\n", s.Act, s.Role)
+	switch {
+	case s.From == "":
+		fmt.Fprintf(w, "  as\tnot known: no token was given; --identity-token %s=FILE names one\n", s.Token)
+	case s.As == "":
+		fmt.Fprintf(w, "  as\tknown from the certificate: %s was not asked, or does not tell\n", render.Safe(s.From))
+	default:
+		fmt.Fprintf(w, "  as\t%s, who may\n", render.Safe(s.As))
+	}
+	fmt.Fprintf(w, "  may sign\t%s\n", render.Safe(strings.Join(s.Expected, " or ")))
+	for _, h := range s.What {
+		fmt.Fprintf(w, "  %s\t%d to sign%s\n", h.Kind, h.Due, already(h.Signed))
+	}
+	fmt.Fprintf(w, "  takes\t%s, %s, %s%s\n", several(s.Certificates, "certificate", "certificates"),
+		several(s.Timestamps, "timestamp", "timestamps"), several(s.Entries, "log entry", "log entries"), s.taken())
+}
+
+// taken says what an earlier run has left to go on from.
+func (s Signatures) taken() (text string) {
+	if s.Unfinished > 0 {
+		text += fmt.Sprintf("; %d of an earlier run are finished", s.Unfinished)
+	}
+	if s.Kept > 0 {
+		text += fmt.Sprintf("; %d of an earlier run are put in their place", s.Kept)
+	}
+	return text
+}
+
+func already(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d signed already", n)
+}
+
+func several(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

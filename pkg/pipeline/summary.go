@@ -1,0 +1,91 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// SummarySchema names the form of the JSON of what was done.
+const SummarySchema = "waybill/summary/v1"
+
+// Done is what a command did that signs, and everything that failed.
+type Done struct {
+	Schema   string            `json:"schema"`
+	Acts     []Summary         `json:"acts"`
+	Failures []verdict.Finding `json:"failures,omitempty"`
+}
+
+// Done sums up what was done, and how it ended.
+func (p *Pipeline) Done(err error) Done {
+	d := Done{Schema: SummarySchema, Acts: append([]Summary{}, p.done...)}
+	var judged *verdict.NotAcceptedError
+	switch {
+	case errors.As(err, &judged):
+		d.Failures = judged.Verdict.Findings
+	case err != nil:
+		d.Failures = []verdict.Finding{verdict.FindingOf("", err)}
+	}
+	return d
+}
+
+// Summary is what one act did that signs, also if it failed in the middle.
+type Summary struct {
+	Act string `json:"act"`
+	// Signed are signatures that were made now, or by an earlier run and
+	// finished now; Reused are those that were whole already.
+	Signed int `json:"signed"`
+	Reused int `json:"reused"`
+	// Entries are how many the logs got, at most.
+	Entries int `json:"logEntries"`
+	// Twice is how many of them may be in a log that does not remember twice.
+	Twice   int     `json:"perhapsTwiceInTheLog"`
+	Retries int     `json:"retries"`
+	Seconds float64 `json:"seconds"`
+}
+
+func (s *Summary) add(signer *sign.Signer, took time.Duration, logs int) {
+	t := signer.Tally()
+	s.Signed, s.Reused = s.Signed+t.Made+t.Finished, s.Reused+t.Found
+	s.Entries = t.Made*logs + t.Twice
+	s.Twice, s.Retries, s.Seconds = t.Twice, signer.Retries(), took.Seconds()
+}
+
+// logs is how many logs get each signature.
+func (p *Pipeline) logs() int {
+	services, err := p.services(p.Profile)
+	if err != nil {
+		return 0 // nothing is signed without
+	}
+	return len(services.Logs)
+}
+
+// Counter is shown how many of how many things are done. A Progress that is
+// one, too, is shown how signing gets on.
+type Counter interface {
+	Counted(what string, done, all int)
+	Ended(what string)
+}
+
+// count has signing shown to whoever watches, until the act has ended.
+func (p *Pipeline) count(verb string) (end func()) {
+	counter, watches := p.Progress.(Counter)
+	if !watches {
+		return func() {}
+	}
+	p.Work.Watch = func(done, all int) { counter.Counted(verb, done, all) }
+	return func() { counter.Ended(verb) }
+}
+
+// String is the summary in a line for people.
+func (s Summary) String() string {
+	text := fmt.Sprintf("%s: signed %d, reused %d, %s, %s, in %s", s.Act, s.Signed, s.Reused, several(s.Entries, "log entry", "log entries"), several(s.Retries, "retry", "retries"),
+		time.Duration(s.Seconds*float64(time.Second)).Round(time.Millisecond))
+	if s.Twice > 0 {
+		text += fmt.Sprintf("; at most %d are in the log twice", s.Twice)
+	}
+	return text
+}

@@ -1,0 +1,108 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/sign/token"
+	"github.com/waybill-release/waybill/pkg/transport"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// look is how often a token file is read again while a fresh token is waited
+// for.
+const look = 2 * time.Second
+
+// renewed is a token file that a fresh token is written into while a release
+// goes on: steps last longer than tokens. A step that has ended must not be
+// lost because its provenance cannot be signed in that moment, and provenance
+// that is not signed is never written; so what the step made stays where it is,
+// and the file is watched for as long as there is patience.
+type renewed struct {
+	token.File
+	clock func() time.Time
+	work  sign.Work
+	// begun says that something was done already that would be lost; before
+	// that an old token is refused at once.
+	begun bool
+}
+
+// Token reads the file, until there is a token in it that lives.
+func (r *renewed) Token(ctx context.Context) (string, error) {
+	text, dead := r.read(ctx)
+	if dead == nil || !r.begun {
+		r.begun = r.begun || dead == nil
+		return text, dead
+	}
+	pause := r.work.Pause
+	if pause == nil {
+		pause = transport.Sleep
+	}
+	began, told := r.clock(), time.Time{}
+	for ; dead != nil; text, dead = r.read(ctx) {
+		now := r.clock()
+		left := r.work.Patience - now.Sub(began)
+		if left <= 0 {
+			return "", dead
+		}
+		if told.IsZero() || now.Sub(told) >= 30*time.Second {
+			told = now
+			r.work.Report("waiting for a fresh token in %s, which is read every %s, given up in %s: %s",
+				string(r.File), look, left.Round(time.Second), verdict.FindingOf("", dead).Message)
+		}
+		if err := pause(ctx, min(look, left)); err != nil {
+			return "", err
+		}
+	}
+	return text, nil
+}
+
+// read reads the token that is in the file now, if it can be used.
+func (r *renewed) read(ctx context.Context) (string, error) {
+	text, err := r.File.Token(ctx)
+	if err != nil {
+		return "", err
+	}
+	said, err := token.Read(text)
+	if err != nil {
+		return "", err
+	}
+	return text, said.Check(r.clock())
+}
+
+// renewing has a source that is a file watched.
+func (p *Pipeline) renewing(source token.Source) token.Source {
+	file, is := source.(token.File)
+	if !is {
+		return source
+	}
+	return &renewed{File: file, clock: p.Clock, work: p.Work, begun: p.begun != nil}
+}
+
+// warnOfLife tells people when a token may not last as long as a step.
+func (p *Pipeline) warnOfLife(ctx context.Context, name string, planned plan.Plan) {
+	file, is := p.Tokens[name].(token.File)
+	if !is {
+		return
+	}
+	longest, step := time.Duration(0), ""
+	for _, s := range planned.Steps {
+		if s.Limits == nil {
+			continue
+		}
+		if limit := time.Duration(s.Limits.Seconds) * time.Second; limit > longest {
+			longest, step = limit, s.Instance
+		}
+	}
+	text, err := file.Token(ctx)
+	if err != nil {
+		return // whoever signs is told
+	}
+	said, err := token.Read(text)
+	if left := said.Expires.Sub(p.Clock()); err == nil && left < longest {
+		p.Report("WARNING: the token in %s expires in %s, and step %s may take %s: write a fresh one there in time; a step that has ended waits %s for it",
+			string(file), left.Round(time.Second), step, longest, p.Work.Patience)
+	}
+}
