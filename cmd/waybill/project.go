@@ -33,6 +33,7 @@ type project struct {
 	wait    time.Duration
 	log     string
 	chosen  parameters
+	legacy  bool
 }
 
 func (o *project) addFlags(cmd *cobra.Command) {
@@ -51,6 +52,10 @@ func (o *project) addSourceFlags(cmd *cobra.Command) {
 func (o *project) addTokenFlags(cmd *cobra.Command) {
 	o.as.addFlags(cmd, pipeline.TokenNames()...)
 	cmd.Flags().DurationVar(&o.wait, "patience", 10*time.Minute, "how long a signing service may be away before it is given up")
+}
+
+func (o *project) addLegacyFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.legacy, "legacy", false, "sign in the forms from before bundles, too: FILE.sig and FILE.cert, and the tags .sig and .att of images; needs a Rekor v1 log in the signing config")
 }
 
 // open makes the pipeline of a release. The context carries the id of the run.
@@ -109,7 +114,7 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 	}
 	report := func(format string, args ...any) { logger.Log(ctx, slog.LevelInfo, fmt.Sprintf(format, args...)) }
 	return pipeline.Config{
-		Profile: loaded, State: o.state, Source: source, Tokens: tokens, Parameters: chosen,
+		Profile: loaded, State: o.state, Source: source, Signing: pipeline.Signing{Tokens: tokens, Legacy: o.legacy}, Parameters: chosen,
 		World: pipeline.World{
 			Transport: rt, Clock: time.Now, Progress: progress, Work: sign.Work{Patience: o.wait, Report: report},
 			OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },

@@ -45,7 +45,7 @@ begun. A file of --output then needs {version} in its name.`,
     --identity-token builder=builder.token --identity-token release=release.token \
     --output json=verdict-{version}.json --confirm`,
 		Args: cobra.MinimumNArgs(1),
-	}, doctor.Stage, (*pipeline.Pipeline).Stage, (*project).addSourceFlags)
+	}, doctor.Stage, (*pipeline.Pipeline).Stage, (*project).addSourceFlags, (*project).addLegacyFlag)
 }
 
 func releaseCommand() *cobra.Command {

@@ -104,6 +104,7 @@ older version only if the one that it stood for was withdrawn (CHANNEL_STALE).
 	o.addFlags(cmd)
 	o.addSourceFlags(cmd)
 	o.addTokenFlags(cmd)
+	o.addLegacyFlag(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&s.amend, "amend", false, "sign the next revision of a sealed release")
 	f.BoolVar(&s.withdraw, "withdraw", false, "sign that the release must no longer be used")

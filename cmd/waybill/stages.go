@@ -13,7 +13,7 @@ import (
 
 // stageVerb makes the command of one stage: they differ in words and in the
 // one call.
-func stageVerb(cmd cobra.Command, run func(context.Context, *pipeline.Pipeline) error) *cobra.Command {
+func stageVerb(cmd cobra.Command, run func(context.Context, *pipeline.Pipeline) error, more ...func(*project, *cobra.Command)) *cobra.Command {
 	o := &project{}
 	cmd.GroupID, cmd.Args = "stage", cobra.ExactArgs(1)
 	cmd.Long += "\n\n" + exit.Table
@@ -27,6 +27,9 @@ func stageVerb(cmd cobra.Command, run func(context.Context, *pipeline.Pipeline) 
 	o.addFlags(&cmd)
 	o.addSourceFlags(&cmd)
 	o.addTokenFlags(&cmd)
+	for _, add := range more {
+		add(o, &cmd)
+	}
 	return &cmd
 }
 
@@ -77,6 +80,16 @@ a file that the plan does not know stops it before anything is signed. Each
 signature is verified before it is kept. Signing adds entries to the
 transparency log of the signing services, which is for ever.
 
+<<<<<<< cmd/waybill/stages.go
+--legacy signs all of it in the forms from before bundles, too, for users of
+older clients: FILE.sig and FILE.cert beside each signed file, listed in the
+manifest, and the tags sha256-DIGEST.sig and .att beside each image and each of
+its platforms. The release keeps them: later commands need no flag. Those
+signatures stand in a Rekor v1 log, which the signing config must name
+(LEGACY_NEEDS_REKOR_V1), and are verified as they were written.`,
+		Example: `  waybill sign v0.1.0 --profile profile.yaml --identity-token release=release.token`,
+	}, func(ctx context.Context, p *pipeline.Pipeline) error { return p.Sign(ctx) }, (*project).addLegacyFlag)
+=======
 Without --confirm nothing is signed and nothing is written: it prints what would
 be signed, as whom and with which services, how many certificates, timestamps
 and log entries that takes, what is signed already, and what stands against it.
@@ -113,4 +126,5 @@ signed stays, and what was begun is finished with the same bytes.
 	o.addTokenFlags(cmd)
 	s.addFlags(cmd, "really sign")
 	return cmd
+>>>>>>> /tmp/b3/mine
 }

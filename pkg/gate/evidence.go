@@ -48,6 +48,7 @@ func (d *decision) checkPlan(ctx context.Context) {
 	if !maps.Equal(p.Parameters, chosen) {
 		d.weigh(mode, verdict.Find(verdict.ParamValue, plan.ConfigName, "the provenance does not name every parameter that release.yaml declares"))
 	}
+	p = d.withLegacy(p)
 	d.planned = p
 	asked := d.askedOf(p)
 	for _, want := range p.Artifacts {

@@ -117,6 +117,7 @@ func Release(ctx context.Context, req Request) *verdict.Verdict {
 	d.checkImages(ctx)
 	d.checkDocuments(ctx)
 	d.checkSums(ctx)
+	d.checkLegacy(ctx)
 	d.checkAncestry()
 	v.Scope.Left = append(v.Scope.Left, req.Policy.Lacks(req.Stage, d.classes())...)
 	d.count()

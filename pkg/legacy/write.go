@@ -127,6 +127,9 @@ func (m Material) Annotations(chain [][]byte, kind string) (map[string]string, e
 	return all, nil
 }
 
+// Certificate is that of the signer, in DER; nil where a key signed.
+func (m Material) Certificate() []byte { return m.leaf() }
+
 // Bytes writes what the signature of an image says. The same image under the
 // same name gives the same bytes.
 func (p Payload) Bytes() ([]byte, error) {

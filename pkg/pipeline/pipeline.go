@@ -15,6 +15,7 @@ package pipeline
 
 import (
 	"context"
+	"crypto"
 	"crypto/rand"
 	"encoding/hex"
 	"net/http"
@@ -42,13 +43,25 @@ type Config struct {
 	Version version.Version
 	State   string
 	Source  Source
-	Tokens  map[string]token.Source // where identity tokens come from, by token name
+	Signing
 	// Parameters are what the caller chose of the parameters that release.yaml
 	// declares; the others have their defaults.
 	Parameters map[string]string
 	World
 	// Report is told what is happening, for people.
 	Report func(format string, args ...any)
+}
+
+// Signing says who signs, and in which forms.
+type Signing struct {
+	// Tokens are where identity tokens come from, by token name.
+	Tokens map[string]token.Source
+	// Keys sign in place of an identity, by the same names. The policy must
+	// name them.
+	Keys map[string]crypto.Signer
+	// Legacy asks for signatures in the forms from before bundles, too. A
+	// release that has them keeps them.
+	Legacy bool
 }
 
 // World is how a pipeline reaches what is outside of it.
@@ -91,8 +104,7 @@ func TokenNames() []string {
 type Pipeline struct {
 	Config
 	verifier *verify.Verifier
-	begun    *found    // by the preflight: what will be built
-	done     []Summary // of the acts that signed, in order
+	begun    *found // by the preflight: what will be built
 }
 
 // New prepares a pipeline. Nothing is read from the source yet.
@@ -121,7 +133,7 @@ func (p *Pipeline) start(ctx context.Context) (found, *workspace.Workspace, erro
 	}
 	f := *p.begun
 	if f.plan.IsGiven() {
-		return found{}, nil, anotherTool()
+		return found{}, nil, verdict.Refuse(verdict.Usage, plan.ConfigName, "its outputs are made by another tool: there is nothing to build; take them over with waybill seal --from PLACE")
 	}
 	w, err := workspace.Create(p.State, f.identity(invocation()))
 	if err != nil {
@@ -156,18 +168,22 @@ func (p *Pipeline) resume(ctx context.Context) (plan.Plan, *workspace.Workspace,
 	if planned.Digest() != id.Plan {
 		return plan.Plan{}, nil, verdict.Refuse(verdict.PlanStale, p.State, "release.yaml expands to another plan than the one that was built")
 	}
-	return planned, w, nil
+	planned, err = p.inForms(planned, w)
+	return planned, w, err
 }
 
 // signer prepares a signer for an act.
 func (p *Pipeline) signer(a act, kept *sign.Kept) (*sign.Signer, error) {
+	w := p.World
+	w.Work.Kept = kept
+	if key := p.Keys[a.token]; key != nil {
+		return w.keyedSigner(p.Profile, p.verifier, a.role, key)
+	}
 	source := p.Tokens[a.token]
 	if source == nil {
 		return nil, noToken(a.token)
 	}
-	w := p.World
-	w.Work.Kept = kept
-	return w.signer(p.Profile, p.verifier, a.role, p.renewing(source))
+	return w.signer(p.Profile, p.verifier, a.role, source)
 }
 
 // services are the signing services that a profile names.
@@ -180,14 +196,31 @@ func (w World) services(prof profile.Profile) (sign.Services, error) {
 
 // signer prepares a signer for a role with the services that a profile names.
 func (w World) signer(prof profile.Profile, v *verify.Verifier, role policy.Role, source token.Source) (*sign.Signer, error) {
-	services, err := w.services(prof)
+	c, err := w.signConfig(prof, v, role)
 	if err != nil {
 		return nil, err
 	}
-	return sign.New(sign.Config{
-		Role: role, Policy: prof.Policy, Verifier: v, Services: services, Transport: w.Transport, Clock: w.Clock,
-		Token: source.Token, Work: w.Work,
-	})
+	c.Token = source.Token
+	return sign.New(c)
+}
+
+// keyedSigner prepares a signer with a key that the policy must name.
+func (w World) keyedSigner(prof profile.Profile, v *verify.Verifier, role policy.Role, key crypto.Signer) (*sign.Signer, error) {
+	c, err := w.signConfig(prof, v, role)
+	if err != nil {
+		return nil, err
+	}
+	return sign.NewKeyed(c, key)
+}
+
+func (w World) signConfig(prof profile.Profile, v *verify.Verifier, role policy.Role) (sign.Config, error) {
+	services, err := w.services(prof)
+	if err != nil {
+		return sign.Config{}, err
+	}
+	return sign.Config{
+		Role: role, Policy: prof.Policy, Verifier: v, Services: services, Transport: w.Transport, Clock: w.Clock, Work: w.Work,
+	}, nil
 }
 
 // isolation says how steps will run, and with whose identity.

@@ -205,6 +205,9 @@ func (p *Pipeline) examineServices(signs bool) doctor.Ask {
 		return world.Services(p.clocks())
 	}
 	services, err := p.services(p.Profile)
+	if err == nil {
+		err = p.needLegacy()
+	}
 	if err != nil {
 		return one(doctor.Fault("signing services", err))
 	}

@@ -166,6 +166,8 @@ type Plan struct {
 	GivenImages   []Given           `json:"givenImages,omitempty"`
 	Outside       []string          `json:"outside,omitempty"` // what else that tool leaves behind
 	Artifacts     []Artifact        `json:"artifacts"`
+
+	legacy bool // see [Plan.WithLegacy]
 }
 
 // Find returns the artifact of a name.

@@ -198,7 +198,10 @@ func copyImage(ctx context.Context, image Image, from From, to To) error {
 			return err
 		}
 	}
-	return registry.Copy(ctx, to.Images, from.Images, image.Repository, d)
+	if err := registry.Copy(ctx, to.Images, from.Images, image.Repository, d); err != nil {
+		return err
+	}
+	return copyAttached(ctx, image, from, to)
 }
 
 // tagImage tags an image that has been read back whole.

@@ -27,7 +27,7 @@ type Attached struct {
 // manifest, in their order. None is not an error. Whoever may write the
 // repository may write the tag, so nothing is known of them but their bytes.
 func AttachedTo(ctx context.Context, src Source, repo string, d digest.Digest, suffix string) ([]Attached, error) {
-	tagged, err := src.Resolve(ctx, repo, d.Algorithm().String()+"-"+d.Hex()+suffix)
+	tagged, err := src.Resolve(ctx, repo, AttachedTag(d, suffix))
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}

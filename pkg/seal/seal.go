@@ -120,6 +120,9 @@ func bind(ctx context.Context, req Request, p proven, a plan.Artifact) (release.
 			entry.SBOM = plan.SBOMName(a.Name)
 		}
 	}
+	if of, is := a.SignedBySig(); is {
+		return entry, checkLegacy(ctx, req, of)
+	}
 	if _, signed := req.Plan.Find(plan.BundleName(a.Name)); signed {
 		entry.Signature = plan.BundleName(a.Name)
 		return entry, checkSigned(ctx, req, entry)

@@ -29,6 +29,11 @@ type Signed struct {
 // cannot be signed does not keep the others from it: each that failed is a
 // finding.
 func Sign(ctx context.Context, req Request) (Signed, error) {
+	if req.Plan.Legacy() {
+		if err := req.Signer.NeedOlder(); err != nil {
+			return Signed{}, err
+		}
+	}
 	if err := checkExtra(ctx, req); err != nil {
 		return Signed{}, err
 	}
@@ -51,7 +56,7 @@ func Sign(ctx context.Context, req Request) (Signed, error) {
 		return done, failures(req, failed)
 	}
 	req.Report("signed %d files and %d image manifests; %d had a signature", done.Files, done.Images, done.Held)
-	return done, nil
+	return done, signLegacy(ctx, req, p)
 }
 
 // unsigned is a file that has no signature yet that holds.
@@ -65,7 +70,7 @@ type unsigned struct {
 func (s *Signed) files(ctx context.Context, req Request, p proven) error {
 	var due []unsigned
 	for _, a := range req.Plan.Artifacts {
-		if a.Class != plan.Signature {
+		if a.Class != plan.Signature || a.IsLegacy() {
 			continue
 		}
 		set, _, err := hashFile(ctx, req.Workspace.Files(), a.Of)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
+
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/legacy"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -44,6 +46,23 @@ func NeedOlder(s Services) error {
 		return nil
 	}
 	return verdict.Refuse(verdict.LegacyNeedsRekorV1, "signing config", "older clients look signatures up in a Rekor v1 log, and it names none that is valid now; nothing was signed")
+}
+
+// Chain is the chain of authorities of a certificate, from the trust root; none
+// if it has none there.
+func (s *Signer) Chain(certificate []byte) (chain [][]byte) {
+	leaf, err := x509.ParseCertificate(certificate)
+	if err != nil {
+		return nil
+	}
+	chains, err := sigstore.VerifyLeafCertificate(leaf.NotBefore, leaf, s.authority.material)
+	if err != nil || len(chains) == 0 {
+		return nil
+	}
+	for _, c := range chains[0][1:] {
+		chain = append(chain, c.Raw)
+	}
+	return chain
 }
 
 // asOlder has a content signed in the form from before bundles. What comes of

@@ -1,0 +1,89 @@
+package promote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// copyAttached copies what older clients look for beside an image and each of
+// its platforms: the tags .sig and .att, by which evidence was attached before
+// there were referrers. Like referrers they travel as they are; what they prove
+// is for whoever verifies them. A tag of the destination is never moved: it must
+// hold what the source's does already.
+func copyAttached(ctx context.Context, image Image, from From, to To) error {
+	tags, err := from.Images.Tags(ctx, image.Repository)
+	if err != nil || !slices.ContainsFunc(tags, isAttached) {
+		return err
+	}
+	d := registry.Descriptor{MediaType: image.MediaType, Digest: image.Digest, Size: image.Size}
+	graph, err := registry.Graph(ctx, from.Images, image.Repository, d)
+	if err != nil {
+		return err
+	}
+	return graph.Walk(func(n *registry.Node) error {
+		for _, suffix := range []string{registry.SuffixSignatures, registry.SuffixAttestations} {
+			if tag := registry.AttachedTag(n.Descriptor.Digest, suffix); slices.Contains(tags, tag) {
+				if err := copyTag(ctx, image.Repository, tag, from, to); err != nil {
+					return fmt.Errorf("copying %s: %w", tag, err)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func isAttached(tag string) bool {
+	return strings.HasSuffix(tag, registry.SuffixSignatures) || strings.HasSuffix(tag, registry.SuffixAttestations)
+}
+
+// copyTag copies one such tag, if every layer of it is evidence.
+func copyTag(ctx context.Context, repo, tag string, from From, to To) error {
+	d, err := from.Images.Resolve(ctx, repo, tag)
+	if err != nil {
+		return err
+	}
+	node, err := registry.Graph(ctx, from.Images, repo, d)
+	if err != nil {
+		return err
+	}
+	for _, l := range node.Layers {
+		if l.MediaType != legacy.MediaPayload && l.MediaType != legacy.MediaEnvelope {
+			return verdict.Refuse(verdict.Extra, "oci/"+repo+":"+tag, "a tag for evidence holds %s", l.MediaType)
+		}
+	}
+	switch held, err := to.Images.Resolve(ctx, repo, tag); {
+	case err == nil && held.Digest.Equal(d.Digest):
+		return nil
+	case err == nil:
+		there, err := registry.Graph(ctx, to.Images, repo, held)
+		if err != nil {
+			return err
+		}
+		return contains(repo+":"+tag, there, node)
+	case !errors.Is(err, registry.ErrNotFound):
+		return err
+	}
+	if err := registry.Copy(ctx, to.Images, from.Images, repo, d); err != nil {
+		return err
+	}
+	return to.Images.Tag(ctx, repo, tag, d)
+}
+
+// contains demands that a tag of the destination has every layer that the
+// source's has: whoever signs there adds to it.
+func contains(name string, there, node *registry.Node) error {
+	for _, l := range node.Layers {
+		if !slices.ContainsFunc(there.Layers, func(o registry.Descriptor) bool { return o.Digest.Equal(l.Digest) }) {
+			return &verdict.Error{Finding: verdict.Find(verdict.TagConflict, name, "the tag attaches other evidence, and not this").
+				Differ(l.Digest.String(), there.Descriptor.Digest.String())}
+		}
+	}
+	return nil
+}

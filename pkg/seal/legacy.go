@@ -1,0 +1,299 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// signLegacy signs everything once more in the forms from before bundles, if
+// that is planned: a .sig and a .cert beside each file, and the tags .sig and
+// .att beside each image and each platform. What an earlier run has signed is
+// taken up.
+func signLegacy(ctx context.Context, req Request, p proven) error {
+	if !req.Plan.Legacy() {
+		return nil
+	}
+	if err := req.Signer.NeedOlder(); err != nil {
+		return err
+	}
+	files, err := signLegacyFiles(ctx, req, p)
+	if err != nil {
+		return fmt.Errorf("in the older form: %w", err)
+	}
+	images, err := signLegacyImages(ctx, req, p)
+	if err != nil {
+		return fmt.Errorf("in the older form: %w", err)
+	}
+	req.Report("signed %d files and %d image manifests in the older form too", files, images)
+	return nil
+}
+
+// signLegacyFiles looks at all files before it signs the first.
+func signLegacyFiles(ctx context.Context, req Request, p proven) (int, error) {
+	var names []string
+	var orders []sign.Order
+	for _, a := range req.Plan.Artifacts {
+		if _, is := a.SignedBySig(); !is {
+			continue
+		}
+		set, _, err := hashFile(ctx, req.Workspace.Files(), a.Of)
+		if err != nil {
+			return 0, fmt.Errorf("signing %q: %w", a.Of, err)
+		}
+		if of, _ := req.Plan.Find(a.Of); p.vouches(of) && !p.bytes[a.Of].Equal(set) {
+			return 0, notVouched(a.Of, p.bytes[a.Of], set)
+		}
+		names, orders = append(names, a.Of), append(orders, sign.Order{Bytes: set, Older: true})
+	}
+	if len(orders) == 0 {
+		return 0, nil
+	}
+	return len(orders), req.Signer.Each(ctx, orders, func(i int, bundle []byte, _ verify.Evidence) error {
+		if err := checkBlob(req, names[i], orders[i].Bytes, bundle); err != nil {
+			return fmt.Errorf("signing %q: %w", names[i], err)
+		}
+		m, err := legacy.Open(bundle)
+		if err != nil {
+			return err
+		}
+		signature, certificate := m.Files()
+		if err := checkPair(req, names[i], orders[i].Bytes, signature, certificate); err != nil {
+			return err
+		}
+		for name, text := range map[string][]byte{plan.SigName(names[i]): signature, plan.CertName(names[i]): certificate} {
+			if err := req.Workspace.Writer().Put(ctx, name, int64(len(text)), bytes.NewReader(text), store.PutOptions{}); err != nil {
+				return fmt.Errorf("writing %q: %w", name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// checkPair demands of a .sig and a .cert, as they are read by others, that
+// they belong together and to the file, and that the certificate is the release
+// identity's. Two runs must not mix: Kubernetes has published such a pair.
+func checkPair(req Request, of string, set digest.Set, signature, certificate []byte) error {
+	m, err := legacy.ParseFiles(legacy.Certificate, set.SHA256, signature, certificate)
+	if err != nil {
+		return verdict.Wrap(verdict.FindingOf(of, err).Code, of, err)
+	}
+	if err := m.Check(); err != nil {
+		return verdict.Wrap(verdict.FindingOf(of, err).Code, plan.SigName(of), err)
+	}
+	who, err := verify.CertificateIdentity(m.Certificate())
+	if err != nil {
+		return err
+	}
+	if role, known := req.Policy.RoleOf(who); !known || role != policy.Release {
+		f := verdict.Find(verdict.SignedAsElse, plan.CertName(of), "the certificate is not the release identity's")
+		return &verdict.Error{Finding: f.Differ(strings.Join(req.Policy.Expected(policy.Release), " or "), who.String())}
+	}
+	return nil
+}
+
+// checkLegacy holds a pair that lies in the workspace against its file.
+func checkLegacy(ctx context.Context, req Request, of string) error {
+	set, _, err := hashFile(ctx, req.Workspace.Files(), of)
+	if err != nil {
+		return err
+	}
+	signature, err := readFile(ctx, req, plan.SigName(of))
+	if err != nil {
+		return verdict.Wrap(verdict.Unsigned, of, err)
+	}
+	certificate, err := readFile(ctx, req, plan.CertName(of))
+	if err != nil {
+		return verdict.Wrap(verdict.Unsigned, of, err)
+	}
+	return checkPair(req, of, set, signature, certificate)
+}
+
+// olderAbout is one layer to be made about a manifest.
+type olderAbout struct {
+	image int // in the list of images
+	layer registry.Attached
+	kind  string // of the statement; empty for a signature
+}
+
+// signLegacyImages signs a payload about every index and platform, and its
+// SBOM. Provenance is not among it: only its builder may sign that, whose
+// certificate's life has passed, and who signs no older form.
+func signLegacyImages(ctx context.Context, req Request, p proven) (int, error) {
+	images, err := imagesOf(ctx, req, p)
+	if err != nil || len(images) == 0 {
+		return 0, err
+	}
+	var layers []olderAbout
+	var orders []sign.Order
+	for i, image := range images {
+		payload, err := legacy.Payload{Image: image.Digest, Reference: referenceOf(req, image)}.Bytes()
+		if err != nil {
+			return 0, err
+		}
+		layers = append(layers, olderAbout{image: i, layer: registry.Attached{Bytes: payload}})
+		orders = append(orders, sign.Order{Bytes: digest.SetOf(payload), Older: true})
+		document, err := imageSBOM(ctx, req, image.Artifact, image.Descriptor)
+		if err != nil {
+			return 0, err
+		}
+		if document == nil {
+			continue
+		}
+		subject := intoto.Subject{Digests: digest.Set{SHA256: image.Digest}}
+		statement, err := intoto.New(intoto.SPDXDocument, []intoto.Subject{subject}, json.RawMessage(document))
+		if err != nil {
+			return 0, err
+		}
+		layers = append(layers, olderAbout{image: i, kind: intoto.SPDXDocument})
+		orders = append(orders, sign.Order{Statement: statement, Older: true})
+	}
+	err = req.Signer.Each(ctx, orders, func(i int, bundle []byte, _ verify.Evidence) (err error) {
+		l := &layers[i]
+		l.layer, err = layerOf(req, l.layer.Bytes, bundle, l.kind)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for i, image := range images {
+		if err := attachOlder(ctx, req, i, image, layers); err != nil {
+			return 0, fmt.Errorf("attaching to %q: %w", image.Name, err)
+		}
+	}
+	return len(images), nil
+}
+
+// referenceOf is how the image will be called by those who pull it.
+func referenceOf(req Request, image planned) string {
+	return strings.TrimSuffix(req.Plan.Images, "/") + "/" + image.Repository
+}
+
+// imagesOf are all planned images, each found to be what its builder vouches
+// for.
+func imagesOf(ctx context.Context, req Request, p proven) (list []planned, err error) {
+	for _, a := range req.Plan.Artifacts {
+		if !a.IsImage() {
+			continue
+		}
+		d, _, err := findImage(ctx, req, a)
+		if err != nil {
+			return nil, err
+		}
+		if !p.bytes[a.Name].SHA256.Equal(d.Digest) {
+			return nil, notVouched(a.Name, p.bytes[a.Name], digest.Set{SHA256: d.Digest})
+		}
+		list = append(list, planned{a, manifestAt{a.Repository, d}})
+	}
+	return list, nil
+}
+
+// layerOf writes a signature as the layer of a tag. Without a payload it is of
+// a statement, and the layer is its envelope.
+func layerOf(req Request, payload, bundle []byte, kind string) (registry.Attached, error) {
+	m, err := legacy.Open(bundle)
+	if err != nil {
+		return registry.Attached{}, err
+	}
+	l := registry.Attached{Descriptor: registry.Descriptor{MediaType: legacy.MediaPayload}, Bytes: payload}
+	if kind != "" {
+		l.Descriptor.MediaType = legacy.MediaEnvelope
+		if l.Bytes, err = m.Layer(); err != nil {
+			return registry.Attached{}, err
+		}
+	}
+	l.Descriptor.Annotations, err = m.Annotations(req.Signer.Chain(m.Certificate()), kind)
+	return l, err
+}
+
+// attachOlder writes both tags of one image, and reads back and judges what
+// they name.
+func attachOlder(ctx context.Context, req Request, i int, image planned, all []olderAbout) error {
+	bySuffix := map[string][]registry.Attached{}
+	for _, l := range all {
+		switch {
+		case l.image != i:
+		case l.kind == "":
+			bySuffix[registry.SuffixSignatures] = append(bySuffix[registry.SuffixSignatures], l.layer)
+		default:
+			bySuffix[registry.SuffixAttestations] = append(bySuffix[registry.SuffixAttestations], l.layer)
+		}
+	}
+	images := req.Workspace.Images()
+	for suffix, layers := range bySuffix {
+		d, manifest, blobs := registry.AttachedManifest(layers)
+		for _, b := range blobs {
+			open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes)), nil }
+			if err := images.PushBlob(ctx, image.repository, b.Descriptor, open); err != nil {
+				return err
+			}
+		}
+		if err := images.PushManifest(ctx, image.repository, d, manifest); err != nil {
+			return err
+		}
+		if err := images.Tag(ctx, image.repository, registry.AttachedTag(image.Digest, suffix), d); err != nil {
+			return err
+		}
+		if err := checkAttached(ctx, req, image, suffix); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkAttached verifies what a tag attaches, as an older client reads it.
+func checkAttached(ctx context.Context, req Request, image planned, suffix string) error {
+	layers, err := registry.AttachedTo(ctx, req.Workspace.Images(), image.repository, image.Digest, suffix)
+	if err != nil {
+		return err
+	}
+	if len(layers) == 0 {
+		return verdict.Refuse(verdict.Unsigned, image.Name, "the tag %s attaches nothing", registry.AttachedTag(image.Digest, suffix))
+	}
+	for _, l := range layers {
+		e, kind, err := proveLayer(req, l, image.Digest, suffix)
+		if err != nil {
+			return err
+		}
+		ask := policy.Ask{Role: policy.Release, Kind: kind, Subject: image.Name, Bytes: digest.Set{SHA256: image.Digest}, InRegistry: true}
+		if _, err := req.Policy.Judge(e, ask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func proveLayer(req Request, l registry.Attached, image digest.Digest, suffix string) (e verify.Evidence, kind string, err error) {
+	parse := legacy.ParseAttestation
+	if suffix == registry.SuffixSignatures {
+		parse = legacy.ParseLayer
+	}
+	m, err := parse(legacy.Certificate, l.Bytes, l.Descriptor.Annotations)
+	if err != nil {
+		return verify.Evidence{}, "", err
+	}
+	bundle, err := m.Bundle()
+	if err != nil {
+		return verify.Evidence{}, "", err
+	}
+	if suffix == registry.SuffixSignatures {
+		e, err = req.Verifier.Image(bundle, l.Bytes, image)
+		return e, verify.KindImage, err
+	}
+	e, err = req.Verifier.Attestation(bundle)
+	return e, intoto.SPDXDocument, err
+}
