@@ -50,6 +50,9 @@ type Options struct {
 	Clock func() time.Time
 	// Buckets are made at the start; default staging, release and mirror.
 	Buckets []string
+	// Second adds a transparency log and a timestamp authority of another
+	// operator. The signing configuration names them, and asks for any one.
+	Second bool
 }
 
 // URLs says where each service of a lab is.
@@ -61,9 +64,11 @@ type URLs struct {
 	RekorV1  string `json:"rekorV1"` // for older clients; not in the signing configuration
 	TSA      string `json:"tsa"`     // the full URL of the timestamp endpoint
 	TUF      string `json:"tuf"`
-	Registry string `json:"registry"` // host:port, as image references want it
-	Bucket   string `json:"bucket"`   // base URL: <Bucket>/<bucket>/<object>
-	Modules  string `json:"modules"`  // a Go module proxy
+	Registry string `json:"registry"`         // host:port, as image references want it
+	Bucket   string `json:"bucket"`           // base URL: <Bucket>/<bucket>/<object>
+	Modules  string `json:"modules"`          // a Go module proxy
+	Rekor2   string `json:"rekor2,omitempty"` // with [Options.Second]
+	TSA2     string `json:"tsa2,omitempty"`
 }
 
 // Lab is a running lab. Close ends it.
@@ -104,7 +109,7 @@ func Start(ctx context.Context, o Options) (*Lab, error) {
 		}
 		l.closers = append(l.closers, func() error { return os.RemoveAll(l.dir) })
 	}
-	if err := l.start(ctx, host, o.Buckets); err != nil {
+	if err := l.start(ctx, host, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the lab: %w", err), l.Close())
 	}
 	return l, nil
@@ -112,7 +117,7 @@ func Start(ctx context.Context, o Options) (*Lab, error) {
 
 // start brings the services up in order of need: the issuer before Fulcio,
 // which reads its discovery page; the trusted root and TUF when all keys exist.
-func (l *Lab) start(ctx context.Context, host string, buckets []string) error {
+func (l *Lab) start(ctx context.Context, host string, o Options) error {
 	st, err := openState(l.dir)
 	if err != nil {
 		return err
@@ -121,10 +126,13 @@ func (l *Lab) start(ctx context.Context, host string, buckets []string) error {
 		return err
 	}
 	l.URLs = l.servers.urls()
+	if !o.Second {
+		l.Rekor2, l.TSA2 = "", ""
+	}
 	if err := l.startSigstore(ctx, st); err != nil {
 		return err
 	}
-	if err := l.startStorage(buckets); err != nil {
+	if err := l.startStorage(o.Buckets); err != nil {
 		return err
 	}
 	st.Ports = l.servers.ports()
@@ -147,7 +155,7 @@ func (l *Lab) startSigstore(ctx context.Context, st *state) (err error) {
 	}
 	l.closers = append(l.closers, fulcio.close)
 	l.servers.serve(serviceFulcio, fulcio)
-	if l.rekor, err = newRekor(ctx, st); err != nil {
+	if l.rekor, err = newRekor(ctx, st, "rekor", rekorOrigin); err != nil {
 		return err
 	}
 	l.closers = append(l.closers, l.rekor.close)
@@ -162,7 +170,11 @@ func (l *Lab) startSigstore(ctx context.Context, st *state) (err error) {
 		return err
 	}
 	l.servers.serve(serviceTSA, tsa)
-	return l.startTrust(st, parties{ct: ct, fulcio: fulcio, rekor: l.rekor, rekorV1: l.rekorV1, tsa: tsa})
+	p := parties{ct: ct, fulcio: fulcio, rekor: l.rekor, rekorV1: l.rekorV1, tsa: tsa}
+	if p.second, err = l.startSecond(ctx, st); err != nil {
+		return err
+	}
+	return l.startTrust(st, p)
 }
 
 // startTrust composes what verifiers need and publishes it through TUF.
@@ -170,7 +182,7 @@ func (l *Lab) startTrust(st *state, p parties) (err error) {
 	if l.TrustedRoot, err = trustedRoot(l.URLs, p); err != nil {
 		return err
 	}
-	if l.SigningConfig, err = signingConfig(l.URLs); err != nil {
+	if l.SigningConfig, err = signingConfig(l.URLs, Signing{}); err != nil {
 		return err
 	}
 	repo, err := newTUF(st, l.clock, map[string][]byte{

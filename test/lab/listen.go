@@ -23,12 +23,15 @@ const (
 	serviceRegistry = "registry"
 	serviceBucket   = "bucket"
 	serviceModules  = "modules"
+	serviceRekor2   = "rekor2"
+	serviceTSA2     = "tsa2"
 )
 
 func services() []string {
 	return []string{
 		serviceIssuer, serviceFulcio, serviceCT, serviceRekor, serviceRekorV1,
 		serviceTSA, serviceTUF, serviceRegistry, serviceBucket, serviceModules,
+		serviceRekor2, serviceTSA2,
 	}
 }
 
@@ -102,6 +105,7 @@ func (s *servers) urls() URLs {
 		Issuer: url(serviceIssuer), Fulcio: url(serviceFulcio), CT: url(serviceCT), Rekor: url(serviceRekor), RekorV1: url(serviceRekorV1),
 		TSA: url(serviceTSA) + "/api/v1/timestamp", TUF: url(serviceTUF),
 		Registry: s.address(serviceRegistry), Bucket: url(serviceBucket), Modules: url(serviceModules),
+		Rekor2: url(serviceRekor2), TSA2: url(serviceTSA2),
 	}
 }
 

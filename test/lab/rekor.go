@@ -34,7 +34,10 @@ import (
 // rekorOrigin names the log in its checkpoints. Verifiers take the name from
 // the hostname of the log's base URL in the trusted root, so that URL is made
 // of this name, not of the address that answers (which signing_config has).
-const rekorOrigin = "rekor.insecure-lab.invalid"
+const (
+	rekorOrigin  = "rekor.insecure-lab.invalid"
+	rekor2Origin = "rekor-2.insecure-lab.invalid" // of a second log
+)
 
 // rekor is a Rekor v2 log: rekor-tiles' own API, request checks, entry format
 // and checkpoint signatures over a Merkle tree in memory. The tree is ours,
@@ -43,6 +46,7 @@ type rekor struct {
 	rekorpb.UnimplementedRekorServer
 	http.Handler
 
+	origin     string
 	public     crypto.PublicKey
 	id         []byte
 	algorithms *signature.AlgorithmRegistryConfig
@@ -55,8 +59,9 @@ type rekor struct {
 	file   *os.File                     // one canonical entry a line
 }
 
-func newRekor(ctx context.Context, st *state) (*rekor, error) {
-	key, err := st.key("rekor", newEd25519)
+// newRekor opens a log. Its name is that of its files.
+func newRekor(ctx context.Context, st *state, name, origin string) (*rekor, error) {
+	key, err := st.key(name, newEd25519)
 	if err != nil {
 		return nil, err
 	}
@@ -64,17 +69,17 @@ func newRekor(ctx context.Context, st *state) (*rekor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loading the log's key: %w", err)
 	}
-	r := &rekor{public: key.Public(), tree: testonly.New(rfc6962.DefaultHasher), seen: map[[sha256.Size]byte]uint64{}}
-	if r.signer, err = rekornote.NewNoteSigner(context.WithoutCancel(ctx), rekorOrigin, signer); err != nil {
+	r := &rekor{origin: origin, public: key.Public(), tree: testonly.New(rfc6962.DefaultHasher), seen: map[[sha256.Size]byte]uint64{}}
+	if r.signer, err = rekornote.NewNoteSigner(context.WithoutCancel(ctx), origin, signer); err != nil {
 		return nil, fmt.Errorf("making the checkpoint signer: %w", err)
 	}
-	if _, r.id, err = rekornote.KeyHash(rekorOrigin, r.public); err != nil {
+	if _, r.id, err = rekornote.KeyHash(origin, r.public); err != nil {
 		return nil, fmt.Errorf("computing the log's id: %w", err)
 	}
 	if r.algorithms, err = algorithms(); err != nil {
 		return nil, err
 	}
-	if r.file, err = openLines(st.path("rekor.jsonl"), func(entry []byte) error {
+	if r.file, err = openLines(st.path(name+".jsonl"), func(entry []byte) error {
 		r.grow(entry)
 		return nil
 	}); err != nil {
@@ -161,7 +166,7 @@ func (r *rekor) add(ctx context.Context, body []byte) (*rekorv1.InclusionProof, 
 
 // checkpoint signs the tree as it is; r.mu is held.
 func (r *rekor) checkpoint() ([]byte, error) {
-	cp := log.Checkpoint{Origin: rekorOrigin, Size: r.tree.Size(), Hash: r.tree.Hash()}
+	cp := log.Checkpoint{Origin: r.origin, Size: r.tree.Size(), Hash: r.tree.Hash()}
 	signed, err := note.Sign(&note.Note{Text: string(cp.Marshal())}, r.signer)
 	if err != nil {
 		return nil, status.Errorf(codes.Unknown, "signing the checkpoint: %v", err)

@@ -19,6 +19,7 @@ type parties struct {
 	rekor   *rekor
 	rekorV1 *rekorV1
 	tsa     *tsa
+	second  *second // nil where the lab has one of each
 }
 
 func trustedRoot(urls URLs, p parties) ([]byte, error) {
@@ -35,6 +36,14 @@ func trustedRoot(urls URLs, p parties) ([]byte, error) {
 		BaseURL: "http://" + rekorOrigin, ID: p.rekor.id, PublicKey: p.rekor.public,
 		HashFunc: crypto.SHA256, SignatureHashFunc: crypto.SHA256, ValidityPeriodStart: since,
 	}
+	logs := map[string]*root.TransparencyLog{hex.EncodeToString(rekor.ID): rekor}
+	stamps := timestampAuthorities(urls, p.tsa)
+	if p.second != nil {
+		other := *rekor
+		other.BaseURL, other.ID, other.PublicKey = "http://"+rekor2Origin, p.second.rekor.id, p.second.rekor.public
+		logs[hex.EncodeToString(other.ID)] = &other
+		stamps = append(stamps, p.second.stamps.authority(urls.TSA2))
+	}
 	v1 := &root.TransparencyLog{
 		BaseURL: urls.RekorV1, PublicKey: p.rekorV1.public,
 		HashFunc: crypto.SHA256, SignatureHashFunc: crypto.SHA256, ValidityPeriodStart: since,
@@ -42,9 +51,9 @@ func trustedRoot(urls URLs, p parties) ([]byte, error) {
 	if v1.ID, err = hex.DecodeString(p.rekorV1.id); err != nil {
 		return nil, fmt.Errorf("reading the v1 log's id: %w", err)
 	}
+	logs[p.rekorV1.id] = v1
 	tr, err := root.NewTrustedRoot(root.TrustedRootMediaType01, []root.CertificateAuthority{fulcioAuthority(urls, p.fulcio)},
-		map[string]*root.TransparencyLog{hex.EncodeToString(ct.ID): ct}, timestampAuthorities(urls, p.tsa),
-		map[string]*root.TransparencyLog{hex.EncodeToString(rekor.ID): rekor, p.rekorV1.id: v1})
+		map[string]*root.TransparencyLog{hex.EncodeToString(ct.ID): ct}, stamps, logs)
 	if err != nil {
 		return nil, fmt.Errorf("composing the trusted root: %w", err)
 	}
@@ -75,14 +84,41 @@ func timestampAuthorities(urls URLs, t *tsa) []root.TimestampingAuthority {
 	return out
 }
 
-func signingConfig(urls URLs) ([]byte, error) {
+// Signing says which services a signing configuration names, and how many of
+// them each signature must be brought before. The zero value is what
+// [Lab.SigningConfig] is: one of each, any one of them.
+type Signing struct {
+	// V1 names the log of version 1, too.
+	V1 bool
+	// Selector is of the logs and of the timestamp authorities; zero is ANY.
+	Selector trustroot.ServiceSelector
+	// Count is for EXACT.
+	Count uint32
+	// Until ends the validity of everything, if it is set.
+	Until time.Time
+}
+
+// SigningConfigFor writes another signing configuration.
+func (l *Lab) SigningConfigFor(s Signing) ([]byte, error) { return signingConfig(l.URLs, s) }
+
+func signingConfig(urls URLs, s Signing) ([]byte, error) {
 	since := time.Now().Add(-time.Hour)
-	service := func(url string, api uint32) []root.Service {
-		return []root.Service{{URL: url, MajorAPIVersion: api, Operator: Mark, ValidityPeriodStart: since}}
+	service := func(url string, api uint32, operator string) root.Service {
+		return root.Service{URL: url, MajorAPIVersion: api, Operator: operator, ValidityPeriodStart: since, ValidityPeriodEnd: s.Until}
 	}
-	one := root.ServiceConfiguration{Selector: trustroot.ServiceSelector_ANY}
-	sc, err := root.NewSigningConfig(root.SigningConfigMediaType02, service(urls.Fulcio, 1), service(urls.Issuer, 1),
-		service(urls.Rekor, 2), one, service(urls.TSA, 1), one)
+	selector := root.ServiceConfiguration{Selector: s.Selector, Count: s.Count}
+	if s.Selector == trustroot.ServiceSelector_SERVICE_SELECTOR_UNDEFINED {
+		selector.Selector = trustroot.ServiceSelector_ANY
+	}
+	logs, stamps := []root.Service{service(urls.Rekor, 2, Mark)}, []root.Service{service(urls.TSA, 1, Mark)}
+	if urls.Rekor2 != "" {
+		logs, stamps = append(logs, service(urls.Rekor2, 2, Mark+" 2")), append(stamps, service(urls.TSA2, 1, Mark+" 2"))
+	}
+	if s.V1 {
+		logs = append(logs, service(urls.RekorV1, 1, Mark))
+	}
+	sc, err := root.NewSigningConfig(root.SigningConfigMediaType02, []root.Service{service(urls.Fulcio, 1, Mark)}, []root.Service{service(urls.Issuer, 1, Mark)},
+		logs, selector, stamps, selector)
 	if err != nil {
 		return nil, fmt.Errorf("composing the signing configuration: %w", err)
 	}
