@@ -105,6 +105,11 @@ older version only if the one that it stood for was withdrawn (CHANNEL_STALE).
 	o.addSourceFlags(cmd)
 	o.addTokenFlags(cmd)
 	o.addLegacyFlag(cmd)
+	s.addFlags(cmd)
+	return cmd
+}
+
+func (s *sealing) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&s.amend, "amend", false, "sign the next revision of a sealed release")
 	f.BoolVar(&s.withdraw, "withdraw", false, "sign that the release must no longer be used")
@@ -114,8 +119,7 @@ older version only if the one that it stood for was withdrawn (CHANNEL_STALE).
 	f.StringArrayVar(&s.channels, "channel", nil, "sign that a channel stands for the release; repeats")
 	f.StringVar(&s.index, "index", channelindex.Name, "with --channel: the channel index, read if it is there, and written")
 	f.DurationVar(&s.life, "expires", 30*24*time.Hour, "with --channel: how long the index stands")
-	s.addFlags(cmd, "really sign")
-	return cmd
+	s.ahead.addFlags(cmd, "really sign")
 }
 
 // check refuses flags that do not belong together.

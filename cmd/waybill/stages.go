@@ -80,16 +80,6 @@ a file that the plan does not know stops it before anything is signed. Each
 signature is verified before it is kept. Signing adds entries to the
 transparency log of the signing services, which is for ever.
 
-<<<<<<< cmd/waybill/stages.go
---legacy signs all of it in the forms from before bundles, too, for users of
-older clients: FILE.sig and FILE.cert beside each signed file, listed in the
-manifest, and the tags sha256-DIGEST.sig and .att beside each image and each of
-its platforms. The release keeps them: later commands need no flag. Those
-signatures stand in a Rekor v1 log, which the signing config must name
-(LEGACY_NEEDS_REKOR_V1), and are verified as they were written.`,
-		Example: `  waybill sign v0.1.0 --profile profile.yaml --identity-token release=release.token`,
-	}, func(ctx context.Context, p *pipeline.Pipeline) error { return p.Sign(ctx) }, (*project).addLegacyFlag)
-=======
 Without --confirm nothing is signed and nothing is written: it prints what would
 be signed, as whom and with which services, how many certificates, timestamps
 and log entries that takes, what is signed already, and what stands against it.
@@ -100,6 +90,13 @@ A file that cannot be signed does not keep the others from it: each that failed
 is listed with the reason and the next act. A service that is away is waited
 for, as long as --patience says. Run it again after an interruption: what is
 signed stays, and what was begun is finished with the same bytes.
+
+--legacy signs all of it in the forms from before bundles, too, for users of
+older clients: FILE.sig and FILE.cert beside each signed file, listed in the
+manifest, and the tags sha256-DIGEST.sig and .att beside each image and each of
+its platforms. The release keeps them: later commands need no flag. Those
+signatures stand in a Rekor v1 log, which the signing config must name
+(LEGACY_NEEDS_REKOR_V1), and are verified as they were written.
 
 ` + exit.Table,
 		Example: `  waybill sign v0.1.0 --profile profile.yaml --identity-token release=release.token
@@ -124,7 +121,7 @@ signed stays, and what was begun is finished with the same bytes.
 	o.addFlags(cmd)
 	o.addSourceFlags(cmd)
 	o.addTokenFlags(cmd)
+	o.addLegacyFlag(cmd)
 	s.addFlags(cmd, "really sign")
 	return cmd
->>>>>>> /tmp/b3/mine
 }

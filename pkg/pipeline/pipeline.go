@@ -104,7 +104,8 @@ func TokenNames() []string {
 type Pipeline struct {
 	Config
 	verifier *verify.Verifier
-	begun    *found // by the preflight: what will be built
+	begun    *found    // by the preflight: what will be built
+	done     []Summary // of the acts that signed, in order
 }
 
 // New prepares a pipeline. Nothing is read from the source yet.
@@ -133,7 +134,7 @@ func (p *Pipeline) start(ctx context.Context) (found, *workspace.Workspace, erro
 	}
 	f := *p.begun
 	if f.plan.IsGiven() {
-		return found{}, nil, verdict.Refuse(verdict.Usage, plan.ConfigName, "its outputs are made by another tool: there is nothing to build; take them over with waybill seal --from PLACE")
+		return found{}, nil, anotherTool()
 	}
 	w, err := workspace.Create(p.State, f.identity(invocation()))
 	if err != nil {
@@ -183,7 +184,7 @@ func (p *Pipeline) signer(a act, kept *sign.Kept) (*sign.Signer, error) {
 	if source == nil {
 		return nil, noToken(a.token)
 	}
-	return w.signer(p.Profile, p.verifier, a.role, source)
+	return w.signer(p.Profile, p.verifier, a.role, p.renewing(source))
 }
 
 // services are the signing services that a profile names.

@@ -25,10 +25,11 @@ func (p *Pipeline) Build(ctx context.Context) error {
 		return err
 	}
 	mode, name := p.isolation(f.walls)
-	return p.signing(ctx, w, act{"build", policy.Builder, name}, func(signer *sign.Signer) error {
+	return p.signing(ctx, w, act{ActBuild, policy.Builder, name}, func(signer *sign.Signer, _ *Summary) error {
 		if err := signer.Prepare(ctx); err != nil {
 			return err
 		}
+		p.warnOfLife(ctx, name, f.plan)
 		p.sayTag(f.source)
 		p.Report("build %s %s from %.12s, steps run %s", f.plan.Name, f.plan.Version, f.source.Commit.Commit, mode)
 		return build.Run(ctx, build.Request{
@@ -55,15 +56,16 @@ func (p *Pipeline) secrets() (list []string) {
 
 // Sign signs every planned file and image.
 func (p *Pipeline) Sign(ctx context.Context) error {
-	return p.sealing(ctx, "sign", func(req seal.Request) error {
-		_, err := seal.Sign(ctx, req)
+	return p.sealing(ctx, ActSign, func(req seal.Request, s *Summary) error {
+		done, err := seal.Sign(ctx, req)
+		s.Reused += done.Held
 		return err
 	})
 }
 
 // Seal signs the manifest: the closed list of everything in the release.
 func (p *Pipeline) Seal(ctx context.Context) error {
-	return p.sealing(ctx, "seal", func(req seal.Request) error {
+	return p.sealing(ctx, ActSeal, func(req seal.Request, _ *Summary) error {
 		_, err := seal.Run(ctx, req)
 		return err
 	})
@@ -77,9 +79,10 @@ type act struct {
 }
 
 // signing does one act on a workspace, alone, with a signer that finishes what
-// an earlier run has begun to sign.
-func (p *Pipeline) signing(ctx context.Context, w *workspace.Workspace, a act, do func(*sign.Signer) error) error {
+// an earlier run has begun to sign. What it did is summed up, however it ends.
+func (p *Pipeline) signing(ctx context.Context, w *workspace.Workspace, a act, do func(*sign.Signer, *Summary) error) error {
 	return p.journaled(ctx, w, a.verb, func() (err error) {
+		defer p.count(a.verb)()
 		j, err := journal.Open(w.Signatures())
 		if err != nil {
 			return err
@@ -93,18 +96,18 @@ func (p *Pipeline) signing(ctx context.Context, w *workspace.Workspace, a act, d
 		if err != nil {
 			return err
 		}
-		if err := do(signer); err != nil {
-			return err
-		}
-		if t := signer.Tally(); t.Finished+t.Found > 0 {
-			p.Report("signatures: %d made, %d of an earlier run finished, %d were there already; at most %d are in the log twice", t.Made, t.Finished, t.Found, t.Twice)
-		}
-		return nil
+		s := Summary{Act: a.verb}
+		began := p.Clock()
+		err = do(signer, &s)
+		s.add(signer, p.Clock().Sub(began), p.logs())
+		p.Report("%s", s)
+		p.done = append(p.done, s)
+		return err
 	})
 }
 
 // sealing does one act on a built release as the release identity.
-func (p *Pipeline) sealing(ctx context.Context, verb string, do func(seal.Request) error) error {
+func (p *Pipeline) sealing(ctx context.Context, verb string, do func(seal.Request, *Summary) error) error {
 	if err := p.needLegacy(); err != nil {
 		return err
 	}
@@ -112,13 +115,13 @@ func (p *Pipeline) sealing(ctx context.Context, verb string, do func(seal.Reques
 	if err != nil {
 		return err
 	}
-	return p.signing(ctx, w, act{verb, policy.Release, TokenRelease}, func(signer *sign.Signer) error {
+	return p.signing(ctx, w, act{verb, policy.Release, TokenRelease}, func(signer *sign.Signer, s *Summary) error {
 		if err := p.noteLegacy(w); err != nil {
 			return err
 		}
-		return do(seal.Request{
-			Plan: planned, Workspace: w, Verifier: p.verifier, Policy: p.Profile.Policy, Signer: signer, Clock: p.Clock, Report: p.Report,
-		})
+		req := p.request(planned, w)
+		req.Signer = signer
+		return do(req, s)
 	})
 }
 
@@ -149,10 +152,10 @@ func (p *Pipeline) Stage(ctx context.Context) (*verdict.Verdict, error) {
 		name string
 		run  func(context.Context) error
 	}{
-		{"build", p.Build},
+		{ActBuild, p.Build},
 		{"sbom", p.SBOM},
-		{"sign", p.Sign},
-		{"seal", p.Seal},
+		{ActSign, p.Sign},
+		{ActSeal, p.Seal},
 		{"promote to staging", p.PromoteToStaging},
 	}
 	for _, s := range stages {

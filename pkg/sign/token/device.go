@@ -37,6 +37,15 @@ func Device(w World) (Source, error) {
 	return Keep(device{World: w, client: Audience, pause: transport.Sleep}, w.Clock), nil
 }
 
+// IsPerson reports whether a source asks a person for a login.
+func IsPerson(source Source) bool {
+	if k, is := source.(*kept); is {
+		source = k.Source
+	}
+	_, is := source.(device)
+	return is
+}
+
 // String names the issuer.
 func (d device) String() string { return "a login at " + d.Issuer }
 
