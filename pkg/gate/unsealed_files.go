@@ -56,7 +56,7 @@ func (u *unsealed) gather(ctx context.Context) error {
 			_, err = expected.Of(w)
 		}
 		if err != nil {
-			u.fail(from.name, err)
+			u.fail(from.name, about(from.name, err))
 			continue
 		}
 		witnesses = append(witnesses, w)
@@ -226,7 +226,7 @@ func (u *unsealed) checkSignatures(ctx context.Context) {
 			if e, err := u.signature(ctx, name); err == nil {
 				evidence = append(evidence, e)
 			} else {
-				q.Why[policy.Signature] = err
+				q.Why[policy.Signature] = about(name, err)
 			}
 			answers[i] = u.hearing.Decide(evidence, q)
 			return nil
@@ -236,6 +236,17 @@ func (u *unsealed) checkSignatures(ctx context.Context) {
 	for i, name := range due {
 		u.judged(expected.KindOf(name).Class, name, answers[i])
 	}
+}
+
+// about names the file in a refusal that speaks of a part of its evidence.
+func about(name string, err error) error {
+	var refusal *verdict.Error
+	if !errors.As(err, &refusal) || refusal.Finding.Subject == name {
+		return err
+	}
+	f := refusal.Finding
+	f.Subject, f.Message = name, f.Subject+": "+f.Message
+	return &verdict.Error{Finding: f, Cause: err}
 }
 
 // signature proves the signature that lies beside a file, with its

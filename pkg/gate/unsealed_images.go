@@ -163,37 +163,21 @@ func (u *unsealed) judgeImage(ctx context.Context, p pulled) *verdict.Verdict {
 	var evidence []verify.Evidence
 	for _, layer := range layers {
 		e, why := u.imageSignature(ctx, layer, p)
-		if why != nil {
-			err = errors.Join(err, why)
-			continue
+		switch {
+		case why == nil:
+			evidence = append(evidence, e)
+		case err == nil || verdict.OutcomeOf(why) == verdict.Unavailable: // who did not answer may have the one that holds
+			err = why
 		}
-		evidence = append(evidence, e)
 	}
 	switch {
 	case len(evidence) > 0: // one that holds is enough
 	case err != nil:
-		q.Why[policy.Signature] = worst(err, p.name)
+		q.Why[policy.Signature] = about(p.name, err)
 	default:
 		q.Why[policy.Signature] = verdict.Refuse(verdict.Unsigned, p.name, "no signature is attached to it")
 	}
 	return u.hearing.Decide(evidence, q)
-}
-
-// worst is what stands for several reasons: that somebody did not answer
-// before anything that was found, and the first of those else.
-func worst(err error, name string) error {
-	list := []error{err}
-	if several, ok := err.(interface{ Unwrap() []error }); ok {
-		list = several.Unwrap()
-	}
-	for _, one := range list {
-		if verdict.OutcomeOf(one) == verdict.Unavailable {
-			return one
-		}
-	}
-	f := verdict.FindingOf(name, list[0])
-	f.Subject = name
-	return &verdict.Error{Finding: f, Cause: list[0]}
 }
 
 // imageSignature proves one attached signature. It must name the image by the

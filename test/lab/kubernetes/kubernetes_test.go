@@ -1,0 +1,458 @@
+package kubernetes_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/expected"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/rekor"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/test/lab"
+	"github.com/waybill-release/waybill/test/lab/kubernetes"
+)
+
+const kubectl, kubelet = "bin/linux/amd64/kubectl", "bin/linux/arm64/kubelet"
+
+// world is one lab and one signed release for the whole package. Nobody
+// changes it; who attacks the release takes a copy.
+type world struct {
+	lab     *lab.Lab
+	signer  kubernetes.Signer
+	release *kubernetes.Release
+	profile profile.Profile
+	kept    *rekor.Evidence // the log's answers, so that each is asked for once
+}
+
+var opened struct {
+	once  sync.Once
+	world *world
+	err   error
+	dir   string
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if w := opened.world; w != nil && w.lab.Close() != nil {
+		code = 1
+	}
+	_ = os.RemoveAll(opened.dir)
+	os.Exit(code)
+}
+
+func theWorld(t testing.TB) *world {
+	t.Helper()
+	opened.once.Do(func() { opened.world, opened.err = openWorld() })
+	if opened.err != nil {
+		t.Fatal(opened.err)
+	}
+	return opened.world
+}
+
+func openWorld() (w *world, err error) {
+	if opened.dir, err = os.MkdirTemp("", "waybill-kubernetes-"); err != nil {
+		return nil, err
+	}
+	w = &world{}
+	if w.lab, err = lab.Start(context.Background(), lab.Options{Dir: filepath.Join(opened.dir, "lab")}); err != nil {
+		return nil, err
+	}
+	v, err := version.Parse("v1.31.2")
+	if err != nil {
+		return w, err
+	}
+	w.signer, w.release = kubernetes.Signer{Lab: w.lab}, kubernetes.Make(v)
+	if err := w.release.Sign(context.Background(), w.signer); err != nil {
+		return w, err
+	}
+	if err := kubernetes.WriteProfile(w.lab, opened.dir); err != nil {
+		return w, err
+	}
+	if w.profile, err = profile.Load(filepath.Join(opened.dir, "profile.yaml"), profile.Reader{Now: time.Now()}); err != nil {
+		return w, err
+	}
+	w.kept, err = rekor.OpenEvidence(filepath.Join(opened.dir, "evidence"))
+	return w, err
+}
+
+// question is what is asked about a copy of the release.
+type question struct {
+	*kubernetes.Release
+	w          *world
+	unlistable bool
+	noLog      bool
+	images     registry.Source // instead of the release's own
+	gate.UnsealedRequest
+}
+
+// ask publishes a copy of the release, changed, and judges it.
+func (w *world) ask(t testing.TB, change func(*question)) *verdict.Verdict {
+	t.Helper()
+	q := &question{Release: w.release.Clone(), w: w}
+	verifier, err := verify.NewWith(w.profile.TrustRoot, w.profile.Policy.Verification())
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := rekor.Open(w.lab.RekorV1, http.DefaultTransport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, known, err := expected.Kubernetes(w.release.Version)
+	if err != nil || !known {
+		t.Fatal(known, err)
+	}
+	q.UnsealedRequest = gate.UnsealedRequest{
+		Request: gate.Request{
+			Version: w.release.Version, Verifier: verifier, Policy: w.profile.Policy, Stage: policy.Published, Now: time.Now(),
+			Canon:   gate.Canonical{Files: "https://dl.k8s.io/release/v1.31.2/", Images: "registry.k8s.io"},
+			Waivers: gate.Waivers{Lists: w.profile.Defects},
+		},
+		List: list, Finder: rekor.Finder{Log: log, Evidence: w.kept},
+	}
+	if change != nil {
+		change(q)
+	}
+	if q.noLog {
+		q.Finder = rekor.Finder{}
+	}
+	q.Request.Files = kubernetes.Place{Files: q.Release.Files, Unlistable: q.unlistable}
+	if q.Request.Images = q.images; q.images == nil {
+		q.Request.Images = push(t, q.Release)
+	}
+	return gate.Unsealed(t.Context(), q.UnsealedRequest)
+}
+
+func push(t testing.TB, r *kubernetes.Release) *kubernetes.Memory {
+	t.Helper()
+	m := kubernetes.NewMemory()
+	for _, i := range r.Images {
+		if err := i.Push(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+// said are the codes and subjects of the findings, sorted.
+func said(v *verdict.Verdict) string {
+	var all []string
+	for _, f := range v.Findings {
+		all = append(all, string(f.Code)+" "+f.Subject)
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ", ")
+}
+
+// TestToday is the release as it was made: accepted, and never complete.
+func TestToday(t *testing.T) {
+	w := theWorld(t)
+	if n := len(w.release.Files); n < 600 {
+		t.Errorf("%d objects", n)
+	}
+	v := w.ask(t, nil)
+	if v.Outcome() != verdict.Accepted {
+		t.Fatalf("%s", said(v))
+	}
+	// 120 files that somebody signs, 6 indexes, 24 platforms in them and by
+	// themselves, and the expected set.
+	if v.Counts.Verified != 175 || v.Counts.Required != 175 || v.Counts.Missing != 0 || v.Counts.Extra != 0 {
+		t.Errorf("%s", v.Counts)
+	}
+	left := strings.Join(v.Scope.Left, "\n")
+	for _, want := range []string{"a signed list of what belongs", "provenance of binary", "which version a signature is of", "closed files", "other addresses of the images"} {
+		if !strings.Contains(left, want) {
+			t.Errorf("it does not say that it leaves out %q:\n%s", want, left)
+		}
+	}
+	notes := strings.Join(v.Notes, "\n")
+	for _, want := range []string{"INSECURE LAB", "expected set: 143 files", "the list of 1.31 (140, read in the source)", "provenance.json is signed by nobody", "level 2 fails for"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("it does not say %q:\n%s", want, notes)
+		}
+	}
+	if len(v.Levels) != 2 || v.Levels[0].Level != 1 || len(v.Levels[0].Next) == 0 {
+		t.Errorf("levels %+v", v.Levels)
+	}
+	if len(v.Warnings) != 2 || v.Warnings[0].Code != verdict.Unsigned {
+		t.Errorf("the sums, which nobody signs, are warned about: %+v", v.Warnings)
+	}
+}
+
+// all changes every witness that is no file of its own, with the bytes.
+func (q *question) all(name string) {
+	q.Release.Sums()
+	q.Sidecar(name)
+}
+
+// TestTodayFiles changes one fact a row.
+func TestTodayFiles(t *testing.T) {
+	w := theWorld(t)
+	for _, c := range []struct {
+		name   string
+		change func(t *testing.T, q *question)
+		want   string
+	}{
+		{"a file is gone", func(_ *testing.T, q *question) { delete(q.Release.Files, kubelet) }, "MISSING " + kubelet},
+		{"a file is gone, and from the sums too", func(_ *testing.T, q *question) { delete(q.Release.Files, kubelet); q.Release.Sums() },
+			"EVIDENCE_CONFLICT " + kubelet + ", MISSING " + kubelet},
+		{"a file is gone with all that the build says of it", func(_ *testing.T, q *question) {
+			for _, suffix := range []string{"", ".sha256", ".sha512", ".sig", ".cert"} {
+				delete(q.Release.Files, kubelet+suffix)
+			}
+			q.Document() // the list alone still names it
+			sign(q, expected.ReleaseSBOM, expected.SourceSBOM)
+		}, "EVIDENCE_CONFLICT " + kubelet + ", MISSING " + kubelet},
+		{"a stranger's file", func(_ *testing.T, q *question) { q.Release.Files["bin/linux/amd64/kubectl2"] = []byte("x") }, "EXTRA bin/linux/amd64/kubectl2"},
+		{"a stranger's file that was signed", func(_ *testing.T, q *question) {
+			q.Release.Files["bin/linux/amd64/kubectl2"] = []byte("x")
+			sign(q, "bin/linux/amd64/kubectl2")
+		}, "EXTRA bin/linux/amd64/kubectl2, EXTRA bin/linux/amd64/kubectl2.cert, EXTRA bin/linux/amd64/kubectl2.sig"},
+		{"a stranger's file in a place that can not be listed", func(_ *testing.T, q *question) {
+			q.Release.Files["bin/linux/amd64/kubectl2"], q.unlistable = []byte("x"), true
+		}, ""},
+		{"a manifest that nobody asked for", func(_ *testing.T, q *question) { q.Release.Files["release-manifest.sigstore.json"] = []byte("{}") }, "EXTRA release-manifest.sigstore.json"},
+		{"a changed byte", func(_ *testing.T, q *question) { q.Release.Files[kubectl] = []byte("x") }, "TAMPERED " + kubectl},
+		{"a changed byte, and its sidecars", func(_ *testing.T, q *question) { q.Release.Files[kubectl] = []byte("x"); q.Sidecar(kubectl) }, "TAMPERED " + kubectl},
+		{"a changed byte, its sidecars and the sums", func(_ *testing.T, q *question) { q.Release.Files[kubectl] = []byte("x"); q.all(kubectl) }, "EVIDENCE_CONFLICT " + kubectl},
+		{"a changed byte, and everything that nobody signed", func(_ *testing.T, q *question) {
+			sbom := q.Release.Files[expected.ReleaseSBOM]
+			q.Release.Files[kubectl] = []byte("x")
+			q.Document()
+			q.Release.Files[expected.ReleaseSBOM] = sbom
+			q.all(expected.ReleaseSBOM)
+		}, "EVIDENCE_CONFLICT " + kubectl},
+		{"a changed byte, and every document", func(_ *testing.T, q *question) { q.Release.Files[kubectl] = []byte("x"); q.Document() },
+			"SIG_INVALID " + kubectl + ", SIG_INVALID kubernetes-release.spdx"},
+		{"a changed byte, every document, and signed again", func(_ *testing.T, q *question) {
+			q.Release.Files[kubectl] = []byte("x")
+			q.Document()
+			sign(q, kubectl, expected.ReleaseSBOM)
+		}, ""}, // who is krel-staging can do that: the page of the policy says so
+		{"two files swapped", func(_ *testing.T, q *question) {
+			q.Release.Files[kubectl], q.Release.Files[kubelet] = q.Release.Files[kubelet], q.Release.Files[kubectl]
+		}, "NAME_SWAP " + kubectl + ", NAME_SWAP " + kubelet},
+		{"a sidecar lies", func(_ *testing.T, q *question) { q.Release.Files[kubectl+".sha256"] = []byte(strings.Repeat("0", 64)) }, "EVIDENCE_CONFLICT " + kubectl + ".sha256"},
+		{"a sidecar is gone", func(_ *testing.T, q *question) { delete(q.Release.Files, kubectl+".sha512") }, "MISSING " + kubectl + ".sha512"},
+		{"the provenance lies", func(_ *testing.T, q *question) { lie(q, expected.Provenance, kubectl) }, "EVIDENCE_CONFLICT " + kubectl},
+		{"the provenance is of another version", func(_ *testing.T, q *question) {
+			swap(q, expected.Provenance, "release/v1.31.2/", "release/v1.31.1/")
+		}, "VERSION provenance.json"},
+		{"the provenance omits a file", func(_ *testing.T, q *question) {
+			swap(q, expected.Provenance, "v1.31.2/"+kubectl+`"`, "v1.31.2/SHA256SUMS\"")
+		}, "EVIDENCE_CONFLICT " + kubectl + ", TAMPERED SHA256SUMS"},
+		{"the provenance is none", func(_ *testing.T, q *question) { q.Release.Files[expected.Provenance] = []byte("{}") }, "STATEMENT_TYPE provenance.json"},
+		{"the provenance is gone", func(_ *testing.T, q *question) { delete(q.Release.Files, expected.Provenance) }, "MISSING provenance.json"},
+		{"the SBOM omits a file", func(_ *testing.T, q *question) {
+			kept := q.Release.Files[kubectl]
+			delete(q.Release.Files, kubectl)
+			swapped := q.Release.Clone()
+			swapped.Document()
+			q.Release.Files[kubectl], q.Release.Files[expected.ReleaseSBOM] = kept, swapped.Files[expected.ReleaseSBOM]
+			q.all(expected.ReleaseSBOM)
+			sign(q, expected.ReleaseSBOM)
+		}, "EVIDENCE_CONFLICT " + kubectl},
+		{"the SBOM is changed", func(_ *testing.T, q *question) {
+			lie(q, expected.ReleaseSBOM, kubectl)
+			q.all(expected.ReleaseSBOM)
+		}, "EVIDENCE_CONFLICT " + kubectl + ", SIG_INVALID kubernetes-release.spdx"},
+		{"the SBOM is another kind of document", func(_ *testing.T, q *question) {
+			q.Release.Files[expected.ReleaseSBOM] = []byte("{}")
+			q.all(expected.ReleaseSBOM)
+			sign(q, expected.ReleaseSBOM)
+		}, "PAYLOAD_PARSE kubernetes-release.spdx"},
+		{"sums as they were of before", func(_ *testing.T, q *question) {
+			for _, sums := range []string{expected.SHA256Sums, expected.SHA512Sums} {
+				q.Release.Files[sums] = []byte(strings.ReplaceAll(string(q.Release.Files[sums]), "  ", "  /workspace/src/k8s.io/kubernetes/_output-v1.31.2/gcs-stage/v1.31.2/"))
+				q.Sidecar(sums)
+			}
+		}, ""},
+		{"the sums are gone", func(_ *testing.T, q *question) { delete(q.Release.Files, expected.SHA256Sums) }, "MISSING SHA256SUMS"},
+		{"a signature is gone", func(_ *testing.T, q *question) { delete(q.Release.Files, kubectl+".sig") }, "UNSIGNED " + kubectl},
+		{"a certificate is gone", func(_ *testing.T, q *question) { delete(q.Release.Files, kubectl+".cert") }, "UNSIGNED " + kubectl},
+		{"a signature of another run", func(t *testing.T, q *question) {
+			certificate := q.Release.Files[kubectl+".cert"]
+			sign(q, kubectl)
+			q.Release.Files[kubectl+".cert"] = certificate
+		}, "SIG_INVALID " + kubectl},
+		{"a signature of another file", func(_ *testing.T, q *question) {
+			q.Release.Files[kubectl+".sig"], q.Release.Files[kubectl+".cert"] = q.Release.Files[kubelet+".sig"], q.Release.Files[kubelet+".cert"]
+		}, "SIG_INVALID " + kubectl},
+		{"signed by a stranger", signedBy("stranger@example.test"), "IDENTITY " + kubectl},
+		{"signed by the account of the promoter", signedBy(kubernetes.Promoter), "IDENTITY " + kubectl},
+		{"signed by the account for images", signedBy(kubernetes.Trust), "IDENTITY_ROLE " + kubectl},
+		{"signed again by the right account", signedBy(kubernetes.Staging), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := w.ask(t, func(q *question) { c.change(t, q) })
+			if got := said(v); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			if (v.Outcome() == verdict.Accepted) != (c.want == "") {
+				t.Errorf("%s", v.Outcome())
+			}
+		})
+	}
+}
+
+func signedBy(account string) func(*testing.T, *question) {
+	return func(t *testing.T, q *question) {
+		if err := q.SignFile(q.w.signer, account, kubectl); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sign signs files again as the right account does.
+func sign(q *question, names ...string) {
+	for _, name := range names {
+		if err := q.SignFile(q.w.signer, kubernetes.Staging, name); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// lie changes the digests that a document gives for a file.
+func lie(q *question, document, name string) {
+	r := q.Release.Clone()
+	r.Files[name] = append(slices.Clone(r.Files[name]), 'x')
+	r.Document()
+	q.Release.Files[document] = r.Files[document]
+}
+
+func swap(q *question, document, from, to string) {
+	q.Release.Files[document] = []byte(strings.ReplaceAll(string(q.Release.Files[document]), from, to))
+}
+
+// TestTodayImages changes one fact of the images a row.
+func TestTodayImages(t *testing.T) {
+	w := theWorld(t)
+	const proxy = 3
+	for _, c := range []struct {
+		name   string
+		change func(q *question, i *kubernetes.Image) error
+		want   string
+	}{
+		{"as they were made", func(*question, *kubernetes.Image) error { return nil }, ""},
+		{"an image is gone", func(q *question, _ *kubernetes.Image) error {
+			q.Release.Images = slices.Delete(q.Release.Images, proxy, proxy+1)
+			return nil
+		}, "MISSING oci/kube-proxy, MISSING oci/kube-proxy-amd64, MISSING oci/kube-proxy-arm64, MISSING oci/kube-proxy-ppc64le, MISSING oci/kube-proxy-s390x"},
+		{"a platform is gone", func(q *question, i *kubernetes.Image) error {
+			delete(i.Platforms, "linux/s390x")
+			i.Reindex()
+			return i.Resign(q.w.signer, kubernetes.Trust)
+		}, "MISSING oci/kube-proxy-s390x, PLATFORM oci/kube-proxy"},
+		{"a platform too much", func(q *question, i *kubernetes.Image) error {
+			i.Platforms["linux/riscv64"] = i.Platforms["linux/amd64"]
+			i.Reindex()
+			return i.Resign(q.w.signer, kubernetes.Trust)
+		}, "PLATFORM oci/kube-proxy"},
+		{"the image moved to a genuine one of another name", func(q *question, i *kubernetes.Image) error {
+			i.Index = q.Release.Images[proxy+1].Index
+			i.Platforms = q.Release.Images[proxy+1].Platforms
+			return nil
+		}, all("UNSIGNED")},
+		{"genuine signatures under another name", func(q *question, i *kubernetes.Image) error {
+			return otherName(q, i, q.Release.Images[proxy+1])
+		}, all("NOT_BOUND")},
+		{"the tag of one platform moved", func(q *question, _ *kubernetes.Image) error {
+			other := q.Release.Images[proxy+1].Platforms["linux/amd64"]
+			q.images = moved(t, q, "kube-proxy-amd64", other)
+			return nil
+		}, "TAG_MOVED oci/kube-proxy-amd64"},
+		{"nobody signed the index", func(_ *question, i *kubernetes.Image) error {
+			i.Index.Signatures = nil
+			return nil
+		}, "UNSIGNED oci/kube-proxy"},
+		{"nobody signed one platform", func(_ *question, i *kubernetes.Image) error {
+			delete(i.Platforms["linux/arm64"].Signatures, "kube-proxy")
+			return nil
+		}, "UNSIGNED oci/kube-proxy/linux/arm64"},
+		{"nobody signed one platform by itself", func(_ *question, i *kubernetes.Image) error {
+			delete(i.Platforms["linux/arm64"].Signatures, "kube-proxy-arm64")
+			return nil
+		}, "UNSIGNED oci/kube-proxy-arm64"},
+		{"the staging account alone", func(q *question, i *kubernetes.Image) error { return i.Resign(q.w.signer, kubernetes.Staging) }, all("IDENTITY_ROLE")},
+		{"the account of the promoter alone", func(q *question, i *kubernetes.Image) error { return i.Resign(q.w.signer, kubernetes.Promoter) }, all("IDENTITY")},
+		{"a stranger beside the right account", func(q *question, i *kubernetes.Image) error {
+			return i.Resign(q.w.signer, "stranger@example.test", kubernetes.Trust)
+		}, ""},
+		{"no registry answers", func(q *question, _ *kubernetes.Image) error {
+			r, err := registry.OpenRemote("127.0.0.1:1", http.DefaultTransport)
+			q.images = r
+			return err
+		}, "down"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := w.ask(t, func(q *question) {
+				if err := c.change(q, q.Release.Images[proxy]); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if c.want == "down" {
+				if v.Outcome() != verdict.Unavailable {
+					t.Errorf("%s: %s", v.Outcome(), said(v))
+				}
+				return
+			}
+			if got := said(v); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			if (v.Outcome() == verdict.Accepted) != (c.want == "") {
+				t.Errorf("%s", v.Outcome())
+			}
+		})
+	}
+}
+
+// all are the findings of one code about every manifest of kube-proxy.
+func all(code string) string {
+	var list []string
+	for _, name := range []string{
+		"kube-proxy", "kube-proxy-amd64", "kube-proxy-arm64", "kube-proxy-ppc64le", "kube-proxy-s390x",
+		"kube-proxy/linux/amd64", "kube-proxy/linux/arm64", "kube-proxy/linux/ppc64le", "kube-proxy/linux/s390x",
+	} {
+		list = append(list, code+" oci/"+name)
+	}
+	return strings.Join(list, ", ")
+}
+
+// otherName publishes the index of another image, with its signature, under
+// the name of this one.
+func otherName(_ *question, i, other *kubernetes.Image) error {
+	i.Platforms, i.Index = other.Platforms, other.Index
+	for _, m := range append(platformsOf(i), i.Index) {
+		for repository, list := range m.Signatures {
+			m.Signatures[strings.Replace(repository, other.Name, i.Name, 1)] = list
+		}
+	}
+	return nil
+}
+
+func platformsOf(i *kubernetes.Image) (list []*kubernetes.Manifest) {
+	for _, m := range i.Platforms {
+		list = append(list, m)
+	}
+	return list
+}
+
+// moved is the registry of the release with one tag that names something else.
+func moved(t testing.TB, q *question, repository string, to *kubernetes.Manifest) registry.Source {
+	m := push(t, q.Release)
+	if err := m.Tag(t.Context(), repository, q.Release.Version.String(), to.Descriptor); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
