@@ -62,8 +62,8 @@ func checkExtra(ctx context.Context, req Request) error {
 	var findings []verdict.Finding
 	for _, o := range objects {
 		a, planned := req.Plan.Find(o.Name)
-		if o.Name == releasemanifest.Name || planned && !a.IsImage() {
-			continue
+		if o.Name == releasemanifest.Name || planned && !a.IsImage() || store.IsStaging(o.Name) {
+			continue // what is staged was never whole, and goes before anything is signed
 		}
 		findings = append(findings, verdict.Find(verdict.SealExtra, o.Name, "it lies in the build directory, but release.yaml does not plan it"))
 	}

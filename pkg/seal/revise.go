@@ -79,6 +79,9 @@ func Withdraw(ctx context.Context, req Request, w release.Withdrawal) (release.M
 // the place of the one before, which is kept beside the files. If that one is
 // no longer what the revision supersedes, nothing is signed.
 func Revise(ctx context.Context, req Request, next release.Manifest) error {
+	if err := req.Workspace.Sweep(); err != nil {
+		return err
+	}
 	before, e, err := held(ctx, req)
 	if err != nil {
 		return err
@@ -86,7 +89,7 @@ func Revise(ctx context.Context, req Request, next release.Manifest) error {
 	if err := next.Follows(before, e.Bundle()); err != nil {
 		return err
 	}
-	statement, err := next.Statement()
+	next, statement, err := draft(ctx, req, next)
 	if err != nil {
 		return err
 	}
@@ -101,6 +104,7 @@ func Revise(ctx context.Context, req Request, next release.Manifest) error {
 	if err != nil {
 		return fmt.Errorf("writing revision %d of the manifest: %w", next.Revision, err)
 	}
+	dropDraft(req)
 	req.Report("sealed revision %d, which supersedes %s: %s", next.Revision, next.Supersedes, next.Change)
 	return nil
 }

@@ -18,6 +18,9 @@ import (
 // writes it, last, beside the files. A release sealed before with equal
 // content is left as it is.
 func Run(ctx context.Context, req Request) (release.Manifest, error) {
+	if err := req.Workspace.Sweep(); err != nil {
+		return release.Manifest{}, err
+	}
 	m, err := list(ctx, req)
 	if err != nil {
 		return release.Manifest{}, err
@@ -27,13 +30,14 @@ func Run(ctx context.Context, req Request) (release.Manifest, error) {
 	case already && before.Withdrawn != nil:
 		return release.Manifest{}, withdrawn(before)
 	case already:
+		dropDraft(req)
 		req.Report("sealed already: %d artifacts", len(m.Artifacts))
 		return before, nil
 	case before.Revision > 1:
 		return release.Manifest{}, verdict.Refuse(verdict.Equivocation, releasemanifest.Name,
 			"revision %d of another list is there; what follows it is sealed with --amend", before.Revision)
 	}
-	statement, err := m.Statement()
+	m, statement, err := draft(ctx, req, m)
 	if err != nil {
 		return release.Manifest{}, err
 	}
@@ -45,6 +49,7 @@ func Run(ctx context.Context, req Request) (release.Manifest, error) {
 	if err != nil {
 		return release.Manifest{}, fmt.Errorf("writing the manifest: %w", err)
 	}
+	dropDraft(req)
 	req.Report("sealed %d artifacts", len(m.Artifacts))
 	return m, nil
 }

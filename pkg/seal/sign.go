@@ -37,6 +37,9 @@ func Sign(ctx context.Context, req Request) (Signed, error) {
 	if err := checkExtra(ctx, req); err != nil {
 		return Signed{}, err
 	}
+	if err := req.Workspace.Sweep(); err != nil {
+		return Signed{}, err
+	}
 	p, err := provenances(ctx, req)
 	if err != nil {
 		return Signed{}, err

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 )
@@ -17,6 +18,11 @@ import (
 // final name. One that a crash left behind is listed like any other object: a
 // hidden corner of a place would be a place to hide things.
 const stagingPrefix = ".waybill-tmp-"
+
+// IsStaging reports whether a file of this name is one that was never whole:
+// it is being written, or its writer was killed. Who alone writes to a
+// directory may remove what an earlier run left of them.
+func IsStaging(name string) bool { return strings.HasPrefix(path.Base(name), stagingPrefix) }
 
 // Put implements [Writer].
 func (d *dir) Put(ctx context.Context, name string, size int64, r io.Reader, opts PutOptions) error {

@@ -184,19 +184,28 @@ func (w *Workspace) Scratch(instance string) (string, error) {
 	return filepath.Abs(dir)
 }
 
-// Sweep removes what a run that was killed left behind of its scratch work.
-// Only one run at a time has a workspace: see [Workspace.Journal].
+// Sweep removes what a run that was killed left behind: its scratch work, and
+// files that it had not written to the end. Only one run at a time has a
+// workspace: see [Workspace.Journal].
 func (w *Workspace) Sweep() error {
 	entries, err := os.ReadDir(filepath.Join(w.dir, "work"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("sweeping scratch space: %w", err)
 	}
 	for _, e := range entries {
 		if err := sandbox.Remove(filepath.Join(w.dir, "work", e.Name())); err != nil {
 			return fmt.Errorf("sweeping scratch space: %w", err)
+		}
+	}
+	for _, part := range []string{"files", "images", "drafts"} {
+		err := filepath.WalkDir(filepath.Join(w.dir, part), func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() && store.IsStaging(filepath.ToSlash(path)) {
+				err = os.Remove(path)
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("sweeping %s: %w", part, err)
 		}
 	}
 	return nil

@@ -1,0 +1,67 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/store"
+)
+
+// draftLife is how long a run that was interrupted is taken up with the time
+// that it had begun at.
+const draftLife = 24 * time.Hour
+
+// draft keeps the manifest that is about to be signed until it is written, and
+// returns what to sign. A run that was interrupted may have had the very same
+// one logged, but for the time that it says; then that one is signed, and the
+// log gets no other.
+func draft(ctx context.Context, req Request, m release.Manifest) (release.Manifest, intoto.Statement, error) {
+	fresh, err := m.Statement()
+	if err != nil {
+		return release.Manifest{}, intoto.Statement{}, err
+	}
+	dir := drafts(req)
+	if raw, err := os.ReadFile(filepath.Join(dir, releasemanifest.Name)); err == nil {
+		if before, s, same := redrafted(m, raw); same {
+			return before, s, nil
+		}
+	}
+	w, err := store.OpenWriter(dir)
+	if err != nil {
+		return release.Manifest{}, intoto.Statement{}, err
+	}
+	if err := w.Put(ctx, releasemanifest.Name, int64(len(fresh.Raw())), bytes.NewReader(fresh.Raw()), store.PutOptions{}); err != nil {
+		return release.Manifest{}, intoto.Statement{}, fmt.Errorf("keeping the draft of the manifest: %w", err)
+	}
+	return m, fresh, nil
+}
+
+// redrafted is the manifest at the time that a draft says, if the draft says
+// exactly that.
+func redrafted(m release.Manifest, raw []byte) (release.Manifest, intoto.Statement, bool) {
+	said, err := intoto.Parse(raw)
+	if err != nil {
+		return release.Manifest{}, intoto.Statement{}, false
+	}
+	before, err := release.ParseManifest(said)
+	if age := m.SealedOn.Sub(before.SealedOn); err != nil || age < 0 || age > draftLife {
+		return release.Manifest{}, intoto.Statement{}, false
+	}
+	m.SealedOn = before.SealedOn
+	again, err := m.Statement()
+	return m, again, err == nil && bytes.Equal(again.Raw(), raw)
+}
+
+// drafts is where drafts are kept: beside the files, for it is none of them.
+func drafts(req Request) string { return filepath.Join(req.Workspace.Dir(), "drafts") }
+
+// dropDraft forgets the draft of a manifest that is written. One that stays
+// does no harm: the manifest is there.
+func dropDraft(req Request) { _ = os.RemoveAll(drafts(req)) }
