@@ -107,7 +107,7 @@ func (c *crowd) ended(m *message) bool {
 }
 
 func (c *crowd) leave(m *message, set Set, size int64, err error) {
-	m.body.Close()
+	_ = m.body.Close() // it was read to its end, or has failed already
 	c.spare = append(c.spare, m.buf)
 	c.Done(m.i, set, size, err)
 }
