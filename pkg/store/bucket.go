@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"sort"
 	"strconv"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/transport"
 )
 
@@ -30,13 +28,23 @@ type Bucket struct {
 	Name string
 	// Prefix of all object names: "" or something that ends with "/".
 	Prefix string
+	// S3 is set for a service that speaks the language of Amazon's, else it is
+	// Google's.
+	S3 bool
 	// Emulated is set for an emulator on this machine, which asks for no
 	// credentials.
 	Emulated bool
 }
 
-// ParseBucket reads "gs://bucket/prefix/" and, for this machine only,
-// "gs+http://127.0.0.1:PORT/bucket/prefix/".
+const (
+	googleStorage = "https://storage.googleapis.com"
+	amazonStorage = "https://s3.amazonaws.com"
+)
+
+// ParseBucket reads "gs://bucket/prefix/" and "s3://bucket/prefix/";
+// "s3+https://host/bucket/prefix/" for a region of Amazon's or a service that
+// speaks its language; and, for this machine only,
+// "gs+http://127.0.0.1:PORT/bucket/prefix/" and the same with s3.
 func ParseBucket(uri string) (Bucket, error) {
 	u, err := parseURI(uri)
 	if err != nil {
@@ -45,18 +53,27 @@ func ParseBucket(uri string) (Bucket, error) {
 	refuse := func(reason string) (Bucket, error) {
 		return Bucket{}, usage("parsing place %q: %s", uri, reason)
 	}
-	b := Bucket{Endpoint: "https://storage.googleapis.com", Name: u.Host}
+	language, protocol, elsewhere := strings.Cut(u.Scheme, "+")
+	b := Bucket{Endpoint: googleStorage, Name: u.Host, S3: language == "s3"}
+	if b.S3 {
+		b.Endpoint = amazonStorage
+	}
 	prefix := strings.TrimPrefix(u.Path, "/")
-	switch u.Scheme {
-	case "gs":
-	case "gs+http":
+	switch {
+	case language != "gs" && language != "s3":
+		return refuse("not a bucket")
+	case !elsewhere:
+	case protocol == "http":
 		if !transport.Loopback(u.Hostname()) {
 			return refuse("an emulator without TLS is read on this machine only")
 		}
-		b.Endpoint, b.Emulated = "http://"+u.Host, true
-		b.Name, prefix, _ = strings.Cut(prefix, "/")
-	default:
+		b.Emulated = true
+	case protocol != "https" || !b.S3 || u.Host == "":
 		return refuse("not a bucket")
+	}
+	if elsewhere {
+		b.Endpoint = protocol + "://" + u.Host
+		b.Name, prefix, _ = strings.Cut(prefix, "/")
 	}
 	if CheckName(b.Name) != nil || strings.Contains(b.Name, "/") {
 		return refuse("no bucket, or not the name of one")
@@ -72,28 +89,54 @@ func ParseBucket(uri string) (Bucket, error) {
 
 // URI returns the spelling that [ParseBucket] reads.
 func (b Bucket) URI() string {
-	if b.Emulated {
-		return "gs+" + b.Endpoint + "/" + b.Name + "/" + b.Prefix
+	language := "gs"
+	if b.S3 {
+		language = "s3"
 	}
-	return "gs://" + b.Name + "/" + b.Prefix
+	if b.Endpoint == googleStorage || b.Endpoint == amazonStorage {
+		return language + "://" + b.Name + "/" + b.Prefix
+	}
+	return language + "+" + b.Endpoint + "/" + b.Name + "/" + b.Prefix
 }
 
-// bucketPlace reads a bucket without credentials, over the plain JSON API of
-// Google Cloud Storage, which needs no client library:
-// https://cloud.google.com/storage/docs/json_api/v1/objects
+// bucketPlace reads a bucket without credentials, over plain HTTP, which needs
+// no client library.
 type bucketPlace struct {
 	Bucket
+	language
 	client *http.Client
 }
 
-// page is the part of a listing that is read; the service adds fields freely.
+// language is how a service is asked.
+type language interface {
+	// listing is the address of the page of b's listing that token names; ""
+	// names the first.
+	listing(b Bucket, token string) string
+	// read reads a page.
+	read(raw []byte) (page, error)
+	// object is the address of the bytes of one object.
+	object(b Bucket, name string) string
+}
+
+// page is what is read of a page of a listing.
 type page struct {
-	Items []struct {
-		Name       string `json:"name"`
-		Size       string `json:"size"`
-		Generation string `json:"generation"`
-	} `json:"items"`
-	Next string `json:"nextPageToken"`
+	items []listed
+	next  string // names the next page; "" if this is the last
+}
+
+// listed is one object as a listing has it.
+type listed struct{ name, size, generation string }
+
+func openBucket(uri string, rt http.RoundTripper) (*bucketPlace, error) {
+	b, err := ParseBucket(uri)
+	if err != nil {
+		return nil, err
+	}
+	place := &bucketPlace{Bucket: b, language: google{}, client: transport.Client(rt)}
+	if b.S3 {
+		place.language = amazon{}
+	}
+	return place, nil
 }
 
 func (b *bucketPlace) unavailable(op string, err error) error {
@@ -114,14 +157,14 @@ func (b *bucketPlace) List(ctx context.Context) ([]Object, error) {
 		if err != nil {
 			return nil, err
 		}
-		if p.Next == "" {
+		if p.next == "" {
 			break
 		}
 		// A listing may have empty pages, but not for ever.
-		if seen[p.Next] || pages >= maxPages {
+		if seen[p.next] || pages >= maxPages {
 			return nil, b.unavailable("listing", errors.New("the listing does not advance"))
 		}
-		token = p.Next
+		token = p.next
 	}
 	sort.Slice(objects, func(i, j int) bool { return objects[i].Name < objects[j].Name })
 	for i := 1; i < len(objects); i++ {
@@ -134,38 +177,29 @@ func (b *bucketPlace) List(ctx context.Context) ([]Object, error) {
 
 // collect appends the objects of one page.
 func (b *bucketPlace) collect(objects []Object, p page) ([]Object, error) {
-	for _, item := range p.Items {
+	for _, item := range p.items {
 		if len(objects) >= MaxObjects {
 			return nil, &LimitError{Place: b.URI(), Limit: MaxObjects}
 		}
-		name, inside := strings.CutPrefix(item.Name, b.Prefix)
+		name, inside := strings.CutPrefix(item.name, b.Prefix)
 		if !inside {
-			return nil, b.unavailable("listing", fmt.Errorf("object %s is outside the prefix", quote(item.Name)))
+			return nil, b.unavailable("listing", fmt.Errorf("object %s is outside the prefix", quote(item.name)))
 		}
 		if err := CheckName(name); err != nil {
 			return nil, fmt.Errorf("listing %q: %w", b.URI(), err)
 		}
-		size, err := strconv.ParseInt(item.Size, 10, 64)
+		size, err := strconv.ParseInt(item.size, 10, 64)
 		if err != nil || size < 0 {
-			return nil, b.unavailable("listing", fmt.Errorf("object %q has the size %s", name, quote(item.Size)))
+			return nil, b.unavailable("listing", fmt.Errorf("object %q has the size %s", name, quote(item.size)))
 		}
-		objects = append(objects, Object{Name: name, Size: size, Generation: item.Generation})
+		objects = append(objects, Object{Name: name, Size: size, Generation: item.generation})
 	}
 	return objects, nil
 }
 
 // page reads one page of the listing.
 func (b *bucketPlace) page(ctx context.Context, token string) (page, error) {
-	query := url.Values{
-		"prefix":     {b.Prefix},
-		"maxResults": {"1000"},
-		"fields":     {"items(name,size,generation),nextPageToken"},
-	}
-	if token != "" {
-		query.Set("pageToken", token)
-	}
-	target := b.Endpoint + "/storage/v1/b/" + url.PathEscape(b.Name) + "/o?" + query.Encode()
-	answer, _, err := fetch(ctx, b.client, target, &UnavailableError{Place: b.URI(), Op: "listing"})
+	answer, _, err := fetch(ctx, b.client, b.listing(b.Bucket, token), &UnavailableError{Place: b.URI(), Op: "listing"})
 	if errors.Is(err, ErrNotFound) {
 		// Nothing is known of a bucket that is not there, least of all that
 		// it is empty.
@@ -182,8 +216,8 @@ func (b *bucketPlace) page(ctx context.Context, token string) (page, error) {
 	case len(raw) > maxPage:
 		return page{}, b.unavailable("listing", fmt.Errorf("a page is longer than %d bytes", maxPage))
 	}
-	var p page
-	if err := strictjson.UnmarshalOpen(raw, &p); err != nil {
+	p, err := b.read(raw)
+	if err != nil {
 		return page{}, b.unavailable("listing", err)
 	}
 	return p, nil
@@ -194,7 +228,5 @@ func (b *bucketPlace) Open(ctx context.Context, name string) (io.ReadCloser, int
 	if err := CheckName(name); err != nil {
 		return nil, 0, fmt.Errorf("reading at %q: %w", b.URI(), err)
 	}
-	target := b.Endpoint + "/download/storage/v1/b/" + url.PathEscape(b.Name) +
-		"/o/" + url.PathEscape(b.Prefix+name) + "?alt=media"
-	return fetch(ctx, b.client, target, &UnavailableError{Place: b.URI(), Op: "reading " + quote(name)})
+	return fetch(ctx, b.client, b.object(b.Bucket, b.Prefix+name), &UnavailableError{Place: b.URI(), Op: "reading " + quote(name)})
 }

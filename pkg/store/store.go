@@ -4,8 +4,11 @@
 //
 //	/dir, file:///dir                       a directory
 //	https://host/path/                      read only, cannot be listed
-//	gs://bucket/prefix/                     a public bucket, its JSON API
-//	gs+http://127.0.0.1:4443/bucket/prefix/ the same API on an emulator
+//	/dir/release.tar, tar:///release.tar    a tar archive, read only
+//	gs://bucket/prefix/                     a public bucket of Google Cloud Storage
+//	gs+http://127.0.0.1:4443/bucket/prefix/ the same on an emulator
+//	s3://bucket/prefix/                     a public bucket of Amazon S3
+//	s3+https://host/bucket/prefix/          a region of it, or another such service
 //
 // [OpenWriter] writes to directories; package store/cloud writes to buckets.
 //
@@ -31,8 +34,6 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
-
-	"github.com/waybill-release/waybill/pkg/transport"
 )
 
 // MaxObjects is the largest number of objects that a place may list.
@@ -85,35 +86,43 @@ type PutOptions struct {
 // Nothing is read yet.
 func Open(uri string, rt http.RoundTripper) (Place, error) {
 	if !strings.Contains(uri, "://") {
+		if isTape(uri) {
+			return openTape(uri)
+		}
 		return openDir(uri)
 	}
 	u, err := parseURI(uri)
 	if err != nil {
 		return nil, err
 	}
-	if u.Scheme != "file" && rt == nil {
+	if u.Scheme != "file" && u.Scheme != "tar" && rt == nil {
 		return nil, usage("opening place %q: no transport", uri)
 	}
 	switch u.Scheme {
 	case "file":
 		return openFileURI(u)
-	case "http", "https":
-		return openWeb(u, rt), nil
-	case "gs", "gs+http":
-		b, err := ParseBucket(uri)
+	case "tar":
+		path, err := localPath(u)
 		if err != nil {
 			return nil, err
 		}
-		return &bucketPlace{Bucket: b, client: transport.Client(rt)}, nil
+		return openTape(path)
+	case "http", "https":
+		return openWeb(u, rt), nil
+	case "gs", "gs+http", "s3", "s3+http", "s3+https":
+		return openBucket(uri, rt)
 	}
 	return nil, usage("opening place %q: unknown scheme %q", uri, u.Scheme)
 }
 
-// Local reports whether p is a directory of this machine, whose files answer
-// as soon as they are asked.
+// Local reports whether p is on this machine, and its files answer as soon as
+// they are asked.
 func Local(p Place) bool {
-	_, is := p.(*dir)
-	return is
+	switch p.(type) {
+	case *dir, *tape:
+		return true
+	}
+	return false
 }
 
 // OpenWriter returns the writer of the directory at uri, which is made when
@@ -148,8 +157,16 @@ func parseURI(uri string) (*url.URL, error) {
 }
 
 func openFileURI(u *url.URL) (*dir, error) {
-	if u.Host != "" && u.Host != "localhost" {
-		return nil, usage("opening place %q: a file URI names no other host", u)
+	path, err := localPath(u)
+	if err != nil {
+		return nil, err
 	}
-	return openDir(filepath.FromSlash(u.Path))
+	return openDir(path)
+}
+
+func localPath(u *url.URL) (string, error) {
+	if u.Host != "" && u.Host != "localhost" {
+		return "", usage("opening place %q: a %s URI names no other host", u, u.Scheme)
+	}
+	return filepath.FromSlash(u.Path), nil
 }

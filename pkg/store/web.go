@@ -62,6 +62,9 @@ func fetch(ctx context.Context, client *http.Client, target string, failed *Unav
 		err = fmt.Errorf("%s at %q: %w", failed.Op, failed.Place, ErrNotFound)
 	default:
 		failed.Err = fmt.Errorf("the server answered %s", quote(resp.Status))
+		if region := resp.Header.Get("X-Amz-Bucket-Region"); region != "" && resp.StatusCode < http.StatusBadRequest {
+			failed.Err = fmt.Errorf("the bucket is in the region %s: name it as s3+https://s3.REGION.amazonaws.com/BUCKET/", quote(region))
+		}
 		err = failed
 	}
 	_ = resp.Body.Close()

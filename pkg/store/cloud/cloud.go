@@ -58,6 +58,9 @@ func Open(uri string, rt http.RoundTripper) (*Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
+	if at.S3 {
+		return nil, &store.UsageError{Err: fmt.Errorf("opening place %q: buckets of this kind are only read", uri)}
+	}
 	if rt == nil {
 		return nil, &store.UsageError{Err: fmt.Errorf("opening place %q: no transport", uri)}
 	}

@@ -1,5 +1,5 @@
-// Package storetest is the conformance suite of places that can be written:
-// every implementation of [store.Place] with a [store.Writer] passes it.
+// Package storetest is the conformance suite of places. Every implementation of
+// [store.Place] passes [Read]; one with a [store.Writer] passes [Run], too.
 //
 //	func TestConformance(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) (store.Place, store.Writer) { … })

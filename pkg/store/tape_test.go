@@ -1,0 +1,131 @@
+package store_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/store/storetest"
+)
+
+// pack makes an archive as tar -C DIR -cf FILE . does.
+func pack(t *testing.T, entries ...tar.Header) []byte {
+	t.Helper()
+	var raw bytes.Buffer
+	w := tar.NewWriter(&raw)
+	for _, h := range entries {
+		content := h.Linkname
+		if h.Typeflag == tar.TypeReg {
+			h.Linkname, h.Size = "", int64(len(content))
+		}
+		h.Mode = 0o644
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeReg {
+			_, _ = io.WriteString(w, content)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return raw.Bytes()
+}
+
+// file is an entry; its content travels as Linkname to pack.
+func file(name, content string) tar.Header {
+	return tar.Header{Typeflag: tar.TypeReg, Name: name, Linkname: content}
+}
+
+func openTar(t *testing.T, raw []byte) (store.Place, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "release.tar")
+	if err := os.WriteFile(path, raw, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	place, err := store.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return place, path
+}
+
+func TestTape(t *testing.T) {
+	storetest.Read(t, func(t *testing.T) store.Place {
+		entries := []tar.Header{{Typeflag: tar.TypeDir, Name: "./"}, {Typeflag: tar.TypeDir, Name: "./bin/"}}
+		for name, content := range storetest.Contents() {
+			entries = append(entries, file("./"+name, content))
+		}
+		place, _ := openTar(t, pack(t, entries...))
+		if !store.Local(place) {
+			t.Error("an archive on this machine is called remote")
+		}
+		return place
+	})
+}
+
+func TestTapeIsNotBelievedBlindly(t *testing.T) {
+	good := pack(t, file("a", "A"), file("b", "B"))
+	more := pack(t, file("c", "C"))
+	var squeezed bytes.Buffer
+	w := gzip.NewWriter(&squeezed)
+	_, _ = w.Write(good)
+	_ = w.Close()
+	for name, c := range map[string]struct {
+		raw  []byte
+		want string
+	}{
+		"untouched (twin)":             {good, ""},
+		"padded (twin)":                {append(slices.Clone(good), make([]byte, 10240)...), ""},
+		"nothing in it (twin)":         {pack(t), ""},
+		"cut in an entry":              {good[:700], "UNAVAILABLE"},
+		"cut before its end":           {good[:2048], "UNAVAILABLE"},
+		"half an end":                  {good[:2560], "UNAVAILABLE"},
+		"an archive behind it":         {slices.Concat(good, more), "UNAVAILABLE"},
+		"a byte behind it":             {append(slices.Clone(good), 'x'), "UNAVAILABLE"},
+		"compressed":                   {squeezed.Bytes(), "UNAVAILABLE"},
+		"empty":                        {nil, "UNAVAILABLE"},
+		"a name that climbs":           {pack(t, file("../a", "A")), "PATH"},
+		"an absolute name":             {pack(t, file("/a", "A")), "PATH"},
+		"a directory that climbs":      {pack(t, tar.Header{Typeflag: tar.TypeDir, Name: "../"}), "PATH"},
+		"an object twice":              {pack(t, file("a", "A"), file("a", "B")), "UNAVAILABLE"},
+		"an object under two spelling": {pack(t, file("a", "A"), file("./a", "B")), "UNAVAILABLE"},
+		"a symbolic link":              {pack(t, tar.Header{Typeflag: tar.TypeSymlink, Name: "a", Linkname: "b"}), "FILE_TYPE"},
+		"a hard link":                  {pack(t, file("b", "B"), tar.Header{Typeflag: tar.TypeLink, Name: "a", Linkname: "b"}), "FILE_TYPE"},
+		"a device":                     {pack(t, tar.Header{Typeflag: tar.TypeChar, Name: "a"}), "FILE_TYPE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			place, _ := openTar(t, c.raw)
+			if _, err := place.List(t.Context()); code(err) != c.want {
+				t.Errorf("listing: %v, want %q", err, c.want)
+			}
+			if c.want == "" {
+				return
+			}
+			if body, _, err := place.Open(t.Context(), "a"); err == nil {
+				body.Close()
+				t.Error("an object of it was opened")
+			}
+		})
+	}
+}
+
+func TestTapeMustStayTheSame(t *testing.T) {
+	place, path := openTar(t, pack(t, file("a", "A")))
+	if _, err := place.List(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, pack(t, file("a", "A"), file("b", "B")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := place.Open(t.Context(), "a"); code(err) != "UNAVAILABLE" || errors.Is(err, store.ErrNotFound) {
+		t.Errorf("reading an archive that changed: %v, want UNAVAILABLE", err)
+	}
+}
