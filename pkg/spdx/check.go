@@ -17,6 +17,19 @@ type element struct {
 	kind  kindOf
 }
 
+// where is the place of the element.
+func (e element) where() string {
+	switch e.kind {
+	case aPackage:
+		return packageAt(int(e.index))
+	case aFile:
+		return fmt.Sprintf("files[%d]", e.index)
+	case aSnippet:
+		return fmt.Sprintf("snippets[%d]", e.index)
+	}
+	return "the document itself"
+}
+
 type kindOf uint8
 
 const (
@@ -130,8 +143,8 @@ func (c *checker) element(id string, e element, at func() string) {
 		c.add(RuleIdentifier, at(), "%s is not an identifier", quote(id))
 		return
 	}
-	if _, taken := c.elements[id]; taken {
-		c.add(RuleIdentifier, at(), "two elements are %s", id)
+	if first, taken := c.elements[id]; taken {
+		c.add(RuleIdentifier, at(), "two elements are %s; the first is %s", id, first.where())
 		return
 	}
 	c.elements[id] = e

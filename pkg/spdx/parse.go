@@ -30,7 +30,7 @@ func Parse(raw []byte) (Document, error) {
 	}
 	text := string(raw)
 	m, found := read(text)
-	found = orVersion3(text, found)
+	found = orElse(text, found)
 	if m.version == version22 {
 		found = faults{list: []Fault{{RuleHead, "spdxVersion", fmt.Sprintf("version %s, want %s", quote(m.version), Version)}}}
 	}
@@ -59,15 +59,6 @@ func ReadText(r io.Reader, size int64) (string, error) {
 
 func tooLarge(n int64) error {
 	return verdict.Refuse(verdict.Limit, "SPDX document", "%d bytes, the limit is %d", n, MaxSize)
-}
-
-// orVersion3 says of a document of SPDX 3, which is a graph and shares not one
-// property with those before, that it is one, in place of all that it lacks.
-func orVersion3(text string, found faults) faults {
-	if len(found.list) == 0 || !strings.Contains(text, `"@graph"`) || !strings.Contains(text, "spdx.org/rdf/3") {
-		return found
-	}
-	return faults{list: []Fault{{RuleHead, "@context", "SPDX version 3 is not read; write the document as " + Version}}}
 }
 
 // accept refuses a model that could be misread.

@@ -70,11 +70,17 @@ func readLines(text string) (*model, faults) {
 	doc, err := library(text)
 	if err != nil {
 		r.add(RuleForm, "", "reading lines: %v", err)
-		return &r.m, r.faults
+		return &r.m, orElse(text, r.faults)
 	}
 	r.lines(doc)
 	c := &checker{faults: r.faults, m: &r.m}
 	c.check()
+	if len(c.faults.list) > 0 {
+		lines := linesOf(text)
+		for i := range c.faults.list {
+			c.faults.list[i].Place = lines.place(c.faults.list[i].Place, len(r.m.relationships)-len(doc.Relationships))
+		}
+	}
 	return &r.m, c.faults
 }
 

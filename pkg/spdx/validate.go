@@ -41,7 +41,7 @@ func Validate(text string) (Document, Report) {
 		m, found = readLines(text)
 	} else {
 		m, found = read(text)
-		found = orVersion3(text, found)
+		found = orElse(text, found)
 	}
 	d, err := accept(m, found)
 	if err != nil {

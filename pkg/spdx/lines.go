@@ -1,0 +1,58 @@
+package spdx
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// numbered are the lines on which the elements of a document in lines begin, by
+// the name that they have in JSON.
+type numbered map[string][]int
+
+// began names the tags that begin an element, or stand for a property.
+func began() map[string]string {
+	return map[string]string{
+		"PackageName": "packages", "FileName": "files", "Relationship": "relationships", "ExternalDocumentRef": "externalDocumentRefs",
+		"LicenseID": "hasExtractedLicensingInfos", "SnippetSPDXID": "snippets", "Creator": "creationInfo.creators",
+		"Created": "creationInfo.created", "SPDXVersion": "spdxVersion", "DataLicense": "dataLicense", "DocumentName": "name",
+		"DocumentNamespace": "documentNamespace",
+	}
+}
+
+// linesOf finds the lines, past text that goes over several.
+func linesOf(text string) numbered {
+	found, tags, within, n := numbered{}, began(), false, 0
+	for line := range strings.Lines(text) {
+		n++
+		if !within {
+			tag, _, _ := strings.Cut(line, ":")
+			if name, known := tags[strings.TrimSpace(tag)]; known {
+				found[name] = append(found[name], n)
+			}
+			within = strings.Contains(line, "<text>")
+		}
+		if strings.Contains(line, "</text>") {
+			within = false
+		}
+	}
+	return found
+}
+
+// place is a place of JSON with its line before it. The first relationships of
+// a document, so many as implied says, have no line of their own.
+func (l numbered) place(place string, implied int) string {
+	name, rest, indexed := strings.Cut(place, "[")
+	index := 0
+	if indexed {
+		digits, _, _ := strings.Cut(rest, "]")
+		index, _ = strconv.Atoi(digits) // we wrote it
+	}
+	if name == "relationships" {
+		index -= implied
+	}
+	if list := l[name]; indexed && index >= 0 && index < len(list) || !indexed && len(list) == 1 {
+		return fmt.Sprintf("line %d, %s", list[index], place)
+	}
+	return place
+}

@@ -1,0 +1,55 @@
+package spdx
+
+import "strings"
+
+// other is a kind of file that people take for an SPDX document, with what
+// shows it and what to do with it.
+type other struct {
+	marks []string // all of which its head has
+	fault Fault
+}
+
+func others() []other {
+	const (
+		inside  = "the SBOM may be what it says of its subject: waybill inspect FILE shows that, and "
+		payload = " | base64 -d | jq .predicate > sbom.spdx.json takes it out"
+	)
+	return []other{
+		{[]string{`"@graph"`, "spdx.org/rdf/3"}, Fault{RuleHead, "@context", "SPDX version 3 is not read; write the document as " + Version}},
+		{[]string{`"bomFormat"`, "CycloneDX"}, Fault{RuleForm, "bomFormat", "this is a CycloneDX document; have its tool write " + Version + " (syft: -o spdx-json)"}},
+		{[]string{"vnd.dev.sigstore.bundle", `"dsseEnvelope"`}, Fault{RuleForm, "mediaType",
+			"this is a Sigstore bundle, a signed statement; " + inside + "jq -r .dsseEnvelope.payload FILE" + payload}},
+		{[]string{"vnd.dev.sigstore.bundle"}, Fault{RuleForm, "mediaType", "this is a Sigstore bundle, the signature of a file; give the file itself"}},
+		{[]string{`"payloadType"`, `"signatures"`}, Fault{RuleForm, "payloadType",
+			"this is a signed statement in a DSSE envelope; " + inside + "jq -r .payload FILE" + payload}},
+		{[]string{`"_type"`, "in-toto.io/Statement"}, Fault{RuleForm, "_type",
+			"this is an in-toto statement; " + inside + "jq .predicate FILE > sbom.spdx.json takes it out"}},
+		{[]string{`"application/vnd.oci.image`, `"schemaVersion"`}, Fault{RuleForm, "mediaType",
+			"this is the manifest of an image; waybill sbom generate describes the image"}},
+		{[]string{"<rdf:RDF"}, Fault{RuleForm, "", "this is SPDX in RDF/XML, which is not read; write it as JSON or tag-value"}},
+		{[]string{"spdxVersion:", "SPDXID:", "documentNamespace:"}, Fault{RuleForm, "", "this is SPDX in YAML, which is not read; write it as JSON or tag-value"}},
+	}
+}
+
+// orElse says of what is something else than a document of SPDX 2, or one in
+// another form, what it is, in place of all that it lacks.
+func orElse(text string, found faults) faults {
+	if len(found.list) == 0 {
+		return found
+	}
+	const enough = 1 << 20
+	text = text[:min(len(text), enough)]
+	if strings.Contains(text, `"spdxVersion"`) && !strings.Contains(text, `"predicate`) {
+		return found
+	}
+	for _, o := range others() {
+		is := true
+		for _, mark := range o.marks {
+			is = is && strings.Contains(text, mark)
+		}
+		if is {
+			return faults{list: []Fault{o.fault}}
+		}
+	}
+	return found
+}
