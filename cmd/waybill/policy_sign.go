@@ -27,6 +27,7 @@ import (
 type officer struct {
 	profile string
 	as      identities
+	keys    keys
 	confirm bool
 }
 
@@ -34,6 +35,7 @@ func (o *officer) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.profile, "profile", "", "profile that names policy, trust root and signing services (required)")
 	o.as.addFlags(cmd, pipeline.TokenPolicy)
+	o.keys.addFlags(cmd, pipeline.TokenPolicy)
 	f.BoolVar(&o.confirm, "confirm", false, "really sign")
 }
 
@@ -51,10 +53,14 @@ func (o *officer) open(cmd *cobra.Command) (pipeline.Officer, error) {
 	if err != nil {
 		return pipeline.Officer{}, err
 	}
-	if o.confirm && tokens[pipeline.TokenPolicy] == nil {
-		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--identity-token", "none was given; use --identity-token %s=FILE", pipeline.TokenPolicy)
+	opened, err := o.keys.open(cmd.Context(), cmd.ErrOrStderr())
+	if err != nil {
+		return pipeline.Officer{}, err
 	}
-	return pipeline.Officer{Profile: loaded, Token: tokens[pipeline.TokenPolicy], World: pipeline.World{
+	if o.confirm && tokens[pipeline.TokenPolicy] == nil && opened[pipeline.TokenPolicy] == nil {
+		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--identity-token", "none was given; use --identity-token %[1]s=FILE, or --key %[1]s=FILE", pipeline.TokenPolicy)
+	}
+	return pipeline.Officer{Profile: loaded, Token: tokens[pipeline.TokenPolicy], Key: opened[pipeline.TokenPolicy], World: pipeline.World{
 		Transport: rt, Clock: time.Now, OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
 	}}, nil
 }

@@ -30,6 +30,7 @@ type project struct {
 	source  string
 	signers string
 	as      identities
+	keys    keys
 	wait    time.Duration
 	log     string
 	chosen  parameters
@@ -51,6 +52,7 @@ func (o *project) addSourceFlags(cmd *cobra.Command) {
 
 func (o *project) addTokenFlags(cmd *cobra.Command) {
 	o.as.addFlags(cmd, pipeline.TokenNames()...)
+	o.keys.addFlags(cmd, pipeline.KeyNames()...)
 	cmd.Flags().DurationVar(&o.wait, "patience", 10*time.Minute, "how long a signing service may be away before it is given up")
 }
 
@@ -112,9 +114,14 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 	if err != nil {
 		return pipeline.Config{}, nil, err
 	}
+	opened, err := o.keys.open(ctx, cmd.ErrOrStderr())
+	if err != nil {
+		return pipeline.Config{}, nil, err
+	}
 	report := func(format string, args ...any) { logger.Log(ctx, slog.LevelInfo, fmt.Sprintf(format, args...)) }
 	return pipeline.Config{
-		Profile: loaded, State: o.state, Source: source, Signing: pipeline.Signing{Tokens: tokens, Legacy: o.legacy}, Parameters: chosen,
+		Profile: loaded, State: o.state, Source: source, Parameters: chosen,
+		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.legacy},
 		World: pipeline.World{
 			Transport: rt, Clock: time.Now, Progress: progress, Work: sign.Work{Patience: o.wait, Report: report},
 			OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },

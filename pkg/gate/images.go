@@ -138,7 +138,7 @@ func (d *decision) imageSignatureOf(ctx context.Context, a release.Artifact) (ve
 		if _, err := d.Policy.Judge(e, ask); err == nil && e.Bundle().String() == a.Signature {
 			return e, nil
 		}
-		if role, known := d.Policy.RoleOf(e.Identity()); !known || role != policy.Release && e.Kind() != provenance.PredicateType {
+		if role, known := d.Policy.RoleOf(policy.Who(e)); !known || role != policy.Release && e.Kind() != provenance.PredicateType {
 			foreign++
 		}
 	}

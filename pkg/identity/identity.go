@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/digest"
 )
 
 // SANType is the kind of name that a certificate carries. The same text as an
@@ -25,6 +27,19 @@ const (
 	URI   SANType = "uri"
 )
 
+// Key is the kind of name of a long-lived key, which no certificate carries:
+// its issuer is nobody, and its subject the digest of the public key.
+const Key SANType = "key"
+
+// OfKey is the identity of a long-lived key, named by the digest of its public
+// key (PKIX, DER). It is equal to no identity of a certificate.
+func OfKey(public digest.Digest) Identity {
+	if public.IsZero() {
+		return Identity{}
+	}
+	return Identity{Subject: public.String(), Type: Key}
+}
+
 // Identity is who signed, as the certificate authority saw them.
 type Identity struct {
 	Issuer  string  `json:"issuer" yaml:"issuer"`
@@ -34,6 +49,9 @@ type Identity struct {
 
 // String prints the identity for people.
 func (i Identity) String() string {
+	if i.Type == Key {
+		return "key " + i.Subject
+	}
 	return fmt.Sprintf("%s (%s, issuer %s)", i.Subject, i.Type, i.Issuer)
 }
 
@@ -79,6 +97,14 @@ func Exact(i Identity) (Matcher, error) {
 		return Matcher{}, err
 	}
 	return Matcher{exact: i}, nil
+}
+
+// ExactKey makes the matcher of one long-lived key.
+func ExactKey(public digest.Digest) (Matcher, error) {
+	if public.Algorithm() != digest.SHA256 {
+		return Matcher{}, fmt.Errorf("identity: a key is named by its SHA-256 digest")
+	}
+	return Matcher{exact: OfKey(public)}, nil
 }
 
 // Match reports whether i is the identity that is meant.

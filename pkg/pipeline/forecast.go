@@ -233,6 +233,9 @@ func (v *view) signer(s Signatures) (*sign.Signer, error) {
 			return nil, err
 		}
 	}
+	if key := v.p.Keys[s.Token]; key != nil {
+		return w.keyedSigner(v.p.Profile, v.p.verifier, s.Role, key)
+	}
 	return w.signer(v.p.Profile, v.p.verifier, s.Role, source)
 }
 
@@ -264,6 +267,11 @@ func (v *view) signing(ctx context.Context, s Signatures, signer *sign.Signer) (
 	s.Entries = (fresh + f.Unfinished) * len(f.Services.Logs)
 	if fresh > 0 || s.Act == ActBuild { // a build has one before its first step
 		s.Certificates = 1
+	}
+	if v.p.Keys[s.Token] != nil {
+		s.Certificates, s.From = 0, "a key"
+		s.As, err = signer.As(ctx)
+		return s, err
 	}
 	source := v.p.Tokens[s.Token]
 	if source == nil {
@@ -361,7 +369,7 @@ func (p *Pipeline) attested(ctx context.Context, w *workspace.Workspace, name st
 	if err != nil || said.RunDetails.Metadata.InvocationID != w.Identity().Invocation {
 		return false
 	}
-	role, known := p.Profile.Policy.RoleOf(e.Identity())
+	role, known := p.Profile.Policy.RoleOf(policy.Who(e))
 	return known && role == policy.Builder
 }
 

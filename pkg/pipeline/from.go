@@ -36,7 +36,7 @@ func (p *Pipeline) SealFrom(ctx context.Context, uri string) error {
 	if err != nil {
 		return err
 	}
-	if p.Tokens[TokenRelease] == nil {
+	if p.Tokens[TokenRelease] == nil && p.Keys[TokenRelease] == nil {
 		return noToken(TokenRelease)
 	}
 	w, err := workspace.Create(p.State, workspace.Identity{

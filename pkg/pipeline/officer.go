@@ -3,6 +3,7 @@ package pipeline
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -29,6 +31,8 @@ type Officer struct {
 	Profile profile.Profile
 	World
 	Token token.Source
+	// Key signs in place of an identity, if it is set.
+	Key crypto.Signer
 }
 
 // Draft is a statement that is ready to be signed, and what it must prove once
@@ -112,7 +116,7 @@ func (o Officer) Sign(ctx context.Context, d Draft, to Target) (verdict.Proof, e
 	if err := o.mayWrite(ctx, v, d, to); err != nil {
 		return verdict.Proof{}, err
 	}
-	signer, err := o.signer(o.Profile, v, policy.Officer, o.Token)
+	signer, err := o.prepare(v)
 	if err != nil {
 		return verdict.Proof{}, err
 	}
@@ -131,6 +135,13 @@ func (o Officer) Sign(ctx context.Context, d Draft, to Target) (verdict.Proof, e
 		return verdict.Proof{}, err
 	}
 	return o.readBack(ctx, v, d, to)
+}
+
+func (o Officer) prepare(v *verify.Verifier) (*sign.Signer, error) {
+	if o.Key != nil {
+		return o.keyedSigner(o.Profile, v, policy.Officer, o.Key)
+	}
+	return o.signer(o.Profile, v, policy.Officer, o.Token)
 }
 
 // readBack verifies what was written, from its bytes on.

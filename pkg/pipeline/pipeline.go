@@ -100,6 +100,10 @@ func TokenNames() []string {
 	return []string{TokenBuilder, TokenUnisolated, TokenRelease, TokenChannel}
 }
 
+// KeyNames lists the names under which a key may sign in place of an identity.
+// A builder has none: a key tells nothing of the run that used it.
+func KeyNames() []string { return []string{TokenRelease, TokenChannel} }
+
 // Pipeline is one release on its way.
 type Pipeline struct {
 	Config

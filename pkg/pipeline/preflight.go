@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"crypto"
 	"errors"
 	"net/url"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/build"
 	"github.com/waybill-release/waybill/pkg/doctor"
+	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
@@ -178,6 +180,10 @@ func noVersion(what string) doctor.Check {
 // examineTokens looks at the tokens that are going to be used.
 func (p *Pipeline) examineTokens(purpose doctor.Purpose, mode sandbox.Mode) (asks []doctor.Ask) {
 	ask := func(name string, role policy.Role) {
+		if key := p.Keys[name]; key != nil {
+			asks = append(asks, one(p.examineKey(name, role, key)))
+			return
+		}
 		t := doctor.Token{Name: name, Source: p.Tokens[name], Role: role, Missing: noToken(name)}
 		asks = append(asks, t.Ask(p.Profile.Policy, p.Clock()))
 	}
@@ -191,6 +197,20 @@ func (p *Pipeline) examineTokens(purpose doctor.Purpose, mode sandbox.Mode) (ask
 		ask(TokenRelease, policy.Release)
 	}
 	return asks
+}
+
+// examineKey looks whether the policy knows a key in its role.
+func (p *Pipeline) examineKey(name string, role policy.Role, key crypto.Signer) doctor.Check {
+	v, err := p.verifier.Key(key.Public())
+	if err != nil {
+		return doctor.Fault("key "+name, err)
+	}
+	who := identity.OfKey(v.Digest())
+	if known, is := p.Profile.Policy.RoleOf(who); !is || known != role {
+		f := verdict.Find(verdict.SignedAsElse, "key", "it is not one of the %s role", role)
+		return doctor.Fault("key "+name, &verdict.Error{Finding: f.Differ(strings.Join(p.Profile.Policy.Expected(role), " or "), who.String())})
+	}
+	return doctor.Fine("key "+name, "%s", who)
 }
 
 func noToken(name string) error {

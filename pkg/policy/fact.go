@@ -53,7 +53,7 @@ func FactOf(e verify.Evidence) Fact {
 		claims = &kept
 	}
 	by := &proven{e}
-	return Fact{who: e.Identity(), key: e.Key(), claims: claims, saying: &saying{
+	return Fact{who: Who(e), key: e.Key(), claims: claims, saying: &saying{
 		kind: e.Kind(), signedAt: e.SignedAt(), logIndex: e.LogIndex(), log: e.Log(), bundle: e.Bundle(), said: e.Statement(),
 		covers: by.covers, coversBytes: by.coversBytes, reached: by.reached,
 	}}
@@ -130,8 +130,12 @@ func (f *Fact) certified() identity.Claims {
 
 // proof is what the fact proves, when it does.
 func (f *Fact) proof(subject string, role Role) verdict.Proof {
+	who := f.who
+	if !f.key.IsZero() {
+		who = identity.Identity{} // the key says it
+	}
 	return verdict.Proof{
-		Subject: subject, Statement: f.kind, Role: string(role), Identity: f.who.Subject, Issuer: f.who.Issuer, Key: f.key,
+		Subject: subject, Statement: f.kind, Role: string(role), Identity: who.Subject, Issuer: who.Issuer, Key: f.key,
 		SignedAt: f.signedAt, LogIndex: f.logIndex, Log: f.log, Bundle: f.bundle,
 	}
 }

@@ -35,14 +35,18 @@ type fileTrustRoot struct {
 	Lab Mode `yaml:"lab"`
 }
 
-// signer is one entry of a role: an exact subject, or a pattern of subjects.
+// signer is one entry of a role: an exact subject, a pattern of subjects, or a
+// key.
 type signer struct {
 	Issuer  string           `yaml:"issuer"`
 	Subject string           `yaml:"subject"`
 	Pattern string           `yaml:"pattern"`
 	Type    identity.SANType `yaml:"type"`
-	From    string           `yaml:"from"`
-	Until   string           `yaml:"until"`
+	// Key is a public key in PEM, in place of an identity: whoever holds it
+	// signs without a certificate.
+	Key   string `yaml:"key"`
+	From  string `yaml:"from"`
+	Until string `yaml:"until"`
 	// Stages and Classes narrow what the identity may sign, where a project
 	// has one for images and another for files. Left out, they narrow nothing.
 	Stages  []Stage      `yaml:"stages"`

@@ -141,7 +141,7 @@ func byRole(role Role) clause {
 func (p *Policy) inRole(f *Fact, role Role, q *Question) error {
 	known, is := p.roleOf(f.who)
 	switch {
-	case !is || !f.key.IsZero():
+	case !is:
 		return refuse(f, func() verdict.Finding {
 			return verdict.Find(verdict.Identity, q.Subject, "the policy does not know who signed this").Differ(p.first(role), f.signer())
 		})

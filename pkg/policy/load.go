@@ -205,16 +205,21 @@ func (l *loader) signers(list []signer, path []any) ([]Signer, error) {
 
 func (l *loader) signer(s signer, path []any) (made Signer, err error) {
 	switch {
+	case s.Key != "":
+		made.exact, made.matcher, err = l.key(s, path)
 	case (s.Subject == "") == (s.Pattern == ""):
-		return Signer{}, l.fail(codeEmpty, path, "want a subject or a pattern, and not both")
+		return Signer{}, l.fail(codeEmpty, path, "want a subject or a pattern, and not both; or a key")
 	case s.Pattern != "":
 		made.matcher, err = identity.Pattern(s.Issuer, s.Pattern, s.Type)
 	default:
 		made.exact = identity.Identity{Issuer: s.Issuer, Subject: s.Subject, Type: s.Type}
 		made.matcher, err = identity.Exact(made.exact)
 	}
-	if err != nil {
+	if err != nil && l.failed == "" {
 		return Signer{}, l.fail(codeWeak, path, "%v", err)
+	}
+	if err != nil {
+		return Signer{}, err
 	}
 	if made.from, err = l.instant(s.From, append(path, "from")); err != nil {
 		return Signer{}, err
@@ -288,6 +293,9 @@ func (l *loader) loadBuilders() error {
 		if n := slices.IndexFunc(signers, func(s Signer) bool { return s.stages != nil || s.classes != nil }); n >= 0 {
 			return l.fail(codeValue, append(path, "signers", n), "stages and classes are for those who sign what was built; a builder speaks for whatever it built")
 		}
+		if n := slices.IndexFunc(signers, func(s Signer) bool { return s.exact.Type == identity.Key }); n >= 0 {
+			return l.fail(codeWeak, append(path, "signers", n), "a key tells nothing of the run that used it; a builder needs an identity")
+		}
 		l.policy.builders = append(l.policy.builders, builder{b.ID, b.Level, signers})
 		l.policy.speakers = append(l.policy.speakers, signers...)
 		for _, s := range signers {
@@ -347,7 +355,9 @@ func (p place) overlaps(other place) bool {
 }
 
 func (l *loader) loadThresholds() error {
+	keys := l.policy.counts.rules.Keys // of the roles, which were read before
 	l.policy.counts = thresholds{verify.Default(), 1}
+	l.policy.counts.rules.Keys = keys
 	fields := map[string]*int{
 		"logs": &l.policy.counts.rules.Logs, "times": &l.policy.counts.rules.Times, "scts": &l.policy.counts.rules.SCTs,
 		"builders": &l.policy.counts.builders,

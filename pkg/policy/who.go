@@ -6,6 +6,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // Signer is an identity in a role, for the time in which it may act.
@@ -17,6 +18,15 @@ type Signer struct {
 	claims  map[string]string
 	stages  []Stage // nil: at any
 	classes []plan.Class
+}
+
+// Who is who signed what was verified: the identity in the certificate, or the
+// key where there is none.
+func Who(e verify.Evidence) identity.Identity {
+	if !e.Key().IsZero() {
+		return identity.OfKey(e.Key())
+	}
+	return e.Identity()
 }
 
 // String is who is meant.

@@ -92,9 +92,9 @@ func New(c Config) (*Signer, error) {
 }
 
 // NewKeyed makes a signer with a long-lived key: of a file, see
-// pkg/sign/keyfile, or of whatever keeps keys behind a [crypto.Signer]. What it
-// signs is verified with that key, so the policy is not asked who that is; its
-// role still says what it may sign.
+// pkg/sign/keyfile, or of whatever keeps keys behind a [crypto.Signer]. The
+// policy must name the key in the role; a key that it does not know signs
+// nothing. What it signs is verified with that key and no other.
 func NewKeyed(c Config, key crypto.Signer) (*Signer, error) {
 	if c.Verifier == nil || c.Transport == nil || c.Clock == nil || key == nil {
 		return nil, errors.New("preparing signer: verifier, transport, key and clock are required")
@@ -112,6 +112,9 @@ func NewKeyed(c Config, key crypto.Signer) (*Signer, error) {
 	}
 	s, err := prepare(c, string(c.Role)+" "+v.Digest().String(), v)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.checkRole(identity.OfKey(v.Digest())); err != nil {
 		return nil, err
 	}
 	s.current = held
@@ -245,7 +248,11 @@ func (s *Signer) checkRole(who identity.Identity) error {
 	if role, known := s.config.Policy.RoleOf(who); known && role == s.config.Role {
 		return nil
 	}
-	f := verdict.Find(verdict.SignedAsElse, string(s.config.Role), "the identity token is not one of the %s role; nothing was published", s.config.Role)
+	signs := "the identity token"
+	if who.Type == identity.Key {
+		signs = "the key"
+	}
+	f := verdict.Find(verdict.SignedAsElse, string(s.config.Role), "%s is not one of the %s role; nothing was published", signs, s.config.Role)
 	return &verdict.Error{Finding: f.Differ(strings.Join(s.config.Policy.Expected(s.config.Role), " or "), who.String())}
 }
 
@@ -265,10 +272,7 @@ func (s *Signer) checkCertificate(c *credential) error {
 // a time when it may act, of a run such as is asked. Which classes and stages
 // the identity is kept to is for the caller to judge, who knows the artifact.
 func (s *Signer) mayAct(e verify.Evidence) error {
-	if !e.Key().IsZero() {
-		return nil // the prover knows one key only
-	}
-	if err := s.checkRole(e.Identity()); err != nil {
+	if err := s.checkRole(policy.Who(e)); err != nil {
 		return err
 	}
 	_, err := s.config.Policy.Judge(e, policy.Ask{Role: s.config.Role, Kind: e.Kind(), Subject: string(s.config.Role), Whole: true})

@@ -22,6 +22,9 @@ type Rules struct {
 	// SCTs is how many certificate logs must have seen the certificate. It
 	// does not apply where a key signs.
 	SCTs int
+	// Keys may sign in place of an identity, because the caller knows them.
+	// What is signed without a certificate, by none of them, is refused.
+	Keys []crypto.PublicKey
 }
 
 // Default asks one of each.
@@ -34,6 +37,7 @@ type Verifier struct {
 	material root.TrustedMaterial
 	rules    Rules
 	seen     *memory
+	keys     []keyMaterial
 }
 
 // New prepares a verifier with the [Default] rules, once for many bundles.
@@ -51,7 +55,15 @@ func NewWith(r trust.Root, rules Rules) (*Verifier, error) {
 	if err != nil {
 		return nil, verdict.Wrap(verdict.TrustRootParse, "trust root", err)
 	}
-	return &Verifier{root: r, material: material, rules: rules, seen: newMemory(material)}, nil
+	v := &Verifier{root: r, material: material, rules: rules, seen: newMemory(material)}
+	for _, public := range rules.Keys {
+		key, err := newKeyMaterial(material, public)
+		if err != nil {
+			return nil, err
+		}
+		v.keys = append(v.keys, key)
+	}
+	return v, nil
 }
 
 // Root is the trust root in use.
@@ -72,10 +84,39 @@ func (v *Verifier) Blob(raw []byte, artifact digest.Set) (Evidence, error) {
 
 // keyless proves a bundle that must have been signed with a certificate.
 func (v *Verifier) keyless(m material) (Evidence, error) {
-	if m.leaf == nil {
+	switch {
+	case m.leaf != nil:
+	case len(v.keys) == 0:
 		return Evidence{}, verdict.Refuse(verdict.MaterialKind, "bundle", "it was signed with a key, not with an identity")
+	default:
+		return v.known(m)
 	}
 	return prove(m, v.material, v.rules, v.seen)
+}
+
+// known proves a bundle that one of the known keys must have signed. Which one
+// is found by its signature: what the bundle hints at nobody signed.
+func (v *Verifier) known(m material) (Evidence, error) {
+	var err error
+	if m.signature, err = m.entity.SignatureContent(); err != nil {
+		return Evidence{}, verdict.Wrap(verdict.BundleParse, "bundle", err)
+	}
+	for _, key := range v.keys {
+		if signed(m, key) != nil {
+			continue
+		}
+		return provenBy(m, key, v.rules, v.seen)
+	}
+	return Evidence{}, verdict.Refuse(verdict.KeyUnknown, "bundle", "it was signed with a key, and with none of the %d that may sign", len(v.keys))
+}
+
+func provenBy(m material, key keyMaterial, rules Rules, seen *memory) (Evidence, error) {
+	e, err := prove(m, key, rules, seen)
+	if err != nil {
+		return Evidence{}, err
+	}
+	e.key = key.digest
+	return e, nil
 }
 
 // KeyVerifier verifies signatures of one long-lived key. There is no way from
@@ -112,12 +153,7 @@ func (k *KeyVerifier) keyed(m material) (Evidence, error) {
 	if m.leaf != nil {
 		return Evidence{}, verdict.Refuse(verdict.MaterialKind, "bundle", "it was signed with a certificate, not with the key that was asked")
 	}
-	e, err := prove(m, k.key, k.rules, k.seen)
-	if err != nil {
-		return Evidence{}, err
-	}
-	e.key = k.key.digest
-	return e, nil
+	return provenBy(m, k.key, k.rules, k.seen)
 }
 
 // attestation reads the statement only after everything about its signature

@@ -7,11 +7,17 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // TestKeyed: a long-lived key signs without a certificate, in its role, and
@@ -36,8 +42,9 @@ func TestKeyed(t *testing.T) {
 	}
 	path := journalIn(t)
 	keep := keeping(t, path)
+	named := w.naming(t, p256.Public(), rsa2048.Public())
 	keyed := func(m *meddler, key crypto.Signer) (*sign.Signer, error) {
-		c := sign.Config{Role: policy.Release, Policy: w.policy, Verifier: w.verifier, Services: w.services, Transport: m, Clock: w.now}
+		c := sign.Config{Role: policy.Release, Policy: named, Verifier: w.verifier, Services: w.services, Transport: m, Clock: w.now}
 		keep(&c)
 		return sign.NewKeyed(c, key)
 	}
@@ -67,6 +74,90 @@ func TestKeyed(t *testing.T) {
 		_, err := keyed(w.honest(), key)
 		if verdict.OutcomeOf(err) != verdict.Malformed {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// naming is the world's policy, with keys that may release, too.
+func (w *world) naming(t *testing.T, keys ...crypto.PublicKey) policy.Policy {
+	t.Helper()
+	text := "  release:\n"
+	for _, key := range keys {
+		der, err := x509.MarshalPKIXPublicKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		block := strings.TrimSpace(string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})))
+		text += fmt.Sprintf("  - {key: %q}\n", block)
+	}
+	p, err := policy.Parse([]byte(strings.Replace(policyText(w.Issuer), "  release:\n", text, 1)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestKeyOfAStranger: who holds a key that the policy does not name in the role
+// signs nothing and asks nobody; what was signed elsewhere with one is refused,
+// and the twin that is named is accepted.
+func TestKeyOfAStranger(t *testing.T) {
+	w := newWorld(t)
+	keys := map[string]*ecdsa.PrivateKey{}
+	for _, name := range []string{"named", "stranger"} {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[name] = key
+	}
+	named, theirs := w.naming(t, keys["named"].Public()), w.naming(t, keys["stranger"].Public())
+	sign1 := func(p policy.Policy, role policy.Role, key crypto.Signer) (bundle []byte, requests int, err error) {
+		m := w.honest()
+		s, err := sign.NewKeyed(sign.Config{Role: role, Policy: p, Verifier: w.verifier, Services: w.services, Transport: m, Clock: w.now}, key)
+		if err == nil {
+			bundle, _, err = s.Blob(t.Context(), file(1))
+		}
+		return bundle, m.all, err
+	}
+	for _, c := range []struct {
+		name string
+		role policy.Role
+		key  string
+		want verdict.Code
+	}{
+		{"the key that is named", policy.Release, "named", ""},
+		{"a stranger's key", policy.Release, "stranger", verdict.SignedAsElse},
+		{"the key in another role", policy.Verifier, "named", verdict.SignedAsElse},
+	} {
+		_, requests, err := sign1(named, c.role, keys[c.key])
+		if refused(t, err, c.want); c.want != "" && requests > 0 {
+			t.Errorf("%s: %d requests before it was refused", c.name, requests)
+		}
+	}
+	r, err := trust.Parse(w.TrustedRoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := verify.NewWith(r, named.Verification())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		by   policy.Policy
+		key  string
+		want verdict.Code
+	}{{named, "named", ""}, {theirs, "stranger", verdict.KeyUnknown}} {
+		bundle, _, err := sign1(c.by, policy.Release, keys[c.key])
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := v.Blob(bundle, file(1))
+		refused(t, err, c.want)
+		if c.want == "" {
+			_, err = named.Judge(e, policy.Ask{Role: policy.Release, Kind: "blob", Subject: "file", Bytes: file(1)})
+			refused(t, err, "")
+			_, err = w.policy.Judge(e, policy.Ask{Role: policy.Release, Kind: "blob", Subject: "file", Bytes: file(1)})
+			refused(t, err, verdict.Identity)
 		}
 	}
 }

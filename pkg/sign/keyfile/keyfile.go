@@ -5,8 +5,8 @@
 //	key, err := keyfile.Open("cosign.key", password)
 //	signer, err := sign.NewKeyed(config, key)
 //
-// A password comes from the environment, from an open file descriptor or from
-// a person at a terminal, never from a command line, which every other process
+// A password comes from the environment, from a file, from an open file
+// descriptor or from a person at a terminal, never from a command line, which every other process
 // can read. A key that is not encrypted is refused.
 //
 // A key that never leaves the service that keeps it is opened with OpenKMS, in
@@ -46,8 +46,31 @@ type World struct {
 	Prompt func(question string) ([]byte, error)
 }
 
-// ParsePassword finds the password where a word says: env:NAME, fd:NUMBER or
-// prompt.
+// Words are what [ParsePassword] understands, for help texts.
+func Words() string { return "env:NAME, file:PATH, fd:NUMBER or prompt" }
+
+// Variable is where cosign looks for the password, and [Usual] too.
+const Variable = "COSIGN_PASSWORD"
+
+// Usual is the password of whoever names no source of it: the environment's
+// COSIGN_PASSWORD if it is set, else that of the person at the terminal. It is
+// an error, when it is needed, if there is neither.
+func Usual(w World) Password {
+	if _, set := w.Env(Variable); set || w.Prompt == nil {
+		return func() ([]byte, error) {
+			if value, set := w.Env(Variable); set {
+				return []byte(value), nil
+			}
+			return nil, refuse("password", "the environment has no %s, and nobody is at the terminal who could be asked; name a source of it: %s", Variable, Words())
+		}
+	}
+	return func() ([]byte, error) { return w.Prompt(question) }
+}
+
+const question = "password of the signing key: "
+
+// ParsePassword finds the password where a word says: env:NAME, file:PATH,
+// fd:NUMBER or prompt.
 func ParsePassword(word string, w World) (Password, error) {
 	kind, of, _ := strings.Cut(word, ":")
 	switch {
@@ -59,6 +82,8 @@ func ParsePassword(word string, w World) (Password, error) {
 			}
 			return []byte(value), nil
 		}, nil
+	case kind == "file" && of != "":
+		return func() ([]byte, error) { return fromFile(of) }, nil
 	case kind == "fd":
 		number, err := strconv.ParseUint(of, 10, 16)
 		if err != nil {
@@ -67,12 +92,20 @@ func ParsePassword(word string, w World) (Password, error) {
 		return func() ([]byte, error) { return fromDescriptor(uintptr(number)) }, nil
 	case word == "prompt":
 		if w.Prompt == nil {
-			return nil, refuse("password", "nobody is at the terminal who could be asked; use env:NAME or fd:NUMBER")
+			return nil, refuse("password", "nobody is at the terminal who could be asked; use env:NAME, file:PATH or fd:NUMBER")
 		}
-		return func() ([]byte, error) { return w.Prompt("password of the signing key: ") }, nil
+		return func() ([]byte, error) { return w.Prompt(question) }, nil
 	}
 	// The word is not repeated: it may be the password.
-	return nil, refuse("password", "it is named by env:NAME, fd:NUMBER or prompt, and never given itself")
+	return nil, refuse("password", "it is named by %s, and never given itself", Words())
+}
+
+func fromFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, verdict.Wrap(verdict.Usage, "password", err)
+	}
+	return readPassword(f, "the file")
 }
 
 func fromDescriptor(number uintptr) ([]byte, error) {
@@ -80,10 +113,15 @@ func fromDescriptor(number uintptr) ([]byte, error) {
 	if f == nil {
 		return nil, refuse("password", "the file descriptor %d is not open", number)
 	}
+	return readPassword(f, "the file descriptor")
+}
+
+// readPassword reads one line, and closes what it stands in.
+func readPassword(f *os.File, what string) ([]byte, error) {
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, maxPassword+1))
 	if err != nil || len(raw) > maxPassword {
-		return nil, refuse("password", "the file descriptor %d gives none that can be read", number)
+		return nil, refuse("password", "%s gives none that can be read", what)
 	}
 	return bytes.TrimSuffix(bytes.TrimSuffix(raw, []byte("\n")), []byte("\r")), nil
 }

@@ -98,7 +98,8 @@ func TestPasswords(t *testing.T) {
 		Prompt: func(string) ([]byte, error) { return []byte(secret), nil },
 	}
 	for word, ok := range map[string]bool{
-		"env:COSIGN_PASSWORD": true, descriptor(): true, "prompt": true,
+		"env:COSIGN_PASSWORD": true, descriptor(): true, "prompt": true, "file:" + path: true,
+		"file:" + path + "x": false, "file:": false,
 		"env:OTHER": false, "fd:65535": false,
 		"env:": false, "fd:": false, "fd:-1": false, "": false, secret: false, "prompt:x": false,
 	} {
@@ -134,5 +135,27 @@ func TestOpen(t *testing.T) {
 	}
 	if _, err := Open(path+"x", telling(secret)); verdict.OutcomeOf(err) != verdict.Malformed {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestUsualPassword: the environment's, else a person's, else none.
+func TestUsualPassword(t *testing.T) {
+	env := func(set bool) func(string) (string, bool) {
+		return func(name string) (string, bool) { return "from the environment", set && name == Variable }
+	}
+	person := func(string) ([]byte, error) { return []byte("typed"), nil }
+	for name, c := range map[string]struct {
+		world World
+		want  string
+	}{
+		"environment":            {World{Env: env(true)}, "from the environment"},
+		"environment and person": {World{Env: env(true), Prompt: person}, "from the environment"},
+		"person":                 {World{Env: env(false), Prompt: person}, "typed"},
+		"neither":                {World{Env: env(false)}, ""},
+	} {
+		got, err := Usual(c.world)()
+		if string(got) != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
 	}
 }
