@@ -1,7 +1,6 @@
 package sbom
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,9 +8,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
@@ -135,7 +131,7 @@ func Archive(in Input, artifact string, c Content, members Members) (Made, error
 		return Made{}, err
 	}
 	l := newListing()
-	l.x.strong = in.strong
+	l.x.strong, l.x.sum.members = in.strong, members
 	defer l.x.spool.close()
 	bytes, err := l.read(c)
 	if err != nil {
@@ -159,136 +155,4 @@ func wrapArchive(artifact string, err error) error {
 		return verdict.Wrap(refusal.Finding.Code, artifact, err)
 	}
 	return verdict.Wrap(verdict.NoSBOM, artifact, err)
-}
-
-// listing is what an archive or a directory holds.
-type listing struct {
-	x           *examiner
-	items       map[string]item
-	links       map[string]string
-	directories int
-}
-
-func newListing() *listing {
-	return &listing{x: newExaminer(), items: map[string]item{}, links: map[string]string{}}
-}
-
-// read lists an archive. Its bytes are hashed as they pass; those of a zip,
-// which is read from its end, before.
-func (l *listing) read(c Content) (digest.Set, error) {
-	head := make([]byte, unpack.HeadSize)
-	n, err := c.ReadAt(head, 0)
-	if err != nil && err != io.EOF {
-		return digest.Set{}, err
-	}
-	format := unpack.Sniff(head[:n])
-	if format == unpack.Zip || format == unpack.None {
-		bytes, err := c.sum(io.NewSectionReader(c, 0, c.Size+1), io.Discard)
-		if err != nil {
-			return digest.Set{}, mismatch(err)
-		}
-		return bytes, l.x.walker.Archive(c, c.Size, l.visit)
-	}
-	pipe, feed := io.Pipe()
-	walked := make(chan error, 1)
-	go func() {
-		err := l.x.walker.Stream(bufio.NewReaderSize(pipe, 256<<10), format, l.visit)
-		pipe.CloseWithError(err) // the one who feeds stops, or goes on if there is no error
-		walked <- err
-	}()
-	bytes, err := c.sum(io.NewSectionReader(c, 0, c.Size+1), feed)
-	feed.CloseWithError(err)
-	if inner := <-walked; inner != nil && !errors.Is(inner, err) {
-		return digest.Set{}, inner
-	}
-	return bytes, mismatch(err)
-}
-
-// mismatch gives a wrong digest the code of a document about other bytes.
-func mismatch(err error) error {
-	var size *digest.SizeError
-	var other *digest.MismatchError
-	if errors.As(err, &size) || errors.As(err, &other) {
-		return verdict.Wrap(verdict.SBOMSubject, "", err)
-	}
-	return err
-}
-
-// visit takes one entry of the archive itself.
-func (l *listing) visit(e unpack.Entry, body io.Reader) error {
-	switch e.Kind {
-	case unpack.File:
-		it, err := l.x.file(e.Name, body)
-		l.items[e.Name] = it
-		return err
-	case unpack.HardLink:
-		l.items[e.Name] = l.items[e.Target].named(e.Name)
-	case unpack.SymLink:
-		l.links[e.Name] = e.Target
-	case unpack.Directory:
-		l.directories++
-	}
-	return nil
-}
-
-func (l *listing) comment(what string) string {
-	lines := []string{fmt.Sprintf("%s of %d files and %d directory entries; every file is listed.", what, len(l.items), l.directories)}
-	if len(l.links) > 0 {
-		lines = append(lines, "Symbolic links, which have no contents of their own:")
-	}
-	for _, name := range slices.Sorted(maps.Keys(l.links)) {
-		lines = append(lines, fmt.Sprintf("%s -> %s", clean(name), clean(l.links[name])))
-	}
-	return strings.Join(lines, "\n")
-}
-
-// listing adds everything that was listed.
-func (b *builder) listing(l *listing, members Members) error {
-	licences := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(l.items)) {
-		b.relate(artifactID, spdx.Contains, b.item(l.items[name], members, licences), "")
-	}
-	b.subject().Verification = spdx.VerificationCode(b.contained())
-	if err := b.sources(l.x.texts, licences); err != nil {
-		return err
-	}
-	b.installedIn(l.x)
-	b.seen(l.x.seen)
-	b.unexamined(l.x.incomplete)
-	return nil
-}
-
-// contained are the files of the subject itself, not of archives in it.
-func (b *builder) contained() []spdx.File {
-	own := map[string]bool{}
-	for _, r := range b.draft.Relationships {
-		own[r.To] = own[r.To] || r.From == artifactID && r.Type == spdx.Contains
-	}
-	return slices.DeleteFunc(slices.Clone(b.draft.Files), func(f spdx.File) bool { return !own[f.ID] })
-}
-
-// item adds one file and what is in it.
-func (b *builder) item(it item, members Members, licences map[string]string) string {
-	f, own := it.file, ""
-	if members != nil {
-		if e, known := members(f.Digests.SHA256); known {
-			own = b.version()
-			f.Comment = fmt.Sprintf("The same bytes as artifact %q of this release.", e.Artifact)
-			e.Digests.SHA256 = f.Digests.SHA256
-			if id := b.linked(e); id != "" {
-				b.relate(f.ID, spdx.CopyOf, id, "described in "+e.SBOM)
-			}
-		}
-	}
-	b.draft.Files = append(b.draft.Files, f)
-	if f.Licence != "" {
-		licences[it.name] = f.Licence
-	}
-	if it.program != nil {
-		b.program(f.ID, *it.program, own)
-	}
-	for _, inner := range it.inner {
-		b.relate(b.item(inner, members, licences), spdx.ExpandedFromArchive, f.ID, "")
-	}
-	return f.ID
 }

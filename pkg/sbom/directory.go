@@ -27,7 +27,7 @@ func Directory(in Input, artifact string, dir fs.FS, members Members) (Made, err
 		return Made{}, err
 	}
 	l := newListing()
-	l.x.strong = in.strong
+	l.x.strong, l.x.sum.members = in.strong, members
 	defer l.x.spool.close()
 	err := fs.WalkDir(dir, ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -38,13 +38,14 @@ func Directory(in Input, artifact string, dir fs.FS, members Members) (Made, err
 	if err != nil {
 		return Made{}, fmt.Errorf("describing directory %q: %w", artifact, err)
 	}
-	if len(l.items) == 0 {
+	if l.files == 0 {
 		return Made{}, verdict.Refuse(verdict.NoSBOM, artifact, "the directory holds no files: there is nothing to describe")
 	}
 	var roll strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(l.items)) {
 		fmt.Fprintf(&roll, "%s %s\n", l.items[name].file.Digests.SHA256, name)
 	}
+	roll.WriteString(l.x.sum.said())
 	identity := digest.Set{SHA256: digest.Of(digest.SHA256, []byte(roll.String()))}
 	b := in.draft(artifact, identity)
 	b.subject().Digests, b.subject().FileName = digest.Set{}, ""
@@ -62,7 +63,7 @@ func (l *listing) directory(dir fs.FS, name string, e fs.DirEntry) error {
 	case name == ".":
 		return nil
 	case e.IsDir() && path.Base(name) == ".git":
-		l.x.seen = append(l.x.seen, "version control: "+name)
+		l.x.seen.add("version control", name)
 		return fs.SkipDir
 	case e.IsDir():
 		l.directories++
@@ -71,7 +72,7 @@ func (l *listing) directory(dir fs.FS, name string, e fs.DirEntry) error {
 	if _, err := unpack.CleanName(name); err != nil {
 		return err
 	}
-	if len(l.items) >= unpack.MaxEntries {
+	if l.files+l.linked >= unpack.MaxEntries {
 		return verdict.Refuse(verdict.Limit, "", "more than %d files", unpack.MaxEntries)
 	}
 	switch kind := e.Type(); {
@@ -80,7 +81,7 @@ func (l *listing) directory(dir fs.FS, name string, e fs.DirEntry) error {
 		if err != nil {
 			return err
 		}
-		l.links[name] = target
+		l.link(name, target)
 		return nil
 	case !kind.IsRegular():
 		return verdict.Refuse(verdict.FileType, name, "neither a file, a directory nor a link")
@@ -97,6 +98,5 @@ func (l *listing) directory(dir fs.FS, name string, e fs.DirEntry) error {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return fmt.Errorf("reading %q: %w", name, errors.Join(err, fs.ErrInvalid))
 	}
-	l.items[name] = it
-	return nil
+	return l.list(it)
 }

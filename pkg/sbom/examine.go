@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -42,19 +43,37 @@ type examiner struct {
 	spool      spool
 	texts      map[string][]byte // files that are understood together with others
 	held       int
-	seen       []string // manifests of other ecosystems, "npm: app/package-lock.json"
+	seen       sightings
 	incomplete []string // what was not examined, with the reason
+	unnamed    int      // how much more
+	sum        *summary // of what is not listed one by one
 	strong     bool     // find the SHA-512 of files too
 	buf        []byte
 }
 
 func newExaminer() *examiner {
-	return &examiner{walker: unpack.New(), facts: newFacts(), texts: map[string][]byte{}, buf: make([]byte, 256<<10)}
+	return &examiner{walker: unpack.New(), facts: newFacts(), texts: map[string][]byte{}, sum: newSummary(), buf: make([]byte, 256<<10)}
 }
+
+// maxMissed is how many parts that were not examined are named; the rest is
+// counted.
+const maxMissed = 1000
 
 // missed notes a part that was not examined.
 func (x *examiner) missed(name string, reason error) {
+	if len(x.incomplete) == maxMissed {
+		x.unnamed++
+		return
+	}
 	x.incomplete = append(x.incomplete, fmt.Sprintf("%s: %s", clean(name), clean(reason.Error())))
+}
+
+// unexamined are the parts that were not examined.
+func (x *examiner) unexamined() []string {
+	if x.unnamed == 0 {
+		return x.incomplete
+	}
+	return append(slices.Clip(x.incomplete), fmt.Sprintf("%d parts more", x.unnamed))
 }
 
 // remembering keeps the error of the stream itself, to be told from what a
@@ -115,9 +134,7 @@ func (x *examiner) file(name string, body io.Reader) (item, error) {
 
 // inside looks into a file as far as there is something to find.
 func (x *examiner) inside(it *item, head []byte, body io.Reader) error {
-	if eco := ecosystem(it.name); eco != "" {
-		x.seen = append(x.seen, eco+": "+it.name)
-	}
+	x.seen.note(it.name)
 	switch format := unpack.Sniff(head); {
 	case isProgram(head):
 		return x.program(it, body)
@@ -163,7 +180,8 @@ func (x *examiner) programAt(it *item, at io.ReaderAt) {
 // archive looks into an archive in an archive. Whatever is wrong with it is
 // noted; the file that it is has been read all the same.
 func (x *examiner) archive(it *item, format unpack.Format, body io.Reader) error {
-	visit := func(e unpack.Entry, inner io.Reader) error { return x.visit(it, e, inner) }
+	in := &within{x: x, it: it, at: map[string]int{}}
+	visit := in.visit
 	var err error
 	switch format {
 	case unpack.Zip:
@@ -188,25 +206,39 @@ func (x *examiner) archive(it *item, format unpack.Format, body io.Reader) error
 	return nil
 }
 
+// within is an archive in an archive.
+type within struct {
+	x  *examiner
+	it *item
+	at map[string]int // of files, by name, those that are listed
+}
+
 // visit takes one entry of an archive into the item that the archive is.
-func (x *examiner) visit(it *item, e unpack.Entry, body io.Reader) error {
-	name := it.name + "/" + e.Name
+func (w *within) visit(e unpack.Entry, body io.Reader) error {
+	name := w.it.name + "/" + e.Name
 	switch e.Kind {
 	case unpack.File:
-		inner, err := x.file(name, body)
+		inner, err := w.x.file(name, body)
 		if err != nil {
 			return err
 		}
-		it.inner = append(it.inner, inner)
+		return w.list(e.Name, inner)
 	case unpack.HardLink:
-		for _, other := range it.inner {
-			if other.name == it.name+"/"+e.Target {
-				it.inner = append(it.inner, other.named(name))
-				break
-			}
+		if i, there := w.at[e.Target]; there {
+			return w.list(e.Name, w.it.inner[i].named(name))
 		}
+		w.x.sum.link(name, e.Target)
 	}
 	return nil
+}
+
+func (w *within) list(name string, inner item) error {
+	inner, listed, err := w.x.sum.listed(inner)
+	if listed {
+		w.at[name] = len(w.it.inner)
+		w.it.inner = append(w.it.inner, inner)
+	}
+	return err
 }
 
 // named is the same file under another name.

@@ -55,6 +55,10 @@ func imageTar(ctx context.Context, c Content, ref string) (content ImageContent,
 	return ImageContent{}, false, nil
 }
 
+// maxImageFiles bounds the entries of a file that holds an image: a few for each
+// layer. A file of more is read as an archive.
+const maxImageFiles = 50_000
+
 // indexTar finds where in a tar file its files lie, without reading them.
 func indexTar(c Content) (blobs, map[string]bool, error) {
 	type place struct{ at, size int64 }
@@ -69,8 +73,8 @@ func indexTar(c Content) (blobs, map[string]bool, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if n > unpack.MaxEntries {
-			return nil, nil, verdict.Refuse(verdict.Limit, "", "more than %d entries", unpack.MaxEntries)
+		if n > maxImageFiles {
+			return nil, nil, verdict.Refuse(verdict.Limit, "", "more than %d entries", maxImageFiles)
 		}
 		at, err := section.Seek(0, io.SeekCurrent)
 		if err != nil {

@@ -140,11 +140,11 @@ func readLayer(ctx context.Context, l Layer, strong bool) (*layerFacts, error) {
 	for name, raw := range x.texts {
 		out.text(name, raw)
 	}
-	out.seen = x.seen
+	out.seen = x.seen.all()
 	if more := out.odd - maxOddities; more > 0 {
 		x.missed("layer "+l.Digest.String(), fmt.Errorf("%d entries more that leave it, or are there twice", more))
 	}
-	out.incomplete = append(append(out.incomplete, x.incomplete...), out.faults()...)
+	out.incomplete = append(append(out.incomplete, x.unexamined()...), out.faults()...)
 	return out, nil
 }
 
@@ -163,8 +163,8 @@ func (l *layerFacts) entry(x *examiner, e unpack.Entry, body io.Reader) error {
 	l.names[maphash.String(l.seed, e.Name)] = struct{}{}
 	delete(l.programs, e.Name)
 	delete(x.texts, e.Name)
-	if eco := ecosystem(e.Name); eco != "" {
-		x.seen = append(x.seen, eco+": "+e.Name)
+	if e.Kind == unpack.File {
+		x.seen.note(e.Name)
 	}
 	switch {
 	case e.Kind == unpack.HardLink:
@@ -205,13 +205,16 @@ func (l *layerFacts) oddities(x *examiner, e unpack.Entry) {
 
 // program keeps a file if it is a Go program.
 func (l *layerFacts) program(x *examiner, name string, body io.Reader) error {
-	head := make([]byte, 4)
-	n, err := io.ReadFull(body, head)
-	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) || err == nil && !isProgram(head) {
-		return nil
-	}
-	if err != nil {
+	head := make([]byte, unpack.HeadSize)
+	n, err := full(body, head)
+	switch {
+	case err != nil && err != io.EOF:
 		return err
+	case isArchive(name, head[:n]) && ecosystem(name) == "":
+		x.missed(name, errors.New("an archive in the layer of an image, which is not opened"))
+		return nil
+	case !isProgram(head[:n]):
+		return nil
 	}
 	at, size, err := x.spool.fill(io.MultiReader(strings.NewReader(string(head[:n])), body))
 	if err != nil {

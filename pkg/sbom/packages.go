@@ -48,8 +48,8 @@ func Packages(in Input, artifact string, dir fs.FS) (Made, error) {
 		return Made{}, err
 	}
 	b.installedIn(p.x)
-	b.seen(p.x.seen)
-	b.unexamined(append(p.x.incomplete, "files: only packages were asked for; no file is hashed or listed, and no archive was opened"))
+	b.seen(p.x.seen.all())
+	b.unexamined(append(p.x.unexamined(), "files: only packages were asked for; no file is hashed or listed, and no archive was opened"))
 	return b.made(), nil
 }
 
@@ -67,7 +67,7 @@ func (p *packages) visit(name string, e fs.DirEntry, err error) error {
 	case err != nil:
 		return err
 	case e.IsDir() && path.Base(name) == ".git":
-		p.x.seen = append(p.x.seen, "version control: "+name)
+		p.x.seen.add("version control", name)
 		return fs.SkipDir
 	case !e.Type().IsRegular():
 		return nil
@@ -93,9 +93,7 @@ func (p *packages) visit(name string, e fs.DirEntry, err error) error {
 
 // look takes what there is to know from a file.
 func (p *packages) look(name string, f fs.File) error {
-	if eco := ecosystem(name); eco != "" {
-		p.x.seen = append(p.x.seen, eco+": "+name)
-	}
+	p.x.seen.note(name)
 	if isText(name) {
 		return p.x.keep(&item{name: name}, f)
 	}

@@ -1,35 +1,108 @@
 package sbom
 
 import (
+	"fmt"
+	"maps"
 	"path"
+	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/sbom/unpack"
 )
 
 // manifests are files that name packages of ecosystems other than Go's. They
 // are listed as seen, never read: a list that is half understood is worse than
 // one that says what it leaves out.
 var manifests = map[string]string{
-	"package-lock.json": "npm", "npm-shrinkwrap.json": "npm", "yarn.lock": "npm", "pnpm-lock.yaml": "npm", "bun.lock": "npm",
-	"requirements.txt": "PyPI", "Pipfile.lock": "PyPI", "poetry.lock": "PyPI", "uv.lock": "PyPI", "METADATA": "PyPI",
-	"Cargo.lock": "Cargo", "Gemfile.lock": "RubyGems", "composer.lock": "Composer", "pom.xml": "Maven",
-	"gradle.lockfile": "Gradle", "packages.lock.json": "NuGet", "pubspec.lock": "Dart", "mix.lock": "Hex",
-	"Package.resolved": "Swift", "Podfile.lock": "CocoaPods", "conan.lock": "Conan", "rpmdb.sqlite": "RPM", "Packages.db": "RPM",
+	"package.json": "npm", "package-lock.json": "npm", "npm-shrinkwrap.json": "npm", "yarn.lock": "npm", "pnpm-lock.yaml": "npm",
+	"bun.lock": "npm", "bun.lockb": "npm", "deno.lock": "Deno",
+	"requirements.txt": "PyPI", "pyproject.toml": "PyPI", "setup.py": "PyPI", "setup.cfg": "PyPI", "Pipfile": "PyPI", "Pipfile.lock": "PyPI",
+	"poetry.lock": "PyPI", "uv.lock": "PyPI", "METADATA": "PyPI", "PKG-INFO": "PyPI",
+	"Cargo.toml": "Cargo", "Cargo.lock": "Cargo", "Gemfile": "RubyGems", "Gemfile.lock": "RubyGems",
+	"composer.json": "Composer", "composer.lock": "Composer", "pom.xml": "Maven",
+	"build.gradle": "Gradle", "build.gradle.kts": "Gradle", "gradle.lockfile": "Gradle",
+	"packages.lock.json": "NuGet", "packages.config": "NuGet", "project.assets.json": "NuGet", "pubspec.yaml": "Dart", "pubspec.lock": "Dart",
+	"mix.exs": "Hex", "mix.lock": "Hex", "rebar.lock": "Hex", "Package.swift": "Swift", "Package.resolved": "Swift",
+	"Podfile": "CocoaPods", "Podfile.lock": "CocoaPods", "conanfile.txt": "Conan", "conanfile.py": "Conan", "conan.lock": "Conan",
+	"vcpkg.json": "vcpkg", "flake.lock": "Nix", "MODULE.bazel": "Bazel", "cabal.project.freeze": "Haskell", "stack.yaml.lock": "Haskell",
+	"rpmdb.sqlite": "RPM", "Packages.db": "RPM",
+	"Gopkg.lock": "Go before modules", "glide.lock": "Go before modules", "Godeps.json": "Go before modules",
 }
 
-// ecosystem names the ecosystem whose packages a file lists, or "".
+// packagings are the endings of files that are packages themselves.
+var packagings = map[string]string{
+	".deb": "Debian package", ".udeb": "Debian package", ".rpm": "RPM", ".apk": "apk or Android package", ".ipk": "opkg",
+	".jar": "Maven", ".war": "Maven", ".ear": "Maven", ".aar": "Maven", ".whl": "PyPI", ".egg": "PyPI", ".conda": "Conda",
+	".gem": "RubyGems", ".gemspec": "RubyGems", ".crate": "Cargo", ".nupkg": "NuGet", ".csproj": "NuGet", ".cabal": "Haskell",
+	".snap": "Snap", ".flatpak": "Flatpak", ".appimage": "AppImage", ".msi": "Windows installer", ".msix": "Windows installer",
+	".vsix": "Visual Studio", ".dmg": "Apple disk image", ".phar": "Composer",
+}
+
+// ecosystem names the ecosystem whose packages a file lists or is, or "".
 func ecosystem(name string) string {
 	base := path.Base(name)
 	switch {
 	case base == "METADATA" && !strings.HasSuffix(path.Dir(name), ".dist-info"):
 		return ""
-	case base == "package.json" && strings.Contains(name, "node_modules/"):
-		return "npm"
-	case strings.HasSuffix(base, ".jar"), strings.HasSuffix(base, ".war"):
-		return "Maven"
 	case base == "Packages" && strings.HasSuffix(path.Dir(name), "lib/rpm"):
 		return "RPM"
+	case manifests[base] != "":
+		return manifests[base]
 	}
-	return manifests[base]
+	return packagings[strings.ToLower(path.Ext(base))]
+}
+
+// maxSeen is how many files of one ecosystem are named; the rest is counted.
+const maxSeen = 200
+
+// sightings are the files that were seen and not catalogued.
+type sightings struct {
+	list  []string       // "npm: app/package-lock.json"
+	count map[string]int // by ecosystem
+}
+
+// note takes a file if it is of another ecosystem.
+func (s *sightings) note(name string) {
+	if eco := ecosystem(name); eco != "" {
+		s.add(eco, name)
+	}
+}
+
+func (s *sightings) add(eco, name string) {
+	if s.count == nil {
+		s.count = map[string]int{}
+	}
+	if s.count[eco]++; s.count[eco] <= maxSeen {
+		s.list = append(s.list, eco+": "+name)
+	}
+}
+
+// all are the files in the order in which they were seen, and how many of an
+// ecosystem are not named.
+func (s *sightings) all() []string {
+	out := s.list
+	for _, eco := range slices.Sorted(maps.Keys(s.count)) {
+		if more := s.count[eco] - maxSeen; more > 0 {
+			out = append(out, fmt.Sprintf("%s: %d files more", eco, more))
+		}
+	}
+	return out
+}
+
+// compressed are the endings of names of compressed archives.
+var compressed = regexp.MustCompile(`(?i)\.(tar\.[a-z0-9]+|tgz|tbz2?|txz|tzst)$`)
+
+// isArchive reports whether a file is an archive by its head; a compressed one
+// by its name.
+func isArchive(name string, head []byte) bool {
+	switch unpack.Sniff(head) {
+	case unpack.None:
+		return false
+	case unpack.Tar, unpack.Zip:
+		return true
+	}
+	return compressed.MatchString(name)
 }
 
 // isProgram looks for the head of an executable of a system that Go builds for.

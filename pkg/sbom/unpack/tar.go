@@ -14,20 +14,14 @@ import (
 // maxName is the longest name of an entry.
 const maxName = 4096
 
-// names are the entries of one archive, to find those that are there twice.
-type names struct {
-	files map[string]bool
-	links map[string]string
-}
-
 func (w *Walker) tar(r io.Reader, visit Visit) error {
-	seen := names{files: map[string]bool{}, links: map[string]string{}}
+	seen := newNames()
 	t := tar.NewReader(r)
 	for {
 		h, err := t.Next()
 		switch {
 		case err == io.EOF:
-			return seen.noneThroughLinks()
+			return nil
 		case err != nil:
 			return err
 		case h.Typeflag == tar.TypeXGlobalHeader:
@@ -72,7 +66,7 @@ func (s *names) take(h *tar.Header) (Entry, error) {
 	switch h.Typeflag {
 	case tar.TypeReg, tar.TypeGNUSparse:
 		e.Kind = File
-		s.files[name] = true
+		s.file(name)
 	case tar.TypeLink:
 		e.Kind = HardLink
 		e.Target, err = s.hardLink(name, h.Linkname)
@@ -83,62 +77,6 @@ func (s *names) take(h *tar.Header) (Entry, error) {
 		err = verdict.Refuse(verdict.FileType, name, "an entry of type %q is neither file, directory nor link", h.Typeflag)
 	}
 	return e, err
-}
-
-func (s *names) once(name string) error {
-	if s.files[name] || s.links[name] != "" {
-		return verdict.Refuse(verdict.Path, name, "the archive holds two entries of this name")
-	}
-	return nil
-}
-
-// hardLink is one more name for a file that came before.
-func (s *names) hardLink(name, target string) (string, error) {
-	target, err := CleanName(target)
-	if err != nil {
-		return "", err
-	}
-	if !s.files[target] {
-		return "", verdict.Refuse(verdict.FileType, name, "a hard link to %q, which is no earlier file", target)
-	}
-	s.files[name] = true
-	return target, nil
-}
-
-func (s *names) symbolicLink(name, target string) error {
-	to := path.Join(path.Dir(name), target)
-	if target == "" || path.IsAbs(target) || strings.Contains(target, `\`) || to == ".." || strings.HasPrefix(to, "../") {
-		return verdict.Refuse(verdict.Path, name, "a symbolic link to %s leaves the archive", bounded(target))
-	}
-	s.links[name] = target
-	return nil
-}
-
-// noneThroughLinks refuses entries below a symbolic link: they land elsewhere
-// than they are listed.
-func (s *names) noneThroughLinks() error {
-	if len(s.links) == 0 {
-		return nil
-	}
-	below := func(name string) error {
-		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-			if _, link := s.links[dir]; link {
-				return verdict.Refuse(verdict.Path, name, "%q is a symbolic link", dir)
-			}
-		}
-		return nil
-	}
-	for name := range s.files {
-		if err := below(name); err != nil {
-			return err
-		}
-	}
-	for name := range s.links {
-		if err := below(name); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // CleanName returns the one spelling of the name of an entry: relative,

@@ -24,9 +24,8 @@ import (
 
 // The bounds of one walk.
 const (
-	// MaxEntries bounds entries, directories included: a document of more
-	// files would pass the largest that is read.
-	MaxEntries = 250_000
+	// MaxEntries bounds entries, directories included.
+	MaxEntries = 1_000_000
 	// maxLayerEntries bounds those of the layer of an image, of which no
 	// document lists every file.
 	maxLayerEntries = 2_000_000

@@ -17,7 +17,7 @@ func (w *Walker) zip(r io.ReaderAt, size int64, visit Visit) error {
 	if err != nil && z == nil {
 		return err
 	}
-	seen := names{files: map[string]bool{}, links: map[string]string{}}
+	seen := newNames()
 	var packed uint64
 	for _, f := range z.File {
 		if err := w.entry(); err != nil {
@@ -27,11 +27,11 @@ func (w *Walker) zip(r io.ReaderAt, size int64, visit Visit) error {
 		if packed += f.CompressedSize64; packed > uint64(size) {
 			return verdict.Refuse(verdict.Limit, bounded(f.Name), "the entries are larger than the archive: they lie over each other")
 		}
-		if err := w.zipEntry(f, &seen, visit); err != nil {
+		if err := w.zipEntry(f, seen, visit); err != nil {
 			return err
 		}
 	}
-	return seen.noneThroughLinks()
+	return nil
 }
 
 func (w *Walker) zipEntry(f *zip.File, seen *names, visit Visit) error {
@@ -59,7 +59,7 @@ func (w *Walker) zipEntry(f *zip.File, seen *names, visit Visit) error {
 	defer body.Close()
 	out := &measured{r: body, in: &counting{n: int64(min(f.CompressedSize64, 1<<40))}, w: w, ratio: true}
 	if e.Kind == File {
-		seen.files[name] = true
+		seen.file(name)
 		if err := visit(e, out); err != nil {
 			return err
 		}

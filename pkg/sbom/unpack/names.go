@@ -1,0 +1,82 @@
+package unpack
+
+import (
+	"hash/maphash"
+	"path"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// names are the entries of one archive, to find those that are there twice, or
+// below a symbolic link. They are kept as hashes under keys that nobody can
+// know, for an archive may have a million.
+type names struct {
+	keys  [2]maphash.Seed
+	files map[hashed]struct{}
+	links map[hashed]struct{}
+	dirs  map[hashed]struct{} // that something lies in
+}
+
+// hashed is a name. Two names of one hash are not to be met with.
+type hashed [2]uint64
+
+func newNames() *names {
+	return &names{
+		keys:  [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		files: map[hashed]struct{}{}, links: map[hashed]struct{}{}, dirs: map[hashed]struct{}{},
+	}
+}
+
+func (s *names) hash(name string) hashed {
+	return hashed{maphash.String(s.keys[0], name), maphash.String(s.keys[1], name)}
+}
+
+func (s *names) file(name string) { s.files[s.hash(name)] = struct{}{} }
+
+// once refuses a name that was there before, or that is below a symbolic link:
+// such an entry lands elsewhere than it is listed.
+func (s *names) once(name string) error {
+	h := s.hash(name)
+	_, file := s.files[h]
+	if _, link := s.links[h]; file || link {
+		return verdict.Refuse(verdict.Path, name, "the archive holds two entries of this name")
+	}
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		h := s.hash(dir)
+		if _, known := s.dirs[h]; known {
+			return nil // and so are all above it
+		}
+		if _, link := s.links[h]; link {
+			return verdict.Refuse(verdict.Path, name, "%q is a symbolic link", dir)
+		}
+		s.dirs[h] = struct{}{}
+	}
+	return nil
+}
+
+// hardLink is one more name for a file that came before.
+func (s *names) hardLink(name, target string) (string, error) {
+	target, err := CleanName(target)
+	if err != nil {
+		return "", err
+	}
+	if _, there := s.files[s.hash(target)]; !there {
+		return "", verdict.Refuse(verdict.FileType, name, "a hard link to %q, which is no earlier file", target)
+	}
+	s.file(name)
+	return target, nil
+}
+
+func (s *names) symbolicLink(name, target string) error {
+	to := path.Join(path.Dir(name), target)
+	if target == "" || path.IsAbs(target) || strings.Contains(target, `\`) || to == ".." || strings.HasPrefix(to, "../") {
+		return verdict.Refuse(verdict.Path, name, "a symbolic link to %s leaves the archive", bounded(target))
+	}
+	h := s.hash(name)
+	if _, there := s.dirs[h]; there {
+		return verdict.Refuse(verdict.Path, name, "%q is a symbolic link, and other entries lie below it", name)
+	}
+	s.links[h] = struct{}{}
+	return nil
+}
