@@ -21,9 +21,15 @@ func (r *Remote) PushBlob(ctx context.Context, repo string, d Descriptor, open f
 		return err
 	}
 	q := query{target: target, op: "writing " + d.Digest.String(), path: "blobs/" + d.Digest.String()}
+	if r.written.has(q) {
+		return nil
+	}
 	s, err := r.session(ctx, target, ggcr.PushScope)
 	if err != nil {
 		return q.unavailable(err)
+	}
+	if taken, err := r.pushSmall(ctx, s, q, d, open); taken || err != nil {
+		return err
 	}
 	layer, err := newLayer(target.Name(), d, open)
 	if err != nil {
@@ -60,8 +66,9 @@ func (r *Remote) PushManifest(ctx context.Context, repo string, d Descriptor, ra
 	}
 	// The list of referrers is read, extended and written: two pushes at once
 	// could lose one. Other processes can still interfere.
-	r.subjects.Lock()
-	defer r.subjects.Unlock()
+	list := r.referrersOf(target.Name() + "@" + doc.Subject.Digest)
+	list.Lock()
+	defer list.Unlock()
 	if err := r.put(ctx, target.Digest(d.Digest.String()), content); err != nil {
 		return err // the manifest may be there, but not the list
 	}

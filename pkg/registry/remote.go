@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/google/go-containerregistry/pkg/name"
 
@@ -23,10 +24,11 @@ type Remote struct {
 	prefix string
 	rt     http.RoundTripper
 
-	mu       sync.Mutex // owns sessions, not what they hold
+	mu       sync.Mutex // owns the maps, not what they hold
 	sessions map[sessionKey]*session
+	subjects map[string]*sync.Mutex // each held while a referrer is pushed, see PushManifest
 
-	subjects sync.Mutex // held while a referrer is pushed, see PushManifest
+	whole atomic.Bool // it did not take a blob in one request
 
 	written written
 }
@@ -53,7 +55,7 @@ func OpenRemote(prefix string, rt http.RoundTripper) (*Remote, error) {
 	if _, err := name.NewRegistry(host, name.StrictValidation); err != nil {
 		return nil, usage("opening registry: %w", err)
 	}
-	return &Remote{prefix: prefix, rt: newGuard(rt, host), sessions: map[sessionKey]*session{}}, nil
+	return &Remote{prefix: prefix, rt: newGuard(rt, host), sessions: map[sessionKey]*session{}, subjects: map[string]*sync.Mutex{}}, nil
 }
 
 // Prefix returns what was opened, without a slash at the end.

@@ -1,0 +1,63 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+)
+
+// maxSmall is the size up to which a blob is offered in one request: that of
+// every bundle and of most configurations.
+const maxSmall = 128 << 10
+
+// pushSmall offers a small blob in one request (distribution specification,
+// "Single POST"), where looking for it, beginning, sending and ending take
+// four. A registry that does not take it so is not asked again, and whatever
+// goes wrong is for the longer way to find out.
+func (r *Remote) pushSmall(ctx context.Context, s *session, q query, d Descriptor, open func() (io.ReadCloser, error)) (taken bool, err error) {
+	if d.Size > maxSmall || r.whole.Load() {
+		return false, nil
+	}
+	body, err := open()
+	if err != nil {
+		return false, err
+	}
+	defer body.Close()
+	raw, err := io.ReadAll(verified(body, "source of "+q.target.Name(), d))
+	if err != nil {
+		return false, err
+	}
+	target := q.target.Scheme() + "://" + q.target.RegistryStr() + "/v2/" + q.target.RepositoryStr() + "/blobs/uploads/?digest=" + url.QueryEscape(d.Digest.String())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(raw))
+	if err != nil {
+		return false, nil
+	}
+	req.Header.Set("Content-Type", "application/octet-stream")
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return false, nil
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, MaxManifest)) // so that the connection serves again
+	_ = resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusCreated:
+		r.written.add(q)
+		return true, nil
+	case http.StatusAccepted:
+		r.whole.Store(true)
+	}
+	return false, nil
+}
+
+// referrersOf is what is held while the referrers of one subject change.
+func (r *Remote) referrersOf(subject string) *sync.Mutex {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.subjects[subject] == nil {
+		r.subjects[subject] = &sync.Mutex{}
+	}
+	return r.subjects[subject]
+}
