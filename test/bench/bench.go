@@ -30,7 +30,7 @@ type Command struct {
 	// not the same for all commands: ratios are then those of one thing.
 	Units int `json:"units,omitempty"`
 	// Inner says that the command measures a part of itself with [Measure], and
-	// that only that part counts; its peak is that of all of it.
+	// that only that part counts; its peak is that of all of it, unless it says it.
 	Inner bool `json:"inner,omitempty"`
 }
 
@@ -42,6 +42,9 @@ type Sample struct {
 	Wall time.Duration `json:"wall"`
 	CPU  time.Duration `json:"cpu"` // user and system
 	Peak int64         `json:"peak"`
+	// Requests to services and Entries of a log, where they are counted.
+	Requests int `json:"requests,omitempty"`
+	Entries  int `json:"entries,omitempty"`
 }
 
 // Row is one command with everything that was measured of it.
@@ -105,7 +108,9 @@ func (c Command) run(ctx context.Context) (Sample, error) {
 			return Sample{}, fmt.Errorf("running %s: %w", c.Name, err)
 		}
 	}
-	s.Peak = peak(state)
+	if s.Peak == 0 {
+		s.Peak = Peak(state)
+	}
 	return s, nil
 }
 
@@ -116,6 +121,7 @@ func (r Row) median() Sample {
 	}
 	for _, s := range r.Samples {
 		m.Peak = max(m.Peak, s.Peak)
+		m.Requests, m.Entries = max(m.Requests, s.Requests), max(m.Entries, s.Entries)
 	}
 	return m
 }

@@ -18,8 +18,8 @@ func spent() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// peak is the most memory that a process had at once, in bytes.
-func peak(state *os.ProcessState) int64 {
+// Peak is the most memory that a process had at once, in bytes.
+func Peak(state *os.ProcessState) int64 {
 	usage, ok := state.SysUsage().(*syscall.Rusage)
 	if !ok {
 		return 0

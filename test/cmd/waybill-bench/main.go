@@ -3,7 +3,8 @@
 // against sigstore-go, against cosign and against bare cryptography, of one
 // large statement, how long it takes to start, and what the policy's part is;
 // and SBOMs, against syft.
-// And the builder, against the bare commands that it runs.
+// And the builder, against the bare commands that it runs; and the signer,
+// against cosign.
 package main
 
 import (
@@ -33,7 +34,7 @@ type options struct {
 }
 
 // peers are commands to compare with, each of which may be absent.
-type peers struct{ cosign, syft string }
+type peers struct{ cosign, cosign2, syft string }
 
 // work is how much there is to do.
 type work struct {
@@ -43,6 +44,7 @@ type work struct {
 	decided int
 	rounds  int
 	built   built
+	signed  signed
 }
 
 const usage = `Usage: waybill-bench [flags]
@@ -50,8 +52,8 @@ const usage = `Usage: waybill-bench [flags]
 
 Make a release of about a gigabyte and some hundred bundles once, and measure
 how long verifying them takes, against those who do the same and against doing
-only what nobody can do without; and builds, against their commands alone. The
-commands take turns; medians and ratios are printed. Nothing passes or fails on
+only what nobody can do without; builds, against their commands alone; and
+signing. The commands take turns; medians and ratios are printed. Nothing passes or fails on
 time.
 
 `
@@ -100,6 +102,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.json, "json", "", "write the record to this file")
 	f.StringVar(&o.only, "only", "", "measure only these, separated by commas: "+strings.Join(names(), ", "))
 	f.StringVar(&o.peers.cosign, "cosign", "", "cosign, to compare with; without it that is left out")
+	f.StringVar(&o.peers.cosign2, "cosign2", "", "cosign v2, to compare signing with too; without it that is left out")
 	f.StringVar(&o.peers.syft, "syft", "", "syft, to compare with; without it that is left out")
 	f.Int64Var(&o.work.size, "size", 1_200_000_000, "bytes of all built files together")
 	f.IntVar(&o.work.outputs, "outputs", 600, "number of built files; each has a signature and an SBOM besides")
@@ -107,6 +110,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.work.decided, "decided", 1000, "number of built files, all of them small, about which a policy decides")
 	f.IntVar(&o.work.rounds, "rounds", 7, "how often each command is measured")
 	o.work.built = built{bytes: 1_000_000_000, platforms: 4, rounds: 5}
+	o.work.signed = signed{files: 500, images: 40, sample: 20, rounds: 3}
 	f.BoolVar(&o.fresh, "fresh", false, "make the release again, although it is there")
 	short := f.Bool("short", false, "64 MB, 50 bundles, 100 small files and 3 rounds, to see that it works")
 	f.Usage = func() { fmt.Fprint(os.Stderr, usage); f.PrintDefaults() }
@@ -114,7 +118,8 @@ func parse(args []string) (options, error) {
 		return options{}, err
 	}
 	if *short {
-		o.work = work{size: 64_000_000, outputs: 60, bundles: 50, decided: 100, rounds: 3, built: built{bytes: 64_000_000, platforms: 2, rounds: 1}}
+		o.work = work{size: 64_000_000, outputs: 60, bundles: 50, decided: 100, rounds: 3, built: built{bytes: 64_000_000, platforms: 2, rounds: 1},
+			signed: signed{files: 60, images: 6, sample: 4, rounds: 1}}
 	}
 	if o.work.rounds < 1 || o.work.bundles < 1 || f.NArg() > 0 {
 		return options{}, fmt.Errorf("want at least one round, one bundle and no arguments, got %d, %d and %q", o.work.rounds, o.work.bundles, f.Args())
@@ -133,6 +138,9 @@ func parse(args []string) (options, error) {
 	}
 	var err error
 	if o.peers.cosign, err = known(o.peers.cosign); err != nil {
+		return options{}, err
+	}
+	if o.peers.cosign2, err = known(o.peers.cosign2); err != nil {
 		return options{}, err
 	}
 	if o.peers.syft, err = known(o.peers.syft); err != nil {

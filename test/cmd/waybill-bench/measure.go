@@ -23,6 +23,7 @@ func parts() []part {
 		{"sbom", (*setting).sboms},
 		{"release", (*setting).release},
 		{"build", (*setting).builds},
+		{"sign", (*setting).signs},
 	}
 }
 

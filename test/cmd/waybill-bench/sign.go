@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/waybill-release/waybill/test/bench"
+)
+
+// signed is how much there is to sign.
+type signed struct {
+	files, images int
+	sample        int // of them that a peer signs, one process for each; ratios are those of one thing
+	rounds        int
+}
+
+// oneBatch is how often a public log is through with what it was offered.
+const oneBatch = time.Second
+
+// abreast is how many processes of a peer are under way where they are several.
+const abreast = 8
+
+// signs compares ways to sign many things, with a log that answers at once and
+// with one that is through with a batch once a second.
+func (s *setting) signs(ctx context.Context) ([]bench.Section, error) {
+	if err := os.MkdirAll(s.scenes(), 0o755); err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(s.scenes()) }()
+	var sections []bench.Section
+	for _, batch := range []time.Duration{0, oneBatch} {
+		for _, part := range []func(context.Context, time.Duration) (bench.Section, error){s.signFiles, s.signTogether, s.signImages} {
+			section, err := part(ctx, batch)
+			if err != nil {
+				return nil, err
+			}
+			sections = append(sections, section)
+		}
+	}
+	return sections, nil
+}
+
+func (s *setting) scenes() string { return filepath.Join(s.dir, "sign") }
+
+func (s *setting) signer() string { return filepath.Join(s.dir, "bin", "waybill-bench-sign") }
+
+// signing is one way to sign.
+func (s *setting) signing(name, what, way string, n int, batch time.Duration, flags ...string) bench.Command {
+	args := []string{s.signer(), "-dir", s.scenes(), "-what", what, "-way", way, "-n", strconv.Itoa(n), "-batch", batch.String()}
+	return bench.Command{Name: name, Args: append(args, flags...), Units: n, Inner: true}
+}
+
+// peerSigning are the ways of cosign that are at hand: one process after
+// another, and of the newest several at a time.
+func (s *setting) peerSigning(verb, what string, batch time.Duration) (list []bench.Command) {
+	n := min(s.work.signed.sample, s.work.signed.files)
+	if what == "images" {
+		n = min(n, s.work.signed.images)
+	}
+	if s.peers.cosign != "" {
+		list = append(list,
+			s.signing("cosign v3 "+verb+", one process each", what, "cosign3", n, batch, "-peer", s.peers.cosign),
+			s.signing(fmt.Sprintf("cosign v3 %s, %d processes at a time", verb, abreast), what, "cosign3", n, batch, "-peer", s.peers.cosign, "-abreast", strconv.Itoa(abreast)))
+	}
+	if s.peers.cosign2 != "" {
+		list = append(list, s.signing("cosign v2 "+verb+", one process each", what, "cosign2", n, batch, "-peer", s.peers.cosign2))
+	}
+	return list
+}
+
+func (s *setting) signFiles(ctx context.Context, batch time.Duration) (bench.Section, error) {
+	n := s.work.signed.files
+	commands := append([]bench.Command{s.signing("waybill", "files", "waybill", n, batch)}, s.peerSigning("sign-blob", "files", batch)...)
+	section, err := s.compareSigning(ctx, commands, ">= 10x")
+	section.Name = fmt.Sprintf("same output: %d files, each with a bundle and an entry of a log that %s", n, answers(batch))
+	section.Unit = "file"
+	return section, err
+}
+
+// signTogether is the layout that a release has: one attestation of all. Its
+// peers sign each file, or, where that is possible, the very same statement.
+func (s *setting) signTogether(ctx context.Context, batch time.Duration) (bench.Section, error) {
+	n := s.work.signed.files
+	commands := append([]bench.Command{s.signing("waybill, one attestation", "statement", "waybill", n, batch)}, s.peerSigning("sign-blob", "files", batch)...)
+	if s.peers.cosign != "" {
+		one := s.signing("cosign v3 attest-blob of a statement that was made before", "statement", "cosign3", n, batch, "-peer", s.peers.cosign)
+		commands = append(commands, one)
+	}
+	section, err := s.compareSigning(ctx, commands, "")
+	section.Name = fmt.Sprintf("best layout: one attestation of %d files, in a log that %s", n, answers(batch))
+	section.Unit = "file"
+	return section, err
+}
+
+func (s *setting) signImages(ctx context.Context, batch time.Duration) (bench.Section, error) {
+	n := s.work.signed.images
+	commands := append([]bench.Command{s.signing("waybill", "images", "waybill", n, batch)}, s.peerSigning("sign --recursive", "images", batch)...)
+	section, err := s.compareSigning(ctx, commands, ">= 5x")
+	section.Name = fmt.Sprintf("%d images of two platforms: index and both signed and attached, in a log that %s", n, answers(batch))
+	section.Unit = "image"
+	section.Notes = append(section.Notes, "cosign v2 signs images in the older form, in the older log, which answers at once in both cases but for the batches")
+	return section, err
+}
+
+func answers(batch time.Duration) string {
+	if batch == 0 {
+		return "answers at once"
+	}
+	return "takes a batch every " + batch.String()
+}
+
+// compareSigning lets the ways take turns, and says what each asked for.
+func (s *setting) compareSigning(ctx context.Context, commands []bench.Command, want string) (bench.Section, error) {
+	rows, err := bench.Alternate(ctx, commands, s.work.signed.rounds, func(what string) { progress("%s", what) })
+	if err != nil {
+		return bench.Section{}, err
+	}
+	section := bench.Section{Rows: rows}
+	for i, row := range rows {
+		each := func(n int) float64 { return float64(n) / float64(row.Units) }
+		section.Notes = append(section.Notes, fmt.Sprintf("%s: %d of them, %.2f requests and %.3f log entries each",
+			row.Name, row.Units, each(row.Median.Requests), each(row.Median.Entries)))
+		if i > 0 {
+			section.Ratios = append(section.Ratios, goal(row.Over(rows[0]), want))
+		}
+	}
+	section.Notes = append(section.Notes, fmt.Sprintf("medians of %d rounds; ratios are of one thing; the signer's processes are measured, not the lab", s.work.signed.rounds))
+	if len(rows) == 1 {
+		section.Notes = append(section.Notes, "no cosign was given to compare with")
+	}
+	return section, nil
+}
