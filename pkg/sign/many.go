@@ -17,8 +17,9 @@ import (
 )
 
 // defaultWorkers is how many signatures are under way at a time: a log takes a
-// second for each, and takes many in that second.
-const defaultWorkers = 32
+// second for each, and takes many in that second. It is as many as the
+// transport lets wait for one host.
+const defaultWorkers = 64
 
 // every is how often progress is told.
 const every = 10 * time.Second

@@ -34,7 +34,7 @@ type Work struct {
 	Kept *Kept
 	// Patience is how long one service may be away before it is given up.
 	Patience time.Duration
-	// Workers is how many signatures [Signer.Each] has under way. Default 32.
+	// Workers is how many signatures [Signer.Each] has under way. Default 64.
 	Workers int
 	// Report is told what is waited for, and how far it is.
 	Report func(format string, args ...any)
