@@ -28,7 +28,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // writers bounds how many files are on their way at once.
@@ -129,14 +128,13 @@ func Apply(ctx context.Context, p Plan, from From, to To) error {
 }
 
 // replace writes the manifest over the one that it may replace, if that is
-// what conflicts. Who writes a third one between the look and the write loses
-// it: places have no better promise that all of them keep.
+// what conflicts. What somebody else writes there meanwhile stays.
 func replace(ctx context.Context, p Plan, to To, conflict error) error {
-	there, err := store.Read(ctx, to.Files, releasemanifest.Name, verify.MaxBundle)
-	if err != nil || !digest.Of(digest.SHA256, there).Equal(to.Replaces) {
+	err := store.Replace(ctx, to.Files, to.Writer, releasemanifest.Name, store.Replacement{Old: to.Replaces, New: p.bundle, MediaType: plan.MediaBundle})
+	if errors.Is(err, store.ErrChanged) {
 		return conflict
 	}
-	return to.Writer.Put(ctx, releasemanifest.Name, int64(len(p.bundle)), bytes.NewReader(p.bundle), store.PutOptions{MediaType: plan.MediaBundle})
+	return err
 }
 
 func copyFiles(ctx context.Context, p Plan, from From, to To) error {

@@ -27,8 +27,9 @@ import (
 
 // emulator is the little of the JSON API that small uploads need.
 type emulator struct {
-	mu      sync.Mutex // owns objects
-	objects map[string][]byte
+	mu          sync.Mutex // owns what follows
+	objects     map[string][]byte
+	generations map[string]int
 }
 
 func (e *emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +46,7 @@ func (e *emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.NotFound(w, r)
 			return
 		}
-		w.Header().Set("X-Goog-Generation", "1")
+		w.Header().Set("X-Goog-Generation", strconv.Itoa(e.generations[name]))
 		w.Header().Set("Content-Length", strconv.Itoa(len(content)))
 		_, _ = w.Write(content)
 	case isObject && e.objects[name] != nil:
@@ -80,18 +81,19 @@ func (e *emulator) upload(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	if _, exists := e.objects[meta.Name]; exists && r.URL.Query().Get("ifGenerationMatch") == "0" {
+	if want := r.URL.Query().Get("ifGenerationMatch"); want != "" && want != strconv.Itoa(e.generations[meta.Name]) {
 		http.Error(w, `{"error":{"code":412,"message":"exists"}}`, http.StatusPreconditionFailed)
 		return
 	}
 	e.objects[meta.Name] = content
+	e.generations[meta.Name]++
 	e.answer(w, e.describe(meta.Name))
 }
 
 func (e *emulator) describe(name string) map[string]any {
 	sum := crc32.Checksum(e.objects[name], crc32.MakeTable(crc32.Castagnoli))
 	return map[string]any{
-		"kind": "storage#object", "bucket": "rel", "name": name, "generation": "1",
+		"kind": "storage#object", "bucket": "rel", "name": name, "generation": strconv.Itoa(e.generations[name]),
 		"crc32c": base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, sum)),
 		"size":   strconv.Itoa(len(e.objects[name])),
 	}
@@ -134,7 +136,7 @@ func serve(t *testing.T) string {
 func serveThrough(t *testing.T, spoil func(http.Handler) http.Handler) string {
 	t.Helper()
 	t.Setenv(transport.PatienceVariable, "300ms")
-	srv := httptest.NewServer(spoil(&emulator{objects: map[string][]byte{"v10/sibling": nil}}))
+	srv := httptest.NewServer(spoil(&emulator{objects: map[string][]byte{"v10/sibling": nil}, generations: map[string]int{}}))
 	t.Cleanup(srv.Close)
 	return "gs+" + srv.URL + "/rel/v1/"
 }

@@ -62,12 +62,16 @@ func (b *Bucket) Put(ctx context.Context, name string, size int64, r io.Reader, 
 }
 
 func (b *Bucket) upload(ctx context.Context, bucket *blob.Bucket, name string, src *source, opts store.PutOptions) error {
+	return b.send(ctx, bucket, name, src, &blob.WriterOptions{
+		ContentType: opts.MediaType, IfNotExist: opts.IfAbsent, BufferSize: buffer(src.want),
+	})
+}
+
+func (b *Bucket) send(ctx context.Context, bucket *blob.Bucket, name string, src *source, opts *blob.WriterOptions) error {
 	// An upload is given up by ending its context; closing would complete it.
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
-	w, err := bucket.NewWriter(ctx, b.at.Prefix+name, &blob.WriterOptions{
-		ContentType: opts.MediaType, IfNotExist: opts.IfAbsent, BufferSize: buffer(src.want),
-	})
+	w, err := bucket.NewWriter(ctx, b.at.Prefix+name, opts)
 	if err != nil {
 		return err
 	}

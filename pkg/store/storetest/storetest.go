@@ -17,6 +17,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/store"
 )
 
@@ -32,6 +33,8 @@ func Run(t *testing.T, open func(t *testing.T) (store.Place, store.Writer)) {
 		{"nothing there is not found", suiteNotFound},
 		{"an object is replaced", suiteReplace},
 		{"absent means absent", suiteIfAbsent},
+		{"only what was looked at is replaced", suiteReplaceTied},
+		{"only one of many replaces", suiteReplaceRace},
 		{"only one of many wins", suiteRace},
 		{"a failed write leaves nothing", suiteFailedWrite},
 		{"bad names are refused", suiteNames},
@@ -158,32 +161,70 @@ func suiteIfAbsent(t *testing.T, s suite) {
 	}
 }
 
-func suiteRace(t *testing.T, s suite) {
-	const writers = 8
-	errs := make([]error, writers)
+func (s suite) replace(t *testing.T, name, old, new string) error {
+	return store.Replace(t.Context(), s.place, s.writer, name, store.Replacement{Old: digest.Of(digest.SHA256, []byte(old)), New: []byte(new)})
+}
+
+func suiteReplaceTied(t *testing.T, s suite) {
+	if err := s.replace(t, "f", "", "first"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("replacing nothing: %v, want ErrNotFound", err)
+	}
+	s.put(t, "f", "first", store.PutOptions{})
+	if err := s.replace(t, "f", "another", "second"); !errors.Is(err, store.ErrChanged) {
+		t.Errorf("replacing what is not there: %v, want ErrChanged", err)
+	}
+	s.want(t, "f", "first")
+	if err := s.replace(t, "f", "first", "second"); err != nil {
+		t.Errorf("replacing what is there: %v", err)
+	}
+	s.want(t, "f", "second")
+	if got := s.names(t); !slices.Equal(got, []string{"f"}) {
+		t.Errorf("left %q", got)
+	}
+}
+
+// suiteReplaceRace: of many that looked at the same object, one replaces it.
+func suiteReplaceRace(t *testing.T, s suite) {
+	if _, tied := s.writer.(store.Replacer); !tied {
+		t.Skip("the place ties no write to what it replaces")
+	}
+	s.put(t, "f", "before", store.PutOptions{})
+	won := contend(t, store.ErrChanged, func(content string) error { return s.replace(t, "f", "before", content) })
+	s.want(t, "f", fmt.Sprintf("writer %d", won))
+}
+
+// contend has many writers try the same, of whom one wins; the others lose
+// with an error. It returns who won.
+func contend(t *testing.T, lost error, write func(content string) error) (winner int) {
+	t.Helper()
+	errs := make([]error, 8)
 	var group sync.WaitGroup
-	for i := range writers {
-		group.Go(func() {
-			content := fmt.Sprintf("writer %d", i)
-			errs[i] = s.writer.Put(t.Context(), "lock", int64(len(content)), strings.NewReader(content), store.PutOptions{IfAbsent: true})
-		})
+	for i := range errs {
+		group.Go(func() { errs[i] = write(fmt.Sprintf("writer %d", i)) })
 	}
 	group.Wait()
-	winner := -1
+	winner = -1
 	for i, err := range errs {
 		switch {
 		case err == nil && winner < 0:
 			winner = i
 		case err == nil:
 			t.Errorf("writers %d and %d both won", winner, i)
-		case !errors.Is(err, store.ErrExists):
-			t.Errorf("writer %d: %v, want ErrExists", i, err)
+		case !errors.Is(err, lost):
+			t.Errorf("writer %d: %v, want %v", i, err, lost)
 		}
 	}
 	if winner < 0 {
 		t.Fatal("nobody won")
 	}
-	s.want(t, "lock", fmt.Sprintf("writer %d", winner))
+	return winner
+}
+
+func suiteRace(t *testing.T, s suite) {
+	won := contend(t, store.ErrExists, func(content string) error {
+		return s.writer.Put(t.Context(), "lock", int64(len(content)), strings.NewReader(content), store.PutOptions{IfAbsent: true})
+	})
+	s.want(t, "lock", fmt.Sprintf("writer %d", won))
 }
 
 func suiteFailedWrite(t *testing.T, s suite) {
