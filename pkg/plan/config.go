@@ -64,7 +64,7 @@ type pinning struct {
 type making struct {
 	steps   []step
 	given   []given
-	outside []text
+	outside []output
 }
 
 // published are the files about the whole release.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"path"
 	"slices"
 	"strings"
 )
@@ -30,6 +31,9 @@ type given struct {
 // about others, which name it.
 func (g given) isEvidence() bool { return g.class == Provenance || g.class == SBOM }
 
+// isSums reports whether the output holds checksums of others.
+func (g given) isSums() bool { return g.class == Sums || g.class == Checksum }
+
 // readMakers reads what makes the release: steps, or another tool.
 func (c *Config) readMakers(top object) {
 	outputs := top.get("outputs")
@@ -49,7 +53,9 @@ func (c *Config) readMakers(top object) {
 		c.given = append(c.given, c.readGiven(item))
 	}
 	if m := top.get("outside"); m.given() {
-		c.outside = m.words("files of the place that are no part of the release")
+		for _, item := range m.items("files of the place that are no part of the release") {
+			c.outside = append(c.outside, c.readOutside(item))
+		}
 	}
 }
 
@@ -60,7 +66,7 @@ func (c *Config) readGiven(n node) given {
 		from:   o.get("from").text(), provenance: o.get("provenance").text(), sbom: o.get("sbom").text(),
 	}
 	g.name = o.need("name", "every output needs a name").text()
-	if known := []Class{Binary, Archive, Other, Image, SBOM, Provenance}; g.class != "" && !slices.Contains(known, g.class) {
+	if known := []Class{Binary, Archive, Other, Image, SBOM, Provenance, Sums, Checksum}; g.class != "" && !slices.Contains(known, g.class) {
 		o.get("class").fail("class %s: what another tool makes is %s", quote(string(g.class)), known)
 	}
 	if g.class == Image {
@@ -72,10 +78,19 @@ func (c *Config) readGiven(n node) given {
 			m.fail("only an image has %s", key)
 		}
 	}
-	if g.isEvidence() && (g.provenance.given() || g.sbom.given()) {
-		o.get("class").fail("evidence has none of its own")
+	if (g.isEvidence() || g.isSums()) && (g.provenance.given() || g.sbom.given()) {
+		o.get("class").fail("class %s: evidence has none of its own", quote(string(g.class)))
 	}
 	return g
+}
+
+// readOutside reads a name, or one that is repeated.
+func (c *Config) readOutside(n node) output {
+	if n.isText() {
+		return output{at: n.at, name: n.text()}
+	}
+	o := n.object("name", "each")
+	return output{at: n.at, name: o.need("name", "name the files").text(), each: c.readEach(o.get("each"))}
 }
 
 // givens expands what another tool makes: evidence first, which the others can
@@ -94,10 +109,16 @@ func (x *expander) givens(base scope) {
 			}
 		}
 	}
-	for _, t := range x.c.outside {
-		x.p.Outside = append(x.p.Outside, x.fill(t, base))
+	for _, o := range x.c.outside {
+		for _, sc := range x.combine(base, o.each, o.at) {
+			x.p.Outside = append(x.p.Outside, x.fill(o.name, sc))
+		}
 	}
 	slices.Sort(x.p.Outside)
+	x.p.Outside = slices.Compact(x.p.Outside)
+	if len(x.p.Outside) > MaxArtifacts {
+		x.fail(x.c.name.at, "%d files outside of the release, more than %d", len(x.p.Outside), MaxArtifacts)
+	}
 	for _, list := range [][]Given{x.p.Given, x.p.GivenImages} {
 		slices.SortFunc(list, func(a, b Given) int { return strings.Compare(a.Name, b.Name) })
 	}
@@ -115,12 +136,20 @@ func (x *expander) give(g given, sc scope) {
 	if g.from.given() {
 		from = x.fill(g.from, sc)
 	}
-	if g.isEvidence() {
+	switch {
+	case g.isEvidence():
 		a.MediaType, a.Platform = carriedMedia(a.Name, g.class), ""
-		x.offerGiven(a, from, g.name.at)
-		return
+	case g.class == Checksum:
+		a.MediaType, a.Platform, a.Of = mediaText, "", strings.TrimSuffix(a.Name, path.Ext(a.Name))
+		if ext := path.Ext(a.Name); ext != ".sha256" && ext != ".sha512" {
+			x.fail(g.name.at, "artifact %s: a checksum is named after its file and ends in .sha256 or .sha512", quote(a.Name))
+		}
+	case g.class == Sums:
+		a.MediaType, a.Platform = mediaText, ""
+		fallthrough
+	default:
+		a.Evidence = append(x.carryAll(g, sc), Evidence{KindBundle, BundleName(a.Name)})
 	}
-	a.Evidence = append(x.carryAll(g, sc), Evidence{KindBundle, BundleName(a.Name)})
 	x.offerGiven(a, from, g.name.at)
 }
 
@@ -214,10 +243,13 @@ func (x *expander) evidenceGiven() {
 		return true
 	}
 	for _, a := range x.p.Artifacts {
-		if a.Class == Provenance || a.Class == SBOM || a.IsImage() {
+		if a.Class == Provenance || a.Class == SBOM || a.Class == Checksum || a.IsImage() {
 			continue
 		}
 		plan(about(BundleName(a.Name), Signature, MediaBundle, a.Name))
+		if a.Class == Sums {
+			continue
+		}
 		for _, algorithm := range x.c.places.sidecars {
 			plan(about(a.Name+"."+algorithm, Checksum, mediaText, a.Name))
 		}

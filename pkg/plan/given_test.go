@@ -17,7 +17,7 @@ outputs:
 - {class: archive, each: {platform: every}, name: "lantern_{os}_{arch}.tar.gz", sbom: "lantern_{os}_{arch}.sbom.spdx.json", provenance: provenance.json}
 - {class: binary, each: {platform: every}, name: "bin/{os}/{arch}/lantern", from: "lantern_{os}_{arch}/lantern", provenance: provenance.json}
 - {class: file, name: SHA256SUMS}
-outside: [metadata.json, "{version}/artifacts.json"]
+outside: [metadata.json, {name: "{version}/{file}", each: {file: [artifacts.json]}}]
 places: {files: {uri: "https://dl.example.test/lantern/{version}/", sidecars: [sha256]}}
 `
 
@@ -119,6 +119,9 @@ func TestGivenRefused(t *testing.T) {
 		{"an image's name", "name: SHA256SUMS", "name: oci/lantern", "oci/"},
 		{"evidence that is an artifact", "sbom: \"lantern_{os}_{arch}.sbom.spdx.json\"", "sbom: provenance.json", "two artifacts"},
 		{"an unknown key", "class: file", "class: file, take: source", "take"},
+		{"an unknown key outside", "{name: \"{version}/{file}\",", "{class: file, name: \"{version}/{file}\",", "class"},
+		{"a checksum of nothing", "class: file, name: SHA256SUMS", "class: checksum, name: nothing.sha256", "not planned"},
+		{"a checksum of no algorithm", "class: file, name: SHA256SUMS", "class: checksum, name: provenance.md5", ".sha512"},
 		{"nothing", "name: SHA256SUMS", "name: \"\"", "empty"},
 		{"a template of nothing", "name: SHA256SUMS", "name: \"{nothing}\"", "nothing"},
 	}
