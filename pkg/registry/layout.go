@@ -160,6 +160,11 @@ func (l *Layout) Referrers(ctx context.Context, repo string, d digest.Digest) ([
 	if err != nil {
 		return nil, err
 	}
+	return l.referring(ctx, repo, entries, d)
+}
+
+// referring are those of some entries whose subject is d.
+func (l *Layout) referring(ctx context.Context, repo string, entries []v1.Descriptor, d digest.Digest) ([]Descriptor, error) {
 	var found []Descriptor
 	for _, e := range entries {
 		candidate, err := fromWire(e)
