@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/render"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -24,20 +26,17 @@ import (
 type sealing struct {
 	amend, withdraw bool
 	reason, use     string
-	from            string
+	at              string
+	from            pipeline.From
 	channels        []string
 	index           string
 	life            time.Duration
 	ahead
 }
 
-func sealCommand() *cobra.Command {
-	o, s := &project{}, &sealing{}
-	cmd := &cobra.Command{
-		Use:     "seal VERSION",
-		Short:   "Sign the manifest: the closed list of everything in the release",
-		GroupID: "stage",
-		Long: `Make the release manifest from the plan and verified provenance, never from a
+// help is the page about the command.
+func (sealing) help() string {
+	return `Make the release manifest from the plan and verified provenance, never from a
 listing, and sign it. A file without a plan (SEAL_EXTRA) or a planned artifact
 without file or provenance (SEAL_MISSING) stops it before anything is signed.
 
@@ -54,13 +53,22 @@ that sees it refuses (WITHDRAWN), and no later revision takes that back. Both
 name the revision that they supersede, and neither needs a new build. A revision
 is public once it is promoted.
 
---from takes over a release that another tool made, from a directory or bucket:
-release.yaml has outputs and no steps, and what the place holds must be exactly
+--at release does either without a --state: the manifest that is public is
+verified, and the revision is written over it, and over the same one in staging.
+Whoever holds the release identity can withdraw a release from any machine. A
+revision that somebody else writes at the same time stays, and is named
+(MANIFEST_EQUIVOCATION).
+
+--from takes over a release that another tool made, from a directory or bucket,
+and its images from --from-images, a registry or the directory of an OCI layout:
+release.yaml has outputs and no steps, and what the places hold must be exactly
 those and what release.yaml says is outside of the release (SEAL_EXTRA,
 SEAL_MISSING). Files are copied into --state and hashed in one pass, and these
-bytes are signed and listed. Provenance and SBOMs that came along are carried
-and listed, and believed by nobody: the release is of Build level 0. Without
---confirm names are compared, and nothing is copied.
+bytes are signed and listed. Provenance, SBOMs and checksums that came along
+must not contradict them (NOT_BOUND, SBOM_SUBJECT, EVIDENCE_CONFLICT). They are
+carried and listed; provenance counts if the policy names the builder that
+signed it, and else the release is of Build level 0. Without --confirm names are
+compared, and nothing is copied.
 
 --channel says which channels stand for the release from now on: latest, stable,
 rc, beta or alpha, alone or with -MAJOR.MINOR. It signs the next channel index,
@@ -68,13 +76,24 @@ as the identity in the policy's role "channel", and writes --index, whose other
 channels it takes over. The release must be public. A channel goes back to an
 older version only if the one that it stood for was withdrawn (CHANNEL_STALE).
 
-` + exit.Table,
+` + exit.Table
+}
+
+func sealCommand() *cobra.Command {
+	o, s := &project{}, &sealing{}
+	cmd := &cobra.Command{
+		Use:     "seal VERSION",
+		Short:   "Sign the manifest: the closed list of everything in the release",
+		GroupID: "stage",
+		Long:    sealing{}.help(),
 		Example: `  waybill seal v0.1.0 --profile profile.yaml --identity-token release=release.token
   waybill seal v0.1.0 --profile profile.yaml --identity-token release=release.token --confirm
   waybill seal v0.1.0 --amend --reason "signed again with the new log" --profile profile.yaml
   waybill seal v0.1.0 --withdraw --reason "it flickers" --use v0.1.1 \
     --profile profile.yaml --identity-token release=release.token --confirm
   waybill promote v0.1.0 --to release --profile profile.yaml --confirm
+  waybill seal v0.1.0 --withdraw --at release --reason "it flickers" \
+    --profile profile.yaml --identity-token release=release.token --confirm
   waybill seal v0.1.0 --from ./dist --source ./lantern --profile profile.yaml \
     --identity-token release=release.token --confirm
   waybill seal v0.1.0 --channel latest --channel stable --channel stable-0.1 \
@@ -91,7 +110,7 @@ older version only if the one that it stood for was withdrawn (CHANNEL_STALE).
 			switch {
 			case s.amend || s.withdraw:
 				err = s.revise(ctx, c, p)
-			case s.from != "":
+			case s.from.Files != "":
 				err = s.takeOver(ctx, c, p)
 			case len(s.channels) > 0:
 				err = s.point(ctx, c, p)
@@ -114,8 +133,10 @@ func (s *sealing) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&s.amend, "amend", false, "sign the next revision of a sealed release")
 	f.BoolVar(&s.withdraw, "withdraw", false, "sign that the release must no longer be used")
 	f.StringVar(&s.reason, "reason", "", "with --amend or --withdraw: why, for people; --withdraw needs one")
+	f.StringVar(&s.at, "at", "", "with --amend or --withdraw: revise the manifest that lies at this stage, staging or release; no --state is needed")
 	f.StringVar(&s.use, "use", "", "with --withdraw: what to use instead")
-	f.StringVar(&s.from, "from", "", "place that another tool filled: take the release over from it")
+	f.StringVar(&s.from.Files, "from", "", "place that another tool filled: take the release over from it")
+	f.StringVar(&s.from.Images, "from-images", "", "with --from: the registry prefix, or the directory with an OCI layout, that has the images")
 	f.StringArrayVar(&s.channels, "channel", nil, "sign that a channel stands for the release; repeats")
 	f.StringVar(&s.index, "index", channelindex.Name, "with --channel: the channel index, read if it is there, and written")
 	f.DurationVar(&s.life, "expires", 30*24*time.Hour, "with --channel: how long the index stands")
@@ -127,18 +148,24 @@ func (s *sealing) check() error {
 	if err := s.ahead.check(); err != nil {
 		return err
 	}
-	other := s.amend || s.withdraw || s.from != "" || len(s.channels) > 0
+	other := s.amend || s.withdraw || s.from.Files != "" || len(s.channels) > 0
 	switch {
 	case other && s.output != "table":
 		return verdict.Refuse(verdict.Usage, "--output", "json is of a plain seal")
 	case s.amend && s.withdraw:
 		return verdict.Refuse(verdict.Usage, "--amend", "and --withdraw are two revisions; sign one of them")
-	case s.from != "" && (s.amend || s.withdraw || len(s.channels) > 0):
+	case s.from.Files != "" && (s.amend || s.withdraw || len(s.channels) > 0):
 		return verdict.Refuse(verdict.Usage, "--from", "seals a release for the first time; amend, withdraw or name it afterwards")
+	case s.from.Images != "" && s.from.Files == "":
+		return verdict.Refuse(verdict.Usage, "--from-images", "belongs to --from, the place of the files")
 	case len(s.channels) > 0 && (s.amend || s.withdraw):
 		return verdict.Refuse(verdict.Usage, "--channel", "is no revision of the release; sign one after the other")
 	case len(s.channels) > 0 && s.life <= 0:
 		return verdict.Refuse(verdict.Usage, "--expires", "%s: want a time in which the index stands", s.life)
+	case s.at != "" && !s.amend && !s.withdraw:
+		return verdict.Refuse(verdict.Usage, "--at", "of what? it says where the manifest lies that --amend or --withdraw revises")
+	case s.at != "" && s.at != string(profile.Staging) && s.at != string(profile.Release):
+		return verdict.Refuse(verdict.Usage, "--at", "%q: want staging or release", s.at)
 	case !s.amend && !s.withdraw && s.reason != "":
 		return verdict.Refuse(verdict.Usage, "--reason", "of what? it is of --amend or --withdraw")
 	case !s.withdraw && s.use != "":
@@ -166,18 +193,19 @@ func (s *sealing) takeOver(ctx context.Context, c *cobra.Command, p *pipeline.Pi
 	if err != nil {
 		return err
 	}
-	for _, g := range planned.Given {
+	for _, g := range slices.Concat(planned.Given, planned.GivenImages) {
 		fmt.Fprintf(c.OutOrStdout(), "%s  <- %s\n", render.Safe(g.Name), render.Safe(g.From))
 	}
 	fmt.Fprintln(c.OutOrStdout())
-	f, err := p.ForecastGiven(ctx, planned, s.from)
+	f, err := p.ForecastGiven(ctx, planned, s.from.Files)
 	if err != nil {
 		return err
 	}
 	if err := f.Write(c.OutOrStdout()); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%d files are there as planned; nothing was done; --confirm takes them over and signs\n", len(planned.Given))
+	fmt.Fprintf(c.ErrOrStderr(), "%d files and %d images are there as planned; nothing was done; --confirm takes them over and signs\n",
+		len(planned.Given), len(planned.GivenImages))
 	return nil
 }
 
@@ -210,21 +238,34 @@ func (s *sealing) revise(ctx context.Context, c *cobra.Command, p *pipeline.Pipe
 	if err != nil {
 		return err
 	}
-	if s.confirm {
-		if err := p.Revise(ctx, next); err != nil {
-			return err
-		}
-		fmt.Fprintf(c.OutOrStdout(), "%s %s: revision %d is sealed; waybill promote makes it public\n", render.Safe(next.Name), next.Version, next.Revision)
+	if !s.confirm {
+		printRevision(c.OutOrStdout(), next)
+		fmt.Fprintln(c.ErrOrStderr(), "nothing was done; --confirm signs this revision")
 		return nil
 	}
-	printRevision(c.OutOrStdout(), next)
-	fmt.Fprintln(c.ErrOrStderr(), "nothing was done; --confirm signs this revision")
+	if s.at != "" {
+		if err := p.ReviseAt(ctx, profile.Stage(s.at), next); err != nil {
+			return err
+		}
+		fmt.Fprintf(c.OutOrStdout(), "%s %s: revision %d is sealed, and is at the %s place\n", render.Safe(next.Name), next.Version, next.Revision, s.at)
+		return nil
+	}
+	if err := p.Revise(ctx, next); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.OutOrStdout(), "%s %s: revision %d is sealed; waybill promote makes it public\n", render.Safe(next.Name), next.Version, next.Revision)
 	return nil
 }
 
 func (s *sealing) draft(ctx context.Context, p *pipeline.Pipeline) (release.Manifest, error) {
-	if s.withdraw {
-		return p.DraftWithdrawal(ctx, release.Withdrawal{Reason: s.reason, Use: s.use})
+	w := release.Withdrawal{Reason: s.reason, Use: s.use}
+	switch {
+	case s.withdraw && s.at != "":
+		return p.DraftWithdrawalAt(ctx, profile.Stage(s.at), w)
+	case s.withdraw:
+		return p.DraftWithdrawal(ctx, w)
+	case s.at != "":
+		return p.DraftAmendmentAt(ctx, profile.Stage(s.at), s.reason)
 	}
 	return p.DraftAmendment(ctx, s.reason)
 }

@@ -34,11 +34,15 @@ func (d *decision) checkAncestry() {
 				Differ(fmt.Sprintf("build=%d", want), fmt.Sprintf("build=%d", limit.Level)))
 		}
 	}
-	if lowest.Level < 0 && d.planned.IsGiven() {
-		d.v.Note("Build level 0 of 3: another tool made these files, and no provenance that the policy believes says how")
+	if d.isGiven() {
+		d.sayUnproven(len(steps))
 	}
 	if lowest.Level >= 0 {
-		d.v.Note("Build level %d of 3 for everything that was built, limited by %s", lowest.Level, strings.Join(lowest.Path, " made of "))
+		of := "everything that was built"
+		if d.isGiven() {
+			of = "what another tool's provenance speaks of"
+		}
+		d.v.Note("Build level %d of 3 for %s, limited by %s", lowest.Level, of, strings.Join(lowest.Path, " made of "))
 	}
 }
 
@@ -61,6 +65,9 @@ func (d *decision) steps() []slsa.Step {
 			continue // which is a finding, or a warning, of its own
 		}
 		report, err := d.hearing.Level(got.evidence, d.question(a))
+		if err != nil && d.isGiven() {
+			continue // it was found to speak of something else
+		}
 		if err != nil {
 			d.v.Note("%s: no level can be read from its provenance: %v", a.Name, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/channel"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/release"
@@ -35,7 +36,7 @@ type ChannelDraft struct {
 // they stood for. The release must be public, and not be withdrawn. Nothing is
 // signed, and no token is needed.
 func (p *Pipeline) DraftChannels(ctx context.Context, names []string, life time.Duration, to Target) (ChannelDraft, error) {
-	before, err := p.channels(ctx, to)
+	before, _, err := p.channels(ctx, to)
 	if err != nil {
 		return ChannelDraft{}, err
 	}
@@ -69,7 +70,7 @@ func (p *Pipeline) SignChannels(ctx context.Context, d ChannelDraft) (verdict.Pr
 	if err != nil {
 		return verdict.Proof{}, err
 	}
-	before, err := p.channels(ctx, d.to)
+	before, there, err := p.channels(ctx, d.to)
 	if err != nil {
 		return verdict.Proof{}, err
 	}
@@ -84,43 +85,62 @@ func (p *Pipeline) SignChannels(ctx context.Context, d ChannelDraft) (verdict.Pr
 	if err := errors.Join(err, next.Follows(before)); err != nil {
 		return verdict.Proof{}, fmt.Errorf("judging what was signed, which was not written: %w", err)
 	}
-	w, err := p.OpenWriter(d.to.Dir)
-	if err != nil {
+	if err := p.writeChannels(ctx, d.to, there, bundle); err != nil {
 		return verdict.Proof{}, err
 	}
-	if err := w.Put(ctx, d.to.Name, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{}); err != nil {
-		return verdict.Proof{}, err
-	}
-	there, err := p.channels(ctx, d.to)
+	written, _, err := p.channels(ctx, d.to)
 	if err != nil {
 		return verdict.Proof{}, fmt.Errorf("reading back %q: %w", d.to.Name, err)
 	}
-	return there.Proof(), there.Follows(next)
+	return written.Proof(), written.Follows(next)
 }
 
-// channels is the index that lies at a target, zero if there is none. One that
+// writeChannels writes an index over the very one that it follows, or where
+// there is none. One that came meanwhile stays.
+func (p *Pipeline) writeChannels(ctx context.Context, to Target, over digest.Digest, bundle []byte) error {
+	at, err := store.Open(to.Dir, p.Transport)
+	if err != nil {
+		return err
+	}
+	w, err := p.OpenWriter(to.Dir)
+	if err != nil {
+		return err
+	}
+	if over.IsZero() {
+		err = w.Put(ctx, to.Name, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{IfAbsent: true, MediaType: plan.MediaBundle})
+	} else {
+		err = store.Replace(ctx, at, w, to.Name, store.Replacement{Old: over, New: bundle, MediaType: plan.MediaBundle})
+	}
+	if errors.Is(err, store.ErrChanged) || errors.Is(err, store.ErrExists) {
+		return verdict.Refuse(verdict.ChannelStale, to.Name, "another index was written meanwhile, and it stays; ours was signed and is nowhere: run the command again")
+	}
+	return err
+}
+
+// channels is the index that lies at a target, and the digest of its bundle;
+// both are zero if there is none. One that
 // is not ours is never written over.
-func (p *Pipeline) channels(ctx context.Context, at Target) (channel.Index, error) {
+func (p *Pipeline) channels(ctx context.Context, at Target) (channel.Index, digest.Digest, error) {
 	place, err := store.Open(at.Dir, p.Transport)
 	if err != nil {
-		return channel.Index{}, err
+		return channel.Index{}, digest.Digest{}, err
 	}
 	raw, err := store.Read(ctx, place, at.Name, verify.MaxBundle)
 	if errors.Is(err, store.ErrNotFound) {
-		return channel.Index{}, nil
+		return channel.Index{}, digest.Digest{}, nil
 	}
 	if err != nil {
-		return channel.Index{}, err
+		return channel.Index{}, digest.Digest{}, err
 	}
 	e, err := p.verifier.Attestation(raw)
 	if err != nil {
-		return channel.Index{}, fmt.Errorf("verifying the index that is there, %q: %w", at.Name, err)
+		return channel.Index{}, digest.Digest{}, fmt.Errorf("verifying the index that is there, %q: %w", at.Name, err)
 	}
 	x, err := channel.Parse(e, p.Profile.Policy)
 	if err != nil {
-		return channel.Index{}, fmt.Errorf("judging the index that is there, %q: %w", at.Name, err)
+		return channel.Index{}, digest.Digest{}, fmt.Errorf("judging the index that is there, %q: %w", at.Name, err)
 	}
-	return x, nil
+	return x, digest.Of(digest.SHA256, raw), nil
 }
 
 // public is the manifest of a version where users find it.

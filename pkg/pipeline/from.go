@@ -2,8 +2,11 @@ package pipeline
 
 import (
 	"context"
+	"net/http"
+	"os"
 
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/seal"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/vcs"
@@ -11,11 +14,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/workspace"
 )
 
+// From says where another tool left a release: its files, and the registry or
+// image layout that has its images; empty if it has none.
+type From struct{ Files, Images string }
+
 // CompareFrom holds a place that another tool filled against release.yaml at
 // the commit, both ways, and returns the plan. Nothing is read but names, and
 // nothing is written.
-func (p *Pipeline) CompareFrom(ctx context.Context, uri string) (plan.Plan, error) {
-	planned, from, _, err := p.planGiven(ctx, uri)
+func (p *Pipeline) CompareFrom(ctx context.Context, at From) (plan.Plan, error) {
+	planned, from, _, err := p.planGiven(ctx, at)
 	if err != nil {
 		return plan.Plan{}, err
 	}
@@ -24,8 +31,8 @@ func (p *Pipeline) CompareFrom(ctx context.Context, uri string) (plan.Plan, erro
 
 // SealFrom seals a release that another tool made: its files are taken over
 // into the state directory, signed, and listed in the signed manifest.
-func (p *Pipeline) SealFrom(ctx context.Context, uri string) error {
-	planned, from, commit, err := p.planGiven(ctx, uri)
+func (p *Pipeline) SealFrom(ctx context.Context, at From) error {
+	planned, from, commit, err := p.planGiven(ctx, at)
 	if err != nil {
 		return err
 	}
@@ -48,22 +55,37 @@ func (p *Pipeline) SealFrom(ctx context.Context, uri string) error {
 	if err := w.SavePlan(planned); err != nil {
 		return err
 	}
-	return p.sealing(ctx, "seal from "+from.URI(), func(req seal.Request, _ *Summary) error {
+	return p.sealing(ctx, "seal from "+from.Files.URI(), func(req seal.Request, _ *Summary) error {
 		_, err := seal.From(ctx, req, from, config)
 		return err
 	})
 }
 
 // planGiven reads the plan of a release that another tool makes, and opens the
-// place that it filled.
-func (p *Pipeline) planGiven(ctx context.Context, uri string) (plan.Plan, store.Place, vcs.Commit, error) {
+// places that it filled.
+func (p *Pipeline) planGiven(ctx context.Context, at From) (plan.Plan, seal.Origin, vcs.Commit, error) {
 	planned, source, err := p.Plan(ctx)
 	if err == nil && !planned.IsGiven() {
 		err = verdict.Refuse(verdict.Usage, plan.ConfigName, "it has steps, so waybill build makes the release; another tool's has outputs instead")
 	}
 	if err != nil {
-		return plan.Plan{}, nil, vcs.Commit{}, err
+		return plan.Plan{}, seal.Origin{}, vcs.Commit{}, err
 	}
-	from, err := store.Open(uri, p.Transport)
+	var from seal.Origin
+	if from.Files, err = store.Open(at.Files, p.Transport); err != nil {
+		return plan.Plan{}, seal.Origin{}, vcs.Commit{}, err
+	}
+	if at.Images != "" {
+		from.Images, err = openImages(at.Images, p.Transport)
+	}
 	return planned, from, source.Commit, err
+}
+
+// openImages opens what a directory holds as an image layout, and anything
+// else as the repositories below an address of a registry.
+func openImages(at string, rt http.RoundTripper) (registry.Source, error) {
+	if info, err := os.Stat(at); err == nil && info.IsDir() {
+		return registry.OpenForeign(at)
+	}
+	return registry.OpenRemote(at, rt)
 }

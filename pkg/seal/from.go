@@ -14,18 +14,30 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
+// Origin is where another tool left a release.
+type Origin struct {
+	Files store.Place
+	// Images is a registry or a layout; nil if the release has no images.
+	Images registry.Source
+}
+
 // Compare holds a place that another tool filled against the plan, both ways:
-// every file of the plan is there, and nothing else but what the plan says is
-// outside of the release. Nothing is read but the names.
-func Compare(ctx context.Context, req Request, from store.Place) error {
-	objects, err := from.List(ctx)
+// every file and image of the plan is there, with exactly its platforms, and
+// nothing else but what the plan says is outside of the release. Nothing is
+// read but names and manifests.
+func Compare(ctx context.Context, req Request, from Origin) error {
+	objects, err := from.Files.List(ctx)
+	if errors.Is(err, store.ErrNotListable) {
+		return verdict.Refuse(verdict.Usage, from.Files.URI(), "the place cannot be listed, so nothing shows that it holds nothing else; name the bucket behind it, or fetch it into a directory")
+	}
 	if err != nil {
-		return fmt.Errorf("listing %s: %w", from.URI(), err)
+		return fmt.Errorf("listing %s: %w", from.Files.URI(), err)
 	}
 	there, wanted := map[string]bool{}, map[string]bool{}
 	for _, o := range objects {
@@ -35,35 +47,46 @@ func Compare(ctx context.Context, req Request, from store.Place) error {
 	for _, g := range req.Plan.Given {
 		wanted[g.From] = true
 		if !there[g.From] {
-			findings = append(findings, verdict.Find(verdict.SealMissing, g.From, "release.yaml plans %s from it, and %s does not hold it", g.Name, from.URI()))
+			findings = append(findings, verdict.Find(verdict.SealMissing, g.From, "release.yaml plans %s from it, and %s does not hold it", g.Name, from.Files.URI()))
 		}
 	}
 	for _, o := range objects {
 		if !wanted[o.Name] && !slices.Contains(req.Plan.Outside, o.Name) {
-			findings = append(findings, verdict.Find(verdict.SealExtra, o.Name, "%s holds it, but release.yaml neither plans it nor says that it is outside", from.URI()))
+			findings = append(findings, verdict.Find(verdict.SealExtra, o.Name, "%s holds it, but release.yaml neither plans it nor says that it is outside", from.Files.URI()))
 		}
 	}
-	return all(req, findings)
+	images, err := compareImages(ctx, req, from.Images)
+	if err != nil {
+		return err
+	}
+	return all(req, append(findings, images...))
 }
 
 // From seals a release that another tool made: what the plan names is taken
 // over from the place and hashed in the same pass, and exactly these bytes are
-// signed and listed. Evidence that came with it is carried as it is, and
-// believed by nobody. A difference between plan and place, in either direction,
-// stops it before anything is signed.
-func From(ctx context.Context, req Request, from store.Place, config []byte) (release.Manifest, error) {
+// signed and listed. Evidence that came with it is carried as it is: it counts
+// where the policy knows who signed it, and it must not contradict the bytes.
+// A difference between plan and place, in either direction, stops it before
+// anything is signed.
+func From(ctx context.Context, req Request, from Origin, config []byte) (release.Manifest, error) {
 	if err := Compare(ctx, req, from); err != nil {
 		return release.Manifest{}, err
 	}
 	var err error
-	if req.taken, err = takeOver(ctx, req, from); err != nil {
+	if req.taken, err = takeOver(ctx, req, from.Files); err != nil {
+		return release.Manifest{}, err
+	}
+	if err := takeImages(ctx, req, from.Images); err != nil {
 		return release.Manifest{}, err
 	}
 	if err := req.Workspace.Writer().Put(ctx, plan.ConfigName, int64(len(config)), bytes.NewReader(config), store.PutOptions{}); err != nil {
 		return release.Manifest{}, err
 	}
 	req.taken[plan.ConfigName] = digest.SetOf(config)
-	req.Report("took over %d files from %s", len(req.Plan.Given), from.URI())
+	req.Report("took over %d files and %d images from %s", len(req.Plan.Given), len(req.Plan.GivenImages), from.Files.URI())
+	if err := inspect(ctx, req); err != nil {
+		return release.Manifest{}, err
+	}
 	if _, err := Sign(ctx, req); err != nil {
 		return release.Manifest{}, err
 	}
@@ -108,7 +131,7 @@ func (p proven) vouches(a plan.Artifact) bool {
 	return a.IsBuilt() || taken
 }
 
-// carried names the evidence that came with a file of another tool.
+// carried names the evidence that came with a file or image of another tool.
 func carried(entry *release.Artifact) {
 	for _, e := range entry.Evidence {
 		switch e.Kind {
@@ -120,12 +143,24 @@ func carried(entry *release.Artifact) {
 	}
 }
 
-// takenOver is what a release of another tool is sealed by: no provenance
-// vouches for it.
+// takenOver is what a release of another tool is sealed by: its own provenance
+// vouches for nothing here, the pass in which it was taken over does.
 func takenOver(req Request) (proven, error) {
 	if req.taken == nil {
 		return proven{}, verdict.Refuse(verdict.Usage, plan.ConfigName, "its outputs are made by another tool; take them over with waybill seal --from PLACE")
 	}
 	id := req.Workspace.Identity()
 	return proven{bytes: req.taken, commit: id.Commit.Commit, invocation: id.Invocation}, nil
+}
+
+// takenBefore is what was taken over for a manifest that is sealed.
+func takenBefore(p plan.Plan, m release.Manifest) map[string]digest.Set {
+	taken := map[string]digest.Set{}
+	for _, a := range m.Artifacts {
+		isGiven := slices.ContainsFunc(p.Given, func(g plan.Given) bool { return g.Name == a.Name })
+		if isGiven || a.IsImage() || a.Name == plan.ConfigName {
+			taken[a.Name] = a.Digests
+		}
+	}
+	return taken
 }

@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -36,11 +38,14 @@ func Amend(ctx context.Context, req Request, reason string) (release.Manifest, e
 	if before.Withdrawn != nil {
 		return release.Manifest{}, withdrawn(before)
 	}
+	if req.Plan.IsGiven() {
+		req.taken = takenBefore(req.Plan, before)
+	}
 	fresh, err := list(ctx, req)
 	if err != nil {
 		return release.Manifest{}, err
 	}
-	change := "sealed again; the same evidence"
+	change := sameEvidence
 	if names := fresh.Rebound(before); len(names) > 0 {
 		change = fmt.Sprintf("other evidence of %d artifacts, the first %s", len(names), names[0])
 	}
@@ -53,26 +58,59 @@ func Amend(ctx context.Context, req Request, reason string) (release.Manifest, e
 	return next, next.Follows(before, e.Bundle())
 }
 
+// Again drafts the next revision of a manifest whose bundle has the given
+// digest: everything that it lists, sealed once more. Nothing is signed.
+func Again(before release.Manifest, bundle digest.Digest, reason string, now time.Time) (release.Manifest, error) {
+	if err := checkReason(reason); err != nil {
+		return release.Manifest{}, err
+	}
+	if before.Withdrawn != nil {
+		return release.Manifest{}, withdrawn(before)
+	}
+	change := sameEvidence
+	if reason != "" {
+		change += ": " + reason
+	}
+	next := before.Revise(bundle, change)
+	next.SealedOn = now.UTC()
+	return next, next.Follows(before, bundle)
+}
+
+const sameEvidence = "sealed again; the same evidence"
+
 // Withdraw drafts the revision of a sealed release that says that it must no
 // longer be used. It needs nothing of the release but its manifest. Nothing is
 // signed.
 func Withdraw(ctx context.Context, req Request, w release.Withdrawal) (release.Manifest, error) {
-	if w.Reason == "" {
-		return release.Manifest{}, verdict.Refuse(verdict.Usage, "--reason", "say why the release must no longer be used: whoever verifies it will be told")
-	}
-	if err := errors.Join(checkReason(w.Reason), checkReason(w.Use)); err != nil {
+	if err := checkWithdrawal(w); err != nil {
 		return release.Manifest{}, err
 	}
 	before, e, err := held(ctx, req)
 	if err != nil {
 		return release.Manifest{}, err
 	}
+	return Withdrawn(before, e.Bundle(), w, req.Clock())
+}
+
+// Withdrawn is [Withdraw] for a manifest whose bundle has the given digest,
+// wherever it lies.
+func Withdrawn(before release.Manifest, bundle digest.Digest, w release.Withdrawal, now time.Time) (release.Manifest, error) {
+	if err := checkWithdrawal(w); err != nil {
+		return release.Manifest{}, err
+	}
 	if before.Withdrawn != nil {
 		return release.Manifest{}, withdrawn(before)
 	}
-	next := before.Revise(e.Bundle(), "withdrawn: "+w.Reason)
-	next.Withdrawn, next.SealedOn = &w, req.Clock().UTC()
-	return next, next.Follows(before, e.Bundle())
+	next := before.Revise(bundle, "withdrawn: "+w.Reason)
+	next.Withdrawn, next.SealedOn = &w, now.UTC()
+	return next, next.Follows(before, bundle)
+}
+
+func checkWithdrawal(w release.Withdrawal) error {
+	if w.Reason == "" {
+		return verdict.Refuse(verdict.Usage, "--reason", "say why the release must no longer be used: whoever verifies it will be told")
+	}
+	return errors.Join(checkReason(w.Reason), checkReason(w.Use))
 }
 
 // Revise signs a revision that [Amend] or [Withdraw] drafted, and writes it in

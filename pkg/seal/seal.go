@@ -80,7 +80,7 @@ func manifest(ctx context.Context, req Request, p proven) (release.Manifest, err
 		Runs: []release.Run{{Kind: "build", ID: id.Invocation}},
 	}
 	if req.Plan.IsGiven() {
-		m.Runs[0].Kind = "seal" // nothing was built in it
+		m.Runs[0].Kind = "seal" // nothing was built in it: see gate.RunSeal
 	}
 	var findings []verdict.Finding
 	for _, a := range req.Plan.Artifacts {
@@ -160,10 +160,14 @@ func bindImage(ctx context.Context, req Request, p proven, a plan.Artifact) (rel
 		return release.Artifact{}, verdict.Refuse(verdict.Unsigned, a.Name, "the image carries no signature of the release identity")
 	}
 	entry := release.Artifact{
-		Artifact: a, Digests: set, Size: int64(len(raw)),
-		Provenance: plan.ProvenanceName(a.Step), Signature: signature.String(),
+		Artifact: a, Digests: set, Size: int64(len(raw)), Signature: signature.String(),
 	}
 	entry.MediaType = d.MediaType
+	if req.Plan.IsGiven() {
+		carried(&entry)
+		return entry, nil
+	}
+	entry.Provenance = plan.ProvenanceName(a.Step)
 	if a.Has(plan.KindSBOM) {
 		entry.SBOM = plan.SBOMName(a.Name)
 	}

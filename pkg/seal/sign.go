@@ -164,7 +164,7 @@ func writeSums(ctx context.Context, req Request, p proven) error {
 		return err
 	}
 	for _, a := range req.Plan.Artifacts {
-		if a.Class != plan.Sums && a.Class != plan.Checksum {
+		if _, theirs := req.taken[a.Name]; theirs || a.Class != plan.Sums && a.Class != plan.Checksum {
 			continue
 		}
 		text := texts[a.Name]

@@ -1,0 +1,91 @@
+package gate
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// RunSeal is the kind of a run in which nothing was built: the release was
+// taken over from another tool.
+const RunSeal = "seal"
+
+// isGiven reports whether another tool made the release, as its manifest says.
+// It asks for no less: whatever the policy requires must be there all the same.
+func (d *decision) isGiven() bool {
+	return len(d.manifest.Runs) > 0 && d.manifest.Runs[0].Kind == RunSeal
+}
+
+// isTheirs reports whether evidence is provenance of another tool's build, in a
+// release that this tool made. What our own builder says is always held to all
+// that it can say.
+func (d *decision) isTheirs(e verify.Evidence) bool {
+	claim, err := provenance.Read(e.Statement())
+	return err == nil && d.isGiven() && claim.BuildType != provenance.BuildType
+}
+
+// checkTheirs holds the provenance that another tool's builder signed against
+// policy and manifest. It can not name our run or our release.yaml; the commit
+// is the manifest's, and what it was built from and with is the policy's to
+// say.
+func (d *decision) checkTheirs(name string, e verify.Evidence) error {
+	claim, err := provenance.Read(e.Statement())
+	if err != nil {
+		return err
+	}
+	if err := d.Policy.Provenance(e, d.manifest.Version.String()); err != nil {
+		return err
+	}
+	if got, want := claim.Source.Commit, d.manifest.Source.Commit; got != want {
+		return &verdict.Error{Finding: verdict.Find(verdict.SourceCommit, name, "built from another commit than the manifest names").
+			Differ(want, got).Citing(e.Bundle())}
+	}
+	return nil
+}
+
+// sayUnproven says for how much of a release that another tool made no
+// provenance shows any level.
+func (d *decision) sayUnproven(shown int) {
+	var names []string
+	for _, a := range d.manifest.Artifacts {
+		if !slices.Contains([]plan.Class{plan.Binary, plan.Archive, plan.Other, plan.Image, plan.ImageChild}, a.Class) {
+			continue
+		}
+		if !d.rests(a) {
+			names = append(names, a.Name)
+		}
+	}
+	switch {
+	case shown == 0:
+		d.v.Note("Build level 0 of 3: another tool made these files, and no provenance that the policy believes says how")
+	case len(names) > 0:
+		d.v.Note("Build level 0 of 3 for %s of another tool, which no provenance that the policy believes speaks of: %s", count(len(names)), some(names))
+	}
+}
+
+// rests reports whether provenance that the policy believes speaks of an
+// artifact.
+func (d *decision) rests(a release.Artifact) bool {
+	if a.Provenance == "" || d.bad[a.Name] || d.Policy.Asks(d.Stage, a.Class, policy.Provenance) == policy.Off {
+		return false
+	}
+	got := d.attested[a.Provenance]()
+	if got.unread != nil || got.refused != nil || got.run != nil {
+		return false
+	}
+	_, err := d.hearing.Level(got.evidence, d.question(a))
+	return err == nil
+}
+
+func count(n int) string {
+	if n == 1 {
+		return "one artifact"
+	}
+	return fmt.Sprintf("%d artifacts", n)
+}

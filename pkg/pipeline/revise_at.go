@@ -1,0 +1,151 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/seal"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// DraftAmendmentAt drafts the next revision of the manifest that lies at a
+// stage, with everything that it lists: what lies there must be accepted as it
+// is. No state directory is needed. Nothing is signed.
+func (p *Pipeline) DraftAmendmentAt(ctx context.Context, s profile.Stage, reason string) (release.Manifest, error) {
+	v, err := p.Gate(ctx, s)
+	if err == nil {
+		err = v.Err()
+	}
+	if err != nil {
+		return release.Manifest{}, fmt.Errorf("an amendment vouches for the release once more, so it must be accepted as it is: %w", err)
+	}
+	before, bundle, _, err := p.standing(ctx, s)
+	if err != nil {
+		return release.Manifest{}, err
+	}
+	return seal.Again(before, bundle, reason, p.Clock())
+}
+
+// DraftWithdrawalAt drafts the revision of the manifest that lies at a stage
+// that says that the release must no longer be used. Nothing else of the
+// release need be there, and no state directory. Nothing is signed.
+func (p *Pipeline) DraftWithdrawalAt(ctx context.Context, s profile.Stage, w release.Withdrawal) (release.Manifest, error) {
+	before, bundle, _, err := p.standing(ctx, s)
+	if err != nil {
+		return release.Manifest{}, err
+	}
+	return seal.Withdrawn(before, bundle, w, p.Clock())
+}
+
+// standing is the verified manifest that lies at a stage, the digest of its
+// bundle, and the place.
+func (p *Pipeline) standing(ctx context.Context, s profile.Stage) (release.Manifest, digest.Digest, place, error) {
+	at, err := p.place(s)
+	if err != nil {
+		return release.Manifest{}, digest.Digest{}, place{}, err
+	}
+	m, raw, err := p.promotable(ctx, at.files)
+	if errors.Is(err, store.ErrNotFound) {
+		err = verdict.Refuse(verdict.EvidenceMissing, at.files.URI(), "it holds no manifest of %s; nothing was released there", p.Version)
+	}
+	if err != nil {
+		return release.Manifest{}, digest.Digest{}, place{}, err
+	}
+	return m, digest.Of(digest.SHA256, raw), at, nil
+}
+
+// ReviseAt signs a drafted revision as the release identity and puts it in the
+// place of the one that lies at a stage, and at the other stage too, where that
+// has the same one. Whatever came there since it was drafted stays, and is
+// named.
+func (p *Pipeline) ReviseAt(ctx context.Context, s profile.Stage, next release.Manifest) error {
+	before, superseded, at, err := p.standing(ctx, s)
+	if err != nil {
+		return err
+	}
+	if err := next.Follows(before, superseded); err != nil {
+		return err
+	}
+	statement, err := next.Statement()
+	if err != nil {
+		return err
+	}
+	signer, err := p.signer(act{"revise", policy.Release, TokenRelease}, nil)
+	if err != nil {
+		return err
+	}
+	bundle, e, err := signer.Statement(ctx, statement)
+	if err != nil {
+		return err
+	}
+	if _, _, err := p.Profile.Policy.Manifest(e); err != nil {
+		return fmt.Errorf("judging what was signed, which was not written: %w", err)
+	}
+	if err := p.supersede(ctx, at, superseded, bundle); err != nil {
+		return err
+	}
+	p.Report("revision %d is at %s, and supersedes %s: %s", next.Revision, at.files.URI(), next.Supersedes, next.Change)
+	return p.bringAlong(ctx, other(s), superseded, bundle)
+}
+
+func other(s profile.Stage) profile.Stage {
+	if s == profile.Release {
+		return profile.Staging
+	}
+	return profile.Release
+}
+
+// supersede writes a manifest over the one that it supersedes, and reads it
+// back as a verifier does.
+func (p *Pipeline) supersede(ctx context.Context, at place, superseded digest.Digest, bundle []byte) error {
+	err := store.Replace(ctx, at.files, at.writer, releasemanifest.Name, store.Replacement{Old: superseded, New: bundle, MediaType: plan.MediaBundle})
+	if errors.Is(err, store.ErrChanged) {
+		return p.overtaken(ctx, at, err)
+	}
+	if err != nil {
+		return err
+	}
+	if _, raw, err := p.manifest(ctx, at.files); err != nil || !digest.Of(digest.SHA256, raw).Equal(digest.Of(digest.SHA256, bundle)) {
+		return p.overtaken(ctx, at, err)
+	}
+	return nil
+}
+
+// overtaken says that somebody else revised the manifest at the same time.
+func (p *Pipeline) overtaken(ctx context.Context, at place, cause error) error {
+	m, _, err := p.manifest(ctx, at.files)
+	if err != nil {
+		return fmt.Errorf("revising the manifest of %s, where another came meanwhile: %w", at.files.URI(), errors.Join(err, cause))
+	}
+	return verdict.Refuse(verdict.Equivocation, at.files.URI(),
+		"somebody wrote revision %d there meanwhile (%s), and it stays; ours was signed and is nowhere: look at theirs, then revise again", m.Revision, m.Change)
+}
+
+// bringAlong puts a revision where the one that it supersedes lies, too. That
+// another one lies there is no error of the revision, and is told.
+func (p *Pipeline) bringAlong(ctx context.Context, s profile.Stage, superseded digest.Digest, bundle []byte) error {
+	at, err := p.place(s)
+	if err != nil {
+		return err
+	}
+	err = store.Replace(ctx, at.files, at.writer, releasemanifest.Name, store.Replacement{Old: superseded, New: bundle, MediaType: plan.MediaBundle})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case errors.Is(err, store.ErrChanged):
+		p.Report("%s has another manifest than the one that was superseded; it was left as it is", at.files.URI())
+		return nil
+	case err != nil:
+		return fmt.Errorf("the revision is at the %s place; bringing it to the %s place too: %w", other(s), s, err)
+	}
+	p.Report("it is at %s, too", at.files.URI())
+	return nil
+}
