@@ -1,193 +1,269 @@
 package stories
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"io"
+	"maps"
+	"net/http"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/image"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/test/lab/staging"
 	"github.com/waybill-release/waybill/test/scene"
 )
-
-// staged is a place as another tool leaves it, and the release.yaml for it.
-type staged struct {
-	outputs string
-	files   map[string]string
-	// there are names of the release that are checked to be public.
-	there []string
-}
 
 // tookOver is the version that other tools make here.
 const tookOver = "v0.2.0"
 
-// goreleaser is what GoReleaser leaves in dist/: archives with SBOMs, the
-// binaries in directories of their own, and what it keeps for itself.
-func goreleaser() staged {
-	l := staged{
-		outputs: `outputs:
-- {class: archive, each: {platform: [linux/amd64, linux/arm64, windows/amd64]}, name: "lantern_{version.number}_{os}_{arch}.tar.gz", sbom: "lantern_{version.number}_{os}_{arch}.tar.gz.sbom.json"}
-- {class: binary, each: {platform: [linux/amd64, windows/amd64]}, name: "bin/{os}/{arch}/lantern{exe}", from: "lantern_{os}_{arch}_v1/lantern{exe}"}
-- {class: binary, each: {platform: [linux/arm64]}, name: "bin/{os}/{arch}/lantern", from: "lantern_{os}_{arch}_v8.0/lantern"}
-- {class: file, name: "lantern_{version.number}_checksums.txt"}
-outside: [artifacts.json, metadata.json, config.yaml]
-`,
-		files: map[string]string{
-			"artifacts.json": `[{"name":"lantern","type":"Binary"}]`, "metadata.json": `{"project_name":"lantern","version":"0.2.0"}`, "config.yaml": "version: 2\n",
-			"lantern_linux_amd64_v1/lantern": "ELF amd64", "lantern_linux_arm64_v8.0/lantern": "ELF arm64", "lantern_windows_amd64_v1/lantern.exe": "MZ",
-		},
-		there: []string{"bin/linux/arm64/lantern", "bin/windows/amd64/lantern.exe", "lantern_0.2.0_linux_amd64.tar.gz.sbom.json", "lantern_0.2.0_checksums.txt"},
-	}
-	for _, platform := range []string{"linux_amd64", "linux_arm64", "windows_amd64"} {
-		name := "lantern_0.2.0_" + platform + ".tar.gz"
-		l.files[name] = "archive of " + platform
-		l.files[name+".sbom.json"] = `{"spdxVersion":"SPDX-2.3","name":"` + name + `"}`
-		l.files["lantern_0.2.0_checksums.txt"] += sum(l.files[name]).Hex() + "  " + name + "\n"
-	}
-	return l
+// toolmade is what another tool left, and how it is sealed.
+type toolmade struct {
+	example string // the release.yaml that pkg/plan shows for it
+	files   staging.Files
+	images  []string
+	// there are names of the release that must be published.
+	there []string
+	// rows change one fact of the place.
+	rows []fromRow
 }
 
-// krel is what krel stages of Kubernetes: below the build's own directory the
-// provenance of all, the source, and below the version's the files with their
-// sidecars, the sums and image archives. The SBOM is tag-value.
-func krel() staged {
+// fromRow changes the files of a place, and names the code of the refusal.
+type fromRow struct {
+	name   string
+	change func(staging.Files)
+	code   string
+	says   string
+}
+
+func krelMade() toolmade {
 	const stage = tookOver + "/gcs-stage/" + tookOver + "/"
-	l := staged{
-		outputs: `lists:
-  server: [linux/amd64, linux/arm64]
-  control: [kube-apiserver, kube-scheduler]
-outputs:
-- {class: binary, each: {platform: server, bin: [+control, kubectl]}, name: "bin/{os}/{arch}/{bin}", from: "{version}/gcs-stage/{version}/bin/{os}/{arch}/{bin}", provenance: provenance.json}
-- {class: file, each: {platform: server, bin: [+control, kubectl], sum: [sha256, sha512]}, name: "bin/{os}/{arch}/{bin}.{sum}", from: "{version}/gcs-stage/{version}/bin/{os}/{arch}/{bin}.{sum}"}
-- {class: file, each: {platform: server, bin: control}, name: "bin/{os}/{arch}/{bin}.tar", from: "{version}/gcs-stage/{version}/bin/{os}/{arch}/{bin}.tar", provenance: provenance.json}
-- {class: file, each: {platform: server, bin: control}, name: "bin/{os}/{arch}/{bin}.docker_tag", from: "{version}/gcs-stage/{version}/bin/{os}/{arch}/{bin}.docker_tag"}
-- {class: archive, each: {platform: server}, name: "kubernetes-server-{os}-{arch}.tar.gz", from: "{version}/gcs-stage/{version}/kubernetes-server-{os}-{arch}.tar.gz", provenance: provenance.json}
-- {class: archive, name: kubernetes-src.tar.gz, from: "{version}/gcs-stage/{version}/kubernetes-src.tar.gz", provenance: provenance.json}
-- {class: file, name: kubernetes-release.spdx, from: "{version}/gcs-stage/{version}/kubernetes-release.spdx"}
-- {class: file, each: {sums: [SHA256SUMS, SHA512SUMS]}, name: "{sums}", from: "{version}/gcs-stage/{version}/{sums}"}
-outside:
-- src.tar.gz
-- "{version}/release-images/amd64/kube-apiserver.tar"
-- "{version}/release-images/amd64/kube-scheduler.tar"
-- "{version}/release-images/arm64/kube-apiserver.tar"
-- "{version}/release-images/arm64/kube-scheduler.tar"
-`,
-		files: map[string]string{
-			"src.tar.gz": "the source", stage + "kubernetes-src.tar.gz": "the source", stage + "kubernetes-release.spdx": "SPDXVersion: SPDX-2.3\n",
-			stage + "SHA256SUMS": "", stage + "SHA512SUMS": "",
-		},
-		there: []string{"bin/linux/amd64/kube-apiserver", "bin/linux/arm64/kubectl.sha256", "bin/linux/amd64/kube-scheduler.docker_tag", "provenance.json", "SHA256SUMS", "kubernetes-src.tar.gz"},
+	become := func(name string, body []byte) func(staging.Files) { return func(f staging.Files) { f[name] = body } }
+	m := toolmade{
+		example: "from-krel.yaml", files: staging.Krel(tookOver, "94db9bed00000000000000000000000000000000"), images: staging.KrelImages(),
+		there: []string{"bin/linux/amd64/kube-apiserver", "bin/linux/arm64/kubectl.sha256", "bin/linux/amd64/kube-scheduler.docker_tag",
+			"provenance.json", "SHA256SUMS", "kubernetes-src.tar.gz", "kubernetes-release.spdx"},
 	}
-	for _, arch := range []string{"amd64", "arm64"} {
-		l.files[stage+"kubernetes-server-linux-"+arch+".tar.gz"] = "server " + arch
-		for _, bin := range []string{"kube-apiserver", "kube-scheduler", "kubectl"} {
-			name := stage + "bin/linux/" + arch + "/" + bin
-			set := digest.SetOf([]byte("ELF " + bin + arch))
-			l.files[name], l.files[name+".sha256"], l.files[name+".sha512"] = "ELF "+bin+arch, set.SHA256.Hex(), set.SHA512.Hex()
-			l.files[stage+"SHA256SUMS"] += set.SHA256.Hex() + "  bin/linux/" + arch + "/" + bin + "\n"
-			l.files[stage+"SHA512SUMS"] += set.SHA512.Hex() + "  bin/linux/" + arch + "/" + bin + "\n"
-			if bin != "kubectl" {
-				l.files[name+".tar"], l.files[name+".docker_tag"] = "image "+bin+arch, tookOver
-				l.files[tookOver+"/release-images/"+arch+"/"+bin+".tar"] = "image " + bin + arch
-			}
-		}
+	sums := m.files[stage+"SHA256SUMS"]
+	m.rows = []fromRow{
+		{"an image archive more", become(tookOver+"/release-images/amd64/helper.tar", []byte("x")), "SEAL_EXTRA", "helper.tar"},
+		{"a file that stays behind less", func(f staging.Files) { delete(f, "src.tar.gz") }, "", ""},
+		{"a program changed", become(stage+"bin/linux/amd64/kubectl", append(staging.Program("linux/amd64", "kubectl"), '!')), "EVIDENCE_CONFLICT", "SHA256SUMS gives it another digest"},
+		{"a sidecar changed", become(stage+"kubernetes.tar.gz.sha256", []byte(strings.Repeat("0", 64))), "EVIDENCE_CONFLICT", "kubernetes.tar.gz.sha256 gives it another digest"},
+		{"a line of the sums more", become(stage+"SHA256SUMS", append([]byte(strings.Repeat("0", 64)+"  bin/linux/amd64/helper\n"), sums...)), "SEAL_MISSING", "SHA256SUMS lists it"},
+		{"provenance of other bytes", func(f staging.Files) {
+			other := maps.Clone(f)
+			other[stage+"bin/linux/s390x/kubelet"] = []byte("other bytes")
+			f["provenance.json"] = staging.KrelProvenance(other, tookOver, "94db9bed")
+		}, "NOT_BOUND", "bin/linux/s390x/kubelet"},
+		{"provenance that leaves a program out", func(f staging.Files) {
+			other := maps.Clone(f)
+			delete(other, stage+"bin/windows/amd64/kube-proxy.exe")
+			f["provenance.json"] = staging.KrelProvenance(other, tookOver, "94db9bed")
+		}, "NOT_BOUND", "does not speak of it"},
+		{"provenance that is none", become("provenance.json", []byte(`{"_type":"https://in-toto.io/Statement/v0.1"}`)), "PAYLOAD_PARSE", "provenance.json"},
+		{"an SBOM of another release", become(stage+"kubernetes-release.spdx", staging.Krel("v9.9.9", "", "bin/linux/arm64/kubectl")["v9.9.9/gcs-stage/v9.9.9/kubernetes-release.spdx"]), "SBOM_SUBJECT", "bin/linux/arm64/kubectl"},
+		{"a broken SBOM", become(stage+"kubernetes-release.spdx", []byte("SPDXVersion: SPDX-2.3\n")), "PAYLOAD_PARSE", "kubernetes-release.spdx"},
+		{"a program of another platform", func(f staging.Files) {
+			maps.Copy(f, staging.Krel(tookOver, "94db9bed", "bin/linux/arm64/kubectl"))
+		}, "PLATFORM", "bin/linux/arm64/kubectl"},
 	}
-	l.files["provenance.json"] = fmt.Sprintf(`{"_type":"https://in-toto.io/Statement/v0.1","predicateType":"https://slsa.dev/provenance/v0.2",`+
-		`"subject":[{"name":"kubernetes-src.tar.gz","digest":{"sha256":%q}}],"predicate":{"builder":{"id":"https://git.k8s.io/release/docs/krel"},"buildType":"https://cloudbuild.googleapis.com/CloudBuildYaml@v1"}}`, sum("the source").Hex())
-	return l
+	return m
+}
+
+func goreleaserMade() toolmade {
+	const archive = "lantern_0.2.0_linux_amd64.tar.gz"
+	become := func(name string, body []byte) func(staging.Files) { return func(f staging.Files) { f[name] = body } }
+	m := toolmade{
+		example: "from-goreleaser.yaml", files: staging.GoReleaser(tookOver),
+		there: []string{"bin/linux/arm64/lantern", "bin/windows/amd64/lantern.exe", archive + ".sbom.json", "lantern_0.2.0_checksums.txt", "lantern_0.2.0_checksums.txt.pem"},
+	}
+	m.rows = []fromRow{
+		{"a file more", become("helper", []byte("x")), "SEAL_EXTRA", "helper"},
+		{"a target more", become("lantern_freebsd_amd64_v1/lantern", []byte("x")), "SEAL_EXTRA", "freebsd"},
+		{"a file less", func(f staging.Files) { delete(f, archive) }, "SEAL_MISSING", archive},
+		{"an archive changed", become(archive, []byte("other bytes")), "EVIDENCE_CONFLICT", "lantern_0.2.0_checksums.txt gives it another digest"},
+		{"an archive and its line changed", func(f staging.Files) {
+			sums := string(f["lantern_0.2.0_checksums.txt"])
+			f["lantern_0.2.0_checksums.txt"] = []byte(strings.Replace(sums, sum(string(f[archive])).Hex(), sum("other bytes").Hex(), 1))
+			f[archive] = []byte("other bytes")
+		}, "SBOM_SUBJECT", archive},
+		{"the SBOM of another archive", become(archive+".sbom.json", m.files["lantern_0.2.0_linux_arm64.tar.gz.sbom.json"]), "SBOM_SUBJECT", archive},
+		{"a program of another platform", become("lantern_linux_arm64_v8.0/lantern", staging.Program("linux/amd64", "lantern")), "PLATFORM", "bin/linux/arm64/lantern"},
+		{"a program of another system", become("lantern_windows_amd64_v1/lantern.exe", staging.Program("linux/amd64", "lantern")), "PLATFORM", "bin/windows/amd64/lantern.exe"},
+		{"what the tool keeps for itself changed", become("metadata.json", []byte("{}")), "", ""},
+	}
+	return m
 }
 
 // TestSealFrom: what another tool made is sealed as it lies there, if that is
-// exactly what release.yaml says, and is published and verified like any other
-// release, at the level that nothing shows.
+// exactly what release.yaml says and does not contradict itself, and is
+// published and verified like any other release.
 func TestSealFrom(t *testing.T) {
-	for name, l := range map[string]staged{"GoReleaser": goreleaser(), "krel": krel()} {
-		t.Run(name, func(t *testing.T) { sealFrom(t, l) })
+	for name, m := range map[string]toolmade{"GoReleaser": goreleaserMade(), "krel": krelMade()} {
+		t.Run(name, func(t *testing.T) { sealFrom(t, m) })
 	}
 }
 
-func sealFrom(t *testing.T, l staged) {
+// lenient is the policy that asks for nothing that the tools do not give.
+const lenient = `checks: {provenance: "off", signature: require, sbom: "off"}`
+
+func sealFrom(t *testing.T, m toolmade) {
 	d := &desk{&workshop{Scene: open(t)}}
 	strict := d.read(t, "policy.yaml")
-	require := "checks: {provenance: require, signature: require, sbom: require}"
-	edit(t, d.Path("policy.yaml"), require, "checks: {provenance: \"off\", signature: require, sbom: \"off\"}")
-	d.lay(t, l)
-	from := func(role string, more ...string) scene.Result {
-		args := append([]string{"waybill", "seal", tookOver, "--from", "dist", "--source", "lantern", "--profile", "profile.yaml", "--state", "from"}, more...)
-		if role != "" {
-			d.write(t, role+".token", []byte(d.Lab.Token(role)))
-			args = append(args, "--identity-token", "release="+role+".token")
-		}
-		return d.Run(t.Context(), args...)
+	edit(t, d.Path("policy.yaml"), "checks: {provenance: require, signature: require, sbom: require}", lenient)
+	edit(t, d.Path("policy.yaml"), "checks: {provenance: require, signature: require}", `checks: {provenance: "off", signature: require}`)
+	d.lay(t, m)
+	from := func(role, dist, state string, more ...string) scene.Result {
+		return d.sealsFrom(t, m, role, dist, state, more...)
 	}
+	for i, r := range m.rows {
+		t.Run(r.name, func(t *testing.T) {
+			changed := maps.Clone(m.files)
+			r.change(changed)
+			dist, state := fmt.Sprintf("dist-%d", i), fmt.Sprintf("state-%d", i)
+			if err := changed.Write(d.Path(dist)); err != nil {
+				t.Fatal(err)
+			}
+			if r.code == "" {
+				want(t, from("", dist, state), 0, "are there as planned")
+				return
+			}
+			want(t, from("release", dist, state, "--confirm"), 1, r.code, r.says)
+			if signed, _ := filepath.Glob(d.Path(state, "files", "*.sigstore.json")); len(signed) > 0 {
+				t.Errorf("signed all the same: %q", signed)
+			}
+		})
+	}
+	want(t, from("", "dist", "from"), 0, "are there as planned; nothing was done", m.there[0])
+	d.absent(t, "from")
+	want(t, from("", "dist", "from", "--confirm"), 2, "--identity-token")
+	want(t, from("verifier", "dist", "from", "--confirm"), 1, "SIGNED_AS_ELSE")
+	want(t, from("release", "dist", "from", "--confirm"), 0, "took over", "sealed")
+	want(t, from("release", "dist", "from", "--confirm"), 0, "signed 0 files", "sealed already")
+	d.unbuildable(t)
+	d.published(t, m)
+	d.write(t, "policy.yaml", strict)
+	want(t, d.Run(t.Context(), "k8s-verify-release", tookOver, "--profile", "profile.yaml"), 1, "NO_PROVENANCE", "NO_SBOM")
+	want(t, from("release", "dist", "strict", "--confirm"), 1, "NO_PROVENANCE")
+}
+
+// unbuildable: the stages of a build are of no use to such a release.
+func (d *desk) unbuildable(t *testing.T) {
+	t.Helper()
 	run := func(args ...string) scene.Result {
 		return d.Run(t.Context(), append(args, "--profile", "profile.yaml")...)
 	}
-	differences(t, d, l, from)
-	want(t, from(""), 0, "are there as planned; nothing was done", l.there[0])
-	d.absent(t, "from")
-	want(t, from("", "--confirm"), 2, "--identity-token")
-	want(t, from("verifier", "--confirm"), 1, "SIGNED_AS_ELSE")
-	want(t, from("release", "--confirm"), 0, "took over", "sealed")
-	want(t, from("release", "--confirm"), 0, "signed 0 files", "sealed already")
 	d.write(t, "builder.token", []byte(d.Lab.Token("builder")))
 	d.write(t, "builder-unisolated.token", []byte(d.Lab.Token("builder-unisolated")))
 	want(t, run("waybill", "build", tookOver, "--source", "lantern", "--state", "other", "--identity-token", "builder=builder.token",
 		"--identity-token", "builder-unisolated=builder-unisolated.token"), 2, "nothing to build")
 	want(t, run("waybill", "sbom", tookOver, "--state", "from"), 2, "another tool")
 	want(t, run("waybill", "seal", tookOver, "--state", "from", "--identity-token", "release=release.token"), 2, "--from PLACE")
+}
 
+// published takes what was sealed its way to the users.
+func (d *desk) published(t *testing.T, m toolmade) {
+	t.Helper()
+	run := func(args ...string) scene.Result {
+		return d.Run(t.Context(), append(args, "--profile", "profile.yaml")...)
+	}
 	want(t, run("waybill", "promote", tookOver, "--state", "from", "--to", "staging", "--confirm"), 0)
 	want(t, run("waybill", "release", tookOver, "--state", "from", "--confirm"), 0, "ACCEPTED, PARTIAL", "provenance", "Build level 0 of 3")
 	want(t, run("k8s-verify-release", tookOver), 0, "ACCEPTED, PARTIAL", "Build level 0 of 3")
-	for _, name := range l.there {
-		if _, err := os.Stat(d.Path("from", "files", filepath.FromSlash(name))); err != nil {
-			t.Error(err)
+	for _, name := range m.there {
+		if got := d.read(t, filepath.Join("from", "files", filepath.FromSlash(name))); len(got) == 0 {
+			t.Errorf("%s is empty", name)
 		}
 	}
-	d.write(t, "policy.yaml", strict)
-	want(t, run("k8s-verify-release", tookOver), 1, "NO_PROVENANCE", "NO_SBOM")
 }
 
-// differences: one file more or less, in the place or in release.yaml, and
-// nothing is signed or copied.
-func differences(t *testing.T, d *desk, l staged, from func(string, ...string) scene.Result) {
-	victim := ""
-	for name := range l.files {
-		if strings.HasSuffix(name, ".tar.gz") && name != "src.tar.gz" && (victim == "" || name < victim) {
-			victim = name
-		}
-	}
-	rewrite(t, d.Path("dist", "helper"), []byte("nobody planned this"))
-	want(t, from("release", "--confirm"), 1, "SEAL_EXTRA", "helper")
-	if err := os.Rename(d.Path("dist", "helper"), d.Path("helper")); err != nil {
-		t.Fatal(err)
-	}
-	at := d.Path("dist", filepath.FromSlash(victim))
-	if err := os.Remove(at); err != nil {
-		t.Fatal(err)
-	}
-	want(t, from("release", "--confirm"), 1, "SEAL_MISSING", path.Base(victim))
-	rewrite(t, at, []byte(l.files[victim]))
-	d.absent(t, "from")
-	r := d.Run(t.Context(), "waybill", "seal", scene.Version, "--from", "dist", "--source", "lantern", "--profile", "profile.yaml", "--state", "from")
-	want(t, r, 2, "it has steps")
-}
-
-// lay writes the layout, and commits and tags the release.yaml for it.
-func (d *desk) lay(t *testing.T, l staged) {
+// sealsFrom runs seal --from as the holder of a token; an empty role has none.
+func (d *desk) sealsFrom(t *testing.T, m toolmade, role, dist, state string, more ...string) scene.Result {
 	t.Helper()
-	for name, body := range l.files {
-		at := d.Path("dist", filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		rewrite(t, at, []byte(body))
+	args := append([]string{"waybill", "seal", tookOver, "--from", dist, "--source", "lantern", "--profile", "profile.yaml", "--state", state}, more...)
+	if len(m.images) > 0 {
+		args = append(args, "--from-images", d.Lab.Registry+"/krel")
 	}
-	head := "apiVersion: waybill/v1\nkind: Release\nname: lantern\nsource: {repository: " + fmt.Sprintf("%q", d.Repository()) + "}\n"
-	places := "places: {files: \"https://dl.example.test/lantern/{version}/\"}\n"
-	rewrite(t, d.Path("lantern", "release.yaml"), []byte(head+l.outputs+places))
+	if role != "" {
+		d.write(t, role+".token", []byte(d.Lab.Token(role)))
+		args = append(args, "--identity-token", "release="+role+".token")
+	}
+	return d.Run(t.Context(), args...)
+}
+
+// lay writes the layout, pushes the images, and commits and tags the
+// release.yaml that pkg/plan shows for it, with the addresses of this project.
+func (d *desk) lay(t *testing.T, m toolmade) {
+	t.Helper()
+	if err := m.files.Write(d.Path("dist")); err != nil {
+		t.Fatal(err)
+	}
+	d.push(t, m.images)
+	raw, err := os.ReadFile(filepath.Join("..", "..", "pkg", "plan", "testdata", m.example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := string(raw)
+	for _, line := range strings.Split(config, "\n") {
+		if strings.HasPrefix(line, "source:") {
+			config = strings.Replace(config, line, fmt.Sprintf("source: {repository: %q}", d.Repository()), 1)
+		}
+	}
+	config = strings.NewReplacer("https://dl.k8s.io/release/", "https://dl.example.test/lantern/", "images: registry.k8s.io", "images: registry.example.test/lantern").Replace(config)
+	rewrite(t, d.Path("lantern", "release.yaml"), []byte(config))
 	tag(t, d.Scene, tookOver)
+}
+
+// push makes and pushes images of the server platforms, each index and each
+// platform alone, as krel does.
+func (d *desk) push(t *testing.T, names []string) {
+	t.Helper()
+	remote, err := registry.OpenRemote(d.Lab.Registry+"/krel", http.DefaultTransport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		built := imageOf(t, name, "amd64", "arm64", "ppc64le", "s390x")
+		pushed(t, remote, built, name, built.Descriptor)
+		for _, c := range built.Children {
+			alone := registry.Descriptor{MediaType: registry.MediaTypeManifest, Digest: c.Digest, Size: int64(len(c.Raw))}
+			pushed(t, remote, built, name+"-"+strings.TrimPrefix(c.Platform, "linux/"), alone)
+		}
+	}
+}
+
+func pushed(t *testing.T, remote registry.Sink, built *image.Built, repo string, tagged registry.Descriptor) {
+	t.Helper()
+	if _, err := built.Write(t.Context(), remote, repo); err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Tag(t.Context(), repo, tookOver, tagged); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// imageOf makes an image with one program for each architecture of Linux.
+func imageOf(t *testing.T, name string, arches ...string) *image.Built {
+	t.Helper()
+	spec := image.Spec{Base: image.Scratch(), Entrypoint: []string{"/" + name}, Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	for _, arch := range arches {
+		spec.Platforms = append(spec.Platforms, image.Platform{OS: "linux", Arch: arch, Files: []image.File{programFile("/"+name, staging.Program("linux/"+arch, name))}})
+	}
+	built, err := image.Build(context.Background(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return built
+}
+
+func programFile(path string, body []byte) image.File {
+	return image.File{Path: path, Mode: 0o755, Size: int64(len(body)), Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(body)), nil
+	}}
 }
