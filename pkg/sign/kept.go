@@ -39,6 +39,9 @@ type record struct {
 	made
 	entries []*rekor.TransparencyLogEntry // of each log; none until logged
 	answer  []byte                        // instead, of a log of version 1
+	// until is when its certificate is of no more use, by our clock; zero where
+	// an earlier run made it, or a key.
+	until time.Time
 	// old says that an earlier run made the signature: the log may have it.
 	old bool
 }

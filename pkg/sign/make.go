@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	bundles "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	common "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
@@ -142,7 +143,7 @@ func (s *Signer) complete(ctx context.Context, c content, r record, name string)
 // forms, and all of version 2 for a bundle. Two addresses of one log are one.
 func (s *Signer) enter(ctx context.Context, c content, r record) (answer, error) {
 	if c.older != nil {
-		return s.older.add(ctx, c, r.made, s.config.Clock)
+		return s.older.add(ctx, c, r)
 	}
 	all := answer{had: true, entries: make([]*rekor.TransparencyLogEntry, len(s.logs))}
 	had := make([]bool, len(s.logs))
@@ -183,7 +184,7 @@ func (s *Signer) count(r record, a answer) {
 // life of the one at hand passes meanwhile, and keeps both.
 func (s *Signer) begin(ctx context.Context, c content, name string) (record, error) {
 	for round := 0; ; {
-		m, err := s.stamped(ctx, c)
+		m, until, err := s.stamped(ctx, c)
 		switch {
 		case errors.Is(err, errLapsed):
 			continue // the authority's patience bounds it
@@ -200,20 +201,22 @@ func (s *Signer) begin(ctx context.Context, c content, name string) (record, err
 				return record{}, err
 			}
 		}
-		return record{made: m}, nil
+		return record{made: m, until: until}, nil
 	}
 }
 
-func (s *Signer) stamped(ctx context.Context, c content) (made, error) {
+// stamped signs, and has the signature stamped. It says until when its
+// certificate is of use, by our clock; zero for ever.
+func (s *Signer) stamped(ctx context.Context, c content) (m made, until time.Time, _ error) {
 	cred, err := s.credential(ctx)
 	if err != nil {
-		return made{}, &sharedError{err}
+		return made{}, until, &sharedError{err}
 	}
 	signature, err := cred.sign(c.sum)
 	if err != nil {
-		return made{}, err
+		return made{}, until, err
 	}
-	m := made{Signature: signature}
+	m = made{Signature: signature}
 	for _, authority := range s.stampsOf(c) {
 		timestamp, err := authority.stamp(ctx, cred, signature)
 		if errors.Is(err, errLapsed) || errors.Is(err, errLate) {
@@ -221,7 +224,7 @@ func (s *Signer) stamped(ctx context.Context, c content) (made, error) {
 			s.drop(ctx, cred)
 		}
 		if err != nil {
-			return made{}, err
+			return made{}, until, err
 		}
 		m.Timestamps = append(m.Timestamps, timestamp)
 	}
@@ -230,7 +233,7 @@ func (s *Signer) stamped(ctx context.Context, c content) (made, error) {
 	} else {
 		m.Key = cred.public
 	}
-	return m, nil
+	return m, cred.until, nil
 }
 
 // stampsOf are the authorities that stamp a signature: all of them, and none in

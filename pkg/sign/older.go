@@ -106,9 +106,11 @@ func encodeOlder(c content, r record) ([]byte, error) {
 type olderLog struct{ *service }
 
 // add has the log include a signature while its certificate lives, and looks
-// it up when it does not, or when the log has it already.
-func (l *olderLog) add(ctx context.Context, c content, signed made, clock func() time.Time) (a answer, err error) {
-	m, err := c.older(signed)
+// it up when it does not, or when the log has it already. How long a fresh one
+// lives is counted from when it was had, for our clock may be wrong; of one that
+// an earlier run left only its own word is there.
+func (l *olderLog) add(ctx context.Context, c content, r record) (a answer, err error) {
+	m, err := c.older(r.made)
 	if err != nil {
 		return answer{}, err
 	}
@@ -116,11 +118,14 @@ func (l *olderLog) add(ctx context.Context, c content, signed made, clock func()
 	if err != nil {
 		return answer{}, err
 	}
-	leaf, err := x509.ParseCertificate(signed.Certificate)
-	if err != nil {
-		return answer{}, verdict.Wrap(verdict.CertParse, "certificate", err)
+	if r.until.IsZero() {
+		leaf, err := x509.ParseCertificate(r.Certificate)
+		if err != nil {
+			return answer{}, verdict.Wrap(verdict.CertParse, "certificate", err)
+		}
+		r.until = leaf.NotAfter.Add(-spare)
 	}
-	lives := func() bool { return clock().Before(leaf.NotAfter.Add(-spare)) }
+	lives := func() bool { return l.clock().Before(r.until) }
 	if lives() {
 		err = l.ride(ctx, lives, func(ctx context.Context) (err error) {
 			a, err = l.submit(ctx, m, body)

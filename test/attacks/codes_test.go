@@ -122,6 +122,10 @@ func provokedElsewhere() map[verdict.Code]string {
 		verdict.FileChanged:      "pkg/sign/files_test.go",
 		verdict.CertKey:          "test/signing/lies_test.go",
 		verdict.ServiceRefused:   "test/signing/lies_test.go",
+		verdict.ServiceSelector:  "test/signing/several_test.go",
+		verdict.KeyUnknown:       "test/signing/keyed_test.go",
+
+		verdict.LegacyNeedsRekorV1: "test/signing/older_test.go",
 		verdict.OutputSize:       "test/malicious/malicious_test.go",
 		verdict.SourceShared:     "test/malicious/repository_test.go",
 		verdict.StepLimit:        "test/malicious/malicious_test.go",

@@ -236,3 +236,14 @@ func (l *Lab) SignPromise(body []byte, at time.Time, index int64) ([]byte, error
 }
 
 func (r *rekorV1) close() error { return r.file.Close() }
+
+// LoggedV1 are the bodies of the version 1 log's entries, in order.
+func (l *Lab) LoggedV1() []string {
+	l.rekorV1.mu.Lock()
+	defer l.rekorV1.mu.Unlock()
+	list := make([]string, len(l.rekorV1.kept))
+	for i, k := range l.rekorV1.kept {
+		list[i] = string(k.Body)
+	}
+	return list
+}

@@ -227,7 +227,12 @@ func (m *meddler) RoundTrip(r *http.Request) (*http.Response, error) {
 var oneWay = transport.New(transport.Config{Attempts: 1})
 
 func (w *world) service(u *url.URL) string {
-	for name, address := range map[string]string{"fulcio": w.Fulcio, "tsa": w.TSA, "rekor": w.Rekor} {
+	for name, address := range map[string]string{
+		"fulcio": w.Fulcio, "tsa": w.TSA, "rekor": w.Rekor, "rekorV1": w.RekorV1, "rekor2": w.Rekor2, "tsa2": w.TSA2,
+	} {
+		if address == "" {
+			continue
+		}
 		if at, err := url.Parse(address); err == nil && at.Host == u.Host {
 			return name
 		}

@@ -2,6 +2,7 @@ package kubernetes_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/waiver"
 	"github.com/waybill-release/waybill/test/lab"
 	"github.com/waybill-release/waybill/test/lab/kubernetes"
 )
@@ -89,7 +91,7 @@ func openWorld() (w *world, err error) {
 
 // question is what is asked about a copy of the release.
 type question struct {
-	*kubernetes.Release
+	release    *kubernetes.Release
 	w          *world
 	unlistable bool
 	noLog      bool
@@ -100,7 +102,7 @@ type question struct {
 // ask publishes a copy of the release, changed, and judges it.
 func (w *world) ask(t testing.TB, change func(*question)) *verdict.Verdict {
 	t.Helper()
-	q := &question{Release: w.release.Clone(), w: w}
+	q := &question{release: w.release.Clone(), w: w}
 	verifier, err := verify.NewWith(w.profile.TrustRoot, w.profile.Policy.Verification())
 	if err != nil {
 		t.Fatal(err)
@@ -127,9 +129,9 @@ func (w *world) ask(t testing.TB, change func(*question)) *verdict.Verdict {
 	if q.noLog {
 		q.Finder = rekor.Finder{}
 	}
-	q.Request.Files = kubernetes.Place{Files: q.Release.Files, Unlistable: q.unlistable}
-	if q.Request.Images = q.images; q.images == nil {
-		q.Request.Images = push(t, q.Release)
+	q.Files = kubernetes.Place{Files: q.release.Files, Unlistable: q.unlistable}
+	if q.Images = q.images; q.images == nil {
+		q.Images = push(t, q.release)
 	}
 	return gate.Unsealed(t.Context(), q.UnsealedRequest)
 }
@@ -192,8 +194,8 @@ func TestToday(t *testing.T) {
 
 // all changes every witness that is no file of its own, with the bytes.
 func (q *question) all(name string) {
-	q.Release.Sums()
-	q.Sidecar(name)
+	q.release.Sums()
+	q.release.Sidecar(name)
 }
 
 // TestTodayFiles changes one fact a row.
@@ -204,47 +206,47 @@ func TestTodayFiles(t *testing.T) {
 		change func(t *testing.T, q *question)
 		want   string
 	}{
-		{"a file is gone", func(_ *testing.T, q *question) { delete(q.Release.Files, kubelet) }, "MISSING " + kubelet},
-		{"a file is gone, and from the sums too", func(_ *testing.T, q *question) { delete(q.Release.Files, kubelet); q.Release.Sums() },
+		{"a file is gone", func(_ *testing.T, q *question) { delete(q.release.Files, kubelet) }, "MISSING " + kubelet},
+		{"a file is gone, and from the sums too", func(_ *testing.T, q *question) { delete(q.release.Files, kubelet); q.release.Sums() },
 			"EVIDENCE_CONFLICT " + kubelet + ", MISSING " + kubelet},
 		{"a file is gone with all that the build says of it", func(_ *testing.T, q *question) {
 			for _, suffix := range []string{"", ".sha256", ".sha512", ".sig", ".cert"} {
-				delete(q.Release.Files, kubelet+suffix)
+				delete(q.release.Files, kubelet+suffix)
 			}
-			q.Document() // the list alone still names it
+			q.release.Document() // the list alone still names it
 			sign(q, expected.ReleaseSBOM, expected.SourceSBOM)
 		}, "EVIDENCE_CONFLICT " + kubelet + ", MISSING " + kubelet},
-		{"a stranger's file", func(_ *testing.T, q *question) { q.Release.Files["bin/linux/amd64/kubectl2"] = []byte("x") }, "EXTRA bin/linux/amd64/kubectl2"},
+		{"a stranger's file", func(_ *testing.T, q *question) { q.release.Files["bin/linux/amd64/kubectl2"] = []byte("x") }, "EXTRA bin/linux/amd64/kubectl2"},
 		{"a stranger's file that was signed", func(_ *testing.T, q *question) {
-			q.Release.Files["bin/linux/amd64/kubectl2"] = []byte("x")
+			q.release.Files["bin/linux/amd64/kubectl2"] = []byte("x")
 			sign(q, "bin/linux/amd64/kubectl2")
 		}, "EXTRA bin/linux/amd64/kubectl2, EXTRA bin/linux/amd64/kubectl2.cert, EXTRA bin/linux/amd64/kubectl2.sig"},
 		{"a stranger's file in a place that can not be listed", func(_ *testing.T, q *question) {
-			q.Release.Files["bin/linux/amd64/kubectl2"], q.unlistable = []byte("x"), true
+			q.release.Files["bin/linux/amd64/kubectl2"], q.unlistable = []byte("x"), true
 		}, ""},
-		{"a manifest that nobody asked for", func(_ *testing.T, q *question) { q.Release.Files["release-manifest.sigstore.json"] = []byte("{}") }, "EXTRA release-manifest.sigstore.json"},
-		{"a changed byte", func(_ *testing.T, q *question) { q.Release.Files[kubectl] = []byte("x") }, "TAMPERED " + kubectl},
-		{"a changed byte, and its sidecars", func(_ *testing.T, q *question) { q.Release.Files[kubectl] = []byte("x"); q.Sidecar(kubectl) }, "TAMPERED " + kubectl},
-		{"a changed byte, its sidecars and the sums", func(_ *testing.T, q *question) { q.Release.Files[kubectl] = []byte("x"); q.all(kubectl) }, "EVIDENCE_CONFLICT " + kubectl},
+		{"a manifest that nobody asked for", func(_ *testing.T, q *question) { q.release.Files["release-manifest.sigstore.json"] = []byte("{}") }, "EXTRA release-manifest.sigstore.json"},
+		{"a changed byte", func(_ *testing.T, q *question) { q.release.Files[kubectl] = []byte("x") }, "TAMPERED " + kubectl},
+		{"a changed byte, and its sidecars", func(_ *testing.T, q *question) { q.release.Files[kubectl] = []byte("x"); q.release.Sidecar(kubectl) }, "TAMPERED " + kubectl},
+		{"a changed byte, its sidecars and the sums", func(_ *testing.T, q *question) { q.release.Files[kubectl] = []byte("x"); q.all(kubectl) }, "EVIDENCE_CONFLICT " + kubectl},
 		{"a changed byte, and everything that nobody signed", func(_ *testing.T, q *question) {
-			sbom := q.Release.Files[expected.ReleaseSBOM]
-			q.Release.Files[kubectl] = []byte("x")
-			q.Document()
-			q.Release.Files[expected.ReleaseSBOM] = sbom
+			sbom := q.release.Files[expected.ReleaseSBOM]
+			q.release.Files[kubectl] = []byte("x")
+			q.release.Document()
+			q.release.Files[expected.ReleaseSBOM] = sbom
 			q.all(expected.ReleaseSBOM)
 		}, "EVIDENCE_CONFLICT " + kubectl},
-		{"a changed byte, and every document", func(_ *testing.T, q *question) { q.Release.Files[kubectl] = []byte("x"); q.Document() },
+		{"a changed byte, and every document", func(_ *testing.T, q *question) { q.release.Files[kubectl] = []byte("x"); q.release.Document() },
 			"SIG_INVALID " + kubectl + ", SIG_INVALID kubernetes-release.spdx"},
 		{"a changed byte, every document, and signed again", func(_ *testing.T, q *question) {
-			q.Release.Files[kubectl] = []byte("x")
-			q.Document()
+			q.release.Files[kubectl] = []byte("x")
+			q.release.Document()
 			sign(q, kubectl, expected.ReleaseSBOM)
 		}, ""}, // who is krel-staging can do that: the page of the policy says so
 		{"two files swapped", func(_ *testing.T, q *question) {
-			q.Release.Files[kubectl], q.Release.Files[kubelet] = q.Release.Files[kubelet], q.Release.Files[kubectl]
+			q.release.Files[kubectl], q.release.Files[kubelet] = q.release.Files[kubelet], q.release.Files[kubectl]
 		}, "NAME_SWAP " + kubectl + ", NAME_SWAP " + kubelet},
-		{"a sidecar lies", func(_ *testing.T, q *question) { q.Release.Files[kubectl+".sha256"] = []byte(strings.Repeat("0", 64)) }, "EVIDENCE_CONFLICT " + kubectl + ".sha256"},
-		{"a sidecar is gone", func(_ *testing.T, q *question) { delete(q.Release.Files, kubectl+".sha512") }, "MISSING " + kubectl + ".sha512"},
+		{"a sidecar lies", func(_ *testing.T, q *question) { q.release.Files[kubectl+".sha256"] = []byte(strings.Repeat("0", 64)) }, "EVIDENCE_CONFLICT " + kubectl + ".sha256"},
+		{"a sidecar is gone", func(_ *testing.T, q *question) { delete(q.release.Files, kubectl+".sha512") }, "MISSING " + kubectl + ".sha512"},
 		{"the provenance lies", func(_ *testing.T, q *question) { lie(q, expected.Provenance, kubectl) }, "EVIDENCE_CONFLICT " + kubectl},
 		{"the provenance is of another version", func(_ *testing.T, q *question) {
 			swap(q, expected.Provenance, "release/v1.31.2/", "release/v1.31.1/")
@@ -252,14 +254,14 @@ func TestTodayFiles(t *testing.T) {
 		{"the provenance omits a file", func(_ *testing.T, q *question) {
 			swap(q, expected.Provenance, "v1.31.2/"+kubectl+`"`, "v1.31.2/SHA256SUMS\"")
 		}, "EVIDENCE_CONFLICT " + kubectl + ", TAMPERED SHA256SUMS"},
-		{"the provenance is none", func(_ *testing.T, q *question) { q.Release.Files[expected.Provenance] = []byte("{}") }, "STATEMENT_TYPE provenance.json"},
-		{"the provenance is gone", func(_ *testing.T, q *question) { delete(q.Release.Files, expected.Provenance) }, "MISSING provenance.json"},
+		{"the provenance is none", func(_ *testing.T, q *question) { q.release.Files[expected.Provenance] = []byte("{}") }, "STATEMENT_TYPE provenance.json"},
+		{"the provenance is gone", func(_ *testing.T, q *question) { delete(q.release.Files, expected.Provenance) }, "MISSING provenance.json"},
 		{"the SBOM omits a file", func(_ *testing.T, q *question) {
-			kept := q.Release.Files[kubectl]
-			delete(q.Release.Files, kubectl)
-			swapped := q.Release.Clone()
+			kept := q.release.Files[kubectl]
+			delete(q.release.Files, kubectl)
+			swapped := q.release.Clone()
 			swapped.Document()
-			q.Release.Files[kubectl], q.Release.Files[expected.ReleaseSBOM] = kept, swapped.Files[expected.ReleaseSBOM]
+			q.release.Files[kubectl], q.release.Files[expected.ReleaseSBOM] = kept, swapped.Files[expected.ReleaseSBOM]
 			q.all(expected.ReleaseSBOM)
 			sign(q, expected.ReleaseSBOM)
 		}, "EVIDENCE_CONFLICT " + kubectl},
@@ -268,26 +270,26 @@ func TestTodayFiles(t *testing.T) {
 			q.all(expected.ReleaseSBOM)
 		}, "EVIDENCE_CONFLICT " + kubectl + ", SIG_INVALID kubernetes-release.spdx"},
 		{"the SBOM is another kind of document", func(_ *testing.T, q *question) {
-			q.Release.Files[expected.ReleaseSBOM] = []byte("{}")
+			q.release.Files[expected.ReleaseSBOM] = []byte("{}")
 			q.all(expected.ReleaseSBOM)
 			sign(q, expected.ReleaseSBOM)
 		}, "PAYLOAD_PARSE kubernetes-release.spdx"},
 		{"sums as they were of before", func(_ *testing.T, q *question) {
 			for _, sums := range []string{expected.SHA256Sums, expected.SHA512Sums} {
-				q.Release.Files[sums] = []byte(strings.ReplaceAll(string(q.Release.Files[sums]), "  ", "  /workspace/src/k8s.io/kubernetes/_output-v1.31.2/gcs-stage/v1.31.2/"))
-				q.Sidecar(sums)
+				q.release.Files[sums] = []byte(strings.ReplaceAll(string(q.release.Files[sums]), "  ", "  /workspace/src/k8s.io/kubernetes/_output-v1.31.2/gcs-stage/v1.31.2/"))
+				q.release.Sidecar(sums)
 			}
 		}, ""},
-		{"the sums are gone", func(_ *testing.T, q *question) { delete(q.Release.Files, expected.SHA256Sums) }, "MISSING SHA256SUMS"},
-		{"a signature is gone", func(_ *testing.T, q *question) { delete(q.Release.Files, kubectl+".sig") }, "UNSIGNED " + kubectl},
-		{"a certificate is gone", func(_ *testing.T, q *question) { delete(q.Release.Files, kubectl+".cert") }, "UNSIGNED " + kubectl},
+		{"the sums are gone", func(_ *testing.T, q *question) { delete(q.release.Files, expected.SHA256Sums) }, "MISSING SHA256SUMS"},
+		{"a signature is gone", func(_ *testing.T, q *question) { delete(q.release.Files, kubectl+".sig") }, "UNSIGNED " + kubectl},
+		{"a certificate is gone", func(_ *testing.T, q *question) { delete(q.release.Files, kubectl+".cert") }, "UNSIGNED " + kubectl},
 		{"a signature of another run", func(t *testing.T, q *question) {
-			certificate := q.Release.Files[kubectl+".cert"]
+			certificate := q.release.Files[kubectl+".cert"]
 			sign(q, kubectl)
-			q.Release.Files[kubectl+".cert"] = certificate
+			q.release.Files[kubectl+".cert"] = certificate
 		}, "SIG_INVALID " + kubectl},
 		{"a signature of another file", func(_ *testing.T, q *question) {
-			q.Release.Files[kubectl+".sig"], q.Release.Files[kubectl+".cert"] = q.Release.Files[kubelet+".sig"], q.Release.Files[kubelet+".cert"]
+			q.release.Files[kubectl+".sig"], q.release.Files[kubectl+".cert"] = q.release.Files[kubelet+".sig"], q.release.Files[kubelet+".cert"]
 		}, "SIG_INVALID " + kubectl},
 		{"signed by a stranger", signedBy("stranger@example.test"), "IDENTITY " + kubectl},
 		{"signed by the account of the promoter", signedBy(kubernetes.Promoter), "IDENTITY " + kubectl},
@@ -308,7 +310,7 @@ func TestTodayFiles(t *testing.T) {
 
 func signedBy(account string) func(*testing.T, *question) {
 	return func(t *testing.T, q *question) {
-		if err := q.SignFile(q.w.signer, account, kubectl); err != nil {
+		if err := q.release.SignFile(q.w.signer, account, kubectl); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -317,7 +319,7 @@ func signedBy(account string) func(*testing.T, *question) {
 // sign signs files again as the right account does.
 func sign(q *question, names ...string) {
 	for _, name := range names {
-		if err := q.SignFile(q.w.signer, kubernetes.Staging, name); err != nil {
+		if err := q.release.SignFile(q.w.signer, kubernetes.Staging, name); err != nil {
 			panic(err)
 		}
 	}
@@ -325,14 +327,71 @@ func sign(q *question, names ...string) {
 
 // lie changes the digests that a document gives for a file.
 func lie(q *question, document, name string) {
-	r := q.Release.Clone()
+	r := q.release.Clone()
 	r.Files[name] = append(slices.Clone(r.Files[name]), 'x')
 	r.Document()
-	q.Release.Files[document] = r.Files[document]
+	q.release.Files[document] = r.Files[document]
 }
 
 func swap(q *question, document, from, to string) {
-	q.Release.Files[document] = []byte(strings.ReplaceAll(string(q.Release.Files[document]), from, to))
+	q.release.Files[document] = []byte(strings.ReplaceAll(string(q.release.Files[document]), from, to))
+}
+
+// defects is a list that knows of one accident, as that of v1.35.0.
+const defects = `apiVersion: waybill/v1
+kind: KnownDefects
+name: kubernetes-known-defects
+sequence: 2
+issued: %q
+expires: %q
+defects:
+- id: kubectl-amd64
+  versions: {list: [%s]}
+  artifacts: [bin/linux/amd64/kubectl]
+  code: SIG_INVALID
+  explanation: "kubectl.sig and kubectl.cert are of two runs"
+  source: https://example.test/1
+`
+
+// TestTodayKnownDefects: a defect that is known explains a refusal, of its own
+// version only, and excuses nothing.
+func TestTodayKnownDefects(t *testing.T) {
+	w := theWorld(t)
+	for version, known := range map[string]bool{"v1.31.2": true, "v1.31.1": false} {
+		v := w.ask(t, func(q *question) {
+			issued := time.Now().Add(-time.Hour).UTC()
+			list, err := waiver.CarriedList(fmt.Appendf(nil, defects, issued.Format(time.RFC3339), issued.AddDate(0, 1, 0).Format(time.RFC3339), version))
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Waivers = gate.Waivers{Lists: []waiver.List{list}}
+			q.release.Files[kubectl+".sig"] = q.release.Files[kubelet+".sig"]
+		})
+		i := slices.IndexFunc(v.Findings, func(f verdict.Finding) bool { return f.Code == verdict.SignatureBad && f.Subject == kubectl })
+		if i < 0 || v.Outcome() != verdict.Refused || (v.Findings[i].Known != nil) != known {
+			t.Errorf("a defect of %s: %s, %s, %+v", version, v.Outcome(), said(v), v.Findings)
+		}
+	}
+}
+
+// TestTodayUnknownMinor: without a list the release is judged all the same, and
+// that nobody independent spoke is said.
+func TestTodayUnknownMinor(t *testing.T) {
+	w := theWorld(t)
+	for name, unlisted := range map[string]bool{"a list": false, "no list": true} {
+		v := w.ask(t, func(q *question) {
+			if unlisted {
+				q.List = expected.List{}
+			}
+		})
+		if v.Outcome() != verdict.Accepted || slices.Contains(v.Scope.Left, "expected set: not independent of the build") != unlisted {
+			t.Errorf("%s: %s, %s, left %q", name, v.Outcome(), said(v), v.Scope.Left)
+		}
+	}
+	v := w.ask(t, func(q *question) { q.noLog = true })
+	if v.Outcome() != verdict.Unavailable {
+		t.Errorf("no log and no answer of one: %s", v.Outcome())
+	}
 }
 
 // TestTodayImages changes one fact of the images a row.
@@ -346,7 +405,7 @@ func TestTodayImages(t *testing.T) {
 	}{
 		{"as they were made", func(*question, *kubernetes.Image) error { return nil }, ""},
 		{"an image is gone", func(q *question, _ *kubernetes.Image) error {
-			q.Release.Images = slices.Delete(q.Release.Images, proxy, proxy+1)
+			q.release.Images = slices.Delete(q.release.Images, proxy, proxy+1)
 			return nil
 		}, "MISSING oci/kube-proxy, MISSING oci/kube-proxy-amd64, MISSING oci/kube-proxy-arm64, MISSING oci/kube-proxy-ppc64le, MISSING oci/kube-proxy-s390x"},
 		{"a platform is gone", func(q *question, i *kubernetes.Image) error {
@@ -360,15 +419,15 @@ func TestTodayImages(t *testing.T) {
 			return i.Resign(q.w.signer, kubernetes.Trust)
 		}, "PLATFORM oci/kube-proxy"},
 		{"the image moved to a genuine one of another name", func(q *question, i *kubernetes.Image) error {
-			i.Index = q.Release.Images[proxy+1].Index
-			i.Platforms = q.Release.Images[proxy+1].Platforms
+			i.Index = q.release.Images[proxy+1].Index
+			i.Platforms = q.release.Images[proxy+1].Platforms
 			return nil
 		}, all("UNSIGNED")},
 		{"genuine signatures under another name", func(q *question, i *kubernetes.Image) error {
-			return otherName(q, i, q.Release.Images[proxy+1])
+			return otherName(q, i, q.release.Images[proxy+1])
 		}, all("NOT_BOUND")},
 		{"the tag of one platform moved", func(q *question, _ *kubernetes.Image) error {
-			other := q.Release.Images[proxy+1].Platforms["linux/amd64"]
+			other := q.release.Images[proxy+1].Platforms["linux/amd64"]
 			q.images = moved(t, q, "kube-proxy-amd64", other)
 			return nil
 		}, "TAG_MOVED oci/kube-proxy-amd64"},
@@ -397,7 +456,7 @@ func TestTodayImages(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := w.ask(t, func(q *question) {
-				if err := c.change(q, q.Release.Images[proxy]); err != nil {
+				if err := c.change(q, q.release.Images[proxy]); err != nil {
 					t.Fatal(err)
 				}
 			})
@@ -450,8 +509,8 @@ func platformsOf(i *kubernetes.Image) (list []*kubernetes.Manifest) {
 
 // moved is the registry of the release with one tag that names something else.
 func moved(t testing.TB, q *question, repository string, to *kubernetes.Manifest) registry.Source {
-	m := push(t, q.Release)
-	if err := m.Tag(t.Context(), repository, q.Release.Version.String(), to.Descriptor); err != nil {
+	m := push(t, q.release)
+	if err := m.Tag(t.Context(), repository, q.release.Version.String(), to.Descriptor); err != nil {
 		t.Fatal(err)
 	}
 	return m
