@@ -27,6 +27,14 @@ func (b *builder) module(m gomod.Module, kind string) string {
 		ID:   namedID(kind, m.Path+"-"+m.Version, strings.Join([]string{m.Path, m.Version, m.Replaces, m.Sum}, "@")),
 		Name: clean(m.Path), Version: clean(m.Version), Purpose: purpose, PURL: clean(m.PURL()), Sum: sumOf(m),
 	}
+	if kind == mainKind && !gomod.IsModule(m.Path, m.Version) {
+		// A command of the Go distribution, a changed work tree, or a release
+		// that is no version of this module: nobody else can know it by that.
+		p.PURL = ""
+		if gomod.IsModule(m.Path, "") {
+			p.PURL = clean(gomod.PURL(m.Path, ""))
+		}
+	}
 	if m.Replaces != "" {
 		p.Comment = "Replaces " + clean(m.Replaces) + "."
 	}

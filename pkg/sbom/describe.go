@@ -146,13 +146,26 @@ func Archive(in Input, artifact string, c Content, members Members) (Made, error
 	return b.made(), nil
 }
 
-// wrapArchive keeps the code of a refusal; whatever else stops the reading
-// leaves the archive without a document.
+// wrapArchive keeps the code of a refusal, and names the entry; whatever else
+// stops the reading leaves the archive without a document.
 func wrapArchive(artifact string, err error) error {
-	err = fmt.Errorf("describing %q: %w", artifact, err)
-	var refusal *verdict.Error
-	if errors.As(err, &refusal) {
-		return verdict.Wrap(refusal.Finding.Code, artifact, err)
+	if refusal := refusedIn(artifact, err); refusal != nil {
+		return refusal
 	}
-	return verdict.Wrap(verdict.NoSBOM, artifact, err)
+	return verdict.Wrap(verdict.NoSBOM, artifact, fmt.Errorf("describing it: %w", err))
+}
+
+// refusedIn is a refusal of something in an artifact as one of the artifact, nil
+// if err is none.
+func refusedIn(artifact string, err error) error {
+	var refusal *verdict.Error
+	if !errors.As(err, &refusal) {
+		return nil
+	}
+	f := refusal.Finding
+	if f.Subject != "" && f.Subject != artifact {
+		f.Message = fmt.Sprintf("%s: %s", clean(f.Subject), f.Message)
+	}
+	f.Subject = artifact
+	return &verdict.Error{Finding: f, Cause: refusal.Cause}
 }

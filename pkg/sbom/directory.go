@@ -36,7 +36,7 @@ func Directory(in Input, artifact string, dir fs.FS, members Members) (Made, err
 		return l.directory(dir, name, e)
 	})
 	if err != nil {
-		return Made{}, fmt.Errorf("describing directory %q: %w", artifact, err)
+		return Made{}, wrapDirectory(artifact, err)
 	}
 	if l.files == 0 {
 		return Made{}, verdict.Refuse(verdict.NoSBOM, artifact, "the directory holds no files: there is nothing to describe")
@@ -52,9 +52,18 @@ func Directory(in Input, artifact string, dir fs.FS, members Members) (Made, err
 	b.subject().Purpose = spdx.Source
 	b.subject().Comment = l.comment("A directory")
 	if err := b.listing(l, members); err != nil {
-		return Made{}, fmt.Errorf("describing directory %q: %w", artifact, err)
+		return Made{}, wrapDirectory(artifact, err)
 	}
 	return b.made(), nil
+}
+
+// wrapDirectory is [wrapArchive] for what is read file by file: one that can not
+// be read may be there the next time.
+func wrapDirectory(artifact string, err error) error {
+	if refusal := refusedIn(artifact, err); refusal != nil {
+		return refusal
+	}
+	return fmt.Errorf("describing directory %q: %w", artifact, err)
 }
 
 // directory takes one entry of the directory.

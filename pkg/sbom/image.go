@@ -219,13 +219,21 @@ func (b *builder) entry(e Entry) string {
 	return p.ID
 }
 
+// base is the image that another one was built on, "host/repository:tag@digest".
 func base(ref string) spdx.Package {
 	name, sum, _ := strings.Cut(clean(ref), "@")
+	repository, label := name, ""
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		repository, label = name[:i], name[i+1:]
+	}
 	p := spdx.Package{ID: elementID("Base", ref), Name: name, Version: sum, Purpose: spdx.Container}
 	if d, err := digest.Parse(sum); err == nil && d.Algorithm() == digest.SHA256 {
 		p.Digests.SHA256 = d
-		repository := url.QueryEscape(name)
-		p.PURL = fmt.Sprintf("pkg:oci/%s@%s?repository_url=%s", url.PathEscape(path.Base(name)), url.QueryEscape(sum), repository)
+		p.PURL = fmt.Sprintf("pkg:oci/%s@%s?repository_url=%s",
+			url.PathEscape(strings.ToLower(path.Base(repository))), url.QueryEscape(sum), url.QueryEscape(repository))
+		if label != "" {
+			p.PURL += "&tag=" + url.QueryEscape(label)
+		}
 	}
 	return p
 }

@@ -27,7 +27,7 @@ func Packages(in Input, artifact string, dir fs.FS) (Made, error) {
 	}
 	p := &packages{dir: dir, x: newExaminer(), programs: map[string]gomod.Binary{}}
 	if err := fs.WalkDir(dir, ".", p.visit); err != nil {
-		return Made{}, fmt.Errorf("describing directory %q: %w", artifact, err)
+		return Made{}, wrapDirectory(artifact, err)
 	}
 	if p.files == 0 {
 		return Made{}, verdict.Refuse(verdict.NoSBOM, artifact, "the directory holds no files: there is nothing to describe")

@@ -34,8 +34,13 @@ func (b *builder) sources(t texts, licences map[string]string) error {
 	}
 	b.unexamined(tree.Faults)
 	sources := map[string]string{} // identifiers by directory
+	top := topmost(tree.Modules)
 	for _, m := range tree.Modules {
-		sources[m.Dir] = b.source(m, licences)
+		version := ""
+		if m.Dir == top {
+			version = b.version()
+		}
+		sources[m.Dir] = b.source(m, version, licences)
 	}
 	for _, m := range tree.Modules {
 		for _, d := range m.Deps {
@@ -45,11 +50,41 @@ func (b *builder) sources(t texts, licences map[string]string) error {
 	return nil
 }
 
-// source adds one module of the tree.
-func (b *builder) source(m gomod.SourceModule, licences map[string]string) string {
+// topmost is the directory of the module that the release is a version of: the
+// one above all others. Those within have versions of their own, which nothing
+// in the tree tells.
+func topmost(all []gomod.SourceModule) string {
+	if len(all) == 0 {
+		return ""
+	}
+	top := slices.MinFunc(all, func(x, y gomod.SourceModule) int { return cmp.Compare(depth(x.Dir), depth(y.Dir)) })
+	for _, m := range all {
+		if m.Dir != top.Dir && top.Dir != "." && !strings.HasPrefix(m.Dir, top.Dir+"/") {
+			return ""
+		}
+	}
+	return top.Dir
+}
+
+func depth(dir string) int {
+	if dir == "." {
+		return 0
+	}
+	return 1 + strings.Count(dir, "/")
+}
+
+// source adds one module of the tree; version is that of the release, if it is
+// one of this module.
+func (b *builder) source(m gomod.SourceModule, version string, licences map[string]string) string {
 	main := spdx.Package{
-		ID: elementID("Source", m.Dir+" "+m.Path), Name: clean(m.Path), Version: b.in.Version, Purpose: spdx.Source,
-		PURL: gomod.PURL(clean(m.Path), b.version()), Source: "the Go module in " + clean(m.Dir), Licence: licenceIn(m.Dir, licences),
+		ID: elementID("Source", m.Dir+" "+m.Path), Name: clean(m.Path), Version: version, Purpose: spdx.Source,
+		PURL: gomod.PURL(clean(m.Path), version), Source: "the Go module in " + clean(m.Dir), Licence: licenceIn(m.Dir, licences),
+	}
+	if !gomod.IsModule(m.Path, version) {
+		main.PURL = ""
+		if gomod.IsModule(m.Path, "") {
+			main.PURL = gomod.PURL(clean(m.Path), "")
+		}
 	}
 	var said []string
 	if m.Toolchain != "" || m.Go != "" {

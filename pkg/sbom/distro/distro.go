@@ -46,13 +46,14 @@ type Package struct {
 // Release says which distribution an image is of.
 type Release struct{ ID, VersionID, Name string }
 
-// PURL is the package URL of the package in a distribution.
+// PURL is the package URL of the package in a distribution. Of one that does
+// not say which it is, none is guessed.
 func (p Package) PURL(r Release) string {
-	space := r.ID
-	if space == "" {
-		space = map[string]string{"apk": "alpine", "deb": "debian"}[p.Kind]
+	purl := "pkg:" + p.Kind + "/"
+	if r.ID != "" {
+		purl += url.PathEscape(strings.ToLower(r.ID)) + "/"
 	}
-	purl := fmt.Sprintf("pkg:%s/%s/%s@%s", p.Kind, url.PathEscape(strings.ToLower(space)), url.QueryEscape(p.Name), url.QueryEscape(p.Version))
+	purl += url.QueryEscape(p.Name) + "@" + url.QueryEscape(p.Version)
 	var more []string
 	if p.Arch != "" {
 		more = append(more, "arch="+url.QueryEscape(p.Arch))

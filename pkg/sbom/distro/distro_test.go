@@ -71,7 +71,7 @@ func TestDpkg(t *testing.T) {
 	}
 	// Distroless: one package to a file, without a status.
 	one, err := distro.ParseDpkg([]byte("Package: base-files\nVersion: 12.4\nArchitecture: arm64\n"))
-	if err != nil || len(one) != 1 || one[0].PURL(distro.Release{}) != "pkg:deb/debian/base-files@12.4?arch=arm64" {
+	if err != nil || len(one) != 1 || one[0].PURL(distro.Release{}) != "pkg:deb/base-files@12.4?arch=arm64" {
 		t.Errorf("%+v %v", one, err)
 	}
 }

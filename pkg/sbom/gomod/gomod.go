@@ -19,6 +19,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/mod/module"
+
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -65,6 +67,15 @@ func PURL(path, version string) string {
 		return purl
 	}
 	return purl + "@" + url.QueryEscape(version)
+}
+
+// IsModule reports whether others can know a module by this path, and by this
+// version if there is one: module example.org/m/v2 has no version v1.0.0.
+func IsModule(path, version string) bool {
+	if version == "" {
+		return module.CheckPath(path) == nil
+	}
+	return module.Check(path, version) == nil && module.CanonicalVersion(version) == version
 }
 
 // Binary is what a program says of its own build.
