@@ -1,0 +1,31 @@
+package policy
+
+import "slices"
+
+// Narrow is the policy with only these checks of artifacts left, and with no
+// rules of its own. Who asks less by it must say so: the policy keeps its
+// digest, and what is left out is the asker's to name.
+func (p Policy) Narrow(keep ...Check) Policy {
+	cells := make(map[cell]demand, len(p.cells))
+	for at, d := range p.cells {
+		narrow := demand{modes: map[Check]Mode{}}
+		for check, mode := range d.modes {
+			if !slices.Contains(keep, check) {
+				mode = Off
+			}
+			narrow.modes[check] = mode
+		}
+		for _, it := range d.items {
+			if slices.Contains(keep, Check(it.name)) {
+				narrow.items = append(narrow.items, it)
+			}
+		}
+		if slices.Contains(keep, Provenance) {
+			narrow.level = d.level
+		}
+		narrow.whole = d.whole && slices.Contains(keep, SBOM)
+		cells[at] = narrow
+	}
+	p.cells = cells
+	return p
+}
