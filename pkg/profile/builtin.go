@@ -28,8 +28,9 @@ func kubernetes(with Reader, name string) (Profile, error) {
 	}
 	p := Profile{
 		Name: name, ModuleProxy: DefaultModuleProxy,
-		files:  mapping{Canonical: "https://dl.k8s.io/release/{version}/", Release: "https://dl.k8s.io/release/{version}/"},
-		images: mapping{Canonical: "registry.k8s.io", Release: "registry.k8s.io"},
+		files:    mapping{Canonical: "https://dl.k8s.io/release/{version}/", Release: "https://dl.k8s.io/release/{version}/"},
+		images:   mapping{Canonical: "registry.k8s.io", Release: "registry.k8s.io"},
+		Channels: Channels{Markers: "https://dl.k8s.io/release/{channel}.txt"},
 	}
 	if name == "kubernetes-today" {
 		p.Unsealed = &Unsealed{Layout: LayoutKubernetes, Log: kubernetesLog}

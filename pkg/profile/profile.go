@@ -55,8 +55,30 @@ type Profile struct {
 	ModuleProxy string
 	// Unsealed says that the releases have no manifest; nil where they have.
 	Unsealed *Unsealed
+	// Channels says where to learn which release a channel stands for.
+	Channels Channels
 
 	files, images mapping
+}
+
+// Channels says where to learn which release a channel, as "stable", stands
+// for. Both can be empty.
+type Channels struct {
+	// Index is the address of the bundle of the channel index.
+	Index string `yaml:"index"`
+	// Markers is the address of files that hold a version and nothing else, and
+	// that nobody signs; {channel} stands for the channel's name.
+	Markers string `yaml:"markers"`
+}
+
+func (c Channels) check() error {
+	switch {
+	case strings.HasSuffix(c.Index, "/"):
+		return fmt.Errorf("channels.index: %q: want the address of a file", c.Index)
+	case c.Markers != "" && (strings.Count(c.Markers, "{channel}") != 1 || strings.HasSuffix(c.Markers, "/")):
+		return fmt.Errorf("channels.markers: %q: want the address of a file, with {channel} in it once", c.Markers)
+	}
+	return nil
 }
 
 type mapping struct {
@@ -87,6 +109,7 @@ type file struct {
 	} `yaml:"places"`
 	Modules  modules   `yaml:"modules"`
 	Unsealed *Unsealed `yaml:"unsealed"`
+	Channels Channels  `yaml:"channels"`
 }
 
 // Reader is what it takes to read what a profile names.
@@ -121,7 +144,7 @@ func Load(path string, with Reader) (Profile, error) {
 	if err != nil {
 		return Profile{}, verdict.Wrap(verdict.ConfigParse, path, err)
 	}
-	p := Profile{Name: f.Name, ModuleProxy: f.Modules.address(), Unsealed: f.Unsealed, files: f.Places.Files, images: f.Places.Images}
+	p := Profile{Name: f.Name, ModuleProxy: f.Modules.address(), Unsealed: f.Unsealed, Channels: f.Channels, files: f.Places.Files, images: f.Places.Images}
 	if err := p.loadNamed(f, filepath.Dir(path), with); err != nil {
 		return Profile{}, fmt.Errorf("profile %q: %w", path, err)
 	}
@@ -158,7 +181,7 @@ func (f file) check() error {
 	case f.PolicySigner != nil && (f.PolicySequence < 1 || f.PolicyName == ""):
 		return fmt.Errorf("policySigner: want policyName and a policySequence from 1: an officer signs other policies too, and older ones")
 	}
-	if err := errors.Join(f.Places.Files.check("files", "{version}/"), f.Modules.check(), f.Unsealed.check()); err != nil {
+	if err := errors.Join(f.Places.Files.check("files", "{version}/"), f.Modules.check(), f.Unsealed.check(), f.Channels.check()); err != nil {
 		return err
 	}
 	if f.Places.Images == (mapping{}) {

@@ -85,7 +85,7 @@ func (p Predicate) Validate() error {
 		return refuse("%d channels: want 1 to %d", len(p.Channels), maxChannels)
 	}
 	for i, e := range p.Channels {
-		if err := e.validate(); err != nil {
+		if err := e.Validate(); err != nil {
 			return err
 		}
 		if slices.ContainsFunc(p.Channels[:i], func(other Entry) bool { return other.Channel == e.Channel }) {
@@ -95,8 +95,12 @@ func (p Predicate) Validate() error {
 	return nil
 }
 
-func (e Entry) validate() error {
-	if !channels.MatchString(e.Channel) {
+// IsChannel reports whether a name is that of a channel.
+func IsChannel(name string) bool { return channels.MatchString(name) }
+
+// Validate refuses a channel that stands for what its name does not say.
+func (e Entry) Validate() error {
+	if !IsChannel(e.Channel) {
 		return refuse("channel %q: want latest, stable, rc, beta or alpha, alone or with -MAJOR.MINOR", e.Channel)
 	}
 	v, err := version.Parse(e.Version)
