@@ -38,7 +38,7 @@ var house = []floor{
 	{"deeds", false, []string{
 		"pkg/profile", "pkg/workspace", "pkg/source", "pkg/pin", "pkg/sbom/licence", "pkg/sbom/unpack", "pkg/sbom/gomod", "pkg/sbom/distro",
 		"pkg/sbom", "pkg/image", "pkg/fetch", "pkg/build", "pkg/seal",
-		"pkg/gate", "pkg/follow", "pkg/promote", "pkg/render", "pkg/inspect", "pkg/doctor", "pkg/pipeline",
+		"pkg/gate", "pkg/follow", "pkg/download", "pkg/promote", "pkg/render", "pkg/inspect", "pkg/doctor", "pkg/pipeline",
 	}},
 }
 
