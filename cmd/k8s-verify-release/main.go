@@ -18,7 +18,7 @@ func main() { os.Exit(exit.Run(command())) }
 func command() *cobra.Command {
 	options := &cli.VerifyRelease{Profile: profile.Kubernetes}
 	cmd := &cobra.Command{
-		Use:   "k8s-verify-release VERSION",
+		Use:   "k8s-verify-release VERSION|CHANNEL [FILE…]",
 		Short: "Is this whole release there, untampered, and nothing else?",
 		Long: `Verify a whole release where it was published.
 
@@ -31,21 +31,35 @@ each with a reason code and the next act.
 Without --profile it asks about a release of Kubernetes at its public
 addresses, by the policy that this program carries.
 
+Only the whole release at full depth is called complete. With FILEs, --only,
+--platform or a smaller --depth the verdict is partial, and says without what.
+FILEs are held against the manifest by name and by bytes; what they are called
+in the release is said, and their evidence is read where the release is.
+
+latest, stable or stable-1.31 is the release that the channel index of the
+profile names. The highest index seen is remembered, and an older one refused.
+A profile may name markers instead, which nobody signs: the verdict then says
+that rollback was not checked.
+
+--output repeats: a table for the eyes and a file for CI in one run. A file is
+written whole, whatever the verdict is.
+
 ` + exit.Table,
 		Example: `  k8s-verify-release v1.31.2
-  k8s-verify-release v0.1.0 --profile profile.yaml
-  k8s-verify-release v0.1.0 --profile profile.yaml --output json
+  k8s-verify-release stable-1.31 --platform linux/amd64
+  k8s-verify-release v1.31.2 ./kubectl ./kubernetes-server-linux-amd64.tar.gz
+  k8s-verify-release v1.31.2 --output table --output junit=verdict.xml --output sarif=verdict.sarif
+  k8s-verify-release v1.31.2 --only files --print-sums > SHA256SUMS.verified
+  k8s-verify-release v1.31.2 --download ./v1.31.2
+  k8s-verify-release v1.31.2 --offline --files ./v1.31.2 --only files
   k8s-verify-release v0.1.0 --profile profile.yaml --files ./mirror/v0.1.0`,
-		Args:    cobra.ExactArgs(1),
+		Args:    cobra.MinimumNArgs(1),
 		Version: cli.BuildVersion(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			v, err := cli.Version(args)
-			if err != nil {
-				return err
-			}
-			return options.Run(cmd, v, profile.Release)
+			return options.Run(cmd, args, profile.Release)
 		},
 	}
 	options.AddFlags(cmd)
+	options.AddPartFlags(cmd)
 	return cmd
 }

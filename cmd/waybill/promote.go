@@ -90,7 +90,7 @@ names: the same decision that verify release makes about the public place.
 		Example: `  waybill gate check v0.1.0 --profile profile.yaml`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runVerify(cmd, args, options, profile.Staging)
+			return options.Run(cmd, args, profile.Staging)
 		},
 	}
 	options.AddFlags(check)
@@ -102,29 +102,24 @@ func verifyCommand() *cobra.Command {
 	cmd := group(cobra.Command{Use: "verify", Short: "Verify what was published", GroupID: "check"})
 	options := &cli.VerifyRelease{Rules: rules(), Inside: sbom.Look{}}
 	whole := &cobra.Command{
-		Use:   "release VERSION",
+		Use:   "release VERSION|CHANNEL [FILE…]",
 		Short: "Is this whole release there, untampered, and nothing else?",
-		Long: `Verify a whole release where it was published; the same as k8s-verify-release
-with a profile.
+		Long: `Verify a whole release where it was published, or files of it that are here; the
+same as k8s-verify-release with a profile, which says more about each option.
 
 ` + exit.Table,
-		Example: `  waybill verify release v0.1.0 --profile profile.yaml`,
-		Args:    cobra.ExactArgs(1),
+		Example: `  waybill verify release v0.1.0 --profile profile.yaml
+  waybill verify release v0.1.0 --profile profile.yaml --depth full --require-level build=3
+  waybill verify release stable --profile profile.yaml --download lantern`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runVerify(cmd, args, options, profile.Release)
+			return options.Run(cmd, args, profile.Release)
 		},
 	}
 	options.AddFlags(whole)
+	options.AddPartFlags(whole)
 	cmd.AddCommand(whole, verifyFileCommand(), verifyBundleCommand(), verifyImageCommand())
 	return cmd
-}
-
-func runVerify(cmd *cobra.Command, args []string, options *cli.VerifyRelease, stage profile.Stage) error {
-	v, err := cli.Version(args)
-	if err != nil {
-		return err
-	}
-	return options.Run(cmd, v, stage)
 }
 
 // dryRun says what a composite would do: it gates what lies in staging and

@@ -18,9 +18,17 @@ import (
 // everything that the provenance names and the release holds: where a policy
 // requires a level, the whole way to the source must have it.
 func (d *decision) checkAncestry() {
+	if d.Options.Scope.Depth != AllEvidence {
+		return
+	}
 	steps := d.steps()
 	lowest := slsa.Limit{Level: -1}
+	shown := map[string]bool{}
 	for _, s := range steps {
+		if a, _ := d.manifest.Find(s.ID); !d.covers(a) {
+			continue
+		}
+		shown[s.ID] = true
 		limit, err := slsa.Minimum(s.ID, steps)
 		if err != nil {
 			limit = slsa.Limit{Path: []string{s.ID}}
@@ -34,6 +42,7 @@ func (d *decision) checkAncestry() {
 				Differ(fmt.Sprintf("build=%d", want), fmt.Sprintf("build=%d", limit.Level)))
 		}
 	}
+	d.demandLevels(shown)
 	if d.isGiven() {
 		d.sayUnproven(len(steps))
 	}
@@ -49,7 +58,31 @@ func (d *decision) checkAncestry() {
 // levelOf is the level that the policy requires of an artifact.
 func (d *decision) levelOf(name string) int {
 	a, _ := d.manifest.Find(name)
-	return d.Policy.Level(d.Stage, a.Class)
+	return max(d.Policy.Level(d.Stage, a.Class), d.Options.Scope.Level)
+}
+
+// demandLevels refuses what has no level at all, where one is asked for
+// besides the policy's: what no provenance speaks of was made anyhow.
+func (d *decision) demandLevels(shown map[string]bool) {
+	want := d.Options.Scope.Level
+	if want == 0 {
+		return
+	}
+	refuse := func(subject, message string) {
+		d.add(verdict.Find(verdict.Level, subject, "%s", message).Differ(fmt.Sprintf("build=%d", want), "build=0"))
+	}
+	asked := 0
+	for _, a := range d.manifest.Artifacts {
+		if !d.covers(a) || !slices.Contains(policy.ChecksOf(a.Class), policy.Provenance) {
+			continue
+		}
+		if asked++; !shown[a.Name] && !d.bad[a.Name] {
+			refuse(a.Name, "no provenance that the policy believes says how it was made")
+		}
+	}
+	if asked == 0 {
+		refuse(d.manifest.Name, "nothing of what is asked about was built, so that nothing has a level")
+	}
 }
 
 // steps are the artifacts that were built, each with its own level and with

@@ -163,7 +163,7 @@ func (d *decision) within(ctx context.Context, a release.Artifact, about crossch
 		attached, err := d.attached(ctx, a, node)
 		return append(found.Findings, attached...), err
 	}
-	body, _, err := d.Files.Open(ctx, a.Name)
+	body, err := d.openFile(ctx, a.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +235,7 @@ func (d *decision) checkDocuments(ctx context.Context) {
 			mode = m
 		}
 	}
-	if mode == policy.Off {
+	if mode == policy.Off || d.asked != nil {
 		return
 	}
 	images := map[string]crosscheck.Image{}

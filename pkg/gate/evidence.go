@@ -24,7 +24,7 @@ const maxDocument = 64 << 20
 // checkPlan expands the published release.yaml and compares: the manifest may
 // list neither more nor less than what the source planned.
 func (d *decision) checkPlan(ctx context.Context) {
-	if d.Policy.Plan() == policy.Off {
+	if d.Policy.Plan() == policy.Off || d.Options.Scope.Depth != AllEvidence {
 		return
 	}
 	raw, err := d.listed(ctx, plan.ConfigName)
@@ -119,7 +119,7 @@ func (d *decision) parameters() map[string]string {
 func (d *decision) checkFileEvidence(ctx context.Context) {
 	var due []release.Artifact
 	for _, a := range d.manifest.Files() {
-		if !d.bad[a.Name] && len(policy.ChecksOf(a.Class)) > 0 {
+		if d.covers(a) && !d.bad[a.Name] && d.asks(a.Class) {
 			due = append(due, a)
 		}
 	}
@@ -245,10 +245,10 @@ func (d *decision) attest(ctx context.Context, name string) (got attested) {
 // it was made for.
 func (d *decision) checkRuns() {
 	for _, a := range d.manifest.Artifacts {
-		if a.Class != plan.Provenance || d.bad[a.Name] {
+		if a.Class != plan.Provenance || d.bad[a.Name] || d.Options.Scope.Depth != AllEvidence {
 			continue
 		}
-		mode := d.weightOf(a.Name)
+		mode := d.weightOf(a)
 		if mode == policy.Off {
 			continue
 		}
@@ -261,10 +261,10 @@ func (d *decision) checkRuns() {
 
 // weightOf is how much a provenance counts: as much as it does for anything
 // that rests on it, and fully when nothing does, for then it was misplaced.
-func (d *decision) weightOf(name string) policy.Mode {
-	strongest, used := policy.Off, false
+func (d *decision) weightOf(of release.Artifact) policy.Mode {
+	strongest, used := policy.Off, !d.covers(of)
 	for _, a := range d.manifest.Artifacts {
-		if a.Provenance != name {
+		if a.Provenance != of.Name || !d.covers(a) {
 			continue
 		}
 		mode := d.Policy.Asks(d.Stage, a.Class, policy.Provenance)

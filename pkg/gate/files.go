@@ -7,7 +7,6 @@ import (
 	"io"
 	"runtime"
 	"slices"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -23,14 +22,23 @@ import (
 // lists, and takes the census. The manifest's own bundle is the only object
 // that is not listed in itself.
 func (d *decision) checkFiles(ctx context.Context) {
+	switch {
+	case len(d.Options.Scope.Given) > 0:
+		d.checkHand(ctx)
+		return
+	case d.Options.Scope.Only == policy.Images:
+		return
+	}
 	var want []census.Item
 	names := map[string]bool{}
 	for _, a := range d.manifest.Files() {
-		want = append(want, census.Item{Name: a.Name, Digests: a.Digests, Size: a.Size})
-		names[a.Name] = true
+		if names[a.Name] = true; d.covers(a) {
+			want = append(want, census.Item{Name: a.Name, Digests: a.Digests, Size: a.Size})
+		}
 	}
 	objects, listed := d.list(ctx)
 	objects = d.withoutLate(ctx, objects, names)
+	objects = slices.DeleteFunc(objects, func(o store.Object) bool { return names[o.Name] && d.asked != nil && !d.asked[o.Name] })
 	have := d.hash(ctx, objects, names)
 	for _, f := range census.Compare(want, have) {
 		switch {
@@ -91,14 +99,14 @@ func (d *decision) hashUpTo(ctx context.Context, objects []store.Object, names m
 	slices.SortFunc(objects, func(a, b store.Object) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Name, b.Name))
 	})
-	var total int64
+	p := &progress{tell: d.Options.Progress}
 	for _, o := range objects {
 		if names[o.Name] {
-			total += o.Size
+			p.OfBytes += o.Size
+			p.OfFiles++
 		}
 	}
 	items, errs := make([]census.Item, len(objects)), make([]error, len(objects))
-	report := d.reporter(total)
 	var listed []int // of objects
 	for i, o := range objects {
 		items[i] = census.Item{Name: o.Name, Size: o.Size}
@@ -107,35 +115,20 @@ func (d *decision) hashUpTo(ctx context.Context, objects []store.Object, names m
 		}
 	}
 	digest.Many{
-		Open: func(k int) (io.ReadCloser, error) { return d.open(ctx, objects[listed[k]].Name, largest) },
+		Open: func(k int) (io.ReadCloser, error) { return d.open(ctx, p, objects[listed[k]].Name, largest) },
 		Done: func(k int, set digest.Set, size int64, err error) {
 			i := listed[k]
 			items[i].Digests, items[i].Size = set, size
 			if errs[i] = err; err == nil && size > largest {
 				errs[i] = verdict.Refuse(verdict.Tampered, items[i].Name, "it has more than %d bytes, which is more than any file of the release", largest)
 			}
-			report(size)
+			p.add(0, 1)
 		},
 		Workers:    runtime.GOMAXPROCS(0),
 		Ready:      store.Local(d.Files),
 		SHA256Only: d.Options.SHA256Only,
 	}.Sum(len(listed))
 	return items, errs
-}
-
-// reporter returns what tells the progress, from several goroutines at once.
-func (d *decision) reporter(total int64) func(n int64) {
-	if d.Options.Progress == nil {
-		return func(int64) {}
-	}
-	var mu sync.Mutex // guards done, and keeps the reports in order
-	var done int64
-	return func(n int64) {
-		mu.Lock()
-		defer mu.Unlock()
-		done += n
-		d.Options.Progress(done, total)
-	}
 }
 
 // inParallel calls do for each number below n, on all processors.
@@ -154,7 +147,7 @@ func inParallel(n int, do func(i int)) {
 // open opens one file, to be read to its end, which may never come: what is
 // longer than the largest file of the release is none of its files, under any
 // name.
-func (d *decision) open(ctx context.Context, name string, largest int64) (io.ReadCloser, error) {
+func (d *decision) open(ctx context.Context, p *progress, name string, largest int64) (io.ReadCloser, error) {
 	body, _, err := d.Files.Open(ctx, name)
 	if err != nil {
 		return nil, err
@@ -162,5 +155,5 @@ func (d *decision) open(ctx context.Context, name string, largest int64) (io.Rea
 	return struct {
 		io.Reader
 		io.Closer
-	}{io.LimitReader(body, largest+1), body}, nil
+	}{p.reader(io.LimitReader(body, largest+1)), body}, nil
 }

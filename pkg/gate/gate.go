@@ -78,12 +78,17 @@ type Options struct {
 	Inside Inside
 	// Checkout, if it names a repository, must hold the commit of the release.
 	Checkout Checkout
-	// Progress is told how many of how many bytes have been hashed.
-	Progress func(done, total int64)
+	// Scope says what is asked.
+	Scope Scope
+	// Progress is told how much of how much has been hashed.
+	Progress func(Progress)
 }
 
 // Release decides.
-func Release(ctx context.Context, req Request) *verdict.Verdict {
+func Release(ctx context.Context, req Request) *verdict.Verdict { return Decide(ctx, req).Verdict }
+
+// Decide decides, and keeps what it verified.
+func Decide(ctx context.Context, req Request) Decided {
 	v := verdict.New("release "+req.Version.String()+" at "+req.Files.URI(), req.Now)
 	v.Policy, v.TrustRoot = req.Policy.Digest(), req.Verifier.Root().Digest()
 	if req.Verifier.Root().IsLab() {
@@ -93,20 +98,35 @@ func Release(ctx context.Context, req Request) *verdict.Verdict {
 	v.Counts.Required = 1
 	if err := errors.Join(req.Policy.Life(req.Now), req.Policy.Root(req.Verifier.Root().IsLab())); err != nil {
 		v.AddError("policy "+req.Policy.Name(), err)
-		return v
+		return Decided{Verdict: v}
 	}
 	if err := d.readManifest(ctx); err != nil {
 		v.AddError(releasemanifest.Name, err)
 		d.waive()
-		return v
+		return Decided{Verdict: v}
 	}
 	v.Counts.Verified = 1
 	v.Question = fmt.Sprintf("release %s %s at %s", d.manifest.Name, d.manifest.Version, req.Files.URI())
-	v.Counts.Required += len(d.manifest.Artifacts)
-	v.Scope.Checks = []string{"manifest", "files", "closed places", "plan", "provenance", "signatures", "sboms", "images"}
-	if req.Options.Inside != nil {
-		v.Scope.Checks = append(v.Scope.Checks, "contents")
+	if err := d.narrow(); err != nil {
+		v.AddError("request", err)
+		return Decided{Verdict: v}
 	}
+	d.look(ctx)
+	for _, lacks := range req.Policy.Lacks(req.Stage, d.classes()) {
+		if !slices.Contains(v.Scope.Left, lacks) {
+			d.leave(lacks)
+		}
+	}
+	d.count()
+	checkClock(v)
+	d.waive()
+	slices.SortStableFunc(v.Findings, byWeight)
+	return Decided{Verdict: v, sums: d.sums()}
+}
+
+// look looks at everything that is asked about.
+func (d *decision) look(ctx context.Context) {
+	d.v.Scope.Checks = d.checks()
 	d.planAttested(ctx)
 	d.checkFiles(ctx)
 	d.checkPlan(ctx)
@@ -119,12 +139,6 @@ func Release(ctx context.Context, req Request) *verdict.Verdict {
 	d.checkSums(ctx)
 	d.checkLegacy(ctx)
 	d.checkAncestry()
-	v.Scope.Left = append(v.Scope.Left, req.Policy.Lacks(req.Stage, d.classes())...)
-	d.count()
-	checkClock(v)
-	d.waive()
-	slices.SortStableFunc(v.Findings, byWeight)
-	return v
 }
 
 // clockSkew is how far the clock may be behind an authority's.
@@ -171,6 +185,9 @@ type decision struct {
 	bad      map[string]bool                     // artifacts with a finding
 	planned  plan.Plan                           // what the published release.yaml expands to, if it does
 	sboms    documents
+	bundle   digest.Set      // of the manifest
+	asked    map[string]bool // what the scope covers; nil for everything
+	hand     []atHand
 }
 
 // add records a finding against an artifact of the manifest.
@@ -228,8 +245,16 @@ func (d *decision) waive() {
 
 // count turns what has no finding into what is verified.
 func (d *decision) count() {
+	d.v.Groups = d.groups()
+	if len(d.Options.Scope.Given) > 0 {
+		d.countHand()
+		return
+	}
 	for _, a := range d.manifest.Artifacts {
-		if !d.bad[a.Name] {
+		if !d.covers(a) {
+			continue
+		}
+		if d.v.Counts.Required++; !d.bad[a.Name] {
 			d.v.Counts.Verified++
 		}
 	}
@@ -253,7 +278,10 @@ func (d *decision) readManifest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.manifest = m
+	d.manifest, d.bundle = m, digest.SetOf(raw)
+	if err := d.named(raw); err != nil {
+		return err
+	}
 	if err := d.Policy.Fresh(releasemanifest.Name, proof.SignedAt, d.Now); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 // checkImages walks every image of the release in the registry: tag, index,
 // platforms, layers' descriptors, evidence, and tags that nobody listed.
 func (d *decision) checkImages(ctx context.Context) {
-	if len(d.manifest.Images()) == 0 {
+	if !slices.ContainsFunc(d.manifest.Images(), d.covers) {
 		return
 	}
 	if d.Images == nil {
@@ -30,6 +30,9 @@ func (d *decision) checkImages(ctx context.Context) {
 		return
 	}
 	for _, a := range d.manifest.Images() { // an index stands before its platforms
+		if !d.covers(a) {
+			continue
+		}
 		if a.Class == plan.Image {
 			d.checkIndex(ctx, a)
 		}
@@ -37,7 +40,9 @@ func (d *decision) checkImages(ctx context.Context) {
 			d.bad[a.Name] = true // evidence of what is not the image proves nothing
 			continue
 		}
-		d.take(a, d.judge(ctx, a))
+		if d.asks(a.Class) {
+			d.take(a, d.judge(ctx, a))
+		}
 	}
 	for _, repo := range d.manifest.Repositories() {
 		d.checkTags(ctx, repo)
@@ -103,6 +108,9 @@ func (d *decision) checkBlobs(ctx context.Context, a release.Artifact, node *reg
 		images = []*registry.Node{node}
 	}
 	for _, child := range images {
+		if p := d.Options.Scope.Platform; p != "" && child.Descriptor.Platform != "" && child.Descriptor.Platform != p {
+			continue
+		}
 		for _, blob := range append(slices.Clone(child.Layers), child.Config) {
 			body, err := d.Images.Fetch(ctx, a.Repository, blob)
 			if err != nil {

@@ -14,7 +14,7 @@ import (
 // and a user of sha256sum would be told something else than a user of ours.
 func (d *decision) checkSums(ctx context.Context) {
 	for _, a := range d.manifest.Files() {
-		if d.bad[a.Name] {
+		if d.bad[a.Name] || !d.covers(a) {
 			continue
 		}
 		switch a.Class {

@@ -10,15 +10,12 @@ import (
 
 // decide decides about a release as its profile says that it is published:
 // with a manifest, or without. Which of them it is nobody guesses.
-func (o *VerifyRelease) decide(ctx context.Context, req gate.Request) (*verdict.Verdict, error) {
+func (o *VerifyRelease) decide(ctx context.Context, req gate.Request) (gate.Decided, error) {
 	if o.unsealed == nil {
-		return gate.Release(ctx, req), nil
+		return gate.Decide(ctx, req), nil
 	}
-	switch {
-	case o.Source != "":
-		return nil, verdict.Refuse(verdict.Usage, "--source", "the profile says that the release has no manifest; nothing that is signed names a commit")
-	case o.Depth != depthEvidence:
-		return nil, verdict.Refuse(verdict.Usage, "--depth", "the profile says that the release has no manifest; no SBOM of it describes the inside of a file")
+	if err := o.withoutManifest(req); err != nil {
+		return gate.Decided{}, err
 	}
 	log := o.Log
 	if log.URL == "" && !o.Trust.Offline {
@@ -26,11 +23,25 @@ func (o *VerifyRelease) decide(ctx context.Context, req gate.Request) (*verdict.
 	}
 	finder, err := log.Finder(o.Trust.Offline)
 	if err != nil {
-		return nil, err
+		return gate.Decided{}, err
 	}
 	list, _, err := expected.Kubernetes(req.Version)
 	if err != nil {
-		return nil, err
+		return gate.Decided{}, err
 	}
-	return gate.Unsealed(ctx, gate.UnsealedRequest{Request: req, List: list, Finder: finder}), nil
+	return gate.Decided{Verdict: gate.Unsealed(ctx, gate.UnsealedRequest{Request: req, List: list, Finder: finder})}, nil
+}
+
+// withoutManifest refuses what can be asked of a manifest alone.
+func (o *VerifyRelease) withoutManifest(req gate.Request) error {
+	switch s := req.Options.Scope; {
+	case o.Source != "":
+		return verdict.Refuse(verdict.Usage, "--source", "the profile says that the release has no manifest; nothing that is signed names a commit")
+	case o.Part.Depth != depthEvidence:
+		return verdict.Refuse(verdict.Usage, "--depth", "the profile says that the release has no manifest; no SBOM of it describes the inside of a file")
+	case len(s.Given) > 0 || s.Only != "" || s.Platform != "" || s.Level > 0 || o.Keep.Sums || o.Keep.Download != "":
+		return verdict.Refuse(verdict.Usage, "FILE, --only, --platform, --require-level, --print-sums and --download",
+			"the profile says that the release has no manifest, which alone says what belongs to it; waybill verify file judges a file with its signature")
+	}
+	return nil
 }

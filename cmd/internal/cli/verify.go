@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/waybill-release/waybill/cmd/internal/ui"
+	"github.com/waybill-release/waybill/pkg/download"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
@@ -16,7 +18,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/version"
 )
 
 // VerifyRelease are the options of release verification, the same in waybill
@@ -28,8 +29,9 @@ type VerifyRelease struct {
 	// At is where to read instead of where the profile says.
 	At      struct{ Files, Images string }
 	Digests string
-	// Depth is how far the artifacts are looked into.
-	Depth  string
+	// Part is how much is asked, and Keep what becomes of what was verified.
+	Part   Part
+	Keep   Keep
 	Output Output
 	// Source is a repository that the release is held against; empty asks none.
 	Source string
@@ -48,12 +50,6 @@ type VerifyRelease struct {
 	unsealed *profile.Unsealed // as the profile says
 }
 
-// Depths of a verification.
-const (
-	depthEvidence = "provenance"
-	depthFull     = "full"
-)
-
 // AddFlags adds the flags.
 func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
@@ -61,82 +57,148 @@ func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
 	f.StringVar(&o.At.Files, "files", "", "read the files here instead of where the profile says")
 	f.StringVar(&o.At.Images, "images", "", "read the images here instead of where the profile says")
 	f.StringVar(&o.Digests, "digests", "all", "all: every digest that the manifest lists; sha256: that one only, which makes the verdict partial")
-	f.StringVar(&o.Depth, "depth", depthEvidence, "provenance: all evidence that manifest and policy ask for; full: besides, look into each artifact and hold its SBOM against what is in it")
 	f.StringVar(&o.Source, "source", "", "repository to hold the release against: a path, git+file://, git+https:// or git+ssh://, with @REF if the tag is not the version. Every provenance must name its commit, and release.yaml and its lock must be that commit's")
 	f.BoolVar(&o.Trust.Offline, "offline", false, "dial nothing: every place must be local, and a profile without a trust root is judged by the public-good copy that this program carries")
+	o.Part.AddDepth(cmd)
 	o.Output.AddFlags(cmd)
 	o.Trust.AddFlags(cmd)
 	o.Waivers.AddFlags(cmd)
 	o.Log.AddFlags(cmd)
 }
 
+// AddPartFlags adds the flags for those who ask about a part of what was
+// published, or want to have it.
+func (o *VerifyRelease) AddPartFlags(cmd *cobra.Command) {
+	o.Part.AddFlags(cmd)
+	o.Keep.AddFlags(cmd)
+}
+
 // Run verifies a release where a stage keeps it, prints the verdict and
-// returns it as an error unless it accepts.
-func (o *VerifyRelease) Run(cmd *cobra.Command, v version.Version, stage profile.Stage) error {
-	req, err := o.request(cmd.Context(), v, stage)
+// returns it as an error unless it accepts. The arguments are a version, or a
+// channel that stands for one, and files of this machine to judge instead of
+// all.
+func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Stage) error {
+	ask, err := o.prepare(cmd.Context(), args, stage)
 	if err != nil {
 		return err
 	}
-	result, err := o.decide(cmd.Context(), req)
+	decided, err := o.decide(cmd.Context(), ask.Request)
 	if err != nil {
 		return err
 	}
 	if err := context.Cause(cmd.Context()); err != nil {
 		return err
 	}
-	if err := o.Output.Write(cmd.OutOrStdout(), *result); err != nil {
+	v := decided.Verdict
+	ask.followed(v)
+	ask.finish(cmd.Context(), decided)
+	out := cmd.OutOrStdout()
+	if o.Keep.Sums {
+		out = cmd.ErrOrStderr()
+	}
+	if err := o.Output.Write(out, *v); err != nil {
 		return err
 	}
-	return result.Err()
+	if err := v.Err(); err != nil || !o.Keep.Sums {
+		return err
+	}
+	for _, sum := range decided.Sums() {
+		if _, err := fmt.Fprintln(cmd.OutOrStdout(), sum); err != nil {
+			return verdict.Wrap(verdict.PlaceDown, "stdout", err)
+		}
+	}
+	return nil
 }
 
-func (o *VerifyRelease) request(ctx context.Context, v version.Version, stage profile.Stage) (gate.Request, error) {
-	if err := o.check(); err != nil {
-		return gate.Request{}, err
+// asking is a request with where its version comes from and where its files
+// go.
+type asking struct {
+	gate.Request
+	channel
+	into *download.Download
+}
+
+func (o *VerifyRelease) prepare(ctx context.Context, args []string, stage profile.Stage) (asking, error) {
+	if err := o.check(args); err != nil {
+		return asking{}, err
 	}
 	now, err := o.Trust.Moment.Time()
 	if err != nil {
-		return gate.Request{}, err
+		return asking{}, err
 	}
 	p, err := profile.Load(o.Profile, profile.Reader{Rules: o.Rules, Now: now, Trust: o.Trust.Reader(ctx)})
 	if err != nil {
-		return gate.Request{}, err
+		return asking{}, err
 	}
 	if err := o.Trust.Used(); err != nil {
-		return gate.Request{}, err
+		return asking{}, err
 	}
 	o.unsealed = p.Unsealed
-	req := gate.Request{Version: v, Policy: p.Policy, Stage: policy.Stage(stage), Now: now}
-	if req.Verifier, err = verify.NewWith(p.TrustRoot, p.Policy.Verification()); err != nil {
-		return gate.Request{}, err
+	ask := asking{Request: gate.Request{Policy: p.Policy, Stage: policy.Stage(stage), Now: now}}
+	if ask.Verifier, err = verify.NewWith(p.TrustRoot, p.Policy.Verification()); err != nil {
+		return asking{}, err
 	}
-	if req.Waivers, err = o.Waivers.Read(req.Verifier, p); err != nil {
-		return gate.Request{}, err
+	if ask.channel, err = o.resolve(ctx, args, p, ask.Request); err != nil {
+		return asking{}, err
 	}
-	req.Canon.Files, req.Canon.Images = p.Canonical(v)
-	req.Options.SHA256Only = o.Digests == "sha256"
-	if o.Depth == depthFull {
-		req.Options.Inside = o.Inside
+	ask.Version = ask.found.Version
+	if ask.Waivers, err = o.Waivers.Read(ask.Verifier, p); err != nil {
+		return asking{}, err
 	}
-	req.Options.Checkout.Repository, req.Options.Checkout.Ref = vcs.Split(o.Source)
-	if term.IsTerminal(int(os.Stderr.Fd())) {
-		req.Options.Progress = ui.NewProgress(os.Stderr, "hashing").Update
+	ask.Canon.Files, ask.Canon.Images = p.Canonical(ask.Version)
+	if ask.Options, err = o.options(args); err != nil {
+		return asking{}, err
 	}
-	return req, o.open(&req, p, stage)
+	ask.Options.Scope.Manifest = ask.found.Manifest
+	if err := o.open(&ask.Request, p, stage); err != nil || o.Keep.Download == "" {
+		return ask, err
+	}
+	if ask.into, err = download.Open(o.Keep.Download, ask.Files); err != nil {
+		return asking{}, err
+	}
+	ask.Files = ask.into
+	return ask, nil
 }
 
-func (o *VerifyRelease) check() error {
+func (o *VerifyRelease) options(args []string) (gate.Options, error) {
+	options := gate.Options{SHA256Only: o.Digests == "sha256"}
+	var err error
+	if options.Scope, err = o.Part.Scope(args[1:]); err != nil {
+		return gate.Options{}, err
+	}
+	if o.Part.Depth == depthFull {
+		options.Inside = o.Inside
+	}
+	options.Checkout.Repository, options.Checkout.Ref = vcs.Split(o.Source)
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		verb := "hashing"
+		if o.Keep.Download != "" {
+			verb = "fetching"
+		}
+		line := ui.NewProgress(os.Stderr, verb)
+		options.Progress = func(p gate.Progress) { line.Update(ui.Far(p)) }
+	}
+	return options, nil
+}
+
+func (o *VerifyRelease) check(args []string) error {
 	if o.Profile == "" {
 		return verdict.Refuse(verdict.Usage, "--profile", "required: it names the places, the policy and the trust root")
 	}
 	if o.Digests != "all" && o.Digests != "sha256" {
 		return verdict.Refuse(verdict.Usage, "--digests", "%q: want all or sha256", o.Digests)
 	}
-	if o.Depth != depthEvidence && o.Depth != depthFull {
-		return verdict.Refuse(verdict.Usage, "--depth", "%q: want provenance or full", o.Depth)
+	if err := o.Part.check(); err != nil {
+		return err
 	}
-	if o.Depth == depthFull && o.Inside == nil {
+	if o.Part.Depth == depthFull && o.Inside == nil {
 		return verdict.Refuse(verdict.Usage, "--depth", "this small program does not look into artifacts; waybill verify release does")
+	}
+	if o.Keep.Download != "" && (len(args) > 1 || o.Part.Only == policy.Images) {
+		return verdict.Refuse(verdict.Usage, "--download", "it fetches the files of the release; name no files, and not --only images")
+	}
+	if o.Keep.Sums && o.Part.Only == policy.Images {
+		return verdict.Refuse(verdict.Usage, "--print-sums", "images have digests in the registry; sums are of files")
 	}
 	if repository, _ := vcs.Split(o.Source); o.Trust.Offline && vcs.IsRemote(repository) {
 		return verdict.Refuse(verdict.Usage, "--source", "%q is elsewhere, and offline nobody is asked; name a local clone", repository)

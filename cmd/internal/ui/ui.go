@@ -93,28 +93,50 @@ func (h *textHandler) WithGroup(string) slog.Handler { return h }
 
 // Progress redraws one line on a terminal with how far a long read has come.
 type Progress struct {
-	w    io.Writer
-	verb string
-	mu   sync.Mutex // guards last and w
-	last time.Time
+	w     io.Writer
+	verb  string
+	clock func() time.Time
+	mu    sync.Mutex // guards began, last and w
+	began time.Time
+	last  time.Time
+}
+
+// Far is how far it has come.
+type Far struct {
+	Bytes, OfBytes int64
+	Files, OfFiles int
 }
 
 // NewProgress makes a progress line on w, which must be a terminal.
-func NewProgress(w io.Writer, verb string) *Progress { return &Progress{w: w, verb: verb} }
+func NewProgress(w io.Writer, verb string) *Progress {
+	return &Progress{w: w, verb: verb, clock: time.Now}
+}
 
-// Update shows done of total bytes, at most ten times a second.
-func (p *Progress) Update(done, total int64) {
+// Update shows it, at most ten times a second, with the time that the rest will
+// take if it goes on like that. At the end the line is gone.
+func (p *Progress) Update(f Far) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := time.Now()
-	if done < total && now.Sub(p.last) < 100*time.Millisecond {
-		return
+	now := p.clock()
+	if p.began.IsZero() {
+		p.began = now
 	}
-	p.last = now
-	fmt.Fprintf(p.w, "\r%s %s of %s\x1b[K", p.verb, Bytes(done), Bytes(total))
-	if done >= total {
+	switch {
+	case f.Files >= f.OfFiles:
 		fmt.Fprint(p.w, "\r\x1b[K")
+	case now.Sub(p.last) >= 100*time.Millisecond:
+		p.last = now
+		fmt.Fprintf(p.w, "\r%s %d of %d files, %s of %s%s\x1b[K", p.verb, f.Files, f.OfFiles, Bytes(f.Bytes), Bytes(f.OfBytes), left(f, now.Sub(p.began)))
 	}
+}
+
+// left says how long the rest will take, once that can be told.
+func left(f Far, since time.Duration) string {
+	if since < time.Second || f.Bytes <= 0 || f.Bytes >= f.OfBytes {
+		return ""
+	}
+	rest := time.Duration(float64(since) * float64(f.OfBytes-f.Bytes) / float64(f.Bytes))
+	return fmt.Sprintf(", %s left", rest.Round(time.Second))
 }
 
 // Bytes prints a size for people.

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/pkg/download"
+	"github.com/waybill-release/waybill/pkg/follow"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/slsa"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Part is how much of a release is asked about, and how far.
+type Part struct {
+	Depth    string
+	Only     string
+	Platform string
+	Require  string
+}
+
+// Depths of a verification.
+const (
+	depthFiles      = "files"
+	depthSignatures = "signatures"
+	depthEvidence   = "provenance"
+	depthFull       = "full"
+)
+
+// AddDepth adds the flag that every verification has.
+func (p *Part) AddDepth(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&p.Depth, "depth", depthEvidence, "provenance: all evidence that manifest and policy ask for; full: besides, look into each artifact and hold its SBOM against what is in it; files: are the bytes those that were sealed; signatures: and who signed them. The last two make the verdict partial")
+}
+
+// AddFlags adds the flags that narrow, or ask more.
+func (p *Part) AddFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&p.Only, "only", "", "judge only the files or only the images; the verdict is then partial")
+	f.StringVar(&p.Platform, "platform", "", "judge only what is of this platform, as linux/amd64, or of none; the verdict is then partial")
+	f.StringVar(&p.Require, "require-level", "", "refuse a release of which anything has a lower SLSA level, down to the source: build=1 to build=3")
+}
+
+func (p *Part) check() error {
+	if !slices.Contains([]string{depthFiles, depthSignatures, depthEvidence, depthFull}, p.Depth) {
+		return verdict.Refuse(verdict.Usage, "--depth", "%q: want files, signatures, provenance or full", p.Depth)
+	}
+	if p.Only != "" && p.Only != policy.Files && p.Only != policy.Images {
+		return verdict.Refuse(verdict.Usage, "--only", "%q: want files or images; where they are is said with --files and --images", p.Only)
+	}
+	return nil
+}
+
+// Scope is what the gate is asked.
+func (p *Part) Scope(files []string) (gate.Scope, error) {
+	if slices.Contains(files, "") {
+		return gate.Scope{}, verdict.Refuse(verdict.Usage, "FILE", "its name is empty; is a variable unset?")
+	}
+	s := gate.Scope{Only: p.Only, Platform: p.Platform, Given: files}
+	switch p.Depth {
+	case depthFiles:
+		s.Depth = gate.OnlyFiles
+	case depthSignatures:
+		s.Depth = gate.OnlySignatures
+	}
+	if p.Require == "" {
+		return s, nil
+	}
+	d, err := slsa.ParseDemand(p.Require)
+	if err != nil {
+		return gate.Scope{}, verdict.Wrap(verdict.Usage, "--require-level", err)
+	}
+	if d.Track != slsa.Build {
+		return gate.Scope{}, verdict.Refuse(verdict.Usage, "--require-level", "%q: of a whole release the Build track is asked, as build=3", p.Require)
+	}
+	s.Level = d.Level
+	return s, nil
+}
+
+// Keep says what becomes of what was verified.
+type Keep struct {
+	Sums     bool
+	Download string
+	// State is the directory that remembers which channel index was seen.
+	State string
+}
+
+// AddFlags adds the flags.
+func (k *Keep) AddFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&k.Sums, "print-sums", false, "print the sums of the verified files as sha256sum reads them, if the release is accepted; the verdict goes to stderr")
+	f.StringVar(&k.Download, "download", "", "keep the files in this directory, which must not be there yet; it is there only once they are accepted, and a run that was interrupted goes on where it was")
+	f.StringVar(&k.State, "state", "", "directory that remembers the channel index that was seen (default waybill/channels in the user's cache directory)")
+}
+
+// channel is the release that was meant, and by whose word.
+type channel struct{ found follow.Followed }
+
+// resolve is the version of the first argument, or that of the channel that it
+// names.
+func (o *VerifyRelease) resolve(ctx context.Context, args []string, p profile.Profile, req gate.Request) (channel, error) {
+	if !follow.IsChannel(args[0]) {
+		v, err := Version(args)
+		return channel{follow.Followed{Version: v}}, err
+	}
+	memory := o.Keep.State
+	if memory == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return channel{}, verdict.Wrap(verdict.Usage, "--state", err)
+		}
+		memory = filepath.Join(cache, "waybill", "channels")
+	}
+	t := Transport(o.Trust.Offline)
+	found, err := follow.Find(ctx, follow.Request{
+		Channel: args[0], Index: p.Channels.Index, Markers: p.Channels.Markers,
+		Open:     func(uri string) (store.Place, error) { return store.Open(uri, t) },
+		Verifier: req.Verifier, Policy: req.Policy, Memory: memory, Project: p.Name, Now: req.Now,
+	})
+	return channel{found}, err
+}
+
+// followed says in a verdict which release was meant.
+func (c channel) followed(v *verdict.Verdict) {
+	if c.found.Note != "" {
+		v.Note("%s", c.found.Note)
+	}
+	if c.found.Left != "" {
+		v.Scope.Left = append(v.Scope.Left, c.found.Left)
+	}
+}
+
+// finish shows a download of what was accepted.
+func (a asking) finish(ctx context.Context, decided gate.Decided) {
+	if a.into == nil {
+		return
+	}
+	v := decided.Verdict
+	if v.Err() != nil {
+		v.Note("nothing was downloaded: what was fetched waits in the directory with %s at the end of its name", download.Suffix)
+		return
+	}
+	var names []string
+	for _, sum := range decided.Sums() {
+		names = append(names, sum.Name)
+	}
+	if err := a.into.Finish(ctx, names); err != nil {
+		v.AddError("--download", err)
+		return
+	}
+	v.Note("%d files were downloaded, %d of them in an earlier run", len(names), a.into.Taken())
+}

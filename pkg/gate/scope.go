@@ -1,0 +1,211 @@
+package gate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Depth is how far artifacts are looked into.
+type Depth int
+
+// The depths. The zero Depth looks at all evidence that manifest and policy ask
+// for; any other makes the verdict partial.
+const (
+	AllEvidence Depth = iota
+	// OnlyFiles asks whether the bytes are those that were sealed.
+	OnlyFiles
+	// OnlySignatures asks besides who signed each of them.
+	OnlySignatures
+)
+
+// Scope narrows a decision to a part of the release, or asks more of it. The
+// zero Scope is all of it. Whatever is left out is named by the verdict.
+type Scope struct {
+	Depth Depth
+	// Platform leaves out what is of another one, as linux/amd64.
+	Platform string
+	// Only is [policy.Files] or [policy.Images]: the other place is left out.
+	Only string
+	// Given are files on this machine. They alone are judged, instead of those
+	// of the place, from which their evidence comes.
+	Given []string
+	// Level of the Build track that everything must have, down to the source.
+	Level int
+	// Manifest is the bundle that a channel index names, if one does.
+	Manifest digest.Set
+}
+
+// check refuses a scope in which what is asked could not be answered.
+func (s Scope) check(m release.Manifest) error {
+	switch {
+	case s.Only == policy.Images && len(m.Images()) == 0:
+		return verdict.Refuse(verdict.Usage, "--only", "the release has no images")
+	case s.Only == policy.Images && len(s.Given) > 0:
+		return verdict.Refuse(verdict.Usage, "--only", "files were given, and images alone are asked for")
+	case s.Platform != "" && !slices.ContainsFunc(m.Artifacts, func(a release.Artifact) bool { return a.Platform == s.Platform }):
+		return verdict.Refuse(verdict.Usage, "--platform", "nothing in the release is of %q", s.Platform)
+	case s.Level > 0 && s.Depth != AllEvidence:
+		return verdict.Refuse(verdict.Usage, "--require-level", "levels are read from provenance, which is not looked at")
+	}
+	return nil
+}
+
+// narrow decides which artifacts are asked about, and says what is left out.
+func (d *decision) narrow() error {
+	s, m := d.Options.Scope, d.manifest
+	if err := s.check(m); err != nil {
+		return err
+	}
+	switch s.Depth {
+	case OnlyFiles:
+		d.Policy = d.Policy.Narrow()
+		d.leave("signatures", "provenance", "SBOMs", "plan")
+	case OnlySignatures:
+		d.Policy = d.Policy.Narrow(policy.Signature)
+		d.leave("provenance", "SBOMs", "plan")
+	case AllEvidence:
+	}
+	d.hearing = d.Policy.Hear()
+	if s.Platform != "" {
+		d.leave("other platforms than " + s.Platform)
+	}
+	switch {
+	case len(s.Given) > 0:
+		d.leave(fmt.Sprintf("all but the %d given", len(s.Given)), "closed places")
+	case s.Only == policy.Files && len(m.Images()) > 0:
+		d.leave("images")
+	case s.Only == policy.Images:
+		d.leave("files")
+	}
+	if len(s.Given) == 0 && (s.Only != "" || s.Platform != "") {
+		d.asked = d.chosen()
+	}
+	return nil
+}
+
+// leave says what the answer does not cover.
+func (d *decision) leave(what ...string) { d.v.Scope.Left = append(d.v.Scope.Left, what...) }
+
+// covers reports whether an artifact is asked about.
+func (d *decision) covers(a release.Artifact) bool { return d.asked == nil || d.asked[a.Name] }
+
+// chosen are the artifacts of the scope: those of the place and the platform,
+// and those of no platform. Evidence goes with what it is about.
+func (d *decision) chosen() map[string]bool {
+	s := d.Options.Scope
+	out, needed := map[string]bool{}, map[string]bool{}
+	for _, a := range d.manifest.Artifacts {
+		if s.Only == "" || a.IsImage() == (s.Only == policy.Images) {
+			out[a.Name] = d.of(a, s.Platform)
+		}
+		if len(policy.ChecksOf(a.Class)) == 0 {
+			continue
+		}
+		for _, name := range d.belonging(a) {
+			needed[name] = needed[name] || d.of(a, s.Platform)
+		}
+	}
+	for name, is := range needed {
+		out[name] = out[name] && is
+	}
+	return out
+}
+
+// of reports whether an artifact is for a platform: an index is for those of
+// its children, and what has none is for all.
+func (d *decision) of(a release.Artifact, platform string) bool {
+	if children := d.manifest.Children(a.Name); a.Class == plan.Image && len(children) > 0 {
+		return platform == "" || slices.ContainsFunc(children, func(c release.Artifact) bool { return c.Platform == platform })
+	}
+	return platform == "" || a.Platform == "" || a.Platform == platform
+}
+
+// belonging are the names under which an artifact's own evidence is listed.
+func (d *decision) belonging(a release.Artifact) []string {
+	names := []string{a.Provenance, a.SBOM, a.Signature}
+	for _, suffix := range []string{".sha256", ".sha512", BundleSuffix} {
+		names = append(names, a.Name+suffix)
+		for _, name := range []string{a.Provenance, a.SBOM, a.Signature} {
+			names = append(names, name+suffix)
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		of, listed := d.manifest.Find(name)
+		return !listed || of.IsImage() || len(policy.ChecksOf(of.Class)) > 0
+	})
+}
+
+// named holds the manifest against the one that a channel index names: that
+// very one, or the revision that supersedes it.
+func (d *decision) named(raw []byte) error {
+	want := d.Options.Scope.Manifest
+	if want.IsZero() || want.Equal(digest.SetOf(raw)) || d.manifest.Revision > 1 && d.manifest.Supersedes.Equal(want.SHA256) {
+		return nil
+	}
+	return &verdict.Error{Finding: verdict.Find(verdict.Equivocation, releasemanifest.Name, "the channel index names another manifest of this version").
+		Differ(want.SHA256.String(), digest.Of(digest.SHA256, raw).String())}
+}
+
+// checks are the names of what is looked at.
+func (d *decision) checks() []string {
+	list := []string{"manifest", "files", "closed places"}
+	if d.Options.Scope.Depth == AllEvidence {
+		list = append(list, "plan", "provenance")
+	}
+	if d.Options.Scope.Depth != OnlyFiles {
+		list = append(list, "signatures")
+	}
+	if d.Options.Scope.Depth == AllEvidence {
+		list = append(list, "sboms")
+	}
+	list = append(list, "images")
+	if d.Options.Inside != nil {
+		list = append(list, "contents")
+	}
+	drop := map[string]bool{
+		"files": d.Options.Scope.Only == policy.Images, "images": d.Options.Scope.Only == policy.Files || len(d.Options.Scope.Given) > 0,
+		"closed places": len(d.Options.Scope.Given) > 0,
+	}
+	return slices.DeleteFunc(list, func(check string) bool { return drop[check] })
+}
+
+// groups count the artifacts of the scope by class, in the order in which
+// people look for them.
+func (d *decision) groups() []verdict.Group {
+	var all []verdict.Group
+	for _, a := range d.manifest.Artifacts {
+		if !d.covers(a) {
+			continue
+		}
+		i := slices.IndexFunc(all, func(g verdict.Group) bool { return g.Name == string(a.Class) })
+		if i < 0 {
+			i = len(all)
+			all = append(all, verdict.Group{Name: string(a.Class)})
+		}
+		if all[i].Required++; !d.bad[a.Name] {
+			all[i].Verified++
+		}
+	}
+	order := append(policy.Judged(), plan.ConfigFile, plan.Provenance, plan.SBOM, plan.Signature, plan.Checksum)
+	slices.SortStableFunc(all, func(a, b verdict.Group) int {
+		return cmp.Compare(uint(slices.Index(order, plan.Class(a.Name))), uint(slices.Index(order, plan.Class(b.Name)))) // -1 is last
+	})
+	return all
+}
+
+// asks reports whether anything is asked about artifacts of a class.
+func (d *decision) asks(class plan.Class) bool {
+	checks := policy.ChecksOf(class)
+	if d.Options.Scope.Depth == AllEvidence {
+		return len(checks) > 0
+	}
+	return slices.ContainsFunc(checks, func(c policy.Check) bool { return d.Policy.Asks(d.Stage, class, c) != policy.Off })
+}
