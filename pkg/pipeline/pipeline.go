@@ -27,6 +27,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/sandbox"
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/store"
@@ -110,6 +111,7 @@ type Pipeline struct {
 	verifier *verify.Verifier
 	begun    *found    // by the preflight: what will be built
 	done     []Summary // of the acts that signed, in order
+	examined crosscheck.Examined
 }
 
 // New prepares a pipeline. Nothing is read from the source yet.

@@ -120,7 +120,7 @@ func (p *Pipeline) sealing(ctx context.Context, verb string, do func(seal.Reques
 			return err
 		}
 		req := p.request(planned, w)
-		req.Signer = signer
+		req.Signer, req.Examined = signer, &p.examined
 		return do(req, s)
 	})
 }

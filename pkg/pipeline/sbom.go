@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/seal"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -27,7 +28,7 @@ func (p *Pipeline) SBOM(ctx context.Context) error {
 	if planned.IsGiven() {
 		return verdict.Refuse(verdict.Usage, plan.ConfigName, "its outputs are made by another tool, whose SBOMs are carried as they are")
 	}
-	d := &describer{plan: planned, w: w, entries: map[digest.Digest]sbom.Entry{}, in: sbom.Input{
+	d := &describer{plan: planned, w: w, examined: &p.examined, entries: map[digest.Digest]sbom.Entry{}, in: sbom.Input{
 		Name: planned.Name, Version: planned.Version.String(), Created: w.Identity().Commit.Time, Namespace: planned.Files,
 	}}
 	return p.journaled(ctx, w, "sbom", func() error {
@@ -48,6 +49,9 @@ type describer struct {
 	all     []sbom.Entry
 	plain   []sbom.Entry // artifacts that are to have no SBOM
 	layers  sbom.Layers  // that images share
+	// examined remembers which documents were made of which bytes: the acts that
+	// follow in this run need only hash both.
+	examined *crosscheck.Examined
 }
 
 // describeAll goes from what contains nothing to what contains the rest. An
@@ -91,6 +95,7 @@ func (d *describer) describe(ctx context.Context, a plan.Artifact) error {
 		return err
 	}
 	entry := sbom.Entry{Artifact: a.Name, Digests: set, SBOM: name, SBOMDigest: digest.SetOf(document)}
+	d.examined.Agree(a.Name, set.SHA256, entry.SBOMDigest.SHA256)
 	d.entries[set.SHA256] = entry
 	d.all = append(d.all, entry)
 	return nil
@@ -199,6 +204,7 @@ func (d *describer) children(ctx context.Context, index plan.Artifact, content s
 		if err := seal.KeepSBOM(d.w, a.Name, document); err != nil {
 			return err
 		}
+		d.examined.Agree(a.Name, one.Index.SHA256, digest.Of(digest.SHA256, document))
 	}
 	return nil
 }

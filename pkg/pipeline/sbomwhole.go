@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/seal"
 	"github.com/waybill-release/waybill/pkg/source"
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/vcs"
@@ -55,6 +56,7 @@ func (d *describer) source(ctx context.Context) (sbom.Entry, error) {
 	if err != nil {
 		return sbom.Entry{}, err
 	}
+	d.examined.Agree(name, seal.ContentOf(d.w.Identity().Commit), digest.Of(digest.SHA256, document))
 	return sbom.Entry{Artifact: "source", Digests: made.Digests, SBOM: name, SBOMDigest: digest.SetOf(document)}, nil
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -40,6 +41,8 @@ type Request struct {
 	Signer    *sign.Signer
 	Clock     func() time.Time
 	Report    func(format string, args ...any)
+	// Examined is what this run has examined; nil if it begins here.
+	Examined *crosscheck.Examined
 
 	taken map[string]digest.Set // by From, of another tool's files
 }
@@ -48,6 +51,7 @@ type Request struct {
 type proven struct {
 	bytes      map[string]digest.Set
 	config     map[string]digest.Set // the configuration files as they lie here
+	hashed     map[string]digest.Set // files as this act has read them
 	commit     string
 	invocation string
 }
@@ -76,7 +80,7 @@ func provenances(ctx context.Context, req Request) (proven, error) {
 	if req.Plan.IsGiven() {
 		return takenOver(req)
 	}
-	p := proven{bytes: map[string]digest.Set{}, commit: req.Workspace.Identity().Commit.Commit, invocation: req.Workspace.Identity().Invocation}
+	p := proven{bytes: map[string]digest.Set{}, hashed: map[string]digest.Set{}, commit: req.Workspace.Identity().Commit.Commit, invocation: req.Workspace.Identity().Invocation}
 	var err error
 	if p.config, err = configuration(ctx, req); err != nil {
 		return proven{}, err

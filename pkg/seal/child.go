@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/sbom"
@@ -99,9 +100,14 @@ func (c *crossing) children(ctx context.Context, index plan.Artifact, content sb
 			return nil, err
 		}
 		about := crosscheck.Artifact{Name: a.Name, Version: c.Plan.Version.String(), Document: document, Digests: one.Index}
-		found, err := sbom.WithinImage(ctx, about, one)
-		if err != nil {
-			return nil, err
+		var found crosscheck.Found
+		if sum := digest.Of(digest.SHA256, raw); !c.Examined.Agreed(a.Name, one.Index.SHA256, sum) {
+			if found, err = sbom.WithinImage(ctx, about, one); err != nil {
+				return nil, err
+			}
+			if len(found.Findings) == 0 {
+				c.Examined.Agree(a.Name, one.Index.SHA256, sum)
+			}
 		}
 		facts := crosscheck.Release{Images: map[string]crosscheck.Image{a.Name: sbom.Served(one)}}
 		findings = append(append(findings, facts.About(about)...), found.Findings...)

@@ -150,7 +150,7 @@ func takenOver(req Request) (proven, error) {
 		return proven{}, verdict.Refuse(verdict.Usage, plan.ConfigName, "its outputs are made by another tool; take them over with waybill seal --from PLACE")
 	}
 	id := req.Workspace.Identity()
-	return proven{bytes: req.taken, commit: id.Commit.Commit, invocation: id.Invocation}, nil
+	return proven{bytes: req.taken, hashed: map[string]digest.Set{}, commit: id.Commit.Commit, invocation: id.Invocation}, nil
 }
 
 // takenBefore is what was taken over for a manifest that is sealed.

@@ -116,6 +116,7 @@ func bind(ctx context.Context, req Request, p proven, a plan.Artifact) (release.
 	if p.vouches(a) && !p.bytes[a.Name].Equal(set) {
 		return release.Artifact{}, notVouched(a.Name, p.bytes[a.Name], set)
 	}
+	p.hashed[a.Name] = set
 	if req.Plan.IsGiven() {
 		carried(&entry)
 	}

@@ -76,7 +76,11 @@ func (s *Signed) files(ctx context.Context, req Request, p proven) error {
 		if a.Class != plan.Signature || a.IsLegacy() {
 			continue
 		}
-		set, _, err := hashFile(ctx, req.Workspace.Files(), a.Of)
+		set, read := p.hashed[a.Of] // for the sums
+		var err error
+		if !read {
+			set, _, err = hashFile(ctx, req.Workspace.Files(), a.Of)
+		}
 		if err != nil {
 			return fmt.Errorf("signing %q: %w", a.Of, err)
 		}

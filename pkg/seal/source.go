@@ -34,6 +34,10 @@ func (c *crossing) source(ctx context.Context, whole spdx.Document) ([]verdict.F
 		Name: name, Version: c.Plan.Version.String(), Document: document, DocumentDigest: digest.Of(digest.SHA256, text), Namespace: document.Namespace(),
 	}
 	findings := append(crosscheck.Source(a, whole), crosscheck.Named(a)...)
+	commit := ContentOf(c.Workspace.Identity().Commit)
+	if c.Examined.Agreed(name, commit, a.DocumentDigest) {
+		return findings, nil
+	}
 	made, err := c.describeSource(ctx)
 	if err != nil {
 		return nil, err
@@ -43,7 +47,16 @@ func (c *crossing) source(ctx context.Context, whole spdx.Document) ([]verdict.F
 			Differ(made.Draft.Namespace, a.Namespace))
 	}
 	findings = append(findings, crosscheck.Files(a, made.Draft.Files)...)
-	return append(findings, crosscheck.Components(a, made.Draft)...), nil
+	findings = append(findings, crosscheck.Components(a, made.Draft)...)
+	if len(findings) == 0 {
+		c.Examined.Agree(name, commit, a.DocumentDigest)
+	}
+	return findings, nil
+}
+
+// ContentOf stands for the content of a commit, which its ids name.
+func ContentOf(c vcs.Commit) digest.Digest {
+	return digest.Of(digest.SHA256, []byte(c.Commit+" "+c.Tree))
 }
 
 // describeSource describes the commit as it is when somebody reads it.

@@ -224,6 +224,32 @@ func TestSBOMsThatLie(t *testing.T) {
 	}
 }
 
+// TestOneRunExaminesOnce: what a run has examined it need not take apart again
+// as long as the bytes of artifact and document are the same; a lie that is
+// told between two acts of one run is found all the same.
+func TestOneRunExaminesOnce(t *testing.T) {
+	r := theWorld(t).attacked(t)
+	p := must[*pipeline.Pipeline](t)(r.pipeline(r.dir))
+	accepted(t, p.SBOM(t.Context()))
+	name := plan.SBOMName(packed)
+	was, whole, artifact := r.read(t, name), r.read(t, releaseSBOM), r.read(t, packed)
+	for _, l := range lies() {
+		if !l.inside || l.of != name {
+			continue
+		}
+		r.rewrite(t, name, func(d document) { l.tell(t, d) })
+		refused(t, p.Sign(t.Context()), l.codes...)
+		r.write(t, name, was)
+		r.write(t, releaseSBOM, whole)
+	}
+	accepted(t, p.Sign(t.Context()))
+	r.write(t, packed, append(slices.Clone(artifact), 0))
+	refused(t, p.Sign(t.Context()), verdict.NotBound)
+	refused(t, p.Seal(t.Context()), verdict.NotBound)
+	r.write(t, packed, artifact)
+	accepted(t, p.Seal(t.Context()))
+}
+
 // TestTooManyRelationships: F24, a graph has bounds, whoever signed it.
 func TestTooManyRelationships(t *testing.T) {
 	r := theWorld(t).attacked(t)
