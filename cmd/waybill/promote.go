@@ -79,7 +79,7 @@ func printPromotion(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipelin
 
 func gateCommand() *cobra.Command {
 	cmd := group(cobra.Command{Use: "gate", Short: "Decide whether a release, a file or an image may go out", GroupID: "check"})
-	options := &cli.VerifyRelease{Rules: rules(), Inside: sbom.Look{}}
+	options := &cli.VerifyRelease{Rules: rules(), Inside: sbom.Look{Layers: &sbom.Layers{}}}
 	check := &cobra.Command{
 		Use:   "check VERSION",
 		Short: "Decide about what lies in staging",
@@ -100,7 +100,7 @@ names: the same decision that verify release makes about the public place.
 
 func verifyCommand() *cobra.Command {
 	cmd := group(cobra.Command{Use: "verify", Short: "Verify what was published", GroupID: "check"})
-	options := &cli.VerifyRelease{Rules: rules(), Inside: sbom.Look{}}
+	options := &cli.VerifyRelease{Rules: rules(), Inside: sbom.Look{Layers: &sbom.Layers{}}}
 	whole := &cobra.Command{
 		Use:   "release VERSION|CHANNEL [FILE…]",
 		Short: "Is this whole release there, untampered, and nothing else?",

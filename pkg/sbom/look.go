@@ -9,7 +9,10 @@ import (
 )
 
 // Look looks into artifacts for those who verify a release.
-type Look struct{}
+type Look struct {
+	// Layers remembers layers from image to image, if it is not nil.
+	Layers *Layers
+}
 
 // File is [Within] of a stream.
 func (Look) File(ctx context.Context, a crosscheck.Artifact, body io.Reader) (crosscheck.Found, error) {
@@ -22,10 +25,11 @@ func (Look) File(ctx context.Context, a crosscheck.Artifact, body io.Reader) (cr
 }
 
 // Image is [WithinImage] of what a registry serves.
-func (Look) Image(ctx context.Context, a crosscheck.Artifact, src registry.Source, repo string, node *registry.Node) (crosscheck.Found, error) {
+func (l Look) Image(ctx context.Context, a crosscheck.Artifact, src registry.Source, repo string, node *registry.Node) (crosscheck.Found, error) {
 	content, err := FromRegistry(ctx, src, repo, node)
 	if err != nil {
 		return crosscheck.Found{}, err
 	}
+	content.Layers = l.Layers
 	return WithinImage(ctx, a, content)
 }
