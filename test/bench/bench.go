@@ -45,6 +45,10 @@ type Sample struct {
 	// Requests to services and Entries of a log, where they are counted.
 	Requests int `json:"requests,omitempty"`
 	Entries  int `json:"entries,omitempty"`
+	// Refused are requests that a log told to come again, Busiest is how many
+	// came to it in one second.
+	Refused int `json:"refused,omitempty"`
+	Busiest int `json:"busiest,omitempty"`
 }
 
 // Row is one command with everything that was measured of it.
@@ -121,6 +125,7 @@ func (r Row) median() Sample {
 	}
 	for _, s := range r.Samples {
 		m.Peak = max(m.Peak, s.Peak)
+		m.Refused, m.Busiest = max(m.Refused, s.Refused), max(m.Busiest, s.Busiest)
 		m.Requests, m.Entries = max(m.Requests, s.Requests), max(m.Entries, s.Entries)
 	}
 	return m

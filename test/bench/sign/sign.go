@@ -47,6 +47,9 @@ type Request struct {
 	N         int
 	// Batch is how often the log is through with a batch; 0 for at once.
 	Batch time.Duration
+	// Rate is how many entries a second the log takes; the others are told to
+	// come again. 0 for all.
+	Rate int
 	// Abreast is how many processes of a peer are under way at a time.
 	Abreast int
 	// Peer is the command that [Cosign2] and [Cosign3] name, Self is the one
@@ -64,7 +67,7 @@ func Run(ctx context.Context, w io.Writer, req Request) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	at, err := openWorld(ctx, dir, req.Batch)
+	at, err := openWorld(ctx, dir, req.Batch, req.Rate)
 	if err != nil {
 		return err
 	}
@@ -80,6 +83,7 @@ func Run(ctx context.Context, w io.Writer, req Request) (err error) {
 		return fmt.Errorf("%s, %s: %w", req.What, req.Way, err)
 	}
 	s.Requests, s.Entries = int(at.requests.Load()), int(at.entries.Load())
+	s.Refused, s.Busiest = at.log.refused, at.log.busiest
 	if err := at.check(ctx, req); err != nil {
 		return fmt.Errorf("%s, %s, what was signed: %w", req.What, req.Way, err)
 	}

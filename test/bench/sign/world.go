@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,19 +41,49 @@ type world struct {
 
 	requests, entries atomic.Int64
 	doors             map[string]*httptest.Server
+	log               pace
 }
 
-// openWorld starts a lab. With a batch, the log answers when the next of its
-// batches is through: all that wait at once, one batch after another.
-func openWorld(ctx context.Context, dir string, batch time.Duration) (*world, error) {
+// pace is how a log takes entries. With a batch it answers when the next of its
+// batches is through: all that wait at once, one batch after another. With a
+// rate it takes so many a second, and tells the others to come again.
+type pace struct {
+	batch time.Duration
+	rate  int
+
+	mu               sync.Mutex // guards what follows
+	began, second    time.Time
+	taken, came      int // in this second
+	refused, busiest int // of all, and in the busiest second
+}
+
+// take reports whether the log takes one more entry in this second.
+func (p *pace) take(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now.Sub(p.second) >= time.Second {
+		p.second, p.taken, p.came = now, 0, 0
+	}
+	p.came++
+	p.busiest = max(p.busiest, p.came)
+	if p.rate > 0 && p.taken >= p.rate {
+		p.refused++
+		return false
+	}
+	p.taken++
+	return true
+}
+
+// openWorld starts a lab.
+func openWorld(ctx context.Context, dir string, batch time.Duration, rate int) (*world, error) {
 	l, err := lab.Start(ctx, lab.Options{Dir: filepath.Join(dir, "lab")})
 	if err != nil {
 		return nil, err
 	}
-	w := &world{Lab: l, dir: dir, doors: map[string]*httptest.Server{}}
+	w := &world{Lab: l, dir: dir, doors: map[string]*httptest.Server{}, log: pace{batch: batch, rate: rate, began: time.Now()}}
 	tsa := strings.TrimSuffix(l.TSA, "/api/v1/timestamp")
 	for _, target := range []string{l.Fulcio, tsa, l.Rekor, l.RekorV1, "http://" + l.Registry} {
-		if err := w.door(target, batch); err != nil {
+		if err := w.door(target); err != nil {
 			return nil, errors.Join(err, w.close())
 		}
 	}
@@ -71,12 +102,11 @@ func openWorld(ctx context.Context, dir string, batch time.Duration) (*world, er
 }
 
 // door puts a counter before a service.
-func (w *world) door(target string, batch time.Duration) error {
+func (w *world) door(target string) error {
 	to, err := url.Parse(target)
 	if err != nil {
 		return err
 	}
-	began := time.Now()
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(to)
@@ -87,9 +117,14 @@ func (w *world) door(target string, batch time.Duration) error {
 	w.doors[target] = httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		w.requests.Add(1)
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/log/entries") {
+			if !w.log.take(time.Now()) {
+				out.Header().Set("Retry-After", "1")
+				out.WriteHeader(http.StatusTooManyRequests)
+				return
+			}
 			w.entries.Add(1)
-			if batch > 0 {
-				time.Sleep(batch - time.Since(began)%batch)
+			if batch := w.log.batch; batch > 0 {
+				time.Sleep(batch - time.Since(w.log.began)%batch)
 			}
 		}
 		proxy.ServeHTTP(out, r)

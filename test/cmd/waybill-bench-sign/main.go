@@ -19,6 +19,7 @@ func main() {
 	flags.StringVar(&req.Way, "way", sign.Waybill, "who signs: waybill, cosign2 or cosign3")
 	flags.IntVar(&req.N, "n", 500, "how many")
 	flags.DurationVar(&req.Batch, "batch", 0, "how often the log is through with a batch")
+	flags.IntVar(&req.Rate, "rate", 0, "how many entries a second the log takes; 0 for all")
 	flags.IntVar(&req.Abreast, "abreast", 1, "processes of cosign at a time")
 	flags.StringVar(&req.Peer, "peer", "", "the cosign")
 	flags.StringVar(&req.Dir, "dir", "", "where scenes are made")

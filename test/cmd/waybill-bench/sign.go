@@ -41,7 +41,30 @@ func (s *setting) signs(ctx context.Context) ([]bench.Section, error) {
 			sections = append(sections, section)
 		}
 	}
-	return sections, nil
+	storm, err := s.storm(ctx)
+	return append(sections, storm), err
+}
+
+// stormRate is how many entries a second the log of the storm takes.
+const stormRate = 25
+
+// storm signs with a log that tells most to come again. A peer gives up then,
+// so there is nobody to compare with.
+func (s *setting) storm(ctx context.Context) (bench.Section, error) {
+	n := s.work.signed.files
+	section, err := s.compareSigning(ctx, []bench.Command{s.signing("waybill", "files", "waybill", n, 0, "-rate", strconv.Itoa(stormRate))}, "")
+	if err != nil {
+		return bench.Section{}, err
+	}
+	section.Name = fmt.Sprintf("a storm: %d files, a log that takes %d entries a second and answers 429, Retry-After: 1, to the rest", n, stormRate)
+	section.Unit = "file"
+	m := section.Rows[0].Median
+	section.Notes = []string{
+		fmt.Sprintf("no signer can be done before %d s; %d entries for %d files, all signed in the first run", n/stormRate-1, m.Entries, n),
+		fmt.Sprintf("%d requests to the log, %d of them refused, at most %d in one second", m.Entries+m.Refused, m.Refused, m.Busiest),
+		"cosign ends with the first refusal, so it is not compared",
+	}
+	return section, nil
 }
 
 func (s *setting) scenes() string { return filepath.Join(s.dir, "sign") }
