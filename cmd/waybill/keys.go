@@ -14,6 +14,7 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/sign/keyfile"
+	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -67,6 +68,17 @@ func (o *keys) source(w keyfile.World) (keyfile.Password, error) {
 		return keyfile.Usual(w), nil
 	}
 	return keyfile.ParsePassword(o.password, w)
+}
+
+// onlyOne refuses who has both an identity and a key: one of them would not be
+// used, and it is not said which.
+func onlyOne(tokens map[string]token.Source, opened map[string]crypto.Signer) error {
+	for name := range opened {
+		if tokens[name] != nil {
+			return verdict.Refuse(verdict.Usage, "--key", "%s has an identity, too; give one of the two", name)
+		}
+	}
+	return nil
 }
 
 // prompt asks the person at the terminal, and is nil where there is none.

@@ -54,6 +54,9 @@ func (o *officer) open(cmd *cobra.Command) (pipeline.Officer, error) {
 		return pipeline.Officer{}, err
 	}
 	opened, err := o.keys.open(cmd.Context(), cmd.ErrOrStderr())
+	if err == nil {
+		err = onlyOne(tokens, opened)
+	}
 	if err != nil {
 		return pipeline.Officer{}, err
 	}

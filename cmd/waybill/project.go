@@ -115,6 +115,9 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 		return pipeline.Config{}, nil, err
 	}
 	opened, err := o.keys.open(ctx, cmd.ErrOrStderr())
+	if err == nil {
+		err = onlyOne(tokens, opened)
+	}
 	if err != nil {
 		return pipeline.Config{}, nil, err
 	}
