@@ -125,7 +125,7 @@ func (u *unsealed) waive() {
 // say names what this verdict could not cover, and why.
 func (u *unsealed) say() {
 	left := func(what string) { u.v.Scope.Left = append(u.v.Scope.Left, what) }
-	left("a signed list of what belongs to the release, which there is none of")
+	left("a signed list of what belongs to the release: nobody signs one")
 	for _, lack := range u.Policy.Lacks(u.Stage, u.said) {
 		left(lack)
 	}

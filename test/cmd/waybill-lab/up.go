@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/pkg/version"
 	"github.com/waybill-release/waybill/test/lab"
+	"github.com/waybill-release/waybill/test/lab/kubernetes"
 )
 
 const upLong = `Start a lab and run it until Ctrl-C, SIGTERM or "waybill-lab down".
@@ -40,26 +43,28 @@ listened on; any other --address is refused.
 ` + exitHelp
 
 func newUp() *cobra.Command {
-	var dir, address string
+	var dir, address, release string
 	cmd := &cobra.Command{
 		Use:   "up [--dir DIR]",
 		Short: "Start a lab and run it until stopped",
 		Long:  upLong,
 		Example: `  waybill-lab up --dir lab
-  waybill-lab up --dir lab & until [ -e lab/lab.json ]; do sleep 0.1; done`,
+  waybill-lab up --dir lab & until [ -e lab/lab.json ]; do sleep 0.1; done
+  waybill-lab up --dir lab --kubernetes v1.31.2   # k8s-verify-release v1.31.2 --profile lab/profile.yaml`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return up(ctx, cmd.OutOrStdout(), dir, address)
+			return up(ctx, cmd.OutOrStdout(), dir, address, release)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "directory to keep the lab in (default: a temporary one, removed at the end)")
 	cmd.Flags().StringVar(&address, "address", "127.0.0.1", "loopback address to listen on")
+	cmd.Flags().StringVar(&release, "kubernetes", "", "publish a synthetic release of Kubernetes under this version, as they are published today, with a profile to verify it by")
 	return cmd
 }
 
-func up(ctx context.Context, out io.Writer, dir, address string) (err error) {
+func up(ctx context.Context, out io.Writer, dir, address, release string) (err error) {
 	began := time.Now()
 	temporary := dir == ""
 	if temporary {
@@ -67,7 +72,7 @@ func up(ctx context.Context, out io.Writer, dir, address string) (err error) {
 			return fmt.Errorf("making a directory: %w", err)
 		}
 	}
-	release, err := lab.Hold(dir)
+	free, err := lab.Hold(dir)
 	if err != nil {
 		return err
 	}
@@ -75,7 +80,7 @@ func up(ctx context.Context, out io.Writer, dir, address string) (err error) {
 		if temporary {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
-		err = errors.Join(err, release()) // last: whoever waits for the lab waits for this
+		err = errors.Join(err, free()) // last: whoever waits for the lab waits for this
 	}()
 	if err := lab.Unpublish(dir); err != nil {
 		return err
@@ -85,6 +90,11 @@ func up(ctx context.Context, out io.Writer, dir, address string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lab.Unpublish(dir), l.Close()) }()
+	if release != "" {
+		if err := publish(ctx, l, dir, release); err != nil {
+			return err
+		}
+	}
 	page, err := l.Publish(dir)
 	if err != nil {
 		return err
@@ -95,4 +105,20 @@ func up(ctx context.Context, out io.Writer, dir, address string) (err error) {
 	fmt.Fprintf(out, "\nUp in %d ms.\n", time.Since(began).Milliseconds())
 	<-ctx.Done()
 	return nil
+}
+
+// publish publishes a synthetic release of Kubernetes in the lab.
+func publish(ctx context.Context, l *lab.Lab, dir, release string) error {
+	v, err := version.Parse(release)
+	if err != nil {
+		return fmt.Errorf("--kubernetes: %w", err)
+	}
+	r := kubernetes.Make(v)
+	if err := r.Sign(ctx, kubernetes.Signer{Lab: l}); err != nil {
+		return err
+	}
+	if err := r.Publish(ctx, l); err != nil {
+		return err
+	}
+	return kubernetes.WriteProfile(l, dir)
 }

@@ -1,0 +1,139 @@
+package stories
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/test/lab"
+	"github.com/waybill-release/waybill/test/lab/kubernetes"
+	"github.com/waybill-release/waybill/test/scene"
+)
+
+// upstream is the version of Kubernetes that is published here.
+const upstream = "v1.31.2"
+
+// TestKubernetesToday: a release without a manifest is verified as far as that
+// can be done, is never called complete, and is refused for each thing that is
+// wrong with it. That no manifest is found is no way around one.
+func TestKubernetesToday(t *testing.T) {
+	s := &scene.Scene{Options: scene.Options{Bin: bin, Dir: t.TempDir()}, Lab: lab.New(t)}
+	v, err := version.Parse(upstream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := kubernetes.Make(v)
+	for _, step := range []func() error{
+		func() error { return r.Sign(t.Context(), kubernetes.Signer{Lab: s.Lab}) },
+		func() error { return r.Publish(t.Context(), s.Lab) },
+		func() error { return kubernetes.WriteProfile(s.Lab, s.Dir) },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	verify := func(more ...string) scene.Result {
+		return s.Run(t.Context(), append([]string{"k8s-verify-release", upstream, "--profile", "profile.yaml", "--evidence", "evidence"}, more...)...)
+	}
+	object := func(name string) string { return s.Lab.Bucket + "/release/kubernetes/" + upstream + "/" + name }
+	want(t, verify(), 0, "partial: without a signed list of what belongs to the release", "level 2 fails for", "the list of 1.31", "verified=175 required=175 missing=0 extra=0")
+	t.Run("waybill says the same", func(t *testing.T) {
+		a := parse(t, s.Run(t.Context(), "waybill", "verify", "release", upstream, "--profile", "profile.yaml", "--evidence", "evidence", "--output", "json"))
+		if a.Outcome != "accepted" || a.Counts.Verified != 175 || strings.Contains(a.Headline, "complete") {
+			t.Errorf("%+v", a.Counts)
+		}
+	})
+	t.Run("a profile that says sealed", func(t *testing.T) {
+		raw, err := os.ReadFile(s.Path("profile.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _, _ := bytes.Cut(raw, []byte("unsealed:"))
+		if err := os.WriteFile(s.Path("sealed.yaml"), before, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want(t, s.Run(t.Context(), "k8s-verify-release", upstream, "--profile", "sealed.yaml"), 1, "EVIDENCE_MISSING")
+	})
+	t.Run("what a manifest would have said", func(t *testing.T) {
+		want(t, verify("--source", "."), 2, "USAGE")
+		want(t, verify("--depth", "full"), 2, "USAGE")
+	})
+	t.Run("offline", func(t *testing.T) { todayOffline(t, s, r) })
+	for _, c := range []struct {
+		name, object string
+		body         []byte // nil: the object is deleted
+		said         []string
+	}{
+		{"a file too much", "bin/linux/amd64/kubectl-again", []byte("x"), []string{"EXTRA", "extra=1"}},
+		{"a file too few", "bin/linux/s390x/kubelet", nil, []string{"MISSING", "missing=1"}},
+		{"other bytes", "bin/linux/arm64/kubectl", []byte("x"), []string{"TAMPERED"}},
+		{"no signature", "kubernetes-server-linux-amd64.tar.gz.sig", nil, []string{"UNSIGNED"}},
+		{"a sidecar that lies", "kubernetes-server-linux-amd64.tar.gz.sha512", []byte(strings.Repeat("0", 128)), []string{"EVIDENCE_CONFLICT"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			request(t, http.MethodPut, object(c.object), c.body)
+			want(t, verify(), 1, append(c.said, "REFUSED", c.object[:20])...)
+			request(t, http.MethodPut, object(c.object), r.Files[c.object])
+		})
+	}
+	want(t, verify(), 0, "partial: without") // mended, it is as good as it was
+}
+
+// todayOffline verifies a copy on this machine with what the log answered
+// before, and nobody is asked; without that, nothing is decided.
+func todayOffline(t *testing.T, s *scene.Scene, r *kubernetes.Release) {
+	for name, body := range r.Files {
+		path := s.Path("copy", filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, body, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	layout, err := registry.OpenLayout(s.Path("images"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range r.Images {
+		if err := i.Push(t.Context(), layout); err != nil {
+			t.Fatal(err)
+		}
+	}
+	offline := []string{"k8s-verify-release", upstream, "--profile", "profile.yaml", "--offline", "--files", "copy", "--images", "images"}
+	want(t, s.Run(t.Context(), append(offline, "--evidence", "evidence")...), 0, "partial: without", "verified=175 required=175")
+	want(t, s.Run(t.Context(), offline...), 3, "LOG_UNASKED")
+	// The profiles that are built in know other authorities than a lab's, and
+	// the one that says sealed asks for a manifest before anything else.
+	builtin := func(more ...string) scene.Result {
+		return s.Run(t.Context(), append([]string{"k8s-verify-release", upstream, "--offline", "--evidence", "evidence", "--files", "copy", "--images", "images"}, more...)...)
+	}
+	want(t, builtin(), 1, "verified=1 required=175")
+	want(t, builtin("--profile", "kubernetes-sealed"), 1, "EVIDENCE_MISSING")
+}
+
+// request writes an object of a lab's bucket, or deletes it where there are no
+// bytes.
+func request(t *testing.T, method, url string, body []byte) {
+	t.Helper()
+	if body == nil {
+		method = http.MethodDelete
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		t.Fatalf("%s %s: %s", method, url, resp.Status)
+	}
+}
