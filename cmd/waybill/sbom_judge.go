@@ -2,17 +2,14 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/render"
 	"github.com/waybill-release/waybill/pkg/sbom"
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -94,58 +91,9 @@ func parseSPDX(name string) (spdx.Document, error) {
 	}
 	doc, report := spdx.Validate(text)
 	if doc.IsZero() {
-		return doc, verdict.Refuse(verdict.StatementParse, name, "it can not be read without doubt: %v (see waybill sbom validate)", report.Faults[0])
+		f := verdict.Find(report.Faults[0].Code(), name, "it can not be read without doubt: %v", report.Faults[0])
+		f.Fix = report.Faults[0].Fix()
+		return doc, &verdict.Error{Finding: f}
 	}
 	return doc, nil
-}
-
-func sbomDiffCommand() *cobra.Command {
-	var output string
-	cmd := &cobra.Command{
-		Use:   "diff OLD NEW",
-		Short: "Say which packages and files came, went and changed",
-		Long: `Compare two SPDX documents, of two releases or of anything else. Packages are the
-same if their package URLs are, or their names if they have none; a change of
-version, of checksum at the same version, or of declared licence is a change.
-Identifiers, comments and the order of elements are not looked at.
-
-` + exit.Table,
-		Example: `  waybill sbom diff v0.1.0/lantern.spdx.json v0.2.0/lantern.spdx.json
-  waybill sbom diff old.spdx new.spdx --output json`,
-		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if output != "table" && output != "json" {
-				return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
-			}
-			from, err := parseSPDX(args[0])
-			if err != nil {
-				return err
-			}
-			to, err := parseSPDX(args[1])
-			if err != nil {
-				return err
-			}
-			changes := spdx.Compare(from, to)
-			if output == "json" {
-				return printJSON(cmd.OutOrStdout(), append([]spdx.Change{}, changes...))
-			}
-			return printChanges(cmd, changes)
-		},
-	}
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
-	return cmd
-}
-
-func printChanges(cmd *cobra.Command, changes []spdx.Change) error {
-	w := cmd.OutOrStdout()
-	if len(changes) == 0 {
-		fmt.Fprintln(w, "no package and no file came, went or changed")
-		return nil
-	}
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "KIND\tNAME\tFROM\tTO\tNOTE")
-	for _, c := range changes {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.Kind, render.Safe(c.Name), render.Safe(orDash(c.From)), render.Safe(orDash(c.To)), render.Safe(c.Note))
-	}
-	return t.Flush()
 }

@@ -55,7 +55,9 @@ func Validate(names, texts []string, at time.Time) *verdict.Verdict {
 		sum, _, _ := digest.SumSHA256(strings.NewReader(texts[i])) // a text can always be read
 		v.Counts.Required++
 		for _, f := range report.Faults {
-			v.Add(verdict.Find(f.Code(), name, "%s: %v", f.Rule, f))
+			finding := verdict.Find(f.Code(), name, "%s: %v", f.Rule, f)
+			finding.Fix = f.Fix()
+			v.Add(finding)
 		}
 		if report.More > 0 {
 			v.Add(verdict.Find(verdict.Limit, name, "%d faults more than are listed", report.More))

@@ -10,7 +10,7 @@ import (
 
 // Change is one difference between two documents.
 type Change struct {
-	// Kind is "package" or "file".
+	// Kind is "package" or "file"; "artifact" where a whole document came or went.
 	Kind string `json:"kind"`
 	// Name is the package URL without its version, or the name if it has none.
 	Name string `json:"name"`
@@ -19,6 +19,8 @@ type Change struct {
 	To   string `json:"to"`
 	// Note says what changed if the version did not.
 	Note string `json:"note,omitempty"`
+	// In names the artifacts in which it is so, if several documents were compared.
+	In []string `json:"in,omitempty"`
 }
 
 // Compare lists what was added, removed and changed from one document to
@@ -29,7 +31,9 @@ func Compare(from, to Document) []Change {
 	return append(changes, compareFiles(from.model().files, to.model().files)...)
 }
 
-// things are the packages of a document that it does not describe itself.
+// things are the packages of a document that it does not describe itself. The
+// images and layers that an image consists of, and the artifacts that were put
+// into it, are of every release anew and left out.
 func (d Document) things() []Package {
 	var list []Package
 	about := map[string]bool{}
@@ -39,7 +43,9 @@ func (d Document) things() []Package {
 		}
 	}
 	for _, p := range d.model().packages {
-		if !about[p.ID] {
+		own := p.FileName != "" && p.PURL == "" || p.Purpose == Archive && p.Name == p.Digests.SHA256.String() ||
+			p.Purpose == Container && strings.HasPrefix(p.Name, d.model().about.name+"/")
+		if !about[p.ID] && !own {
 			list = append(list, p)
 		}
 	}

@@ -91,7 +91,12 @@ func parseError(err error) error {
 	if errors.As(err, &f) {
 		code = f.Code()
 	}
-	return verdict.Wrap(code, "SPDX document", fmt.Errorf("parsing SPDX document: %w", err))
+	err = verdict.Wrap(code, "SPDX document", fmt.Errorf("parsing SPDX document: %w", err))
+	var refusal *verdict.Error
+	if errors.As(err, &refusal) {
+		refusal.Finding.Fix = f.Fix()
+	}
+	return err
 }
 
 // Raw is the document as it was read.

@@ -65,6 +65,14 @@ func FormOf(text string) Form {
 	return TagValue
 }
 
+// Fix is the next act for whoever meets the fault.
+func (f Fault) Fix() string {
+	if f.Code() == verdict.StatementParse {
+		return "write the document again as " + Version + ", or have its author do so; waybill sbom validate lists every fault"
+	}
+	return f.Code().Fix()
+}
+
 // Code is the code of the refusal that a fault amounts to.
 func (f Fault) Code() verdict.Code {
 	switch {

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+func sbomDiffCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "diff OLD NEW",
+		Short: "Say which packages and files came, went and changed",
+		Long: `Compare two SPDX documents, of two releases or of anything else, or all documents
+of two releases: of a directory, or those that a release manifest lists, which
+lie beside it. What changed in many artifacts is told once.
+
+Packages are the same if their package URLs are, or their names if they have
+none; a change of version, of checksum at the same version, or of declared
+licence is a change. Identifiers, comments and the order of elements are not
+looked at. Documents and manifests are read, not verified: waybill verify
+release does that; but a document of other bytes than its manifest lists is
+refused.
+
+The status is 0 whether something changed or not; as JSON the answer is a list,
+which is empty where nothing did.
+
+` + exit.Table,
+		Example: `  waybill sbom diff v0.1.0/lantern.spdx.json v0.2.0/lantern.spdx.json
+  waybill sbom diff v0.1.0/` + releasemanifest.Name + ` v0.2.0/` + releasemanifest.Name + `
+  waybill sbom diff v0.1.0/ v0.2.0/ --output json`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if output != "table" && output != "json" {
+				return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
+			}
+			from, one, err := documentsOf(args[0])
+			if err != nil {
+				return err
+			}
+			to, other, err := documentsOf(args[1])
+			if err != nil {
+				return err
+			}
+			if one != other {
+				return verdict.Refuse(verdict.Usage, args[1], "want two documents, or two releases")
+			}
+			if one {
+				return printChanges(cmd.OutOrStdout(), output, spdx.Compare(from[0], to[0]), 0)
+			}
+			changes, compared, err := spdx.CompareAll(from, to)
+			if err != nil {
+				return err
+			}
+			return printChanges(cmd.OutOrStdout(), output, changes, compared)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	return cmd
+}
+
+// documentsOf reads the document that an argument names, or all of the release.
+func documentsOf(arg string) (list []spdx.Document, one bool, err error) {
+	info, err := os.Stat(arg)
+	if err == nil && info.IsDir() {
+		if _, err := os.Stat(filepath.Join(arg, releasemanifest.Name)); err != nil {
+			list, err = documentsIn(arg)
+			return list, false, err
+		}
+		arg = filepath.Join(arg, releasemanifest.Name)
+	}
+	if filepath.Base(arg) == releasemanifest.Name {
+		list, err = documentsListed(arg)
+		return list, false, err
+	}
+	doc, err := parseSPDX(arg)
+	return []spdx.Document{doc}, true, err
+}
+
+// documentsIn reads every document of a directory, by the endings of names.
+func documentsIn(dir string) (list []spdx.Document, err error) {
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() || !strings.HasSuffix(path, ".spdx.json") && !strings.HasSuffix(path, ".spdx") {
+			return err
+		}
+		doc, err := parseSPDX(path)
+		list = append(list, doc)
+		return err
+	})
+	if err == nil && len(list) == 0 {
+		err = verdict.Refuse(verdict.Usage, dir, "it holds no SPDX document (*.spdx.json, *.spdx) and no %s", releasemanifest.Name)
+	}
+	return list, err
+}
+
+// documentsListed reads the documents that a manifest lists, from beside it.
+func documentsListed(path string) (list []spdx.Document, err error) {
+	raw, err := cli.ReadFile(path, verify.MaxBundle)
+	if err != nil {
+		return nil, err
+	}
+	said, err := verify.Read(raw)
+	if err != nil {
+		return nil, err
+	}
+	statement, err := intoto.Parse(said.Payload)
+	if err != nil {
+		return nil, err
+	}
+	m, err := release.ParseManifest(statement)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range m.Artifacts {
+		if a.Class != plan.SBOM {
+			continue
+		}
+		name := filepath.Join(filepath.Dir(path), filepath.FromSlash(a.Name))
+		doc, err := parseSPDX(name)
+		if err != nil {
+			return nil, err
+		}
+		if sum := digest.Of(digest.SHA256, doc.Raw()); !sum.Equal(a.Digests.SHA256) {
+			return nil, &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "it is not the document that the manifest lists").
+				Differ(a.Digests.SHA256.String(), sum.String())}
+		}
+		list = append(list, doc)
+	}
+	if len(list) == 0 {
+		return nil, verdict.Refuse(verdict.NoSBOM, path, "the manifest lists no SBOM")
+	}
+	return list, nil
+}
+
+// printChanges prints what changed. Of all documents of a release the files
+// are counted only: their list is long, and JSON has it.
+func printChanges(w io.Writer, output string, changes []spdx.Change, compared int) error {
+	if output == "json" {
+		return printJSON(w, append([]spdx.Change{}, changes...))
+	}
+	if compared > 0 {
+		fmt.Fprintf(w, "compared %d pairs of documents\n", compared)
+	}
+	if len(changes) == 0 {
+		fmt.Fprintln(w, "no package and no file came, went or changed")
+		return nil
+	}
+	files := 0
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "KIND\tNAME\tFROM\tTO\tNOTE")
+	for _, c := range changes {
+		if compared > 0 && c.Kind == "file" {
+			files++
+			continue
+		}
+		note := c.Note
+		if n := len(c.In); n == 1 {
+			note = strings.TrimSpace(note + " in " + c.In[0])
+		} else if n > 1 {
+			note = strings.TrimSpace(fmt.Sprintf("%s in %d of %d", note, n, compared))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.Kind, render.Safe(c.Name), render.Safe(orDash(c.From)), render.Safe(orDash(c.To)), render.Safe(note))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if files > 0 {
+		fmt.Fprintf(w, "%d files came, went or changed; --output json lists them\n", files)
+	}
+	return nil
+}
