@@ -157,6 +157,7 @@ func TestArchiveRefusesStreams(t *testing.T) {
 		"gzip":                {verdict.NoSBOM, append(bytes.Clone(raw), "garbage after it"...)},
 		"EOF":                 {verdict.NoSBOM, raw[:len(raw)-9]},
 		"not an archive":      {verdict.NoSBOM, []byte("no archive at all")},
+		"holds nothing":       {verdict.NoSBOM, zip(t, nil)},
 		"compressed ones":     {verdict.Limit, pack(t, file("zeros", strings.Repeat("\x00", 96<<20)))},
 	} {
 		_, err := describe(row.raw, nil)

@@ -137,6 +137,9 @@ func Archive(in Input, artifact string, c Content, members Members) (Made, error
 	if err != nil {
 		return Made{}, wrapArchive(artifact, err)
 	}
+	if l.x.walker.Entries() == 0 {
+		return Made{}, verdict.Refuse(verdict.NoSBOM, artifact, "the archive holds nothing: there is nothing to describe")
+	}
 	b := in.draft(artifact, bytes)
 	b.subject().Purpose = spdx.Archive
 	b.subject().Comment = l.comment("An archive")
@@ -152,7 +155,10 @@ func wrapArchive(artifact string, err error) error {
 	if refusal := refusedIn(artifact, err); refusal != nil {
 		return refusal
 	}
-	return verdict.Wrap(verdict.NoSBOM, artifact, fmt.Errorf("describing it: %w", err))
+	f := verdict.Find(verdict.NoSBOM, artifact, "it can not be read to its end as an archive: %s", clean(err.Error()))
+	f.Fix = "look whether the file is whole, and build or fetch it again: what it holds can not be listed"
+	return &verdict.Error{Finding: f, Cause: err}
+}
 }
 
 // refusedIn is a refusal of something in an artifact as one of the artifact, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/sbom/licence"
 	"github.com/waybill-release/waybill/pkg/sbom/unpack"
 	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 const (
@@ -65,7 +66,19 @@ func (x *examiner) missed(name string, reason error) {
 		x.unnamed++
 		return
 	}
-	x.incomplete = append(x.incomplete, fmt.Sprintf("%s: %s", clean(name), clean(reason.Error())))
+	x.incomplete = append(x.incomplete, fmt.Sprintf("%s: %s", clean(name), clean(inWords(reason))))
+}
+
+// inWords is a reason without the code of a refusal, which it is none here.
+func inWords(reason error) string {
+	var refusal *verdict.Error
+	switch {
+	case !errors.As(reason, &refusal):
+		return reason.Error()
+	case refusal.Finding.Subject == "":
+		return refusal.Finding.Message
+	}
+	return refusal.Finding.Subject + ": " + refusal.Finding.Message
 }
 
 // unexamined are the parts that were not examined.

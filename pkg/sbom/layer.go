@@ -130,7 +130,7 @@ func readLayer(ctx context.Context, l Layer, strong bool) (*layerFacts, error) {
 		return nil, fmt.Errorf("reading layer %s: %w", l.Digest, src.err)
 	}
 	if err != nil {
-		out.incomplete = append(out.incomplete, fmt.Sprintf("layer %s: %s", l.Digest, clean(err.Error())))
+		out.incomplete = append(out.incomplete, fmt.Sprintf("layer %s: %s", l.Digest, clean(inWords(err))))
 		return out, nil // what is wrong inside of a layer is stated in the document
 	}
 	if got := hex.EncodeToString(plain.Sum(nil)); got != l.DiffID.Hex() {
