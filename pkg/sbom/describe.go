@@ -159,7 +159,6 @@ func wrapArchive(artifact string, err error) error {
 	f.Fix = "look whether the file is whole, and build or fetch it again: what it holds can not be listed"
 	return &verdict.Error{Finding: f, Cause: err}
 }
-}
 
 // refusedIn is a refusal of something in an artifact as one of the artifact, nil
 // if err is none.

@@ -120,7 +120,11 @@ func (w *Walker) Stream(r io.Reader, f Format, visit Visit) error {
 		defer plain.Close()
 		// Whoever feeds us may do so in small pieces.
 		begun := bufio.NewReaderSize(plain, HeadSize)
-		if head, err := begun.Peek(HeadSize); err == nil && !isTar(head) && strings.Trim(string(head), "\x00") != "" {
+		head, err := begun.Peek(HeadSize)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if !isTar(head) && strings.Trim(string(head), "\x00") != "" {
 			return fmt.Errorf("what is compressed: %w", ErrFormat)
 		}
 		out := &measured{r: begun, in: packed, w: w, ratio: f != Tar}
