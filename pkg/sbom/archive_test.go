@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"testing"
 
@@ -186,4 +187,22 @@ func (b *broken) ReadAt(p []byte, at int64) (int, error) {
 		return 0, errors.New("the disk broke")
 	}
 	return b.Reader.ReadAt(p, at)
+}
+
+// TestCompressedFile: what is compressed and no archive is identified, and said
+// to be unknown.
+func TestCompressedFile(t *testing.T) {
+	page := zip(t, []byte("a page"))
+	program, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := sbom.Describe(t.Context(), input(), "lantern.1.gz", content(page), nil)
+	if err != nil || len(made.Incomplete) != 1 || !strings.Contains(made.Incomplete[0], "compressed") || !made.Digests.SHA256.Equal(digest.SetOf(page).SHA256) {
+		t.Errorf("%+v %v", made.Incomplete, err)
+	}
+	made, err = sbom.Describe(t.Context(), input(), "a.tar.gz", content(pack(t, file("lantern.1.gz", string(page)), file("lantern.gz", string(zip(t, program))))), nil)
+	if err != nil || len(made.Incomplete) != 1 || !strings.HasPrefix(made.Incomplete[0], "lantern.gz: a program that is compressed") {
+		t.Errorf("%+v %v", made.Incomplete, err)
+	}
 }

@@ -30,10 +30,27 @@ func Describe(ctx context.Context, in Input, artifact string, c Content, members
 			return made, err
 		}
 	}
-	if format != unpack.None && format != unpack.XZ {
-		return Archive(in, artifact, c, members)
+	if format == unpack.None || format == unpack.XZ {
+		return Binary(in, artifact, c)
 	}
-	return Binary(in, artifact, c)
+	made, err := Archive(in, artifact, c, members)
+	var single *unpack.SingleError
+	if errors.As(err, &single) {
+		return compressedFile(in, artifact, c)
+	}
+	return made, err
+}
+
+// compressedFile identifies a file that is compressed and no archive, such as a
+// page of a manual.
+func compressedFile(in Input, artifact string, c Content) (Made, error) {
+	bytes, err := c.sum(io.NewSectionReader(c, 0, c.Size+1), io.Discard)
+	if err != nil {
+		return Made{}, verdict.Wrap(verdict.SBOMSubject, artifact, err)
+	}
+	b := in.draft(artifact, bytes)
+	b.unknown(errors.New("a single file that is compressed, which is not expanded"))
+	return b.made(), nil
 }
 
 // Binary describes an executable by the build information that the Go

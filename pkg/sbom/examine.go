@@ -212,12 +212,19 @@ func (x *examiner) archive(it *item, format unpack.Format, body io.Reader) error
 		err = x.walker.Stream(body, format, visit)
 	}
 	// A compressed file may simply hold no archive.
-	if err != nil && !errors.Is(err, unpack.ErrFormat) {
+	var single *unpack.SingleError
+	switch {
+	case errors.As(err, &single) && isProgram(single.Head):
+		x.missed(it.name, errCompressed)
+	case err != nil && !errors.Is(err, unpack.ErrFormat):
 		it.inner = nil
 		x.missed(it.name, err)
 	}
 	return nil
 }
+
+// errCompressed says that a program is not looked into.
+var errCompressed = errors.New("a program that is compressed, which is not expanded")
 
 // within is an archive in an archive.
 type within struct {

@@ -14,6 +14,7 @@ package unpack
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -91,6 +92,18 @@ var ErrXZ = errors.New("compressed with xz, which is not read here")
 // ErrFormat says that a file is no archive of a known format.
 var ErrFormat = errors.New("not an archive of a known format")
 
+// SingleError says that what is compressed is a single file and no archive. It
+// is an [ErrFormat].
+type SingleError struct {
+	Head []byte // the first bytes of that file
+}
+
+// Error names no archive.
+func (*SingleError) Error() string { return "what is compressed: " + ErrFormat.Error() }
+
+// Is makes it an [ErrFormat].
+func (*SingleError) Is(target error) bool { return target == ErrFormat }
+
 // Archive walks the archive that r holds, whatever its format.
 func (w *Walker) Archive(r io.ReaderAt, size int64, visit Visit) error {
 	head := make([]byte, HeadSize)
@@ -125,7 +138,7 @@ func (w *Walker) Stream(r io.Reader, f Format, visit Visit) error {
 			return err
 		}
 		if !isTar(head) && strings.Trim(string(head), "\x00") != "" {
-			return fmt.Errorf("what is compressed: %w", ErrFormat)
+			return &SingleError{bytes.Clone(head)}
 		}
 		out := &measured{r: begun, in: packed, w: w, ratio: f != Tar}
 		if err := w.tar(out, visit); err != nil {
