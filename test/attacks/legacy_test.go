@@ -1,0 +1,160 @@
+package attacks
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/test/lab"
+)
+
+// older is a pipeline that signs in the older forms, too, with or without a log
+// for them.
+func older(t testing.TB, r *attacked, logged bool) *pipeline.Pipeline {
+	t.Helper()
+	p := later(t, r)
+	p.Legacy = true
+	if !logged {
+		p.Profile.Signing = r.profile.Signing
+	}
+	return p
+}
+
+// later is a pipeline that knows a log for the older forms, and is not told to
+// use it.
+func later(t testing.TB, r *attacked) *pipeline.Pipeline {
+	t.Helper()
+	config := must[[]byte](t)(r.Lab.SigningConfigFor(lab.Signing{V1: true}))
+	return must[*pipeline.Pipeline](t)(r.pipeline(r.dir, func(c *pipeline.Config) {
+		c.Profile.Signing = config
+		c.World.Transport = newSpy()
+	}))
+}
+
+// TestLegacyNeedsItsLog: without a Rekor v1 log nothing is written, and nobody
+// is asked for anything. The twin has one.
+func TestLegacyNeedsItsLog(t *testing.T) {
+	r := theWorld(t).attacked(t)
+	before := bytesOf(t, r.dir)
+	p := older(t, r, false)
+	refused(t, p.Sign(t.Context()), verdict.LegacyNeedsRekorV1)
+	refused(t, p.Seal(t.Context()), verdict.LegacyNeedsRekorV1)
+	if after := bytesOf(t, r.dir); !maps.Equal(before, after) {
+		t.Error("something was written")
+	}
+	if asked := p.Transport.(*spy).calls; len(asked) > 0 {
+		t.Errorf("asked: %v", asked)
+	}
+	p = older(t, r, true)
+	accepted(t, p.Sign(t.Context()))
+	if asked := p.Transport.(*spy).calls; len(asked) == 0 {
+		t.Error("nobody was asked")
+	}
+}
+
+// signedOlder is a sealed release that was signed in the older forms, too.
+func (w *world) signedOlder(t *testing.T) *attacked {
+	t.Helper()
+	r := w.attacked(t)
+	p := older(t, r, true)
+	accepted(t, p.Sign(t.Context()))
+	accepted(t, p.Seal(context.WithoutCancel(t.Context())))
+	return r
+}
+
+// copied is a copy of a release that a test may attack.
+func (r *attacked) copied(t *testing.T) *attacked {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "state")
+	if err := os.CopyFS(dir, os.DirFS(r.dir)); err != nil {
+		t.Fatal(err)
+	}
+	return &attacked{world: r.world, dir: dir, images: must[*registry.Layout](t)(registry.OpenLayout(filepath.Join(dir, "images")))}
+}
+
+// pairBy is a .sig and a .cert of the binary by somebody else.
+func (r *attacked) pairBy(t *testing.T, role string) (signature, certificate []byte) {
+	t.Helper()
+	b := r.author(t, role).sign(t, blobOf(r.read(t, binary)))
+	m := must[legacy.Material](t)(legacy.New(digest.Of(digest.SHA256, r.read(t, binary)), b.GetMessageSignature().GetSignature(),
+		b.GetVerificationMaterial().GetCertificate().GetRawBytes()))
+	return m.Files()
+}
+
+// TestLegacyRelease: what is signed in the older forms is listed, all of it or
+// nothing, and each .sig belongs to its .cert and its file; who seals again
+// needs no flag. Kubernetes has published a .sig that did not verify.
+func TestLegacyRelease(t *testing.T) {
+	w := theWorld(t)
+	whole := w.signedOlder(t)
+	untouched := whole.gate(t)
+	accepted(t, untouched.Err())
+	if !untouched.Complete() {
+		t.Fatalf("the untouched release is not complete: %s", untouched.Headline())
+	}
+	again := later(t, whole)
+	accepted(t, again.Sign(t.Context()))
+	accepted(t, again.Seal(t.Context()))
+	accepted(t, whole.gate(t).Err())
+	sig, cert := plan.SigName(binary), plan.CertName(binary)
+	for _, row := range []attack{
+		{"a .sig of another file", func(t *testing.T, r *attacked) {
+			r.write(t, sig, r.read(t, plan.SigName(otherBinary)))
+		}, codes(verdict.NameSwap)},
+		{"a .sig of another file, and it is listed", func(t *testing.T, r *attacked) {
+			r.write(t, sig, r.read(t, plan.SigName(otherBinary)))
+			r.reseal(t, func(m *release.Manifest) { r.relist(t, m, sig) })
+		}, codes(verdict.SignatureBad)},
+		{"a .cert of another role, and it is listed", func(t *testing.T, r *attacked) {
+			signature, certificate := r.pairBy(t, lab.RoleVerifier)
+			r.write(t, sig, signature)
+			r.write(t, cert, certificate)
+			r.reseal(t, func(m *release.Manifest) { r.relist(t, m, sig, cert) })
+		}, codes(verdict.Identity)},
+		{"a .sig that is gone", func(t *testing.T, r *attacked) { r.remove(t, sig) }, codes(verdict.Missing)},
+		{"a .sig that is not listed", func(t *testing.T, r *attacked) {
+			r.remove(t, sig)
+			r.reseal(t, func(m *release.Manifest) { drop(t, m, sig) })
+		}, codes(verdict.PlanMissing)},
+		{"no older form is listed, and one is there", func(t *testing.T, r *attacked) {
+			r.reseal(t, func(m *release.Manifest) {
+				m.Artifacts = slices.DeleteFunc(m.Artifacts, func(a release.Artifact) bool { return a.IsLegacy() })
+			})
+		}, codes(verdict.Extra)},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r := whole.copied(t)
+			row.do(t, r)
+			refused(t, r.gate(t).Err(), row.codes...)
+		})
+	}
+}
+
+// TestLegacySeal: a .sig that does not belong to its file is not sealed.
+func TestLegacySeal(t *testing.T) {
+	w := theWorld(t)
+	r := w.signedOlder(t)
+	p := later(t, r)
+	r.swap(t, plan.SigName(binary), plan.SigName(otherBinary))
+	refused(t, p.Seal(t.Context()), verdict.SignatureBad)
+	accepted(t, p.Sign(t.Context())) // which writes what it kept
+	accepted(t, p.Seal(t.Context()))
+	for _, suffix := range []string{registry.SuffixSignatures, registry.SuffixAttestations} {
+		m := r.manifest(t)
+		index := entry(t, &m, imageName).Digests.SHA256
+		layers := must[[]registry.Attached](t)(registry.AttachedTo(t.Context(), r.images, repository, index, suffix))
+		if len(layers) != 1 {
+			t.Errorf("%s: %d layers", suffix, len(layers))
+		}
+	}
+}
