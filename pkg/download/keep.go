@@ -63,9 +63,12 @@ func (k *keeping) end(why error) <-chan error {
 
 // Close implements [io.Closer].
 func (k *keeping) Close() error {
+	err := k.body.Close()
 	if !k.ended {
-		_ = <-k.end(errLeft)
+		if failed := <-k.end(errLeft); !errors.Is(failed, errLeft) {
+			err = errors.Join(err, failed)
+		}
 	}
 	k.free()
-	return k.body.Close()
+	return err
 }
