@@ -38,8 +38,7 @@ func (d *decision) checkAncestry() {
 			lowest = limit
 		}
 		if want := d.levelOf(s.ID); limit.Level < want && !d.bad[s.ID] {
-			d.add(verdict.Find(verdict.Level, s.ID, "what it was made of has a lower level: %s", limit).
-				Differ(fmt.Sprintf("build=%d", want), fmt.Sprintf("build=%d", limit.Level)))
+			d.add(tooLow(s.ID, want, limit))
 		}
 	}
 	d.demandLevels(shown)
@@ -53,6 +52,20 @@ func (d *decision) checkAncestry() {
 		}
 		d.v.Note("Build level %d of 3 for %s, limited by %s", lowest.Level, of, strings.Join(lowest.Path, " made of "))
 	}
+}
+
+// fixLevel is the next act where a release has a lower level than was asked.
+const fixLevel = "build what is named under a builder that reaches the level, or ask for a lower one; waybill verify file --type slsaprovenance1 tells each requirement"
+
+// tooLow says which step keeps an artifact below a level.
+func tooLow(name string, want int, limit slsa.Limit) verdict.Finding {
+	message := "its provenance shows a lower level"
+	if len(limit.Path) > 1 {
+		message = "what it was made of has a lower level: " + limit.String()
+	}
+	f := verdict.Find(verdict.Level, name, "%s", message).Differ(fmt.Sprintf("build=%d", want), fmt.Sprintf("build=%d", limit.Level))
+	f.Fix = fixLevel
+	return f
 }
 
 // levelOf is the level that the policy requires of an artifact.
@@ -69,7 +82,9 @@ func (d *decision) demandLevels(shown map[string]bool) {
 		return
 	}
 	refuse := func(subject, message string) {
-		d.add(verdict.Find(verdict.Level, subject, "%s", message).Differ(fmt.Sprintf("build=%d", want), "build=0"))
+		f := verdict.Find(verdict.Level, subject, "%s", message).Differ(fmt.Sprintf("build=%d", want), "build=0")
+		f.Fix = fixLevel
+		d.add(f)
 	}
 	asked := 0
 	for _, a := range d.manifest.Artifacts {
