@@ -2,6 +2,7 @@ package render
 
 import (
 	"io"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -55,7 +56,7 @@ func word(s string) string {
 
 func (p *page) mdFindings(all []verdict.Finding, level string) {
 	for _, g := range byCode(all) {
-		p.line("%s %s (%d)", level, word(strings.ReplaceAll(string(g.code), "_", "-")), len(g.findings))
+		p.line("%s %s (%d)", level, code(printable(string(g.code))), len(g.findings))
 		p.line("")
 		list := g.findings
 		if !p.Verbose {
@@ -110,6 +111,9 @@ func (p *page) mdFacts(v verdict.Verdict) {
 	for _, s := range sums(v.Proofs) {
 		p.line("- %s %s: %d × %s", word(s.role), code(p.text(s.identity)), s.count, prose(s.statement))
 	}
+	if left := leftOut(v); left != "" {
+		p.line("- left out: %s", prose(p.text(left)))
+	}
 	for _, n := range v.Notes {
 		p.line("- %s", prose(p.text(n)))
 	}
@@ -123,14 +127,17 @@ func (p *page) mdFacts(v verdict.Verdict) {
 	p.line("</details>")
 }
 
+// emphasis is an underscore that is not within a word.
+var emphasis = regexp.MustCompile(`(?:\A|\W)_|_(?:\W|\z)|__`)
+
 // prose writes a text as it is where no character of it means anything in
 // markdown, and as code otherwise. In code nobody is mentioned, nothing is
 // linked and no tag is read.
 func prose(s string) string {
 	plain := strings.IndexFunc(s, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" ,.;:()'/%-+×→…\"=", r)
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" ,.;:()'/%-+×→…\"=_", r)
 	}) < 0
-	if plain && !strings.Contains(s, "://") && !strings.Contains(strings.ToLower(s), "www.") {
+	if plain && !emphasis.MatchString(s) && !strings.Contains(s, "://") && !strings.Contains(strings.ToLower(s), "www.") {
 		return s
 	}
 	return code(s)

@@ -25,6 +25,9 @@ func (p Printer) table(w io.Writer, v verdict.Verdict) error {
 	t.warnings(v.Warnings)
 	t.proofs(v.Proofs)
 	t.levels(v.Levels)
+	if left := leftOut(v); left != "" {
+		t.line("  left out   %s", t.text(left))
+	}
 	for _, n := range v.Notes {
 		t.line("  note       %s", t.text(n))
 	}
@@ -39,6 +42,14 @@ func (p Printer) table(w io.Writer, v verdict.Verdict) error {
 	t.line("%s%s", word, printable(rest))
 	t.line("%s", v.Counts)
 	return t.err
+}
+
+// leftOut is what was not looked at, where the headline does not say it.
+func leftOut(v verdict.Verdict) string {
+	if v.Outcome() == verdict.Accepted {
+		return ""
+	}
+	return strings.Join(v.Scope.Left, ", ")
 }
 
 // page writes lines and keeps the first error.
