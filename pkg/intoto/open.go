@@ -61,7 +61,7 @@ func ParseOpen(raw []byte) (Statement, error) {
 	}
 	return Statement{
 		raw: slices.Clone(raw), kind: wire.Type, predicateType: wire.PredicateType,
-		subjects: subjects, extra: extra, open: true, predicate: wire.Predicate,
+		subjects: subjects, extra: extra, open: true, predicate: wire.Predicate, names: &names{},
 	}, nil
 }
 

@@ -27,7 +27,6 @@ package intoto
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -62,6 +61,7 @@ type Statement struct {
 	open          bool             // it came through the open reader
 	extra         map[int]Resource // what else was written of a subject, by its place
 	predicate     json.RawMessage
+	names         *names
 }
 
 type wireSubject struct {
@@ -83,37 +83,21 @@ type wireStatement struct {
 
 // New encodes a statement, once. Subjects keep their order.
 func New(predicateType string, subjects []Subject, predicate any) (Statement, error) {
-	raw, err := encode(TypeV1, predicateType, subjects, predicate)
+	raw, said, err := encode(TypeV1, predicateType, subjects, predicate)
 	if err != nil {
 		return Statement{}, err
 	}
-	return Parse(raw)
+	return made(raw, said, predicateType, subjects)
 }
 
 // NewV01 encodes a statement of the older version, for a predicate whose
 // readers know no newer one.
 func NewV01(predicateType string, subjects []Subject, predicate any) (Statement, error) {
-	raw, err := encode(TypeV01, predicateType, subjects, predicate)
+	raw, _, err := encode(TypeV01, predicateType, subjects, predicate)
 	if err != nil {
 		return Statement{}, err
 	}
 	return ParseOpen(raw)
-}
-
-func encode(kind, predicateType string, subjects []Subject, predicate any) ([]byte, error) {
-	wire := wireStatement{Type: kind, PredicateType: predicateType}
-	for _, s := range subjects {
-		wire.Subject = append(wire.Subject, wireSubject{Name: s.Name, Digest: s.Digests.Map()})
-	}
-	var err error
-	if wire.Predicate, err = json.Marshal(predicate); err != nil {
-		return nil, fmt.Errorf("encoding predicate %s: %w", predicateType, err)
-	}
-	raw, err := json.Marshal(wire)
-	if err != nil {
-		return nil, fmt.Errorf("encoding statement %s: %w", predicateType, err)
-	}
-	return raw, nil
 }
 
 // Parse reads a statement of the form that we write. It refuses what two
@@ -139,7 +123,7 @@ func Parse(raw []byte) (Statement, error) {
 	}
 	return Statement{
 		raw: slices.Clone(raw), kind: wire.Type, predicateType: wire.PredicateType,
-		subjects: subjects, predicate: wire.Predicate,
+		subjects: subjects, predicate: wire.Predicate, names: &names{},
 	}, nil
 }
 
@@ -193,6 +177,9 @@ func (s Statement) IsZero() bool { return len(s.raw) == 0 }
 // is one. Digest alone is not enough: in real releases many names share bytes
 // with another name.
 func (s Statement) Names(name string, bytes digest.Set) bool {
+	if len(s.subjects) > few {
+		return slices.ContainsFunc(s.names.of(s.subjects, name), func(i int) bool { return s.subjects[i].Binds(bytes) })
+	}
 	return slices.ContainsFunc(s.subjects, func(sub Subject) bool {
 		return sub.Name == name && sub.Binds(bytes)
 	})
