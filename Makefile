@@ -115,11 +115,15 @@ peers: $(PEERS) ## Build the pinned cosign v2 and v3, once for each pin.
 interop: $(PEERS) ## Verify what Waybill makes with real cosign v2 and v3.
 	cd test && WAYBILL_PEERS="$(CURDIR)/test/bin" $(GO) test -count=1 -v ./interop/...
 
+.PHONY: strikes
+strikes: ## Kill sign and seal at each system call, and fail the disk at each (up to an hour; make test does some).
+	cd test && WAYBILL_STRIKES=all $(GO) test -count=1 -v -timeout 120m -run 'AtEveryCall' ./faults
+
 .PHONY: bench
-bench: test/bin/cosign3 $(SYFT) ## Measure against sigstore-go, cosign, syft, openssl and the bare limits, as ratios.
+bench: $(PEERS) $(SYFT) ## Measure against sigstore-go, cosign, syft, openssl and the bare limits, as ratios.
 	$(call compile,.,bin/,./cmd/waybill ./cmd/k8s-verify-release)
 	$(call compile,test,../bin/,./cmd/waybill-bench)
-	bin/waybill-bench -bin bin -cosign test/bin/cosign3 -syft $(SYFT) $(BENCH)
+	bin/waybill-bench -bin bin -cosign test/bin/cosign3 -cosign2 test/bin/cosign2 -syft $(SYFT) $(BENCH)
 
 .PHONY: cover
 cover: ## Say how much of each module its tests reach.
