@@ -18,6 +18,7 @@ func TestRecognise(t *testing.T) {
 		"our own":                    {text, "Apache-2.0"},
 		"in other lines":             {strings.Join(strings.Fields(text), "\n"), "Apache-2.0"},
 		"with a copyright above":     {"Copyright 2024 The Lantern Authors\n\n" + text, "Apache-2.0"},
+		"without letters":            {strings.NewReplacer("(a) ", "", "(b) ", "", "(c) ", "", "(d) ", "").Replace(text), "Apache-2.0"},
 		"with one word changed":      {strings.Replace(text, "perpetual", "revocable", 1), ""},
 		"with one word taken out":    {strings.Replace(text, "NOT", "", 1), ""},
 		"cut short":                  {text[:len(text)/2], ""},
