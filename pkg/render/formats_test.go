@@ -38,7 +38,7 @@ func evils() []string {
 	return []string{
 		"\x1b[2J\u202e\nACCEPTED: complete", "<script>alert(1)</script>", "]]></failure>", "a|b\\|c", "`` ` @maintainers https://evil.example.test",
 		`" onload="alert(1)`, "'><img src=x>", "&lt;b&amp;", "\nACCEPTED: complete\n# done\n- [x] fine", "![x](https://evil.example.test/a.png)",
-		"https://evil.example.test/a b%2f..", "../../../etc/passwd", "javascript:alert(1)", "\xff\x00\ufffe", "</style></title>", "`", "\\", " ",
+		"https://evil.example.test/a b%2f..", "../../../etc/passwd", "javascript:alert(1)", "\xff\x00\ufffe", "</style></title>", "`", "\\", " ", "a\U000e0041b",
 	}
 }
 
@@ -50,7 +50,7 @@ func TestHostileText(t *testing.T) {
 		v := filled(evil)
 		for _, f := range render.Formats() {
 			got := write(t, render.Format(f), v)
-			if f != "json" && (strings.ContainsAny(got, "\x1b\u202e\x00") || !utf8.ValidString(got)) || strings.Contains(got, "\nACCEPTED") || strings.Contains(got, "\n#done") {
+			if strings.ContainsAny(got, "\x1b\u202e\x00\U000e0041") || !utf8.ValidString(got) || strings.Contains(got, "\nACCEPTED") || strings.Contains(got, "\n#done") {
 				t.Errorf("%s of %q: it acts:\n%q", f, evil, got)
 			}
 		}
@@ -71,6 +71,10 @@ func TestHostileText(t *testing.T) {
 		}
 		readXML(t, v)
 		readSARIF(t, v)
+		var same verdict.Verdict
+		if err := json.Unmarshal([]byte(write(t, render.JSON, v)), &same); err != nil || same.Question != strings.ToValidUTF8(evil, "\ufffd") {
+			t.Errorf("JSON of %q says %q, %v", evil, same.Question, err)
+		}
 	}
 }
 

@@ -9,11 +9,12 @@
 package render
 
 import (
-	"encoding/json"
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -77,14 +78,38 @@ type document struct {
 }
 
 func encode(w io.Writer, v verdict.Verdict) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(document{Schema: verdict.Schema, Outcome: v.Outcome(), Headline: v.Headline(), Verdict: v}); err != nil {
+	var b bytes.Buffer
+	if err := indented(&b, document{Schema: verdict.Schema, Outcome: v.Outcome(), Headline: v.Headline(), Verdict: v}); err != nil {
+		return fmt.Errorf("writing verdict: %w", err)
+	}
+	if _, err := io.WriteString(w, escaped(b.String())); err != nil {
 		return fmt.Errorf("writing verdict: %w", err)
 	}
 	return nil
 }
+
+// escaped writes what is no printable character of a JSON text by its number:
+// it is the same text, and acts on no terminal.
+func escaped(text string) string {
+	if strings.IndexFunc(text, acts) < 0 {
+		return text
+	}
+	var out strings.Builder
+	for _, r := range text {
+		switch {
+		case !acts(r):
+			out.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		}
+	}
+	return out.String()
+}
+
+func acts(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
 
 // group is the findings of one code, in the order in which they came.
 type group struct {
