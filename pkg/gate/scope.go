@@ -64,6 +64,7 @@ func (d *decision) narrow() error {
 	if err := s.check(m); err != nil {
 		return err
 	}
+	more := s.Depth != AllEvidence && d.hasMore()
 	switch s.Depth {
 	case OnlyFiles:
 		d.Policy = d.Policy.Narrow()
@@ -72,6 +73,9 @@ func (d *decision) narrow() error {
 		d.Policy = d.Policy.Narrow(policy.Signature)
 		d.leave("provenance", "SBOMs", "plan")
 	case AllEvidence:
+	}
+	if more {
+		d.leave("rules and summaries of the policy")
 	}
 	d.hearing = d.Policy.Hear()
 	if s.Platform != "" {
@@ -89,6 +93,13 @@ func (d *decision) narrow() error {
 		d.asked = d.chosen()
 	}
 	return nil
+}
+
+// hasMore reports whether the policy asks for what no depth but the whole has.
+func (d *decision) hasMore() bool {
+	return d.Policy.HasRules() || slices.ContainsFunc(policy.Judged(), func(c plan.Class) bool {
+		return d.Policy.Asks(d.Stage, c, policy.Summary) != policy.Off
+	})
 }
 
 // leave says what the answer does not cover.

@@ -2,6 +2,9 @@ package policy
 
 import "slices"
 
+// HasRules reports whether the policy has rules of its own.
+func (p Policy) HasRules() bool { return len(p.rules) > 0 }
+
 // Narrow is the policy with only these checks of artifacts left, and with no
 // rules of its own. Who asks less by it must say so: the policy keeps its
 // digest, and what is left out is the asker's to name.
