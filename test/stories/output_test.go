@@ -182,3 +182,49 @@ func TestNoVerdictOfBefore(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryFormatAtOnce: one run writes all forms, the ones for eyes and the
+// ones for programs, and each says that it was refused.
+func TestEveryFormatAtOnce(t *testing.T) {
+	t.Parallel()
+	a := newAsker(t)
+	refusals := map[string]string{
+		"table": "REFUSED: 1 EVIDENCE_MISSING", "json": `"outcome": "refused"`, "junit": `failures="2" errors="0"`,
+		"sarif": `"ruleId": "EVIDENCE_MISSING"`, "markdown": "## REFUSED: 1 EVIDENCE_MISSING", "html": "<strong>REFUSED: 1 EVIDENCE_MISSING</strong>",
+	}
+	var flags []string
+	for format := range refusals {
+		flags = append(flags, "--output", format+"="+filepath.Join(a.dir, "verdict."+format))
+	}
+	code, stdout, stderr := a.run(question(append(flags, "--output", "table")...))
+	if code != 1 || !strings.Contains(stdout, "REFUSED") {
+		t.Fatalf("ended with %d\n%s%s", code, stdout, stderr)
+	}
+	for format, says := range refusals {
+		raw, err := os.ReadFile(filepath.Join(a.dir, "verdict."+format))
+		if err != nil || !strings.Contains(string(raw), says) {
+			t.Errorf("%s does not say %q: %v\n%s", format, says, err, raw)
+		}
+	}
+	code, _, stderr = a.run(question("-o", "yaml"))
+	if code != 2 || !strings.Contains(stderr, "table, json, junit, sarif, markdown, html") {
+		t.Errorf("an unknown format: %d\n%s", code, stderr)
+	}
+	junit := filepath.Join(a.dir, "verdict.junit") // of what ended before it was judged
+	if code, _, _ = a.run(question("--revoked", "none", "-o", "junit="+junit)); code != 2 {
+		t.Errorf("a file that is not there: %d", code)
+	}
+	if raw, err := os.ReadFile(junit); err != nil || !strings.Contains(string(raw), `failures="0" errors="2"`) {
+		t.Errorf("the file of a run that judged nothing: %v\n%s", err, raw)
+	}
+	// A long cause is cut in the middle, and is whole when asked for.
+	long := strings.Repeat("a", 250)
+	args := func(more ...string) []string {
+		return append(question("--bundle", long+"/"+long), more...)
+	}
+	_, cut, _ := a.run(args())
+	_, whole, _ := a.run(args("--verbose"))
+	if strings.Contains(cut, long+"/"+long) || !strings.Contains(whole, long+"/"+long) {
+		t.Errorf("cut:\n%s\nwhole:\n%s", cut, whole)
+	}
+}
