@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -160,10 +161,11 @@ func (s *Signer) enter(ctx context.Context, c content, r record) (answer, error)
 	seen := map[string]bool{}
 	for i, e := range all.entries {
 		all.had = all.had && had[i]
-		if id := string(e.GetLogId().GetKeyId()); seen[id] {
+		log := hex.EncodeToString(e.GetLogId().GetKeyId())
+		if seen[log] {
 			return answer{}, s.logs[i].refuse("%s is the same log as another that the signing configuration names: they count once", s.logs[i].address)
 		}
-		seen[string(e.GetLogId().GetKeyId())] = true
+		seen[log] = true
 	}
 	return all, nil
 }
