@@ -80,7 +80,7 @@ func (c *comparison) bytes(item census.Item) bool {
 	for _, w := range c.witnesses {
 		claim, names := w.claims[item.Name]
 		switch {
-		case !names || claim.IsZero() || item.Digests.IsZero():
+		case !names || !compared(claim, item.Digests):
 		case fits(claim.SHA256, item.Digests.SHA256) && fits(claim.SHA512, item.Digests.SHA512):
 			with = append(with, w.name)
 		default:
@@ -108,7 +108,14 @@ func (c *comparison) bytes(item census.Item) bool {
 	return false
 }
 
-func fits(claim, bytes digest.Digest) bool { return claim.IsZero() || claim.Equal(bytes) }
+// compared reports whether a claim gives a digest that was computed.
+func compared(claim, bytes digest.Set) bool {
+	return !claim.SHA256.IsZero() && !bytes.SHA256.IsZero() || !claim.SHA512.IsZero() && !bytes.SHA512.IsZero()
+}
+
+func fits(claim, bytes digest.Digest) bool {
+	return claim.IsZero() || bytes.IsZero() || claim.Equal(bytes)
+}
 
 func first(set digest.Set) digest.Digest {
 	if set.SHA256.IsZero() {

@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/census"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/expected"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/version"
 )
@@ -195,6 +197,64 @@ func TestProvenance(t *testing.T) {
 			_, err = expected.Of(w)
 		}
 		expect(t, name, err, want)
+	}
+}
+
+// TestSBOM reads what the SBOM of a release describes.
+func TestSBOM(t *testing.T) {
+	for _, c := range []struct {
+		name, file, image string
+		want              verdict.Code
+		images            int
+	}{
+		{"a file and an image", "./" + kubectl, "registry.k8s.io/kube-proxy-amd64:v1.31.2", "", 1},
+		{"an index, which has no platform", "./" + kubectl, "registry.k8s.io/kube-proxy:v1.31.2", "", 0},
+		{"a layer", "./" + kubectl, "sha256:0123", "", 0},
+		{"an image of another version", "./" + kubectl, "registry.k8s.io/kube-proxy-amd64:v1.31.1", verdict.Version, 0},
+		{"a file outside", "./bin/../../kubectl", "registry.k8s.io/kube-proxy-amd64:v1.31.2", verdict.Path, 0},
+	} {
+		raw, err := spdx.EncodeTagValue(spdx.Draft{
+			Name: "release", Namespace: "https://example.test/release", Created: time.Unix(0, 0), Tool: "test",
+			Packages:      []spdx.Package{{ID: "SPDXRef-Image", Name: c.image}},
+			Files:         []spdx.File{{ID: "SPDXRef-File", Name: c.file, SHA1: strings.Repeat("0", 40), Digests: digest.SetOf([]byte("x"))}},
+			Relationships: []spdx.Relationship{{From: spdx.DocumentID, Type: spdx.Describes, To: "SPDXRef-File"}, {From: spdx.DocumentID, Type: spdx.Describes, To: "SPDXRef-Image"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := spdx.ParseTagValue(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := expected.ReadSBOM(expected.ReleaseSBOM, doc, at(t, "v1.31.2"))
+		expect(t, c.name, err, c.want)
+		if err != nil {
+			continue
+		}
+		if set, err := expected.Of(w); err != nil || len(set.Images()) != c.images {
+			t.Errorf("%s: images %v, %v", c.name, set.Images(), err)
+		}
+	}
+}
+
+// TestOneDigest: where one digest was computed, what gives the other alone is
+// not held against it, and a lie about the one is.
+func TestOneDigest(t *testing.T) {
+	set512, err := expected.ParseSums(expected.SHA512Sums, []byte(digest.SetOf([]byte("other")).SHA512.Hex()+"  "+kubectl), at(t, "v1.31.2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := expected.Of(set512)
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := []census.Item{{Name: kubectl, Digests: digest.SetOf([]byte("kubectl"))}, {Name: kubectl + ".sha256"}, {Name: kubectl + ".sha512"}}
+	if got := set.Compare(items); len(got) != 1 || got[0].Code != verdict.Tampered {
+		t.Errorf("both digests: %+v", got)
+	}
+	items[0].Digests.SHA512 = digest.Digest{}
+	if got := set.Compare(items); len(got) != 0 {
+		t.Errorf("one digest: %+v", got)
 	}
 }
 

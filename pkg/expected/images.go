@@ -20,10 +20,14 @@ func (i Image) Alone() string {
 	return i.Name + "-" + i.Platform[strings.LastIndexByte(i.Platform, '/')+1:]
 }
 
-// parseImage reads the name of an image by itself.
+// architectures are those for which images are made, or were.
+var architectures = []string{"386", "amd64", "arm", "arm64", "ppc64le", "riscv64", "s390x"}
+
+// parseImage reads the name of an image by itself. The name of an index says
+// nothing of platforms.
 func parseImage(alone string) (Image, bool) {
 	i := strings.LastIndexByte(alone, '-')
-	if i <= 0 || i == len(alone)-1 || badName(alone) != "" || strings.Contains(alone, "/") {
+	if i <= 0 || !slices.Contains(architectures, alone[i+1:]) || badName(alone) != "" {
 		return Image{}, false
 	}
 	return Image{Name: alone[:i], Platform: "linux/" + alone[i+1:]}, true

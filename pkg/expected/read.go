@@ -48,6 +48,9 @@ func setOf(d digest.Digest) digest.Set {
 	return digest.Set{SHA256: d}
 }
 
+// imagesAt is how the SBOM begins the names of the release's images.
+const imagesAt = "registry.k8s.io/"
+
 // ReadSBOM reads what the SBOM of the release describes: the files with their
 // bytes, and images by their names.
 func ReadSBOM(name string, doc spdx.Document, v version.Version) (Witness, error) {
@@ -59,20 +62,17 @@ func ReadSBOM(name string, doc spdx.Document, v version.Version) (Witness, error
 	}
 	for _, p := range doc.Packages() {
 		image, tag, tagged := strings.Cut(p.Name, ":")
-		if !tagged || !strings.Contains(image, "/") {
-			continue
-		}
-		if tag != v.String() {
+		i, alone := parseImage(image[strings.LastIndexByte(image, '/')+1:])
+		switch {
+		case !tagged || !strings.HasPrefix(image, imagesAt):
+		case tag != v.String():
 			return Witness{}, &verdict.Error{Finding: verdict.Find(verdict.Version, name, "it describes the image of another version, %.200q", p.Name).Differ(v.String(), tag)}
+		case alone:
+			if w.images == nil {
+				w.images = map[Image]bool{}
+			}
+			w.images[i] = true
 		}
-		i, ok := parseImage(image[strings.LastIndexByte(image, '/')+1:])
-		if !ok {
-			return Witness{}, verdict.Refuse(verdict.Path, name, "it describes an image %.200q, which names no architecture", p.Name)
-		}
-		if w.images == nil {
-			w.images = map[Image]bool{}
-		}
-		w.images[i] = true
 	}
 	return w, nil
 }

@@ -111,9 +111,11 @@ func (u *unsealed) rate(name string, statement intoto.Statement) {
 			u.v.Note("%s: no level can be read from it: %v", name, err)
 			return
 		}
-		u.v.Levels = append(u.v.Levels, report.On(slsa.Build), report.On(slsa.V01))
-		u.v.Note("%s is signed by nobody: no more than level %d of the Build track is shown of any file; level %d fails for %s",
-			name, report.Level(slsa.Build), report.Level(slsa.Build)+1, strings.Join(report.On(slsa.Build).Next, ", "))
+		u.v.Levels = append(u.v.Levels, report.On(slsa.Build))
+		for _, track := range []slsa.Track{slsa.Build, slsa.V01} {
+			on := report.On(track)
+			u.v.Note("%s is signed by nobody: no more than level %d of SLSA %s is shown of any file; level %d fails for %s", name, on.Level, track, on.Level+1, strings.Join(on.Next, ", "))
+		}
 		return
 	}
 }

@@ -94,6 +94,7 @@ type question struct {
 	release    *kubernetes.Release
 	w          *world
 	unlistable bool
+	down       string // what the place gives no answer for
 	noLog      bool
 	images     registry.Source // instead of the release's own
 	gate.UnsealedRequest
@@ -129,7 +130,7 @@ func (w *world) ask(t testing.TB, change func(*question)) *verdict.Verdict {
 	if q.noLog {
 		q.Finder = rekor.Finder{}
 	}
-	q.Files = kubernetes.Place{Files: q.release.Files, Unlistable: q.unlistable}
+	q.Files = kubernetes.Place{Files: q.release.Files, Unlistable: q.unlistable, Down: q.down}
 	if q.Images = q.images; q.images == nil {
 		q.Images = push(t, q.release)
 	}
@@ -179,12 +180,12 @@ func TestToday(t *testing.T) {
 		}
 	}
 	notes := strings.Join(v.Notes, "\n")
-	for _, want := range []string{"INSECURE LAB", "expected set: 143 files", "the list of 1.31 (140, read in the source)", "provenance.json is signed by nobody", "level 2 fails for"} {
+	for _, want := range []string{"INSECURE LAB", "expected set: 143 files", "the list of 1.31 (140, read in the source)", "provenance.json is signed by nobody", "level 2 fails for build.authentic, build.hosted", "provenance.authenticated"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("it does not say %q:\n%s", want, notes)
 		}
 	}
-	if len(v.Levels) != 2 || v.Levels[0].Level != 1 || len(v.Levels[0].Next) == 0 {
+	if len(v.Levels) != 1 || v.Levels[0].Level != 1 || len(v.Levels[0].Next) == 0 {
 		t.Errorf("levels %+v", v.Levels)
 	}
 	if len(v.Warnings) != 2 || v.Warnings[0].Code != verdict.Unsigned {
@@ -335,6 +336,29 @@ func lie(q *question, document, name string) {
 
 func swap(q *question, document, from, to string) {
 	q.release.Files[document] = []byte(strings.ReplaceAll(string(q.release.Files[document]), from, to))
+}
+
+// TestTodayUnavailable: what the world did not answer is never a refusal, and
+// never accepted; what is wrong besides refuses all the same.
+func TestTodayUnavailable(t *testing.T) {
+	w := theWorld(t)
+	for name, c := range map[string]struct {
+		change func(*question)
+		want   verdict.Outcome
+	}{
+		"a file":                   {func(q *question) { q.down = kubectl }, verdict.Unavailable},
+		"a sidecar":                {func(q *question) { q.down = kubectl + ".sha256" }, verdict.Unavailable},
+		"a signature":              {func(q *question) { q.down = kubectl + ".sig" }, verdict.Unavailable},
+		"the sums":                 {func(q *question) { q.down = expected.SHA256Sums }, verdict.Unavailable},
+		"the SBOM":                 {func(q *question) { q.down = expected.ReleaseSBOM }, verdict.Unavailable},
+		"a file, and another gone": {func(q *question) { q.down = kubectl; delete(q.release.Files, kubelet) }, verdict.Refused},
+		"nothing; one digest":      {func(q *question) { q.Options.SHA256Only = true }, verdict.Accepted},
+		"nothing":                  {func(*question) {}, verdict.Accepted},
+	} {
+		if v := w.ask(t, c.change); v.Outcome() != c.want {
+			t.Errorf("%s: %s, want %s: %s", name, v.Outcome(), c.want, said(v))
+		}
+	}
 }
 
 // defects is a list that knows of one accident, as that of v1.35.0.

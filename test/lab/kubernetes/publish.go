@@ -97,6 +97,8 @@ type Place struct {
 	Files map[string][]byte
 	// Unlistable is a place that answers for names only, as a web server does.
 	Unlistable bool
+	// Down is an object for which the place gives no answer.
+	Down string
 }
 
 // URI implements [store.Place].
@@ -117,6 +119,9 @@ func (p Place) List(context.Context) ([]store.Object, error) {
 
 // Open implements [store.Place].
 func (p Place) Open(_ context.Context, name string) (io.ReadCloser, int64, error) {
+	if name == p.Down {
+		return nil, 0, &store.UnavailableError{Place: p.URI(), Op: "opening " + name, Err: io.ErrUnexpectedEOF}
+	}
 	body, there := p.Files[name]
 	if !there {
 		return nil, 0, store.ErrNotFound
