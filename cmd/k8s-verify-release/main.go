@@ -29,7 +29,8 @@ image against the policy that the profile names. Everything wrong is listed,
 each with a reason code and the next act.
 
 Without --profile it asks about a release of Kubernetes at its public
-addresses, by the policy that this program carries.
+addresses, as it is published today, by the policy that this program carries.
+Such a release has no manifest, so that only all of it can be asked about.
 
 Only the whole release at full depth is called complete. With FILEs, --only,
 --platform or a smaller --depth the verdict is partial, and says without what.
@@ -46,13 +47,12 @@ written whole, whatever the verdict is.
 
 ` + exit.Table,
 		Example: `  k8s-verify-release v1.31.2
-  k8s-verify-release stable-1.31 --platform linux/amd64
-  k8s-verify-release v1.31.2 ./kubectl ./kubernetes-server-linux-amd64.tar.gz
-  k8s-verify-release v1.31.2 --output table --output junit=verdict.xml --output sarif=verdict.sarif
-  k8s-verify-release v1.31.2 --only files --print-sums > SHA256SUMS.verified
-  k8s-verify-release v1.31.2 --download ./v1.31.2
-  k8s-verify-release v1.31.2 --offline --files ./v1.31.2 --only files
-  k8s-verify-release v0.1.0 --profile profile.yaml --files ./mirror/v0.1.0`,
+  k8s-verify-release stable-1.31 --output table --output junit=verdict.xml --output sarif=verdict.sarif
+  k8s-verify-release v1.31.2 --profile kubernetes-sealed ./kubectl ./kubernetes-server-linux-amd64.tar.gz
+  k8s-verify-release v0.1.0 --profile profile.yaml --platform linux/amd64 --require-level build=2
+  k8s-verify-release v0.1.0 --profile profile.yaml --only files --print-sums > SHA256SUMS.verified
+  k8s-verify-release v0.1.0 --profile profile.yaml --download ./v0.1.0
+  k8s-verify-release v0.1.0 --profile profile.yaml --files ./v0.1.0 --only files --offline`,
 		Args:    cobra.MinimumNArgs(1),
 		Version: cli.BuildVersion(),
 		RunE: func(cmd *cobra.Command, args []string) error {
