@@ -98,7 +98,7 @@ func fold(line string, width int) string {
 		switch {
 		case i == 0:
 		case at+1+n > width && at > indent:
-			out += "\n" + strings.Repeat(" ", indent)
+			out = strings.TrimRight(out, " ") + "\n" + strings.Repeat(" ", indent)
 			at = indent
 		default:
 			out += " "
