@@ -22,7 +22,9 @@ func initCommand() *cobra.Command {
 		Short:   "Write the first release.yaml of a Go project",
 		GroupID: "release",
 		Long: `Look for go.mod and the programs of the module, and write a release.yaml that
-compiles each of them for the usual platforms and packs them into archives.
+compiles each of them for the usual platforms and packs them into archives. The
+steps have Go and nothing else of the machine (root: scratch): what is compiled
+with cgo needs a C compiler, and a step of its own with the tools for it.
 Modules that go.sum names and vendor does not hold are fetched before the build.
 It is a start to be edited. A release.yaml that is there is never overwritten.
 

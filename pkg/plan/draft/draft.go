@@ -61,7 +61,7 @@ lock: release.lock.yaml                   # written by waybill lock
 {{- if .Modules}}
 modules: [.]                              # fetched before the steps run, as go.sum says
 {{- end}}
-defaults: {step: {tools: [go], network: none}}
+defaults: {step: {tools: [go], root: scratch, network: none}}   # go and nothing else of the machine is there
 lists:
   every: [{{.Every}}]
 {{- if .Many}}

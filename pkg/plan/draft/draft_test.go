@@ -63,6 +63,11 @@ func TestWhatIsWrittenPlansTheProgram(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
+			for _, step := range planned.Steps {
+				if len(step.Run) > 0 && (step.Root != plan.Scratch || !slices.Equal(step.Tools, []string{"go"})) {
+					t.Errorf("step %s stands on %q with %v, and needs go alone", step.Instance, step.Root, step.Tools)
+				}
+			}
 			for _, name := range r.want {
 				if _, ok := planned.Find(name); !ok {
 					t.Errorf("%s is not planned:\n%s", name, text)
