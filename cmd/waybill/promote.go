@@ -38,7 +38,7 @@ other bytes, or a tag that names another image, is never overwritten. Without
 		RunE: func(cmd *cobra.Command, args []string) error {
 			stage := profile.Stage(to)
 			if stage != profile.Staging && stage != profile.Release {
-				return verdict.Refuse(verdict.Usage, "--to", "%q: want staging or release", to)
+				return verdict.Refuse(verdict.Usage, "--to", "%q: want staging or release", to).Advise("add --to staging, or --to release for what is staged")
 			}
 			p, ctx, err := o.open(cmd, args)
 			if err != nil {

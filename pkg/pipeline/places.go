@@ -2,7 +2,10 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/gate"
@@ -56,7 +59,13 @@ func (p *Pipeline) Gate(ctx context.Context, s profile.Stage) (*verdict.Verdict,
 		req.Images = at.images
 	}
 	req.Canon.Files, req.Canon.Images = p.Profile.Canonical(p.Version)
-	return gate.Release(ctx, req), nil
+	v := gate.Release(ctx, req)
+	for i, f := range v.Findings {
+		if s == profile.Staging && f.Code == verdict.EvidenceMissing && f.Subject == releasemanifest.Name {
+			v.Findings[i].Fix = before(at.files, p.State)
+		}
+	}
+	return v, nil
 }
 
 // PlanPromotion plans the promotion to a stage, without doing it.
@@ -108,6 +117,9 @@ func (p *Pipeline) promotion(ctx context.Context, from store.Place) (promote.Pla
 // promotable is the verified manifest of a place, if it is of this release.
 func (p *Pipeline) promotable(ctx context.Context, from store.Place) (release.Manifest, []byte, error) {
 	m, bundle, err := p.manifest(ctx, from)
+	if errors.Is(err, store.ErrNotFound) {
+		err = verdict.Refuse(verdict.EvidenceMissing, from.URI(), "there is no signed manifest, so nothing to promote").Advise(before(from, p.State))
+	}
 	if err == nil && m.Version != p.Version {
 		err = verdict.Refuse(verdict.Version, from.URI(), "it holds %s, not %s", m.Version, p.Version)
 	}
@@ -115,6 +127,14 @@ func (p *Pipeline) promotable(ctx context.Context, from store.Place) (release.Ma
 		return release.Manifest{}, nil, err
 	}
 	return m, bundle, nil
+}
+
+// before is what comes before a promotion from a place.
+func before(from store.Place, state string) string {
+	if w, err := filepath.Abs(state); err == nil && strings.Contains(from.URI(), w) {
+		return "sign and seal first: waybill status VERSION says what is missing"
+	}
+	return "nothing is staged there: waybill stage VERSION --confirm does it all, waybill promote VERSION --to staging --confirm only that"
 }
 
 func (p *Pipeline) promote(ctx context.Context, from promote.From, s profile.Stage) error {

@@ -22,12 +22,15 @@ import (
 // refused. Nothing but the source is needed.
 func ReadPlan(ctx context.Context, from Source, v version.Version, parameters map[string]string) (plan.Plan, build.Source, error) {
 	if from.Repository == "" {
-		return plan.Plan{}, build.Source{}, verdict.Refuse(verdict.Usage, "source", "no repository was given; use --source")
+		return plan.Plan{}, build.Source{}, verdict.Refuse(verdict.Usage, "source", "no repository was given; use --source").Advise("name the repository of the project with --source")
 	}
 	if from.Ref == "" {
 		from.Ref = v.String()
 	}
 	repo, err := vcs.Open(ctx, from.Repository)
+	if errors.Is(err, fs.ErrNotExist) {
+		return plan.Plan{}, build.Source{}, verdict.Refuse(verdict.Usage, from.Repository, "there is no such directory").Advise("name the repository of the project with --source")
+	}
 	if err != nil {
 		return plan.Plan{}, build.Source{}, err
 	}

@@ -214,7 +214,8 @@ func (p *Pipeline) examineKey(name string, role policy.Role, key crypto.Signer) 
 }
 
 func noToken(name string) error {
-	return verdict.Refuse(verdict.Usage, "identity token", "none was given for %s; use --identity-token %s=FILE, or --identity %s=SOURCE", name, name, name)
+	return verdict.Refuse(verdict.Usage, "identity token", "none was given for %s; use --identity-token %s=FILE, or --identity %s=SOURCE", name, name, name).
+		Advise("fetch one, write it to a file that only you can read, and add the flag")
 }
 
 // examineServices looks at the services of signatures where there will be

@@ -166,7 +166,7 @@ func (c *crossing) about(ctx context.Context, a plan.Artifact) (crossed, error) 
 	name := plan.SBOMName(a.Name)
 	text, err := c.read(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
-		return crossed{}, verdict.Refuse(verdict.SealMissing, name, "planned, but not in the build directory")
+		return crossed{}, missing(c.Request, name)
 	}
 	if err != nil {
 		return crossed{}, err

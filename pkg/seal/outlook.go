@@ -52,8 +52,13 @@ func Look(ctx context.Context, req Request) (o Outlook, err error) {
 			continue
 		}
 		look := o.file
-		if a.IsImage() {
+		switch _, sig := a.SignedBySig(); {
+		case a.IsImage():
 			look = o.image
+		case sig:
+			look = o.older
+		case a.IsLegacy():
+			continue // the certificate comes with it
 		}
 		if err := o.against(a.Name, look(ctx, looking{req, p, texts}, a)); err != nil {
 			return Outlook{}, err
@@ -114,7 +119,7 @@ func (o *Outlook) file(ctx context.Context, l looking, a plan.Artifact) error {
 	} else {
 		var err error
 		if set, _, err = hashFile(ctx, l.Workspace.Files(), a.Of); errors.Is(err, store.ErrNotFound) {
-			return missing(a.Of)
+			return missing(l.Request, a.Of)
 		} else if err != nil {
 			return err
 		}
@@ -124,6 +129,25 @@ func (o *Outlook) file(ctx context.Context, l looking, a plan.Artifact) error {
 		return err
 	}
 	o.put(of, held, sign.Order{Bytes: set})
+	return nil
+}
+
+// older looks at one planned signature in the older form.
+func (o *Outlook) older(ctx context.Context, l looking, a plan.Artifact) error {
+	set, _, err := hashFile(ctx, l.Workspace.Files(), a.Of)
+	if of, _ := l.Plan.Find(a.Of); of.Class == plan.Sums || of.Class == plan.Checksum {
+		if l.sums[a.Of] == nil {
+			return nil
+		}
+		set, err = digest.SetOf(l.sums[a.Of]), nil
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return missing(l.Request, a.Of)
+	}
+	if err != nil {
+		return err
+	}
+	o.put(a, checkLegacy(ctx, l.Request, a.Of) == nil, sign.Order{Bytes: set, Older: true})
 	return nil
 }
 
@@ -144,7 +168,7 @@ func (o *Outlook) image(ctx context.Context, l looking, a plan.Artifact) error {
 	if held.IsZero() {
 		document, err := imageSBOM(ctx, l.Request, a, d)
 		if errors.Is(err, store.ErrNotFound) {
-			return missing(plan.SBOMName(a.Name))
+			return missing(l.Request, plan.SBOMName(a.Name))
 		}
 		if err != nil {
 			return err
@@ -169,8 +193,17 @@ func (o *Outlook) put(a plan.Artifact, held bool, orders ...sign.Order) {
 	o.Due, o.Orders = append(o.Due, a), append(o.Orders, orders...)
 }
 
-func missing(name string) error {
-	return verdict.Refuse(verdict.SealMissing, name, "planned, but not in the build directory")
+// missing says that a planned file is not there, and what makes it.
+func missing(req Request, name string) error {
+	e := verdict.Refuse(verdict.SealMissing, name, "planned, but not in the build directory")
+	version := req.Plan.Version.String()
+	switch a, _ := req.Plan.Find(name); a.Class {
+	case plan.SBOM:
+		return e.Advise("write the SBOMs first: waybill sbom " + version)
+	case plan.Sums, plan.Checksum, plan.Signature:
+		return e.Advise("sign first: waybill sign " + version + " --confirm")
+	}
+	return e
 }
 
 func aboutSBOM(at manifestAt, document []byte) about {

@@ -107,7 +107,7 @@ func bind(ctx context.Context, req Request, p proven, a plan.Artifact) (release.
 	}
 	set, size, err := hashFile(ctx, req.Workspace.Files(), a.Name)
 	if errors.Is(err, store.ErrNotFound) {
-		return release.Artifact{}, verdict.Refuse(verdict.SealMissing, a.Name, "planned, but not in the build directory")
+		return release.Artifact{}, missing(req, a.Name)
 	}
 	if err != nil {
 		return release.Artifact{}, err
@@ -138,6 +138,9 @@ func bind(ctx context.Context, req Request, p proven, a plan.Artifact) (release.
 
 func checkSigned(ctx context.Context, req Request, a release.Artifact) error {
 	raw, err := readFile(ctx, req, a.Signature)
+	if errors.Is(err, store.ErrNotFound) {
+		return verdict.Refuse(verdict.Unsigned, a.Name, "it has no signature yet").Advise("sign first: waybill sign " + req.Plan.Version.String() + " --confirm")
+	}
 	if err != nil {
 		return verdict.Wrap(verdict.Unsigned, a.Name, err)
 	}

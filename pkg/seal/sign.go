@@ -186,13 +186,15 @@ func writeSums(ctx context.Context, req Request, p proven) error {
 // sums.
 func sums(ctx context.Context, req Request, p proven) (map[string][]byte, error) {
 	sums := map[string][]byte{}
+	var findings []verdict.Finding
 	for _, a := range req.Plan.Artifacts {
 		if a.IsImage() || slices.Contains([]plan.Class{plan.Signature, plan.Sums, plan.Checksum}, a.Class) {
 			continue
 		}
 		set, _, err := hashFile(ctx, req.Workspace.Files(), a.Name)
 		if errors.Is(err, store.ErrNotFound) {
-			return nil, missing(a.Name)
+			findings = append(findings, verdict.FindingOf(a.Name, missing(req, a.Name)))
+			continue
 		}
 		if err != nil {
 			return nil, err
@@ -203,6 +205,9 @@ func sums(ctx context.Context, req Request, p proven) (map[string][]byte, error)
 		sums[plan.SHA256Sums] = fmt.Appendf(sums[plan.SHA256Sums], "%s  %s\n", set.SHA256.Hex(), a.Name)
 		sums[plan.SHA512Sums] = fmt.Appendf(sums[plan.SHA512Sums], "%s  %s\n", set.SHA512.Hex(), a.Name)
 		sums[a.Name+".sha256"], sums[a.Name+".sha512"] = []byte(set.SHA256.Hex()), []byte(set.SHA512.Hex())
+	}
+	if len(findings) > 0 {
+		return nil, all(req, findings)
 	}
 	return sums, nil
 }

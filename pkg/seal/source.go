@@ -89,7 +89,7 @@ func (c *crossing) describeSource(ctx context.Context) (sbom.Made, error) {
 func (c *crossing) document(ctx context.Context, name string) (spdx.Document, []byte, error) {
 	text, err := c.read(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
-		return spdx.Document{}, nil, verdict.Refuse(verdict.SealMissing, name, "planned, but not in the build directory")
+		return spdx.Document{}, nil, missing(c.Request, name)
 	}
 	if err != nil {
 		return spdx.Document{}, nil, err

@@ -32,6 +32,13 @@ func Refuse(code Code, subject, format string, args ...any) *Error {
 	return &Error{Finding: Find(code, subject, format, args...)}
 }
 
+// Advise names the next act where it is another than the one that the code
+// table gives.
+func (e *Error) Advise(act string) *Error {
+	e.Finding.Fix = act
+	return e
+}
+
 // Wrap makes an error that carries a finding and keeps its cause.
 func Wrap(code Code, subject string, cause error) *Error {
 	return &Error{Finding: Find(code, subject, "%v", cause), Cause: cause}

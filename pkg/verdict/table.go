@@ -160,9 +160,9 @@ var codes = map[Code]row{
 	TagConflict:  {Refused, "the tag already names another digest; released tags never move, release a new version"},
 	FileConflict: {Refused, "the name already holds other bytes; released files never change, release a new version"},
 	FileChanged:  {Refused, "find out what writes the file while it is signed, stop it, and sign again"},
-	TokenRefused: {Refused, "the certificate authority does not believe the token; check issuer, audience and expiry, and fetch a new one"},
+	TokenRefused: {Refused, "nothing was signed with it; fetch a fresh token, and look whether its issuer and audience are the ones that the certificate authority knows"},
 	CertKey:      {Refused, "the certificate authority did not answer what was asked; do not sign with it, tell its operators"},
-	SignedAsElse: {Refused, "the certificate names somebody else than expected; check the identity token"},
+	SignedAsElse: {Refused, "nothing was signed in that name; give the token of somebody whom the policy names in the role"},
 	NotWritable:  {Refused, "ask whoever owns the place for the permission to write there, and check which credentials this machine has"},
 
 	DiskSpace:   {Unavailable, "nothing was begun; free some space, or give a --state on a larger disk"},

@@ -99,11 +99,18 @@ func fitting(dir string, id Identity) (Identity, error) {
 	return held, nil
 }
 
+// Is reports whether a release was begun in a directory.
+func Is(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, identityName))
+	return err == nil
+}
+
 // Open opens a workspace that was made before.
 func Open(dir string) (*Workspace, error) {
 	id, err := readIdentity(filepath.Join(dir, identityName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, verdict.Refuse(verdict.Usage, dir, "no release has been started here; run `waybill build` or `waybill stage` first")
+		return nil, verdict.Refuse(verdict.Usage, dir, "no release has been started here; run `waybill build` or `waybill stage` first").
+			Advise("begin with waybill stage VERSION, or name the directory of the release with --state")
 	}
 	if err != nil {
 		return nil, err

@@ -74,6 +74,9 @@ func Report(w io.Writer, command string, err error) int {
 	if !strings.Contains(message, string(f.Code)) {
 		message = string(f.Code) + " " + message
 	}
+	if f.Want != "" || f.Got != "" { // they have lines of their own
+		message = strings.Replace(message, fmt.Sprintf(": want %s, got %s", f.Want, f.Got), "", 1)
+	}
 	first, rest, _ := strings.Cut(message, "\n")
 	fmt.Fprintf(w, "%s: %s: %s\n", command, f.Code.Outcome(), render.Safe(first))
 	for line := range strings.Lines(rest) {
@@ -82,6 +85,6 @@ func Report(w io.Writer, command string, err error) int {
 	if f.Want != "" || f.Got != "" {
 		fmt.Fprintf(w, "  want %s\n  got  %s\n", render.Safe(f.Want), render.Safe(f.Got))
 	}
-	fmt.Fprintf(w, "  → %s\n", f.Fix)
+	fmt.Fprintf(w, "  → %s\n", strings.Replace(f.Fix, "the command's --help", command+" --help", 1))
 	return verdict.ExitCode(f.Code.Outcome())
 }
