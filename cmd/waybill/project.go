@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -53,7 +54,7 @@ func (o *project) addSourceFlags(cmd *cobra.Command) {
 func (o *project) addTokenFlags(cmd *cobra.Command) {
 	o.as.addFlags(cmd, pipeline.TokenNames()...)
 	o.keys.addFlags(cmd, pipeline.KeyNames()...)
-	cmd.Flags().DurationVar(&o.wait, "patience", 10*time.Minute, "how long a signing service may be away before it is given up")
+	cmd.Flags().DurationVar(&o.wait, "patience", 10*time.Minute, "how long a signing service, or a fresh token in place of one that ran out, is waited for")
 }
 
 func (o *project) addLegacyFlag(cmd *cobra.Command) {
@@ -126,11 +127,21 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 		Profile: loaded, State: o.state, Source: source, Parameters: chosen,
 		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.legacy},
 		World: pipeline.World{
+			Typed:     pipeline.Typed{Args: os.Args, Dir: here(), Profile: o.profile},
 			Transport: rt, Clock: time.Now, Progress: progress, Work: sign.Work{Patience: o.wait, Report: report},
 			OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
 		},
 		Report: report,
 	}, ctx, nil
+}
+
+// here is the working directory; empty where it has none.
+func here() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	return dir
 }
 
 // loginOf is where a person logs in, if the profile's services say so.

@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/doctor"
 	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/render"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -133,11 +134,24 @@ func statusCommand() *cobra.Command {
 		Short:   "Say where a release stands, what is public, and what to type next",
 		GroupID: "release",
 		Long: `Look at the state directory, the staging place and the release place, and say
-how far the release has come. Nothing is changed.
+how far the release has come, whether it is public, what can be repeated, and
+the next command, as it is to be typed. Nothing is changed, no token is needed,
+and a run that is at work is not disturbed.
 
-` + exit.Table,
-		Example: `  waybill status v0.1.0 --profile profile.yaml`,
-		Args:    cobra.ExactArgs(1),
+It says what the places hold, not what a run believed: a release is at a place
+when its manifest is there and verifies; whether every file is, waybill verify
+tells. A run that was interrupted is gone on with by the very same command, which
+the journal in the state directory has kept.
+
+EXIT STATUS
+  0  everything could be looked at, wherever the release stands
+  1  refused: what the state directory holds does not fit together
+  2  wrong use, or a malformed policy, profile or configuration
+  3  a place did not answer; what was seen of the others is printed
+  4  a bug in this program`,
+		Example: `  waybill status v0.1.0 --profile profile.yaml
+  waybill status v0.1.0 --profile profile.yaml --state state --output json`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, ctx, err := o.open(cmd, args)
 			if err != nil {
@@ -165,7 +179,11 @@ func printStatus(w io.Writer, output string, s pipeline.Status) error {
 		e.SetIndent("", "  ")
 		return e.Encode(s)
 	case "table":
-		fmt.Fprintf(w, "%s %s, commit %.12s\n\n", s.Name, s.Version, s.Commit)
+		if s.Name == "" {
+			fmt.Fprintf(w, "%s: nothing was begun in the state directory\n\n", s.Version)
+		} else {
+			fmt.Fprintf(w, "%s %s, commit %.12s\n\n", render.Safe(s.Name), s.Version, s.Commit)
+		}
 		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 		for _, stage := range s.Stages {
 			fmt.Fprintf(t, "  %s\t%d of %d\t%s\n", stage.Name, stage.Done, stage.Of, stage.Note)
@@ -174,9 +192,9 @@ func printStatus(w io.Writer, output string, s pipeline.Status) error {
 			return err
 		}
 		if s.Last != "" {
-			fmt.Fprintf(w, "\nlast:   %s", s.Last)
+			fmt.Fprintf(w, "\nlast:   %s", render.Safe(s.Last))
 		}
-		fmt.Fprintf(w, "\npublic: %s\nnext:   %s\n", s.Public, s.Next)
+		fmt.Fprintf(w, "\npublic: %s\nsafe:   %s\nnext:   %s\n        %s\n", s.Public, s.Safe, render.Safe(s.Why), render.Safe(s.Next))
 		return nil
 	}
 	return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)

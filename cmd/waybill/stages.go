@@ -44,6 +44,12 @@ tree of that commit, isolated where the machine allows, and hash its declared
 outputs. The builder identity signs the provenance of each step before any of
 its outputs leaves it. Finished steps are taken over if everything still holds.
 
+A step may last longer than a token. The file of a token is read again for each
+certificate; if the token in it has run out when a step ends, what the step made
+is kept where it is and the file is watched for a fresh one, for as long as
+--patience says. Nothing leaves the step before its provenance is signed, so a
+build that is given up, or killed, runs that step again.
+
 What the build needs is looked at before its first step, as waybill doctor --for
 build does; everything that is wrong stops it at once. Several versions are
 several releases, each in a directory of its own below --state; all are planned

@@ -9,6 +9,10 @@
 //
 //	err := build.Run(ctx, build.Request{Plan: p, Source: s, Workspace: w, …})
 //
+// What a step made waits in its scratch space until the provenance is signed,
+// however long the signer waits for a service or for a fresh token. It is not
+// kept for a later run: that one would have to believe a directory.
+//
 // A step whose provenance is there, holds, and still fits what it took and what
 // it made is not run again.
 package build

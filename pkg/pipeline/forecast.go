@@ -85,8 +85,11 @@ const (
 	ActSeal  = "seal"
 )
 
-// documents is the kind of heap of the SBOMs that are attached to images.
-const documents = "SBOM of an image"
+// Kinds of heaps beside the classes of artifacts.
+const (
+	documents = "SBOM of an image"       // attached to it
+	olderForm = "file in the older form" // its .sig and .cert
+)
 
 // Err is what stands against it.
 func (f Forecast) Err() error {
@@ -138,6 +141,14 @@ func (p *Pipeline) ForecastStage(ctx context.Context) (Forecast, error) {
 	}
 	if planned.IsGiven() {
 		return Forecast{}, anotherTool()
+	}
+	if p.Legacy {
+		if planned, err = planned.WithLegacy(); err == nil {
+			err = p.needLegacy()
+		}
+	}
+	if err != nil {
+		return Forecast{}, err
 	}
 	f := p.forecast(planned, source.Commit.Commit)
 	f.Asked = append(f.Asked, "the source "+source.Commit.Repository)
@@ -219,10 +230,6 @@ func (v *view) fill(ctx context.Context, f Forecast, acts []string) (Forecast, e
 
 // signer counts, with what was kept of signatures. It signs nothing.
 func (v *view) signer(s Signatures) (*sign.Signer, error) {
-	source := v.p.Tokens[s.Token]
-	if source == nil {
-		source = noSource{}
-	}
 	w := v.p.World
 	if v.w != nil {
 		entries, err := journal.Read(v.w.Signatures())
@@ -235,6 +242,10 @@ func (v *view) signer(s Signatures) (*sign.Signer, error) {
 	}
 	if key := v.p.Keys[s.Token]; key != nil {
 		return w.keyedSigner(v.p.Profile, v.p.verifier, s.Role, key)
+	}
+	source := v.p.Tokens[s.Token]
+	if source == nil {
+		source = noSource{}
 	}
 	return w.signer(v.p.Profile, v.p.verifier, s.Role, source)
 }
@@ -251,21 +262,21 @@ func (noSource) String() string { return "" }
 // signing says what one act would sign, and as whom. A token that is there is
 // compared with the policy now; nobody is asked to log in for that.
 func (v *view) signing(ctx context.Context, s Signatures, signer *sign.Signer) (Signatures, error) {
-	f, err := signer.Count(v.ordersOf(s.Act))
+	orders := v.ordersOf(s.Act)
+	f, err := signer.Count(orders)
 	if err != nil {
 		return Signatures{}, err
 	}
 	s.What, s.Expected = v.heaps(ctx, s.Act), f.Expected
-	known := f.New + f.Unfinished + f.Found
-	due := 0
+	unknown := -len(orders) // of what is not made yet it is known only that it will be signed
 	for _, h := range s.What {
-		due += h.Due
+		unknown += h.Due
 	}
-	fresh := max(due-known, 0) + f.New // of what is not made yet nothing is known but that it will be
+	unknown = max(unknown, 0)
 	s.Unfinished, s.Kept = f.Unfinished, f.Found
-	s.Timestamps = fresh * len(f.Services.TSAs)
-	s.Entries = (fresh + f.Unfinished) * len(f.Services.Logs)
-	if fresh > 0 || s.Act == ActBuild { // a build has one before its first step
+	s.Timestamps = (unknown + f.New) * len(f.Services.TSAs)
+	s.Entries = unknown*len(f.Services.Logs) + f.Entries
+	if unknown+f.New > 0 || s.Act == ActBuild { // a build has one before its first step
 		s.Certificates = 1
 	}
 	if v.p.Keys[s.Token] != nil {
@@ -317,12 +328,18 @@ func (v *view) heaps(ctx context.Context, act string) []Heap {
 	}
 	for _, a := range v.plan.Artifacts {
 		of := a
-		if a.Class == plan.Signature {
-			of, _ = v.plan.Find(a.Of)
-		} else if !a.IsImage() {
+		_, older := a.SignedBySig()
+		switch {
+		case a.IsLegacy() && !older || a.Class != plan.Signature && !a.IsImage():
 			continue
+		case a.Class == plan.Signature && !older:
+			of, _ = v.plan.Find(a.Of)
 		}
 		signed := slices.ContainsFunc(v.outlook.Signed, func(s plan.Artifact) bool { return s.Name == of.Name })
+		if older {
+			put(olderForm, signed)
+			continue
+		}
 		put(string(of.Class), signed)
 		if index, _ := v.plan.Find(of.Of); of.Has(plan.KindSBOM) && of.Class == plan.Image || of.Class == plan.ImageChild && index.Has(plan.KindSBOM) {
 			put(documents, signed)

@@ -76,6 +76,8 @@ type World struct {
 	Progress build.Progress
 	// Work says how a signer bears services that are away, and what it keeps.
 	Work sign.Work
+	// Typed is the command that all this is for.
+	Typed Typed
 }
 
 // Source is where the release is built from. An empty Ref is the version.
@@ -158,7 +160,8 @@ func (p *Pipeline) resume(ctx context.Context) (plan.Plan, *workspace.Workspace,
 	}
 	id := w.Identity()
 	if id.Version != p.Version {
-		return plan.Plan{}, nil, verdict.Refuse(verdict.Usage, p.State, "it holds %s, not %s", id.Version, p.Version)
+		return plan.Plan{}, nil, verdict.Refuse(verdict.Usage, p.State, "it holds %s, not %s", id.Version, p.Version).
+			Advise("name that version, or with --state the directory of this one")
 	}
 	raw, err := vcs.ReadFile(ctx, id.Commit, plan.ConfigName)
 	if err != nil {

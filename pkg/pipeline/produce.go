@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -9,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/build"
 	"github.com/waybill-release/waybill/pkg/doctor"
 	"github.com/waybill-release/waybill/pkg/journal"
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/seal"
@@ -25,19 +27,33 @@ func (p *Pipeline) Build(ctx context.Context) error {
 		return err
 	}
 	mode, name := p.isolation(f.walls)
-	return p.signing(ctx, w, act{ActBuild, policy.Builder, name}, func(signer *sign.Signer, _ *Summary) error {
+	return p.signing(ctx, w, act{ActBuild, policy.Builder, name}, func(signer *sign.Signer, s *Summary) error {
 		if err := signer.Prepare(ctx); err != nil {
 			return err
 		}
 		p.warnOfLife(ctx, name, f.plan)
 		p.sayTag(f.source)
 		p.Report("build %s %s from %.12s, steps run %s", f.plan.Name, f.plan.Version, f.source.Commit.Commit, mode)
-		return build.Run(ctx, build.Request{
+		err := build.Run(ctx, build.Request{
 			Plan: f.plan, Source: f.source, Workspace: w, Signer: signer, Report: p.Report, Progress: p.Progress,
 			Machine: build.Machine{Mode: mode, Jobs: runtime.GOMAXPROCS(0), Transport: p.Transport, Modules: p.Profile.ModuleProxy, Secrets: p.secrets()},
 			Trust:   build.Trust{Verifier: p.verifier, Policy: p.Profile.Policy, Clock: p.Clock},
 		})
+		if err == nil {
+			s.Reused = provenances(f.plan) - signer.Tally().Made
+		}
+		return err
 	})
+}
+
+// provenances is how many a plan has, in all forms.
+func provenances(planned plan.Plan) (n int) {
+	for _, a := range planned.Artifacts {
+		if a.Class == plan.Provenance || a.Class == plan.ProvenanceV02 {
+			n++
+		}
+	}
+	return n
 }
 
 // secrets are the tokens of this release, which no log may hold.
@@ -100,7 +116,9 @@ func (p *Pipeline) signing(ctx context.Context, w *workspace.Workspace, a act, d
 		began := p.Clock()
 		err = do(signer, &s)
 		s.add(signer, p.Clock().Sub(began), p.logs())
-		p.Report("%s", s)
+		if err == nil || s.Signed+s.Reused+s.Retries > 0 { // else it was refused before anything
+			p.Report("%s", s)
+		}
 		p.done = append(p.done, s)
 		return err
 	})
@@ -133,8 +151,16 @@ func (p *Pipeline) journaled(ctx context.Context, w *workspace.Workspace, act st
 		return err
 	}
 	defer j.Close()
-	if err := do(); err != nil {
+	detail, err := json.Marshal(p.Typed)
+	if err != nil {
 		return err
+	}
+	if err := j.Append(ctx, journal.Entry{Time: p.Clock().UTC(), Act: actBegin, Subject: act, Detail: detail}); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		why, _ := json.Marshal(verdict.FindingOf("", err).Code) // a word
+		return errors.Join(err, j.Append(context.WithoutCancel(ctx), journal.Entry{Time: p.Clock().UTC(), Act: actFailed, Subject: act, Detail: why}))
 	}
 	return j.Append(ctx, journal.Entry{Time: p.Clock().UTC(), Act: act, Subject: w.Identity().Name + " " + w.Identity().Version.String()})
 }
@@ -171,7 +197,27 @@ func (p *Pipeline) Stage(ctx context.Context) (*verdict.Verdict, error) {
 // Release takes a staged release to the public: the gate decides about what
 // lies in staging, the promotion copies exactly that, and the release is
 // verified where users will find it.
-func (p *Pipeline) Release(ctx context.Context) (*verdict.Verdict, error) {
+func (p *Pipeline) Release(ctx context.Context) (v *verdict.Verdict, err error) {
+	if !workspace.Is(p.State) { // staging is enough to release from
+		return p.publish(ctx)
+	}
+	w, err := workspace.Open(p.State)
+	if err != nil {
+		return nil, err
+	}
+	if w.Identity().Version != p.Version {
+		return p.publish(ctx)
+	}
+	err = p.journaled(ctx, w, "release", func() (err error) {
+		if v, err = p.publish(ctx); err == nil {
+			err = v.Err()
+		}
+		return err
+	})
+	return v, err
+}
+
+func (p *Pipeline) publish(ctx context.Context) (*verdict.Verdict, error) {
 	p.Report("— gate")
 	v, err := p.Gate(ctx, profile.Staging)
 	if err != nil || v.Err() != nil {

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -16,16 +17,31 @@ import (
 	"github.com/waybill-release/waybill/pkg/workspace"
 )
 
+// StatusSchema names the form of a status' JSON.
+const StatusSchema = "waybill/status/v1"
+
 // Status says where a release stands. It is read from the places themselves,
 // not from what a run believed that it had done.
 type Status struct {
-	Name    string  `json:"name"`
+	Schema  string  `json:"schema"`
+	Name    string  `json:"name,omitempty"`
 	Version string  `json:"version"`
-	Commit  string  `json:"commit"`
+	Commit  string  `json:"commit,omitempty"`
 	Stages  []Stage `json:"stages"`
-	Last    string  `json:"last,omitempty"`
-	Public  Public  `json:"public"`
-	Next    string  `json:"next"`
+	// Last is the newest line of the journal, for people.
+	Last string `json:"last,omitempty"`
+	// Busy says that a run is at work on it now; Broken names the act that the
+	// last one was in when it ended, if that was not done.
+	Busy   bool   `json:"busy,omitempty"`
+	Broken string `json:"broken,omitempty"`
+	// Failed is the code of the error that it ended with, if it said one.
+	Failed verdict.Code `json:"failed,omitempty"`
+	Public Public       `json:"public"`
+	// Safe is what can be repeated; Next is the command to type now, as it is,
+	// and Why says what it does.
+	Safe string `json:"safe"`
+	Next string `json:"next"`
+	Why  string `json:"why"`
 }
 
 // Public says whether users can take the release for one.
@@ -36,6 +52,7 @@ const (
 	IsPublic  Public = "yes"
 	NotPublic Public = "no"
 	Unknown   Public = "unknown"
+	Revoked   Public = "withdrawn"
 )
 
 // Stage is one stage of the way and how far it got. A stage that is Down could
@@ -58,61 +75,92 @@ func (s Status) Err() error {
 	return nil
 }
 
-// Status looks at workspace, staging and release place.
+// Status looks at workspace, staging and release place. Nothing is changed, and
+// a run that is at work is not disturbed.
 func (p *Pipeline) Status(ctx context.Context) (Status, error) {
-	w, err := workspace.Open(p.State)
-	if err != nil {
-		return Status{}, err
+	s := Status{Schema: StatusSchema, Version: p.Version.String()}
+	t := standing{}
+	if workspace.Is(p.State) {
+		var err error
+		if t, err = p.atHome(ctx, &s); err != nil {
+			return Status{}, err
+		}
 	}
-	planned, _, err := p.resume(ctx)
+	t.staged, _ = p.manifestOf(ctx, profile.Staging, t.digest)
+	var there release.Manifest
+	t.released, there = p.manifestOf(ctx, profile.Release, t.digest)
+	s.Stages = append(s.Stages, t.staged.Stage, t.released.Stage)
+	switch {
+	case t.released.Down:
+		s.Public = Unknown
+	case there.Withdrawn != nil:
+		s.Public = Revoked
+	case there.Name != "":
+		s.Public = IsPublic
+	default:
+		s.Public = NotPublic
+	}
+	s.advise(p, t)
+	return s, nil
+}
+
+// atHome looks at the state directory.
+func (p *Pipeline) atHome(ctx context.Context, s *Status) (standing, error) {
+	planned, w, err := p.resume(ctx)
 	if err != nil {
-		return Status{}, err
+		return standing{}, err
 	}
 	id := w.Identity()
-	s := Status{Name: id.Name, Version: id.Version.String(), Commit: id.Commit.Commit}
+	s.Name, s.Commit = id.Name, id.Commit.Commit
 	for _, class := range []struct {
 		name  string
 		class plan.Class
 	}{{"build", plan.Provenance}, {"sbom", plan.SBOM}, {"sign", plan.Signature}} {
 		stage, err := count(ctx, class.name, planned, w.Files(), class.class)
 		if err != nil {
-			return Status{}, err
+			return standing{}, err
 		}
-		s.Stages = append(s.Stages, stage)
+		if stage.Of > 0 {
+			s.Stages = append(s.Stages, stage)
+		}
 	}
-	sealed, digest := p.manifestAt(ctx, "seal", w.Files())
-	staged := p.manifestOf(ctx, profile.Staging, digest)
-	released := p.manifestOf(ctx, profile.Release, digest)
-	s.Stages = append(s.Stages, sealed, staged, released)
-	switch {
-	case released.Down:
-		s.Public, s.Next = Unknown, "the same again, when the place answers"
-	case released.Done == 1:
-		s.Public, s.Next = IsPublic, fmt.Sprintf("k8s-verify-release %s --profile PROFILE   (verify it as users will)", p.Version)
-	default:
-		s.Public, s.Next = NotPublic, p.next(staged)
+	t := standing{begun: true, given: planned.IsGiven(), source: id.Commit.Repository + "@" + id.Commit.AskedFor()}
+	var sealed at
+	sealed, _ = p.manifestAt(ctx, "seal", w.Files())
+	t.sealed, t.digest = sealed.Done == 1, sealed.digest
+	s.Stages = append(s.Stages, sealed.Stage)
+	s.Busy = journal.Busy(w.Journal())
+	entries, err := journal.Read(w.Journal())
+	if err != nil {
+		return standing{}, err
 	}
-	s.Last, err = last(w)
-	return s, err
+	t.typed = s.read(entries)
+	return t, nil
 }
 
-// last is the newest line of the journal, for people.
-func last(w *workspace.Workspace) (string, error) {
-	j, err := journal.Open(w.Journal())
-	var held *journal.UnavailableError
-	if errors.As(err, &held) {
-		return "another run is at work here now", nil
+// read finds in the journal what was done last, and what was begun and never
+// ended, with the command that did.
+func (s *Status) read(entries []journal.Entry) (typed Typed) {
+	begun := ""
+	for _, e := range entries {
+		switch e.Act {
+		case actBegin:
+			begun, typed, s.Failed = e.Subject, Typed{}, ""
+			_ = json.Unmarshal(e.Detail, &typed) // a journal is a hint: without it there is only less to say
+		case actFailed:
+			_ = json.Unmarshal(e.Detail, &s.Failed) // as above
+		default:
+			begun, s.Failed = "", ""
+		}
+		s.Last = fmt.Sprintf("%s, %s", e.Act, e.Time.Format(time.RFC3339))
+		if e.Act == actBegin || e.Act == actFailed {
+			s.Last = fmt.Sprintf("%s %s, %s", e.Act, e.Subject, e.Time.Format(time.RFC3339))
+		}
 	}
-	if err != nil {
-		return "", err
+	if !s.Busy {
+		s.Broken = begun
 	}
-	defer j.Close()
-	entries := j.Entries()
-	if len(entries) == 0 {
-		return "", nil
-	}
-	e := entries[len(entries)-1]
-	return fmt.Sprintf("%s, %s", e.Act, e.Time.Format(time.RFC3339)), nil
+	return typed
 }
 
 func count(ctx context.Context, name string, planned plan.Plan, files store.Place, class plan.Class) (Stage, error) {
@@ -137,30 +185,41 @@ func count(ctx context.Context, name string, planned plan.Plan, files store.Plac
 	return stage, nil
 }
 
-// manifestOf looks at a place for the manifest that was sealed here.
-func (p *Pipeline) manifestOf(ctx context.Context, at profile.Stage, sealed digest.Digest) Stage {
-	uri, err := p.Profile.Files(at, p.Version)
+// at is a stage of which the manifest was looked for, and the digest of the one
+// that is there.
+type at struct {
+	Stage
+	digest digest.Digest
+}
+
+// manifestOf looks at a place for the manifest that was sealed here, and
+// returns the one that is there.
+func (p *Pipeline) manifestOf(ctx context.Context, where profile.Stage, sealed digest.Digest) (at, release.Manifest) {
+	uri, err := p.Profile.Files(where, p.Version)
 	if err != nil {
-		return Stage{Name: string(at), Of: 1, Note: err.Error()}
+		return at{Stage: Stage{Name: string(where), Of: 1, Note: err.Error()}}, release.Manifest{}
 	}
 	place, err := store.Open(uri, p.Transport)
 	if err != nil {
-		return Stage{Name: string(at), Of: 1, Note: err.Error()}
+		return at{Stage: Stage{Name: string(where), Of: 1, Note: err.Error()}}, release.Manifest{}
 	}
-	stage, found := p.manifestAt(ctx, string(at), place)
-	if stage.Done == 1 && !sealed.IsZero() && !sealed.Equal(found) {
-		stage.Done, stage.Note = 0, "another manifest than the one sealed here: "+place.URI()
+	found, m := p.manifestAt(ctx, string(where), place)
+	if found.Done == 1 && !sealed.IsZero() && !sealed.Equal(found.digest) {
+		found.Done, found.Note = 0, "another manifest than the one sealed here: "+revisionOf(m)+", "+place.URI()
 	}
-	return stage
+	return found, m
 }
 
 // manifestAt reports whether a place holds a manifest of this release that
 // verifies: the commit point of every place. What it lists is not looked at.
-func (p *Pipeline) manifestAt(ctx context.Context, name string, place store.Place) (Stage, digest.Digest) {
+func (p *Pipeline) manifestAt(ctx context.Context, name string, place store.Place) (at, release.Manifest) {
 	stage := Stage{Name: name, Of: 1, Note: place.URI()}
 	m, raw, err := p.manifest(ctx, place)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
+		if objects, err := place.List(ctx); err == nil && len(objects) > 0 && name != ActSeal {
+			stage.Note = fmt.Sprintf("%d files without a manifest, so nobody can verify them: %s", len(objects), place.URI())
+		}
 	case err != nil && verdict.OutcomeOf(err) == verdict.Unavailable:
 		stage.Down, stage.Note = true, fmt.Sprintf("does not answer: %v", err)
 	case err != nil:
@@ -169,9 +228,9 @@ func (p *Pipeline) manifestAt(ctx context.Context, name string, place store.Plac
 		stage.Note = fmt.Sprintf("holds the manifest of %s: %s", m.Version, place.URI())
 	default:
 		stage.Done, stage.Note = 1, revisionOf(m)+" verified, files not looked at: "+place.URI()
-		return stage, digest.Of(digest.SHA256, raw)
+		return at{stage, digest.Of(digest.SHA256, raw)}, m
 	}
-	return stage, digest.Digest{}
+	return at{Stage: stage}, release.Manifest{}
 }
 
 // revisionOf says which manifest it is, and loudly that it withdraws.
@@ -183,12 +242,4 @@ func revisionOf(m release.Manifest) string {
 		return fmt.Sprintf("revision %d of the manifest", m.Revision)
 	}
 	return "manifest"
-}
-
-// next is the command to type now. Every stage can be repeated safely.
-func (p *Pipeline) next(staged Stage) string {
-	if staged.Done == 1 {
-		return fmt.Sprintf("waybill release %s --profile PROFILE --state %s", p.Version, p.State)
-	}
-	return fmt.Sprintf("waybill stage %s --profile PROFILE --state %s   (safe to repeat: it takes over what is done)", p.Version, p.State)
 }

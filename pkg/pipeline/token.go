@@ -32,9 +32,12 @@ type renewed struct {
 // Token reads the file, until there is a token in it that lives.
 func (r *renewed) Token(ctx context.Context) (string, error) {
 	text, dead := r.read(ctx)
-	if dead == nil || !r.begun {
-		r.begun = r.begun || dead == nil
-		return text, dead
+	switch {
+	case dead == nil:
+		r.begun = true
+		return text, nil
+	case !r.begun:
+		return "", dead
 	}
 	pause := r.work.Pause
 	if pause == nil {

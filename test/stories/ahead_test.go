@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -160,7 +161,7 @@ func TestLookingAhead(t *testing.T) {
 	f = d.lookingAhead(t, 0, append([]string{"stage", scene.Version, "--source", "lantern"}, append(builders, release...)...)...)
 	wantHeaps(t, f.Signatures[0], map[string][2]int{"provenance": {0, 9}})
 	wantHeaps(t, f.Signatures[1], released(false))
-	want(t, d.Seal(t.Context()), 0, "seal: signed 1, reused 0")
+	d.sealsThroughCrashes(t)
 	f = d.lookingAhead(t, 0, append([]string{"seal", scene.Version}, release...)...)
 	wantHeaps(t, f.Signatures[0], map[string][2]int{"release manifest": {0, 1}})
 	for _, service := range []string{"fulcio", "tsa", "rekor"} {
@@ -172,4 +173,70 @@ func TestLookingAhead(t *testing.T) {
 	if total := len(d.Lab.Logged()); total != entries {
 		t.Errorf("%d log entries at the end, %d were foretold at the beginning", total, entries)
 	}
+}
+
+// sealsThroughCrashes seals, and goes on from everything that a crash between
+// two writes of that would have left: the manifest says the same each time, and
+// is in the log once.
+func (d *desk) sealsThroughCrashes(t *testing.T) {
+	t.Helper()
+	journal, signatures := d.Path("state", "journal.jsonl"), d.Path("state", "signatures.jsonl")
+	journalBefore, signaturesBefore := d.lines(t, journal), d.lines(t, signatures)
+	logged := len(d.Lab.Logged())
+	want(t, d.Seal(t.Context()), 0, "seal: signed 1, reused 0")
+	manifest := d.bytes(t, d.manifestPath())
+	journalAfter, signaturesAfter := d.lines(t, journal), d.lines(t, signatures)
+	if len(journalAfter)-len(journalBefore) != 2 || len(signaturesAfter)-len(signaturesBefore) != 2 || len(d.Lab.Logged())-logged != 1 {
+		t.Fatalf("seal wrote %d and %d lines, and %d entries", len(journalAfter)-len(journalBefore), len(signaturesAfter)-len(signaturesBefore), len(d.Lab.Logged())-logged)
+	}
+	for name, crash := range map[string]struct {
+		journal, signatures int // lines of those that seal wrote
+		manifest            bool
+		said                string
+	}{
+		"before the log's answer": {1, 1, false, "seal: signed 1, reused 0"},
+		"before the manifest":     {1, 2, false, "seal: signed 0, reused 1"},
+		"before the journal":      {1, 2, true, "sealed already"},
+		"after all":               {2, 2, true, "sealed already"},
+	} {
+		rewrite(t, journal, []byte(strings.Join(journalAfter[:len(journalBefore)+crash.journal], "")))
+		rewrite(t, signatures, []byte(strings.Join(signaturesAfter[:len(signaturesBefore)+crash.signatures], "")))
+		if !crash.manifest {
+			if err := os.Remove(d.manifestPath()); err != nil {
+				t.Fatal(err)
+			}
+			d.write(t, filepath.Join("state", "drafts", filepath.Base(d.manifestPath())), payload(t, manifest))
+		}
+		want(t, d.Seal(t.Context()), 0, crash.said)
+		if now := d.bytes(t, d.manifestPath()); string(payload(t, now)) != string(payload(t, manifest)) {
+			t.Errorf("%s: the manifest says something else", name)
+		}
+		if n := len(d.Lab.Logged()) - logged; n != 1 {
+			t.Errorf("%s: %d entries of one manifest", name, n)
+		}
+	}
+}
+
+// payload is what a bundle signs.
+func payload(t *testing.T, bundle []byte) []byte {
+	t.Helper()
+	var b struct{ DSSEEnvelope struct{ Payload []byte } }
+	if err := json.Unmarshal(bundle, &b); err != nil || len(b.DSSEEnvelope.Payload) == 0 {
+		t.Fatalf("no envelope: %v", err)
+	}
+	return b.DSSEEnvelope.Payload
+}
+
+func (d *desk) bytes(t *testing.T, path string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func (d *desk) lines(t *testing.T, path string) []string {
+	t.Helper()
+	return slices.Collect(strings.Lines(string(d.bytes(t, path))))
 }

@@ -197,5 +197,5 @@ func unreachable(t *testing.T, s *scene.Scene) {
 		want(t, s.Verify(t.Context()), 3, "UNAVAILABLE", "nothing was decided")
 	}
 	r := s.Run(t.Context(), "waybill", "status", scene.Version, "--profile", "profile.yaml", "--state", "state")
-	want(t, r, 3, "public: unknown", "when the place answers")
+	want(t, r, 3, "public: unknown", "when the place answers", "waybill status "+scene.Version)
 }
