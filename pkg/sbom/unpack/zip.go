@@ -2,8 +2,10 @@ package unpack
 
 import (
 	"archive/zip"
+	"bytes"
 	"io"
 	"io/fs"
+	"math"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -13,10 +15,12 @@ import (
 const maxLink = 4096
 
 func (w *Walker) zip(r io.ReaderAt, size int64, visit Visit) error {
-	z, err := zip.NewReader(r, size)
+	directory := &directoryReader{r: r, most: w.limit - w.entries}
+	z, err := zip.NewReader(directory, size)
 	if err != nil && z == nil {
 		return err
 	}
+	directory.most = math.MaxInt // what follows are the files
 	seen := newNames()
 	var packed uint64
 	for _, f := range z.File {
@@ -33,6 +37,38 @@ func (w *Walker) zip(r io.ReaderAt, size int64, visit Visit) error {
 	}
 	return nil
 }
+
+// directoryReader counts the entries of a zip while its directory is read: the
+// library keeps all of them, whatever their number, before anybody can look.
+type directoryReader struct {
+	r    io.ReaderAt
+	most int
+	n    int
+	tail []byte // the last bytes that were read
+	at   int64  // where they end
+}
+
+// ReadAt implements [io.ReaderAt].
+func (d *directoryReader) ReadAt(p []byte, off int64) (int, error) {
+	n, err := d.r.ReadAt(p, off)
+	if d.most == math.MaxInt {
+		return n, err
+	}
+	head := []byte("PK\x01\x02")
+	d.n += bytes.Count(p[:n], head)
+	if off == d.at { // one may lie across
+		d.n += bytes.Count(append(d.tail, p[:min(n, len(head)-1)]...), head)
+	}
+	d.tail, d.at = append([]byte(nil), p[max(0, n-len(head)+1):n]...), off+int64(n)
+	if d.n > d.most+maxTwice {
+		return 0, verdict.Refuse(verdict.Limit, "", "more than %d entries", d.most)
+	}
+	return n, err
+}
+
+// maxTwice is how many entries may be counted twice: the library reads the last
+// 65 kB to find where the directory begins.
+const maxTwice = 2 * (66 << 10) / 46
 
 func (w *Walker) zipEntry(f *zip.File, seen *names, visit Visit) error {
 	name, err := CleanName(f.Name)
