@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -77,7 +78,7 @@ func (w *writer) aPackage(p *Package) {
 	w.str("supplier", supplied(p.Supplier))
 	w.str("downloadLocation", orNothing(p.Download))
 	w.key("filesAnalyzed")
-	w.b.WriteString(fmt.Sprint(p.Verification != ""))
+	w.b.WriteString(strconv.FormatBool(p.Verification != ""))
 	if p.Verification != "" {
 		w.object("packageVerificationCode", func() { w.str("packageVerificationCodeValue", p.Verification) })
 	}
