@@ -5,9 +5,10 @@
 //	err = w.Put(ctx, "bin/tool", size, body, store.PutOptions{IfAbsent: true})
 //
 // Buckets of Google Cloud Storage are reached with the application default
-// credentials; where there are none, that is an error and never a reason to go
-// on without. "gs+http://127.0.0.1:PORT/bucket/" is an emulator on this
-// machine, without credentials.
+// credentials, those of Amazon S3 and its like with what Amazon's tools would
+// find; where there are none, that is an error and never a reason to go on
+// without. "gs+http://127.0.0.1:PORT/bucket/" is an emulator on this machine,
+// without credentials; so is the same with s3.
 //
 // It is apart from package store because its client library is larger than all
 // else together: who only verifies reads public buckets with package store.
@@ -20,7 +21,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,9 +58,6 @@ func Open(uri string, rt http.RoundTripper) (*Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	if at.S3 {
-		return nil, &store.UsageError{Err: fmt.Errorf("opening place %q: buckets of this kind are only read", uri)}
-	}
 	if rt == nil {
 		return nil, &store.UsageError{Err: fmt.Errorf("opening place %q: no transport", uri)}
 	}
@@ -90,12 +87,16 @@ func (b *Bucket) open(ctx context.Context) (*blob.Bucket, error) {
 	if b.bucket != nil {
 		return b.bucket, nil
 	}
-	// The library would send everything there, past our transport.
-	if os.Getenv("STORAGE_EMULATOR_HOST") != "" {
-		return nil, errors.New(`STORAGE_EMULATOR_HOST is set: unset it and write "gs+http://…" instead`)
+	if name := redirected(); name != "" {
+		return nil, fmt.Errorf(`%s is set: unset it and write "gs+http://…" or "s3+http://…" instead`, name)
 	}
 	// Credentials outlive the first call, so its end must not be theirs.
 	ctx = context.WithoutCancel(ctx)
+	if b.at.S3 {
+		var err error
+		b.bucket, err = b.openAmazon(ctx)
+		return b.bucket, err
+	}
 	client, err := b.client(ctx)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package cloud_test
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -208,6 +209,43 @@ func TestEverythingGoesThroughTheTransport(t *testing.T) {
 	}
 }
 
+// TestAmazonGoesThroughTheTransport asks for credentials of each kind, and for
+// a list; what there is of either is asked through the given transport alone.
+func TestAmazonGoesThroughTheTransport(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	for name, row := range map[string]struct {
+		set    map[string]string
+		asked  bool // whether there was a request
+		reason string
+	}{
+		"keys of the environment":    {map[string]string{"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "key"}, true, "refused by the test"},
+		"the account of the machine": {map[string]string{"AWS_EC2_METADATA_DISABLED": "false"}, true, "refused by the test"},
+		"none":                       {nil, false, "AWS_ACCESS_KEY_ID"},
+		"a bundle of authorities":    {map[string]string{"AWS_CA_BUNDLE": none}, false, "SSL_CERT_FILE"},
+		"another endpoint":           {map[string]string{"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, false, "AWS_ENDPOINT_URL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, variable := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_CA_BUNDLE",
+				"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"} {
+				t.Setenv(variable, row.set[variable])
+			}
+			t.Setenv("AWS_CONFIG_FILE", none)
+			t.Setenv("AWS_SHARED_CREDENTIALS_FILE", none)
+			t.Setenv("AWS_EC2_METADATA_DISABLED", cmp.Or(row.set["AWS_EC2_METADATA_DISABLED"], "true"))
+			rt := &refusing{}
+			b, err := cloud.Open("s3://bucket/v1/", rt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = b.List(t.Context())
+			var down *store.UnavailableError
+			if !errors.As(err, &down) || len(rt.hosts) > 0 != row.asked || !strings.Contains(err.Error(), row.reason) {
+				t.Errorf("listing: %v after asking %v, want %q", err, rt.hosts, row.reason)
+			}
+		})
+	}
+}
+
 func TestForeignEmulatorSettingIsRefused(t *testing.T) {
 	uri := serve(t)
 	t.Setenv("STORAGE_EMULATOR_HOST", "127.0.0.1:1")
@@ -221,7 +259,7 @@ func TestForeignEmulatorSettingIsRefused(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	for _, uri := range []string{"", "/dir", "https://example.org/x/", "gs://", "gs+http://example.org/b/", "s3://b/"} {
+	for _, uri := range []string{"", "/dir", "https://example.org/x/", "gs://", "gs+http://example.org/b/", "s3://"} {
 		if _, err := cloud.Open(uri, http.DefaultTransport); err == nil {
 			t.Errorf("%q was opened", uri)
 		}

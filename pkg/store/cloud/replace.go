@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 
 	"cloud.google.com/go/storage"
+	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
 	"gocloud.dev/blob"
 	"gocloud.dev/gcerrors"
 
@@ -16,7 +16,7 @@ import (
 )
 
 // Replace implements [store.Replacer]: the bucket itself refuses the write if
-// the object has another generation than the one that was looked at.
+// the object is another one than was looked at.
 func (b *Bucket) Replace(ctx context.Context, name string, r store.Replacement) error {
 	if err := store.CheckName(name); err != nil {
 		return fmt.Errorf("replacing at %q: %w", b.URI(), err)
@@ -26,7 +26,7 @@ func (b *Bucket) Replace(ctx context.Context, name string, r store.Replacement) 
 	if err != nil {
 		return b.unavailable(op, err)
 	}
-	generation, err := b.generation(ctx, bucket, name, op)
+	held, err := b.held(ctx, bucket, name, op)
 	if err != nil {
 		return err
 	}
@@ -38,8 +38,8 @@ func (b *Bucket) Replace(ctx context.Context, name string, r store.Replacement) 
 	if !digest.Of(digest.SHA256, there).Equal(r.Old) {
 		return changed
 	}
-	src := &source{r: bytes.NewReader(r.New), want: int64(len(r.New)), sum: crc32.New(crc32.MakeTable(crc32.Castagnoli))}
-	err = b.uploadOver(ctx, bucket, name, src, over{generation, r.MediaType})
+	src := b.source(bytes.NewReader(r.New), int64(len(r.New)))
+	err = b.uploadOver(ctx, bucket, name, src, over{held, r.MediaType})
 	switch {
 	case err == nil:
 		err = b.settle(ctx, bucket, name, src)
@@ -57,39 +57,45 @@ func (b *Bucket) Replace(ctx context.Context, name string, r store.Replacement) 
 // maxReplaced bounds an object that is replaced.
 const maxReplaced = 256 << 20
 
-// over is the generation that is written over, and what takes its place.
+// over is what is written over, as the bucket calls it, and what takes its
+// place.
 type over struct {
-	generation int64
-	mediaType  string
+	held      *blob.Attributes
+	mediaType string
 }
 
-// generation is that of the object that is there now.
-func (b *Bucket) generation(ctx context.Context, bucket *blob.Bucket, name, op string) (int64, error) {
+// held is the object that is there now.
+func (b *Bucket) held(ctx context.Context, bucket *blob.Bucket, name, op string) (*blob.Attributes, error) {
 	held, err := bucket.Attributes(ctx, b.at.Prefix+name)
 	switch {
 	case gcerrors.Code(err) == gcerrors.NotFound:
-		return 0, fmt.Errorf("%s at %q: %w", op, b.URI(), store.ErrNotFound)
+		return nil, fmt.Errorf("%s at %q: %w", op, b.URI(), store.ErrNotFound)
 	case err != nil:
-		return 0, b.unavailable(op, flat(err))
+		return nil, b.unavailable(op, flat(err))
 	}
-	var object storage.ObjectAttrs
-	if !held.As(&object) || object.Generation == 0 {
-		return 0, b.unavailable(op, errors.New("the bucket names no generation of the object"))
-	}
-	return object.Generation, nil
+	return held, nil
 }
 
 func (b *Bucket) uploadOver(ctx context.Context, bucket *blob.Bucket, name string, src *source, o over) error {
 	if o.mediaType == "" {
 		o.mediaType = "application/octet-stream"
 	}
-	tie := func(as func(any) bool) error {
-		var handle **storage.ObjectHandle
-		if !as(&handle) {
-			return errors.New("the library gives no way to tie the write to a generation")
-		}
-		*handle = (*handle).If(storage.Conditions{GenerationMatch: o.generation})
-		return nil
+	return b.send(ctx, bucket, name, src, &blob.WriterOptions{ContentType: o.mediaType, BeforeWrite: o.tie, BufferSize: buffer(src.want)})
+}
+
+// tie makes the bucket refuse a write over anything else, in the way of the
+// library that as has.
+func (o over) tie(as func(any) bool) error {
+	var handle **storage.ObjectHandle
+	var upload *transfermanager.UploadObjectInput
+	var object storage.ObjectAttrs
+	switch {
+	case as(&handle) && o.held.As(&object) && object.Generation != 0:
+		*handle = (*handle).If(storage.Conditions{GenerationMatch: object.Generation})
+	case as(&upload) && o.held.ETag != "":
+		upload.IfMatch = &o.held.ETag
+	default:
+		return errors.New("the library gives no way to tie the write to what is there")
 	}
-	return b.send(ctx, bucket, name, src, &blob.WriterOptions{ContentType: o.mediaType, BeforeWrite: tie, BufferSize: buffer(src.want)})
+	return nil
 }

@@ -1,7 +1,10 @@
 package cloud
 
 import (
+	"bytes"
 	"context"
+	"crypto/md5"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash"
@@ -43,7 +46,7 @@ func (b *Bucket) Put(ctx context.Context, name string, size int64, r io.Reader, 
 	if opts.MediaType == "" {
 		opts.MediaType = "application/octet-stream"
 	}
-	src := &source{r: r, want: size, sum: crc32.New(crc32.MakeTable(crc32.Castagnoli))}
+	src := b.source(r, size)
 	err = b.upload(ctx, bucket, name, src, opts)
 	switch {
 	case src.err != nil:
@@ -113,7 +116,10 @@ func (b *Bucket) holds(ctx context.Context, bucket *blob.Bucket, name string, sr
 		return err
 	}
 	var object storage.ObjectAttrs
-	if held.Size != src.seen || held.As(&object) && object.CRC32C != 0 && object.CRC32C != src.sum.Sum32() {
+	switch {
+	case held.Size != src.seen,
+		b.at.S3 && len(held.MD5) > 0 && !bytes.Equal(held.MD5, src.sum.Sum(nil)), // none of what came in parts
+		held.As(&object) && object.CRC32C != 0 && !bytes.Equal(binary.BigEndian.AppendUint32(nil, object.CRC32C), src.sum.Sum(nil)):
 		return errors.New("the bucket has other bytes than were written")
 	}
 	return nil
@@ -132,11 +138,19 @@ func buffer(size int64) int {
 // apart from those of the bucket, and sums up what it gave.
 type source struct {
 	r     io.Reader
-	want  int64 // -1 if unknown
-	sum   hash.Hash32
+	want  int64     // -1 if unknown
+	sum   hash.Hash // the one that the bucket keeps, against accidents
 	seen  int64
 	ended bool // everything was read
 	err   error
+}
+
+func (b *Bucket) source(r io.Reader, size int64) *source {
+	s := &source{r: r, want: size, sum: crc32.New(crc32.MakeTable(crc32.Castagnoli))}
+	if b.at.S3 {
+		s.sum = md5.New()
+	}
+	return s
 }
 
 // Read implements [io.Reader].
