@@ -37,7 +37,7 @@ func later(t testing.TB, r *attacked) *pipeline.Pipeline {
 	config := must[[]byte](t)(r.Lab.SigningConfigFor(lab.Signing{V1: true}))
 	return must[*pipeline.Pipeline](t)(r.pipeline(r.dir, func(c *pipeline.Config) {
 		c.Profile.Signing = config
-		c.World.Transport = newSpy()
+		c.Transport = newSpy()
 	}))
 }
 
