@@ -113,7 +113,7 @@ peers: $(PEERS) ## Build the pinned cosign v2 and v3, once for each pin.
 
 .PHONY: interop
 interop: $(PEERS) ## Verify what Waybill makes with real cosign v2 and v3.
-	cd test && WAYBILL_PEERS="$(CURDIR)/test/bin" $(GO) test -count=1 -v ./interop/...
+	cd test && WAYBILL_PEERS="$(CURDIR)/test/bin" $(GO) test $(PATIENT) -count=1 -v ./interop/...
 
 .PHONY: strikes
 strikes: ## Kill sign and seal at each system call, and fail the disk at each (up to an hour; make test does some).
