@@ -28,8 +28,12 @@ func promoteCommand() *cobra.Command {
 		Long: `Copy what the sealed manifest lists from the state directory to staging, or from
 staging to the release place: files, images with their evidence, then tags, and
 the manifest last. Bytes are checked while they are copied; a name that holds
-other bytes, or a tag that names another image, is never overwritten. Without
---confirm nothing is copied; the plan of the promotion is printed.
+other bytes, or a tag that names another image, is never overwritten. Nothing is
+signed, so no token is needed. Without --confirm nothing is copied; the plan of
+the promotion is printed.
+
+Run it again after an interruption: what is there with the same bytes stays, and
+until the manifest is there nobody takes the files for a release.
 
 ` + exit.Table,
 		Example: `  waybill promote v0.1.0 --to staging --profile profile.yaml

@@ -57,7 +57,7 @@ func releaseCommand() *cobra.Command {
 the promotion copies exactly that (files, images with their evidence, tags, the
 manifest last), and the release is verified where users will find it. Nothing is
 signed, so no token is needed. Without --confirm the gate decides, what would be
-copied is printed, and nothing is copied.`,
+copied is printed, and nothing is copied. Run it again after an interruption.`,
 		Example: `  waybill release v0.1.0 --profile profile.yaml --confirm`,
 		Args:    cobra.ExactArgs(1),
 	}, "", (*pipeline.Pipeline).Release)

@@ -36,9 +36,10 @@ func (p *Pipeline) Done(err error) Done {
 type Summary struct {
 	Act string `json:"act"`
 	// Signed are signatures that were made now, or by an earlier run and
-	// finished now; Reused are those that were whole already.
-	Signed int `json:"signed"`
-	Reused int `json:"reused"`
+	// Finished now; Reused are those that were whole already.
+	Signed   int `json:"signed"`
+	Finished int `json:"finished,omitempty"`
+	Reused   int `json:"reused"`
 	// Entries are how many the logs got, at most.
 	Entries int `json:"logEntries"`
 	// Twice is how many of them may be in a log that does not remember twice.
@@ -50,7 +51,7 @@ type Summary struct {
 func (s *Summary) add(signer *sign.Signer, took time.Duration, logs int) {
 	t := signer.Tally()
 	s.Signed, s.Reused = s.Signed+t.Made+t.Finished, s.Reused+t.Found
-	s.Entries = t.Made*logs + t.Twice
+	s.Entries, s.Finished = t.Made*logs+t.Twice, t.Finished
 	s.Twice, s.Retries, s.Seconds = t.Twice, signer.Retries(), took.Seconds()
 }
 
@@ -84,6 +85,9 @@ func (p *Pipeline) count(verb string) (end func()) {
 func (s Summary) String() string {
 	text := fmt.Sprintf("%s: signed %d, reused %d, %s, %s, in %s", s.Act, s.Signed, s.Reused, several(s.Entries, "log entry", "log entries"), several(s.Retries, "retry", "retries"),
 		time.Duration(s.Seconds*float64(time.Second)).Round(time.Millisecond))
+	if s.Finished > 0 {
+		text += fmt.Sprintf("; %d of an earlier run finished", s.Finished)
+	}
 	if s.Twice > 0 {
 		text += fmt.Sprintf("; at most %d are in the log twice", s.Twice)
 	}
