@@ -69,6 +69,9 @@ func ParseOpen(raw []byte) (Statement, error) {
 // never stand in memory as maps. What a Subject cannot say of one is kept
 // beside it, by its place.
 func openSubjects(raw json.RawMessage) (subjects []Subject, extra map[int]Resource, err error) {
+	if list, is := plainSubjects(raw); is {
+		return list, map[int]Resource{}, nil
+	}
 	extra = map[int]Resource{}
 	for batch, err := range batches(raw) {
 		if err != nil {

@@ -107,6 +107,9 @@ func Parse(raw []byte) (Statement, error) {
 	if err := countSubjects(raw); err != nil {
 		return Statement{}, err
 	}
+	if s, is := plainStatement(raw); is {
+		return s, nil
+	}
 	var wire wireStatement
 	if err := strictjson.Unmarshal(raw, &wire); err != nil {
 		return Statement{}, verdict.Wrap(verdict.StatementParse, "statement", err)
