@@ -1,5 +1,6 @@
 // Package legacy reads signatures in the forms that came before the Sigstore
-// bundle, and writes each as a bundle of version 0.1 or 0.2.
+// bundle, and writes each as a bundle of version 0.1 or 0.2; and it writes new
+// ones in those forms, for clients that know no other.
 //
 // The forms are a file's .sig and .cert; cosign's older bundle; and the layers
 // of the tags sha256-<digest>.sig and .att in a registry. Each needs the caller
@@ -12,6 +13,12 @@
 //	}
 //	bundle, err := m.Bundle()
 //	e, err := verifier.Blob(bundle, digests)
+//
+// Who signs in these forms asks a log to take in a [Material.Proposal], adds the
+// entry, has the bundle verified, and takes it apart again:
+//
+//	m, err := legacy.Open(bundle)
+//	signature, certificate := m.Files() // FILE.sig and FILE.cert
 //
 // Nothing here is believed: a [Material] is parsed, not verified, and proves
 // nothing until pkg/verify has proven the bundle. Certificates that came along

@@ -3,7 +3,8 @@
 // never shows half of it.
 //
 // [Make] turns a manifest into a [Plan], a value; [Apply] does exactly that.
-// Files go first, images next (blobs, platforms, index, evidence), then tags,
+// Files go first, images next (blobs, platforms, index, evidence, and the tags by
+// which older clients find evidence), then the images' own tags,
 // and the manifest's bundle last: until it is there, no verifier will accept
 // the place. Every step asks first whether it is done, so a second run
 // finishes what the first began.

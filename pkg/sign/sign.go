@@ -20,6 +20,11 @@
 // on disk ([Kept]), so that whatever happens next the log is only ever offered
 // these same bytes; then the log includes it; then the whole is verified.
 //
+// A signature is brought before every log and timestamp authority that the
+// signing configuration's selectors ask for; see [ParseServices]. An [Order] in
+// the older form takes the same steps, but is stamped by the log of version 1
+// that it is for, and must get there while its certificate lives.
+//
 // One key and one certificate serve many signatures, within the certificate's
 // life. The key never leaves memory. While a service is away a signer waits for
 // it with [Work.Patience], and signs anew, with a fresh certificate, what was
