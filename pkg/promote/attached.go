@@ -8,9 +8,24 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
+
+// mayBeLegacy reports whether a release is signed in the older forms: its files
+// say so, and where none is signed at all, nobody does.
+func mayBeLegacy(m release.Manifest) bool {
+	signed := false
+	for _, a := range m.Artifacts {
+		if a.IsLegacy() {
+			return true
+		}
+		signed = signed || a.Class == plan.Signature
+	}
+	return !signed
+}
 
 // copyAttached copies what older clients look for beside an image and each of
 // its platforms: the tags .sig and .att, by which evidence was attached before

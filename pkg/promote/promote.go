@@ -39,6 +39,9 @@ type Plan struct {
 	Name   string  `json:"name"`
 	Files  []File  `json:"files"`
 	Images []Image `json:"images"`
+	// Legacy says that images may have the tags by which older clients find
+	// evidence.
+	Legacy bool `json:"legacy,omitempty"`
 	bundle []byte
 }
 
@@ -84,7 +87,7 @@ type Registry interface {
 // Make plans the promotion of a manifest that has been verified, with the
 // bundle that it was verified from.
 func Make(m release.Manifest, bundle []byte) Plan {
-	p := Plan{Name: m.Name + " " + m.Version.String(), bundle: bundle}
+	p := Plan{Name: m.Name + " " + m.Version.String(), bundle: bundle, Legacy: mayBeLegacy(m)}
 	for _, a := range m.Artifacts {
 		switch {
 		case a.Class == plan.Image:
@@ -109,7 +112,11 @@ func Apply(ctx context.Context, p Plan, from From, to To) error {
 		return err
 	}
 	for _, image := range p.Images {
-		if err := copyImage(ctx, image, from, to); err != nil {
+		err := copyImage(ctx, image, from, to)
+		if err == nil && p.Legacy {
+			err = copyAttached(ctx, image, from, to)
+		}
+		if err != nil {
 			return fmt.Errorf("promoting image %s: %w", image.Repository, err)
 		}
 	}
@@ -197,10 +204,7 @@ func copyImage(ctx context.Context, image Image, from From, to To) error {
 			return err
 		}
 	}
-	if err := registry.Copy(ctx, to.Images, from.Images, image.Repository, d); err != nil {
-		return err
-	}
-	return copyAttached(ctx, image, from, to)
+	return registry.Copy(ctx, to.Images, from.Images, image.Repository, d)
 }
 
 // tagImage tags an image that has been read back whole.
