@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -34,7 +35,8 @@ disagreement is a refusal (SBOM_SUBJECT, SBOM_INCOMPLETE, EVIDENCE_CONFLICT).
 The artifact is a file, an archive, a directory, an image in a registry, an OCI
 layout, or a file that an OCI layout or docker save's image was packed into. The
 SBOM of an index is held against all platforms, that of one platform against
-that one; --platform says which, where the SBOM does not.
+that one; --platform says which, where the SBOM does not. Of several images in a
+layout or file it is the one that the SBOM is about, or that --image names.
 
 An SBOM that Waybill wrote is held to all that it says. One that another tool
 wrote is held to its packages of Go, apk and dpkg, and to the files that it
@@ -66,6 +68,12 @@ Waybill's does not name is always refused.
 				}
 			}
 			t, err := openThing(cmd.Context(), args[1], image)
+			if sum := crosscheck.Claimed(q.Document); err != nil && image == "" && !sum.IsZero() {
+				// Of several images in a layout it is the one that the SBOM is about.
+				if named, missing := openThing(cmd.Context(), args[1], sum.String()); missing == nil {
+					t, err = named, nil
+				}
+			}
 			if err != nil {
 				return err
 			}

@@ -163,6 +163,9 @@ func choose(entries []layoutEntry, ref string) (layoutEntry, error) {
 			continue
 		}
 		names = append(names, fmt.Sprintf("%q", name+"@"+e.Digest))
+		if slices.ContainsFunc(found, func(other layoutEntry) bool { return other.Digest == e.Digest }) {
+			continue // one image under two names
+		}
 		found = append(found, e)
 	}
 	switch len(found) {

@@ -75,10 +75,10 @@ func readLines(text string) (*model, faults) {
 	r.lines(doc)
 	c := &checker{faults: r.faults, m: &r.m}
 	c.check()
-	if len(c.faults.list) > 0 {
+	if len(c.list) > 0 {
 		lines := linesOf(text)
-		for i := range c.faults.list {
-			c.faults.list[i].Place = lines.place(c.faults.list[i].Place, len(r.m.relationships)-len(doc.Relationships))
+		for i := range c.list {
+			c.list[i].Place = lines.place(c.list[i].Place, len(r.m.relationships)-len(doc.Relationships))
 		}
 	}
 	return &r.m, c.faults

@@ -233,7 +233,7 @@ func (c foreign) files() (all []verdict.Finding, left []string) {
 			held = []spdx.File{self}
 		}
 		switch {
-		case held != nil && held[0].Digests.IsZero():
+		case len(held) > 0 && held[0].Digests.IsZero():
 			unread++
 		case held == nil:
 			all = append(all, verdict.Find(verdict.Conflict, c.a.Name, "its SBOM lists the file %.200q, which is not there", f.Name))
