@@ -8,9 +8,11 @@
 //	for _, f := range r.Findings() { … f.Code, f.Subject, f.Want, f.Got }
 //
 // Where a release has many documents, [Release.About] compares them one by one
-// and [Listed] the rest, so that nobody keeps them all. What is not given is not compared; that a release has no artifacts is a
-// finding. The package reads no bytes and decides no policy: documents and
-// facts are values, and whoever has them proved them elsewhere.
+// and [Listed] the rest, so that nobody keeps them all. What is not given is not
+// compared; that a release has no artifacts is a finding. Nobody compares
+// licences, suppliers, comments and the checksums of files other than SHA-256,
+// SHA-512 and SHA-1. The package reads no bytes and decides no policy: documents
+// and facts are values, and whoever has them proved them elsewhere.
 package crosscheck
 
 import (
