@@ -72,16 +72,14 @@ func (c *comparison) silent(name string) (list []string) {
 	return list
 }
 
-// bytes holds the bytes of a file against every digest that is given for it,
-// and reports whether nothing stands against them.
-func (c *comparison) bytes(item census.Item) bool {
-	var with, against []string
-	var want digest.Digest
-	for _, w := range c.witnesses {
-		claim, names := w.claims[item.Name]
+// Sides are the witnesses that give these bytes for a name, and those that give
+// others: the first digest that another gives is want.
+func (s Set) Sides(name string, bytes digest.Set) (with, against []string, want digest.Digest) {
+	for _, w := range s.witnesses {
+		claim, names := w.claims[name]
 		switch {
-		case !names || !compared(claim, item.Digests):
-		case fits(claim.SHA256, item.Digests.SHA256) && fits(claim.SHA512, item.Digests.SHA512):
+		case !names || !compared(claim, bytes):
+		case fits(claim.SHA256, bytes.SHA256) && fits(claim.SHA512, bytes.SHA512):
 			with = append(with, w.name)
 		default:
 			if against = append(against, w.name); want.IsZero() {
@@ -89,6 +87,13 @@ func (c *comparison) bytes(item census.Item) bool {
 			}
 		}
 	}
+	return with, against, want
+}
+
+// bytes holds the bytes of a file against every digest that is given for it,
+// and reports whether nothing stands against them.
+func (c *comparison) bytes(item census.Item) bool {
+	with, against, want := c.Sides(item.Name, item.Digests)
 	if len(against) == 0 {
 		return true
 	}

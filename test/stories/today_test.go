@@ -63,6 +63,7 @@ func TestKubernetesToday(t *testing.T) {
 		want(t, verify("--source", "."), 2, "USAGE")
 		want(t, verify("--depth", "full"), 2, "USAGE")
 	})
+	t.Run("files at hand", func(t *testing.T) { todayGiven(t, s, r) })
 	t.Run("offline", func(t *testing.T) { todayOffline(t, s, r) })
 	for _, c := range []struct {
 		name, object string
@@ -82,6 +83,22 @@ func TestKubernetesToday(t *testing.T) {
 		})
 	}
 	want(t, verify(), 0, "partial: without") // mended, it is as good as it was
+}
+
+// todayGiven asks about files that were downloaded, and nothing else.
+func todayGiven(t *testing.T, s *scene.Scene, r *kubernetes.Release) {
+	const kubectl, kubelet = "bin/linux/amd64/kubectl", "bin/linux/amd64/kubelet"
+	given := func(file string, body []byte) scene.Result {
+		if err := os.WriteFile(s.Path(file), body, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return s.Run(t.Context(), "k8s-verify-release", upstream, "--profile", "profile.yaml", "--evidence", "evidence", file)
+	}
+	want(t, given("kubectl", r.Files[kubectl]), 0, "kubectl: it is "+kubectl, "all but the 1 given", "verified=2 required=2")
+	want(t, given("kubectl", append([]byte("x"), r.Files[kubectl]...)), 1, "TAMPERED")
+	want(t, given("kubectl", r.Files[kubelet]), 1, "NAME_SWAP", kubelet)
+	want(t, given("kubectl2", []byte("x")), 1, "EXTRA")
+	want(t, given("kube-proxy.docker_tag", r.Files["bin/linux/amd64/kube-proxy.docker_tag"]), 1, "UNSIGNED", "nobody signs")
 }
 
 // todayOffline verifies a copy on this machine with what the log answered

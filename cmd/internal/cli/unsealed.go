@@ -39,9 +39,9 @@ func (o *VerifyRelease) withoutManifest(req gate.Request) error {
 		return verdict.Refuse(verdict.Usage, "--source", "the profile says that the release has no manifest; nothing that is signed names a commit")
 	case o.Part.Depth != depthEvidence:
 		return verdict.Refuse(verdict.Usage, "--depth", "the profile says that the release has no manifest; no SBOM of it describes the inside of a file")
-	case len(s.Given) > 0 || s.Only != "" || s.Platform != "" || s.Level > 0 || o.Keep.Sums || o.Keep.Download != "":
-		return verdict.Refuse(verdict.Usage, "FILE, --only, --platform, --require-level, --print-sums and --download",
-			"the profile says that the release has no manifest, which alone says what belongs to it; waybill verify file judges a file with its signature")
+	case s.Only != "" || s.Platform != "" || s.Level > 0 || o.Keep.Sums || o.Keep.Download != "":
+		return verdict.Refuse(verdict.Usage, "--only, --platform, --require-level, --print-sums and --download",
+			"the profile says that the release has no manifest, and only a manifest says so much of each artifact")
 	}
 	return nil
 }
