@@ -19,9 +19,11 @@ func verifications(t *testing.T, rows []spoiled) {
 		t.Run("verify, "+row.name, func(t *testing.T) {
 			t.Parallel()
 			n := newNight(t)
+			n.patient = true
 			want(t, n.promote(), 0)
 			p := row.of(n)
 			p.Spoil(row.by...)
+			n.patient = row.code == 0
 			r := n.verify()
 			want(t, r, row.code, row.said)
 			if p.Spoiled() == 0 {
@@ -31,6 +33,7 @@ func verifications(t *testing.T, rows []spoiled) {
 				t.Errorf("it says complete:\n%s", r.Stdout)
 			}
 			p.Heal()
+			n.patient = true
 			want(t, n.verify(), 0, "complete")
 		})
 	}

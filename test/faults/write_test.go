@@ -43,6 +43,7 @@ func promotions(t *testing.T, rows []spoiled) {
 			n := newNight(t)
 			p := row.of(n)
 			p.Spoil(row.by...)
+			n.patient = row.code == 0
 			r := n.promote()
 			want(t, r, row.code, row.said)
 			if p.Spoiled() == 0 {
