@@ -24,18 +24,26 @@ func main() {
 	flags.StringVar(&req.Peer, "peer", "", "the cosign")
 	flags.StringVar(&req.Dir, "dir", "", "where scenes are made")
 	flags.StringVar(&req.Registry, "registry", "", "where the images of a child are")
+	subjects := flags.String("subjects", "", "work on a statement of so many subjects: mint it, state, bare, one, all or hash")
 	child := flags.Bool("child", false, "be the one that signs")
 	_ = flags.Parse(os.Args[1:]) // it ends the command itself
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, req, *child); err != nil {
+	if err := run(ctx, req, *subjects, *child); err != nil {
 		stop()
 		fmt.Fprintln(os.Stderr, "bench sign:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, req sign.Request, child bool) (err error) {
+func run(ctx context.Context, req sign.Request, subjects string, child bool) (err error) {
+	switch subjects {
+	case "":
+	case "mint":
+		return sign.MintLarge(ctx, req.Dir, req.N)
+	default:
+		return sign.Subjects(os.Stdout, req.Dir, subjects, req.N)
+	}
 	if child {
 		return sign.Child(ctx, req)
 	}

@@ -121,6 +121,7 @@ func parse(args []string) (options, error) {
 		o.work = work{size: 64_000_000, outputs: 60, bundles: 50, decided: 100, rounds: 3, built: built{bytes: 64_000_000, platforms: 2, rounds: 1},
 			signed: signed{files: 60, images: 6, sample: 4, rounds: 1}}
 	}
+	o.work.signed.rounds = min(o.work.signed.rounds, o.work.rounds)
 	if o.work.rounds < 1 || o.work.bundles < 1 || f.NArg() > 0 {
 		return options{}, fmt.Errorf("want at least one round, one bundle and no arguments, got %d, %d and %q", o.work.rounds, o.work.bundles, f.Args())
 	}

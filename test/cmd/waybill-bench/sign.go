@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -41,8 +42,44 @@ func (s *setting) signs(ctx context.Context) ([]bench.Section, error) {
 			sections = append(sections, section)
 		}
 	}
-	storm, err := s.storm(ctx)
-	return append(sections, storm), err
+	for _, part := range []func(context.Context) (bench.Section, error){s.storm, s.large} {
+		section, err := part(ctx)
+		if err != nil {
+			return nil, err
+		}
+		sections = append(sections, section)
+	}
+	return sections, nil
+}
+
+// subjects is how many the largest statement has.
+const subjects = 100_000
+
+// large works on one very large statement.
+func (s *setting) large(ctx context.Context) (bench.Section, error) {
+	dir := filepath.Join(s.scenes(), "large")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return bench.Section{}, err
+	}
+	command := func(name, work string) bench.Command {
+		return bench.Command{Name: name, Args: []string{s.signer(), "-dir", dir, "-n", strconv.Itoa(subjects), "-subjects", work}, Inner: true}
+	}
+	mint := command("", "mint")
+	if said, err := exec.CommandContext(ctx, mint.Args[0], mint.Args[1:]...).CombinedOutput(); err != nil {
+		return bench.Section{}, fmt.Errorf("signing a large statement: %w\n%s", err, said)
+	}
+	rows, err := bench.Alternate(ctx, []bench.Command{
+		command("write and sign it", "state"), command("hash and sign it, bare", "bare"),
+		command("read and verify it, and one subject", "one"), command("read and verify it, and every subject", "all"), command("read and hash its bundle, bare", "hash"),
+	}, s.work.signed.rounds, func(what string) { progress("%s", what) })
+	if err != nil {
+		return bench.Section{}, err
+	}
+	return bench.Section{
+		Name: fmt.Sprintf("one statement of %d subjects, whose digests are known", subjects), Rows: rows,
+		Ratios: []bench.Ratio{goal(rows[0].Over(rows[1]), "3x"), rows[2].Over(rows[4]), rows[3].Over(rows[4])},
+		Notes:  []string{"the goal of verifying is 150 ms more than the hash, and 128 MB; sigstore-go and cosign refuse more than 1024 subjects"},
+	}, nil
 }
 
 // stormRate is how many entries a second the log of the storm takes.
@@ -52,7 +89,7 @@ const stormRate = 25
 // so there is nobody to compare with.
 func (s *setting) storm(ctx context.Context) (bench.Section, error) {
 	n := s.work.signed.files
-	section, err := s.compareSigning(ctx, []bench.Command{s.signing("waybill", "files", "waybill", n, 0, "-rate", strconv.Itoa(stormRate))}, "")
+	section, err := s.compareSigning(ctx, []bench.Command{s.signing("waybill", "waybill", signWork{"files", n, 0}, "-rate", strconv.Itoa(stormRate))}, "")
 	if err != nil {
 		return bench.Section{}, err
 	}
@@ -71,10 +108,18 @@ func (s *setting) scenes() string { return filepath.Join(s.dir, "sign") }
 
 func (s *setting) signer() string { return filepath.Join(s.dir, "bin", "waybill-bench-sign") }
 
-// signing is one way to sign.
-func (s *setting) signing(name, what, way string, n int, batch time.Duration, flags ...string) bench.Command {
-	args := []string{s.signer(), "-dir", s.scenes(), "-what", what, "-way", way, "-n", strconv.Itoa(n), "-batch", batch.String()}
-	return bench.Command{Name: name, Args: append(args, flags...), Units: n, Inner: true}
+// signWork is what is signed, how many of it, and how often the log is
+// through with a batch.
+type signWork struct {
+	what  string
+	n     int
+	batch time.Duration
+}
+
+// signing is one way to do it.
+func (s *setting) signing(name, way string, w signWork, flags ...string) bench.Command {
+	args := []string{s.signer(), "-dir", s.scenes(), "-what", w.what, "-way", way, "-n", strconv.Itoa(w.n), "-batch", w.batch.String()}
+	return bench.Command{Name: name, Args: append(args, flags...), Units: w.n, Inner: true}
 }
 
 // peerSigning are the ways of cosign that are at hand: one process after
@@ -84,20 +129,21 @@ func (s *setting) peerSigning(verb, what string, batch time.Duration) (list []be
 	if what == "images" {
 		n = min(n, s.work.signed.images)
 	}
+	work := signWork{what, n, batch}
 	if s.peers.cosign != "" {
 		list = append(list,
-			s.signing("cosign v3 "+verb+", one process each", what, "cosign3", n, batch, "-peer", s.peers.cosign),
-			s.signing(fmt.Sprintf("cosign v3 %s, %d processes at a time", verb, abreast), what, "cosign3", n, batch, "-peer", s.peers.cosign, "-abreast", strconv.Itoa(abreast)))
+			s.signing("cosign v3 "+verb+", one process each", "cosign3", work, "-peer", s.peers.cosign),
+			s.signing(fmt.Sprintf("cosign v3 %s, %d processes at a time", verb, abreast), "cosign3", work, "-peer", s.peers.cosign, "-abreast", strconv.Itoa(abreast)))
 	}
 	if s.peers.cosign2 != "" {
-		list = append(list, s.signing("cosign v2 "+verb+", one process each", what, "cosign2", n, batch, "-peer", s.peers.cosign2))
+		list = append(list, s.signing("cosign v2 "+verb+", one process each", "cosign2", work, "-peer", s.peers.cosign2))
 	}
 	return list
 }
 
 func (s *setting) signFiles(ctx context.Context, batch time.Duration) (bench.Section, error) {
 	n := s.work.signed.files
-	commands := append([]bench.Command{s.signing("waybill", "files", "waybill", n, batch)}, s.peerSigning("sign-blob", "files", batch)...)
+	commands := append([]bench.Command{s.signing("waybill", "waybill", signWork{"files", n, batch})}, s.peerSigning("sign-blob", "files", batch)...)
 	section, err := s.compareSigning(ctx, commands, ">= 10x")
 	section.Name = fmt.Sprintf("same output: %d files, each with a bundle and an entry of a log that %s", n, answers(batch))
 	section.Unit = "file"
@@ -108,9 +154,9 @@ func (s *setting) signFiles(ctx context.Context, batch time.Duration) (bench.Sec
 // peers sign each file, or, where that is possible, the very same statement.
 func (s *setting) signTogether(ctx context.Context, batch time.Duration) (bench.Section, error) {
 	n := s.work.signed.files
-	commands := append([]bench.Command{s.signing("waybill, one attestation", "statement", "waybill", n, batch)}, s.peerSigning("sign-blob", "files", batch)...)
+	commands := append([]bench.Command{s.signing("waybill, one attestation", "waybill", signWork{"statement", n, batch})}, s.peerSigning("sign-blob", "files", batch)...)
 	if s.peers.cosign != "" {
-		one := s.signing("cosign v3 attest-blob of a statement that was made before", "statement", "cosign3", n, batch, "-peer", s.peers.cosign)
+		one := s.signing("cosign v3 attest-blob of a statement that was made before", "cosign3", signWork{"statement", n, batch}, "-peer", s.peers.cosign)
 		commands = append(commands, one)
 	}
 	section, err := s.compareSigning(ctx, commands, "")
@@ -121,7 +167,7 @@ func (s *setting) signTogether(ctx context.Context, batch time.Duration) (bench.
 
 func (s *setting) signImages(ctx context.Context, batch time.Duration) (bench.Section, error) {
 	n := s.work.signed.images
-	commands := append([]bench.Command{s.signing("waybill", "images", "waybill", n, batch)}, s.peerSigning("sign --recursive", "images", batch)...)
+	commands := append([]bench.Command{s.signing("waybill", "waybill", signWork{"images", n, batch})}, s.peerSigning("sign --recursive", "images", batch)...)
 	section, err := s.compareSigning(ctx, commands, ">= 5x")
 	section.Name = fmt.Sprintf("%d images of two platforms: index and both signed and attached, in a log that %s", n, answers(batch))
 	section.Unit = "image"
