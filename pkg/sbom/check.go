@@ -25,6 +25,7 @@ func Within(ctx context.Context, a crosscheck.Artifact, c Content) (crosscheck.F
 	found := crosscheck.Found{Digests: made.Digests}
 	if _, sum := a.Document.Describes(); sum.Equal(made.Digests.SHA256) {
 		found.Findings = append(crosscheck.Files(a, made.Draft.Files), crosscheck.Components(a, made.Draft)...)
+		found.Findings = append(found.Findings, asOne(a, made)...)
 	}
 	return found, nil
 }

@@ -5,7 +5,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"strings"
 
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
+	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -111,4 +114,24 @@ func (s *summary) words() string {
 		return "every file is listed. Of the links there are more than are listed; the others are " + listedAsOne + s.said() + "."
 	}
 	return "every file is listed."
+}
+
+// asOne demands that a document says of the files that it does not list what is
+// found of them.
+func asOne(a crosscheck.Artifact, made Made) []verdict.Finding {
+	want, got := "every file is listed", "every file is listed"
+	for _, r := range made.Draft.Relationships {
+		if r.To == spdx.NoAssertion && strings.HasPrefix(r.Comment, listedAsOne) {
+			want = r.Comment
+		}
+	}
+	for _, note := range a.Document.Unknown() {
+		if strings.HasPrefix(note, listedAsOne) {
+			got = note
+		}
+	}
+	if got == want {
+		return nil
+	}
+	return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "artifact and SBOM have other files that are not listed one by one").Differ(want, got)}
 }
