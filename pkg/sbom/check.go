@@ -54,6 +54,7 @@ func again(doc spdx.Document) Input {
 	return Input{
 		Name: "compared", Version: cmp.Or(doc.DescribedVersion(), spdx.NoAssertion), Created: at, Namespace: "https://waybill.invalid/",
 		strong: slices.ContainsFunc(doc.Files(), func(f spdx.File) bool { return !f.Digests.SHA512.IsZero() }),
+		listed: listedIn(doc),
 	}
 }
 

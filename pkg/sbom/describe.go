@@ -148,7 +148,7 @@ func Archive(in Input, artifact string, c Content, members Members) (Made, error
 		return Made{}, err
 	}
 	l := newListing()
-	l.x.strong, l.x.sum.members = in.strong, members
+	l.x.strong, l.x.sum.members, l.x.sum.also = in.strong, members, in.listed
 	defer l.x.spool.close()
 	bytes, err := l.read(c)
 	if err != nil {

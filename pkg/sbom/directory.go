@@ -27,7 +27,7 @@ func Directory(in Input, artifact string, dir fs.FS, members Members) (Made, err
 		return Made{}, err
 	}
 	l := newListing()
-	l.x.strong, l.x.sum.members = in.strong, members
+	l.x.strong, l.x.sum.members, l.x.sum.also = in.strong, members, in.listed
 	defer l.x.spool.close()
 	err := fs.WalkDir(dir, ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil {

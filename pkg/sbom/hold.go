@@ -182,6 +182,7 @@ func (h *holding) ours(made Made) (findings []verdict.Finding, left []string) {
 		return append(findings, all...), append(left, "digests of manifest and layers: a saved image does not hold them; its configuration was compared")
 	}
 	findings = append(findings, crosscheck.Files(a, made.Draft.Files)...)
+	findings = append(findings, asOne(a, made)...)
 	return append(findings, crosscheck.Components(a, made.Draft)...), nil
 }
 

@@ -16,6 +16,10 @@
 // other before both are written: an archive's document names the document of
 // each artifact that it packs, by address and checksum.
 //
+// A document lists up to 100,000 files one by one. Of an artifact of more it
+// lists Go programs, artifacts of the release and licences, and the others as
+// one: how many they are, and the SHA-256 of their lines of digest and name.
+//
 // Nothing is guessed. Licences are what a package declares or a file is the
 // text of, else NOASSERTION. What could not be examined, and packages of
 // ecosystems that are not catalogued, the document says in so many words: see
@@ -46,7 +50,8 @@ type Input struct {
 	// ends in a slash. No document need be there.
 	Namespace string
 
-	strong bool // find the SHA-512 of files too, to compare it
+	strong bool                   // find the SHA-512 of files too, to compare it
+	listed map[digest.Digest]bool // list these one by one whatever they are, to compare them
 }
 
 // Content is the bytes of a file.

@@ -5,8 +5,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -30,7 +32,8 @@ const listedAsOne = "listed as one: "
 // Go programs, artifacts of the release and licences.
 type summary struct {
 	members Members
-	most    int // how many are listed
+	also    map[digest.Digest]bool // files that are listed all the same
+	most    int                    // how many are listed
 	full    bool
 	names   int // bytes of the names of the files so far
 	files   int // files so far
@@ -81,6 +84,9 @@ func (s *summary) fold(it item) (item, bool) {
 }
 
 func (s *summary) member(it item) bool {
+	if s.also[it.file.Digests.SHA256] {
+		return true
+	}
 	if s.members == nil {
 		return false
 	}
@@ -114,6 +120,20 @@ func (s *summary) words() string {
 		return "every file is listed. Of the links there are more than are listed; the others are " + listedAsOne + s.said() + "."
 	}
 	return "every file is listed."
+}
+
+// listedIn are the files that a document lists although it does not list all:
+// artifacts of the release are among them, which nobody knows who reads the
+// artifact alone.
+func listedIn(doc spdx.Document) map[digest.Digest]bool {
+	if !slices.ContainsFunc(doc.Unknown(), func(note string) bool { return strings.HasPrefix(note, listedAsOne) }) {
+		return nil
+	}
+	all := map[digest.Digest]bool{}
+	for _, f := range doc.Files() {
+		all[f.Digests.SHA256] = true
+	}
+	return all
 }
 
 // asOne demands that a document says of the files that it does not list what is

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -43,8 +44,12 @@ func file(name, body string) tar.Header {
 // summed lists an archive of which so many files are listed one by one.
 func summed(raw []byte, most int, members Members) (spdx.Draft, error) {
 	in := Input{Name: "lantern", Version: "v1.0.0", Created: time.Unix(0, 0), Namespace: "https://example.test/"}
+	return summedAs(in, raw, most, members)
+}
+
+func summedAs(in Input, raw []byte, most int, members Members) (spdx.Draft, error) {
 	l := newListing()
-	l.x.sum.most, l.x.sum.members = most, members
+	l.x.sum.most, l.x.sum.members, l.x.sum.also = most, members, in.listed
 	defer l.x.spool.close()
 	sums, err := l.read(Content{ReaderAt: bytes.NewReader(raw), Size: int64(len(raw))})
 	if err != nil {
@@ -110,6 +115,32 @@ func TestListedAsOne(t *testing.T) {
 	}
 	if same, err := summed(raw, 5, members); err != nil || notes(same)[0] != said[0] {
 		t.Errorf("made again: %q %v", notes(same), err)
+	}
+	about := func(d spdx.Draft) crosscheck.Artifact {
+		raw, err := spdx.Encode(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := spdx.Parse(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return crosscheck.Artifact{Name: "lantern.tar", Document: doc}
+	}
+	if lie := asOne(about(d), Made{Draft: whole}); len(lie) != 1 || lie[0].Code != verdict.Conflict {
+		t.Errorf("files that are kept back: %+v", lie)
+	}
+	// Who reads the archive again does not know the artifacts of the release.
+	alone := again(about(d).Document)
+	if listed := alone.listed; len(listed) != 3 || again(about(whole).Document).listed != nil {
+		t.Errorf("%d are listed", len(listed))
+	}
+	compared, err := summedAs(alone, raw, 5, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if honest := append(asOne(about(d), Made{Draft: compared}), crosscheck.Files(about(d), compared.Files)...); len(honest) > 0 {
+		t.Errorf("the twin: %+v", honest)
 	}
 	_, err = summed(raw, 2, members)
 	var refused *verdict.Error
