@@ -30,7 +30,8 @@ each with a reason code and the next act.
 
 Without --profile it asks about a release of Kubernetes at its public
 addresses, as it is published today, by the policy that this program carries.
-Such a release has no manifest, so that only all of it can be asked about.
+Such a release has no manifest, so that only all of it can be asked about, or
+the FILEs that you have, each with the signature that lies beside it there.
 
 Only the whole release at full depth is called complete. With FILEs, --only,
 --platform or a smaller --depth the verdict is partial, and says without what.
@@ -48,7 +49,7 @@ written whole, whatever the verdict is.
 ` + exit.Table,
 		Example: `  k8s-verify-release v1.31.2
   k8s-verify-release stable-1.31 --output table --output junit=verdict.xml --output sarif=verdict.sarif
-  k8s-verify-release v1.31.2 --profile kubernetes-sealed ./kubectl ./kubernetes-server-linux-amd64.tar.gz
+  k8s-verify-release v1.31.2 ./kubectl ./kubernetes-server-linux-amd64.tar.gz
   k8s-verify-release v0.1.0 --profile profile.yaml --platform linux/amd64 --require-level build=2
   k8s-verify-release v0.1.0 --profile profile.yaml --only files --print-sums > SHA256SUMS.verified
   k8s-verify-release v0.1.0 --profile profile.yaml --download ./v0.1.0
