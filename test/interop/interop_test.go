@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/waybill-release/waybill/test/scene"
@@ -78,14 +79,19 @@ func peers(t *testing.T) string {
 // published is a scene with a release that has gone the whole way.
 func published(t *testing.T) *scene.Scene {
 	t.Helper()
-	dir := t.TempDir()
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", dir+"/", "./cmd/...")
-	build.Dir = filepath.Join("..", "..")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the commands: %v\n%s", err, out)
+	s := setScene(t)
+	for _, r := range []scene.Result{s.Stage(t.Context()), s.Release(t.Context())} {
+		if r.Code != 0 {
+			t.Fatalf("%s\nended with status %d\n%s%s", r, r.Code, r.Stdout, r.Stderr)
+		}
 	}
-	s, err := scene.Open(context.Background(), scene.Options{Bin: dir, Dir: t.TempDir(), Example: filepath.Join("..", "example")})
+	return s
+}
+
+// setScene is a scene in which nothing has been released yet.
+func setScene(t *testing.T) *scene.Scene {
+	t.Helper()
+	s, err := scene.Open(context.Background(), scene.Options{Bin: commands(t), Dir: t.TempDir(), Example: filepath.Join("..", "example")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,12 +100,44 @@ func published(t *testing.T) *scene.Scene {
 			t.Error(err)
 		}
 	})
-	for _, r := range []scene.Result{s.Stage(t.Context()), s.Release(t.Context())} {
-		if r.Code != 0 {
-			t.Fatalf("%s\nended with status %d\n%s%s", r, r.Code, r.Stdout, r.Stderr)
-		}
-	}
 	return s
+}
+
+// commands is a directory with the commands.
+func commands(t *testing.T) string {
+	t.Helper()
+	dir, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// at is where the commands are built; made by TestMain.
+var at string
+
+// built has the commands built from the root module, once.
+var built = sync.OnceValues(func() (string, error) {
+	dir := at
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", dir+"/", "./cmd/...")
+	build.Dir = filepath.Join("..", "..")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		return dir, fmt.Errorf("building the commands: %w\n%s", err, out)
+	}
+	return dir, nil
+})
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	var err error
+	if at, err = os.MkdirTemp("", "waybill-interop-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(at)
+	return m.Run()
 }
 
 // The released files that are asked about.

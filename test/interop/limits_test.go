@@ -41,7 +41,7 @@ func limits(t *testing.T, w *world) {
 			})
 		}
 	})
-	t.Logf("\n%s", answers)
+	onPage(t, "limits", answers)
 }
 
 func (w *world) limits() []limit {

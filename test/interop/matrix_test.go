@@ -121,7 +121,7 @@ func theyVerifyOurs(t *testing.T, w *world) {
 			}
 		}
 	})
-	t.Logf("%d questions to each peer\n%s", len(answers.rows), answers)
+	onPage(t, "they verify ours", answers)
 }
 
 // verdictOf is the cell of the table: how a peer answered, and whether it had

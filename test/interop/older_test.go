@@ -34,6 +34,8 @@ type older struct {
 	dir   string
 	env   []string
 	flags []string
+
+	answers *table
 }
 
 // TestOlderForms has cosign 2 sign a file and an image in the forms from
@@ -49,8 +51,10 @@ func TestOlderForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	o.answers = &table{head: []string{"what cosign 2 signed", "and how it is asked about", "waybill"}}
 	t.Run("file", func(t *testing.T) { o.file(t, v) })
 	t.Run("image", func(t *testing.T) { o.image(t, v) })
+	onPage(t, "older: we verify theirs", *o.answers)
 }
 
 func openOlder(t *testing.T, l *lab.Lab, path string) older {
@@ -125,7 +129,7 @@ func (o older) ask(t *testing.T, v *verify.Verifier, role string) gate.Ask {
 	return gate.Ask{Signer: gate.SignedBy(v, who)}
 }
 
-func expectCode(t *testing.T, v *verdict.Verdict, want verdict.Code) {
+func expectCode(t *testing.T, v *verdict.Verdict, want verdict.Code, row []string) {
 	t.Helper()
 	var got verdict.Code
 	if v.Outcome() != verdict.Accepted && len(v.Findings) > 0 {
@@ -133,6 +137,9 @@ func expectCode(t *testing.T, v *verdict.Verdict, want verdict.Code) {
 	}
 	if got != want || want == "" && v.Outcome() != verdict.Accepted {
 		t.Errorf("%s %s, want %s: %+v", v.Outcome(), got, want, v.Findings)
+	}
+	if row[2] = string(got); got == "" {
+		row[2] = v.Outcome().String()
 	}
 }
 
@@ -162,8 +169,9 @@ func (o older) file(t *testing.T, v *verify.Verifier) {
 		{"bundle", gate.File{Path: o.at("a"), Bundle: o.at("a.bundle")}, lab.RoleRelease, rekor.Finder{}, ""},
 		{"bundle of another file", gate.File{Path: o.at("b"), Bundle: o.at("a.bundle")}, lab.RoleRelease, rekor.Finder{}, verdict.LogEntryUnbound},
 	} {
+		row := o.answers.row("file", c.name)
 		t.Run(c.name, func(t *testing.T) {
-			expectCode(t, gate.Files(t.Context(), gate.FileRequest{Files: []gate.File{c.file}, Ask: o.ask(t, v, c.role), Finder: c.finder, Now: time.Now()}), c.want)
+			expectCode(t, gate.Files(t.Context(), gate.FileRequest{Files: []gate.File{c.file}, Ask: o.ask(t, v, c.role), Finder: c.finder, Now: time.Now()}), c.want, row)
 		})
 	}
 }
@@ -205,11 +213,12 @@ func (o older) image(t *testing.T, v *verify.Verifier) {
 		{"attestation by another identity", lab.RoleBuilder, kind, verdict.Identity},
 		{"attestation of another kind", lab.RoleRelease, "https://example.test/other", verdict.PredicateNone},
 	} {
+		row := o.answers.row("image", c.name)
 		t.Run(c.name, func(t *testing.T) {
 			ask := o.ask(t, v, c.role)
 			ask.Type = c.kind
 			request := gate.ImageRequest{Images: []gate.Image{{Source: source, Name: target, Repository: "demo", Digest: d}}, Ask: ask, Now: time.Now()}
-			expectCode(t, gate.Images(t.Context(), request), c.want)
+			expectCode(t, gate.Images(t.Context(), request), c.want, row)
 		})
 	}
 }

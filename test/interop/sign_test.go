@@ -78,7 +78,7 @@ func weVerifyTheirs(t *testing.T, w *world) {
 		ask(t, w.cosign2, w.signings2())
 		ask(t, w.cosign3, w.signings3())
 	})
-	t.Logf("\n%s", answers)
+	onPage(t, "we verify theirs", answers)
 }
 
 func (w *world) attest(verb string) []string {
