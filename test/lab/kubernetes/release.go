@@ -8,8 +8,7 @@
 // names that Kubernetes' accounts have.
 //
 //	r := kubernetes.Make(v)
-//	signer, err := kubernetes.NewSigner(l)
-//	err = r.Sign(ctx, signer)
+//	err := r.Sign(ctx, kubernetes.Signer{Lab: l})
 //	err = r.Publish(ctx, l)          // bucket and registry of the lab
 //	err = kubernetes.WriteProfile(l, dir)
 //	// k8s-verify-release v1.31.2 --profile dir/profile.yaml
