@@ -2,6 +2,7 @@ package strictyaml_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -235,25 +236,40 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// Reading takes time in proportion to the size, whatever the shape. The bound
-// is far from what it takes (about a second) and from what it took when each
-// node was searched from the start of its line (minutes).
-func TestLargeDocumentsTakeNoQuadraticTime(t *testing.T) {
+// large are documents of n nodes in shapes that once took a search from the
+// start of the line for each node.
+func large(n int) map[string]string {
+	return map[string]string{
+		"numbers on one line":  "any: [" + strings.Repeat("1,", n) + "1]",
+		"mappings on one line": "any: [" + strings.Repeat("{a: 1},", n/4) + "1]",
+		"empties on one line":  "any: [" + strings.Repeat("{},", n/2) + "1]",
+		"numbers on many":      "any:\n" + strings.Repeat("- 1\n", n/2),
+	}
+}
+
+func TestLargeDocumentsAreRead(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads large documents")
 	}
-	for name, doc := range map[string]string{
-		"numbers on one line":  "any: [" + strings.Repeat("1,", 1<<18) + "1]",
-		"mappings on one line": "any: [" + strings.Repeat("{a: 1},", 1<<16) + "1]",
-		"empties on one line":  "any: [" + strings.Repeat("{},", 1<<17) + "1]",
-		"numbers on many":      "any:\n" + strings.Repeat("- 1\n", 1<<17),
-	} {
-		start := time.Now()
+	for name, doc := range large(1 << 18) {
 		if err := strictyaml.Unmarshal([]byte(doc), new(manifest)); err != nil {
 			t.Errorf("%s: %.200s", name, err)
 		}
-		if took := time.Since(start); took > 20*time.Second {
-			t.Errorf("%s: %d bytes took %v", name, len(doc), took)
+	}
+}
+
+// BenchmarkLargeDocuments should show one time per byte in both sizes.
+func BenchmarkLargeDocuments(b *testing.B) {
+	for _, n := range []int{1 << 14, 1 << 18} {
+		for name, doc := range large(n) {
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				b.SetBytes(int64(len(doc)))
+				for b.Loop() {
+					if err := strictyaml.Unmarshal([]byte(doc), new(manifest)); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
 		}
 	}
 }

@@ -225,11 +225,7 @@ func FuzzVSA(f *testing.F) {
 		if err != nil {
 			return
 		}
-		started := time.Now()
 		s, err := vsa.Parse(st)
-		if took := time.Since(started); took > time.Second {
-			t.Fatalf("took %s for %d bytes", took, len(predicate))
-		}
 		if err != nil {
 			return
 		}

@@ -202,13 +202,9 @@ func TestCostIsBounded(t *testing.T) {
 	for i := range asked.Evidence {
 		asked.Evidence[i].Provenance.Dependencies = slices.Repeat(view().Evidence[0].Provenance.Dependencies, 25_000)
 	}
-	start := time.Now()
 	holds, err := rule.Holds(asked)
 	if holds || err == nil || !strings.Contains(err.Error(), "cost limit exceeded") {
 		t.Errorf("of 5 million dependencies: %v, %v; want the limit", holds, err)
-	}
-	if took := time.Since(start); took > 10*time.Second { // a fifth of one, where nothing else runs
-		t.Errorf("it took %v to reach the limit", took)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/waybill-release/waybill/pkg/policy"
 )
@@ -26,7 +25,6 @@ func FuzzCompile(f *testing.F) {
 	}
 	c := compiler(f)
 	f.Fuzz(func(t *testing.T, text string) {
-		start := time.Now()
 		rule, err := c.Compile(text)
 		if _, again := c.Compile(text); fmt.Sprint(err) != fmt.Sprint(again) {
 			t.Fatalf("%v, and again %v", err, again)
@@ -42,9 +40,6 @@ func FuzzCompile(f *testing.F) {
 			}
 		default:
 			ask(t, rule)
-		}
-		if took := time.Since(start); took > 10*time.Second {
-			t.Fatalf("it took %v", took)
 		}
 	})
 }
