@@ -15,6 +15,8 @@ var (
 	ErrNotListable error = sentinel{code: "NOT_LISTABLE", text: "the place cannot be listed"}
 	// ErrExists: an object is there that was to be absent.
 	ErrExists error = sentinel{code: "FILE_CONFLICT", text: "the object exists already"}
+	// ErrChanged: the object is not the one that was to be replaced.
+	ErrChanged error = sentinel{code: "FILE_CONFLICT", text: "the object is another one by now"}
 )
 
 // sentinel is an error of which only the identity matters.

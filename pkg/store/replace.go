@@ -8,9 +8,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 )
 
-// ErrChanged: the object is not the one that was to be replaced.
-var ErrChanged error = sentinel{code: "FILE_CONFLICT", text: "the object is another one by now"}
-
 // Replacement says which bytes take the place of which object.
 type Replacement struct {
 	// Old is the SHA-256 digest of the object that may be replaced.

@@ -161,8 +161,8 @@ func suiteIfAbsent(t *testing.T, s suite) {
 	}
 }
 
-func (s suite) replace(t *testing.T, name, old, new string) error {
-	return store.Replace(t.Context(), s.place, s.writer, name, store.Replacement{Old: digest.Of(digest.SHA256, []byte(old)), New: []byte(new)})
+func (s suite) replace(t *testing.T, name, old, with string) error {
+	return store.Replace(t.Context(), s.place, s.writer, name, store.Replacement{Old: digest.Of(digest.SHA256, []byte(old)), New: []byte(with)})
 }
 
 func suiteReplaceTied(t *testing.T, s suite) {
