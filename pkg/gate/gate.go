@@ -137,6 +137,7 @@ func (d *decision) look(ctx context.Context) {
 	d.checkImages(ctx)
 	d.checkDocuments(ctx)
 	d.checkSums(ctx)
+	d.checkStatement(ctx)
 	d.checkLegacy(ctx)
 	d.checkAncestry()
 }

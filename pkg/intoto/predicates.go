@@ -5,6 +5,9 @@ package intoto
 const (
 	// CosignSignature is what cosign 3 signs for an image.
 	CosignSignature = "https://sigstore.dev/cosign/sign/v1"
+	// Release says what is in a release of a package. Its field is that of both
+	// versions.
+	Release = "https://in-toto.io/attestation/release/v0.1"
 	// SPDXDocument is an SPDX document as a predicate.
 	SPDXDocument = "https://spdx.dev/Document/v2.3"
 )
@@ -24,7 +27,7 @@ func ShortNames() map[string]string {
 		"vuln":             "https://cosign.sigstore.dev/attestation/vuln/v1",
 		"openvex":          "https://openvex.dev/ns",
 		"link":             "https://in-toto.io/Link/v1",
-		"release":          "https://in-toto.io/attestation/release/v0.1",
+		"release":          Release,
 		"manifest":         "https://github.com/waybill-release/waybill/attestations/release-manifest/v1",
 		"signature":        CosignSignature,
 		"custom":           "https://cosign.sigstore.dev/attestation/v1",

@@ -330,6 +330,9 @@ func (v *view) heaps(ctx context.Context, act string) []Heap {
 		of := a
 		_, older := a.SignedBySig()
 		switch {
+		case a.IsStatement():
+			put("statement", v.outlook.Sealed)
+			continue
 		case a.IsLegacy() && !older || a.Class != plan.Signature && !a.IsImage():
 			continue
 		case a.Class == plan.Signature && !older:

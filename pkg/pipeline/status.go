@@ -174,7 +174,7 @@ func count(ctx context.Context, name string, planned plan.Plan, files store.Plac
 	}
 	stage := Stage{Name: name}
 	for _, a := range planned.Artifacts {
-		if a.Class != class {
+		if a.Class != class || a.IsStatement() { // which is signed with the manifest
 			continue
 		}
 		stage.Of++

@@ -16,6 +16,7 @@ func (x *expander) evidence(s scope) {
 	p := x.p
 	if len(x.c.given) > 0 {
 		x.evidenceGiven()
+		x.p.Artifacts = append(x.p.Artifacts, x.statement(s)...)
 		return
 	}
 	p.SBOMs = Documents{Release: p.Name + ".spdx.json"}
@@ -54,7 +55,22 @@ func (x *expander) evidence(s scope) {
 		sums.Evidence = []Evidence{{KindBundle, BundleName(name)}}
 		more = append(more, sums, about(BundleName(name), Signature, MediaBundle, name))
 	}
-	p.Artifacts = append(p.Artifacts, more...)
+	p.Artifacts = append(append(p.Artifacts, more...), x.statement(s)...)
+}
+
+// statement plans the bundle that says for in-toto's clients what is released,
+// if release.yaml names one.
+func (x *expander) statement(s scope) []Artifact {
+	if !x.c.places.statement.given() {
+		return nil
+	}
+	return []Artifact{about(x.fill(x.c.places.statement, s), Signature, MediaBundle, "")}
+}
+
+// IsStatement reports whether the artifact is the statement about the whole
+// release, for in-toto's clients. It is of no other artifact.
+func (a Artifact) IsStatement() bool {
+	return a.Class == Signature && a.MediaType == MediaBundle && a.Of == ""
 }
 
 // countEvidence is at least how many artifacts evidence will add.

@@ -10,7 +10,9 @@ type places struct {
 	files    text
 	images   text
 	sidecars []string
-	sums     []string
+	// statement is the file that says for in-toto's clients what is released.
+	statement text
+	sums      []string
 }
 
 // Names of the files that list all checksums.
@@ -38,10 +40,11 @@ func (p *places) readFiles(n node) {
 	}
 	uri := n
 	if !n.isText() {
-		o := n.object("uri", "owns", "sidecars", "sums")
+		o := n.object("uri", "owns", "sidecars", "sums", "statement")
 		uri = o.need("uri", "say where files go")
 		o.get("owns").choice("prefix")
 		p.sidecars = o.get("sidecars").choices("sha256", "sha512")
+		p.statement = o.get("statement").text()
 		if m := o.get("sums"); m.given() {
 			p.sums = m.choices(SHA256Sums, SHA512Sums)
 		}

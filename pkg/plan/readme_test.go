@@ -25,8 +25,8 @@ func TestReadmeIsTrue(t *testing.T) {
 	if len(blocks) != 5 {
 		t.Fatalf("%d blocks of YAML, want 5", len(blocks))
 	}
-	if p, err := expand(t, blocks[4]); err != nil || len(p.Given) != 6 {
-		t.Errorf("another tool's: %d files, %v", len(p.Given), err)
+	if p, err := expand(t, blocks[4]); err != nil || len(p.Given) != 7 || len(p.GivenImages) != 1 {
+		t.Errorf("another tool's: %d files, %d images, %v", len(p.Given), len(p.GivenImages), err)
 	}
 	p, err := expand(t, blocks[0])
 	if err != nil {

@@ -48,7 +48,7 @@ func Look(ctx context.Context, req Request) (o Outlook, err error) {
 		return Outlook{}, err
 	}
 	for _, a := range req.Plan.Artifacts {
-		if a.Class != plan.Signature && !a.IsImage() {
+		if a.Class != plan.Signature && !a.IsImage() || a.IsStatement() {
 			continue
 		}
 		look := o.file
@@ -66,6 +66,9 @@ func Look(ctx context.Context, req Request) (o Outlook, err error) {
 	}
 	if len(o.Findings)+len(o.Due) > 0 {
 		return o, nil
+	}
+	if waits, err := unstated(ctx, req); err != nil || waits {
+		return o, err
 	}
 	m, err := manifest(ctx, req, p)
 	if err := o.against("", err); err != nil {

@@ -84,6 +84,9 @@ func manifest(ctx context.Context, req Request, p proven) (release.Manifest, err
 	}
 	var findings []verdict.Finding
 	for _, a := range req.Plan.Artifacts {
+		if a.IsStatement() {
+			continue // it is about all others
+		}
 		entry, err := bind(ctx, req, p, a)
 		if err != nil {
 			findings = append(findings, verdict.FindingOf(a.Name, err))
@@ -96,6 +99,13 @@ func manifest(ctx context.Context, req Request, p proven) (release.Manifest, err
 		case plan.LockName:
 			m.Lock = entry.Digests.SHA256
 		}
+	}
+	if len(findings) == 0 {
+		findings, err := state(ctx, req, &m)
+		if err != nil {
+			return release.Manifest{}, err
+		}
+		return m, all(req, findings)
 	}
 	return m, all(req, findings)
 }

@@ -73,7 +73,7 @@ type unsigned struct {
 func (s *Signed) files(ctx context.Context, req Request, p proven) error {
 	var due []unsigned
 	for _, a := range req.Plan.Artifacts {
-		if a.Class != plan.Signature || a.IsLegacy() {
+		if a.Class != plan.Signature || a.IsLegacy() || a.IsStatement() {
 			continue
 		}
 		set, read := p.hashed[a.Of] // for the sums
