@@ -21,7 +21,7 @@ const maxSums = 256 << 20
 func (l luggage) checksums(ctx context.Context) (findings []verdict.Finding, err error) {
 	for _, a := range l.Plan.Artifacts {
 		of, single := besides(a.Name)
-		if !single && a.Class != plan.Sums && !(a.Class == plan.Other && isSums(a.Name)) {
+		if !single && a.Class != plan.Sums && (a.Class != plan.Other || !isSums(a.Name)) {
 			continue
 		}
 		if _, theirs := l.from[a.Name]; !theirs || a.IsImage() {
