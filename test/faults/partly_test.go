@@ -1,0 +1,39 @@
+package faults_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/test/faults"
+)
+
+// TestSomeAreNotSigned: a log that refuses some entries keeps no other file
+// from being signed; each that failed is told by its name, with the reason and
+// the next act, and the next run signs just those.
+func TestSomeAreNotSigned(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	state := n.unsigned()
+	n.rekor.Spoil(faults.Fault{Method: "POST", Skip: 3, Times: 2, Do: faults.Status(400)})
+	r := n.sign(state, "--output", "json")
+	want(t, r, 1, "2 SERVICE_REFUSED", "sign: signed 8, reused 3")
+	var done pipeline.Done
+	if err := json.Unmarshal([]byte(r.Stdout), &done); err != nil || len(done.Failures) != 2 {
+		t.Fatalf("%v: %s", err, r.Stdout)
+	}
+	var names []string
+	for _, f := range done.Failures {
+		if names = append(names, f.Subject); f.Code != verdict.ServiceRefused || f.Fix == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+	slices.Sort(names)
+	if len(slices.Compact(names)) != 2 {
+		t.Errorf("they are told as %q", names)
+	}
+	n.rekor.Heal()
+	want(t, n.sign(state), 0, "signed 2 files and 0 image manifests; 11 had a signature", "2 of an earlier run finished")
+}
