@@ -205,6 +205,9 @@ func (d *desk) sealsThroughCrashes(t *testing.T) {
 			if err := os.Remove(d.manifestPath()); err != nil {
 				t.Fatal(err)
 			}
+			if err := os.MkdirAll(d.Path("state", "drafts"), 0o755); err != nil {
+				t.Fatal(err)
+			}
 			d.write(t, filepath.Join("state", "drafts", filepath.Base(d.manifestPath())), payload(t, manifest))
 		}
 		want(t, d.Seal(t.Context()), 0, crash.said)
