@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -138,7 +139,7 @@ func (s *sealing) addFlags(cmd *cobra.Command) {
 	f.StringVar(&s.from.Files, "from", "", "place that another tool filled: take the release over from it")
 	f.StringVar(&s.from.Images, "from-images", "", "with --from: the registry prefix, or the directory with an OCI layout, that has the images")
 	f.StringArrayVar(&s.channels, "channel", nil, "sign that a channel stands for the release; repeats")
-	f.StringVar(&s.index, "index", channelindex.Name, "with --channel: the channel index, read if it is there, and written")
+	f.StringVar(&s.index, "index", channelindex.Name, "with --channel: the channel index, a file or an object of a bucket; read if it is there, and written")
 	f.DurationVar(&s.life, "expires", 30*24*time.Hour, "with --channel: how long the index stands")
 	s.ahead.addFlags(cmd, "really sign")
 }
@@ -209,9 +210,17 @@ func (s *sealing) takeOver(ctx context.Context, c *cobra.Command, p *pipeline.Pi
 	return nil
 }
 
+// indexAt splits the name of an index, a file or an object of a bucket.
+func indexAt(name string) pipeline.Target {
+	if i := strings.LastIndexByte(name, '/'); strings.Contains(name, "://") {
+		return pipeline.Target{Dir: name[:i+1], Name: name[i+1:]}
+	}
+	return pipeline.Target{Dir: filepath.Dir(name), Name: filepath.Base(name)}
+}
+
 // point drafts a channel index, and signs it if that was confirmed.
 func (s *sealing) point(ctx context.Context, c *cobra.Command, p *pipeline.Pipeline) error {
-	d, err := p.DraftChannels(ctx, s.channels, s.life, pipeline.Target{Dir: filepath.Dir(s.index), Name: filepath.Base(s.index)})
+	d, err := p.DraftChannels(ctx, s.channels, s.life, indexAt(s.index))
 	if err != nil {
 		return err
 	}
