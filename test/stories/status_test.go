@@ -194,16 +194,6 @@ func TestStatusOfWhatFailed(t *testing.T) {
 	want(t, k.types(t, s.Next), 0, "a run is at work")
 }
 
-// lasting is a token that lasts for some time.
-func (k keeper) lasting(t *testing.T, role string, life time.Duration) []byte {
-	t.Helper()
-	text, err := k.Lab.Mint(role, map[string]any{"exp": time.Now().Add(life).Unix()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return []byte(text)
-}
-
 // tag names the commit once more.
 func (k keeper) tag(t *testing.T, version string) {
 	t.Helper()
