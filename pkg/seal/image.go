@@ -68,18 +68,12 @@ type planned struct {
 // unsignedImages are those that carry no signature that holds. All of them are
 // looked at before the first is signed.
 func (s *Signed) unsignedImages(ctx context.Context, req Request, p proven) (list []planned, err error) {
-	for _, a := range req.Plan.Artifacts {
-		if !a.IsImage() {
-			continue
-		}
-		d, _, err := findImage(ctx, req, a)
-		if err != nil {
-			return nil, err
-		}
-		if !p.bytes[a.Name].SHA256.Equal(d.Digest) {
-			return nil, notVouched(a.Name, p.bytes[a.Name], digest.Set{SHA256: d.Digest})
-		}
-		held, err := signatureOf(ctx, req, a, d)
+	images, err := imagesOf(ctx, req, p)
+	if err != nil {
+		return nil, err
+	}
+	for _, image := range images {
+		held, err := signatureOf(ctx, req, image.Artifact, image.Descriptor)
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +81,7 @@ func (s *Signed) unsignedImages(ctx context.Context, req Request, p proven) (lis
 			s.Held++
 			continue
 		}
-		list = append(list, planned{a, manifestAt{a.Repository, d}})
+		list = append(list, image)
 	}
 	return list, nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
@@ -39,9 +40,9 @@ const places = `places:
   images: registry.example.test/lantern
 `
 
-// TestImportStory: what docker save wrote becomes an image of the release, if
-// it is for the platforms that were planned, and for these only.
-func TestImportStory(t *testing.T) {
+// savedImage is an image for linux/arm64, and what docker save writes of it.
+func savedImage(t *testing.T) (v1.Image, string) {
+	t.Helper()
 	img, err := random.Image(2048, 2)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +60,14 @@ func TestImportStory(t *testing.T) {
 	if err := tarball.Write(name.MustParseReference("lantern.example.test/lantern:v0.1.0"), img, &saved); err != nil {
 		t.Fatal(err)
 	}
-	s := openProject(t, project(t, map[string]string{"saved.tar": saved.String(), "release.yaml": `apiVersion: waybill/v1
+	return img, saved.String()
+}
+
+// TestImportStory: what docker save wrote becomes an image of the release, if
+// it is for the platforms that were planned, and for these only.
+func TestImportStory(t *testing.T) {
+	img, saved := savedImage(t)
+	s := openProject(t, project(t, map[string]string{"saved.tar": saved, "release.yaml": `apiVersion: waybill/v1
 kind: Release
 name: lantern
 source: {repository: "https://example.test/lantern"}

@@ -7,10 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/random"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/spdx/tools-golang/tagvalue"
 
 	"github.com/waybill-release/waybill/test/scene"
@@ -20,24 +16,8 @@ import (
 // that Kubernetes gives its documents of the whole.
 func kubernetesLike(t *testing.T, more map[string]string) sourced {
 	t.Helper()
-	img, err := random.Image(2048, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := img.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", "arm64"
-	if img, err = mutate.ConfigFile(img, config); err != nil {
-		t.Fatal(err)
-	}
-	var saved bytes.Buffer
-	if err := tarball.Write(name.MustParseReference("lantern.example.test/lantern:v0.1.0"), img, &saved); err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]string{"saved.tar": saved.String(), "release.yaml": `apiVersion: waybill/v1
+	_, saved := savedImage(t)
+	files := map[string]string{"saved.tar": saved, "release.yaml": `apiVersion: waybill/v1
 kind: Release
 name: lantern
 source: {repository: "https://example.test/lantern"}

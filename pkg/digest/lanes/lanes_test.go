@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -62,34 +63,28 @@ func TestLanesAreTheStandardLibrary(t *testing.T) {
 	random := rand.NewChaCha8([32]byte{1})
 	for _, blocks := range []int{0, 1, 2, 7, 64} {
 		for n := 1; n <= Width256; n++ {
-			first, second := messages(random, n, 64), messages(random, n, 64*blocks)
-			states := make([]*[8]uint32, n)
-			for i := range states {
-				s := words32(state(t, sha256.New(), first[i]))
-				states[i] = &s
-			}
-			SHA256(states, second)
-			for i, got := range states {
-				whole := append(append([]byte{}, first[i]...), second[i]...)
-				if want := words32(state(t, sha256.New(), whole)); *got != want {
-					t.Fatalf("message %d of %d, %d blocks: %x, want %x", i, n, blocks, *got, want)
-				}
-			}
+			compare(t, messages(random, n, block256), messages(random, n, block256*blocks), SHA256,
+				func(data []byte) [8]uint32 { return words32(state(t, sha256.New(), data)) })
 		}
 		for n := 1; n <= Width512; n++ {
-			first, second := messages(random, n, 128), messages(random, n, 128*blocks)
-			states := make([]*[8]uint64, n)
-			for i := range states {
-				s := words64(state(t, sha512.New(), first[i]))
-				states[i] = &s
-			}
-			SHA512(states, second)
-			for i, got := range states {
-				whole := append(append([]byte{}, first[i]...), second[i]...)
-				if want := words64(state(t, sha512.New(), whole)); *got != want {
-					t.Fatalf("message %d of %d, %d blocks: %x, want %x", i, n, blocks, *got, want)
-				}
-			}
+			compare(t, messages(random, n, block512), messages(random, n, block512*blocks), SHA512,
+				func(data []byte) [8]uint64 { return words64(state(t, sha512.New(), data)) })
+		}
+	}
+}
+
+// compare adds the second parts to the states of the first in lanes.
+func compare[W uint32 | uint64](t *testing.T, first, second [][]byte, add func([]*[8]W, [][]byte), library func([]byte) [8]W) {
+	t.Helper()
+	states := make([]*[8]W, len(first))
+	for i := range states {
+		s := library(first[i])
+		states[i] = &s
+	}
+	add(states, second)
+	for i, got := range states {
+		if want := library(slices.Concat(first[i], second[i])); *got != want {
+			t.Fatalf("message %d of %d, %d bytes: %x, want %x", i, len(first), len(second[i]), *got, want)
 		}
 	}
 }
