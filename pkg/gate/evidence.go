@@ -155,6 +155,7 @@ func (d *decision) judge(ctx context.Context, a release.Artifact) *verdict.Verdi
 			evidence = append(evidence, summaries...)
 		}
 	} else {
+		q.Sealed = d.isSealedOnly(a)
 		bring(policy.Signature, d.signatureOf)
 	}
 	mode := d.Policy.Asks(d.Stage, a.Class, policy.SBOM)
@@ -373,6 +374,9 @@ func runOf(m release.Manifest) string {
 
 // signatureOf is the signature that the manifest names for a file.
 func (d *decision) signatureOf(ctx context.Context, a release.Artifact) (verify.Evidence, error) {
+	if d.isSealedOnly(a) {
+		return d.sealed, nil
+	}
 	if a.Signature == "" {
 		return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, a.Name, "the manifest names no signature for it")
 	}
@@ -381,6 +385,16 @@ func (d *decision) signatureOf(ctx context.Context, a release.Artifact) (verify.
 		return verify.Evidence{}, evidenceError(verdict.Unsigned, a.Name, a.Signature, err)
 	}
 	return d.Verifier.Blob(raw, a.Digests)
+}
+
+// isSealedOnly reports whether a file was to have no signature of its own: the
+// manifest, a statement of the release identity about all of them, is its
+// signature. What was planned to have one, or has one listed, must have it.
+func (d *decision) isSealedOnly(a release.Artifact) bool {
+	bundle := plan.BundleName(a.Name)
+	_, listed := d.manifest.Find(bundle)
+	_, planned := d.planned.Find(bundle)
+	return a.Signature == "" && !listed && !planned
 }
 
 // listed reads a listed file and checks it against the manifest while it is

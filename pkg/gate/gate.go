@@ -187,6 +187,7 @@ type decision struct {
 	planned  plan.Plan                           // what the published release.yaml expands to, if it does
 	sboms    documents
 	bundle   digest.Set      // of the manifest
+	sealed   verify.Evidence // the manifest
 	asked    map[string]bool // what the scope covers; nil for everything
 	hand     []atHand
 }
@@ -279,7 +280,7 @@ func (d *decision) readManifest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.manifest, d.bundle = m, digest.SetOf(raw)
+	d.manifest, d.bundle, d.sealed = m, digest.SetOf(raw), e
 	if err := d.named(raw); err != nil {
 		return err
 	}

@@ -27,6 +27,9 @@ type Question struct {
 	// Omitted is what that SBOM says that it leaves out.
 	Omitted []string
 	At      time.Time // of judgement
+	// Sealed says that the release's manifest was judged and is what signs the
+	// artifact, which has no signature of its own.
+	Sealed bool
 	// Why says why evidence for a check could not be brought.
 	Why map[Check]error
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/plan"
@@ -419,7 +420,19 @@ func signature(class plan.Class) Rule {
 		kinds = []string{intoto.CosignSignature, verify.KindImage}
 	}
 	return &some{role: Release, absent: verdict.Unsigned, what: "the release identity's signature", check: Signature,
-		clauses: []asked{lasting(ofKind(kinds...)), lasting(byRole(Release)), fleeting(bound)}}
+		clauses: []asked{fleeting(asSignature(kinds)), lasting(byRole(Release)), fleeting(bound)}}
+}
+
+// asSignature asks for a signature of the artifact's own, or for the manifest where
+// that has been judged to be the signature of all that it lists.
+func asSignature(kinds []string) clause {
+	own, sealed := ofKind(kinds...), ofKind(releasemanifest.PredicateType)
+	return func(m *matter, f *Fact) error {
+		if m.q.Sealed {
+			return sealed(m, f)
+		}
+		return own(m, f)
+	}
 }
 
 func (l *loader) summary() (Rule, error) {
