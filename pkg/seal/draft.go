@@ -33,6 +33,9 @@ func draft(ctx context.Context, req Request, m release.Manifest) (release.Manife
 			return before, s, nil
 		}
 	}
+	if _, err := req.Signer.As(ctx); err != nil {
+		return release.Manifest{}, intoto.Statement{}, err // who may not sign leaves no draft
+	}
 	w, err := store.OpenWriter(dir)
 	if err != nil {
 		return release.Manifest{}, intoto.Statement{}, err
