@@ -145,8 +145,8 @@ func headline(v verdict.Verdict) (word, rest string) {
 // The longest foreign text that is shown whole, and how much of a longer one
 // is: of an error the end says why.
 const (
-	longest = 300
-	tail    = 120
+	longest = 480
+	tail    = 240
 )
 
 // Safe makes foreign text harmless for a terminal and a log: printable
