@@ -38,6 +38,10 @@ func (o *identities) parse(rt http.RoundTripper, issuer string, stderr io.Writer
 	}
 	found := map[string]token.Source{}
 	take := func(flag, text, want string, of func(string) (token.Source, error)) error {
+		if token.IsBare(text) {
+			return verdict.Refuse(verdict.Usage, flag, "it has a token itself, which others on this machine can read there").
+				Advise("write a new token to a file that nobody else reads, and name that: --identity-token NAME=FILE")
+		}
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || value == "" || !slices.Contains(o.names, name) {
 			return verdict.Refuse(verdict.Usage, flag, "%q: want %s=%s", text, strings.Join(o.names, "="+want+" or "), want)

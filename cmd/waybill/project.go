@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/store/cloud"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -127,12 +129,22 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 		Profile: loaded, State: o.state, Source: source, Parameters: chosen,
 		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.legacy},
 		World: pipeline.World{
-			Typed:     pipeline.Typed{Args: os.Args, Dir: here(), Profile: o.profile},
+			Typed:     pipeline.Typed{Args: typed(), Dir: here(), Profile: o.profile},
 			Transport: rt, Clock: time.Now, Progress: progress, Work: sign.Work{Patience: o.wait, Report: report},
 			OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
 		},
 		Report: report,
 	}, ctx, nil
+}
+
+// typed is the command line, to be typed again. It names secrets and has none;
+// should somebody have put one there, it is not kept.
+func typed() []string {
+	args := slices.Clone(os.Args)
+	for i := range args {
+		args[i] = token.Hide(args[i])
+	}
+	return args
 }
 
 // here is the working directory; empty where it has none.

@@ -56,6 +56,24 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
+// TestTokenOnTheCommandLine: cosign takes a token itself there. Everybody on the
+// machine can read it, so it is refused, and neither shown nor kept.
+func TestTokenOnTheCommandLine(t *testing.T) {
+	s := open(t)
+	token := s.Lab.Token("release")
+	for _, flags := range [][]string{{"--identity-token", "release=" + token}, {"--identity-token", token}, {"--identity", "release=" + token}} {
+		args := []string{"waybill", "stage", scene.Version, "--profile", "profile.yaml", "--state", "state", "--source", "lantern", "--confirm"}
+		r := s.Run(t.Context(), append(args, flags...)...)
+		want(t, r, 2, "USAGE", "write a new token to a file")
+		if said := r.Stdout + r.Stderr; strings.Contains(said, token[:40]) {
+			t.Errorf("the token is shown: %s", said)
+		}
+		if _, err := os.Stat(s.Path("state")); !os.IsNotExist(err) {
+			t.Errorf("the state directory was made: %v", err)
+		}
+	}
+}
+
 // TestSomebodyElsesToken: a genuine token of another role signs nothing.
 func TestSomebodyElsesToken(t *testing.T) {
 	s := open(t)
