@@ -225,21 +225,22 @@ func (f File) hash(ctx context.Context) (digest.Set, error) {
 	if f.Path == "" {
 		return setOf(f.Digest), nil
 	}
-	file, err := os.Open(f.Path)
-	if errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(f.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return digest.Set{}, verdict.Refuse(verdict.Usage, f.Path, "there is no such file")
+	case err != nil:
+		return digest.Set{}, verdict.Wrap(verdict.PlaceDown, f.Path, err)
+	case info.IsDir():
+		return digest.Set{}, verdict.Refuse(verdict.FileType, f.Path, "it is a directory; name files")
+	case !info.Mode().IsRegular(): // opening a pipe may wait for ever
+		return digest.Set{}, verdict.Refuse(verdict.FileType, f.Path, "it is no regular file")
 	}
+	file, err := os.Open(f.Path)
 	if err != nil {
 		return digest.Set{}, verdict.Wrap(verdict.PlaceDown, f.Path, err)
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return digest.Set{}, verdict.Wrap(verdict.PlaceDown, f.Path, err)
-	}
-	if info.IsDir() {
-		return digest.Set{}, verdict.Refuse(verdict.FileType, f.Path, "it is a directory; name files")
-	}
 	defer context.AfterFunc(ctx, func() { _ = file.Close() })() // stops a long read
 	set, _, err := digest.Sum(file)
 	if err != nil {

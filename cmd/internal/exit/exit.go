@@ -33,6 +33,7 @@ const Table = `EXIT STATUS
 func Run(root *cobra.Command) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // who asks a second time does not wait
 	defer func() {
 		if p := recover(); p != nil {
 			fmt.Fprintf(os.Stderr, "%s: this is a bug, please report it: %v\n%s", root.Name(), p, debug.Stack())
