@@ -120,7 +120,7 @@ func TestHostileAddresses(t *testing.T) {
 	for address, code := range map[string]verdict.Code{
 		b.source:                                          built,
 		"git+file://" + b.source:                          built,
-		"ext::sh -c touch% " + marker:                     verdict.PlaceDown,
+		"ext::sh -c touch% " + marker:                     verdict.Usage,
 		"git+ext://sh -c touch " + marker:                 verdict.Usage,
 		"ext://x":                                         verdict.Usage,
 		"git+https://user:secret@example.test/x":          verdict.Usage,
@@ -128,7 +128,7 @@ func TestHostileAddresses(t *testing.T) {
 		"git+ssh://-oProxyCommand=touch@example.test/x":   verdict.Usage,
 		"git+ssh://-l@example.test/x":                     verdict.Usage,
 		"git+file://example.test" + b.source:              verdict.Usage,
-		"--upload-pack=touch " + marker:                   verdict.PlaceDown,
+		"--upload-pack=touch " + marker:                   verdict.Usage,
 	} {
 		_, _, err := pipeline.ReadPlan(t.Context(), pipeline.Source{Repository: address}, w.version, nil)
 		if codeOf(err) != code {

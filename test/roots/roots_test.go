@@ -103,7 +103,11 @@ func (c *client) refuses(want verdict.Code, args ...string) {
 	if stdout != "" {
 		c.t.Errorf("a refusal has an answer: %s", stdout)
 	}
-	if !strings.Contains(stderr, "→ "+want.Fix()) {
+	next := want.Fix()
+	if want == verdict.Usage {
+		next = "see waybill trust "
+	}
+	if !strings.Contains(stderr, "→ "+next) {
 		c.t.Errorf("a refusal without the next act: %s", stderr)
 	}
 }
