@@ -33,8 +33,10 @@ addresses, as it is published today, by the policy that this program carries.
 Such a release has no manifest, so that only all of it can be asked about, or
 the FILEs that you have, each with the signature that lies beside it there.
 
-Only the whole release at full depth is called complete. With FILEs, --only,
---platform or a smaller --depth the verdict is partial, and says without what.
+Only the whole release, with all its evidence, is called complete. With FILEs,
+--only, --platform or a smaller --depth the verdict is partial, and says without
+what. This program does not look into artifacts: waybill verify release does,
+with --depth full.
 FILEs are held against the manifest by name and by bytes; what they are called
 in the release is said, and their evidence is read where the release is.
 

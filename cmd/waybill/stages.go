@@ -107,7 +107,7 @@ signatures stand in a Rekor v1 log, which the signing config must name
 ` + exit.Table,
 		Example: `  waybill sign v0.1.0 --profile profile.yaml --identity-token release=release.token
   waybill sign v0.1.0 --profile profile.yaml --identity-token release=release.token --confirm
-  waybill sign v0.1.0 --profile profile.yaml --identity ambient --output json`,
+  waybill sign v0.1.0 --profile profile.yaml --identity release=ambient --output json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := s.check(); err != nil {

@@ -28,7 +28,9 @@ type Output struct {
 }
 
 // TableOutput prints a table to stdout.
-func TableOutput() *Output { return &Output{Formats: []string{string(render.Table)}} }
+func TableOutput() *Output {
+	return &Output{Formats: []string{string(render.Table)}, Verbose: true}
+}
 
 // AddFlags adds --output to a command that is complete otherwise, and sees to
 // it that a run that ends before there is a verdict has one too: whoever reads
