@@ -72,6 +72,9 @@ func From(ctx context.Context, req Request, from Origin, config []byte) (release
 	if err := Compare(ctx, req, from); err != nil {
 		return release.Manifest{}, err
 	}
+	if err := sealedOtherwise(ctx, req, from, config); err != nil {
+		return release.Manifest{}, err
+	}
 	var err error
 	if req.taken, err = takeOver(ctx, req, from.Files); err != nil {
 		return release.Manifest{}, err

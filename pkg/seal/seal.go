@@ -36,6 +36,8 @@ func Run(ctx context.Context, req Request) (release.Manifest, error) {
 	case before.Revision > 1:
 		return release.Manifest{}, verdict.Refuse(verdict.Equivocation, releasemanifest.Name,
 			"revision %d of another list is there; what follows it is sealed with --amend", before.Revision)
+	case before.Revision > 0 && req.Plan.IsGiven():
+		return release.Manifest{}, otherList("the manifest that would be signed now says something else of the same bytes")
 	}
 	m, statement, err := draft(ctx, req, m)
 	if err != nil {

@@ -29,6 +29,8 @@ type toolmade struct {
 	images  []string
 	// there are names of the release that must be published.
 	there []string
+	// rebuilt is a file that may have other bytes, by what the tool says.
+	rebuilt string
 	// rows change one fact of the place.
 	rows []fromRow
 }
@@ -45,7 +47,7 @@ func krelMade() toolmade {
 	const stage = tookOver + "/gcs-stage/" + tookOver + "/"
 	become := func(name string, body []byte) func(staging.Files) { return func(f staging.Files) { f[name] = body } }
 	m := toolmade{
-		example: "from-krel.yaml", files: staging.Krel(tookOver, "94db9bed00000000000000000000000000000000"), images: staging.KrelImages(),
+		example: "from-krel.yaml", files: staging.Krel(tookOver, "94db9bed00000000000000000000000000000000"), images: staging.KrelImages(), rebuilt: stage + "bin/linux/amd64/kubectl",
 		there: []string{"bin/linux/amd64/kube-apiserver", "bin/linux/arm64/kubectl.sha256", "bin/linux/amd64/kube-scheduler.docker_tag",
 			"provenance.json", "SHA256SUMS", "kubernetes-src.tar.gz", "kubernetes-release.spdx"},
 	}
@@ -80,7 +82,7 @@ func goreleaserMade() toolmade {
 	const archive = "lantern_0.2.0_linux_amd64.tar.gz"
 	become := func(name string, body []byte) func(staging.Files) { return func(f staging.Files) { f[name] = body } }
 	m := toolmade{
-		example: "from-goreleaser.yaml", files: staging.GoReleaser(tookOver),
+		example: "from-goreleaser.yaml", files: staging.GoReleaser(tookOver), rebuilt: "lantern_linux_arm64_v8.0/lantern",
 		there: []string{"bin/linux/arm64/lantern", "bin/windows/amd64/lantern.exe", archive + ".sbom.json", "lantern_0.2.0_checksums.txt", "lantern_0.2.0_checksums.txt.pem"},
 	}
 	m.rows = []fromRow{
@@ -146,6 +148,7 @@ func sealFrom(t *testing.T, m toolmade) {
 	want(t, from("verifier", "dist", "from", "--confirm"), 1, "SIGNED_AS_ELSE")
 	want(t, from("release", "dist", "from", "--confirm"), 0, "took over", "sealed")
 	want(t, from("release", "dist", "from", "--confirm"), 0, "signed 0 files", "sealed already")
+	d.notTwice(t, m)
 	d.unbuildable(t)
 	d.published(t, m)
 	d.write(t, "policy.yaml", strict)
@@ -224,17 +227,23 @@ func (d *desk) lay(t *testing.T, m toolmade) {
 // platform alone, as krel does.
 func (d *desk) push(t *testing.T, names []string) {
 	t.Helper()
+	for _, name := range names {
+		d.pushAs(t, name, name)
+	}
+}
+
+// pushAs pushes an image with a program of a name.
+func (d *desk) pushAs(t *testing.T, repo, program string) {
+	t.Helper()
 	remote, err := registry.OpenRemote(d.Lab.Registry+"/krel", http.DefaultTransport)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names {
-		built := imageOf(t, name, "amd64", "arm64", "ppc64le", "s390x")
-		pushed(t, remote, built, name, built.Descriptor)
-		for _, c := range built.Children {
-			alone := registry.Descriptor{MediaType: registry.MediaTypeManifest, Digest: c.Digest, Size: int64(len(c.Raw))}
-			pushed(t, remote, built, name+"-"+strings.TrimPrefix(c.Platform, "linux/"), alone)
-		}
+	built := imageOf(t, program, "amd64", "arm64", "ppc64le", "s390x")
+	pushed(t, remote, built, repo, built.Descriptor)
+	for _, c := range built.Children {
+		alone := registry.Descriptor{MediaType: registry.MediaTypeManifest, Digest: c.Digest, Size: int64(len(c.Raw))}
+		pushed(t, remote, built, repo+"-"+strings.TrimPrefix(c.Platform, "linux/"), alone)
 	}
 }
 

@@ -1,0 +1,84 @@
+package seal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// sealedOtherwise refuses a place that holds other bytes than a manifest of
+// ours in the workspace lists: one version has one first revision. It reads
+// the whole place, if something is sealed already, and writes nothing.
+func sealedOtherwise(ctx context.Context, req Request, from Origin, config []byte) error {
+	before, _, err := held(ctx, req)
+	switch {
+	case verdict.OutcomeOf(err) == verdict.Refused:
+		return nil // there is none, or none of ours
+	case err != nil:
+		return err
+	case before.Withdrawn != nil:
+		return withdrawn(before)
+	}
+	listed := map[string]release.Artifact{}
+	for _, a := range before.Artifacts {
+		listed[a.Name] = a
+	}
+	if now := digest.SetOf(config); !before.Config.Equal(now.SHA256) {
+		return otherBytes(plan.ConfigName, before.Config, now.SHA256)
+	}
+	for _, g := range req.Plan.Given {
+		now, err := hashGiven(ctx, from.Files, g.From)
+		if err != nil {
+			return err
+		}
+		if was := listed[g.Name].Digests; !was.Equal(now) {
+			return otherBytes(g.Name, was.SHA256, now.SHA256)
+		}
+	}
+	for _, g := range req.Plan.GivenImages {
+		repo, tag := splitImage(g.From)
+		now, err := from.Images.Resolve(ctx, repo, tag)
+		if err != nil {
+			return fmt.Errorf("looking for %s: %w", g.From, err)
+		}
+		if was := listed[g.Name].Digests.SHA256; !was.Equal(now.Digest) {
+			return otherBytes(g.Name, was, now.Digest)
+		}
+	}
+	return nil
+}
+
+func hashGiven(ctx context.Context, from store.Place, name string) (digest.Set, error) {
+	body, _, err := from.Open(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return digest.Set{}, verdict.Wrap(verdict.SealMissing, name, err)
+	}
+	if err != nil {
+		return digest.Set{}, fmt.Errorf("reading %q: %w", name, err)
+	}
+	defer body.Close()
+	set, _, err := digest.Sum(body)
+	if err != nil {
+		return digest.Set{}, fmt.Errorf("hashing %q: %w", name, err)
+	}
+	return set, nil
+}
+
+// otherBytes says what differs, and what may be done.
+func otherBytes(name string, was, now digest.Digest) error {
+	e := otherList(fmt.Sprintf("%s has other bytes in the place", name))
+	e.Finding = e.Finding.Differ(was.String(), now.String())
+	return e
+}
+
+func otherList(what string) *verdict.Error {
+	return verdict.Refuse(verdict.Equivocation, releasemanifest.Name, "this version is sealed already, and %s", what).
+		Advise("other bytes are another version; if nothing was published, take them over into another --state; other evidence of the same bytes is sealed with --amend")
+}
