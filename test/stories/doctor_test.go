@@ -211,7 +211,7 @@ func (s sourced) faults(t *testing.T) {
 				edit(t, s.Path("profile.yaml"), "canonical: \"https://dl.example.test/other/", "canonical: \"https://dl.example.test/lantern/")
 			}, nil, "RESOURCE", "elsewhere than the profile", 1},
 		{"no such tag", "", nothing, nothing, []string{"--source", "lantern@v9.9.9"}, "USAGE", "create the tag", 2},
-		{"no repository", "", nothing, nothing, []string{"--source", "nowhere"}, "UNAVAILABLE", "nowhere", 3},
+		{"no repository", "", nothing, nothing, []string{"--source", "nowhere"}, "USAGE", "no such directory", 2},
 		{"no profile", "", nothing, nothing, []string{"--profile", "nowhere.yaml"}, "USAGE", "nowhere.yaml", 2},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -5,18 +5,43 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// ReadFile reads a file that was named on the command line, bounded.
-func ReadFile(path string, limit int64) ([]byte, error) {
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
+// Open opens a file that was named on the command line. A pipe that somebody
+// writes to is one, but opening it may wait for ever, and a directory is none.
+func Open(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, verdict.Refuse(verdict.Usage, path, "there is no such file")
+	case err != nil:
+		return nil, verdict.Wrap(verdict.PlaceDown, path, err)
+	case info.IsDir():
+		return nil, verdict.Refuse(verdict.FileType, path, "it is a directory; name a file")
+	case info.Mode()&fs.ModeNamedPipe != 0 && !inherited(path):
+		return nil, verdict.Refuse(verdict.FileType, path, "it is a named pipe")
 	}
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, verdict.Wrap(verdict.PlaceDown, path, err)
+	}
+	return file, nil
+}
+
+// inherited reports whether a path names a descriptor that is open already, as
+// a shell's <(command) does: its other end is there.
+func inherited(path string) bool {
+	return strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/") || path == "/dev/stdin"
+}
+
+// ReadFile reads a file that was named on the command line, bounded.
+func ReadFile(path string, limit int64) ([]byte, error) {
+	file, err := Open(path)
+	if err != nil {
+		return nil, err
 	}
 	defer file.Close()
 	raw, err := io.ReadAll(io.LimitReader(file, limit+1))
