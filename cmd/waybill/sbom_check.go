@@ -40,8 +40,10 @@ layout or file it is the one that the SBOM is about, or that --image names.
 
 An SBOM that Waybill wrote is held to all that it says. One that another tool
 wrote is held to its packages of Go, apk and dpkg, and to the files that it
-lists; what else it says the verdict names as not compared. So are licences,
-suppliers and comments of every SBOM, and nobody's signature is looked at.
+lists; what else it says the verdict names as not compared. So are, of every
+SBOM, checksums other than SHA-256, SHA-512 and SHA-1, licences, suppliers,
+comments, download locations, purposes, CPEs and annotations. Nobody's signature
+is looked at, and what the SBOM itself leaves out the verdict repeats.
 
 Complete is an SBOM that leaves nothing out: with --complete what it names as not
 examined, or as seen and not catalogued, is refused (SBOM_INCOMPLETE), as is what
@@ -138,9 +140,9 @@ func openThing(ctx context.Context, arg, ref string) (thing, error) {
 }
 
 func (t thing) inFile(ctx context.Context, path, ref string, size int64) (thing, error) {
-	f, err := os.Open(path)
+	f, err := cli.Open(path)
 	if err != nil {
-		return thing{}, verdict.Wrap(verdict.PlaceDown, path, err)
+		return thing{}, err
 	}
 	t.file, t.content = f, &sbom.Content{ReaderAt: f, Size: size}
 	content, held, err := sbom.FileImage(ctx, *t.content, ref)

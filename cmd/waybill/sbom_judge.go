@@ -1,9 +1,6 @@
 package main
 
 import (
-	"errors"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,12 +65,9 @@ func validateAll(files []string, twin bool) (*verdict.Verdict, error) {
 
 // readSPDX reads a document without keeping it twice.
 func readSPDX(name string) (string, error) {
-	f, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", verdict.Refuse(verdict.Usage, name, "there is no such file")
-	}
+	f, err := cli.Open(name)
 	if err != nil {
-		return "", verdict.Wrap(verdict.PlaceDown, name, err)
+		return "", err
 	}
 	defer f.Close()
 	info, err := f.Stat()
