@@ -46,6 +46,8 @@ type Services struct {
 	Authority string   `json:"certificateAuthority"`
 	Stamps    []string `json:"timestampAuthorities"`
 	Logs      []string `json:"transparencyLogs"`
+	// Older is the log of the signatures in the older forms, if there are any.
+	Older string `json:"olderTransparencyLog,omitempty"`
 }
 
 // Signatures are what one act would sign in one role.
@@ -76,6 +78,7 @@ type Heap struct {
 	Kind   string `json:"kind"`
 	Due    int    `json:"due"`
 	Signed int    `json:"signed"`
+	older  bool   // they are in the older forms
 }
 
 // The acts that sign.
@@ -89,6 +92,8 @@ const (
 const (
 	documents = "SBOM of an image"       // attached to it
 	olderForm = "file in the older form" // its .sig and .cert
+	olderTag  = "image in the older form"
+	olderSBOM = "SBOM of an image in the older form"
 )
 
 // Err is what stands against it.
@@ -114,6 +119,9 @@ func (f Forecast) Due() (n int) {
 
 // ForecastActs looks ahead at signing or sealing what was built.
 func (p *Pipeline) ForecastActs(ctx context.Context, acts ...string) (Forecast, error) {
+	if err := p.needLegacy(); err != nil {
+		return Forecast{}, err
+	}
 	planned, w, err := p.resume(ctx)
 	if err != nil {
 		return Forecast{}, err
@@ -142,12 +150,7 @@ func (p *Pipeline) ForecastStage(ctx context.Context) (Forecast, error) {
 	if planned.IsGiven() {
 		return Forecast{}, anotherTool()
 	}
-	if p.Legacy {
-		if planned, err = planned.WithLegacy(); err == nil {
-			err = p.needLegacy()
-		}
-	}
-	if err != nil {
+	if planned, err = p.withLegacy(planned); err != nil {
 		return Forecast{}, err
 	}
 	f := p.forecast(planned, source.Commit.Commit)
@@ -173,6 +176,10 @@ func (p *Pipeline) ForecastStage(ctx context.Context) (Forecast, error) {
 // ForecastGiven looks ahead at signing and sealing what another tool made, of
 // which nothing is in the state directory yet.
 func (p *Pipeline) ForecastGiven(ctx context.Context, planned plan.Plan, from string) (Forecast, error) {
+	planned, err := p.withLegacy(planned)
+	if err != nil {
+		return Forecast{}, err
+	}
 	f := p.forecast(planned, "")
 	f.Asked = append(f.Asked, "the source "+p.Source.Repository, "the place "+from)
 	return (&view{p: p, plan: planned}).fill(ctx, f, []string{ActSign, ActSeal})
@@ -204,7 +211,10 @@ func (v *view) fill(ctx context.Context, f Forecast, acts []string) (Forecast, e
 	if err != nil {
 		return Forecast{}, err
 	}
-	f.Services = Services{Authority: services.Fulcio, Stamps: services.TSAs, Logs: services.Logs}
+	f.Services = Services{Stamps: services.TSAs, Logs: services.Logs}
+	if v.plan.Legacy() && slices.Contains(acts, ActSign) {
+		f.Services.Older = services.LogV1
+	}
 	for _, act := range acts {
 		s := Signatures{Act: act, Role: policy.Release, Token: TokenRelease}
 		if act == ActBuild {
@@ -214,8 +224,14 @@ func (v *view) fill(ctx context.Context, f Forecast, acts []string) (Forecast, e
 			}
 		}
 		signer, err := v.signer(s)
+		if err == nil && act == ActSign && v.plan.Legacy() {
+			err = signer.NeedOlder()
+		}
 		if err != nil {
 			return Forecast{}, err
+		}
+		if v.p.Keys[s.Token] == nil { // a key has no certificate
+			f.Services.Authority = services.Fulcio
 		}
 		if s, err = v.signing(ctx, s, signer); err != nil {
 			return Forecast{}, err
@@ -268,15 +284,11 @@ func (v *view) signing(ctx context.Context, s Signatures, signer *sign.Signer) (
 		return Signatures{}, err
 	}
 	s.What, s.Expected = v.heaps(ctx, s.Act), f.Expected
-	unknown := -len(orders) // of what is not made yet it is known only that it will be signed
-	for _, h := range s.What {
-		unknown += h.Due
-	}
-	unknown = max(unknown, 0)
+	bundles, older := unknown(s.What, orders)
 	s.Unfinished, s.Kept = f.Unfinished, f.Found
-	s.Timestamps = (unknown + f.New) * len(f.Services.TSAs)
-	s.Entries = unknown*len(f.Services.Logs) + f.Entries
-	if unknown+f.New > 0 || s.Act == ActBuild { // a build has one before its first step
+	s.Timestamps = bundles*len(f.Services.TSAs) + f.Stamps
+	s.Entries = bundles*len(f.Services.Logs) + older + f.Entries
+	if bundles+older+f.New > 0 || s.Act == ActBuild { // a build has one before its first step
 		s.Certificates = 1
 	}
 	if v.p.Keys[s.Token] != nil {
@@ -292,6 +304,27 @@ func (v *view) signing(ctx context.Context, s Signatures, signer *sign.Signer) (
 		s.As, err = signer.As(ctx)
 	}
 	return s, err
+}
+
+// unknown is how many signatures are due of which there is no order: of what is
+// not made yet it is known only that it will be signed. Those in the older forms
+// have no timestamp, and are in one log.
+func unknown(what []Heap, orders []sign.Order) (bundles, older int) {
+	for _, h := range what {
+		if h.older {
+			older += h.Due
+		} else {
+			bundles += h.Due
+		}
+	}
+	for _, o := range orders {
+		if o.Older {
+			older--
+		} else {
+			bundles--
+		}
+	}
+	return max(bundles, 0), max(older, 0)
 }
 
 // ordersOf are the orders of an act that are known already.
@@ -318,7 +351,7 @@ func (v *view) heaps(ctx context.Context, act string) []Heap {
 	put := func(kind string, signed bool) {
 		i := slices.IndexFunc(list, func(h Heap) bool { return h.Kind == kind })
 		if i < 0 {
-			i, list = len(list), append(list, Heap{Kind: kind})
+			i, list = len(list), append(list, Heap{Kind: kind, older: slices.Contains([]string{olderForm, olderTag, olderSBOM}, kind)})
 		}
 		if signed {
 			list[i].Signed++
@@ -344,8 +377,18 @@ func (v *view) heaps(ctx context.Context, act string) []Heap {
 			continue
 		}
 		put(string(of.Class), signed)
-		if index, _ := v.plan.Find(of.Of); of.Has(plan.KindSBOM) && of.Class == plan.Image || of.Class == plan.ImageChild && index.Has(plan.KindSBOM) {
+		index, _ := v.plan.Find(of.Of)
+		described := of.Has(plan.KindSBOM) && of.Class == plan.Image || of.Class == plan.ImageChild && index.Has(plan.KindSBOM)
+		if described {
 			put(documents, signed)
+		}
+		if !of.IsImage() || !v.plan.Legacy() {
+			continue
+		}
+		attached := slices.ContainsFunc(v.outlook.Attached, func(s plan.Artifact) bool { return s.Name == of.Name })
+		put(olderTag, attached)
+		if described {
+			put(olderSBOM, attached)
 		}
 	}
 	return list

@@ -20,12 +20,18 @@ func (f Forecast) Write(w io.Writer) error {
 	for _, s := range f.Signatures {
 		s.write(t)
 	}
-	fmt.Fprintf(t, "\nwith\n  certificate authority\t%s\n", render.Safe(f.Services.Authority))
+	fmt.Fprintf(t, "\nwith\n")
+	if f.Services.Authority != "" {
+		fmt.Fprintf(t, "  certificate authority\t%s\n", render.Safe(f.Services.Authority))
+	}
 	for _, address := range f.Services.Stamps {
 		fmt.Fprintf(t, "  timestamp authority\t%s\n", render.Safe(address))
 	}
 	for _, address := range f.Services.Logs {
 		fmt.Fprintf(t, "  transparency log\t%s\n", render.Safe(address))
+	}
+	if f.Services.Older != "" {
+		fmt.Fprintf(t, "  log of the older forms\t%s\n", render.Safe(f.Services.Older))
 	}
 	if len(f.Against) > 0 {
 		fmt.Fprintf(t, "\nagainst it\n")

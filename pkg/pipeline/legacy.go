@@ -42,6 +42,18 @@ func (p *Pipeline) needLegacy() error {
 	return sign.NeedOlder(services)
 }
 
+// withLegacy is a plan of which nothing is there yet, with the forms that are
+// asked for.
+func (p *Pipeline) withLegacy(planned plan.Plan) (plan.Plan, error) {
+	if !p.Legacy {
+		return planned, nil
+	}
+	if err := p.needLegacy(); err != nil {
+		return plan.Plan{}, err
+	}
+	return planned.WithLegacy()
+}
+
 // noteLegacy remembers the forms in which a workspace's release is signed.
 func (p *Pipeline) noteLegacy(w *workspace.Workspace) error {
 	if !p.Legacy {

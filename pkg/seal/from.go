@@ -52,7 +52,9 @@ func Compare(ctx context.Context, req Request, from Origin) error {
 	}
 	for _, o := range objects {
 		if !wanted[o.Name] && !slices.Contains(req.Plan.Outside, o.Name) {
-			findings = append(findings, verdict.Find(verdict.SealExtra, o.Name, "%s holds it, but release.yaml neither plans it nor says that it is outside", from.Files.URI()))
+			f := verdict.Find(verdict.SealExtra, o.Name, "%s holds it, but release.yaml neither plans it nor says that it is outside", from.Files.URI())
+			f.Fix = "plan it as an output in release.yaml, name it under outside: if it does not belong to the release, or remove it from the place"
+			findings = append(findings, f)
 		}
 	}
 	images, err := compareImages(ctx, req, from.Images)

@@ -141,26 +141,15 @@ func signLegacyImages(ctx context.Context, req Request, p proven) (int, error) {
 	var layers []olderAbout
 	var orders []sign.Order
 	for i, image := range images {
-		payload, err := legacy.Payload{Image: image.Digest, Reference: referenceOf(req, image)}.Bytes()
+		about, due, err := olderOf(ctx, req, image)
 		if err != nil {
 			return 0, err
 		}
-		layers = append(layers, olderAbout{image: i, layer: registry.Attached{Bytes: payload}})
-		orders = append(orders, sign.Order{Bytes: digest.SetOf(payload), Older: true})
-		document, err := imageSBOM(ctx, req, image.Artifact, image.Descriptor)
-		if err != nil {
-			return 0, err
+		for _, l := range about {
+			l.image = i
+			layers = append(layers, l)
 		}
-		if document == nil {
-			continue
-		}
-		subject := intoto.Subject{Digests: digest.Set{SHA256: image.Digest}}
-		statement, err := intoto.New(intoto.SPDXDocument, []intoto.Subject{subject}, json.RawMessage(document))
-		if err != nil {
-			return 0, err
-		}
-		layers = append(layers, olderAbout{image: i, kind: intoto.SPDXDocument})
-		orders = append(orders, sign.Order{Statement: statement, Older: true})
+		orders = append(orders, due...)
 	}
 	err = req.Signer.Each(ctx, orders, func(i int, bundle []byte, _ verify.Evidence) (err error) {
 		l := &layers[i]
@@ -176,6 +165,27 @@ func signLegacyImages(ctx context.Context, req Request, p proven) (int, error) {
 		}
 	}
 	return len(images), nil
+}
+
+// olderOf is what is signed about one image in the older form: a payload, and
+// its SBOM if it has one.
+func olderOf(ctx context.Context, req Request, image planned) ([]olderAbout, []sign.Order, error) {
+	payload, err := legacy.Payload{Image: image.Digest, Reference: referenceOf(req, image)}.Bytes()
+	if err != nil {
+		return nil, nil, err
+	}
+	layers := []olderAbout{{layer: registry.Attached{Bytes: payload}}}
+	orders := []sign.Order{{Bytes: digest.SetOf(payload), Older: true}}
+	document, err := imageSBOM(ctx, req, image.Artifact, image.Descriptor)
+	if err != nil || document == nil {
+		return layers, orders, err
+	}
+	subject := intoto.Subject{Digests: digest.Set{SHA256: image.Digest}}
+	statement, err := intoto.New(intoto.SPDXDocument, []intoto.Subject{subject}, json.RawMessage(document))
+	if err != nil {
+		return nil, nil, err
+	}
+	return append(layers, olderAbout{kind: intoto.SPDXDocument}), append(orders, sign.Order{Statement: statement, Older: true}), nil
 }
 
 // referenceOf is how the image will be called by those who pull it.

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/store"
@@ -20,6 +21,9 @@ import (
 type Outlook struct {
 	// Signed have a signature that holds, Due are to get one.
 	Signed, Due []plan.Artifact
+	// Attached are the images that have the tags of the older forms, of those
+	// that are to have them.
+	Attached []plan.Artifact
 	// Orders are what is to be signed for those that are due.
 	Orders []sign.Order
 	// Sealed says that the manifest is signed, of just what is there.
@@ -185,6 +189,32 @@ func (o *Outlook) image(ctx context.Context, l looking, a plan.Artifact) error {
 		return err
 	}
 	o.put(a, !held.IsZero(), orders...)
+	if !l.Plan.Legacy() {
+		return nil
+	}
+	return o.attached(ctx, l, planned{a, manifestAt{a.Repository, d}})
+}
+
+// attached looks at the tags of one image in the older forms.
+func (o *Outlook) attached(ctx context.Context, l looking, image planned) error {
+	layers, orders, err := olderOf(ctx, l.Request, image)
+	if errors.Is(err, store.ErrNotFound) {
+		return missing(l.Request, plan.SBOMName(image.Name))
+	}
+	if err != nil {
+		return err
+	}
+	for _, about := range layers {
+		suffix := registry.SuffixSignatures
+		if about.kind != "" {
+			suffix = registry.SuffixAttestations
+		}
+		if checkAttached(ctx, l.Request, image, suffix) != nil {
+			o.Orders = append(o.Orders, orders...)
+			return nil
+		}
+	}
+	o.Attached = append(o.Attached, image.Artifact)
 	return nil
 }
 

@@ -29,7 +29,9 @@ func (l luggage) programs(ctx context.Context) (findings []verdict.Finding, err 
 			return nil, err
 		}
 		if got := platformOf(head[:n]); !fits(a.Platform, got) {
-			findings = append(findings, verdict.Find(verdict.Platform, a.Name, "the program is of another platform").Differ(a.Platform, got))
+			f := verdict.Find(verdict.Platform, a.Name, "the program is of another platform").Differ(a.Platform, got)
+			f.Fix = "build the program for the platform that is planned, or correct its platform in release.yaml"
+			findings = append(findings, f)
 		}
 	}
 	return findings, nil

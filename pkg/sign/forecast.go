@@ -19,8 +19,9 @@ type Forecast struct {
 	// Entries are how many the logs get together: of new signatures, and of
 	// those that an earlier run made, if the logs do not have them.
 	Entries, Unfinished int
-	// New are the signatures to be made; each is stamped by every authority.
-	New int
+	// New are the signatures to be made, and Stamps the timestamps that they
+	// get: one of every authority, and none in the older forms.
+	New, Stamps int
 	// Found is how many signatures are there already, to be verified again.
 	Found int
 }
@@ -43,9 +44,6 @@ func (s *Signer) Count(orders []Order) (Forecast, error) {
 		return Forecast{}, err
 	}
 	f := Forecast{Expected: s.config.Policy.Expected(s.config.Role), Services: s.config.Services}
-	if s.config.Token == nil { // it signs with a key
-		f.Expected = nil
-	}
 	for _, c := range contents {
 		entries := len(s.logs)
 		if c.older != nil {
@@ -60,6 +58,7 @@ func (s *Signer) Count(orders []Order) (Forecast, error) {
 		default:
 			f.New++
 			f.Entries += entries
+			f.Stamps += len(s.stampsOf(c))
 		}
 	}
 	return f, nil
@@ -69,7 +68,7 @@ func (s *Signer) Count(orders []Order) (Forecast, error) {
 // somebody else is refused. It asks the source of tokens, and nobody else.
 func (s *Signer) As(ctx context.Context) (string, error) {
 	if s.config.Token == nil {
-		return s.as, nil
+		return s.key.String(), nil
 	}
 	text, err := s.config.Token(ctx)
 	if err != nil {

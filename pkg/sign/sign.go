@@ -76,7 +76,8 @@ type Config struct {
 // Signer signs in one role. It is safe for use by several goroutines.
 type Signer struct {
 	config    Config
-	as        string // the role, or the key, for the journal
+	as        string            // the role, or the key, for the journal
+	key       identity.Identity // that signs; zero for an identity
 	prover    prover
 	authority *authority
 	stamps    []*stampAuthority // each stamps every signature
@@ -119,7 +120,8 @@ func NewKeyed(c Config, key crypto.Signer) (*Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkRole(identity.OfKey(v.Digest())); err != nil {
+	s.key = identity.OfKey(v.Digest())
+	if err := s.checkRole(s.key); err != nil {
 		return nil, err
 	}
 	s.current = held
@@ -248,16 +250,21 @@ func (s *Signer) foresee(said token.Claims) error {
 	return s.checkRole(names[0])
 }
 
+// OtherKey is the next act of who gave a key that the policy does not know in
+// its role.
+const OtherKey = "nothing was signed with it; give with --key the one that the policy names in the role, or have the policy's officer add this one"
+
 // checkRole stops a signature by somebody else before anyone sees it.
 func (s *Signer) checkRole(who identity.Identity) error {
 	if role, known := s.config.Policy.RoleOf(who); known && role == s.config.Role {
 		return nil
 	}
-	signs := "the identity token"
+	signs, fix := "the identity token", verdict.SignedAsElse.Fix()
 	if who.Type == identity.Key {
-		signs = "the key"
+		signs, fix = "the key", OtherKey
 	}
 	f := verdict.Find(verdict.SignedAsElse, string(s.config.Role), "%s is not one of the %s role; nothing was published", signs, s.config.Role)
+	f.Fix = fix
 	return &verdict.Error{Finding: f.Differ(strings.Join(s.config.Policy.Expected(s.config.Role), " or "), who.String())}
 }
 

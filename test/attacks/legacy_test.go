@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -156,5 +157,40 @@ func TestLegacySeal(t *testing.T) {
 		if len(layers) != 1 {
 			t.Errorf("%s: %d layers", suffix, len(layers))
 		}
+	}
+}
+
+// TestLegacyForecast: what is foretold of the older forms is what is then done:
+// files and images, in the log that is named; and without a log it is said once.
+func TestLegacyForecast(t *testing.T) {
+	r := theWorld(t).attacked(t)
+	_, err := older(t, r, false).ForecastActs(t.Context(), pipeline.ActSign)
+	refused(t, err, verdict.LegacyNeedsRekorV1)
+	if n := strings.Count(err.Error(), string(verdict.LegacyNeedsRekorV1)); n != 1 {
+		t.Errorf("said %d times: %v", n, err)
+	}
+	plain := must[pipeline.Forecast](t)(later(t, r).ForecastActs(t.Context(), pipeline.ActSign))
+	if plain.Services.Older != "" || plain.Due() != 0 {
+		t.Errorf("without --legacy: %+v", plain)
+	}
+	p := older(t, r, true)
+	f := must[pipeline.Forecast](t)(p.ForecastActs(t.Context(), pipeline.ActSign))
+	due := map[string]int{}
+	for _, h := range f.Signatures[0].What {
+		due[h.Kind] = h.Due
+	}
+	if f.Services.Older == "" || due["image in the older form"] == 0 || due["SBOM of an image in the older form"] == 0 || due["file in the older form"] == 0 {
+		t.Errorf("%+v", f)
+	}
+	if f.Signatures[0].Timestamps != 0 || f.Signatures[0].Entries != f.Due() {
+		t.Errorf("the older forms have no timestamps, and an entry each: %+v", f.Signatures[0])
+	}
+	accepted(t, p.Sign(t.Context()))
+	if done := p.Done(nil).Acts[0]; done.Signed != f.Due() || done.Entries != f.Signatures[0].Entries {
+		t.Errorf("%+v was done; foretold: %+v", done, f.Signatures[0])
+	}
+	after := must[pipeline.Forecast](t)(older(t, r, true).ForecastActs(t.Context(), pipeline.ActSign))
+	if after.Due() != 0 || after.Signatures[0].Entries != 0 || after.Signatures[0].Certificates != 0 {
+		t.Errorf("everything is signed: %+v", after.Signatures[0])
 	}
 }
