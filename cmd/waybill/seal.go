@@ -172,7 +172,7 @@ func (s *sealing) check() error {
 	case !s.withdraw && s.use != "":
 		return verdict.Refuse(verdict.Usage, "--use", "of what? it is of --withdraw")
 	}
-	return nil
+	return s.named()
 }
 
 // seal signs the manifest, if that was confirmed.

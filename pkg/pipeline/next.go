@@ -27,9 +27,10 @@ type Typed struct {
 type standing struct {
 	begun, given, sealed bool
 	digest               digest.Digest // of the manifest that was sealed here
-	source               string
+	source, run          string
 	typed                Typed // by the run that ended without saying how
 	staged, released     at
+	other                bool // what is public is of another run
 }
 
 // advise says what to type now. Whatever ended in the middle is taken up by the
@@ -43,11 +44,15 @@ func (s *Status) advise(p *Pipeline, t standing) {
 		s.Next, s.Why = p.command("status"), "a run is at work in "+p.State+" now: wait, and look again"
 	case t.released.Down || t.staged.Down:
 		s.Next, s.Why = p.command("status"), "look again, when the place answers"
+	case s.Public == Revoked:
+		s.Next, s.Why = p.checking(), "refuses, as it will for every user: the release was withdrawn; "+newVersion
+		return
+	case t.other:
+		s.Next, s.Why = p.checking(), "verifies what is public, which is not what "+p.State+" holds; "+newVersion
+		return
 	case s.Broken != "" && len(t.typed.Args) > 0 && (s.Failed == "" || s.Failed.Outcome() == verdict.Unavailable):
 		s.Next, s.Why = again(t.typed, p.Typed.Dir), "goes on where "+s.Broken+" "+how(s.Failed)+"; an identity token may have to be fetched anew before"
 		return
-	case s.Public == Revoked:
-		s.Next, s.Why = p.checking(), "refuses, as it will for every user: the release was withdrawn"
 	case newer && t.staged.Done == 0:
 		s.Next, s.Why = p.command("promote", "--to", "staging", "--confirm"), "stages the revision that was sealed here; another one is public"
 	case newer:

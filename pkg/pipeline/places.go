@@ -97,6 +97,10 @@ func (p *Pipeline) PromoteToStaging(ctx context.Context) error {
 
 // PromoteToRelease copies the release from staging to where users find it.
 func (p *Pipeline) PromoteToRelease(ctx context.Context) error {
+	return p.noted(ctx, "promote to release", func() error { return p.promoteToRelease(ctx) })
+}
+
+func (p *Pipeline) promoteToRelease(ctx context.Context) error {
 	staging, err := p.place(profile.Staging)
 	if err != nil {
 		return err

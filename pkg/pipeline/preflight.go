@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/sandbox"
+	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/vcs"
@@ -89,6 +90,9 @@ func (p *Pipeline) examine(ctx context.Context, purpose doctor.Purpose, confirm 
 	asks = append(asks, p.examineServices(makes))
 	if p.Version.IsZero() {
 		return doctor.Examine(ctx, purpose, now, append(asks, one(noVersion("places")))...), f
+	}
+	if makes {
+		asks = append(asks, p.examinePublic())
 	}
 	for _, at := range stagesOf(purpose) {
 		asks = append(asks, p.examinePlace(ctx, at, f.plan, confirm)...)
@@ -208,6 +212,7 @@ func (p *Pipeline) examineKey(name string, role policy.Role, key crypto.Signer) 
 	who := identity.OfKey(v.Digest())
 	if known, is := p.Profile.Policy.RoleOf(who); !is || known != role {
 		f := verdict.Find(verdict.SignedAsElse, "key", "it is not one of the %s role", role)
+		f.Fix = sign.OtherKey
 		return doctor.Fault("key "+name, &verdict.Error{Finding: f.Differ(strings.Join(p.Profile.Policy.Expected(role), " or "), who.String())})
 	}
 	return doctor.Fine("key "+name, "%s", who)

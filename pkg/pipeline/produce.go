@@ -198,23 +198,29 @@ func (p *Pipeline) Stage(ctx context.Context) (*verdict.Verdict, error) {
 // lies in staging, the promotion copies exactly that, and the release is
 // verified where users will find it.
 func (p *Pipeline) Release(ctx context.Context) (v *verdict.Verdict, err error) {
-	if !workspace.Is(p.State) { // staging is enough to release from
-		return p.publish(ctx)
-	}
-	w, err := workspace.Open(p.State)
-	if err != nil {
-		return nil, err
-	}
-	if w.Identity().Version != p.Version {
-		return p.publish(ctx)
-	}
-	err = p.journaled(ctx, w, "release", func() (err error) {
+	err = p.noted(ctx, "release", func() (err error) {
 		if v, err = p.publish(ctx); err == nil {
 			err = v.Err()
 		}
 		return err
 	})
 	return v, err
+}
+
+// noted does an act that needs no workspace, and remembers it in the one that is
+// there, if it is of this release: staging is enough to release from.
+func (p *Pipeline) noted(ctx context.Context, act string, do func() error) error {
+	if !workspace.Is(p.State) {
+		return do()
+	}
+	w, err := workspace.Open(p.State)
+	if err != nil {
+		return err
+	}
+	if w.Identity().Version != p.Version {
+		return do()
+	}
+	return p.journaled(ctx, w, act, do)
 }
 
 func (p *Pipeline) publish(ctx context.Context) (*verdict.Verdict, error) {
@@ -224,7 +230,7 @@ func (p *Pipeline) publish(ctx context.Context) (*verdict.Verdict, error) {
 		return v, err
 	}
 	p.Report("— promote")
-	if err := p.PromoteToRelease(ctx); err != nil {
+	if err := p.promoteToRelease(ctx); err != nil {
 		return nil, fmt.Errorf("promote: %w", err)
 	}
 	p.Report("— verify")

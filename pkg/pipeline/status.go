@@ -90,6 +90,7 @@ func (p *Pipeline) Status(ctx context.Context) (Status, error) {
 	var there release.Manifest
 	t.released, there = p.manifestOf(ctx, profile.Release, t.digest)
 	s.Stages = append(s.Stages, t.staged.Stage, t.released.Stage)
+	t.other = t.begun && there.Name != "" && !isOf(there, t.run)
 	switch {
 	case t.released.Down:
 		s.Public = Unknown
@@ -124,7 +125,7 @@ func (p *Pipeline) atHome(ctx context.Context, s *Status) (standing, error) {
 			s.Stages = append(s.Stages, stage)
 		}
 	}
-	t := standing{begun: true, given: planned.IsGiven(), source: id.Commit.Repository + "@" + id.Commit.AskedFor()}
+	t := standing{begun: true, run: id.Invocation, given: planned.IsGiven(), source: id.Commit.Repository + "@" + id.Commit.AskedFor()}
 	var sealed at
 	sealed, _ = p.manifestAt(ctx, "seal", w.Files())
 	t.sealed, t.digest = sealed.Done == 1, sealed.digest

@@ -249,7 +249,7 @@ func channelsRefused(t *testing.T, d *desk) {
 		{"the release's token", "release", []string{"--channel", "stable"}, 1, "SIGNED_AS_ELSE"},
 		{"the officer's token", "policy", []string{"--channel", "stable"}, 1, "SIGNED_AS_ELSE"},
 		{"a stranger's token", "mallory@evil.example", []string{"--channel", "stable"}, 1, "SIGNED_AS_ELSE"},
-		{"no such channel", tender, []string{"--channel", "nightly"}, 1, "PAYLOAD_PARSE"},
+		{"no such channel", tender, []string{"--channel", "nightly"}, 2, "USAGE"},
 		{"a channel of another kind", tender, []string{"--channel", "rc"}, 1, "PAYLOAD_PARSE"},
 		{"a channel of another minor version", tender, []string{"--channel", "stable-0.2"}, 1, "PAYLOAD_PARSE"},
 		{"for no time", tender, []string{"--channel", "stable", "--expires", "0"}, 2, "--expires"},

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+
+	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// named refuses channels and directories that there cannot be, by their names.
+func (s *sealing) named() error {
+	for _, name := range s.channels {
+		if !channelindex.IsChannel(name) {
+			return verdict.Refuse(verdict.Usage, "--channel", "%q: want latest, stable, rc, beta or alpha, alone or with -MAJOR.MINOR", name)
+		}
+	}
+	if s.from.Files == "" || strings.Contains(s.from.Files, "://") {
+		return nil
+	}
+	if _, err := os.Stat(s.from.Files); errors.Is(err, fs.ErrNotExist) {
+		return verdict.Refuse(verdict.Usage, "--from", "%q: there is no such directory", s.from.Files).
+			Advise("name the directory or bucket that the other tool filled")
+	}
+	return nil
+}
