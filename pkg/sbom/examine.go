@@ -41,7 +41,7 @@ type item struct {
 type examiner struct {
 	walker     *unpack.Walker
 	facts      *facts
-	spool      spool
+	spool      *spool
 	texts      map[string][]byte // files that are understood together with others
 	held       int
 	seen       sightings
@@ -53,7 +53,7 @@ type examiner struct {
 }
 
 func newExaminer() *examiner {
-	return &examiner{walker: unpack.New(), facts: newFacts(), texts: map[string][]byte{}, sum: newSummary(), buf: make([]byte, 256<<10)}
+	return &examiner{walker: unpack.New(), facts: newFacts(), spool: &spool{}, texts: map[string][]byte{}, sum: newSummary(), buf: make([]byte, 256<<10)}
 }
 
 // maxMissed is how many parts that were not examined are named; the rest is
@@ -194,33 +194,41 @@ func (x *examiner) programAt(it *item, at io.ReaderAt) {
 // noted; the file that it is has been read all the same.
 func (x *examiner) archive(it *item, format unpack.Format, body io.Reader) error {
 	in := &within{x: x, it: it, at: map[string]int{}}
-	visit := in.visit
 	var err error
-	switch format {
-	case unpack.Zip:
-		at, size, full := x.spool.fill(body)
-		if full != nil {
-			return full
+	if format == unpack.Zip {
+		var broken error
+		if err, broken = x.zip(body, in.visit); broken != nil {
+			return broken
 		}
-		// Programs in it need the spool: this one is held by the zip.
-		outer := x.spool
-		x.spool = spool{spare: true}
-		err = x.walker.Archive(at, size, visit)
-		x.spool.close()
-		x.spool = outer
-	default:
-		err = x.walker.Stream(body, format, visit)
+	} else {
+		err = x.walker.Stream(body, format, in.visit)
 	}
 	// A compressed file may simply hold no archive.
 	var single *unpack.SingleError
 	switch {
 	case errors.As(err, &single) && isProgram(single.Head):
 		x.missed(it.name, errCompressed)
-	case err != nil && !errors.Is(err, unpack.ErrFormat):
+	case err != nil && single == nil:
 		it.inner = nil
 		x.missed(it.name, err)
 	}
 	return nil
+}
+
+// zip looks into a zip in something, which is read from its end. The first error
+// is one of the zip, the second one of the stream that it comes by.
+func (x *examiner) zip(body io.Reader, visit unpack.Visit) (wrong, broken error) {
+	at, size, err := x.spool.fill(body)
+	if err != nil {
+		return nil, err
+	}
+	// What is in it needs a spool: this one is held by the zip.
+	outer := x.spool
+	x.spool = &spool{spare: true}
+	wrong = x.walker.Archive(at, size, visit)
+	x.spool.close()
+	x.spool = outer
+	return wrong, nil
 }
 
 // errCompressed says that a program is not looked into.
