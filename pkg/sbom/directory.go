@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,7 +19,7 @@ import (
 // Directory describes a directory as [Archive] describes an archive: every
 // file, the modules of the source trees in it, Go programs, and the packages
 // of a distribution if it is a root file system. What version control keeps
-// for itself (.git) is left out, and said to be.
+// for itself (the .git of a repository) is left out, and said to be.
 //
 // A directory is no sequence of bytes: the described package has no checksum,
 // and names and digests of all files stand for it in the namespace.
@@ -71,7 +72,7 @@ func (l *listing) directory(dir fs.FS, name string, e fs.DirEntry) error {
 	switch {
 	case name == ".":
 		return nil
-	case e.IsDir() && path.Base(name) == ".git":
+	case e.IsDir() && isRepository(dir, name):
 		l.x.seen.add("version control", name)
 		return fs.SkipDir
 	case e.IsDir():
@@ -109,3 +110,29 @@ func (l *listing) directory(dir fs.FS, name string, e fs.DirEntry) error {
 	}
 	return l.list(it)
 }
+
+// maxHead bounds the file that says what a repository has checked out.
+const maxHead = 4096
+
+// isRepository reports whether a directory is what git keeps for itself. Its name
+// alone tells nothing: another directory of that name is one like any other.
+func isRepository(dir fs.FS, name string) bool {
+	if path.Base(name) != ".git" {
+		return false
+	}
+	for _, part := range []string{"objects", "refs"} {
+		if info, err := fs.Lstat(dir, name+"/"+part); err != nil || !info.IsDir() {
+			return false
+		}
+	}
+	info, err := fs.Lstat(dir, name+"/HEAD")
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxHead {
+		return false
+	}
+	raw, err := fs.ReadFile(dir, name+"/HEAD")
+	head := strings.TrimSpace(string(raw))
+	return err == nil && (strings.HasPrefix(head, "ref: refs/") || commitID.MatchString(head))
+}
+
+// commitID is what HEAD holds where no branch is checked out.
+var commitID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)

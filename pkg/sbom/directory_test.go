@@ -3,6 +3,7 @@ package sbom_test
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -25,6 +26,7 @@ func sourceTree(t *testing.T) fstest.MapFS {
 	for name, text := range map[string]string{
 		"go.mod": "module example.org/lantern\n\ngo 1.24\n\nrequire example.org/wick v1.2.3\n", "go.sum": "example.org/wick v1.2.3 h1:wick=\n",
 		"main.go": "package main\n", "LICENSE": string(licence), ".git/config": "[remote]\nurl = https://user:secret@example.org/\n",
+		".git/HEAD": "ref: refs/heads/main\n", ".git/refs/heads/main": "", ".git/objects/pack/a.pack": "",
 		"vendor/modules.txt": "# example.org/wick v1.2.3\n## explicit\nexample.org/wick\n", "vendor/example.org/wick/LICENSE": string(licence),
 		"web/yarn.lock": "",
 	} {
@@ -93,6 +95,47 @@ func TestNestedArchives(t *testing.T) {
 	}
 	if _, report := spdx.Validate(string(doc.Raw())); len(report.Faults) != 0 || len(report.Unknown) != 2 {
 		t.Errorf("%+v", report)
+	}
+}
+
+// TestNotARepository: a directory is left out for being a repository, not for
+// its name.
+func TestNotARepository(t *testing.T) {
+	bin := program(t)
+	for name, row := range map[string]struct {
+		path, content string
+		left          bool
+	}{
+		"a repository":              {".git/config", "[core]", true},
+		"with a commit checked out": {".git/HEAD", strings.Repeat("1a", 20) + "\n", true},
+		"a HEAD of something else":  {".git/HEAD", "a program", false},
+		"no HEAD":                   {".git/HEAD", "", false},
+		"a HEAD that is too long":   {".git/HEAD", "ref: refs/heads/" + strings.Repeat("a", 8192), false},
+		"no objects":                {".git/objects/a", "", false},
+		"no refs":                   {".git/refs/heads/main", "", false},
+		"a name that is like it":    {".git2/HEAD", "ref: refs/heads/main", true},
+	} {
+		tree := sourceTree(t)
+		tree[".git/bin/lantern"] = &fstest.MapFile{Data: bin}
+		tree[row.path] = &fstest.MapFile{Data: []byte(row.content)}
+		if row.content == "" {
+			delete(tree, row.path)
+		}
+		if name == "no objects" {
+			delete(tree, ".git/objects/pack/a.pack")
+		}
+		for what, describe := range map[string]func() (sbom.Made, error){
+			"all":      func() (sbom.Made, error) { return sbom.Directory(input(), "d", tree, nil) },
+			"packages": func() (sbom.Made, error) { return sbom.Packages(input(), "d", tree) },
+		} {
+			made, err := describe()
+			doc := parsed(t, made, err)
+			looked := slices.ContainsFunc(doc.Packages(), func(p spdx.Package) bool { return p.Name == "./wick" })
+			said := strings.Contains(strings.Join(doc.Unknown(), "\n"), "version control: .git")
+			if looked == row.left || said != row.left {
+				t.Errorf("%s, %s: looked into %v, said to be left out %v", name, what, looked, said)
+			}
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
@@ -66,7 +65,7 @@ func (p *packages) visit(name string, e fs.DirEntry, err error) error {
 	switch {
 	case err != nil:
 		return err
-	case e.IsDir() && path.Base(name) == ".git":
+	case e.IsDir() && isRepository(p.dir, name):
 		p.x.seen.add("version control", name)
 		return fs.SkipDir
 	case !e.Type().IsRegular():
