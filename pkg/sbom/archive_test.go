@@ -125,7 +125,10 @@ func TestArchiveRefusesEntries(t *testing.T) {
 		"two entries":           {verdict.Path, []tar.Header{ok, ok}},
 		"entries of this name":  {verdict.Path, []tar.Header{ok, file("./a/b", "y")}},
 		"leaves the archive":    {verdict.Path, []tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "../x"}}},
-		"symbolic link to":      {verdict.Path, []tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/etc"}}},
+		"symbolic link to":      {verdict.Path, []tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: `/..\etc`}}},
+		`"l" is a symbolic`:     {verdict.Path, []tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/etc"}, file("l/passwd", "x")}},
+		"other entries lie":     {verdict.Path, []tar.Header{ok, {Name: "a", Typeflag: tar.TypeSymlink, Linkname: "/etc"}}},
+		"earlier file":          {verdict.FileType, []tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}, {Name: "h", Typeflag: tar.TypeLink, Linkname: "l"}}},
 		`"a" is a symbolic`:     {verdict.Path, []tar.Header{ok, {Name: "a", Typeflag: tar.TypeSymlink, Linkname: "c"}}},
 		"no earlier file":       {verdict.FileType, []tar.Header{{Name: "l", Typeflag: tar.TypeLink, Linkname: "a"}}},
 		"neither file":          {verdict.FileType, []tar.Header{{Name: "l", Typeflag: tar.TypeFifo}}},
@@ -136,6 +139,20 @@ func TestArchiveRefusesEntries(t *testing.T) {
 	}
 	if _, err := describe(pack(t, ok), nil); err != nil {
 		t.Errorf("the twin: %v", err)
+	}
+}
+
+// TestRootFileSystem: a link to an absolute name is listed with where it leads,
+// and never followed.
+func TestRootFileSystem(t *testing.T) {
+	made, err := sbom.Archive(input(), "root.tar.gz", content(pack(t,
+		file("bin/busybox", "x"), tar.Header{Name: "bin/sh", Typeflag: tar.TypeSymlink, Linkname: "/bin/busybox"},
+		tar.Header{Name: "passwd", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"},
+	)), nil)
+	doc := parsed(t, made, err)
+	comment := find(t, doc, "root.tar.gz").Comment
+	if !strings.Contains(comment, "bin/sh -> /bin/busybox") || !strings.Contains(comment, "passwd -> /etc/passwd") || len(doc.Files()) != 1 {
+		t.Errorf("%d files; %s", len(doc.Files()), comment)
 	}
 }
 

@@ -68,9 +68,15 @@ func (s *names) hardLink(name, target string) (string, error) {
 	return target, nil
 }
 
+// symbolicLink notes a link, which nobody follows. One with an absolute target
+// is of a root file system, and leads from the root of the archive; nothing may
+// lie below it, as below any other.
 func (s *names) symbolicLink(name, target string) error {
 	to := path.Join(path.Dir(name), target)
-	if target == "" || path.IsAbs(target) || strings.Contains(target, `\`) || to == ".." || strings.HasPrefix(to, "../") {
+	if path.IsAbs(target) {
+		to = strings.TrimPrefix(path.Clean(target), "/")
+	}
+	if target == "" || strings.Contains(target, `\`) || to == ".." || strings.HasPrefix(to, "../") {
 		return verdict.Refuse(verdict.Path, name, "a symbolic link to %s leaves the archive", bounded(target))
 	}
 	h := s.hash(name)
