@@ -2,11 +2,15 @@ package sbom
 
 import (
 	"context"
+	"crypto/sha1" // documents give it; relied on by nobody
+	"encoding/hex"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
 	"github.com/waybill-release/waybill/pkg/spdx"
@@ -59,6 +63,10 @@ func Check(ctx context.Context, q Question) (Held, error) {
 	out := Held{Found: crosscheck.Found{Digests: h.a.Digests}, As: as}
 	if crosscheck.Ours(q.Document) {
 		out.Findings, out.Left = h.ours(made)
+		rest := crosscheck.Uncompared(h.a)
+		if out.Left = append(out.Left, rest...); q.Complete {
+			out.Findings = append(out.Findings, h.uncompared(rest)...)
+		}
 		return out, nil
 	}
 	out.Findings, out.Left, err = h.foreign(ctx, made)
@@ -89,7 +97,9 @@ func (h *holding) read(ctx context.Context) (made Made, as string, err error) {
 		return Made{}, "", verdict.Refuse(verdict.Usage, "--platform", "%q: this is no image", h.Platform)
 	case h.Content != nil:
 		made, err = Describe(ctx, in, h.a.Name, *h.Content, nil)
-		h.a.Digests = made.Digests
+		if h.a.Digests = made.Digests; err == nil {
+			err = h.weakly()
+		}
 		return made, "a file", err
 	case h.Directory != nil && slices.ContainsFunc(crosscheck.Omitted(h.Document), func(n string) bool {
 		return strings.HasPrefix(n, crosscheck.NotExamined+"files: ")
@@ -101,6 +111,19 @@ func (h *holding) read(ctx context.Context) (made Made, as string, err error) {
 		return made, "a directory", err
 	}
 	return Made{}, "", verdict.Refuse(verdict.NoArtifact, h.a.Name, "neither a file, a directory nor an image to hold the SBOM against")
+}
+
+// weakly sums the file by SHA-1, if the document gives that of it.
+func (h *holding) weakly() error {
+	if crosscheck.Weakly(h.Document) == "" {
+		return nil
+	}
+	sum := sha1.New() // it proves nothing, and may be no other one
+	if _, err := io.Copy(sum, io.NewSectionReader(h.Content, 0, h.Content.Size)); err != nil {
+		return verdict.Wrap(verdict.PlaceDown, h.a.Name, err)
+	}
+	h.a.SHA1 = hex.EncodeToString(sum.Sum(nil))
+	return nil
 }
 
 // platform is the one whose digest the document gives, or "".
@@ -140,7 +163,9 @@ func (h *holding) image(ctx context.Context, in Input) (made Made, as string, er
 		if content, err = content.Only(platform); err != nil {
 			return Made{}, "", err
 		}
-		as = "the image of " + platform
+		if as = "the image of " + platform; content.Index.SHA256.Equal(h.Image.Index.SHA256) {
+			content.Index = h.Image.Index // it is the only one, with all digests
+		}
 	}
 	saved := content.Platforms[0].Digest.IsZero()
 	if saved {
@@ -148,7 +173,7 @@ func (h *holding) image(ctx context.Context, in Input) (made Made, as string, er
 	}
 	h.a.Digests, h.facts.Images = content.Index, map[string]crosscheck.Image{h.a.Name: Served(content)}
 	if saved && h.configured(content.Platforms[0]) {
-		h.a.Digests.SHA256, h.viaConfig = crosscheck.Claimed(h.Document), true
+		h.a.Digests, h.viaConfig = digest.Set{SHA256: crosscheck.Claimed(h.Document)}, true
 	}
 	h.content = &content
 	made, err = Image(ctx, in, h.a.Name, content)
@@ -210,14 +235,19 @@ func (h *holding) foreign(ctx context.Context, made Made) (findings []verdict.Fi
 	if h.facts.GoSum != nil {
 		findings = append(findings, crosscheck.Summed(h.a, made.Draft, h.facts.GoSum)...)
 	}
-	left = append(left, crosscheck.Unexamined(made.Draft.Relationships)...)
+	left = append(append(left, crosscheck.Uncompared(h.a)...), crosscheck.Unexamined(made.Draft.Relationships)...)
 	if !h.Complete {
 		return findings, left, nil
 	}
+	return append(findings, h.uncompared(left)...), nil, nil
+}
+
+// uncompared refuses what was not compared.
+func (h *holding) uncompared(left []string) (findings []verdict.Finding) {
 	for _, note := range left {
 		findings = append(findings, verdict.Find(verdict.SBOMIncomplete, h.a.Name, "not compared: %.500q", note))
 	}
-	return findings, nil, nil
+	return findings
 }
 
 // listed are the files of the image that the document lists, as they are.

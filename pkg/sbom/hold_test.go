@@ -228,6 +228,7 @@ func TestImageSBOMs(t *testing.T) {
 	}{
 		{saying{"ours", nil, ""}, sbom.Question{Document: ours, Image: &served}},
 		{saying{"ours of the platform", nil, ""}, sbom.Question{Document: ours, Image: &served, Platform: "linux/amd64"}},
+		{saying{"ours of the platform, where all is asked for", nil, ""}, sbom.Question{Document: ours, Image: &served, Platform: "linux/amd64", Complete: true}},
 		{saying{"ours against the saved image", nil, ""}, sbom.Question{Document: ours, Image: &saved, Content: &file}},
 		{saying{"ours of other bytes", nil, verdict.SBOMSubject}, sbom.Question{Document: parsed(t, lying, nil), Image: &served}},
 		{saying{"ours of other bytes against the saved image", nil, verdict.SBOMSubject}, sbom.Question{Document: parsed(t, lying, nil), Image: &saved, Content: &file}},

@@ -2,6 +2,7 @@ package sbom
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -20,7 +21,9 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 	}
 	name, sum := q.Document.Describes()
 	v := verdict.New("does the SBOM of "+clean(name)+" agree with its bytes", at)
-	v.Scope = verdict.Scope{Checks: []string{"the SBOM against its artifact"}, Left: []string{"signatures", "licences"}}
+	v.Scope = verdict.Scope{Checks: []string{"the SBOM against its artifact"}, Left: []string{
+		"signatures", "licences", "comments", "suppliers", "download locations", "purposes", "CPEs", "annotations",
+	}}
 	v.Counts.Required++
 	v.Add(held.Findings...)
 	who := "Waybill"
@@ -34,6 +37,12 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 	}
 	for _, left := range held.Left {
 		v.Note("not compared: %s", clean(left))
+	}
+	if omitted := crosscheck.Omitted(q.Document); len(omitted) > 0 {
+		v.Scope.Left = append(v.Scope.Left, fmt.Sprintf("%d parts that the SBOM itself leaves out", len(omitted)))
+		for _, left := range omitted {
+			v.Note("the SBOM says of itself: %s", clean(left))
+		}
 	}
 	if len(held.Findings) == 0 {
 		v.Counts.Verified++

@@ -16,6 +16,7 @@ type model struct {
 	relationships                         []Relationship
 	excluding                             []string // packages whose roll-up leaves files out
 	about                                 described
+	weak                                  []Checksum
 }
 
 // described is the thing a document is about.

@@ -138,6 +138,10 @@ func (d Document) Packages() []Package { return append([]Package(nil), d.model()
 // Files lists the files of the document in its order.
 func (d Document) Files() []File { return append([]File(nil), d.model().files...) }
 
+// Checksums are those of packages and files that are neither SHA-256 nor
+// SHA-512; the SHA-1 of a file is in [File].
+func (d Document) Checksums() []Checksum { return append([]Checksum(nil), d.model().weak...) }
+
 // Relationships lists the relationships of the document in its order; those
 // written in one of the format's short forms come with what they belong to.
 func (d Document) Relationships() []Relationship {

@@ -48,6 +48,7 @@ func (r *reader) addPackage(v *values) {
 		Licence: asserted(v.get("licenseDeclared")), Supplier: asserted(v.get("supplier")), Source: v.get("sourceInfo"),
 		Verification: r.code, Digests: r.set(r.sums),
 	}
+	r.keep(p.ID, "")
 	for _, ref := range r.refs {
 		switch {
 		case ref.kind == "purl" && p.PURL == "":
@@ -126,6 +127,7 @@ func (r *reader) addFile(v *values) {
 		ID: v.get("SPDXID"), Name: v.get("fileName"), Comment: v.get("comment"), Licence: r.info,
 		Digests: r.set(r.sums),
 	}
+	r.keep(f.ID, "SHA1")
 	for _, s := range r.sums {
 		if s.algorithm == "SHA1" && isHex(s.value, 40) {
 			f.SHA1 = s.value
@@ -184,4 +186,14 @@ func (r *reader) set(sums []sum) (set digest.Set) {
 		}
 	}
 	return set
+}
+
+// keep keeps the checksums that were read last and are in no [digest.Set], but
+// for one that is kept elsewhere.
+func (r *reader) keep(id, elsewhere string) {
+	for _, s := range r.sums {
+		if s.algorithm != "SHA256" && s.algorithm != "SHA512" && s.algorithm != elsewhere {
+			r.m.weak = append(r.m.weak, Checksum{ID: id, Algorithm: s.algorithm, Value: s.value})
+		}
+	}
 }

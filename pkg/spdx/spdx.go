@@ -137,6 +137,10 @@ type Package struct {
 	Verification string
 }
 
+// Checksum is one that a document gives of a package or file in another
+// algorithm than those of [digest.Set], as it is written.
+type Checksum struct{ ID, Algorithm, Value string }
+
 // File is one file with its bytes.
 type File struct {
 	ID      string // "SPDXRef-…"

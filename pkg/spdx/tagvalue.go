@@ -142,6 +142,7 @@ func (r *reader) packageLines(p *v2_3.Package) {
 		Download: p.PackageDownloadLocation, Licence: asserted(p.PackageLicenseDeclared), Source: p.PackageSourceInfo,
 		Comment: p.PackageComment, Digests: r.libraryDigests(p.PackageChecksums),
 	}
+	r.keep(id, "")
 	for _, l := range append(p.PackageLicenseInfoFromFiles, p.PackageLicenseConcluded, p.PackageLicenseDeclared) {
 		if l != "" {
 			r.licence("licence", l)
@@ -179,6 +180,7 @@ func (r *reader) fileLines(f *v2_3.File) {
 		ID: elementPrefix + string(f.FileSPDXIdentifier), Name: f.FileName, Comment: f.FileComment,
 		Digests: r.libraryDigests(f.Checksums),
 	}
+	r.keep(out.ID, "SHA1")
 	for _, s := range f.Checksums {
 		if s.Algorithm == common.SHA1 && isHex(s.Value, 40) {
 			out.SHA1 = s.Value

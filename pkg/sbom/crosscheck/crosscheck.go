@@ -10,8 +10,8 @@
 // Where a release has many documents, [Release.About] compares them one by one
 // and [Listed] the rest, so that nobody keeps them all. What is not given is not
 // compared; that a release has no artifacts is a finding. Nobody compares
-// licences, suppliers, comments and the checksums of files other than SHA-256,
-// SHA-512 and SHA-1. The package reads no bytes and decides no policy: documents
+// licences, suppliers, comments and checksums other than SHA-256, SHA-512 and
+// SHA-1: [Uncompared] names those. The package reads no bytes and decides no policy: documents
 // and facts are values, and whoever has them proved them elsewhere.
 package crosscheck
 
@@ -42,6 +42,7 @@ type Artifact struct {
 	Platform string // "linux/amd64", or "" if it is of none
 	Bare     bool   // a single file that archives pack, such as a program
 	Digests  digest.Set
+	SHA1     string // of the bytes, forty hex digits; "" is not compared
 	// Document describes the artifact; it is zero if there is none.
 	Document spdx.Document
 	// DocumentDigest is that of the document's bytes, Namespace the address that
@@ -141,7 +142,7 @@ func Subject(a Artifact) []verdict.Finding {
 	if version := a.Document.DescribedVersion(); a.Version != "" && version != "" && version != a.Version && version != sum.String() {
 		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM describes another version").Differ(a.Version, version)}
 	}
-	return nil
+	return Stating(a)
 }
 
 func orNone(d digest.Digest) string {

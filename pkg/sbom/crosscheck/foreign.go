@@ -51,7 +51,7 @@ func Bytes(a Artifact) []verdict.Finding {
 	case !sum.Equal(a.Digests.SHA256):
 		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM describes other bytes").Differ(a.Digests.SHA256.String(), sum.String())}
 	}
-	return nil
+	return Stating(a)
 }
 
 // Foreign compares what another tool's document says of an artifact with what
