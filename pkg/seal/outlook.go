@@ -204,17 +204,18 @@ func (o *Outlook) attached(ctx context.Context, l looking, image planned) error 
 	if err != nil {
 		return err
 	}
-	for _, about := range layers {
+	lacks := func(about olderAbout) bool {
 		suffix := registry.SuffixSignatures
 		if about.kind != "" {
 			suffix = registry.SuffixAttestations
 		}
-		if checkAttached(ctx, l.Request, image, suffix) != nil {
-			o.Orders = append(o.Orders, orders...)
-			return nil
-		}
+		return checkAttached(ctx, l.Request, image, suffix) != nil
 	}
-	o.Attached = append(o.Attached, image.Artifact)
+	if slices.ContainsFunc(layers, lacks) {
+		o.Orders = append(o.Orders, orders...)
+	} else {
+		o.Attached = append(o.Attached, image.Artifact)
+	}
 	return nil
 }
 
