@@ -9,6 +9,7 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/journal"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/promote"
@@ -97,7 +98,12 @@ func (p *Pipeline) PromoteToStaging(ctx context.Context) error {
 
 // PromoteToRelease copies the release from staging to where users find it.
 func (p *Pipeline) PromoteToRelease(ctx context.Context) error {
-	return p.noted(ctx, "promote to release", func() error { return p.promoteToRelease(ctx) })
+	err := p.noted(ctx, "promote to release", func() error { return p.promoteToRelease(ctx) })
+	var busy *journal.BusyError
+	if errors.As(err, &busy) { // it needs nothing of the state: the note is for status alone
+		return p.promoteToRelease(ctx)
+	}
+	return err
 }
 
 func (p *Pipeline) promoteToRelease(ctx context.Context) error {
