@@ -98,7 +98,7 @@ func (r ImageRequest) decide(ctx context.Context, v *verdict.Verdict, image Imag
 	v.AddError(image.Name, err)
 	v.Counts.Required += max(1, len(nodes))
 	for _, n := range nodes {
-		proof, err := r.prove(ctx, v, image, n.Descriptor)
+		proof, err := r.prove(ctx, v, image, n)
 		if err != nil {
 			v.AddError(image.name(n.Descriptor), err)
 			continue
@@ -173,7 +173,11 @@ func (r ImageRequest) narrow(v *verdict.Verdict, image Image, root *registry.Nod
 
 // prove looks among everything that refers to a manifest for the evidence that
 // was asked. What strangers attach is counted and does not block.
-func (r ImageRequest) prove(ctx context.Context, v *verdict.Verdict, image Image, d registry.Descriptor) (verdict.Proof, error) {
+func (r ImageRequest) prove(ctx context.Context, v *verdict.Verdict, image Image, n *registry.Node) (verdict.Proof, error) {
+	d := n.Descriptor
+	if err := registry.CheckPlatform(ctx, image.Source, image.Repository, n); err != nil {
+		return verdict.Proof{}, err
+	}
 	bundles, err := registry.Bundles(ctx, image.Source, image.Repository, d.Digest)
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return verdict.Proof{}, err

@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -111,14 +110,8 @@ func (d *decision) checkBlobs(ctx context.Context, a release.Artifact, node *reg
 		if p := d.Options.Scope.Platform; p != "" && child.Descriptor.Platform != "" && child.Descriptor.Platform != p {
 			continue
 		}
-		for _, blob := range append(slices.Clone(child.Layers), child.Config) {
-			body, err := d.Images.Fetch(ctx, a.Repository, blob)
-			if err != nil {
-				return err
-			}
-			if err := drain(body); err != nil {
-				return err
-			}
+		if _, err := registry.VerifyBlobs(ctx, d.Images, a.Repository, child); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -214,11 +207,4 @@ func (d *decision) inScope(tag string) bool {
 
 func isWord(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-}
-
-// drain reads to the end, where a verifying reader gives its verdict.
-func drain(body io.ReadCloser) error {
-	defer body.Close()
-	_, err := io.Copy(io.Discard, body)
-	return err
 }

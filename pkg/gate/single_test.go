@@ -123,7 +123,7 @@ func layout(t *testing.T) (*registry.Layout, registry.Descriptor) {
 	}
 	var entries []string
 	for _, arch := range []string{"amd64", "arm64"} {
-		config := fmt.Appendf(nil, `{"architecture":%q}`, arch)
+		config := fmt.Appendf(nil, `{"os":"linux","architecture":%q}`, arch)
 		c := registry.Descriptor{Digest: digest.Of(digest.SHA256, config), Size: int64(len(config))}
 		if err := l.PushBlob(t.Context(), "demo", c, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(config)), nil }); err != nil {
 			t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 )
 
 // Limits of one image: far above what people publish.
@@ -154,8 +153,9 @@ func (n *Node) Blobs() []Descriptor {
 }
 
 // VerifyBlobs reads every blob of the graph below n once and throws the bytes
-// away: what remains is that they were there and are the right ones. It
-// returns how many bytes that were.
+// away: what remains is that they were there, are the right ones, and that each
+// image is for the platform under which it is listed. It returns how many bytes
+// that were.
 func VerifyBlobs(ctx context.Context, src Source, repo string, n *Node) (int64, error) {
 	if n == nil {
 		return 0, errors.New("verifying blobs: no graph")
@@ -168,12 +168,7 @@ func VerifyBlobs(ctx context.Context, src Source, repo string, n *Node) (int64, 
 				continue
 			}
 			seen[blob.Digest.String()] = true
-			body, err := src.Fetch(ctx, repo, blob)
-			if err != nil {
-				return err
-			}
-			size, err := io.Copy(io.Discard, body)
-			_ = body.Close()
+			size, err := verifyBlob(ctx, src, repo, at, blob)
 			if err != nil {
 				return err
 			}

@@ -97,7 +97,7 @@ func pushManifest(t *testing.T, p Sink, mediaType string, v any) Descriptor {
 // image pushes an image of one layer.
 func image(t *testing.T, p Sink, content string) Descriptor {
 	t.Helper()
-	config := push(t, p, blobOf("application/vnd.oci.image.config.v1+json", []byte(`{"os":"linux","x":"`+content+`"}`)))
+	config := push(t, p, blobOf("application/vnd.oci.image.config.v1+json", []byte(`{"os":"linux","architecture":"`+content+`"}`)))
 	layer := push(t, p, blobOf("application/vnd.oci.image.layer.v1.tar", []byte(content)))
 	return pushManifest(t, p, MediaTypeManifest, v1.Manifest{
 		SchemaVersion: 2, MediaType: MediaTypeManifest, Config: mustWire(config), Layers: []v1.Descriptor{mustWire(layer)},
