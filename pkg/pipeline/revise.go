@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"io/fs"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/release"
@@ -62,7 +63,8 @@ func (p *Pipeline) replaces(ctx context.Context, next release.Manifest, bundle [
 		}
 		return there, next.Follows(before, there)
 	}
-	if !errors.Is(err, store.ErrNotFound) && verdict.OutcomeOf(err) == verdict.Unavailable {
+	none := errors.Is(err, store.ErrNotFound) || errors.Is(err, fs.ErrNotExist) // of a directory that is yet to be made
+	if !none && verdict.OutcomeOf(err) == verdict.Unavailable {
 		return digest.Digest{}, err
 	}
 	// There is none, or it is not ours: that conflicts, and stays.
