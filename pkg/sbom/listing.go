@@ -159,7 +159,7 @@ func (b *builder) listing(l *listing, members Members) error {
 	if l.x.sum.any() {
 		b.relate(artifactID, spdx.Contains, spdx.NoAssertion, listedAsOne+l.x.sum.said())
 	}
-	if err := b.sources(l.x.texts, licences); err != nil {
+	if err := b.sources(l.x, licences); err != nil {
 		return err
 	}
 	b.installedIn(l.x)

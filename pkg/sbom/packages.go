@@ -43,7 +43,7 @@ func Packages(in Input, artifact string, dir fs.FS) (Made, error) {
 		b.relate(artifactID, spdx.Contains, id, "")
 		b.program(id, p.programs[name], "")
 	}
-	if err := b.sources(p.x.texts, map[string]string{}); err != nil {
+	if err := b.sources(p.x, map[string]string{}); err != nil {
 		return Made{}, err
 	}
 	b.installedIn(p.x)

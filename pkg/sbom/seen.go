@@ -60,10 +60,18 @@ const maxSeen = 200
 type sightings struct {
 	list  []string       // "npm: app/package-lock.json"
 	count map[string]int // by ecosystem
+	// copies are the directories named vendor that hold Go source below them.
+	copies map[string]bool
 }
 
-// note takes a file if it is of another ecosystem.
+// note takes a file if it is of another ecosystem, or a copy of a module's.
 func (s *sightings) note(name string) {
+	if before, after, found := strings.Cut("/"+name, "/vendor/"); found && strings.Contains(after, "/") && strings.HasSuffix(after, ".go") {
+		if s.copies == nil {
+			s.copies = map[string]bool{}
+		}
+		s.copies[strings.TrimPrefix(before+"/vendor", "/")] = true
+	}
 	if eco := ecosystem(name); eco != "" {
 		s.add(eco, name)
 	}

@@ -14,7 +14,8 @@ import (
 
 // sources adds the Go modules of the source trees among the texts. licences
 // are those of files that are the text of one.
-func (b *builder) sources(t texts, licences map[string]string) error {
+func (b *builder) sources(x *examiner, licences map[string]string) error {
+	t := texts(x.texts)
 	var works, dirs []string
 	for _, name := range slices.Sorted(maps.Keys(t)) {
 		switch {
@@ -33,6 +34,7 @@ func (b *builder) sources(t texts, licences map[string]string) error {
 		return err
 	}
 	b.unexamined(tree.Faults)
+	b.unexamined(unlisted(x, tree.Modules, works))
 	sources := map[string]string{} // identifiers by directory
 	top := topmost(tree.Modules)
 	for _, m := range tree.Modules {
@@ -48,6 +50,20 @@ func (b *builder) sources(t texts, licences map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// unlisted are the directories that modules were copied to without the list that
+// says which: the go command does not build from them.
+func unlisted(x *examiner, all []gomod.SourceModule, works []string) (parts []string) {
+	for _, dir := range slices.Sorted(maps.Keys(x.seen.copies)) {
+		of := path.Dir(dir)
+		needs := slices.Contains(works, of) ||
+			slices.ContainsFunc(all, func(m gomod.SourceModule) bool { return m.Dir == of && len(m.Deps) > 0 })
+		if _, listed := x.texts[path.Join(dir, "modules.txt")]; needs && !listed {
+			parts = append(parts, dir+": copies of modules, and no modules.txt that says which they are")
+		}
+	}
+	return parts
 }
 
 // topmost is the directory of the module that the release is a version of: the

@@ -3,6 +3,7 @@ package gomod
 import (
 	"errors"
 	"fmt"
+	"go/version"
 	"io"
 	"io/fs"
 	"path"
@@ -11,7 +12,6 @@ import (
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
-	"golang.org/x/mod/semver"
 
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -146,13 +146,16 @@ func (r *treeReader) module(dir string, f *modfile.File) (SourceModule, error) {
 		m.Work = w.file()
 	}
 	vendored, err := r.vendored(path.Join(dir, "vendor"))
+	if vendored.workspace && r.works[dir] == nil {
+		r.fault(path.Join(dir, "vendor", "modules.txt"), "it is of a workspace, and there is no go.work")
+	}
 	switch {
 	case err != nil:
 		return SourceModule{}, err
 	case vendored.list != nil && !vendored.workspace:
 		sums, err := r.sums(path.Join(dir, "go.sum"))
 		m.Vendor, m.Deps = path.Join(dir, "vendor"), withSums(r.located(vendored.list, dir), sums)
-		m.Incomplete = disagreement(f, vendored.list, m.Vendor)
+		r.consistent(states{copied: vendored, asks: []*modfile.File{f}, all: []replacements{{f.Replace, dir}}, dir: dir})
 		return m, err
 	case w != nil && w.vendored.list != nil:
 		m.Vendor, m.Deps = path.Join(w.dir, "vendor"), w.copied(r, f)
@@ -160,7 +163,7 @@ func (r *treeReader) module(dir string, f *modfile.File) (SourceModule, error) {
 	}
 	// Since Go 1.17 go.mod lists every module that the packages of the main
 	// module are built from; before, only what is required directly.
-	if m.Go == "" || semver.Compare("v"+m.Go, "v1.17") < 0 {
+	if m.Go == "" || before(m.Go, "go1.17") {
 		m.Incomplete = path.Join(dir, "go.mod") + " is of a Go before 1.17 and lists direct requirements only"
 	}
 	if w != nil {
@@ -174,6 +177,9 @@ func (r *treeReader) module(dir string, f *modfile.File) (SourceModule, error) {
 	m.Deps = sorted(withSums(m.Deps, sums))
 	return m, err
 }
+
+// before reports whether the version that a go.mod names is older.
+func before(named, release string) bool { return version.Compare("go"+named, release) < 0 }
 
 // replacements are those of one file, which name directories from its own.
 type replacements struct {

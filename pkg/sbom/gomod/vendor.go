@@ -2,13 +2,12 @@ package gomod
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 
-	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/semver"
 
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -17,6 +16,15 @@ import (
 type vendored struct {
 	list      []Module // nil if there is no such file
 	workspace bool     // it is of go work vendor
+	order     []module.Version
+	marks     map[module.Version]mark
+	versions  map[string]string // of the modules that packages are named of
+}
+
+// mark is what it says of one module.
+type mark struct {
+	explicit, packages bool
+	replacement        string // "path version", or a directory
 }
 
 // vendored reads the list of a directory that modules were copied to: those of
@@ -31,26 +39,66 @@ func (r *treeReader) vendored(dir string) (vendored, error) {
 	if err != nil {
 		return vendored{}, err
 	}
-	v := vendored{list: []Module{}}
+	v := vendored{list: []Module{}, marks: map[module.Version]mark{}, versions: map[string]string{}}
 	var current Module
+	var mod module.Version
 	for line := range strings.Lines(string(raw)) {
 		line = strings.TrimSpace(line)
 		switch {
 		case line == "## workspace":
 			v.workspace = true
-		case strings.HasPrefix(line, "## "), line == "":
+		case strings.HasPrefix(line, "## "):
+			v.annotate(mod, line[3:])
+		case line == "":
 		case strings.HasPrefix(line, "# "):
-			current = copiedModule(line[2:])
-		case current.Path != "":
-			if len(v.list) == maxModules {
+			if len(v.order) == maxModules {
 				return vendored{}, verdict.Refuse(verdict.Limit, name, "more than %d modules", maxModules)
 			}
+			current = copiedModule(line[2:])
+			mod = v.begin(current)
+		case current.Path != "":
 			v.list = append(v.list, current)
+			v.packaged(mod)
 			current = Module{}
 		}
 	}
 	v.list = sorted(v.list)
 	return v, nil
+}
+
+// begin takes the line of one module, of which there may be several.
+func (v *vendored) begin(m Module) module.Version {
+	mod := module.Version{Path: m.Path, Version: m.Version}
+	if m.Replaces != "" {
+		mod.Path, mod.Version, _ = strings.Cut(m.Replaces, " ")
+	}
+	is, known := v.marks[mod]
+	if !known {
+		v.order = append(v.order, mod)
+	}
+	if m.Replaces != "" {
+		is.replacement = strings.TrimSpace(m.Path + " " + m.Version)
+	}
+	v.marks[mod] = is
+	return mod
+}
+
+func (v *vendored) annotate(mod module.Version, notes string) {
+	is := v.marks[mod]
+	for note := range strings.SplitSeq(notes, ";") {
+		is.explicit = is.explicit || strings.TrimSpace(note) == "explicit"
+	}
+	v.marks[mod] = is
+}
+
+// packaged notes that packages of a module are named.
+func (v *vendored) packaged(mod module.Version) {
+	is := v.marks[mod]
+	is.packages = true
+	v.marks[mod] = is
+	if was := v.versions[mod.Path]; was == "" || semver.Compare(was, mod.Version) < 0 {
+		v.versions[mod.Path] = mod.Version
+	}
 }
 
 // copiedModule reads "path version" or "path version => path [version]".
@@ -82,23 +130,3 @@ func (m Module) asked() string {
 
 // VendorDir is the directory that a module was copied to, below that of all.
 func (m Module) VendorDir(vendor string) string { return path.Join(vendor, m.asked()) }
-
-// disagreement is where go.mod and the copies are of two versions: the go
-// command refuses to build that.
-func disagreement(f *modfile.File, copied []Module, vendor string) string {
-	for _, want := range f.Require {
-		i := slices.IndexFunc(copied, func(m Module) bool { return m.asked() == want.Mod.Path })
-		if i < 0 {
-			continue
-		}
-		has := copied[i].Version
-		if copied[i].Replaces != "" {
-			_, has, _ = strings.Cut(copied[i].Replaces, " ")
-		}
-		if has != want.Mod.Version && has != "" {
-			return fmt.Sprintf("%s/modules.txt has %s %s, and go.mod asks for %s: they are of two states of the source",
-				vendor, want.Mod.Path, has, want.Mod.Version)
-		}
-	}
-	return ""
-}

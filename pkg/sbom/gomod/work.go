@@ -61,12 +61,25 @@ func (r *treeReader) workspace(dir string) error {
 	if err != nil {
 		return err
 	}
+	if !all.workspace && all.list != nil && r.files[dir] == nil {
+		r.fault(path.Join(dir, "vendor", "modules.txt"), "it does not say that it is of the workspace, and there is no module that it could be of")
+	}
 	if all.workspace {
-		all.list = r.located(all.list, dir)
-		w.vendored = vendored{withSums(all.list, w.sums), true}
+		r.consistent(w.states(r, all))
+		all.list = withSums(r.located(all.list, dir), w.sums)
+		w.vendored = all
 	}
 	r.works[dir] = w
 	return nil
+}
+
+// states is what the copies of the workspace are compared with.
+func (w *workspace) states(r *treeReader, copied vendored) states {
+	s := states{copied: copied, all: w.replaces, members: w.paths, dir: w.dir, work: true}
+	for _, at := range w.members {
+		s.asks = append(s.asks, r.files[at])
+	}
+	return s
 }
 
 // member takes what one module brings into the workspace.
