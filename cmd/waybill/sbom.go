@@ -70,8 +70,9 @@ ecosystems as seen, not catalogued. Complete is an SBOM that names neither: with
 --complete anything else is refused (SBOM_INCOMPLETE), as waybill sbom check and
 policies that ask for sbom: complete refuse it.
 
-The time is SOURCE_DATE_EPOCH if that is set: then the same input gives the same
-bytes.
+The time is SOURCE_DATE_EPOCH if that is set: then the same input and flags give
+the same bytes. The namespace follows from all that the document says: no two that
+differ have one, whatever they differ in.
 
 ` + exit.Table,
 		Example: `  waybill sbom generate ./lantern > lantern.spdx.json
@@ -85,7 +86,7 @@ bytes.
 	f := cmd.Flags()
 	f.StringVar(&o.name, "name", "", "name of what is described; the last element of the argument if not given")
 	f.StringVar(&o.version, "version", "NOASSERTION", "version of what is described")
-	f.StringVar(&o.namespace, "namespace", "", "address under which the document is known, ending in a slash; one is made if none is given")
+	f.StringVar(&o.namespace, "namespace", "", "address under which the document is known, ending in a slash; name and digests are added; one is made if none is given")
 	f.StringVar(&o.platform, "platform", "", "describe the image of this platform alone, such as linux/amd64")
 	f.StringVar(&o.image, "image", "", "which image of a layout or file, by its reference name or digest, if there are several")
 	f.StringVarP(&o.output, "output", "o", "json", "json, tag-value, or table for people")
@@ -115,6 +116,9 @@ func (o *described) generate(cmd *cobra.Command, arg string) error {
 			return verdict.Wrap(verdict.Usage, "--modules", err)
 		}
 		sbom.Licences(&made.Draft, os.DirFS(o.modules))
+	}
+	if made.Draft, err = made.Draft.Distinct(); err != nil {
+		return err
 	}
 	left := crosscheck.Unexamined(made.Draft.Relationships)
 	for _, part := range left {

@@ -78,6 +78,32 @@ func TestDescribeOurselves(t *testing.T) {
 	want(t, d.sbom(t, "check", "one.spdx.json", program, "--go-sum", "go.sum"), 1, "EVIDENCE_CONFLICT")
 }
 
+// TestNamespaces: of one input, documents that differ have two namespaces, and
+// forms of one document have one.
+func TestNamespaces(t *testing.T) {
+	d := openDescribing(t)
+	d.write(t, "a.tar.gz", packed(t, "README", "x"))
+	namespace := func(args ...string) string {
+		r := d.sbom(t, append([]string{"generate", "a.tar.gz"}, args...)...)
+		want(t, r, 0)
+		_, rest, _ := strings.Cut(r.Stdout, "amespace\": \"")
+		if rest == "" {
+			_, rest, _ = strings.Cut(r.Stdout, "DocumentNamespace: ")
+		}
+		return rest[:strings.IndexAny(rest, "\"\n")]
+	}
+	one := namespace()
+	if one == "" || one != namespace() || one != namespace("--output", "tag-value") {
+		t.Errorf("%q is not the same again", one)
+	}
+	if other := namespace("--version", "v2"); other == one {
+		t.Errorf("two documents are %q", one)
+	}
+	if own := namespace("--namespace", "https://example.org/sboms/"); !strings.HasPrefix(own, "https://example.org/sboms/a.tar.gz-") {
+		t.Errorf("%q", own)
+	}
+}
+
 func goSum(t *testing.T) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("..", "..", "go.sum"))
