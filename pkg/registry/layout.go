@@ -61,6 +61,10 @@ func (l *Layout) index(ctx context.Context) (v1.IndexManifest, error) {
 		return v1.IndexManifest{}, &UnavailableError{Place: l.place.URI(), Op: "reading index.json", Err: err}
 	}
 	body, size, err := l.place.Open(ctx, "index.json")
+	var notAFile *store.FileTypeError
+	if errors.As(err, &notAFile) {
+		return v1.IndexManifest{}, err // it answers, and it lies
+	}
 	if err != nil {
 		return fail(err)
 	}

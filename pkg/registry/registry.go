@@ -21,6 +21,8 @@
 package registry
 
 import (
+	"strings"
+
 	"context"
 	"io"
 
@@ -99,6 +101,13 @@ func checkRepository(repo string) error {
 	_, err := name.NewRepository("registry.invalid/"+repo, name.StrictValidation)
 	if err != nil {
 		return usage("naming repository: %w", err)
+	}
+	// The library lets parts pass that a server, or a directory, takes for
+	// another path.
+	for part := range strings.SplitSeq(repo, "/") {
+		if strings.Trim(part, "._-") == "" {
+			return usage("naming repository %q: its part %q is no name", repo, part)
+		}
 	}
 	return nil
 }

@@ -65,7 +65,10 @@ func (r *Remote) Prefix() string { return r.prefix }
 func (r *Remote) repository(repo string) (name.Repository, error) {
 	full := r.prefix + "/" + repo
 	opts := []name.Option{name.StrictValidation}
-	host, _, _ := strings.Cut(r.prefix, "/")
+	host, path, _ := strings.Cut(full, "/")
+	if err := checkRepository(path); err != nil {
+		return name.Repository{}, err
+	}
 	if transport.Loopback(hostname(host)) {
 		opts = append(opts, name.Insecure)
 	}

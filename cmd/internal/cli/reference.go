@@ -29,6 +29,9 @@ func Image(reference string, t http.RoundTripper) (gate.Image, error) {
 	if slash <= 0 {
 		return refuse("it names no registry")
 	}
+	if rest[slash-1] == '/' {
+		return refuse("it has two slashes in a row")
+	}
 	prefix, last := rest[:slash], rest[slash+1:]
 	image.Repository, image.Tag, _ = strings.Cut(last, ":")
 	if image.Tag == "" && !pinned {
