@@ -41,6 +41,14 @@ type Request struct {
 	Log   io.Writer
 }
 
+// Names of what says, beside a tree, who signed its files, for peers that want
+// to be told.
+const (
+	RootName    = "trusted_root.json"
+	IssuerName  = "release.issuer"
+	SubjectName = "release.subject"
+)
+
 // Released is where the tree made in dir lies.
 func Released(dir string) string { return filepath.Join(dir, "release", Version) }
 
@@ -70,7 +78,7 @@ func Make(ctx context.Context, req Request) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	m := &maker{Request: req, lab: l}
-	for _, do := range []func(context.Context) error{m.writeProject, m.writeConsumer, m.stage, m.release, m.tidy} {
+	for _, do := range []func(context.Context) error{m.writeProject, m.writeConsumer, m.stage, m.forget, m.release, m.tidy} {
 		if err := do(ctx); err != nil {
 			return fmt.Errorf("making a tree in %q: %w", req.Dir, err)
 		}
@@ -115,7 +123,7 @@ func (m *maker) writeConsumer(context.Context) error {
 		return u.String() + "{version}/"
 	}
 	files := map[string]string{
-		"trusted_root.json":   string(m.lab.TrustedRoot),
+		RootName:              string(m.lab.TrustedRoot),
 		"signing_config.json": string(m.lab.SigningConfig),
 		"policy.yaml": fmt.Sprintf(`apiVersion: waybill/v1
 kind: Policy
@@ -160,6 +168,7 @@ places:
 	for _, name := range []string{"builder", "builder-unisolated", "release"} {
 		files[name+".token"] = m.lab.Token(name)
 	}
+	files[IssuerName], files[SubjectName] = m.lab.Identity("release")
 	return m.write(files)
 }
 
@@ -175,6 +184,10 @@ func (m *maker) release(ctx context.Context) error {
 	args := []string{"release", Version, "--profile", "profile.yaml", "--state", "state", "--confirm"}
 	return m.run(exec.CommandContext(ctx, filepath.Join(m.Bin, "waybill"), args...), m.Dir)
 }
+
+// forget drops the files that were staged from: the release is promoted from
+// staging alone, and a disk has seldom room for it three times.
+func (m *maker) forget(context.Context) error { return os.RemoveAll(filepath.Join(m.Dir, "state")) }
 
 // tidy keeps only what verification needs; the copies are as large as the tree.
 func (m *maker) tidy(context.Context) error {

@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -30,8 +31,12 @@ type options struct {
 	only  string
 	peers peers
 	work  work
-	fresh bool
+	trees trees
 }
+
+// trees says which releases outlive a run: none is taken over from an earlier
+// one if it is to be fresh, and large ones are kept where somebody said where.
+type trees struct{ fresh, kept bool }
 
 // peers are commands to compare with, each of which may be absent.
 type peers struct{ cosign, cosign2, syft string }
@@ -50,7 +55,7 @@ type work struct {
 const usage = `Usage: waybill-bench [flags]
        waybill-bench hash [--sha512] DIR
 
-Make a release of about a gigabyte and some hundred bundles once, and measure
+Make a release of about five gigabytes and some hundred bundles once, and measure
 how long verifying them takes, against those who do the same and against doing
 only what nobody can do without; builds, against their commands alone; and
 signing. The commands take turns; medians and ratios are printed. Nothing passes or fails on
@@ -83,8 +88,8 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	record, err := s.measure(ctx)
-	if err != nil {
+	record, failed := s.measure(ctx)
+	if err := errors.Join(failed, s.clear()); err != nil {
 		return err
 	}
 	if err := record.Print(os.Stdout); err != nil || o.json == "" {
@@ -98,20 +103,20 @@ func parse(args []string) (options, error) {
 	f := flag.NewFlagSet("waybill-bench", flag.ExitOnError)
 	f.StringVar(&o.root, "root", ".", "checkout of Waybill, to build the commands from")
 	f.StringVar(&o.bin, "bin", "", "directory of the product's commands, already built; default: build them")
-	f.StringVar(&o.dir, "dir", "", "keep the commands and the release here; default: the user's cache directory")
+	f.StringVar(&o.dir, "dir", "", "keep the commands and the release here; default: the user's cache directory, where no release of more than 2 GB is kept")
 	f.StringVar(&o.json, "json", "", "write the record to this file")
 	f.StringVar(&o.only, "only", "", "measure only these, separated by commas: "+strings.Join(names(), ", "))
 	f.StringVar(&o.peers.cosign, "cosign", "", "cosign, to compare with; without it that is left out")
 	f.StringVar(&o.peers.cosign2, "cosign2", "", "cosign v2, to compare signing with too; without it that is left out")
 	f.StringVar(&o.peers.syft, "syft", "", "syft, to compare with; without it that is left out")
-	f.Int64Var(&o.work.size, "size", 1_200_000_000, "bytes of all built files together")
-	f.IntVar(&o.work.outputs, "outputs", 600, "number of built files; each has a signature and an SBOM besides")
+	f.Int64Var(&o.work.size, "size", 5_200_000_000, "bytes of all built files together")
+	f.IntVar(&o.work.outputs, "outputs", 1000, "number of built files; each has a signature and an SBOM besides")
 	f.IntVar(&o.work.bundles, "bundles", 400, "number of bundles of each kind")
 	f.IntVar(&o.work.decided, "decided", 1000, "number of built files, all of them small, about which a policy decides")
 	f.IntVar(&o.work.rounds, "rounds", 7, "how often each command is measured")
 	o.work.built = built{bytes: 1_000_000_000, platforms: 4, rounds: 5}
 	o.work.signed = signed{files: 500, images: 40, sample: 20, rounds: 3}
-	f.BoolVar(&o.fresh, "fresh", false, "make the release again, although it is there")
+	f.BoolVar(&o.trees.fresh, "fresh", false, "make the release again, although it is there")
 	short := f.Bool("short", false, "64 MB, 50 bundles, 100 small files and 3 rounds, to see that it works")
 	f.Usage = func() { fmt.Fprint(os.Stderr, usage); f.PrintDefaults() }
 	if err := f.Parse(args); err != nil {
@@ -130,7 +135,7 @@ func parse(args []string) (options, error) {
 			return options{}, fmt.Errorf("nothing to measure is called %q; there are %s", name, strings.Join(names(), ", "))
 		}
 	}
-	if o.dir == "" {
+	if o.trees.kept = o.dir != ""; !o.trees.kept {
 		cache, err := os.UserCacheDir()
 		if err != nil {
 			return options{}, err

@@ -20,8 +20,9 @@ const complete = "complete"
 // imported here: it carries a whole lab, and a large measurer would show up in
 // the memory of what it measures.
 const (
-	version     = "v1.0.0"
-	profileName = "profile.yaml"
+	version      = "v1.0.0"
+	profileName  = "profile.yaml"
+	bundleSuffix = ".sigstore.json"
 )
 
 // setting is everything that is measured with.
@@ -51,7 +52,7 @@ func prepare(ctx context.Context, o options) (*setting, error) {
 			return nil, err
 		}
 	}
-	if s.wants("policy") {
+	if s.wants("policy") || s.wants("release") {
 		if err := s.makeTree(ctx, s.decided, o.work.decided, int64(o.work.decided)*smallFile); err != nil {
 			return nil, err
 		}
@@ -66,11 +67,11 @@ func prepare(ctx context.Context, o options) (*setting, error) {
 }
 
 // smallFile is how large a file is whose hash does not matter.
-const smallFile = 4000
+const smallFile = 1 << 10
 
 // treeOf is the directory of a tree; the number is that of its policy.
 func (o options) treeOf(outputs int, size int64) string {
-	return filepath.Join(o.dir, fmt.Sprintf("tree2-%d-outputs-%d-bytes", outputs, size))
+	return filepath.Join(o.dir, fmt.Sprintf("tree3-%d-outputs-%d-bytes", outputs, size))
 }
 
 func (s *setting) makeTree(ctx context.Context, dir string, outputs int, size int64) error {
@@ -110,7 +111,7 @@ func build(ctx context.Context, o *options) error {
 
 // make lets the maker fill a directory, unless it did before.
 func (s *setting) make(ctx context.Context, dir string, args ...string) error {
-	if made(dir) && !s.fresh {
+	if made(dir) && !s.trees.fresh {
 		return nil
 	}
 	if err := os.RemoveAll(dir); err != nil {
@@ -126,6 +127,17 @@ func (s *setting) make(ctx context.Context, dir string, args ...string) error {
 		return fmt.Errorf("making %q: %w", dir, err)
 	}
 	return os.WriteFile(filepath.Join(dir, complete), nil, 0o600)
+}
+
+// large is how large a release is that nobody wants to find in a cache.
+const large = 2_000_000_000
+
+// clear removes a large release, unless somebody said where to keep it.
+func (s *setting) clear() error {
+	if s.trees.kept || s.work.size <= large {
+		return nil
+	}
+	return os.RemoveAll(s.tree)
 }
 
 // made reports whether a directory was filled to the end.
@@ -151,7 +163,7 @@ func (s *setting) look() error {
 		s.files = append(s.files, path)
 		s.facts.Files++
 		s.facts.Bytes += info.Size()
-		if _, err := os.Stat(path + ".sigstore.json"); err == nil {
+		if _, err := os.Stat(path + bundleSuffix); err == nil {
 			s.facts.Artifacts++
 		}
 		return nil

@@ -77,7 +77,7 @@ func (s *setting) sboms(ctx context.Context) ([]bench.Section, error) {
 }
 
 func (s *setting) makeThings(ctx context.Context, dir string) error {
-	if made(dir) && !s.fresh {
+	if made(dir) && !s.trees.fresh {
 		return nil
 	}
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(filepath.Join(dir, "out"), 0o755)); err != nil {
