@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	sources "github.com/waybill-release/waybill/pkg/source"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -18,6 +19,9 @@ import (
 var bin string
 
 func TestMain(m *testing.M) {
+	if code, ok := sources.Serve(); ok { // the steps of releases that are built here
+		os.Exit(code)
+	}
 	if os.Getenv(inside) != "" {
 		fmt.Fprintln(os.Stderr, demoInside(os.Args[1:])) // returns only if it failed
 		os.Exit(1)

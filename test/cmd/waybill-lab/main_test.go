@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"os"
 	"os/exec"
@@ -71,8 +72,10 @@ func TestLife(t *testing.T) {
 	if b, err := os.ReadFile(file); err != nil || bytes.Count(b, []byte(".")) != 2 || bytes.ContainsAny(b, " \n") {
 		t.Errorf("token file: %q, %v", b, err)
 	}
-	if code, out, _ := run(t, "token", "--dir", dir, "--as", "someone@example.invalid", "--issuer-claims", `{"aud":"x"}`); code != 0 || strings.Count(out, ".") != 2 {
-		t.Errorf("a token for anybody: %d %q", code, out)
+	claims := `{"aud":"x","exp":4102444800,"run_id":"17"}`
+	code, out, _ := run(t, "token", "--dir", dir, "--as", "someone@example.invalid", "--issuer-claims", claims)
+	if said := payload(t, out); code != 0 || !strings.Contains(said, `"exp":4102444800`) || !strings.Contains(said, `"run_id":"17"`) {
+		t.Errorf("a token for anybody: %d %q", code, said)
 	}
 	if code, _, errOut := run(t, "down", "--dir", dir); code != 0 {
 		t.Errorf("down: %d %s", code, errOut)
@@ -127,6 +130,8 @@ func TestWrongUse(t *testing.T) {
 		{"up --address example.invalid", "loopback only"},
 		{"up now", `unexpected argument "now"`},
 		{"up --port 80", "unknown flag"},
+		{"up --sealed", "--kubernetes"},
+		{"up --kubernetes 31", "--kubernetes"},
 		{"sideways", `unexpected argument "sideways"`},
 		{"token --as nobody", "no role"},
 		{"token --issuer-claims {", "--issuer-claims"},
@@ -153,4 +158,18 @@ func TestHelpIsOurs(t *testing.T) {
 			t.Errorf("up --help does not say %q", word)
 		}
 	}
+}
+
+// payload is what a token says.
+func payload(t *testing.T, token string) string {
+	t.Helper()
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		t.Fatalf("no token: %q", token)
+	}
+	said, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(said)
 }

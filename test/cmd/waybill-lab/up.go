@@ -44,28 +44,40 @@ listened on; any other --address is refused.
 
 func newUp() *cobra.Command {
 	var dir, address, release string
+	var sealed bool
 	cmd := &cobra.Command{
 		Use:   "up [--dir DIR]",
 		Short: "Start a lab and run it until stopped",
 		Long:  upLong,
 		Example: `  waybill-lab up --dir lab
   waybill-lab up --dir lab & until [ -e lab/lab.json ]; do sleep 0.1; done
-  waybill-lab up --dir lab --kubernetes v1.31.2   # k8s-verify-release v1.31.2 --profile lab/profile.yaml`,
+  waybill-lab up --dir lab --kubernetes v1.31.2   # k8s-verify-release v1.31.2 --profile lab/profile.yaml
+  waybill-lab up --dir lab --kubernetes v1.31.2 --sealed   # the same with a manifest: complete`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return up(ctx, cmd.OutOrStdout(), dir, address, release)
+			to, err := publisher(release, sealed)
+			if err != nil {
+				return err
+			}
+			return up(ctx, cmd.OutOrStdout(), lab.Options{Dir: dir, Address: address}, to)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "directory to keep the lab in (default: a temporary one, removed at the end)")
 	cmd.Flags().StringVar(&address, "address", "127.0.0.1", "loopback address to listen on")
 	cmd.Flags().StringVar(&release, "kubernetes", "", "publish a synthetic release of Kubernetes under this version, as they are published today, with a profile to verify it by")
+	cmd.Flags().BoolVar(&sealed, "sealed", false, "with --kubernetes: publish it as it should be published, built and sealed here, with a manifest")
 	return cmd
 }
 
-func up(ctx context.Context, out io.Writer, dir, address, release string) (err error) {
+// publish publishes something in a lab that is up, and writes into its
+// directory how to verify it.
+type publish func(ctx context.Context, l *lab.Lab, dir string) error
+
+func up(ctx context.Context, out io.Writer, o lab.Options, publish publish) (err error) {
 	began := time.Now()
+	dir := o.Dir
 	temporary := dir == ""
 	if temporary {
 		if dir, err = os.MkdirTemp("", "waybill-lab-"); err != nil {
@@ -85,15 +97,14 @@ func up(ctx context.Context, out io.Writer, dir, address, release string) (err e
 	if err := lab.Unpublish(dir); err != nil {
 		return err
 	}
-	l, err := lab.Start(ctx, lab.Options{Dir: dir, Address: address})
+	o.Dir = dir
+	l, err := lab.Start(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lab.Unpublish(dir), l.Close()) }()
-	if release != "" {
-		if err := publish(ctx, l, dir, release); err != nil {
-			return err
-		}
+	if err := publish(ctx, l, dir); err != nil {
+		return err
 	}
 	page, err := l.Publish(dir)
 	if err != nil {
@@ -107,18 +118,29 @@ func up(ctx context.Context, out io.Writer, dir, address, release string) (err e
 	return nil
 }
 
-// publish publishes a synthetic release of Kubernetes in the lab.
-func publish(ctx context.Context, l *lab.Lab, dir, release string) error {
+// publisher publishes a synthetic release of Kubernetes, if one is named.
+func publisher(release string, sealed bool) (publish, error) {
+	if release == "" && sealed {
+		return nil, usageError{errors.New("--sealed: name the release with --kubernetes")}
+	}
+	if release == "" {
+		return func(context.Context, *lab.Lab, string) error { return nil }, nil
+	}
 	v, err := version.Parse(release)
 	if err != nil {
-		return fmt.Errorf("--kubernetes: %w", err)
+		return nil, usageError{fmt.Errorf("--kubernetes: %w", err)}
 	}
-	r := kubernetes.Make(v)
-	if err := r.Sign(ctx, kubernetes.Signer{Lab: l}); err != nil {
-		return err
-	}
-	if err := r.Publish(ctx, l); err != nil {
-		return err
-	}
-	return kubernetes.WriteProfile(l, dir)
+	return func(ctx context.Context, l *lab.Lab, dir string) error {
+		if sealed {
+			return kubernetes.Sealed{Lab: l, Version: v, Dir: dir}.Publish(ctx)
+		}
+		r := kubernetes.Make(v)
+		if err := r.Sign(ctx, kubernetes.Signer{Lab: l}); err != nil {
+			return err
+		}
+		if err := r.Publish(ctx, l); err != nil {
+			return err
+		}
+		return kubernetes.WriteProfile(l, dir)
+	}, nil
 }
