@@ -25,16 +25,18 @@ type Payload struct {
 }
 
 type wirePayload struct {
-	Critical *struct {
-		Identity struct {
-			Reference string `json:"docker-reference"`
-		} `json:"identity"`
-		Image struct {
-			Digest string `json:"docker-manifest-digest"`
-		} `json:"image"`
-		Type string `json:"type"`
-	} `json:"critical"`
+	Critical *critical                  `json:"critical"`
 	Optional map[string]json.RawMessage `json:"optional"`
+}
+
+type critical struct {
+	Identity struct {
+		Reference string `json:"docker-reference"`
+	} `json:"identity"`
+	Image struct {
+		Digest string `json:"docker-manifest-digest"`
+	} `json:"image"`
+	Type string `json:"type"`
 }
 
 // ParsePayload reads what the signature of an image says. What the signer

@@ -136,20 +136,9 @@ func (p Payload) Bytes() ([]byte, error) {
 	if p.Image.Algorithm() != digest.SHA256 || p.Reference == "" {
 		return nil, verdict.Refuse(verdict.NoArtifact, "payload", "an image has a SHA-256 digest and a name")
 	}
-	w := struct {
-		Critical struct {
-			Identity struct {
-				Reference string `json:"docker-reference"`
-			} `json:"identity"`
-			Image struct {
-				Digest string `json:"docker-manifest-digest"`
-			} `json:"image"`
-			Type string `json:"type"`
-		} `json:"critical"`
-		Optional *struct{} `json:"optional"`
-	}{}
-	w.Critical.Identity.Reference, w.Critical.Image.Digest, w.Critical.Type = p.Reference, p.Image.String(), payloadType
-	return json.Marshal(w)
+	c := critical{Type: payloadType}
+	c.Identity.Reference, c.Image.Digest = p.Reference, p.Image.String()
+	return json.Marshal(wirePayload{Critical: &c})
 }
 
 func encodePEM(chain [][]byte) (all []byte) {

@@ -131,37 +131,28 @@ func TestLanesRefuse(t *testing.T) {
 	}
 }
 
+func benchmark[W uint32 | uint64](b *testing.B, name string, hash func([]*[8]W, [][]byte), data [][]byte) {
+	states := make([]*[8]W, len(data))
+	for i := range states {
+		states[i] = new([8]W)
+	}
+	b.Run(name, func(b *testing.B) {
+		b.SetBytes(int64(len(data) * len(data[0])))
+		for b.Loop() {
+			hash(states, data)
+		}
+	})
+}
+
 func BenchmarkLanes(b *testing.B) {
 	need(b)
 	const size = 32 << 10
 	random := rand.NewChaCha8([32]byte{1})
 	for _, n := range []int{1, 4, Width512} {
-		var s [Width512][8]uint64
-		states := make([]*[8]uint64, n)
-		for i := range states {
-			states[i] = &s[i]
-		}
-		data := messages(random, n, size)
-		b.Run(fmt.Sprintf("sha512/%d", n), func(b *testing.B) {
-			b.SetBytes(int64(n * size))
-			for b.Loop() {
-				SHA512(states, data)
-			}
-		})
+		benchmark(b, fmt.Sprintf("sha512/%d", n), SHA512, messages(random, n, size))
 	}
 	for _, n := range []int{1, 8, Width256} {
-		var s [Width256][8]uint32
-		states := make([]*[8]uint32, n)
-		for i := range states {
-			states[i] = &s[i]
-		}
-		data := messages(random, n, size)
-		b.Run(fmt.Sprintf("sha256/%d", n), func(b *testing.B) {
-			b.SetBytes(int64(n * size))
-			for b.Loop() {
-				SHA256(states, data)
-			}
-		})
+		benchmark(b, fmt.Sprintf("sha256/%d", n), SHA256, messages(random, n, size))
 	}
 	one := messages(random, 1, size)[0]
 	b.Run("library/sha512", func(b *testing.B) {
