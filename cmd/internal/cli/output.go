@@ -27,7 +27,8 @@ type Output struct {
 	each  []*Output // one for each version
 }
 
-// TableOutput prints a table to stdout.
+// TableOutput prints a table to stdout, with every line: who calls it has no
+// flag by which the rest could be asked for.
 func TableOutput() *Output {
 	return &Output{Formats: []string{string(render.Table)}, Verbose: true}
 }
