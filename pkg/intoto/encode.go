@@ -71,13 +71,13 @@ func made(raw, said []byte, predicateType string, subjects []Subject) (Statement
 		strictjson.Check(said) != nil || checkPredicate(predicateType, said) != nil || !utf8.ValidString(predicateType) {
 		return Parse(raw)
 	}
-	seen := make(map[string]struct{}, len(subjects))
 	for _, s := range subjects {
-		_, twice := seen[s.Name]
-		if twice && s.Name != "" || s.Digests.SHA256.IsZero() || !utf8.ValidString(s.Name) {
+		if s.Digests.SHA256.IsZero() || !utf8.ValidString(s.Name) {
 			return Parse(raw)
 		}
-		seen[s.Name] = struct{}{}
+	}
+	if !distinct(subjects) {
+		return Parse(raw)
 	}
 	return Statement{
 		raw: raw, kind: TypeV1, predicateType: predicateType,

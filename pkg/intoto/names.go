@@ -1,6 +1,11 @@
 package intoto
 
-import "sync"
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+)
 
 // few is how many subjects are looked through one after another.
 const few = 32
@@ -8,23 +13,25 @@ const few = 32
 // names finds subjects by their names, from the first time that somebody asks:
 // whoever asks for each of a hundred thousand shall not look through all.
 type names struct {
-	once   sync.Once
-	places map[string][]int
+	once  sync.Once
+	order []int32 // the places of the subjects, by name; those of one name ascend
 }
 
 // of are the places of the subjects of a name.
-func (n *names) of(subjects []Subject, name string) []int {
+func (n *names) of(subjects []Subject, name string) []int32 {
 	n.once.Do(func() {
-		n.places = make(map[string][]int, len(subjects))
-		own := make([]int, len(subjects)) // one array for all that are alone
-		for i, s := range subjects {
-			own[i] = i
-			if others := n.places[s.Name]; others != nil {
-				n.places[s.Name] = append(others[:len(others):len(others)], i)
-				continue
-			}
-			n.places[s.Name] = own[i : i+1]
+		n.order = make([]int32, len(subjects))
+		for i := range n.order {
+			n.order[i] = int32(i)
 		}
+		slices.SortFunc(n.order, func(a, b int32) int {
+			return cmp.Or(strings.Compare(subjects[a].Name, subjects[b].Name), cmp.Compare(a, b))
+		})
 	})
-	return n.places[name]
+	first, _ := slices.BinarySearchFunc(n.order, name, func(i int32, name string) int { return strings.Compare(subjects[i].Name, name) })
+	end := first
+	for end < len(n.order) && subjects[n.order[end]].Name == name {
+		end++
+	}
+	return n.order[first:end]
 }

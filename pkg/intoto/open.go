@@ -42,6 +42,29 @@ type openStatement struct {
 // It still refuses whatever two readers could read differently, a subject
 // without any digest, and a strong digest in any but its one spelling.
 func ParseOpen(raw []byte) (Statement, error) {
+	if s, is := plainOpen(raw); is {
+		return s.apart(), nil
+	}
+	return parseOpen(raw)
+}
+
+// Adopt is [ParseOpen] of bytes that the caller has no more use for: they are
+// the statement's from then on, and nobody may change them.
+func Adopt(raw []byte) (Statement, error) {
+	if s, is := plainOpen(raw); is {
+		return s, nil
+	}
+	return parseOpen(raw)
+}
+
+func plainOpen(raw []byte) (Statement, bool) {
+	s, is := plainStatement(raw)
+	s.open, s.plain, s.extra = true, true, map[int]Resource{}
+	return s, is
+}
+
+// parseOpen reads a statement of any form by the whole rules.
+func parseOpen(raw []byte) (Statement, error) {
 	if err := countSubjects(raw); err != nil {
 		return Statement{}, err
 	}
@@ -69,10 +92,13 @@ func ParseOpen(raw []byte) (Statement, error) {
 // never stand in memory as maps. What a Subject cannot say of one is kept
 // beside it, by its place.
 func openSubjects(raw json.RawMessage) (subjects []Subject, extra map[int]Resource, err error) {
-	if list, is := plainSubjects(raw); is {
-		return list, map[int]Resource{}, nil
-	}
 	extra = map[int]Resource{}
+	p := plain{rest: raw}
+	p.must("[")
+	if subjects = p.subjects(); p.take("]") && len(p.rest) == 0 {
+		return subjects, extra, nil
+	}
+	subjects = nil
 	for batch, err := range batches(raw) {
 		if err != nil {
 			return nil, nil, err
@@ -222,7 +248,11 @@ func (s Statement) Resources() []Resource {
 // Strict reads the bytes of s again as a statement of ours. Whoever took a
 // statement through the open reader asks this before believing its form.
 func (s Statement) Strict() (Statement, error) {
-	if !s.open && !s.IsZero() {
+	switch {
+	case !s.open && !s.IsZero():
+		return s, nil
+	case s.plain && s.kind == TypeV1 && distinct(s.subjects):
+		s.open, s.plain, s.extra = false, false, nil
 		return s, nil
 	}
 	return Parse(s.raw)

@@ -59,6 +59,7 @@ type Statement struct {
 	predicateType string
 	subjects      []Subject
 	open          bool             // it came through the open reader
+	plain         bool             // which read all of it as plain
 	extra         map[int]Resource // what else was written of a subject, by its place
 	predicate     json.RawMessage
 	names         *names
@@ -104,11 +105,16 @@ func NewV01(predicateType string, subjects []Subject, predicate any) (Statement,
 // readers could read differently, an older version, an unknown field, an empty
 // subject list, a subject without SHA-256, and two subjects of one name.
 func Parse(raw []byte) (Statement, error) {
+	if s, is := plainStatement(raw); is && s.kind == TypeV1 && distinct(s.subjects) {
+		return s.apart(), nil
+	}
+	return parse(raw)
+}
+
+// parse reads a statement of any form by the whole rules.
+func parse(raw []byte) (Statement, error) {
 	if err := countSubjects(raw); err != nil {
 		return Statement{}, err
-	}
-	if s, is := plainStatement(raw); is {
-		return s, nil
 	}
 	var wire wireStatement
 	if err := strictjson.Unmarshal(raw, &wire); err != nil {
@@ -181,7 +187,7 @@ func (s Statement) IsZero() bool { return len(s.raw) == 0 }
 // with another name.
 func (s Statement) Names(name string, bytes digest.Set) bool {
 	if len(s.subjects) > few {
-		return slices.ContainsFunc(s.names.of(s.subjects, name), func(i int) bool { return s.subjects[i].Binds(bytes) })
+		return slices.ContainsFunc(s.names.of(s.subjects, name), func(i int32) bool { return s.subjects[i].Binds(bytes) })
 	}
 	return slices.ContainsFunc(s.subjects, func(sub Subject) bool {
 		return sub.Name == name && sub.Binds(bytes)

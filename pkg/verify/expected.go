@@ -8,7 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/pem"
-	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"time"
@@ -79,10 +79,8 @@ func (m material) signedSHA256() (sum, signature []byte, enveloped bool) {
 	if len(envelope.GetSignatures()) != 1 || len(envelope.GetPayload()) == 0 {
 		return nil, nil, true // the library refuses it
 	}
-	// DSSE's encoding, with the payload last and not copied.
 	h := sha256.New()
-	fmt.Fprintf(h, "DSSEv1 %d %s %d ", len(envelope.GetPayloadType()), envelope.GetPayloadType(), len(envelope.GetPayload()))
-	h.Write(envelope.GetPayload())
+	_, _ = io.Copy(h, pae(envelope)) // both are in memory
 	return h.Sum(nil), envelope.GetSignatures()[0].GetSig(), true
 }
 

@@ -28,7 +28,8 @@ type material struct {
 	raw       []byte
 	leaf      *x509.Certificate // nil when a key signed
 	content   sigstore.VerificationContent
-	signature sigstore.SignatureContent // set by prove
+	signature []byte                    // set by readSignature, as is
+	message   sigstore.SignatureContent // nil: an envelope is signed
 	entries   []*tlog.Entry
 	unread    bool // all entries are as expected, and none was read
 }
@@ -39,24 +40,12 @@ func open(raw []byte) (*bundle.Bundle, error) {
 	if len(raw) > MaxBundle {
 		return nil, verdict.Refuse(verdict.Limit, "bundle", "%d bytes, the limit is %d", len(raw), MaxBundle)
 	}
-	if err := checkStructure("bundle", raw, maxStructure); err != nil {
-		return nil, err
-	}
-	if err := strictjson.Check(raw); err != nil {
-		return nil, verdict.Wrap(verdict.BundleParse, "bundle", err)
-	}
-	form := &protobundle.Bundle{}
-	if err := protojson.Unmarshal(raw, form); err != nil {
-		return nil, verdict.Wrap(verdict.BundleParse, "bundle", err)
-	}
-	if err := checkCounts(form); err != nil {
-		return nil, err
-	}
-	if err := checkText(raw); err != nil {
-		return nil, err
-	}
-	if err := checkForm(form); err != nil {
-		return nil, err
+	form, is := readLarge(raw, large)
+	if !is {
+		var err error
+		if form, err = readForm(raw); err != nil {
+			return nil, err
+		}
 	}
 	// The library looks at everything but the entries, which may not need to be
 	// read: see expectedBody.
@@ -75,6 +64,27 @@ func open(raw []byte) (*bundle.Bundle, error) {
 	}
 	b.Bundle = form
 	return b, nil
+}
+
+// readForm reads a bundle as what its specification says that it is.
+func readForm(raw []byte) (*protobundle.Bundle, error) {
+	if err := checkStructure("bundle", raw, maxStructure); err != nil {
+		return nil, err
+	}
+	if err := strictjson.Check(raw); err != nil {
+		return nil, verdict.Wrap(verdict.BundleParse, "bundle", err)
+	}
+	form := &protobundle.Bundle{}
+	if err := protojson.Unmarshal(raw, form); err != nil {
+		return nil, verdict.Wrap(verdict.BundleParse, "bundle", err)
+	}
+	if err := checkCounts(form); err != nil {
+		return nil, err
+	}
+	if err := checkText(raw); err != nil {
+		return nil, err
+	}
+	return form, checkForm(form)
 }
 
 // readEntries reads the bodies of the log entries.
@@ -107,6 +117,24 @@ func parse(raw []byte) (material, error) {
 	}
 	m.entries, err = readEntries(b)
 	return m, err
+}
+
+// readSignature finds what signs. The library is asked for a plain signature
+// only: it would write the payload of an envelope as base64 once more.
+func (m *material) readSignature() error {
+	if envelope := m.entity.GetDsseEnvelope(); envelope != nil {
+		if envelope.GetPayload() == nil || len(envelope.GetSignatures()) != 1 {
+			return verdict.Wrap(verdict.BundleParse, "bundle", bundle.ErrMissingEnvelope)
+		}
+		m.signature = envelope.GetSignatures()[0].GetSig()
+		return nil
+	}
+	var err error
+	if m.message, err = m.entity.SignatureContent(); err != nil {
+		return verdict.Wrap(verdict.BundleParse, "bundle", err)
+	}
+	m.signature = m.message.Signature()
+	return nil
 }
 
 // statement returns the payload of an in-toto attestation, not yet proven.

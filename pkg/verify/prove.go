@@ -1,12 +1,14 @@
 package verify
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/sigstore/sigstore-go/pkg/root"
 	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
+	"github.com/sigstore/sigstore/pkg/signature"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -16,9 +18,8 @@ import (
 // client specification. Each step returns what it proved, and the next builds
 // on that alone; nothing is believed because a step was called.
 func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) (Evidence, error) {
-	var err error
-	if m.signature, err = m.entity.SignatureContent(); err != nil {
-		return Evidence{}, verdict.Wrap(verdict.BundleParse, "bundle", err)
+	if err := m.readSignature(); err != nil {
+		return Evidence{}, err
 	}
 	// "The Verifier MUST verify the inclusion proof or promise" of entries
 	// that are of this very signature.
@@ -87,9 +88,9 @@ func timestamps(m material, trusted root.TrustedMaterial, seen *memory) ([]*root
 	}
 	proven := make([]*root.Timestamp, 0, len(tokens))
 	for _, token := range tokens {
-		stamp, err := stampedBy(seen.stamping, token, m.signature.Signature())
+		stamp, err := stampedBy(seen.stamping, token, m.signature)
 		if err != nil {
-			return nil, whyStamp(token, m.signature.Signature(), trusted, err)
+			return nil, whyStamp(token, m.signature, trusted, err)
 		}
 		proven = append(proven, stamp)
 	}
@@ -112,16 +113,32 @@ func stampedBy(authorities []root.TimestampingAuthority, token, signature []byte
 // signed checks the signature itself, over the bytes as they were received.
 func signed(m material, trusted root.TrustedMaterial) error {
 	var err error
-	if message := m.signature.MessageSignatureContent(); message != nil {
-		err = sigstore.VerifySignatureWithArtifactDigests(m.signature, m.content, trusted,
+	if m.message != nil {
+		message := m.message.MessageSignatureContent()
+		err = sigstore.VerifySignatureWithArtifactDigests(m.message, m.content, trusted,
 			[]sigstore.ArtifactDigest{{Algorithm: message.DigestAlgorithm(), Digest: message.Digest()}})
 	} else {
-		err = sigstore.VerifySignature(m.signature, m.content, trusted)
+		err = sealed(m, trusted)
 	}
 	if err != nil {
 		return verdict.Wrap(verdict.SignatureBad, "bundle", err)
 	}
 	return nil
+}
+
+// sealed checks the one signature of an envelope over DSSE's encoding, which
+// is read as it is made.
+func sealed(m material, trusted root.TrustedMaterial) (err error) {
+	var key signature.Verifier
+	if m.leaf != nil {
+		key, err = signature.LoadDefaultVerifier(m.leaf.PublicKey)
+	} else {
+		key, err = trusted.PublicKeyVerifier(m.content.PublicKey().Hint())
+	}
+	if err != nil {
+		return err
+	}
+	return key.VerifySignature(bytes.NewReader(m.signature), pae(m.entity.GetDsseEnvelope()))
 }
 
 func latest(times []time.Time) time.Time {

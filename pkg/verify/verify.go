@@ -97,9 +97,8 @@ func (v *Verifier) keyless(m material) (Evidence, error) {
 // known proves a bundle that one of the known keys must have signed. Which one
 // is found by its signature: what the bundle hints at nobody signed.
 func (v *Verifier) known(m material) (Evidence, error) {
-	var err error
-	if m.signature, err = m.entity.SignatureContent(); err != nil {
-		return Evidence{}, verdict.Wrap(verdict.BundleParse, "bundle", err)
+	if err := m.readSignature(); err != nil {
+		return Evidence{}, err
 	}
 	for _, key := range v.keys {
 		if signed(m, key) != nil {
@@ -171,7 +170,7 @@ func attestation(raw []byte, prove func(material) (Evidence, error)) (Evidence, 
 	if err != nil {
 		return Evidence{}, err
 	}
-	if e.statement, err = intoto.ParseOpen(payload); err != nil {
+	if e.statement, err = intoto.Adopt(payload); err != nil {
 		return Evidence{}, err
 	}
 	if kind := e.statement.PredicateType(); kind == kindBlob || kind == KindImage {

@@ -1,0 +1,81 @@
+package verify
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
+	protodsse "github.com/sigstore/protobuf-specs/gen/pb-go/dsse"
+)
+
+// The payload of an attestation may be almost all of its bundle. It is one
+// string of plain base64, which has nothing to count, to unescape or to
+// compare: it is decoded once, straight from the file, and everything else of
+// the bundle is read with a word in its place.
+
+// large is from how many characters on a payload is taken out.
+const large = 16 << 10
+
+// standIn is the word, in base64, and what it decodes to.
+const (
+	standIn = "YSB3YXliaWxsIHN0YW5kcyBoZXJl"
+	stands  = "a waybill stands here"
+)
+
+// readLarge reads the form of a bundle with a large payload. It answers yes or
+// nothing: whatever is not as expected here is for [readForm] to judge.
+func readLarge(raw []byte, least int) (*protobundle.Bundle, bool) {
+	small, text, is := withoutPayload(raw, least)
+	if !is {
+		return nil, false
+	}
+	form, err := readForm(small)
+	// No other member of a bundle is called payload, no key stands twice, and
+	// unknown ones are refused: if the word is the payload, so was the text.
+	if err != nil || string(form.GetDsseEnvelope().GetPayload()) != stands {
+		return nil, false
+	}
+	payload := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
+	n, err := base64.StdEncoding.Strict().Decode(payload, text)
+	if err != nil {
+		return nil, false
+	}
+	form.GetDsseEnvelope().Payload = payload[:n]
+	return form, true
+}
+
+// withoutPayload puts the word into the place of the first string under the
+// key "payload", if that has at least so many characters and the decoder would
+// pass over none of them. A quote within a text is escaped, so what is found
+// between two quotes is the end of a key at least; whether it is all of it,
+// the reader of the rest finds out.
+func withoutPayload(raw []byte, least int) (small, text []byte, is bool) {
+	const key = `"payload"`
+	at := bytes.Index(raw, []byte(key))
+	if at < 0 {
+		return nil, nil, false
+	}
+	rest, found := bytes.CutPrefix(bytes.TrimLeft(raw[at+len(key):], " \t\r\n"), []byte(":"))
+	rest, quoted := bytes.CutPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(`"`))
+	end := bytes.IndexByte(rest, '"')
+	if !found || !quoted || end < least {
+		return nil, nil, false
+	}
+	text, rest = rest[:end], rest[end:]
+	if bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 {
+		return nil, nil, false
+	}
+	head := raw[:len(raw)-len(rest)-len(text)]
+	return slices.Concat(head, []byte(standIn), rest), text, true
+}
+
+// pae is what the signature of an envelope signs: DSSE's encoding, with the
+// payload last and not copied.
+func pae(e *protodsse.Envelope) io.Reader {
+	head := fmt.Sprintf("DSSEv1 %d %s %d ", len(e.GetPayloadType()), e.GetPayloadType(), len(e.GetPayload()))
+	return io.MultiReader(strings.NewReader(head), bytes.NewReader(e.GetPayload()))
+}
