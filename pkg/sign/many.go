@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/pace"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
@@ -57,6 +58,7 @@ func (s *Signer) Each(ctx context.Context, orders []Order, keep func(i int, bund
 	within, stop := context.WithCancel(ctx)
 	defer stop()
 	run := &progress{signer: s, all: len(orders), began: s.config.Clock(), stop: stop}
+	run.pace = pace.From(run.began)
 	run.watch()
 	var group errgroup.Group
 	group.SetLimit(workers)
@@ -108,6 +110,7 @@ type progress struct {
 
 	mu       sync.Mutex // guards what follows, and keeps one call to keep at a time
 	done     int
+	pace     pace.Pace
 	told     time.Time
 	failures []Failure
 	over     bool // keep failed in a way that ends all, and is not called again
@@ -162,9 +165,10 @@ func (p *progress) watch() {
 	}
 	now := p.signer.config.Clock()
 	took := now.Sub(p.began)
+	p.pace.Did(now, p.done)
 	if p.done > 0 && (now.Sub(p.told) >= every && took >= every || p.done == p.all) {
 		p.told = now
-		left := took / time.Duration(p.done) * time.Duration(p.all-p.done)
+		left := p.pace.Left(now, p.all-p.done)
 		p.signer.config.Work.Report("signed %d of %d in %s, %s left", p.done, p.all, took.Round(time.Second), left.Round(time.Second))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/waybill-release/waybill/pkg/pace"
 	"github.com/waybill-release/waybill/pkg/render"
 )
 
@@ -31,6 +32,7 @@ type running struct {
 	name      string
 	since     time.Time
 	done, all int // of what is counted; no step is
+	pace      pace.Pace
 }
 
 // at says for how long it runs, or how far it is and what is left.
@@ -42,8 +44,7 @@ func (r running) at(now time.Time) string {
 	case r.done == 0 || r.done == r.all:
 		return fmt.Sprintf("%s %d of %d, %s", r.name, r.done, r.all, took)
 	}
-	left := now.Sub(r.since) / time.Duration(r.done) * time.Duration(r.all-r.done)
-	return fmt.Sprintf("%s %d of %d, %s, %s left", r.name, r.done, r.all, took, left.Round(time.Second))
+	return fmt.Sprintf("%s %d of %d, %s, %s left", r.name, r.done, r.all, took, r.pace.Left(now, r.all-r.done).Round(time.Second))
 }
 
 // NewSteps keeps the line on w, which must be a terminal of a width.
@@ -75,7 +76,9 @@ func (s *Steps) Counted(what string, done, all int) {
 	r := &s.running[i]
 	if done == 0 || r.since.IsZero() {
 		r.since = s.clock()
+		r.pace = pace.From(r.since)
 	}
+	r.pace.Did(s.clock(), done)
 	r.done, r.all = done, all
 	if !s.ticking {
 		s.ticking = true

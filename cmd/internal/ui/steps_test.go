@@ -87,6 +87,11 @@ func TestStepsCount(t *testing.T) {
 	now = now.Add(10 * time.Second)
 	s.Counted("sign", 100, 500)
 	shows("sign 100 of 500, 10s, 40s left")
+	now = now.Add(time.Hour) // the log is away
+	s.Counted("sign", 101, 500)
+	now = now.Add(10 * time.Second)
+	s.Counted("sign", 200, 500)
+	shows("sign 200 of 500, 1h0m20s, 45s left")
 	s.Counted("sign", 0, 20) // another list, from its own beginning
 	shows("sign 0 of 20, 0s")
 	now = now.Add(time.Second)
