@@ -33,8 +33,8 @@ func Within(ctx context.Context, a crosscheck.Artifact, c Content) (crosscheck.F
 // WithinImage is [Within] of an image.
 func WithinImage(ctx context.Context, a crosscheck.Artifact, c ImageContent) (crosscheck.Found, error) {
 	in := again(a.Document)
-	if in.strong {
-		c.Layers = nil // which were read for less
+	if in.strong || c.Layers == nil {
+		c.Layers = &Layers{strong: in.strong} // others were read for less
 	}
 	made, err := Image(ctx, in, a.Name, c)
 	if err != nil {
@@ -42,7 +42,9 @@ func WithinImage(ctx context.Context, a crosscheck.Artifact, c ImageContent) (cr
 	}
 	found := crosscheck.Found{Digests: c.Index, Findings: crosscheck.Files(a, made.Draft.Files)}
 	found.Findings = append(found.Findings, crosscheck.Components(a, made.Draft)...)
-	return found, nil
+	put, err := putIn(ctx, a, c)
+	found.Findings = append(found.Findings, put...)
+	return found, err
 }
 
 // again is an input for a description that is compared, never written.

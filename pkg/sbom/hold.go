@@ -82,6 +82,7 @@ type holding struct {
 	// manifest that the document is known to be about it.
 	viaConfig bool
 	content   *ImageContent // the image that was read, if it is one
+	put       []verdict.Finding
 }
 
 // read describes anew what the document is about.
@@ -175,8 +176,12 @@ func (h *holding) image(ctx context.Context, in Input) (made Made, as string, er
 	if saved && h.configured(content.Platforms[0]) {
 		h.a.Digests, h.viaConfig = digest.Set{SHA256: crosscheck.Claimed(h.Document)}, true
 	}
+	content.Layers = &Layers{strong: in.strong}
 	h.content = &content
-	made, err = Image(ctx, in, h.a.Name, content)
+	if made, err = Image(ctx, in, h.a.Name, content); err != nil || !crosscheck.Ours(h.Document) {
+		return made, as, err
+	}
+	h.put, err = putIn(ctx, h.a, content)
 	return made, as, err
 }
 
@@ -202,11 +207,12 @@ func (h *holding) ours(made Made) (findings []verdict.Finding, left []string) {
 		}
 	}
 	if h.viaConfig {
+		findings = append(findings, h.put...)
 		// Its layers are not those of the registry, which are compressed.
 		all, left := crosscheck.Foreign(a, made.Draft)
 		return append(findings, all...), append(left, "digests of manifest and layers: a saved image does not hold them; its configuration was compared")
 	}
-	findings = append(findings, crosscheck.Files(a, made.Draft.Files)...)
+	findings = append(append(findings, h.put...), crosscheck.Files(a, made.Draft.Files)...)
 	findings = append(findings, asOne(a, made)...)
 	return append(findings, crosscheck.Components(a, made.Draft)...), nil
 }

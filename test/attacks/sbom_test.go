@@ -93,6 +93,12 @@ func sumOf(e any) map[string]any {
 	return nil
 }
 
+// alsoSum gives a checksum of an element, in place of the one of its kind.
+func alsoSum(e map[string]any, algorithm, value string) {
+	sums := slices.DeleteFunc(e["checksums"].([]any), func(c any) bool { return c.(map[string]any)["algorithm"] == algorithm })
+	e["checksums"] = append(sums, map[string]any{"algorithm": algorithm, "checksumValue": value})
+}
+
 const otherSum = "0000000000000000000000000000000000000000000000000000000000000001"
 
 // reroll makes the roll-up of an archive's files right again.
@@ -167,6 +173,23 @@ func lies() []lie {
 		{"other bytes of an artifact in the image", plan.SBOMName(imageName), func(t testing.TB, d document) {
 			sumOf(d.packageNamed(t, "bin/linux/amd64/lantern"))["checksumValue"] = otherSum
 		}, codes(verdict.Conflict), false},
+		{"another SHA-512 of an artifact in the image", plan.SBOMName(imageName), func(t testing.TB, d document) {
+			alsoSum(d.packageNamed(t, "bin/linux/amd64/lantern"), "SHA512", otherSum+otherSum)
+		}, codes(verdict.Conflict), false},
+		{"another SHA-1 of an artifact in the image", plan.SBOMName(imageName), func(t testing.TB, d document) {
+			alsoSum(d.packageNamed(t, "bin/linux/amd64/lantern"), "SHA1", otherSum[:40])
+		}, codes(verdict.Conflict), true},
+		{"an artifact in another place of the image", plan.SBOMName(imageName), func(t testing.TB, d document) {
+			id := d.packageNamed(t, "bin/linux/amd64/lantern")["SPDXID"]
+			for _, r := range d.list(relationsKey) {
+				if r := r.(map[string]any); r["relatedSpdxElement"] == id {
+					r["comment"] = "at /elsewhere"
+				}
+			}
+		}, codes(verdict.Conflict), true},
+		{"another SHA-512 in the SBOM of the release", releaseSBOM, func(t testing.TB, d document) {
+			alsoSum(d.packageNamed(t, packed), "SHA512", otherSum+otherSum)
+		}, codes(verdict.SBOMSubject), false},
 		{"a package whose package URL has another version", plan.SBOMName(packed), func(_ testing.TB, d document) {
 			d.more("v1.0.0", "pkg:golang/example.test/more@v1.0.1")
 		}, codes(verdict.Conflict), false},

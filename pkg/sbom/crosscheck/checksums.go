@@ -19,7 +19,7 @@ func Stating(a Artifact) (all []verdict.Finding) {
 		all = append(all, verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM gives a checksum of other bytes").Differ(is, said))
 	}
 	said, id := described(a.Document)
-	if !said.SHA512.IsZero() && !a.Digests.SHA512.IsZero() && !said.SHA512.Equal(a.Digests.SHA512) {
+	if otherThan(said.SHA512, a.Digests.SHA512) {
 		other(a.Digests.SHA512.String(), said.SHA512.String())
 	}
 	for _, c := range a.Document.Checksums() {
@@ -57,6 +57,9 @@ func Weakly(doc spdx.Document) string {
 	return ""
 }
 
+// putInto is what was put into an image, whose bytes are there: see [Put].
+const putInto = "what was put in"
+
 // Uncompared names the checksums of a document that nobody compares: of other
 // algorithms, and of packages in the artifact, whose bytes are not there.
 func Uncompared(a Artifact) (notes []string) {
@@ -70,7 +73,11 @@ func Uncompared(a Artifact) (notes []string) {
 		place[f.ID] = "files"
 	}
 	for _, p := range a.Document.Packages() {
-		if p.ID == id || putIn(a.Document, p) {
+		if p.ID == id {
+			continue
+		}
+		if putIn(a.Document, p) {
+			place[p.ID] = putInto
 			continue
 		}
 		if !p.Digests.SHA512.IsZero() {
@@ -81,7 +88,7 @@ func Uncompared(a Artifact) (notes []string) {
 		}
 	}
 	for _, c := range a.Document.Checksums() {
-		if c.ID == id && c.Algorithm == "SHA1" && a.SHA1 != "" {
+		if c.Algorithm == "SHA1" && (c.ID == id && a.SHA1 != "" || place[c.ID] == putInto) {
 			continue
 		}
 		where := place[c.ID]

@@ -220,9 +220,17 @@ func Entries(a Artifact, release []Artifact) (all []verdict.Finding) {
 		case !release[i].Digests.SHA256.Equal(p.Digests.SHA256):
 			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM says that other bytes of %.200q were put in than the release has", p.Name).
 				Differ(release[i].Digests.SHA256.String(), orNone(p.Digests.SHA256)))
+		case otherThan(p.Digests.SHA512, release[i].Digests.SHA512):
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM gives a checksum of other bytes of %.200q, which was put in", p.Name).
+				Differ(release[i].Digests.SHA512.String(), p.Digests.SHA512.String()))
 		}
 	}
 	return all
+}
+
+// otherThan reports whether two digests are known, and of other bytes.
+func otherThan(said, is digest.Digest) bool {
+	return !said.IsZero() && !is.IsZero() && !said.Equal(is)
 }
 
 // programs are the elements that depend on something: of files only programs do.
@@ -269,6 +277,9 @@ func Listed(doc spdx.Document, artifacts []Artifact) (all []verdict.Finding) {
 		case !p.Digests.SHA256.Equal(a.Digests.SHA256):
 			all = append(all, verdict.Find(verdict.SBOMSubject, a.Name, "the SBOM of the release lists other bytes").
 				Differ(a.Digests.SHA256.String(), orNone(p.Digests.SHA256)))
+		case otherThan(p.Digests.SHA512, a.Digests.SHA512):
+			all = append(all, verdict.Find(verdict.SBOMSubject, a.Name, "the SBOM of the release gives a checksum of other bytes").
+				Differ(a.Digests.SHA512.String(), p.Digests.SHA512.String()))
 		}
 		if a.namespace() == "" {
 			continue

@@ -165,6 +165,40 @@ func swapMember(t *testing.T, r *crosscheck.Release) {
 	})
 }
 
+// TestStrongChecksums: a SHA-512 that a document gives of another artifact is
+// that of it, beside the SHA-256.
+func TestStrongChecksums(t *testing.T) {
+	program := digest.SetOf([]byte("program"))
+	for name, row := range map[string]struct {
+		said digest.Set
+		code verdict.Code // of the image's document
+		list verdict.Code // of the release's
+	}{
+		"the twin":                {program, "", ""},
+		"no SHA-512":              {digest.Set{SHA256: program.SHA256}, "", ""},
+		"another SHA-512":         {digest.Set{SHA256: program.SHA256, SHA512: digest.SetOf(nil).SHA512}, verdict.Conflict, verdict.SBOMSubject},
+		"another SHA-256 as well": {digest.SetOf(nil), verdict.Conflict, verdict.SBOMSubject},
+	} {
+		r := released(t)
+		entry := spdx.Package{ID: "SPDXRef-P", Name: "bin/lantern", FileName: "bin/lantern", Digests: row.said}
+		image := r.Artifacts[2]
+		image.Document, _ = document(t, "oci/lantern", "index", func(d *spdx.Draft) {
+			d.Packages = append(d.Packages, entry, spdx.Package{ID: "SPDXRef-I", Name: "oci/lantern/linux/amd64", Purpose: spdx.Container})
+			relate(d, "SPDXRef-I", spdx.Contains, "SPDXRef-P", "at /lantern")
+		})
+		whole, _ := document(t, "lantern", "", func(d *spdx.Draft) { d.Packages = append(d.Packages, entry) })
+		alone := crosscheck.Artifact{Name: "bin/lantern", Digests: program}
+		for _, held := range []struct {
+			want  verdict.Code
+			found []verdict.Finding
+		}{{row.code, crosscheck.Entries(image, r.Artifacts)}, {row.list, crosscheck.Listed(whole, []crosscheck.Artifact{alone})}} {
+			if len(held.found) != min(len(held.want), 1) || held.want != "" && held.found[0].Code != held.want {
+				t.Errorf("%s: want %q, got %+v", name, held.want, held.found)
+			}
+		}
+	}
+}
+
 // TestSavedImage: a file that holds an image is held against the registry by
 // the configuration, which names the same layers.
 func TestSavedImage(t *testing.T) {

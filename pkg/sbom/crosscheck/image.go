@@ -117,3 +117,65 @@ func Platforms(doc spdx.Document) Image { return platforms(doc) }
 
 // HoldsImage reports whether a document is about a file that holds an image.
 func HoldsImage(doc spdx.Document) bool { return len(platforms(doc)) > 0 }
+
+// Placed is an artifact of the release that the document of an image says was
+// put at a place of the image of a platform.
+type Placed struct {
+	Platform, Path string
+	Name           string
+	// Said is what the document says of its bytes.
+	Said spdx.File
+}
+
+// Put are the artifacts that a document of ours says were put into an image. One
+// of which it does not say where it is has neither platform nor path.
+func Put(doc spdx.Document) (all []Placed) {
+	own, weak := subjectOf(doc.Relationships()), map[string]string{}
+	for _, c := range doc.Checksums() {
+		if c.Algorithm == "SHA1" {
+			weak[c.ID] = c.Value
+		}
+	}
+	put, images := map[string]Placed{}, map[string]string{}
+	name, _ := doc.Describes()
+	for _, p := range doc.Packages() {
+		if rest, found := strings.CutPrefix(p.Name, name+"/"); found && p.Purpose == spdx.Container {
+			images[p.ID] = rest
+		} else if p.ID != own && putIn(doc, p) && p.Purpose != spdx.Application {
+			put[p.ID] = Placed{Name: p.Name, Said: spdx.File{Name: p.Name, Digests: p.Digests, SHA1: weak[p.ID]}}
+		}
+	}
+	if len(images) == 0 {
+		return nil
+	}
+	said := map[string]bool{}
+	for _, r := range doc.Relationships() {
+		one, entry := put[r.To]
+		platform, own := images[r.From]
+		if at, found := strings.CutPrefix(r.Comment, "at "); entry && own && found && r.Type == spdx.Contains {
+			one.Platform, one.Path = platform, at
+			all, said[r.To] = append(all, one), true
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(put)) {
+		if !said[id] {
+			all = append(all, put[id])
+		}
+	}
+	return all
+}
+
+// Bears demands that the file at the place is, by every checksum that the
+// document gives of it, the artifact. There is none if it is the zero value.
+func (p Placed) Bears(a Artifact, file spdx.File) []verdict.Finding {
+	switch {
+	case p.Path == "":
+		return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put in, and not where", p.Name)}
+	case file.Name == "":
+		return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put at %.200q for %s, where there is no file", p.Name, p.Path, p.Platform)}
+	case !Same(p.Said, file):
+		return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put at %.200q for %s, where there are other bytes", p.Name, p.Path, p.Platform).
+			Differ(sumsOf(file), sumsOf(p.Said))}
+	}
+	return nil
+}
