@@ -78,14 +78,14 @@ func (l *lister) walk(ctx context.Context, at string) error {
 		return l.dir.unavailable("listing", err)
 	}
 	for _, entry := range entries {
-		if err := l.visit(ctx, path.Join(at, entry.Name()), entry); err != nil {
+		if err := l.visit(ctx, f, path.Join(at, entry.Name()), entry); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *lister) visit(ctx context.Context, name string, entry fs.DirEntry) error {
+func (l *lister) visit(ctx context.Context, in *os.File, name string, entry fs.DirEntry) error {
 	if err := CheckName(name); err != nil {
 		return fmt.Errorf("listing %q: %w", l.dir.uri, err)
 	}
@@ -98,11 +98,15 @@ func (l *lister) visit(ctx context.Context, name string, entry fs.DirEntry) erro
 	if len(l.objects) >= MaxObjects {
 		return &LimitError{Place: l.dir.uri, Limit: MaxObjects}
 	}
-	info, err := l.root.Lstat(name)
-	if err != nil {
-		return l.dir.unavailable("listing", err)
+	size, known := sizeIn(in, entry.Name())
+	if !known {
+		info, err := l.root.Lstat(name)
+		if err != nil {
+			return l.dir.unavailable("listing", err)
+		}
+		size = info.Size()
 	}
-	l.objects = append(l.objects, Object{Name: name, Size: info.Size()})
+	l.objects = append(l.objects, Object{Name: name, Size: size})
 	return nil
 }
 
@@ -114,6 +118,9 @@ func (d *dir) Open(ctx context.Context, name string) (io.ReadCloser, int64, erro
 	op := "reading " + quote(name)
 	if err := ctx.Err(); err != nil {
 		return nil, 0, d.unavailable(op, err)
+	}
+	if f, info, is := quick(d.path, name); is {
+		return &body{ReadCloser: f, place: d.uri, op: op}, info.Size(), nil
 	}
 	root, err := os.OpenRoot(d.path)
 	if err != nil {
