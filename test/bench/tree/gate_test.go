@@ -40,9 +40,11 @@ func BenchmarkGate(b *testing.B) {
 	}
 	req := gate.Request{Version: released, Files: files, Verifier: v, Policy: p.Policy, Stage: policy.Published, Now: time.Now()}
 	req.Canon.Files, req.Canon.Images = p.Canonical(released)
-	for name, only := range map[string]bool{"sha256": true, "all": false} {
+	for name, options := range map[string]gate.Options{
+		"sha256": {SHA256Only: true}, "all": {}, "files": {SHA256Only: true, Scope: gate.Scope{Depth: gate.OnlyFiles}},
+	} {
 		b.Run(name, func(b *testing.B) {
-			req.Options.SHA256Only = only
+			req.Options = options
 			b.ReportAllocs()
 			for b.Loop() {
 				if err := gate.Release(b.Context(), req).Err(); err != nil {
