@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +65,37 @@ func TestLegacy(t *testing.T) {
 		}
 	})
 	onPage(t, "older: they verify ours", answers)
+	w.besides(t)
+}
+
+// besides asks about the image as it is released, with both forms.
+func (w *world) besides(t *testing.T) {
+	answers := table{head: []string{"what", "peer", "answer", "why"}}
+	issuer, subject := w.Lab.Identity(lab.RoleRelease)
+	plain := []string{"verify", w.images.released.reference("tag"), "--allow-http-registry", "--certificate-identity", subject, "--certificate-oidc-issuer", issuer}
+	root := []string{"--trusted-root", w.Path("trusted_root.json")}
+	lacksTime := regexp.MustCompile(`threshold not met for verified (signed )?timestamps|integrated timestamps`)
+	for _, l := range []limit{
+		{"image with both forms", "it takes the bundle, whose log promises no time, and does not look at the tag", w.cosign2, root, lacksTime, false},
+		{"image with both forms, --new-bundle-format=false", "it takes the bundle all the same", w.cosign2, append([]string{"--new-bundle-format=false"}, root...), lacksTime, false},
+		{"image with both forms, --use-signed-timestamps", "the bundle has a timestamp", w.cosign2, append([]string{"--use-signed-timestamps"}, root...), regexp.MustCompile(`were verified|verified`), true},
+		{"image with both forms", "it takes the bundle, and the timestamp that is there", w.cosign3, root, regexp.MustCompile(`verified`), true},
+		{"image with both forms, --new-bundle-format=false", "it takes the tag when it is told to", w.cosign3, append([]string{"--new-bundle-format=false", "--rekor-url", w.Lab.RekorV1}, root...), regexp.MustCompile(`verified`), true},
+	} {
+		row := answers.row(l.what, l.peer.title(), "refused", l.why)
+		if l.accept {
+			row[2] = "accepted"
+		}
+		said, err := l.peer.run(t.Context(), append(slices.Clone(plain), l.args...)...)
+		if err != nil {
+			said = err.Error()
+		}
+		if (err == nil) != l.accept || !l.says.MatchString(said) {
+			row[2] = "CHANGED"
+			t.Errorf("%s: accepted: %t, want %t and %q:\n%s", l.peer.title(), err == nil, l.accept, l.says, said)
+		}
+	}
+	onPage(t, "older: beside bundles", answers)
 }
 
 // attachTags copies the tags by which evidence is attached, of every part.
