@@ -17,6 +17,7 @@ import (
 func Layer(r io.Reader, also io.Writer, visit Visit) error {
 	w := &Walker{limit: maxLayerEntries}
 	packed := &counting{r: r}
+	w.outermost(packed)
 	begun := bufio.NewReaderSize(packed, 64<<10)
 	head, err := begun.Peek(HeadSize)
 	if err != nil && err != io.EOF {

@@ -58,7 +58,7 @@ func (s *names) take(h *tar.Header) (Entry, error) {
 	e := Entry{Name: name, Size: h.Size}
 	if h.Typeflag == tar.TypeDir {
 		e.Kind = Directory
-		return e, nil
+		return e, s.directory(name)
 	}
 	if err := s.once(name); err != nil {
 		return Entry{}, err
@@ -66,7 +66,7 @@ func (s *names) take(h *tar.Header) (Entry, error) {
 	switch h.Typeflag {
 	case tar.TypeReg, tar.TypeGNUSparse:
 		e.Kind = File
-		s.file(name)
+		err = s.file(name)
 	case tar.TypeLink:
 		e.Kind = HardLink
 		e.Target, err = s.hardLink(name, h.Linkname)

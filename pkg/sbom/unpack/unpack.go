@@ -7,10 +7,10 @@
 // Archives are hostile. A walk is bounded in entries (a million), in bytes that
 // come out of each byte that goes in, and in bytes altogether, over all archives
 // inside of archives. An entry costs some 50 bytes of memory; one of a zip,
-// whose directory is read first, some 600. Names that leave the archive or occur twice, entries below a
-// symbolic link, anything but files, directories and links, and bytes after
-// the end are refusals, each with its code: what one reader lists and another
-// unpacks would be two archives.
+// whose directory is read first, some 600. Names that leave the archive or occur
+// twice, entries below a symbolic link or a file, anything but files,
+// directories and links, and bytes after the end are refusals, each with its
+// code: what one reader lists and another unpacks would be two archives.
 package unpack
 
 import (
@@ -36,6 +36,8 @@ const (
 	maxRatio = 250
 	// freeExpansion is not counted: small archives may be mostly padding.
 	freeExpansion = 64 << 20
+	// freeAltogether is what is not counted of an archive with all archives in it.
+	freeAltogether = 1 << 30
 	// maxExpansion bounds what comes out of everything.
 	maxExpansion = 256 << 30
 	// MaxDepth is how deep archives are looked for inside of archives.
@@ -77,6 +79,8 @@ type Walker struct {
 	entries  int
 	limit    int
 	expanded int64
+	outer    *counting // what went into the outermost archive at hand
+	before   int64     // and into those before it
 	depth    int
 }
 
@@ -127,6 +131,7 @@ func (w *Walker) Archive(r io.ReaderAt, size int64, visit Visit) error {
 func (w *Walker) Stream(r io.Reader, f Format, visit Visit) error {
 	return w.enter(func() error {
 		packed := &counting{r: r}
+		w.outermost(packed)
 		plain, err := Expand(packed, f)
 		if err != nil {
 			return err
@@ -173,9 +178,26 @@ func (w *Walker) entry() error {
 	return nil
 }
 
+// outermost remembers what goes into the outermost archive.
+func (w *Walker) outermost(packed *counting) {
+	if w.outer != nil && w.depth > 1 {
+		return
+	}
+	if w.outer != nil {
+		w.before += w.outer.n
+	}
+	w.outer = packed
+}
+
+// expand counts what comes out, of archives inside of archives too: many that
+// are each within bounds may not be so together.
 func (w *Walker) expand(n int64) error {
-	if w.expanded += n; w.expanded > maxExpansion {
+	w.expanded += n
+	switch {
+	case w.expanded > maxExpansion:
 		return verdict.Refuse(verdict.Limit, "", "more than %d bytes come out of it", int64(maxExpansion))
+	case w.outer != nil && w.expanded > freeAltogether+maxRatio*(w.before+w.outer.n):
+		return verdict.Refuse(verdict.Limit, "", "more than %d bytes out of %d, with the archives in it", w.expanded, w.before+w.outer.n)
 	}
 	return nil
 }
@@ -201,19 +223,32 @@ type measured struct {
 	w     *Walker
 	out   int64
 	ratio bool
+	whole *measured // the archive that this is an entry of, or nil
 }
 
 // Read implements [io.Reader].
 func (m *measured) Read(p []byte) (int, error) {
 	n, err := m.r.Read(p)
-	m.out += int64(n)
-	if m.ratio && m.out > freeExpansion+maxRatio*m.in.n {
-		return 0, verdict.Refuse(verdict.Limit, "", "more than %d bytes out of %d compressed ones", m.out, m.in.n)
+	over := m.take(int64(n))
+	if over == nil && m.whole != nil {
+		over = m.whole.take(int64(n))
 	}
-	if over := m.w.expand(int64(n)); over != nil {
+	if over == nil {
+		over = m.w.expand(int64(n))
+	}
+	if over != nil {
 		return 0, over
 	}
 	return n, err
+}
+
+// take counts what came out.
+func (m *measured) take(n int64) error {
+	m.out += n
+	if m.ratio && m.out > freeExpansion+maxRatio*m.in.n {
+		return verdict.Refuse(verdict.Limit, "", "more than %d bytes out of %d compressed ones", m.out, m.in.n)
+	}
+	return nil
 }
 
 // onlyZeros reads r to its end.

@@ -117,8 +117,14 @@ func TestBombs(t *testing.T) {
 	refused(t, "a zip bomb", err, verdict.Limit)
 	_, err = walk(overlapping(t))
 	refused(t, "entries that lie over each other", err, verdict.Limit)
-	if _, err := walk(gz(t, tarOf(t, "zeros", zeros[:32<<20]))); err != nil {
-		t.Errorf("the twin, which is small: %v", err)
+	_, err = walk(zipOf(t, "one", zeros[:32<<20], "two", zeros[:32<<20], "three", zeros[:32<<20]))
+	refused(t, "a zip of small bombs", err, verdict.Limit)
+	for name, raw := range map[string][]byte{
+		"tar.gz": gz(t, tarOf(t, "zeros", zeros[:32<<20])), "zip": zipOf(t, "one", zeros[:16<<20], "two", zeros[:16<<20]),
+	} {
+		if _, err := walk(raw); err != nil {
+			t.Errorf("the twin, a small %s: %v", name, err)
+		}
 	}
 }
 
@@ -197,6 +203,47 @@ func TestNames(t *testing.T) {
 	refused(t, "twice", err, verdict.Path)
 	_, err = walk(zipOf(t, "a", "1", "./a", "2"))
 	refused(t, "twice in other words", err, verdict.Path)
+}
+
+// typed packs entries without content: "name", "directory/" or "link -> target".
+func typed(t *testing.T, entries ...string) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for _, e := range entries {
+		h := &tar.Header{Name: e, Typeflag: tar.TypeReg}
+		if name, target, link := strings.Cut(e, " -> "); link {
+			h.Name, h.Linkname, h.Typeflag = name, target, tar.TypeSymlink
+		} else if strings.HasSuffix(e, "/") {
+			h.Typeflag = tar.TypeDir
+		}
+		must(t, w.WriteHeader(h))
+	}
+	must(t, w.Close())
+	return buf.Bytes()
+}
+
+// TestTwoThings: a name is a file, a link or a directory, in whichever order
+// they come; no reader can unpack one that is two of them.
+func TestTwoThings(t *testing.T) {
+	for _, entries := range [][]string{
+		{"a", "a/b"}, {"a/b", "a"}, {"a/b/c", "a"}, {"a", "a/"}, {"a/", "a"}, {"a", "a/b/"}, {"a/b", "a/b/c/d"},
+		{"a -> x", "a/"}, {"a/", "a -> x"}, {"a -> x", "a/b/"}, {"a/b/", "a -> x"},
+	} {
+		_, err := walk(typed(t, entries...))
+		refused(t, strings.Join(entries, ", "), err, verdict.Path)
+	}
+	for _, entries := range [][]string{{"a/", "a/b", "a/", "./a/c"}, {"a", "ab", "a.b/", "b/a"}, {"./", "a", "./"}, {"a -> x", "x/", "x/b"}} {
+		if _, err := walk(typed(t, entries...)); err != nil {
+			t.Errorf("the twin %q: %v", entries, err)
+		}
+	}
+	_, err := walk(zipOf(t, "a", "1", "a/b", "2"))
+	refused(t, "a zip with a file below a file", err, verdict.Path)
+	_, err = walk(zipOf(t, "a/", "", "a", "2"))
+	refused(t, "a zip with a directory that is a file", err, verdict.Path)
+	_, err = walk(zipOf(t, "a/", "", "a/b", "2"))
+	must(t, err)
 }
 
 // TestLyingSizes: what an archive declares is compared with what comes.

@@ -22,6 +22,8 @@ func (w *Walker) zip(r io.ReaderAt, size int64, visit Visit) error {
 	}
 	directory.most = math.MaxInt // what follows are the files
 	seen := newNames()
+	whole := &measured{in: &counting{}, w: w, ratio: true}
+	w.outermost(whole.in)
 	var packed uint64
 	for _, f := range z.File {
 		if err := w.entry(); err != nil {
@@ -31,7 +33,8 @@ func (w *Walker) zip(r io.ReaderAt, size int64, visit Visit) error {
 		if packed += f.CompressedSize64; packed > uint64(size) {
 			return verdict.Refuse(verdict.Limit, bounded(f.Name), "the entries are larger than the archive: they lie over each other")
 		}
-		if err := w.zipEntry(f, seen, visit); err != nil {
+		whole.in.n = int64(packed)
+		if err := w.zipEntry(f, seen, whole, visit); err != nil {
 			return err
 		}
 	}
@@ -70,7 +73,10 @@ func (d *directoryReader) ReadAt(p []byte, off int64) (int, error) {
 // 65 kB to find where the directory begins.
 const maxTwice = 2 * (66 << 10) / 46
 
-func (w *Walker) zipEntry(f *zip.File, seen *names, visit Visit) error {
+// zipEntry takes one entry. What comes out of it is counted against what it is
+// compressed to, and with all before it against what those are: many small
+// entries may be a bomb together.
+func (w *Walker) zipEntry(f *zip.File, seen *names, whole *measured, visit Visit) error {
 	name, err := CleanName(f.Name)
 	if err != nil {
 		return err
@@ -79,6 +85,9 @@ func (w *Walker) zipEntry(f *zip.File, seen *names, visit Visit) error {
 	switch mode := f.Mode(); {
 	case mode.IsDir():
 		e.Kind = Directory
+		if err := seen.directory(name); err != nil {
+			return err
+		}
 		return visit(e, strings.NewReader(""))
 	case mode&fs.ModeSymlink != 0:
 		e.Kind = SymLink
@@ -93,9 +102,11 @@ func (w *Walker) zipEntry(f *zip.File, seen *names, visit Visit) error {
 		return err
 	}
 	defer body.Close()
-	out := &measured{r: body, in: &counting{n: int64(min(f.CompressedSize64, 1<<40))}, w: w, ratio: true}
+	out := &measured{r: body, in: &counting{n: int64(min(f.CompressedSize64, 1<<40))}, w: w, ratio: true, whole: whole}
 	if e.Kind == File {
-		seen.file(name)
+		if err := seen.file(name); err != nil {
+			return err
+		}
 		if err := visit(e, out); err != nil {
 			return err
 		}
