@@ -22,7 +22,9 @@ func sbomValidateCommand() *cobra.Command {
 list every fault with its place: what the SPDX schema demands, and what a schema
 can not say. Identifiers are unique and lead somewhere, nothing contains itself,
 checksums are such, the roll-up of the files is right, licence expressions
-parse, the NTIA minimum elements are there, one document describes one thing.
+parse and name licences of the SPDX list, download locations are addresses, names
+show as themselves, the time is not yet to come, the NTIA minimum elements are
+there, one document describes one thing, and no two have one namespace.
 
 With --twin the two files are forms of one document, and must say the same.
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -53,36 +52,6 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 		}
 	}
 	return v, nil
-}
-
-// Validate is [spdx.Validate] of several documents as one verdict.
-func Validate(names, texts []string, at time.Time) *verdict.Verdict {
-	v := verdict.New("are these SPDX documents what the specification asks", at)
-	v.Scope = verdict.Scope{Checks: []string{"the documents by themselves"}, Left: []string{"whether they are true", "signatures"}}
-	for i, name := range names {
-		document, report := spdx.Validate(texts[i])
-		sum, _, _ := digest.SumSHA256(strings.NewReader(texts[i])) // a text can always be read
-		v.Counts.Required++
-		for _, f := range report.Faults {
-			finding := verdict.Find(f.Code(), name, "%s: %v", f.Rule, f)
-			finding.Fix = f.Fix()
-			v.Add(finding)
-		}
-		if report.More > 0 {
-			v.Add(verdict.Find(verdict.Limit, name, "%d faults more than are listed", report.More))
-		}
-		misnamed := crosscheck.Named(crosscheck.Artifact{Name: name, Document: document})
-		v.Add(misnamed...)
-		if len(report.Faults) == 0 && len(misnamed) == 0 {
-			v.Counts.Verified++
-		}
-		v.Note("%s: %q, %s in %s: %d packages, %d files, %d relationships, digest %s", name, clean(report.Name), clean(report.Version),
-			report.Form, report.Packages, report.Files, report.Relationships, sum)
-		for _, u := range report.Unknown {
-			v.Note("%s says: %s", name, clean(u))
-		}
-	}
-	return v
 }
 
 // Twins adds where two forms of one document disagree. Documents that can not

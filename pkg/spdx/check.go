@@ -77,6 +77,7 @@ func (c *checker) head() {
 	if m.name == "" {
 		c.add(RuleHead, "name", "the document has no name")
 	}
+	c.shows(m.name, func() string { return "name" })
 	if !isNamespace(m.namespace) {
 		c.add(RuleHead, "documentNamespace", "namespace %s: want an absolute URI without fragment", quote(m.namespace))
 	}
@@ -124,6 +125,10 @@ func (c *checker) register() {
 		if p.Name == "" || p.Download == "" {
 			c.add(RuleSchema, at(), "package %s: no name or no download location", quote(p.ID))
 		}
+		if p.Download != NoAssertion && !isLocation(p.Download) {
+			c.add(RuleReference, packageAt(i)+".downloadLocation", "download location %s: want NONE, NOASSERTION, a URI, or one of version control", quote(p.Download))
+		}
+		c.shows(p.Name, at)
 		c.element(p.ID, element{int32(i), aPackage}, at)
 	}
 	for i, f := range c.m.files {
@@ -131,6 +136,7 @@ func (c *checker) register() {
 		if f.Name == "" {
 			c.add(RuleSchema, at(), "file %s: no name", quote(f.ID))
 		}
+		c.shows(f.Name, at)
 		c.element(f.ID, element{int32(i), aFile}, at)
 	}
 	for i, id := range c.m.snippets {

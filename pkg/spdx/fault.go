@@ -23,8 +23,10 @@ const (
 	RuleReference    Rule = "reference"         // references of packages are of the grammar of their kind
 	RuleFiles        Rule = "files"             // the roll-up of the files is right
 	RuleLicence      Rule = "licence"           // licence expressions parse
+	RuleListed       Rule = "licence list"      // licences are on the list of SPDX, or explained
 	RuleNTIA         Rule = "minimum elements"  // NTIA: The Minimum Elements for an SBOM
 	RuleSubject      Rule = "subject"           // one document describes one thing
+	RuleName         Rule = "name"              // names show as themselves
 	RuleLimit        Rule = "limit"             // more than is read
 )
 
@@ -32,7 +34,7 @@ const (
 // say what the document lacks, not that it could be misread.
 func (r Rule) judged() bool {
 	switch r {
-	case RuleProperty, RuleReference, RuleFiles, RuleLicence, RuleNTIA, RuleSubject:
+	case RuleProperty, RuleReference, RuleFiles, RuleLicence, RuleListed, RuleNTIA, RuleSubject, RuleName:
 		return false
 	}
 	return true

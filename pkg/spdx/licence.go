@@ -1,39 +1,53 @@
 package spdx
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 const licencePrefix = "LicenseRef-"
 
 // maxLicence is the longest licence expression in bytes.
 const maxLicence = 16 << 10
 
-// licence judges a licence expression of the document.
+// licence judges a licence expression of the document. Most elements have that
+// of the one before.
 func (r *reader) licence(name, val string) {
-	if reason := licenceFault(val); reason != "" {
-		r.fault(RuleLicence, "%s %s: %s", name, quote(val), reason)
+	if val == NoAssertion || val == r.expression {
+		return
+	}
+	e := parseLicence(val)
+	switch {
+	case e.fault != "":
+		r.fault(RuleLicence, "%s %s: %s", name, quote(val), e.fault)
+	case e.unlisted != "":
+		r.fault(RuleListed, "%s %s: %s is neither on the SPDX licence list, as it was on %s, nor a LicenseRef-", name, quote(val), quote(e.unlisted), listed)
+	default:
+		r.expression = val
 	}
 }
 
-// IsLicence reports whether s is an SPDX licence expression (annex D), NONE or
-// NOASSERTION. Whether a licence of that name exists is not looked up.
-func IsLicence(s string) bool { return licenceFault(s) == "" }
+// IsLicence reports whether s is an SPDX licence expression (annex D) of
+// licences that are on the SPDX licence list, or references; NONE or
+// NOASSERTION.
+func IsLicence(s string) bool {
+	e := parseLicence(s)
+	return e.fault == "" && e.unlisted == ""
+}
 
-func licenceFault(s string) string {
+func parseLicence(s string) expression {
 	switch {
-	case s == NoAssertion || s == none || isLicenceID(s):
-		return ""
+	case s == NoAssertion || s == none:
+		return expression{}
 	case len(s) > maxLicence:
-		return "too long for an expression"
+		return expression{fault: "too long for an expression"}
 	}
-	e := &expression{words: expressionWords(s)}
+	e := expression{words: expressionWords(s)}
 	e.either()
-	switch {
-	case e.fault != "":
-		return e.fault
-	case len(e.words) > 0:
-		return "no operator before " + quote(e.words[0])
+	if len(e.words) > 0 {
+		e.fail("no operator before " + quote(e.words[0]))
 	}
-	return ""
+	return e
 }
 
 // expressionWords splits at spaces, and around parentheses.
@@ -46,6 +60,8 @@ type expression struct {
 	words []string
 	depth int
 	fault string
+
+	unlisted string // the first licence or exception that is on no list
 }
 
 func (e *expression) peek() string {
@@ -107,12 +123,23 @@ func (e *expression) one() {
 		return
 	case w == ")" || !isLicenceID(w):
 		e.fail(quote(w) + " is no licence")
+	case !isReference(w) && !onList(licenceList, w) && !onList(licenceList, strings.TrimSuffix(w, "+")):
+		e.unlisted = cmp.Or(e.unlisted, w)
 	}
 	if e.operator("WITH") {
-		if w := e.take(); !isID(w, "", "") {
+		switch w := e.take(); {
+		case !isID(w, "", ""):
 			e.fail(quote(w) + " is no exception")
+		case !onList(exceptionList, w):
+			e.unlisted = cmp.Or(e.unlisted, w)
 		}
 	}
+}
+
+// isReference reports whether a licence is explained in this document, or in
+// another one.
+func isReference(w string) bool {
+	return strings.HasPrefix(w, licencePrefix) || strings.Contains(w, ":")
 }
 
 // isLicenceID is the grammar of a licence: an identifier, one with "+", or a

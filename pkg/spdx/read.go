@@ -26,6 +26,8 @@ type reader struct {
 	excluded []string
 	hasFiles []string
 	info     string // licence information of a file
+
+	expression string // the last one that was none but parsed
 }
 
 type externalRef struct{ category, kind, locator string }

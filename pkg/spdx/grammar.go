@@ -1,0 +1,57 @@
+package spdx
+
+import (
+	"strings"
+	"unicode"
+)
+
+// shows demands that a name shows as itself: whoever reads a list of packages
+// sees no other ones than are there.
+func (c *checker) shows(name string, at func() string) {
+	if i := strings.IndexFunc(name, disguises); i >= 0 {
+		c.add(RuleName, at(), "the name %s has a control character, or one that turns the direction of the text, at byte %d", quote(name), i)
+	}
+}
+
+// disguises reports whether a character makes text look like another one:
+// control characters, and those that embed, override and isolate a direction.
+func disguises(r rune) bool {
+	return r < ' ' || r >= 0x7f && (r <= 0x9f || r == unicode.ReplacementChar || unicode.Is(unicode.Bidi_Control, r))
+}
+
+// isLocation is section 7.7: NONE, NOASSERTION, a URI, or the place of version
+// control, "git+https://host/path@revision#directory", which is one by its form.
+// An address of SSH without a scheme, "git@host:path", is none.
+func isLocation(s string) bool {
+	if s == "" || s == none || s == NoAssertion {
+		return true // that there is one at all is said elsewhere
+	}
+	scheme, rest, found := strings.Cut(s, ":")
+	if !found || rest == "" || len(s) > maxLocation || !isScheme(scheme) {
+		return false
+	}
+	if strings.Contains(scheme, "+") && !strings.HasPrefix(rest, "//") {
+		return false
+	}
+	if host, slashes := strings.CutPrefix(rest, "//"); slashes && scheme != "file" && !strings.HasSuffix(scheme, "+file") && strings.Trim(host, "/") == "" {
+		return false
+	}
+	return strings.IndexFunc(rest, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"<>\\^`{|}", r)
+	}) < 0
+}
+
+// maxLocation is the longest address.
+const maxLocation = 16 << 10
+
+// isScheme is RFC 3986, section 3.1.
+func isScheme(s string) bool {
+	for i := range len(s) {
+		c := s[i] | 0x20
+		letter := c >= 'a' && c <= 'z'
+		if !letter && (i == 0 || (s[i] < '0' || s[i] > '9') && strings.IndexByte("+-.", s[i]) < 0) {
+			return false
+		}
+	}
+	return s != ""
+}
