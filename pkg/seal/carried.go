@@ -34,7 +34,7 @@ func inspect(ctx context.Context, req Request) error {
 		l.from[g.Name] = g.From
 	}
 	var findings []verdict.Finding
-	for _, look := range []func(context.Context) ([]verdict.Finding, error){l.lacking, l.provenances, l.sboms, l.checksums, l.programs} {
+	for _, look := range []func(context.Context) ([]verdict.Finding, error){l.lacking, l.provenances, l.sboms, l.checksums, l.programs, l.archives} {
 		found, err := look(ctx)
 		if err != nil {
 			return err

@@ -74,7 +74,7 @@ func From(ctx context.Context, req Request, from Origin, config []byte) (release
 	if err := Compare(ctx, req, from); err != nil {
 		return release.Manifest{}, err
 	}
-	if err := sealedOtherwise(ctx, req, from, config); err != nil {
+	if _, err := SealedFrom(ctx, req, from, config); err != nil {
 		return release.Manifest{}, err
 	}
 	var err error

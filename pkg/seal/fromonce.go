@@ -13,27 +13,35 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// sealedOtherwise refuses a place that holds other bytes than a manifest of
-// ours in the workspace lists: one version has one first revision. It reads
-// the whole place, if something is sealed already, and writes nothing.
-func sealedOtherwise(ctx context.Context, req Request, from Origin, config []byte) error {
+// SealedFrom reports whether the workspace has a manifest of ours of the very
+// bytes that a place holds. Other bytes are refused: one version has one first
+// revision. It reads the whole place, if something is sealed already, and
+// writes nothing.
+func SealedFrom(ctx context.Context, req Request, from Origin, config []byte) (bool, error) {
 	before, _, err := held(ctx, req)
 	switch {
 	case verdict.OutcomeOf(err) == verdict.Refused:
-		return nil // there is none, or none of ours
+		return false, nil // there is none, or none of ours
 	case err != nil:
-		return err
+		return false, err
 	case before.Withdrawn != nil:
-		return withdrawn(before)
+		return false, withdrawn(before)
 	}
+	if err := sealedOtherwise(ctx, req.Plan, from, before); err != nil {
+		return false, err
+	}
+	if now := digest.SetOf(config); !before.Config.Equal(now.SHA256) {
+		return false, otherBytes(plan.ConfigName, before.Config, now.SHA256)
+	}
+	return true, nil
+}
+
+func sealedOtherwise(ctx context.Context, p plan.Plan, from Origin, before release.Manifest) error {
 	listed := map[string]release.Artifact{}
 	for _, a := range before.Artifacts {
 		listed[a.Name] = a
 	}
-	if now := digest.SetOf(config); !before.Config.Equal(now.SHA256) {
-		return otherBytes(plan.ConfigName, before.Config, now.SHA256)
-	}
-	for _, g := range req.Plan.Given {
+	for _, g := range p.Given {
 		now, err := hashGiven(ctx, from.Files, g.From)
 		if err != nil {
 			return err
@@ -42,7 +50,7 @@ func sealedOtherwise(ctx context.Context, req Request, from Origin, config []byt
 			return otherBytes(g.Name, was.SHA256, now.SHA256)
 		}
 	}
-	for _, g := range req.Plan.GivenImages {
+	for _, g := range p.GivenImages {
 		repo, tag := splitImage(g.From)
 		now, err := from.Images.Resolve(ctx, repo, tag)
 		if err != nil {

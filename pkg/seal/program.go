@@ -12,7 +12,8 @@ import (
 )
 
 // programs refuses a program of another platform than its name in the plan
-// says. What is no executable format, such as a script, runs anywhere.
+// says, and an empty one. What is no executable format, such as a script, runs
+// anywhere.
 func (l luggage) programs(ctx context.Context) (findings []verdict.Finding, err error) {
 	for _, a := range l.Plan.Artifacts {
 		if a.Class != plan.Binary || a.Platform == "" {
@@ -27,6 +28,11 @@ func (l luggage) programs(ctx context.Context) (findings []verdict.Finding, err 
 		_ = body.Close()
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil, err
+		}
+		if n == 0 {
+			f := verdict.Find(verdict.SealMissing, a.Name, "the program is empty")
+			f.Fix = "have the tool make it again"
+			findings = append(findings, f)
 		}
 		if got := platformOf(head[:n]); !fits(a.Platform, got) {
 			f := verdict.Find(verdict.Platform, a.Name, "the program is of another platform").Differ(a.Platform, got)

@@ -74,6 +74,7 @@ func krelMade() toolmade {
 		{"a program of another platform", func(f staging.Files) {
 			maps.Copy(f, staging.Krel(tookOver, "94db9bed", "bin/linux/arm64/kubectl"))
 		}, "PLATFORM", "bin/linux/arm64/kubectl"},
+		{"an archive without files", become(stage+"kubernetes-node-linux-arm64.tar.gz", staging.Archive(".tar.gz", nil)), "SEAL_MISSING", "the archive holds no file"},
 	}
 	return m
 }
@@ -98,6 +99,12 @@ func goreleaserMade() toolmade {
 		{"the SBOM of another archive", become(archive+".sbom.json", m.files["lantern_0.2.0_linux_arm64.tar.gz.sbom.json"]), "SBOM_SUBJECT", archive},
 		{"a program of another platform", become("lantern_linux_arm64_v8.0/lantern", staging.Program("linux/amd64", "lantern")), "PLATFORM", "bin/linux/arm64/lantern"},
 		{"a program of another system", become("lantern_windows_amd64_v1/lantern.exe", staging.Program("linux/amd64", "lantern")), "PLATFORM", "bin/windows/amd64/lantern.exe"},
+		{"an empty program", become("lantern_linux_arm64_v8.0/lantern", nil), "SEAL_MISSING", "the program is empty"},
+		{"an empty archive", become(archive, nil), "PAYLOAD_PARSE", "and it is none"},
+		{"an archive without files", become(archive, staging.Archive(archive, nil)), "SEAL_MISSING", "the archive holds no file"},
+		{"a zip without files", become("lantern_0.2.0_windows_amd64.zip", staging.Archive(".zip", nil)), "SEAL_MISSING", "the archive holds no file"},
+		{"an archive of another platform", become(archive, m.files["lantern_0.2.0_linux_arm64.tar.gz"]), "PLATFORM", "every program in the archive"},
+		{"half an archive", become(archive, m.files[archive][:60]), "PAYLOAD_PARSE", "the archive is broken"},
 		{"what the tool keeps for itself changed", become("metadata.json", []byte("{}")), "", ""},
 	}
 	return m
@@ -142,7 +149,7 @@ func sealFrom(t *testing.T, m toolmade) {
 			}
 		})
 	}
-	want(t, from("", "dist", "from"), 0, "are there as planned; nothing was done", m.there[0])
+	want(t, from("", "dist", "from"), 0, "are there as planned", "nothing was done", m.there[0])
 	d.absent(t, "from")
 	want(t, from("", "dist", "from", "--confirm"), 2, "--identity-token")
 	want(t, from("verifier", "dist", "from", "--confirm"), 1, "SIGNED_AS_ELSE")

@@ -25,7 +25,7 @@ func GoReleaser(version string) Files {
 		}
 		add("Binary", program, t.target, Program(t.platform, "lantern"))
 		archive := "lantern_" + number + "_" + strings.ReplaceAll(t.platform, "/", "_") + t.ending
-		add("Archive", archive, t.target, []byte("an archive for "+t.platform))
+		add("Archive", archive, t.target, Archive(archive, Files{"README.md": []byte("# lantern\n"), program[strings.IndexByte(program, '/')+1:]: Program(t.platform, "lantern")}))
 		add("SBOM", archive+".sbom.json", "", spdxOf(archive, files[archive]))
 		summed = append(summed, archive, archive+".sbom.json")
 	}

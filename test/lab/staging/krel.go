@@ -86,11 +86,11 @@ func (s stage) archives() {
 	for kind, platforms := range map[string][]string{"client": client, "node": node, "server": krelServer(), "test": krelServer()} {
 		for _, platform := range platforms {
 			name := "kubernetes-" + kind + "-" + strings.ReplaceAll(platform, "/", "-") + ".tar.gz"
-			s.Files[s.path(name)] = []byte("archive " + name)
+			s.Files[s.path(name)] = Archive(name, Files{"kubernetes/" + kind + "/bin/kubectl": Program(platform, name)})
 		}
 	}
 	for _, name := range []string{"kubernetes.tar.gz", "kubernetes-src.tar.gz", "kubernetes-manifests.tar.gz", "kubernetes-test-portable.tar.gz"} {
-		s.Files[s.path(name)] = []byte("archive " + name)
+		s.Files[s.path(name)] = Archive(name, Files{"kubernetes/version": []byte(name)})
 	}
 }
 
