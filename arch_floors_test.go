@@ -25,11 +25,11 @@ var house = []floor{
 	}},
 	{"formats", true, []string{
 		"pkg/intoto", "pkg/legacy", "pkg/provenance", "pkg/vsa", "pkg/spdx", "attestations/release-manifest/v1",
-		"pkg/plan", "pkg/plan/draft", "pkg/release",
+		"pkg/plan", "pkg/plan/draft", "pkg/release", "pkg/promoter",
 		"attestations/policy/v1", "attestations/exception/v1", "attestations/known-defects/v1", "attestations/channel/v1",
 	}},
 	{"judgement", true, []string{
-		"pkg/trust", "pkg/identity", "pkg/verify", "pkg/slsa", "pkg/policy", "pkg/policy/cel", "pkg/sbom/crosscheck", "pkg/census", "pkg/expected", "pkg/waiver", "pkg/channel",
+		"pkg/trust", "pkg/identity", "pkg/verify", "pkg/slsa", "pkg/policy", "pkg/policy/cel", "pkg/sbom/crosscheck", "pkg/census", "pkg/expected", "pkg/waiver", "pkg/channel", "pkg/routes",
 	}},
 	{"world", false, []string{
 		"pkg/fuzztest", "pkg/transport", "pkg/store", "pkg/store/storetest", "pkg/store/cloud", "pkg/registry", "pkg/rekor",

@@ -60,6 +60,7 @@ until the manifest is there nobody takes the files for a release.
 	o.addFlags(cmd)
 	cmd.Flags().StringVar(&to, "to", "", "staging or release (required)")
 	cmd.Flags().BoolVar(&confirm, "confirm", false, "really copy")
+	cmd.AddCommand(promotePlanCommand())
 	return cmd
 }
 

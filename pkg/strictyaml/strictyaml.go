@@ -15,7 +15,8 @@
 //   - invalid UTF-8, byte order marks, control characters, the line breaks of
 //     YAML 1.1 that YAML 1.2 abolished (U+0085, U+2028, U+2029, a lone CR),
 //     characters that reorder text, NUL written \0             (ENCODING)
-//   - more than 1 MiB, 32 levels, or 2048 keys in one mapping  (LIMIT_SIZE, LIMIT_DEPTH)
+//   - more than 1 MiB (see [MaxSize]), 32 levels, or 2048 keys
+//     in one mapping (see [MaxKeys])                           (LIMIT_SIZE, LIMIT_DEPTH)
 //   - what is no YAML at all                                   (YAML_SYNTAX)
 //
 // A bool is written true or false. A number is written as in JSON: no octal, no
@@ -50,26 +51,47 @@ import (
 )
 
 const (
-	maxSize  = 1 << 20
-	maxDepth = 32
-	// maxKeys bounds one mapping, because the decoder below compares all keys
-	// of a mapping with each other: without it 1 MiB takes minutes.
-	maxKeys = 2048
+	defaultSize = 1 << 20
+	maxDepth    = 32
+	// defaultKeys bounds one mapping, because the decoder below compares all
+	// keys of a mapping with each other: without it 1 MiB takes minutes.
+	defaultKeys = 2048
 )
+
+// Limit changes what [Unmarshal] allows.
+type Limit func(*limits)
+
+type limits struct{ size, keys int }
+
+// MaxSize allows n bytes instead of 1 MiB.
+func MaxSize(n int) Limit { return func(l *limits) { l.size = n } }
+
+// MaxKeys allows n keys in one mapping instead of 2048. A type that has so many
+// reads them by UnmarshalYAML, node by node: the decoder's own way takes time by
+// the square of them.
+func MaxKeys(n int) Limit { return func(l *limits) { l.keys = n } }
+
+func limitsOf(opts []Limit) limits {
+	l := limits{size: defaultSize, keys: defaultKeys}
+	for _, set := range opts {
+		set(&l)
+	}
+	return l
+}
 
 // Unmarshal reads data into v, which must be a non-nil pointer. What v points
 // to is replaced as a whole, never merged into, and left alone on error. The
 // error is an [*Error]; Unmarshal panics if v is not a non-nil pointer.
-func Unmarshal(data []byte, v any) error {
-	target := pointer(v)
-	if err := checkText(data); err != nil {
+func Unmarshal(data []byte, v any, opts ...Limit) error {
+	target, limits := pointer(v), limitsOf(opts)
+	if err := checkText(data, limits.size); err != nil {
 		return err
 	}
 	root, err := parse(data)
 	if err != nil {
 		return err
 	}
-	t := &tree{lines: bytes.Split(data, []byte("\n"))}
+	t := &tree{lines: bytes.Split(data, []byte("\n")), maxKeys: limits.keys}
 	if err := t.check(root, 1); err != nil {
 		return err
 	}

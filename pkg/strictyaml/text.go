@@ -8,7 +8,7 @@ import (
 
 // checkText looks at the characters before the parser sees them. It returns
 // error, not *Error, so that nil stays nil.
-func checkText(data []byte) error {
+func checkText(data []byte, maxSize int) error {
 	if len(data) > maxSize {
 		line, column := position(data, maxSize)
 		return &Error{Line: line, Column: column, Code: CodeSize,

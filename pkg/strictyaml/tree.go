@@ -9,7 +9,8 @@ import (
 
 // tree checks what does not depend on the target.
 type tree struct {
-	lines [][]byte // of the text, for what the parser does not keep
+	lines   [][]byte // of the text, for what the parser does not keep
+	maxKeys int      // of one mapping
 
 	// Where startsWith looked last. Nodes come in the order of the text, so
 	// that no line is walked twice; a line may be the whole document.
@@ -46,8 +47,8 @@ func (t *tree) check(n *yaml.Node, depth int) error {
 
 // keys checks the keys of a mapping against each other.
 func (t *tree) keys(n *yaml.Node) error {
-	if len(n.Content) > 2*maxKeys {
-		return refuse(n, CodeSize, "more than %d keys", maxKeys)
+	if len(n.Content) > 2*t.maxKeys {
+		return refuse(n, CodeSize, "more than %d keys", t.maxKeys)
 	}
 	first := make(map[string]*yaml.Node, len(n.Content)/2)
 	for i := 0; i < len(n.Content); i += 2 {
