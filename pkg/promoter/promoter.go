@@ -41,7 +41,7 @@ const (
 // Manifest is one project's: where its images come from, and where they go.
 type Manifest struct {
 	// Name is that of the file, or of the directory of a thin manifest.
-	Name string
+	Name         string
 	Source       Place
 	Destinations []Place
 	// Images are sorted by name, their digests too.
