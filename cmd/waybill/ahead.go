@@ -51,8 +51,11 @@ func (a *ahead) foretell(c *cobra.Command, f pipeline.Forecast, err error) error
 }
 
 func doing(due int) string {
-	if due == 0 {
+	switch due {
+	case 0:
 		return "would sign nothing: everything is signed already"
+	case 1:
+		return "makes this signature"
 	}
 	return fmt.Sprintf("makes these %d signatures", due)
 }

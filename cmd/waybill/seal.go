@@ -2,19 +2,17 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
-	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/profile"
@@ -68,13 +66,17 @@ SEAL_MISSING). Files are copied into --state and hashed in one pass, and these
 bytes are signed and listed. Provenance, SBOMs and checksums that came along
 must not contradict them (NOT_BOUND, SBOM_SUBJECT, EVIDENCE_CONFLICT). They are
 carried and listed; provenance counts if the policy names the builder that
-signed it, and else the release is of Build level 0. Without --confirm names are
-compared, and nothing is copied.
+signed it, and else the release is of Build level 0. An archive or program that
+is empty, or of another platform than planned, is refused (PLATFORM). Without
+--confirm names are compared, and nothing is copied; what is sealed in --state
+already is compared byte for byte.
 
 --channel says which channels stand for the release from now on: latest, stable,
 rc, beta or alpha, alone or with -MAJOR.MINOR. It signs the next channel index,
-as the identity in the policy's role "channel", and writes --index, whose other
-channels it takes over. The release must be public. A channel goes back to an
+as the identity in the policy's role "channel", and writes it where the profile's
+channels.index says, or --index; the other channels of the one that is there are
+taken over. It follows the one that the profile names, wherever it is written, so
+that no number is given twice. The release must be public. A channel goes back to an
 older version only if the one that it stood for was withdrawn (CHANNEL_STALE).
 
 ` + exit.Table
@@ -110,15 +112,13 @@ func sealCommand() *cobra.Command {
 			}
 			switch {
 			case s.amend || s.withdraw:
-				err = s.revise(ctx, c, p)
+				return s.revise(ctx, c, p)
 			case s.from.Files != "":
-				err = s.takeOver(ctx, c, p)
+				return s.takeOver(ctx, c, p)
 			case len(s.channels) > 0:
-				err = s.point(ctx, c, p)
-			default:
-				return s.seal(ctx, c, p)
+				return s.point(ctx, c, p)
 			}
-			return answer(c, cli.TableOutput(), nil, err)
+			return s.seal(ctx, c, p)
 		},
 	}
 	o.addFlags(cmd)
@@ -139,7 +139,7 @@ func (s *sealing) addFlags(cmd *cobra.Command) {
 	f.StringVar(&s.from.Files, "from", "", "place that another tool filled: take the release over from it")
 	f.StringVar(&s.from.Images, "from-images", "", "with --from: the registry prefix, or the directory with an OCI layout, that has the images")
 	f.StringArrayVar(&s.channels, "channel", nil, "sign that a channel stands for the release; repeats")
-	f.StringVar(&s.index, "index", channelindex.Name, "with --channel: the channel index, a file or an object of a bucket; read if it is there, and written")
+	f.StringVar(&s.index, "index", "", "with --channel: the channel index, a file or an object of a bucket; read if it is there, and written (default: the profile's channels.index, else "+channelindex.Name+")")
 	f.DurationVar(&s.life, "expires", 30*24*time.Hour, "with --channel: how long the index stands")
 	s.ahead.addFlags(cmd, "really sign")
 }
@@ -149,10 +149,7 @@ func (s *sealing) check() error {
 	if err := s.ahead.check(); err != nil {
 		return err
 	}
-	other := s.amend || s.withdraw || s.from.Files != "" || len(s.channels) > 0
 	switch {
-	case other && s.output != "table":
-		return verdict.Refuse(verdict.Usage, "--output", "json is of a plain seal")
 	case s.amend && s.withdraw:
 		return verdict.Refuse(verdict.Usage, "--amend", "and --withdraw are two revisions; sign one of them")
 	case s.from.Files != "" && (s.amend || s.withdraw || len(s.channels) > 0):
@@ -188,82 +185,81 @@ func (s *sealing) seal(ctx context.Context, c *cobra.Command, p *pipeline.Pipeli
 // confirmed.
 func (s *sealing) takeOver(ctx context.Context, c *cobra.Command, p *pipeline.Pipeline) error {
 	if s.confirm {
-		return p.SealFrom(ctx, s.from)
+		return s.done(c, p, p.SealFrom(ctx, s.from))
 	}
-	planned, err := p.CompareFrom(ctx, s.from)
+	planned, f, err := p.ForecastFrom(ctx, s.from)
 	if err != nil {
-		return err
+		return s.foretell(c, f, err)
 	}
-	for _, g := range slices.Concat(planned.Given, planned.GivenImages) {
-		fmt.Fprintf(c.OutOrStdout(), "%s  <- %s\n", render.Safe(g.Name), render.Safe(g.From))
+	if s.output == "table" {
+		for _, g := range slices.Concat(planned.Given, planned.GivenImages) {
+			fmt.Fprintf(c.OutOrStdout(), "%s  <- %s\n", render.Safe(g.Name), render.Safe(g.From))
+		}
+		fmt.Fprintln(c.OutOrStdout())
 	}
-	fmt.Fprintln(c.OutOrStdout())
-	f, err := p.ForecastGiven(ctx, planned, s.from.Files)
-	if err != nil {
-		return err
-	}
-	if err := f.Write(c.OutOrStdout()); err != nil {
-		return err
-	}
-	fmt.Fprintf(c.ErrOrStderr(), "%d files and %d images are there as planned; nothing was done; --confirm takes them over and signs\n",
-		len(planned.Given), len(planned.GivenImages))
-	return nil
+	fmt.Fprintf(c.ErrOrStderr(), "%d files and %d images are there as planned\n", len(planned.Given), len(planned.GivenImages))
+	return s.foretell(c, f, nil)
 }
 
-// indexAt splits the name of an index, a file or an object of a bucket.
-func indexAt(name string) pipeline.Target {
-	if i := strings.LastIndexByte(name, '/'); strings.Contains(name, "://") {
-		return pipeline.Target{Dir: name[:i+1], Name: name[i+1:]}
-	}
-	return pipeline.Target{Dir: filepath.Dir(name), Name: filepath.Base(name)}
+// indexOf is where the index is read and written.
+func (s *sealing) indexOf(p profile.Profile) string {
+	return cmp.Or(s.index, p.Channels.Index, channelindex.Name)
 }
 
 // point drafts a channel index, and signs it if that was confirmed.
 func (s *sealing) point(ctx context.Context, c *cobra.Command, p *pipeline.Pipeline) error {
-	d, err := p.DraftChannels(ctx, s.channels, s.life, indexAt(s.index))
+	index := s.indexOf(p.Profile)
+	d, err := p.DraftChannels(ctx, s.channels, s.life, pipeline.TargetAt(index))
 	if err != nil {
-		return err
+		return s.foretell(c, pipeline.Forecast{}, err)
 	}
-	if !s.confirm {
+	if s.confirm {
+		proof, err := p.SignChannels(ctx, d)
+		if err == nil && s.output == "table" {
+			fmt.Fprintf(c.OutOrStdout(), "%s: index %d, signed by %s, and verified as it was written\n", render.Safe(index), d.Number, render.Safe(proof.Identity))
+		}
+		return s.done(c, p, err)
+	}
+	f, err := p.ForecastChannels(ctx, d)
+	if err == nil && s.output == "table" {
 		var page bytes.Buffer
 		if err := json.Indent(&page, d.Statement.Raw(), "", "  "); err != nil {
 			return err
 		}
-		fmt.Fprintln(c.OutOrStdout(), page.String())
-		fmt.Fprintf(c.ErrOrStderr(), "nothing was done; --confirm signs this and writes %s\n", render.Safe(s.index))
-		return nil
+		fmt.Fprintf(c.OutOrStdout(), "%s\n\n", page.String())
 	}
-	proof, err := p.SignChannels(ctx, d)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(c.OutOrStdout(), "%s: index %d, signed by %s, and verified as it was written\n", render.Safe(s.index), d.Number, render.Safe(proof.Identity))
-	return nil
+	return s.foretell(c, f, err)
 }
 
 // revise drafts a revision, and signs it if that was confirmed.
 func (s *sealing) revise(ctx context.Context, c *cobra.Command, p *pipeline.Pipeline) error {
 	next, err := s.draft(ctx, p)
 	if err != nil {
-		return err
+		return s.foretell(c, pipeline.Forecast{}, err)
 	}
-	if !s.confirm {
+	if s.confirm {
+		return s.revised(ctx, c, p, next)
+	}
+	f, err := p.ForecastRevision(ctx, next, profile.Stage(s.at))
+	if err == nil && s.output == "table" {
 		printRevision(c.OutOrStdout(), next)
-		fmt.Fprintln(c.ErrOrStderr(), "nothing was done; --confirm signs this revision")
-		return nil
 	}
-	if s.at != "" {
-		if err := p.ReviseAt(ctx, profile.Stage(s.at), next); err != nil {
-			return err
-		}
-		fmt.Fprintf(c.OutOrStdout(), "%s %s: revision %d is sealed, and is at the %s place\n", render.Safe(next.Name), next.Version, next.Revision, s.at)
-		return nil
+	return s.foretell(c, f, err)
+}
+
+// revised signs a revision, and says where it is then.
+func (s *sealing) revised(ctx context.Context, c *cobra.Command, p *pipeline.Pipeline, next release.Manifest) (err error) {
+	where := "is sealed; waybill promote makes it public"
+	if s.at == "" {
+		err = p.Revise(ctx, next)
+	} else {
+		err = p.ReviseAt(ctx, profile.Stage(s.at), next)
+		where = "is sealed, and is at the " + s.at + " place"
 	}
-	if err := p.Revise(ctx, next); err != nil {
-		return err
+	if err == nil && s.output == "table" {
+		fmt.Fprintf(c.OutOrStdout(), "%s %s: revision %d %s\n", render.Safe(next.Name), next.Version, next.Revision, where)
 	}
-	fmt.Fprintf(c.OutOrStdout(), "%s %s: revision %d is sealed; waybill promote makes it public\n", render.Safe(next.Name), next.Version, next.Revision)
-	return nil
+	return s.done(c, p, err)
 }
 
 func (s *sealing) draft(ctx context.Context, p *pipeline.Pipeline) (release.Manifest, error) {

@@ -43,6 +43,8 @@ func buildCommand() *cobra.Command {
 tree of that commit, isolated where the machine allows, and hash its declared
 outputs. The builder identity signs the provenance of each step before any of
 its outputs leaves it. Finished steps are taken over if everything still holds.
+Building asks for no --confirm: the provenance is signed as part of it, with a
+log entry for each step, and waybill stage without --confirm foretells how many.
 
 A step may last longer than a token. The file of a token is read again for each
 certificate; if the token in it has run out when a step ends, what the step made
@@ -102,7 +104,10 @@ older clients: FILE.sig and FILE.cert beside each signed file, listed in the
 manifest, and the tags sha256-DIGEST.sig and .att beside each image and each of
 its platforms. The release keeps them: later commands need no flag. Those
 signatures stand in a Rekor v1 log, which the signing config must name
-(LEGACY_NEEDS_REKOR_V1), and are verified as they were written.
+(LEGACY_NEEDS_REKOR_V1), and are verified as they were written. A --key signs in
+no older form: what such clients find beside a file is a certificate, and a
+policy's key has none. Of an image with both forms cosign 2.6 takes the bundle,
+for which it needs --use-signed-timestamps.
 
 ` + exit.Table,
 		Example: `  waybill sign v0.1.0 --profile profile.yaml --identity-token release=release.token

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"time"
 
 	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
@@ -31,12 +33,27 @@ type ChannelDraft struct {
 	to        Target
 }
 
+// TargetAt splits the name of a file, or the address of an object of a bucket.
+func TargetAt(name string) Target {
+	if i := strings.LastIndexByte(name, '/'); strings.Contains(name, "://") {
+		return Target{Dir: name[:i+1], Name: name[i+1:]}
+	}
+	return Target{Dir: filepath.Dir(name), Name: filepath.Base(name)}
+}
+
+func (t Target) address() string {
+	if strings.Contains(t.Dir, "://") {
+		return t.Dir + t.Name
+	}
+	return filepath.Join(t.Dir, t.Name)
+}
+
 // DraftChannels drafts the next channel index of a target: the channels stand
 // for this release from now on, for as long as life, and the others for what
 // they stood for. The release must be public, and not be withdrawn. Nothing is
 // signed, and no token is needed.
 func (p *Pipeline) DraftChannels(ctx context.Context, names []string, life time.Duration, to Target) (ChannelDraft, error) {
-	before, _, err := p.channels(ctx, to)
+	before, _, err := p.highest(ctx, to)
 	if err != nil {
 		return ChannelDraft{}, err
 	}
@@ -66,18 +83,25 @@ func (p *Pipeline) DraftChannels(ctx context.Context, names []string, life time.
 // it where it was drafted for, if nothing of its number or a higher one came
 // there since. What was written is read back and judged.
 func (p *Pipeline) SignChannels(ctx context.Context, d ChannelDraft) (verdict.Proof, error) {
-	signer, err := p.signer(act{"channel", policy.Channels, TokenChannel}, nil)
+	signer, err := p.signer(act{actChannel, policy.Channels, TokenChannel}, nil)
 	if err != nil {
 		return verdict.Proof{}, err
 	}
-	before, there, err := p.channels(ctx, d.to)
+	w, err := p.OpenWriter(d.to.Dir)
+	if err != nil {
+		return verdict.Proof{}, verdict.Refuse(verdict.Usage, "--index", "nothing can be written to %s: %v", d.to.Dir, err).
+			Advise("name the bucket or directory behind it with --index; nothing was signed")
+	}
+	before, there, err := p.highest(ctx, d.to)
 	if err != nil {
 		return verdict.Proof{}, err
 	}
 	if before.Number() >= d.Number {
 		return verdict.Proof{}, verdict.Refuse(verdict.ChannelStale, d.to.Name, "index %d was signed meanwhile; this one would be %d", before.Number(), d.Number)
 	}
+	began := p.Clock()
 	bundle, e, err := signer.Statement(ctx, d.Statement)
+	p.sum(Summary{Act: actChannel}, signer, began)
 	if err != nil {
 		return verdict.Proof{}, err
 	}
@@ -85,7 +109,7 @@ func (p *Pipeline) SignChannels(ctx context.Context, d ChannelDraft) (verdict.Pr
 	if err := errors.Join(err, next.Follows(before)); err != nil {
 		return verdict.Proof{}, fmt.Errorf("judging what was signed, which was not written: %w", err)
 	}
-	if err := p.writeChannels(ctx, d.to, there, bundle); err != nil {
+	if err := p.writeChannels(ctx, d.to, w, store.Replacement{Old: there, New: bundle, MediaType: plan.MediaBundle}); err != nil {
 		return verdict.Proof{}, err
 	}
 	written, _, err := p.channels(ctx, d.to)
@@ -97,24 +121,54 @@ func (p *Pipeline) SignChannels(ctx context.Context, d ChannelDraft) (verdict.Pr
 
 // writeChannels writes an index over the very one that it follows, or where
 // there is none. One that came meanwhile stays.
-func (p *Pipeline) writeChannels(ctx context.Context, to Target, over digest.Digest, bundle []byte) error {
+func (p *Pipeline) writeChannels(ctx context.Context, to Target, w store.Writer, r store.Replacement) error {
 	at, err := store.Open(to.Dir, p.Transport)
 	if err != nil {
 		return err
 	}
-	w, err := p.OpenWriter(to.Dir)
-	if err != nil {
-		return err
-	}
-	if over.IsZero() {
-		err = w.Put(ctx, to.Name, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{IfAbsent: true, MediaType: plan.MediaBundle})
+	if r.Old.IsZero() {
+		err = w.Put(ctx, to.Name, int64(len(r.New)), bytes.NewReader(r.New), store.PutOptions{IfAbsent: true, MediaType: r.MediaType})
 	} else {
-		err = store.Replace(ctx, at, w, to.Name, store.Replacement{Old: over, New: bundle, MediaType: plan.MediaBundle})
+		err = store.Replace(ctx, at, w, to.Name, r)
 	}
 	if errors.Is(err, store.ErrChanged) || errors.Is(err, store.ErrExists) {
 		return verdict.Refuse(verdict.ChannelStale, to.Name, "another index was written meanwhile, and it stays; ours was signed and is nowhere: run the command again")
 	}
 	return err
+}
+
+// ForecastChannels looks ahead at signing a drafted index: as whom, and with
+// which services.
+func (p *Pipeline) ForecastChannels(ctx context.Context, d ChannelDraft) (Forecast, error) {
+	f := p.forecast(plan.Plan{Name: p.Profile.Name, Version: p.Version}, "")
+	uri, err := p.Profile.Files(profile.Release, p.Version)
+	if err != nil {
+		return Forecast{}, err
+	}
+	f.State, f.Asked = "", []string{"the index " + d.to.address(), uri}
+	return (&view{p: p}).fill(ctx, f, []string{actChannel})
+}
+
+// highest is the index that the next one follows: the one at the target, or
+// the one that the profile names if that has gone on, so that no number is
+// given twice. The digest is of what lies at the target.
+func (p *Pipeline) highest(ctx context.Context, to Target) (channel.Index, digest.Digest, error) {
+	x, there, err := p.channels(ctx, to)
+	if err != nil || p.Profile.Channels.Index == "" {
+		return x, there, err
+	}
+	at := TargetAt(p.Profile.Channels.Index)
+	if at == to {
+		return x, there, nil
+	}
+	public, _, err := p.channels(ctx, at)
+	if err != nil {
+		return channel.Index{}, digest.Digest{}, fmt.Errorf("looking at the index that the profile names: %w", err)
+	}
+	if public.Number() < x.Number() || public.Number() == 0 {
+		return x, there, nil
+	}
+	return public, there, public.Follows(x)
 }
 
 // channels is the index that lies at a target, and the digest of its bundle;

@@ -83,9 +83,12 @@ type Heap struct {
 
 // The acts that sign.
 const (
-	ActBuild = "build"
-	ActSign  = "sign"
-	ActSeal  = "seal"
+	ActBuild    = "build"
+	ActSign     = "sign"
+	ActSeal     = "seal"
+	actAmend    = "amend"
+	actWithdraw = "withdraw"
+	actChannel  = "channel"
 )
 
 // Kinds of heaps beside the classes of artifacts.
@@ -173,18 +176,6 @@ func (p *Pipeline) ForecastStage(ctx context.Context) (Forecast, error) {
 	return v.fill(ctx, f, []string{ActBuild, ActSign, ActSeal})
 }
 
-// ForecastGiven looks ahead at signing and sealing what another tool made, of
-// which nothing is in the state directory yet.
-func (p *Pipeline) ForecastGiven(ctx context.Context, planned plan.Plan, from string) (Forecast, error) {
-	planned, err := p.withLegacy(planned)
-	if err != nil {
-		return Forecast{}, err
-	}
-	f := p.forecast(planned, "")
-	f.Asked = append(f.Asked, "the source "+p.Source.Repository, "the place "+from)
-	return (&view{p: p, plan: planned}).fill(ctx, f, []string{ActSign, ActSeal})
-}
-
 func (p *Pipeline) forecast(planned plan.Plan, commit string) Forecast {
 	return Forecast{
 		Schema: ForecastSchema, Name: planned.Name, Version: planned.Version.String(), Commit: commit, State: p.State, Time: p.Clock().UTC(),
@@ -222,6 +213,9 @@ func (v *view) fill(ctx context.Context, f Forecast, acts []string) (Forecast, e
 			if sandbox.Examine(ctx).Mode == sandbox.Isolated {
 				s.Token = TokenBuilder
 			}
+		}
+		if act == actChannel {
+			s.Role, s.Token = policy.Channels, TokenChannel
 		}
 		signer, err := v.signer(s)
 		if err == nil && act == ActSign && v.plan.Legacy() {
@@ -346,6 +340,10 @@ func (v *view) heaps(ctx context.Context, act string) []Heap {
 			h.Due, h.Signed = 0, 1
 		}
 		return []Heap{h}
+	case actAmend, actWithdraw:
+		return []Heap{{Kind: "revision of the manifest", Due: 1}}
+	case actChannel:
+		return []Heap{{Kind: "channel index", Due: 1}}
 	}
 	var list []Heap
 	put := func(kind string, signed bool) {

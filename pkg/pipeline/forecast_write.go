@@ -39,7 +39,10 @@ func (f Forecast) Write(w io.Writer) error {
 	for _, g := range f.Against {
 		fmt.Fprintf(t, "  %s  %s: %s\n    → %s\n", g.Code, render.Safe(g.Subject), render.Safe(g.Message), g.Fix)
 	}
-	asked := append([]string{"the state directory " + f.State}, f.Asked...)
+	asked := f.Asked
+	if f.State != "" {
+		asked = append([]string{"the state directory " + f.State}, asked...)
+	}
 	fmt.Fprintf(t, "\nasked for this: %s; no signing service\n", render.Safe(strings.Join(asked, ", ")))
 	return t.Flush()
 }

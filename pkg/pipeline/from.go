@@ -18,15 +18,49 @@ import (
 // image layout that has its images; empty if it has none.
 type From struct{ Files, Images string }
 
-// CompareFrom holds a place that another tool filled against release.yaml at
-// the commit, both ways, and returns the plan. Nothing is read but names, and
-// nothing is written.
-func (p *Pipeline) CompareFrom(ctx context.Context, at From) (plan.Plan, error) {
-	planned, from, _, err := p.planGiven(ctx, at)
+// ForecastFrom holds a place that another tool filled against release.yaml at
+// the commit, both ways, and looks ahead at signing and sealing it. It returns
+// the plan as well. Nothing is read but names, unless the version is sealed
+// already, and nothing is written.
+func (p *Pipeline) ForecastFrom(ctx context.Context, at From) (plan.Plan, Forecast, error) {
+	planned, from, commit, err := p.planGiven(ctx, at)
 	if err != nil {
-		return plan.Plan{}, err
+		return plan.Plan{}, Forecast{}, err
 	}
-	return planned, seal.Compare(ctx, seal.Request{Plan: planned, Clock: p.Clock}, from)
+	if err := seal.Compare(ctx, seal.Request{Plan: planned, Clock: p.Clock}, from); err != nil {
+		return plan.Plan{}, Forecast{}, err
+	}
+	v := &view{p: p}
+	id := workspace.Identity{Name: planned.Name, Version: planned.Version, Commit: commit, Plan: planned.Digest()}
+	if err := workspace.Check(p.State, id); err != nil {
+		return plan.Plan{}, Forecast{}, err
+	}
+	if v.plan, err = p.withLegacy(planned); err != nil {
+		return plan.Plan{}, Forecast{}, err
+	}
+	if v.w, err = workspace.Open(p.State); err != nil {
+		v.w = nil // nothing was begun there
+	} else if err := v.sealedFrom(ctx, from, commit); err != nil {
+		return plan.Plan{}, Forecast{}, err
+	}
+	f := p.forecast(v.plan, commit.Commit)
+	f.Asked = append(f.Asked, "the source "+p.Source.Repository, "the place "+at.Files)
+	f, err = v.fill(ctx, f, []string{ActSign, ActSeal})
+	return v.plan, f, err
+}
+
+// sealedFrom looks whether what a place holds is sealed in the state directory:
+// then everything is signed.
+func (v *view) sealedFrom(ctx context.Context, from seal.Origin, commit vcs.Commit) error {
+	config, err := vcs.ReadFile(ctx, commit, plan.ConfigName)
+	if err != nil {
+		return err
+	}
+	v.outlook.Sealed, err = seal.SealedFrom(ctx, v.p.request(v.plan, v.w), from, config)
+	if v.outlook.Sealed {
+		v.outlook.Signed, v.outlook.Attached = v.plan.Artifacts, v.plan.Artifacts
+	}
+	return err
 }
 
 // SealFrom seals a release that another tool made: its files are taken over

@@ -115,11 +115,10 @@ func (p *Pipeline) signing(ctx context.Context, w *workspace.Workspace, a act, d
 		s := Summary{Act: a.verb}
 		began := p.Clock()
 		err = do(signer, &s)
-		s.add(signer, p.Clock().Sub(began), p.logs())
+		s = p.sum(s, signer, began)
 		if err == nil || s.Signed+s.Reused+s.Retries > 0 { // else it was refused before anything
 			p.Report("%s", s)
 		}
-		p.done = append(p.done, s)
 		return err
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/seal"
 	"github.com/waybill-release/waybill/pkg/store"
@@ -35,11 +37,28 @@ func (p *Pipeline) DraftWithdrawal(ctx context.Context, w release.Withdrawal) (r
 // Revise signs a drafted revision as the release identity and puts it in the
 // place of the one before. It is public once it is promoted.
 func (p *Pipeline) Revise(ctx context.Context, next release.Manifest) error {
-	verb := "amend"
+	return p.sealing(ctx, verbOf(next), func(req seal.Request, _ *Summary) error { return seal.Revise(ctx, req, next) })
+}
+
+func verbOf(next release.Manifest) string {
 	if next.Withdrawn != nil {
-		verb = "withdraw"
+		return actWithdraw
 	}
-	return p.sealing(ctx, verb, func(req seal.Request, _ *Summary) error { return seal.Revise(ctx, req, next) })
+	return actAmend
+}
+
+// ForecastRevision looks ahead at signing a drafted revision: as whom, and
+// with which services. An empty stage is the state directory.
+func (p *Pipeline) ForecastRevision(ctx context.Context, next release.Manifest, at profile.Stage) (Forecast, error) {
+	f := p.forecast(plan.Plan{Name: next.Name, Version: next.Version}, next.Source.Commit)
+	if at != "" {
+		uri, err := p.Profile.Files(at, p.Version)
+		if err != nil {
+			return Forecast{}, err
+		}
+		f.State, f.Asked = "", []string{uri}
+	}
+	return (&view{p: p}).fill(ctx, f, []string{verbOf(next)})
 }
 
 // sealed is a request to look at a sealed release: it has no signer.

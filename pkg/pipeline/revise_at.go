@@ -78,15 +78,17 @@ func (p *Pipeline) ReviseAt(ctx context.Context, s profile.Stage, next release.M
 	if err != nil {
 		return err
 	}
-	signer, err := p.signer(act{"revise", policy.Release, TokenRelease}, nil)
+	signer, err := p.signer(act{verbOf(next), policy.Release, TokenRelease}, nil)
 	if err != nil {
 		return err
 	}
+	began := p.Clock()
 	bundle, e, err := signer.Statement(ctx, statement)
+	p.sum(Summary{Act: verbOf(next)}, signer, began)
 	if err != nil {
 		return err
 	}
-	if _, _, err := p.Profile.Policy.Manifest(e); err != nil {
+	if _, _, err := p.Profile.Policy.ManifestFrom(e, pagesAt(ctx, at.files)); err != nil {
 		return fmt.Errorf("judging what was signed, which was not written: %w", err)
 	}
 	if err := p.supersede(ctx, at, superseded, bundle); err != nil {

@@ -40,7 +40,7 @@ type Summary struct {
 	Signed   int `json:"signed"`
 	Finished int `json:"finished,omitempty"`
 	Reused   int `json:"reused"`
-	// Entries are how many the logs got, at most.
+	// Entries are how many the logs made of them, all logs together.
 	Entries int `json:"logEntries"`
 	// Twice is how many of them may be in a log that does not remember twice.
 	Twice   int     `json:"perhapsTwiceInTheLog"`
@@ -48,20 +48,19 @@ type Summary struct {
 	Seconds float64 `json:"seconds"`
 }
 
-func (s *Summary) add(signer *sign.Signer, took time.Duration, logs int) {
+func (s *Summary) add(signer *sign.Signer, took time.Duration) {
 	t := signer.Tally()
 	s.Signed, s.Reused = s.Signed+t.Made+t.Finished, s.Reused+t.Found
-	s.Entries, s.Finished = t.Made*logs+t.Twice, t.Finished
+	s.Entries, s.Finished = t.Entries, t.Finished
 	s.Twice, s.Retries, s.Seconds = t.Twice, signer.Retries(), took.Seconds()
 }
 
-// logs is how many logs get each signature.
-func (p *Pipeline) logs() int {
-	services, err := p.services(p.Profile)
-	if err != nil {
-		return 0 // nothing is signed without
-	}
-	return len(services.Logs)
+// sum notes what a signer has done for an act, which may have failed, and adds
+// that to what its summary says already.
+func (p *Pipeline) sum(s Summary, signer *sign.Signer, began time.Time) Summary {
+	s.add(signer, p.Clock().Sub(began))
+	p.done = append(p.done, s)
+	return s
 }
 
 // Counter is shown how many of how many things are done. A Progress that is

@@ -36,14 +36,19 @@ type Tally struct {
 	// Twice is how many of the finished ones may be in the log twice: the
 	// earlier run may have offered them, and the log does not remember.
 	Twice int
+	// Entries are those of this run that the logs have, all logs together; what
+	// a log had of an earlier run is not among them, if it says so.
+	Entries int
 }
 
-type tally struct{ made, finished, found, twice atomic.Int64 }
+type tally struct{ made, finished, found, twice, entries atomic.Int64 }
 
 // Tally is what was done so far.
 func (s *Signer) Tally() Tally {
 	t := &s.tally
-	return Tally{Made: int(t.made.Load()), Finished: int(t.finished.Load()), Found: int(t.found.Load()), Twice: int(t.twice.Load())}
+	return Tally{
+		Made: int(t.made.Load()), Finished: int(t.finished.Load()), Found: int(t.found.Load()), Twice: int(t.twice.Load()), Entries: int(t.entries.Load()),
+	}
 }
 
 // Retries is how often a service did not answer, and had to be asked again.
@@ -120,6 +125,7 @@ func (s *Signer) complete(ctx context.Context, c content, r record, name string)
 		s.config.Work.Report("%v, so it is signed once more", err)
 		if errors.Is(err, errUnplaced) {
 			s.tally.twice.Add(1)
+			s.tally.entries.Add(1) // it has one of this signature, wherever
 		}
 		r = record{}
 	}
@@ -144,7 +150,9 @@ func (s *Signer) complete(ctx context.Context, c content, r record, name string)
 // forms, and all of version 2 for a bundle. Two addresses of one log are one.
 func (s *Signer) enter(ctx context.Context, c content, r record) (answer, error) {
 	if c.older != nil {
-		return s.older.add(ctx, c, r)
+		a, err := s.older.add(ctx, c, r)
+		s.entered(err == nil && !a.had)
+		return a, err
 	}
 	all := answer{had: true, entries: make([]*rekor.TransparencyLogEntry, len(s.logs))}
 	had := make([]bool, len(s.logs))
@@ -152,6 +160,7 @@ func (s *Signer) enter(ctx context.Context, c content, r record) (answer, error)
 	for i, log := range s.logs {
 		group.Go(func() (err error) {
 			all.entries[i], had[i], err = log.add(ctx, c, r.made)
+			s.entered(err == nil && !had[i])
 			return err
 		})
 	}
@@ -168,6 +177,13 @@ func (s *Signer) enter(ctx context.Context, c content, r record) (answer, error)
 		seen[log] = true
 	}
 	return all, nil
+}
+
+// entered counts an entry that a log has made.
+func (s *Signer) entered(made bool) {
+	if made {
+		s.tally.entries.Add(1)
+	}
 }
 
 func (s *Signer) count(r record, a answer) {

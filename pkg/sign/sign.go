@@ -142,6 +142,10 @@ func prepare(c Config, as string, p prover) (*Signer, error) {
 	if len(c.Services.TSAs) == 0 || len(c.Services.Logs) == 0 {
 		return nil, verdict.Refuse(verdict.ServiceSelector, "signing config", "a signature needs a timestamp authority and a transparency log")
 	}
+	if len(c.Policy.SignersOf(c.Role)) == 0 {
+		return nil, verdict.Refuse(verdict.SignedAsElse, string(c.Role), "the policy names nobody in the %s role, so nobody may sign that; nothing was signed", c.Role).
+			Advise("have the policy's officer name who may, in its roles")
+	}
 	s := &Signer{
 		config: c, as: as, prover: p, fetching: make(chan struct{}, 1),
 		authority: &authority{newService("certificate authority", c.Services.Fulcio, c), material, max(c.Policy.Verification().SCTs, 1)},

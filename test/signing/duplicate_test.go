@@ -108,7 +108,7 @@ func TestDuplicateNowhere(t *testing.T) {
 		return r, err
 	})
 	got, err := w.signAll(t, m, path, orders(t, 1))
-	if err != nil || got != (sign.Tally{Made: 1, Twice: 1}) || len(w.Logged()) != 2 {
+	if err != nil || got != (sign.Tally{Made: 1, Twice: 1, Entries: 2}) || len(w.Logged()) != 2 {
 		t.Errorf("%+v, %v, %d entries", got, err, len(w.Logged()))
 	}
 	if !strings.Contains(w.told(), "does not say where") {

@@ -38,7 +38,7 @@ func TestOlder(t *testing.T) {
 	path, m := journalIn(t), w.honest()
 	got, err := w.signAll(t, m, path, olderOrders(t, 5))
 	refused(t, err, "")
-	if got != (sign.Tally{Made: 5}) || len(w.LoggedV1()) != 5 || len(w.Logged()) != 0 || m.to("tsa") != 0 || m.to("fulcio") != 1 {
+	if got != (sign.Tally{Made: 5, Entries: 5}) || len(w.LoggedV1()) != 5 || len(w.Logged()) != 0 || m.to("tsa") != 0 || m.to("fulcio") != 1 {
 		t.Errorf("%+v, %d entries; %v", got, len(w.LoggedV1()), m.calls)
 	}
 	m = w.honest()
@@ -197,9 +197,9 @@ func TestOlderLost(t *testing.T) {
 			w.ahead += later
 			got, err := w.signAll(t, w.honest(), path, olderOrders(t, 1))
 			refused(t, err, "")
-			want := sign.Tally{Finished: 1, Twice: 1}
+			want := sign.Tally{Finished: 1, Twice: 1, Entries: 1}
 			if later > 0 {
-				want = sign.Tally{Made: 1}
+				want = sign.Tally{Made: 1, Entries: 1}
 			}
 			if got != want || len(w.LoggedV1()) != 1 {
 				t.Errorf("%+v, want %+v, %d entries", got, want, len(w.LoggedV1()))

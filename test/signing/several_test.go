@@ -81,8 +81,12 @@ func TestSelectors(t *testing.T) {
 			}
 			refused(t, err, "")
 			m := w.honest()
-			got, _, err := w.signer(t, m, func(sc *sign.Config) { sc.Services = services }).Blob(t.Context(), file(len(name)))
+			signer := w.signer(t, m, func(sc *sign.Config) { sc.Services = services })
+			got, _, err := signer.Blob(t.Context(), file(len(name)))
 			refused(t, err, "")
+			if tally := signer.Tally(); tally.Made != 1 || tally.Entries != c.want {
+				t.Errorf("%+v, want one signature and %d entries", tally, c.want)
+			}
 			if m.to("rekor")+m.to("rekor2") != c.want || m.to("tsa")+m.to("tsa2") != c.want {
 				t.Errorf("%v", m.calls)
 			}
@@ -120,8 +124,12 @@ func TestEachIsChecked(t *testing.T) {
 		"an entry of the other": {w.instead("rekor2", w.Rekor), func(*sign.Config) {}, verdict.ServiceRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := w.signer(t, w.meddler(c.meddle), c.edit).Blob(t.Context(), file(len(name)))
+			signer := w.signer(t, w.meddler(c.meddle), c.edit)
+			_, _, err := signer.Blob(t.Context(), file(len(name)))
 			refused(t, err, c.want)
+			if tally := signer.Tally(); tally.Entries > 2 || c.want == "" && tally.Entries != 2 {
+				t.Errorf("%+v", tally)
+			}
 		})
 	}
 }

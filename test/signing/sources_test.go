@@ -147,7 +147,7 @@ func TestForecast(t *testing.T) {
 		t.Errorf("%+v, %v, after %d requests", got, err, m.all)
 	}
 	_, keep := gather(t)
-	if err := s.Each(t.Context(), orders(t, 5), keep); err != nil || s.Tally() != (sign.Tally{Made: 3, Finished: 1, Found: 1}) {
+	if err := s.Each(t.Context(), orders(t, 5), keep); err != nil || s.Tally() != (sign.Tally{Made: 3, Finished: 1, Found: 1, Entries: 3}) {
 		t.Errorf("%+v, %v", s.Tally(), err)
 	}
 	w.token = w.Token(lab.RolePolicy)

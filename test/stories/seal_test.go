@@ -50,6 +50,7 @@ func TestAmendAndWithdraw(t *testing.T) {
 	d := publishedDesk(t)
 	first := d.read(t, filepath.Join("state", "files", releasemanifest.Name))
 	t.Run("refused", func(t *testing.T) { revisionsRefused(t, d) })
+	t.Run("dry runs", func(t *testing.T) { revisionsAhead(t, d) })
 	t.Run("amended", func(t *testing.T) { amended(t, d, first) })
 	t.Run("another revision two", func(t *testing.T) { forked(t, d, first) })
 	t.Run("withdrawn", func(t *testing.T) { withdrawn(t, d) })
@@ -207,17 +208,21 @@ func TestChannels(t *testing.T) {
 	d := &desk{&workshop{Scene: open(t)}}
 	stable := []string{"--channel", "stable", "--channel", "latest"}
 	confirmed := append(slices.Clone(stable), "--confirm")
-	d.addTender(t)
 	want(t, d.Stage(t.Context()), 0)
 	want(t, d.points(t, tender, confirmed...), 1, "EVIDENCE_MISSING", "not public")
 	want(t, d.Release(t.Context()), 0)
+	for _, flags := range [][]string{stable, confirmed} {
+		want(t, d.points(t, tender, flags...), 1, "SIGNED_AS_ELSE", "names nobody in the channel role")
+	}
+	d.addTender(t)
 	t.Run("refused", func(t *testing.T) { channelsRefused(t, d) })
+	t.Run("dry runs", func(t *testing.T) { channelsAhead(t, d) })
 
 	want(t, d.points(t, "", stable...), 0, "nothing was done", `"number": 1`, `"stable"`)
 	d.absent(t, channelindex.Name)
 	want(t, d.points(t, tender, confirmed...), 0, "index 1, signed by "+tender)
 	first := d.index(t)
-	want(t, d.points(t, tender, "--channel", "stable-0.1", "--confirm"), 0, "index 2")
+	want(t, d.points(t, tender, "--channel", "stable-0.1", "--confirm", "-o", "json"), 0, `"act": "channel"`, `"logEntries": 1`)
 	second := d.index(t)
 	wantCode(t, first.Follows(second), verdict.ChannelStale)
 	wantCode(t, second.Follows(first), "")

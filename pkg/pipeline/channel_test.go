@@ -1,4 +1,4 @@
-package main
+package pipeline_test
 
 import (
 	"testing"
@@ -6,8 +6,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/pipeline"
 )
 
-// TestIndexAt: an address keeps its slashes, a path is a path.
-func TestIndexAt(t *testing.T) {
+// TestTargetAt: an address keeps its slashes, a path is a path.
+func TestTargetAt(t *testing.T) {
 	for name, want := range map[string]pipeline.Target{
 		"channels.json":                  {Dir: ".", Name: "channels.json"},
 		"a/b/channels.json":              {Dir: "a/b", Name: "channels.json"},
@@ -15,7 +15,7 @@ func TestIndexAt(t *testing.T) {
 		"gs+http://127.0.0.1:1/b/i.json": {Dir: "gs+http://127.0.0.1:1/b/", Name: "i.json"},
 		"file:///srv/lantern/index.json": {Dir: "file:///srv/lantern/", Name: "index.json"},
 	} {
-		if got := indexAt(name); got != want {
+		if got := pipeline.TargetAt(name); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
