@@ -45,6 +45,7 @@ type checker struct {
 	m         *model
 	elements  map[string]element
 	documents map[string]bool
+	next      int // the package after the one that was found last
 }
 
 func (c *checker) check() {
@@ -120,8 +121,8 @@ func (c *checker) externals() {
 // register: identifiers are the only way to refer to an element, so there is
 // never a second one of the same.
 func (c *checker) register() {
-	for i, p := range c.m.packages {
-		at := func() string { return packageAt(i) }
+	for i := range c.m.packages {
+		p, at := &c.m.packages[i], func() string { return packageAt(i) }
 		if p.Name == "" || p.Download == "" {
 			c.add(RuleSchema, at(), "package %s: no name or no download location", quote(p.ID))
 		}
@@ -195,7 +196,16 @@ func (c *checker) relationships() {
 func relationshipAt(i int) string { return fmt.Sprintf("relationships[%d]", i) }
 
 func (c *checker) leads(ref string) bool {
-	if _, there := c.elements[ref]; there || ref == NoAssertion || ref == none {
+	// Many documents relate their packages in the order in which they list them.
+	if c.next < len(c.m.packages) && c.m.packages[c.next].ID == ref && isID(ref, elementPrefix, "") {
+		c.next++
+		return true
+	}
+	e, there := c.elements[ref]
+	if there && e.kind == aPackage {
+		c.next = int(e.index) + 1
+	}
+	if there || ref == NoAssertion || ref == none {
 		return true
 	}
 	document, id, found := strings.Cut(ref, ":")

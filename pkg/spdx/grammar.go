@@ -8,6 +8,13 @@ import (
 // shows demands that a name shows as itself: whoever reads a list of packages
 // sees no other ones than are there.
 func (c *checker) shows(name string, at func() string) {
+	plain := true // as almost all are
+	for i := range len(name) {
+		plain = plain && name[i] >= ' ' && name[i] < 0x7f
+	}
+	if plain {
+		return
+	}
 	if i := strings.IndexFunc(name, disguises); i >= 0 {
 		c.add(RuleName, at(), "the name %s has a control character, or one that turns the direction of the text, at byte %d", quote(name), i)
 	}

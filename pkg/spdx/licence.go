@@ -145,8 +145,7 @@ func isReference(w string) bool {
 // isLicenceID is the grammar of a licence: an identifier, one with "+", or a
 // reference into this or another document.
 func isLicenceID(w string) bool {
-	switch strings.ToUpper(w) {
-	case "AND", "OR", "WITH":
+	if strings.EqualFold(w, "AND") || strings.EqualFold(w, "OR") || strings.EqualFold(w, "WITH") {
 		return false
 	}
 	if document, rest, found := strings.Cut(w, ":"); found {

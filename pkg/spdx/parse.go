@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -134,6 +136,10 @@ func (d Document) ExternalRefs() []External { return append([]External(nil), d.m
 
 // Packages lists the packages of the document in its order.
 func (d Document) Packages() []Package { return append([]Package(nil), d.model().packages...) }
+
+// EachPackage is Packages without a list of their own, for documents with very
+// many.
+func (d Document) EachPackage() iter.Seq[Package] { return slices.Values(d.model().packages) }
 
 // Files lists the files of the document in its order.
 func (d Document) Files() []File { return append([]File(nil), d.model().files...) }

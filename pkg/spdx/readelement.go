@@ -42,12 +42,16 @@ func (r *reader) pkg() *shape {
 }
 
 func (r *reader) addPackage(v *values) {
-	p := Package{
+	if n := r.room(len(r.m.packages), 512); n > 0 {
+		r.m.packages = slices.Grow(r.m.packages, n)
+	}
+	r.m.packages = append(r.m.packages, Package{
 		ID: v.get("SPDXID"), Name: v.get("name"), Version: v.get("versionInfo"), FileName: v.get("packageFileName"),
 		Purpose: v.get("primaryPackagePurpose"), Download: v.get("downloadLocation"), Comment: v.get("comment"),
 		Licence: asserted(v.get("licenseDeclared")), Supplier: asserted(v.get("supplier")), Source: v.get("sourceInfo"),
 		Verification: r.code, Digests: r.set(r.sums),
-	}
+	})
+	p := &r.m.packages[len(r.m.packages)-1]
 	r.keep(p.ID, "")
 	for _, ref := range r.refs {
 		switch {
@@ -56,7 +60,7 @@ func (r *reader) addPackage(v *values) {
 		case ref.kind == sumReference && p.Sum == "":
 			p.Sum = ref.locator
 		}
-		if strings.ContainsAny(ref.locator, " \t\n\r") || ref.locator == "" {
+		if ref.locator == "" || spaced(ref.locator) {
 			r.fault(RuleReference, "reference %s: a locator has no spaces", quote(ref.locator))
 		} else if ref.kind == "purl" && !isPURL(ref.locator) {
 			r.fault(RuleReference, "reference %s: no package URL", quote(ref.locator))
@@ -64,13 +68,19 @@ func (r *reader) addPackage(v *values) {
 	}
 	r.minimum(v)
 	r.analyzed(v)
-	if n := r.room(len(r.m.packages), 512); n > 0 {
-		r.m.packages = slices.Grow(r.m.packages, n)
-	}
-	r.m.packages = append(r.m.packages, p)
 	for _, id := range r.hasFiles {
 		r.relate(Relationship{From: p.ID, Type: Contains, To: id})
 	}
+}
+
+// spaced reports whether there is white space in s.
+func spaced(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c == ' ' || c == '\t' || c == '\n' || c == '\r' {
+			return true
+		}
+	}
+	return false
 }
 
 // minimum: the elements of a component that NTIA asks for. NOASSERTION is a
@@ -173,13 +183,15 @@ func (r *reader) set(sums []sum) (set digest.Set) {
 			}
 		}
 		var err error
-		switch want, known := algorithms[s.algorithm]; {
-		case s.algorithm == "SHA256":
+		switch s.algorithm {
+		case "SHA256":
 			set.SHA256, err = digest.ParseHex(digest.SHA256, s.value)
-		case s.algorithm == "SHA512":
+		case "SHA512":
 			set.SHA512, err = digest.ParseHex(digest.SHA512, s.value)
-		case known && !isHex(strings.ToLower(s.value), want):
-			r.fault(RuleChecksum, "checksum %s %s: empty, or not %d hex digits", s.algorithm, quote(s.value), want)
+		default:
+			if want, known := algorithms[s.algorithm]; known && !isHex(strings.ToLower(s.value), want) {
+				r.fault(RuleChecksum, "checksum %s %s: empty, or not %d hex digits", s.algorithm, quote(s.value), want)
+			}
 		}
 		if err != nil {
 			r.fault(RuleChecksum, "checksum %s: %v", s.algorithm, err)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/waybill-release/waybill/pkg/strictjson"
 )
 
 // maxDepth is how deeply arrays and objects may be nested.
@@ -103,12 +105,16 @@ func (s *scanner) next(first bool, shut byte) bool {
 	if s.err != nil {
 		return false
 	}
-	if s.eat(shut) {
+	switch c := s.peek(); {
+	case c == shut:
+		s.pos++
 		s.depth--
 		return false
-	}
-	if !first {
-		s.want(',')
+	case first:
+	case c != ',':
+		s.want(',') // says so
+	default:
+		s.pos++
 		if s.peek() == shut {
 			s.fail("JSON_SYNTAX", "a comma before %q", string(shut))
 		}
@@ -138,21 +144,21 @@ func (s *scanner) str() string {
 	}
 	s.pos++
 	start := s.pos
-	for i := start; i < len(s.s); i++ {
-		switch c := s.s[i]; {
-		case c == '"':
-			s.pos = i + 1
-			return s.s[start:i]
-		case c == '\\':
-			s.pos = i
-			return s.escaped(start)
-		case c < ' ':
-			s.pos = i
-			s.fail("JSON_SYNTAX", "a control character in a string")
-			return ""
-		}
+	i := start + strictjson.Plain(s.s[start:])
+	if i == len(s.s) {
+		s.fail("JSON_SYNTAX", "a string without end")
+		return ""
 	}
-	s.fail("JSON_SYNTAX", "a string without end")
+	switch s.s[i] {
+	case '"':
+		s.pos = i + 1
+		return s.s[start:i]
+	case '\\':
+		s.pos = i
+		return s.escaped(start)
+	}
+	s.pos = i
+	s.fail("JSON_SYNTAX", "a control character in a string")
 	return ""
 }
 

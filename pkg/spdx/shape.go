@@ -35,6 +35,7 @@ type property struct {
 	among  []string             // the values that a text may have
 	each   func(at, val string) // called for a text, or for each of texts
 	least  int                  // the least number of elements
+	word   string               // its key and the colon, as almost all write them
 }
 
 // shape is the schema of one kind of object: the properties that it may have,
@@ -42,8 +43,9 @@ type property struct {
 type shape struct {
 	properties []property
 	index      map[string]int
-	order      []int // of the properties of the object before
-	asked      []int // the properties that are asked for, in order
+	demanded   uint64 // a bit for each property that is not optional
+	order      []int  // of the properties of the object before
+	asked      []int  // the properties that are asked for, in order
 	begin      func()
 	done       func(v *values)
 	open       bool // any other property may be there too
@@ -53,6 +55,10 @@ func shaped(begin func(), done func(v *values), rows ...property) *shape {
 	sh := &shape{properties: rows, index: make(map[string]int, len(rows)), begin: begin, done: done}
 	for i, p := range rows {
 		sh.index[p.name] = i
+		rows[i].word = `"` + p.name + `":`
+		if p.demand != optional {
+			sh.demanded |= 1 << i
+		}
 	}
 	return sh
 }
@@ -95,8 +101,7 @@ func (r *reader) object(sh *shape) {
 	}
 	r.open('{')
 	for n := 0; r.next(n == 0, '}'); n++ {
-		k := r.key()
-		i, known := sh.find(k, n)
+		i, k, known := r.property(sh, n)
 		if !known {
 			r.unknown(sh, k)
 			continue
@@ -120,19 +125,21 @@ func (r *reader) object(sh *shape) {
 	r.frames--
 }
 
-// find finds a property by its name. Objects of one document tend to have their
-// properties in one order.
-func (sh *shape) find(key string, n int) (int, bool) {
-	if n < len(sh.order) {
-		if i := sh.order[n]; sh.properties[i].name == key {
-			return i, true
+// property reads the key of member n and finds its property. Objects of one
+// document tend to have their properties in one order.
+func (r *reader) property(sh *shape, n int) (i int, key string, known bool) {
+	if r.peek() == '"' && n < len(sh.order) {
+		if p := &sh.properties[sh.order[n]]; strings.HasPrefix(r.s[r.pos:], p.word) {
+			r.pos += len(p.word)
+			return sh.order[n], p.name, true
 		}
 	}
-	i, known := sh.index[key]
+	key = r.key()
+	i, known = sh.index[key]
 	if known && n <= len(sh.order) {
 		sh.order = append(sh.order[:n], i)
 	}
-	return i, known
+	return i, key, known
 }
 
 // frame takes a clean set of values off the stack.
@@ -250,6 +257,9 @@ func (r *reader) judge(p *property, val string) {
 }
 
 func (r *reader) missing(v *values) {
+	if v.have&v.shape.demanded == v.shape.demanded {
+		return
+	}
 	for i, p := range v.shape.properties {
 		switch {
 		case v.have&(1<<i) != 0 || p.demand == optional:

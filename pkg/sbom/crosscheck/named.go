@@ -13,7 +13,7 @@ import (
 // version do. One scanner reads the one and another the other: where they
 // disagree, a document says two things.
 func Named(a Artifact) (all []verdict.Finding) {
-	for _, p := range a.Document.Packages() {
+	for p := range a.Document.EachPackage() {
 		if name, version, known := parsePURL(p.PURL); known && !says(p, name, version) {
 			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the package URL of %.200q names something else", nameOf(p)).
 				Differ(nameOf(p), p.PURL))
