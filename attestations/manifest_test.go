@@ -3,9 +3,11 @@ package attestations_test
 import (
 	"encoding/json"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/release"
@@ -136,5 +138,38 @@ func TestExampleBytes(t *testing.T) {
 		if !a.Digests.Equal(digest.SetOf([]byte(a.Name))) || a.Size != int64(len(a.Name)) {
 			t.Errorf("%s: digests or size are not those of its name", a.Name)
 		}
+	}
+}
+
+// TestPagesOfTheExample holds root and pages, as we write them, against the
+// schema and the struct against its definition.
+func TestPagesOfTheExample(t *testing.T) {
+	s := loadSchema(t, "release-manifest/v1")
+	page, _ := s.root["$defs"].(map[string]any)["PagePredicate"].(map[string]any)
+	s.match(t, "$defs.PagePredicate", clone(page), reflect.TypeFor[releasemanifest.PagePredicate]())
+	m, err := parseManifest(read(t, testdata+"accept-full.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := func(raw []byte) any {
+		var statement struct{ Predicate any }
+		if err := json.Unmarshal(raw, &statement); err != nil {
+			t.Fatal(err)
+		}
+		return statement.Predicate
+	}
+	pages := 0
+	root, err := m.SealPages(3, func(p release.Page, raw []byte) error {
+		pages++
+		if faults := s.faults(page, "$", said(raw)); len(faults) > 0 {
+			t.Errorf("page %s: %q", p.Name, faults)
+		}
+		return nil
+	})
+	if err != nil || pages < 2 {
+		t.Fatalf("%d pages, %v", pages, err)
+	}
+	if faults := s.faults(s.root, "$", said(root.Raw())); len(faults) > 0 {
+		t.Errorf("the root: %q", faults)
 	}
 }

@@ -38,7 +38,7 @@ func read(t testing.TB, name string) string {
 // what it means, down to the heading that its fragment names.
 func TestEveryURIHasItsPage(t *testing.T) {
 	for _, uri := range []string{
-		releasemanifest.PredicateType, signedpolicy.PredicateType, exception.PredicateType, knowndefects.PredicateType, channelindex.PredicateType, provenance.BuildType, provenance.BuilderIsolated, provenance.BuilderUnisolated,
+		releasemanifest.PredicateType, releasemanifest.PageType, releasemanifest.FormerPages, signedpolicy.PredicateType, exception.PredicateType, knowndefects.PredicateType, channelindex.PredicateType, provenance.BuildType, provenance.BuilderIsolated, provenance.BuilderUnisolated,
 	} {
 		dir, fragment, _ := strings.Cut(strings.TrimPrefix(uri, home), "#")
 		page := read(t, path.Join(dir, "README.md"))

@@ -142,8 +142,8 @@ func CheckName(name string) error {
 	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+@~/-") != "" {
 		return fmt.Errorf("artifact %s: want only letters, digits and ._+@~-/", quote(name))
 	}
-	if name == releasemanifest.Name {
-		return fmt.Errorf("artifact %s: the name belongs to the manifest's own bundle", quote(name))
+	if name == releasemanifest.Name || strings.HasPrefix(name, releasemanifest.PageDir) {
+		return fmt.Errorf("artifact %s: the name belongs to the manifest's own files", quote(name))
 	}
 	return nil
 }

@@ -55,6 +55,11 @@ type Manifest struct {
 	Artifacts  []Artifact
 	Runs       []Run
 	Withdrawn  *Withdrawal
+	// Pages are the files that hold the list of one that was read from pages.
+	Pages []Page
+	// Former are the pages of superseded revisions, which may lie beside those
+	// of this one.
+	Former []string
 }
 
 // Run is one run that had a hand in the release.
@@ -93,7 +98,16 @@ func (m Manifest) Children(index string) []Artifact {
 }
 
 func (m Manifest) filter(keep func(Artifact) bool) []Artifact {
-	var out []Artifact
+	n := 0
+	for i := range m.Artifacts {
+		if keep(m.Artifacts[i]) {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	out := make([]Artifact, 0, n)
 	for _, a := range m.Artifacts {
 		if keep(a) {
 			out = append(out, a)

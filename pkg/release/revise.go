@@ -13,6 +13,10 @@ import (
 // evidence to it, and [Manifest.Follows] says whether that still is a revision.
 func (m Manifest) Revise(bundle digest.Digest, change string) Manifest {
 	m.Artifacts = slices.Clone(m.Artifacts)
+	for _, p := range m.Pages {
+		m.Former = append(m.Former[:len(m.Former):len(m.Former)], p.Name)
+	}
+	m.Pages = nil
 	m.Revision, m.Supersedes, m.Change = m.Revision+1, bundle, change
 	return m
 }

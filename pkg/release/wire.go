@@ -8,7 +8,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/version"
 )
@@ -17,10 +16,14 @@ import (
 var critical = []string{}
 
 // Statement encodes the manifest, once. Subjects and entries are sorted by
-// name, so equal manifests are equal bytes.
+// name, so equal manifests are equal bytes. Of a long one it is the root, whose
+// pages [Manifest.Seal] writes.
 func (m Manifest) Statement() (intoto.Statement, error) {
-	artifacts := slices.Clone(m.Artifacts)
-	slices.SortFunc(artifacts, func(a, b Artifact) int { return strings.Compare(a.Name, b.Name) })
+	return m.Seal(func(Page, []byte) error { return nil })
+}
+
+// head is the wire form of all but the list.
+func (m Manifest) head() releasemanifest.Predicate {
 	wire := releasemanifest.Predicate{
 		Name: m.Name, Version: m.Version.String(), Channel: m.Version.Channel().String(),
 		Revision: m.Revision, Change: m.Change, SealedOn: m.SealedOn, Expires: m.Expires,
@@ -40,12 +43,7 @@ func (m Manifest) Statement() (intoto.Statement, error) {
 	if m.Withdrawn != nil {
 		wire.Withdrawn = &releasemanifest.Withdrawal{Reason: m.Withdrawn.Reason, Use: m.Withdrawn.Use}
 	}
-	subjects := make([]intoto.Subject, 0, len(artifacts))
-	for _, a := range artifacts {
-		subjects = append(subjects, intoto.Subject{Name: a.Name, Digests: a.Digests})
-		wire.Artifacts = append(wire.Artifacts, toWire(a))
-	}
-	return intoto.New(releasemanifest.PredicateType, subjects, wire)
+	return wire
 }
 
 func (m Manifest) places() []releasemanifest.Place {
@@ -70,36 +68,33 @@ func toWire(a Artifact) releasemanifest.Artifact {
 	}
 }
 
-// ParseManifest reads a manifest from a statement. Every subject must have
-// exactly one entry and every entry its subject: a list that says two things
-// is no list.
-func ParseManifest(s intoto.Statement) (Manifest, error) {
-	if s.PredicateType() != releasemanifest.PredicateType {
-		return Manifest{}, verdict.Refuse(verdict.PredicateType, "manifest", "says %q, not a release manifest", s.PredicateType())
-	}
-	// A verifier reads statements as others may write them; ours is strict.
-	s, err := s.Strict()
+// ParseManifest reads a manifest from a statement that lists everything itself.
+// Every subject must have exactly one entry and every entry its subject: a list
+// that says two things is no list.
+func ParseManifest(s intoto.Statement) (Manifest, error) { return ReadManifest(s, nil) }
+
+// ReadManifest reads a manifest from its statement, and from pages that open
+// opens, where the statement has any.
+func ReadManifest(s intoto.Statement, open Opener) (Manifest, error) {
+	r, err := ParseRoot(s)
 	if err != nil {
 		return Manifest{}, err
 	}
-	var wire releasemanifest.Predicate
-	if err := strictjson.Unmarshal(s.Predicate(), &wire); err != nil {
-		return Manifest{}, verdict.Wrap(verdict.ManifestParse, "manifest", err)
+	if len(r.pages) > 0 && open == nil {
+		return Manifest{}, verdict.Refuse(verdict.ManifestCrit, "manifest", "what it lists is on %d pages beside it, which are not read here", len(r.pages))
 	}
-	for name := range wire.Critical {
-		if !slices.Contains(critical, name) {
-			return Manifest{}, verdict.Refuse(verdict.ManifestCrit, "manifest", "critical field %q is unknown here", name)
+	m := r.Head()
+	m.Artifacts = make([]Artifact, 0, r.count())
+	for a, err := range r.Entries(open) {
+		if err != nil {
+			return Manifest{}, err
 		}
+		m.Artifacts = append(m.Artifacts, a)
 	}
-	if len(wire.Pages) > 0 {
-		return Manifest{}, verdict.Refuse(verdict.ManifestCrit, "manifest", "it has %d pages, which this version does not read", len(wire.Pages))
-	}
-	m, err := fromWire(wire)
-	if err != nil {
-		return Manifest{}, verdict.Wrap(verdict.ManifestParse, "manifest", err)
-	}
-	if err := m.bindSubjects(s.Subjects(), wire.Artifacts); err != nil {
-		return Manifest{}, err
+	for _, check := range []func() error{m.checkEvidence, m.checkSidecars, m.checkConfig} {
+		if err := check(); err != nil {
+			return Manifest{}, err
+		}
 	}
 	return m, nil
 }
@@ -157,35 +152,30 @@ func (m *Manifest) readPlaces(places []releasemanifest.Place) error {
 	return nil
 }
 
-// bindSubjects joins each entry with the subject of its name.
-func (m *Manifest) bindSubjects(subjects []intoto.Subject, entries []releasemanifest.Artifact) error {
+// bind joins each entry with the subject of its name, in the order of the
+// entries.
+func (m *Manifest) bind(subjects []intoto.Subject, entries []releasemanifest.Artifact) ([]Artifact, error) {
 	sets := make(map[string]digest.Set, len(subjects))
 	for _, s := range subjects {
 		sets[s.Name] = s.Digests
 	}
 	if len(entries) != len(subjects) {
-		return verdict.Refuse(verdict.ManifestParse, "manifest", "%d subjects but %d entries", len(subjects), len(entries))
+		return nil, verdict.Refuse(verdict.ManifestParse, "manifest", "%d subjects but %d entries", len(subjects), len(entries))
 	}
+	list := make([]Artifact, 0, len(entries))
 	for _, e := range entries {
 		set, ok := sets[e.Name]
 		if !ok {
-			return verdict.Refuse(verdict.ManifestParse, e.Name, "an entry without a subject of its own")
+			return nil, verdict.Refuse(verdict.ManifestParse, e.Name, "an entry without a subject of its own")
 		}
 		delete(sets, e.Name)
 		a := artifactOf(e, set)
 		if err := m.checkEntry(a, e.Place); err != nil {
-			return err
+			return nil, err
 		}
-		m.Artifacts = append(m.Artifacts, a)
+		list = append(list, a)
 	}
-	slices.SortFunc(m.Artifacts, func(a, b Artifact) int { return strings.Compare(a.Name, b.Name) })
-	if err := m.checkEvidence(); err != nil {
-		return err
-	}
-	if err := m.checkSidecars(); err != nil {
-		return err
-	}
-	return m.checkConfig()
+	return list, nil
 }
 
 func artifactOf(e releasemanifest.Artifact, set digest.Set) Artifact {

@@ -92,6 +92,23 @@ type Artifact struct {
 	Signature  string   `json:"signature,omitempty"`
 }
 
+// PageType names the predicate of a page.
+const PageType = PredicateType + "#page"
+
+// FormerPages is the extension that names pages of superseded revisions.
+const FormerPages = PredicateType + "#former-pages"
+
+// PageDir is where pages lie in a file place.
+const PageDir = "release.manifest.pages/"
+
+// PagePredicate says what the subjects of a page cannot, as [Predicate] does for
+// those of a manifest.
+type PagePredicate struct {
+	Name      string     `json:"name"`
+	Version   string     `json:"version"`
+	Artifacts []Artifact `json:"artifacts"`
+}
+
 // Page binds one page of a manifest that is too long for one statement.
 type Page struct {
 	Name   string `json:"name"`
