@@ -125,7 +125,9 @@ func documentsListed(path string) (list []spdx.Document, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := release.ParseManifest(statement)
+	m, err := release.ReadManifest(statement, func(name string) ([]byte, error) {
+		return cli.ReadFile(filepath.Join(filepath.Dir(path), filepath.FromSlash(name)), release.MaxPage)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,7 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -135,9 +136,12 @@ func (d *Download) manifest(ctx context.Context) (io.ReadCloser, int64, error) {
 	sealed := map[string]release.Artifact{}
 	if said, err := verify.Read(raw); err == nil { // what cannot be read is refused by who verifies it
 		if s, err := intoto.Parse(said.Payload); err == nil {
-			if m, err := release.ParseManifest(s); err == nil {
+			if m, err := release.ReadManifest(s, d.page(ctx)); err == nil {
 				for _, a := range m.Files() {
 					sealed[a.Name] = a
+				}
+				for _, p := range m.Pages {
+					sealed[p.Name] = release.Artifact{Artifact: plan.Artifact{Name: p.Name}, Digests: p.Digests, Size: p.Size}
 				}
 			}
 		}
@@ -146,6 +150,11 @@ func (d *Download) manifest(ctx context.Context) (io.ReadCloser, int64, error) {
 	d.sealed = sealed
 	d.mu.Unlock()
 	return d.kept.Open(ctx, releasemanifest.Name)
+}
+
+// page opens a page of the manifest where it is read.
+func (d *Download) page(ctx context.Context) release.Opener {
+	return func(name string) ([]byte, error) { return store.Read(ctx, d.from, name, release.MaxPage) }
 }
 
 // whole reports whether a file lies there already with the bytes that the

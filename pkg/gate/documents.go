@@ -179,7 +179,7 @@ func (d *decision) within(ctx context.Context, a release.Artifact, about crossch
 // in the registry, for those who ask there, with what they are attached to.
 func (d *decision) attached(ctx context.Context, a release.Artifact, index *registry.Node) (findings []verdict.Finding, err error) {
 	err = index.Walk(func(n *registry.Node) error {
-		bundles, err := registry.Bundles(ctx, d.Images, a.Repository, n.Descriptor.Digest)
+		bundles, err := d.bundlesOf(ctx, a.Repository, n.Descriptor.Digest)
 		if errors.Is(err, registry.ErrNotFound) {
 			return nil
 		}

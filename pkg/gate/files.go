@@ -37,6 +37,7 @@ func (d *decision) checkFiles(ctx context.Context) {
 		}
 	}
 	objects, listed := d.list(ctx)
+	objects = d.withoutPages(ctx, objects)
 	objects = d.withoutLate(ctx, objects, names)
 	objects = slices.DeleteFunc(objects, func(o store.Object) bool { return names[o.Name] && d.asked != nil && !d.asked[o.Name] })
 	have := d.hash(ctx, objects, names)

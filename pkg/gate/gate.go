@@ -190,6 +190,8 @@ type decision struct {
 	sealed   verify.Evidence // the manifest
 	asked    map[string]bool // what the scope covers; nil for everything
 	hand     []atHand
+
+	referrers referrers
 }
 
 // add records a finding against an artifact of the manifest.
@@ -276,7 +278,7 @@ func (d *decision) readManifest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m, proof, err := d.Policy.Manifest(e)
+	m, proof, err := d.Policy.ManifestFrom(e, d.page(ctx))
 	if err != nil {
 		return err
 	}

@@ -181,6 +181,9 @@ func (d *decision) sums() (list []Sum) {
 			list = append(list, Sum{a.Name, a.Digests})
 		}
 	}
+	for _, p := range d.manifest.Pages {
+		list = append(list, Sum{p.Name, p.Digests})
+	}
 	return append(list, Sum{releasemanifest.Name, d.bundle})
 }
 

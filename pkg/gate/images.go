@@ -28,12 +28,13 @@ func (d *decision) checkImages(ctx context.Context) {
 		d.v.Add(verdict.Find(verdict.PlaceDown, d.manifest.ImagesURI, "the release has images, but no registry was given"))
 		return
 	}
+	looked := d.lookAtImages(ctx)
 	for _, a := range d.manifest.Images() { // an index stands before its platforms
 		if !d.covers(a) {
 			continue
 		}
 		if a.Class == plan.Image {
-			d.checkIndex(ctx, a)
+			d.checkIndex(a, looked[a.Name])
 		}
 		if d.bad[a.Name] || d.bad[a.Of] {
 			d.bad[a.Name] = true // evidence of what is not the image proves nothing
@@ -49,31 +50,16 @@ func (d *decision) checkImages(ctx context.Context) {
 }
 
 // checkIndex holds tag and graph of one image against the manifest.
-func (d *decision) checkIndex(ctx context.Context, a release.Artifact) {
-	for _, tag := range a.Tags {
-		got, err := d.Images.Resolve(ctx, a.Repository, tag)
-		switch {
-		case errors.Is(err, registry.ErrNotFound):
-			d.add(verdict.Find(verdict.Missing, a.Name, "tag %s is not in the registry", tag))
-			return
-		case err != nil:
-			d.fail(a.Name, err)
-			return
-		case !got.Digest.Equal(a.Digests.SHA256):
-			d.add(verdict.Find(verdict.TagMoved, a.Name, "tag %s names another image", tag).Differ(a.Digests.SHA256.String(), got.Digest.String()))
-			return
-		}
-	}
-	node, err := registry.Graph(ctx, d.Images, a.Repository, descriptor(a))
-	if err != nil {
-		d.fail(a.Name, err)
+func (d *decision) checkIndex(a release.Artifact, l looked) {
+	if l.node == nil {
+		d.fail(a.Name, l.err)
 		return
 	}
-	d.sboms.images[a.Name] = node
-	if err := d.checkBlobs(ctx, a, node); err != nil {
-		d.fail(a.Name, err)
+	d.sboms.images[a.Name] = l.node
+	if l.err != nil {
+		d.fail(a.Name, l.err)
 	}
-	if err := d.checkChildren(a, node); err != nil {
+	if err := d.checkChildren(a, l.node); err != nil {
 		d.fail(a.Name, err)
 	}
 }
@@ -99,29 +85,11 @@ func (d *decision) checkChildren(a release.Artifact, node *registry.Node) error 
 	return nil
 }
 
-// checkBlobs reads every blob of the image: a registry can hold a manifest
-// and have lost or changed what it names.
-func (d *decision) checkBlobs(ctx context.Context, a release.Artifact, node *registry.Node) error {
-	images := node.Children
-	if !node.Descriptor.IsIndex() { // one platform that stands alone
-		images = []*registry.Node{node}
-	}
-	for _, child := range images {
-		if p := d.Options.Scope.Platform; p != "" && child.Descriptor.Platform != "" && child.Descriptor.Platform != p {
-			continue
-		}
-		if _, err := registry.VerifyBlobs(ctx, d.Images, a.Repository, child); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // imageSignatureOf looks among everything that refers to the image for the
 // signature that the manifest names. What strangers attach is not counted and
 // does not block.
 func (d *decision) imageSignatureOf(ctx context.Context, a release.Artifact) (verify.Evidence, error) {
-	bundles, err := registry.Bundles(ctx, d.Images, a.Repository, a.Digests.SHA256)
+	bundles, err := d.bundlesOf(ctx, a.Repository, a.Digests.SHA256)
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return verify.Evidence{}, err
 	}
@@ -148,7 +116,7 @@ func (d *decision) imageSignatureOf(ctx context.Context, a release.Artifact) (ve
 
 // summariesOf are the summaries that refer to an image.
 func (d *decision) summariesOf(ctx context.Context, a release.Artifact) ([]verify.Evidence, error) {
-	bundles, err := registry.Bundles(ctx, d.Images, a.Repository, a.Digests.SHA256)
+	bundles, err := d.bundlesOf(ctx, a.Repository, a.Digests.SHA256)
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return nil, err
 	}
@@ -184,10 +152,6 @@ func (d *decision) checkTags(ctx context.Context, repo string) {
 			d.weigh(mode, verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "in the registry, not listed in the manifest"))
 		}
 	}
-}
-
-func descriptor(a release.Artifact) registry.Descriptor {
-	return registry.Descriptor{MediaType: a.MediaType, Digest: a.Digests.SHA256, Size: a.Size}
 }
 
 // inScope reports whether a tag belongs to the release: its version, or its

@@ -178,6 +178,11 @@ func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict 
 		if child.Descriptor.Digest.Equal(node.Descriptor.Digest) {
 			continue // an image of one platform is its own index
 		}
+		if err := registry.CheckPlatform(ctx, image.Source, image.Repository, child); err != nil {
+			v.Counts.Required++
+			v.AddError(image.name(child.Descriptor), err)
+			continue
+		}
 		r.manifest(ctx, v, image, plan.ImageChild, child.Descriptor.Digest)
 	}
 	checkClock(v)

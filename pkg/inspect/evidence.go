@@ -203,10 +203,11 @@ func (d *Document) readPredicate(s intoto.Statement) (err error) {
 		d.say("builder", d.claim.Builder.ID)
 		d.say("build type", d.claim.BuildType)
 	case releasemanifest.PredicateType:
-		m, err := release.ParseManifest(s)
+		r, err := release.ParseRoot(s)
 		if err != nil {
 			return err
 		}
+		m := r.Head()
 		d.say("release", m.Name+" "+m.Version.String())
 	}
 	return nil

@@ -168,6 +168,11 @@ func (p *Pipeline) promote(ctx context.Context, from promote.From, s profile.Sta
 	return nil
 }
 
+// pagesAt opens the pages of a manifest that lies at a place.
+func pagesAt(ctx context.Context, from store.Place) release.Opener {
+	return func(name string) ([]byte, error) { return store.Read(ctx, from, name, release.MaxPage) }
+}
+
 // manifest reads and verifies the manifest of a place.
 func (p *Pipeline) manifest(ctx context.Context, from store.Place) (release.Manifest, []byte, error) {
 	raw, err := store.Read(ctx, from, releasemanifest.Name, verify.MaxBundle)
@@ -178,7 +183,7 @@ func (p *Pipeline) manifest(ctx context.Context, from store.Place) (release.Mani
 	if err != nil {
 		return release.Manifest{}, nil, err
 	}
-	m, _, err := p.Profile.Policy.Manifest(e)
+	m, _, err := p.Profile.Policy.ManifestFrom(e, pagesAt(ctx, from))
 	if err != nil {
 		return release.Manifest{}, nil, err
 	}

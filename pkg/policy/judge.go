@@ -45,13 +45,19 @@ func (p Policy) Judge(e verify.Evidence, ask Ask) (verdict.Proof, error) {
 }
 
 // Manifest reads the release manifest that evidence says, if its signer may
-// sign one. Whether it is the one that was asked for is not judged.
+// sign one. Whether it is the one that was asked for is not judged. One that is
+// on pages is refused: see [Policy.ManifestFrom].
 func (p Policy) Manifest(e verify.Evidence) (release.Manifest, verdict.Proof, error) {
+	return p.ManifestFrom(e, nil)
+}
+
+// ManifestFrom is [Policy.Manifest] for one whose list may be on pages.
+func (p Policy) ManifestFrom(e verify.Evidence, pages release.Opener) (release.Manifest, verdict.Proof, error) {
 	proof, err := p.Judge(e, Ask{Role: Release, Kind: releasemanifest.PredicateType, Subject: releasemanifest.Name, Whole: true})
 	if err != nil {
 		return release.Manifest{}, verdict.Proof{}, err
 	}
-	m, err := release.ParseManifest(e.Statement())
+	m, err := release.ReadManifest(e.Statement(), pages)
 	if err != nil {
 		return release.Manifest{}, verdict.Proof{}, err
 	}

@@ -88,6 +88,9 @@ type Registry interface {
 // bundle that it was verified from.
 func Make(m release.Manifest, bundle []byte) Plan {
 	p := Plan{Name: m.Name + " " + m.Version.String(), bundle: bundle, Legacy: mayBeLegacy(m)}
+	for _, page := range m.Pages {
+		p.Files = append(p.Files, File{Name: page.Name, Digests: page.Digests, Size: page.Size, MediaType: release.PageMedia})
+	}
 	for _, a := range m.Artifacts {
 		switch {
 		case a.Class == plan.Image:

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
@@ -66,7 +67,7 @@ func checkExtra(ctx context.Context, req Request) error {
 	var findings []verdict.Finding
 	for _, o := range objects {
 		a, planned := req.Plan.Find(o.Name)
-		if o.Name == releasemanifest.Name || planned && !a.IsImage() || store.IsStaging(o.Name) {
+		if o.Name == releasemanifest.Name || strings.HasPrefix(o.Name, releasemanifest.PageDir) || planned && !a.IsImage() || store.IsStaging(o.Name) {
 			continue // what is staged was never whole, and goes before anything is signed
 		}
 		findings = append(findings, verdict.Find(verdict.SealExtra, o.Name, "it lies in the build directory, but release.yaml does not plan it"))

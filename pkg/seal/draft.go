@@ -53,11 +53,11 @@ func redrafted(m release.Manifest, raw []byte) (release.Manifest, intoto.Stateme
 	if err != nil {
 		return release.Manifest{}, intoto.Statement{}, false
 	}
-	before, err := release.ParseManifest(said)
-	if age := m.SealedOn.Sub(before.SealedOn); err != nil || age < 0 || age > draftLife {
+	before, err := release.ParseRoot(said)
+	if age := m.SealedOn.Sub(before.Head().SealedOn); err != nil || age < 0 || age > draftLife {
 		return release.Manifest{}, intoto.Statement{}, false
 	}
-	m.SealedOn = before.SealedOn
+	m.SealedOn = before.Head().SealedOn
 	again, err := m.Statement()
 	return m, again, err == nil && bytes.Equal(again.Raw(), raw)
 }

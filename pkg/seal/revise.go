@@ -1,7 +1,6 @@
 package seal
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -138,7 +137,7 @@ func Revise(ctx context.Context, req Request, next release.Manifest) error {
 	if err := keep(ctx, req, before.Revision); err != nil {
 		return fmt.Errorf("keeping revision %d: %w", before.Revision, err)
 	}
-	err = req.Workspace.Writer().Put(ctx, releasemanifest.Name, int64(len(signed)), bytes.NewReader(signed), store.PutOptions{})
+	err = write(ctx, req, next, signed)
 	if err != nil {
 		return fmt.Errorf("writing revision %d of the manifest: %w", next.Revision, err)
 	}
@@ -175,7 +174,7 @@ func held(ctx context.Context, req Request) (release.Manifest, verify.Evidence, 
 	if err != nil {
 		return release.Manifest{}, verify.Evidence{}, err
 	}
-	m, _, err := req.Policy.Manifest(e)
+	m, _, err := req.Policy.ManifestFrom(e, page(ctx, req))
 	if err != nil {
 		return release.Manifest{}, verify.Evidence{}, err
 	}

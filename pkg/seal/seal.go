@@ -47,7 +47,7 @@ func Run(ctx context.Context, req Request) (release.Manifest, error) {
 	if err != nil {
 		return release.Manifest{}, err
 	}
-	err = req.Workspace.Writer().Put(ctx, releasemanifest.Name, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{})
+	err = write(ctx, req, m, bundle)
 	if err != nil {
 		return release.Manifest{}, fmt.Errorf("writing the manifest: %w", err)
 	}
@@ -65,7 +65,7 @@ func sealed(ctx context.Context, req Request, m release.Manifest) (release.Manif
 		return release.Manifest{}, false
 	}
 	m.SealedOn, m.Revision, m.Supersedes = before.SealedOn, before.Revision, before.Supersedes
-	m.Change, m.Withdrawn = before.Change, before.Withdrawn
+	m.Change, m.Withdrawn, m.Former = before.Change, before.Withdrawn, before.Former
 	statement, err := m.Statement()
 	if err != nil {
 		return before, false

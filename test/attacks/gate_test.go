@@ -148,11 +148,11 @@ func TestGateManifest(t *testing.T) {
 		{"a critical field that nobody knows", func(t *testing.T, r *attacked) {
 			r.resealJSON(t, func(p map[string]any) { p["critical"] = map[string]any{"color": "red"} })
 		}, codes(verdict.ManifestCrit)},
-		{"pages that nobody reads", func(t *testing.T, r *attacked) {
+		{"pages beside a list", func(t *testing.T, r *attacked) {
 			r.resealJSON(t, func(p map[string]any) {
 				p["pages"] = []any{map[string]any{"name": "p", "sha256": "", "first": "a", "last": "b", "count": 1}}
 			})
-		}, codes(verdict.ManifestCrit)},
+		}, codes(verdict.ManifestParse)},
 		{"an unknown field", func(t *testing.T, r *attacked) { r.resealJSON(t, func(p map[string]any) { p["trusted"] = true }) }, codes(verdict.ManifestParse)},
 		{"F14 another channel", func(t *testing.T, r *attacked) { r.resealJSON(t, func(p map[string]any) { p["channel"] = "alpha" }) }, codes(verdict.ManifestParse)},
 		{"an entry without a subject", func(t *testing.T, r *attacked) {

@@ -110,7 +110,9 @@ func (r *attacked) reattest(t testing.TB, role, name string, edit func(*provenan
 
 func (r *attacked) manifest(t testing.TB) release.Manifest {
 	t.Helper()
-	return must[release.Manifest](t)(release.ParseManifest(r.statement(t, releasemanifest.Name)))
+	return must[release.Manifest](t)(release.ReadManifest(r.statement(t, releasemanifest.Name), func(name string) ([]byte, error) {
+		return r.read(t, name), nil
+	}))
 }
 
 // reseal has the release role sign an edited manifest.

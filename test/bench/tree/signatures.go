@@ -39,7 +39,7 @@ func open(dir string) (opened, error) {
 	if err != nil {
 		return opened{}, err
 	}
-	o.manifest, err = release.ParseManifest(e.Statement())
+	o.manifest, err = release.ReadManifest(e.Statement(), o.read)
 	return o, err
 }
 
