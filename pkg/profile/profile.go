@@ -1,8 +1,10 @@
 // Package profile maps the canonical addresses of a project's releases to the
 // places where they are read and written, and names the policy and the trust
 // root to judge them with, and the proxy that Go modules are fetched from. A
-// profile is the consumer's; it grants nothing: it can point at a place, but
-// only the policy says what is believed.
+// place of files that lists nothing, as a web server, can have a listing: the
+// address of a bucket or directory that lists the same files. A profile is the
+// consumer's; it grants nothing: it can point at a place, but only the policy
+// says what is believed.
 //
 //	p, err := profile.Load("profile.yaml", profile.Reader{Now: time.Now()})
 //	files := p.Files(profile.Release, v)
@@ -85,6 +87,9 @@ type mapping struct {
 	Canonical string `yaml:"canonical"`
 	Staging   string `yaml:"staging"`
 	Release   string `yaml:"release"`
+	// Listing is where the files of the release are listed, for a place that
+	// lists nothing itself.
+	Listing string `yaml:"listing"`
 }
 
 type file struct {
@@ -194,7 +199,10 @@ func (m mapping) check(kind, suffix string) error {
 	if m.Canonical == "" || m.Release == "" {
 		return fmt.Errorf("places.%s: canonical and release are required", kind)
 	}
-	for _, uri := range []string{m.Canonical, m.Staging, m.Release} {
+	if kind == "images" && m.Listing != "" {
+		return fmt.Errorf("places.images: a registry lists its tags itself; want no listing")
+	}
+	for _, uri := range []string{m.Canonical, m.Staging, m.Release, m.Listing} {
 		if uri != "" && !strings.HasSuffix(uri, suffix) {
 			return fmt.Errorf("places.%s: %q must end in %q", kind, uri, suffix)
 		}
@@ -300,6 +308,15 @@ func ReadDefects(path string, root trust.Root, p policy.Policy) (waiver.List, er
 // Files is the address of the file place of a version at a stage.
 func (p Profile) Files(s Stage, v version.Version) (string, error) {
 	return p.files.at("files", s, v)
+}
+
+// Listing is where the files of a version are listed at a stage, if that is
+// elsewhere; empty where it is not.
+func (p Profile) Listing(s Stage, v version.Version) string {
+	if s != Release {
+		return ""
+	}
+	return fill(p.files.Listing, v)
 }
 
 // Images is the registry prefix at a stage; empty when the project has none.

@@ -150,10 +150,31 @@ func TestPlaces(t *testing.T) {
 	if files, images := p.Canonical(v); files != "https://dl.example.test/lantern/v0.1.0/" || images != "registry.example.test/lantern" {
 		t.Errorf("canonical places %q and %q", files, images)
 	}
+	if got := p.Listing(profile.Release, v); got != "" {
+		t.Errorf("listed at %q", got)
+	}
 	for _, stage := range []profile.Stage{"", "production"} {
 		if uri, err := p.Files(stage, v); err == nil {
 			t.Errorf("stage %q is at %q", stage, uri)
 		}
+	}
+}
+
+// TestListing: a web server lists nothing, so a profile may say who does.
+func TestListing(t *testing.T) {
+	files := valid(t)
+	const web, list = `    release: "https://dl.example.test/lantern/{version}/"` + "\n", `    listing: "s3+https://s3.example.test/release/lantern/{version}/"` + "\n"
+	files["profile.yaml"] = strings.Replace(text, `    release: "gs://release/lantern/{version}/"`+"\n", web+list, 1)
+	p, err := profile.Load(place(t, files), profile.Reader{Now: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, _ := version.Parse("v0.1.0")
+	if got := p.Listing(profile.Release, v); got != "s3+https://s3.example.test/release/lantern/v0.1.0/" {
+		t.Errorf("listed at %q", got)
+	}
+	if got := p.Listing(profile.Staging, v); got != "" {
+		t.Errorf("staging is listed at %q", got)
 	}
 }
 
@@ -192,6 +213,8 @@ func TestLoadRefuses(t *testing.T) {
 		{"a canonical place for all versions", "profile.yaml", "dl.example.test/lantern/{version}/", "dl.example.test/lantern/", verdict.ConfigParse, "{version}/"},
 		{"a staging place for all versions", "profile.yaml", "gs://staging/lantern/{version}/", "gs://staging/lantern/", verdict.ConfigParse, "{version}/"},
 		{"a place that is no directory", "profile.yaml", "gs://release/lantern/{version}/", "gs://release/lantern/{version}", verdict.ConfigParse, "{version}/"},
+		{"a listing of all versions", "profile.yaml", "    release: \"gs://release", "    listing: \"gs://release/lantern/\"\n    release: \"gs://release", verdict.ConfigParse, "{version}/"},
+		{"a listing of images", "profile.yaml", "images: {canonical", "images: {listing: registry.example.test, canonical", verdict.ConfigParse, "no listing"},
 		{"no canonical registry", "profile.yaml", "canonical: registry.example.test/lantern, ", "", verdict.ConfigParse, "places.images"},
 		{"no release registry", "profile.yaml", ", release: registry.example.test/lantern", "", verdict.ConfigParse, "places.images"},
 		{"no profile", "profile.yaml", "", "", verdict.Usage, "profile.yaml"},

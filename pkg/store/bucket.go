@@ -199,7 +199,7 @@ func (b *bucketPlace) collect(objects []Object, p page) ([]Object, error) {
 
 // page reads one page of the listing.
 func (b *bucketPlace) page(ctx context.Context, token string) (page, error) {
-	answer, _, err := fetch(ctx, b.client, b.listing(b.Bucket, token), &UnavailableError{Place: b.URI(), Op: "listing"})
+	answer, _, err := b.fetch(ctx, b.listing(b.Bucket, token), "listing")
 	if errors.Is(err, ErrNotFound) {
 		// Nothing is known of a bucket that is not there, least of all that
 		// it is empty.
@@ -228,5 +228,16 @@ func (b *bucketPlace) Open(ctx context.Context, name string) (io.ReadCloser, int
 	if err := CheckName(name); err != nil {
 		return nil, 0, fmt.Errorf("reading at %q: %w", b.URI(), err)
 	}
-	return fetch(ctx, b.client, b.object(b.Bucket, b.Prefix+name), &UnavailableError{Place: b.URI(), Op: "reading " + quote(name)})
+	return b.fetch(ctx, b.object(b.Bucket, b.Prefix+name), "reading "+quote(name))
+}
+
+// fetch sends one GET. A bucket that is not public is not for this package, so
+// it says who reads it.
+func (b *bucketPlace) fetch(ctx context.Context, target, op string) (io.ReadCloser, int64, error) {
+	failed := &UnavailableError{Place: b.URI(), Op: op}
+	answer, size, err := fetch(ctx, b.client, target, failed)
+	if errors.Is(err, ErrPrivate) {
+		failed.Err = fmt.Errorf("%w; waybill verify release sends those of the environment", failed.Err)
+	}
+	return answer, size, err
 }

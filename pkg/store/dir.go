@@ -54,6 +54,9 @@ func (d *dir) List(ctx context.Context) ([]Object, error) {
 		return nil, err
 	}
 	sort.Slice(l.objects, func(i, j int) bool { return l.objects[i].Name < l.objects[j].Name })
+	if err := checkListed(l.objects); err != nil {
+		return nil, fmt.Errorf("listing %q: %w", d.uri, err)
+	}
 	return l.objects, nil
 }
 

@@ -17,6 +17,9 @@ var (
 	ErrExists error = sentinel{code: "FILE_CONFLICT", text: "the object exists already"}
 	// ErrChanged: the object is not the one that was to be replaced.
 	ErrChanged error = sentinel{code: "FILE_CONFLICT", text: "the object is another one by now"}
+	// ErrPrivate: the place does not answer everybody, and was asked without
+	// credentials. It comes inside an [UnavailableError].
+	ErrPrivate error = sentinel{code: "UNAVAILABLE", text: "it does not answer everybody, and no credentials were sent"}
 )
 
 // sentinel is an error of which only the identity matters.

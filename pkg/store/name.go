@@ -15,9 +15,11 @@ const (
 //	segment *( "/" segment )
 //	segment = 1*255( A-Z / a-z / 0-9 / "." / "_" / "+" / "@" / "~" / "-" )
 //
-// of at most 1024 bytes, where no segment ends with ".". One name thus has
-// one spelling on every file system and in every bucket: there is no absolute
-// path, drive letter, backslash, escape or look-alike letter to disagree about.
+// of at most 1024 bytes, where no segment ends with "." and none is the name of
+// a device of Windows, as CON or aux.txt. One name thus has one spelling on every
+// file system and in every bucket: there is no absolute path, drive letter,
+// backslash, escape or look-alike letter to disagree about. Whether two names
+// are one where case counts for nothing is for [CheckNames] to say.
 func CheckName(name string) error {
 	refuse := func(reason string) error { return &NameError{Name: name, Reason: reason} }
 	switch {
@@ -43,11 +45,26 @@ func CheckName(name string) error {
 			return refuse("it has a segment that names another directory")
 		case segment[len(segment)-1] == '.': // some file systems drop it
 			return refuse("it has a segment that ends with a dot")
+		case isDevice(segment):
+			return refuse("it has a segment that is a device on Windows")
 		case len(segment) > maxSegment:
 			return refuse("it has a segment longer than 255 bytes")
 		}
 	}
 	return nil
+}
+
+// isDevice reports whether Windows takes a segment for one of its devices,
+// whatever follows the first dot.
+func isDevice(segment string) bool {
+	stem, _, _ := strings.Cut(segment, ".")
+	switch stem = strings.ToLower(stem); len(stem) {
+	case 3:
+		return stem == "con" || stem == "prn" || stem == "aux" || stem == "nul"
+	case 4:
+		return (stem[:3] == "com" || stem[:3] == "lpt") && '0' <= stem[3] && stem[3] <= '9'
+	}
+	return false
 }
 
 // badByte returns why c may not be in a name, or "".

@@ -103,6 +103,9 @@ func TestPlacesThatAreRead(t *testing.T) {
 		},
 		"s3, whole bucket":  func(t *testing.T) store.Place { return openS3(t, s3Bucket{objects: storetest.Contents()}, "/rel") },
 		"web, not listable": openTree,
+		"web, listed by a bucket": func(t *testing.T) store.Place {
+			return store.Listed(openTree(t), openS3(t, s3Bucket{objects: holding("v1/")}, "/rel/v1"))
+		},
 		"directory": func(t *testing.T) store.Place {
 			dir := t.TempDir()
 			w, err := store.OpenWriter(dir)

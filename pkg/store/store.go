@@ -10,7 +10,9 @@
 //	s3://bucket/prefix/                     a public bucket of Amazon S3
 //	s3+https://host/bucket/prefix/          a region of it, or another such service
 //
-// [OpenWriter] writes to directories; package store/cloud writes to buckets.
+// [Listed] reads a place at one address and lists it at another. [OpenWriter]
+// writes to directories; package store/cloud writes to buckets, and reads those
+// that are not public.
 //
 //	place, err := store.Open("gs://release/v1.2.3/", rt)
 //	…

@@ -9,7 +9,7 @@ import (
 )
 
 func TestCheckName(t *testing.T) {
-	for _, name := range []string{"a", "a/b", ".hidden", "a..b", "...a", "A-1_2.3+4@5~6", strings.Repeat("n", 255)} {
+	for _, name := range []string{"a", "a/b", ".hidden", "a..b", "...a", "A-1_2.3+4@5~6", "console", "com", "comX", "com10", "xcon", "a.con", "auxiliary/nullable", strings.Repeat("n", 255)} {
 		if err := store.CheckName(name); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
@@ -17,6 +17,7 @@ func TestCheckName(t *testing.T) {
 	for _, name := range []string{
 		"", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/..", "a/../b", "a/./b", "./a", "a.", "a../b", "a/...",
 		"C:", "c:/a", `\a`, `a\b`, `..\a`, "a b", "a\n", "a\x00", "a\x7f", "a%2e", "a?b", "a#b", "a:b", "a*b",
+		"CON", "con", "Con.txt", "a/aux", "nul.tar.gz/b", "com1", "LPT9.log", "prn",
 		"ku\u212a", "e\u0301", "\u00e9", "\u202egpj", "\xff", strings.Repeat("n", 256), strings.Repeat("n/", 600) + "n",
 	} {
 		if err := store.CheckName(name); code(err) != "PATH" {
@@ -25,6 +26,35 @@ func TestCheckName(t *testing.T) {
 	}
 	if got := len(store.CheckName(strings.Repeat("\xff", 5000)).Error()); got > 1200 {
 		t.Errorf("the message quotes %d bytes", got)
+	}
+}
+
+// TestCheckNames: names that would be one, or in each other's way, on some
+// system are refused on all of them.
+func TestCheckNames(t *testing.T) {
+	rows := map[string][]string{
+		"nothing (twin)":                     {},
+		"names apart (twin)":                 {"bin/linux/amd64/kubectl", "bin/linux/arm64/kubectl", "SHA256SUMS", "kubectl"},
+		"the same capitals twice (twin)":     {"LICENSES/MIT", "LICENSES/BSD"},
+		"a name that begins another (twin)":  {"a", "a-b", "ab/c"},
+		"a bad name":                         {"a", `b\c`},
+		"a device":                           {"a", "b/CON"},
+		"two names in case alone":            {"README", "readme"},
+		"two with capitals":                  {"README", "ReadMe"},
+		"two directories in case alone":      {"Bin/a", "bin/b"},
+		"two directories with capitals":      {"BIN/a", "Bin/b"},
+		"a directory and a file in case":     {"Bin", "bin/b"},
+		"a file that is another's directory": {"a", "a-b", "a/b"},
+		"and further down":                   {"a/b/c", "a/b/c/d/e"},
+	}
+	for name, names := range rows {
+		want := "PATH"
+		if strings.HasSuffix(name, "(twin)") {
+			want = ""
+		}
+		if err := store.CheckNames(names); code(err) != want {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
 	}
 }
 

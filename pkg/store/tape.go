@@ -63,6 +63,9 @@ func (t *tape) List(ctx context.Context) ([]Object, error) {
 		objects = append(objects, Object{Name: name, Size: at.size})
 	}
 	sort.Slice(objects, func(i, j int) bool { return objects[i].Name < objects[j].Name })
+	if err := checkListed(objects); err != nil {
+		return nil, fmt.Errorf("listing %q: %w", t.uri, err)
+	}
 	return objects, nil
 }
 

@@ -60,6 +60,9 @@ func fetch(ctx context.Context, client *http.Client, target string, failed *Unav
 		return &body{ReadCloser: resp.Body, place: failed.Place, op: failed.Op}, resp.ContentLength, nil
 	case http.StatusNotFound:
 		err = fmt.Errorf("%s at %q: %w", failed.Op, failed.Place, ErrNotFound)
+	case http.StatusUnauthorized, http.StatusForbidden:
+		failed.Err = fmt.Errorf("the server answered %s: %w", quote(resp.Status), ErrPrivate)
+		err = failed
 	default:
 		failed.Err = fmt.Errorf("the server answered %s", quote(resp.Status))
 		if region := resp.Header.Get("X-Amz-Bucket-Region"); region != "" && resp.StatusCode < http.StatusBadRequest {

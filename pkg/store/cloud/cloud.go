@@ -135,7 +135,7 @@ func (b *Bucket) List(ctx context.Context) ([]store.Object, error) {
 	var objects []store.Object
 	last := ""
 	for pages := bucket.List(&blob.ListOptions{Prefix: b.at.Prefix}); ; {
-		item, err := pages.Next(ctx)
+		item, err := next(ctx, pages)
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -163,6 +163,17 @@ func (b *Bucket) List(ctx context.Context) ([]store.Object, error) {
 	}
 	slices.SortFunc(objects, func(a, b store.Object) int { return strings.Compare(a.Name, b.Name) })
 	return objects, nil
+}
+
+// next is the next object of a list. The library for S3 trips over an object
+// that the list describes in part only, and no answer may end this program.
+func next(ctx context.Context, pages *blob.ListIterator) (item *blob.ListObject, err error) {
+	defer func() {
+		if tripped := recover(); tripped != nil {
+			item, err = nil, fmt.Errorf("reading the list: %v", tripped)
+		}
+	}()
+	return pages.Next(ctx)
 }
 
 // Open implements [store.Place].
