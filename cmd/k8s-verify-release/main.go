@@ -40,6 +40,13 @@ with --depth full.
 FILEs are held against the manifest by name and by bytes; what they are called
 in the release is said, and their evidence is read where the release is.
 
+A mirror is held against the places that the manifest names: with --place, what
+belongs at one address is read at another, and the verdict names both. A web
+server lists nothing, so that nobody can say what is there too much: where the
+policy asks that, nothing is decided (NOT_LISTABLE). --listing, or the profile,
+names a bucket that lists the same files. Buckets are read without credentials;
+waybill verify release has those of the environment.
+
 latest, stable or stable-1.31 is the release that the channel index of the
 profile names. The highest index seen is remembered, and an older one refused.
 A profile may name markers instead, which nobody signs: the verdict then says
@@ -53,6 +60,7 @@ written whole, whatever the verdict is.
   k8s-verify-release stable-1.31 --output table --output junit=verdict.xml --output sarif=verdict.sarif
   k8s-verify-release v1.31.2 ./kubectl ./kubernetes-server-linux-amd64.tar.gz
   k8s-verify-release v0.1.0 --profile profile.yaml --platform linux/amd64 --require-level build=2
+  k8s-verify-release v1.31.2 --place https://dl.k8s.io/=https://mirror.example.test/k8s/ --place registry.k8s.io=mirror.example.test/k8s
   k8s-verify-release v0.1.0 --profile profile.yaml --only files --print-sums > SHA256SUMS.verified
   k8s-verify-release v0.1.0 --profile profile.yaml --download ./v0.1.0
   k8s-verify-release v0.1.0 --profile profile.yaml --files ./v0.1.0 --only files --offline`,

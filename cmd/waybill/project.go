@@ -177,7 +177,7 @@ func (o *project) conversation(w io.Writer) (io.Writer, build.Progress) {
 // openWriter writes to buckets through their own client, to directories
 // directly.
 func openWriter(uri string, rt http.RoundTripper) (store.Writer, error) {
-	if strings.HasPrefix(uri, "gs") {
+	if scheme, _, is := strings.Cut(uri, "://"); is && (strings.HasPrefix(scheme, "gs") || strings.HasPrefix(scheme, "s3")) {
 		return cloud.OpenWriter(uri, rt)
 	}
 	return store.OpenWriter(uri)

@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/render"
 	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/store/cloud"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -84,7 +85,7 @@ func printPromotion(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipelin
 
 func gateCommand() *cobra.Command {
 	cmd := group(cobra.Command{Use: "gate", Short: "Decide whether a release, a file or an image may go out", GroupID: "check"})
-	options := &cli.VerifyRelease{Rules: rules(), Inside: sbom.Look{Layers: &sbom.Layers{}}}
+	options := &cli.VerifyRelease{Rules: rules(), OpenPlace: cloud.OpenPlace, Inside: sbom.Look{Layers: &sbom.Layers{}}}
 	check := &cobra.Command{
 		Use:   "check VERSION",
 		Short: "Decide about what lies in staging",
@@ -105,12 +106,17 @@ names: the same decision that verify release makes about the public place.
 
 func verifyCommand() *cobra.Command {
 	cmd := group(cobra.Command{Use: "verify", Short: "Verify what was published", GroupID: "check"})
-	options := &cli.VerifyRelease{Rules: rules(), Inside: sbom.Look{Layers: &sbom.Layers{}}}
+	options := &cli.VerifyRelease{Rules: rules(), OpenPlace: cloud.OpenPlace, Inside: sbom.Look{Layers: &sbom.Layers{}}}
 	whole := &cobra.Command{
 		Use:   "release VERSION|CHANNEL [FILE…]",
 		Short: "Is this whole release there, untampered, and nothing else?",
 		Long: `Verify a whole release where it was published, or files of it that are here; the
 same as k8s-verify-release with a profile, which says more about each option.
+
+A bucket is asked without credentials. If it demands some, it gets those that
+its vendor's tools would find: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,
+AWS_PROFILE or the machine's role; GOOGLE_APPLICATION_CREDENTIALS, what gcloud
+keeps or the machine's account.
 
 ` + exit.Table,
 		Example: `  waybill verify release v0.1.0 --profile profile.yaml

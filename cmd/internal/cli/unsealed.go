@@ -32,16 +32,22 @@ func (o *VerifyRelease) decide(ctx context.Context, req gate.Request) (gate.Deci
 	return gate.Decided{Verdict: gate.Unsealed(ctx, gate.UnsealedRequest{Request: req, List: list, Finder: finder})}, nil
 }
 
+// unsealedAct is what whoever asks for more can do.
+const unsealedAct = "leave the flag away; only the profile of a project that publishes a manifest, as kubernetes-sealed, can answer this"
+
 // withoutManifest refuses what can be asked of a manifest alone.
 func (o *VerifyRelease) withoutManifest(req gate.Request) error {
 	switch s := req.Options.Scope; {
 	case o.Source != "":
-		return verdict.Refuse(verdict.Usage, "--source", "the profile says that the release has no manifest; nothing that is signed names a commit")
+		return verdict.Refuse(verdict.Usage, "--source", "the profile says that the release has no manifest; nothing that is signed names a commit").
+			Advise(unsealedAct)
 	case o.Part.Depth != depthEvidence:
-		return verdict.Refuse(verdict.Usage, "--depth", "the profile says that the release has no manifest; no SBOM of it describes the inside of a file")
+		return verdict.Refuse(verdict.Usage, "--depth", "the profile says that the release has no manifest; no SBOM of it describes the inside of a file").
+			Advise(unsealedAct)
 	case s.Only != "" || s.Platform != "" || s.Level > 0 || o.Keep.Sums || o.Keep.Download != "":
 		return verdict.Refuse(verdict.Usage, "--only, --platform, --require-level, --print-sums and --download",
-			"the profile says that the release has no manifest, and only a manifest says so much of each artifact")
+			"the profile says that the release has no manifest, and only a manifest says so much of each artifact").
+			Advise("leave the flag away to verify everything, or fetch the files yourself and name them: each is judged by the signature beside it; to download and verify parts, the project must publish a manifest")
 	}
 	return nil
 }

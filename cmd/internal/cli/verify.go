@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -13,7 +14,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -27,8 +27,11 @@ type VerifyRelease struct {
 	// is before the flags are added is their default.
 	Profile string
 	// At is where to read instead of where the profile says.
-	At      struct{ Files, Images string }
+	At      At
 	Digests string
+	// OpenPlace opens a place of files; nil is [store.Open], which knows no
+	// credentials.
+	OpenPlace func(uri string, rt http.RoundTripper) (store.Place, error)
 	// Part is how much is asked, and Keep what becomes of what was verified.
 	Part   Part
 	Keep   Keep
@@ -54,11 +57,10 @@ type VerifyRelease struct {
 func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.Profile, "profile", o.Profile, "file that names places, policy and trust root; or one that is built in: kubernetes, as it is published today, without a manifest, or kubernetes-sealed, as it should be")
-	f.StringVar(&o.At.Files, "files", "", "read the files here instead of where the profile says")
-	f.StringVar(&o.At.Images, "images", "", "read the images here instead of where the profile says")
 	f.StringVar(&o.Digests, "digests", "all", "all: every digest that the manifest lists; sha256: that one only, which makes the verdict partial")
 	f.StringVar(&o.Source, "source", "", "repository to hold the release against: a path, git+file://, git+https:// or git+ssh://, with @REF if the tag is not the version. Every provenance must name its commit, and release.yaml and its lock must be that commit's")
 	f.BoolVar(&o.Trust.Offline, "offline", false, "dial nothing: every place must be local, and a profile without a trust root is judged by the public-good copy that this program carries")
+	o.At.AddFlags(cmd)
 	o.Part.AddDepth(cmd)
 	o.Output.AddFlags(cmd)
 	o.Trust.AddFlags(cmd)
@@ -91,6 +93,9 @@ func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Sta
 	}
 	v := decided.Verdict
 	ask.followed(v)
+	for _, note := range ask.notes {
+		v.Note("%s", note)
+	}
 	ask.finish(cmd.Context(), decided)
 	out := cmd.OutOrStdout()
 	if o.Keep.Sums {
@@ -115,7 +120,8 @@ func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Sta
 type asking struct {
 	gate.Request
 	channel
-	into *download.Download
+	into  *download.Download
+	notes []string // for the verdict
 }
 
 func (o *VerifyRelease) prepare(ctx context.Context, args []string, stage profile.Stage) (asking, error) {
@@ -150,7 +156,7 @@ func (o *VerifyRelease) prepare(ctx context.Context, args []string, stage profil
 		return asking{}, err
 	}
 	ask.Options.Scope.Manifest = ask.found.Manifest
-	if err := o.open(&ask.Request, p, stage); err != nil || o.Keep.Download == "" {
+	if ask.notes, err = o.open(&ask.Request, p, stage); err != nil || o.Keep.Download == "" {
 		return ask, err
 	}
 	if ask.into, err = download.Open(o.Keep.Download, ask.Files); err != nil {
@@ -204,33 +210,4 @@ func (o *VerifyRelease) check(args []string) error {
 		return verdict.Refuse(verdict.Usage, "--source", "%q is elsewhere, and offline nobody is asked; name a local clone", repository)
 	}
 	return o.Output.Check()
-}
-
-// open opens the places of a stage, or those that the flags name instead.
-func (o *VerifyRelease) open(req *gate.Request, p profile.Profile, stage profile.Stage) error {
-	t := Transport(o.Trust.Offline)
-	files, images := o.At.Files, o.At.Images
-	var err error
-	if files == "" {
-		if files, err = p.Files(stage, req.Version); err != nil {
-			return err
-		}
-	}
-	if images == "" {
-		if images, err = p.Images(stage, req.Version); err != nil {
-			return err
-		}
-	}
-	if req.Files, err = store.Open(files, t); err != nil {
-		return verdict.Wrap(verdict.Usage, files, err)
-	}
-	if images == "" {
-		return nil
-	}
-	if info, err := os.Stat(images); err == nil && info.IsDir() {
-		req.Images, err = registry.OpenLayout(images)
-		return err
-	}
-	req.Images, err = registry.OpenRemote(images, t)
-	return err
 }
