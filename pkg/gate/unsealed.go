@@ -15,6 +15,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/waiver"
 )
 
+// unsignedAct is what to do with something that its project has not signed, and
+// that no manifest lists.
+const unsignedAct = "do not use it before the project has signed it; the list of known defects says which signatures are known to be late or lost"
+
 // UnsealedRequest asks about a release that is published without a manifest,
 // as all of Kubernetes is today. That it is such a one is for the caller to
 // say: a manifest that is not found makes no release unsealed.

@@ -258,7 +258,7 @@ func (u *unsealed) signature(ctx context.Context, name string) (verify.Evidence,
 	for i, suffix := range []string{expected.SignatureSuffix, expected.CertificateSuffix} {
 		raw, err := store.Read(ctx, u.Files, name+suffix, legacy.MaxCertificate)
 		if errors.Is(err, store.ErrNotFound) {
-			return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, name, "there is no %s beside it", name+suffix)
+			return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, name, "there is no %s beside it", name+suffix).Advise(unsignedAct)
 		}
 		if err != nil {
 			return verify.Evidence{}, err

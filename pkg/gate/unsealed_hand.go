@@ -70,7 +70,8 @@ func (u *unsealed) whichOf(at string, bytes digest.Set) (string, error) {
 	}
 	name := nearestTo(at, called)
 	if u.Policy.Asks(u.Stage, expected.KindOf(name).Class, policy.Signature) != policy.Require {
-		return "", verdict.Refuse(verdict.Unsigned, at, "it is %s, which nobody signs: alone it proves nothing", name)
+		return "", verdict.Refuse(verdict.Unsigned, at, "it is %s, which nobody signs: alone it proves nothing", name).
+			Advise("verify the whole release, which holds it against what is signed, or name a file that is signed")
 	}
 	return name, nil
 }

@@ -175,7 +175,7 @@ func (u *unsealed) judgeImage(ctx context.Context, p pulled) *verdict.Verdict {
 	case err != nil:
 		q.Why[policy.Signature] = about(p.name, err)
 	default:
-		q.Why[policy.Signature] = verdict.Refuse(verdict.Unsigned, p.name, "no signature is attached to it")
+		q.Why[policy.Signature] = verdict.Refuse(verdict.Unsigned, p.name, "no signature is attached to it").Advise(unsignedAct)
 	}
 	return u.hearing.Decide(evidence, q)
 }
