@@ -12,6 +12,9 @@
 //	decided := gate.Decide(ctx, gate.Request{Files: d, …})
 //	err = d.Finish(ctx, names)
 //
+// A manifest whose names cannot lie in one directory of every system is refused
+// on all of them: see [store.CheckNames].
+//
 // Which files are whole is read from a manifest that nobody verified yet. It
 // decides what is fetched again, never what is believed.
 package download
@@ -23,6 +26,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -146,6 +150,9 @@ func (d *Download) manifest(ctx context.Context) (io.ReadCloser, int64, error) {
 			}
 		}
 	}
+	if err := store.CheckNames(slices.Collect(maps.Keys(sealed))); err != nil {
+		return nil, 0, fmt.Errorf("downloading to %q: %w", d.dir, err)
+	}
 	d.mu.Lock()
 	d.sealed = sealed
 	d.mu.Unlock()
@@ -192,6 +199,21 @@ func (d *Download) Finish(ctx context.Context, verified []string) error {
 	if err != nil {
 		return err
 	}
+	if err := d.tidy(there, verified); err != nil {
+		return err
+	}
+	if err := os.Remove(d.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return d.unavailable("replacing", err)
+	}
+	if err := os.Rename(d.dir+Suffix, d.dir); err != nil {
+		return d.unavailable("showing", err)
+	}
+	return nil
+}
+
+// tidy leaves there the files that were verified, and nothing else. When it
+// returns nothing has the directory open: some systems rename none that is.
+func (d *Download) tidy(there []store.Object, verified []string) error {
 	root, err := os.OpenRoot(d.dir + Suffix)
 	if err != nil {
 		return d.unavailable("opening", err)
@@ -213,12 +235,6 @@ func (d *Download) Finish(ctx context.Context, verified []string) error {
 	}
 	if err := removeEmpty(root, "."); err != nil {
 		return d.unavailable("tidying", err)
-	}
-	if err := os.Remove(d.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return d.unavailable("replacing", err)
-	}
-	if err := os.Rename(d.dir+Suffix, d.dir); err != nil {
-		return d.unavailable("showing", err)
 	}
 	return nil
 }
