@@ -117,13 +117,19 @@ func TestFilesRefuses(t *testing.T) {
 // layout makes a registry of one index with two platforms.
 func layout(t *testing.T) (*registry.Layout, registry.Descriptor) {
 	t.Helper()
+	return layoutOf(t, "amd64", "arm64")
+}
+
+// layoutOf is [layout] with what the two images say that they are for.
+func layoutOf(t *testing.T, configured ...string) (*registry.Layout, registry.Descriptor) {
+	t.Helper()
 	l, err := registry.OpenLayout(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var entries []string
-	for _, arch := range []string{"amd64", "arm64"} {
-		config := fmt.Appendf(nil, `{"os":"linux","architecture":%q}`, arch)
+	for i, arch := range []string{"amd64", "arm64"} {
+		config := fmt.Appendf(nil, `{"os":"linux","architecture":%q}`, configured[i])
 		c := registry.Descriptor{Digest: digest.Of(digest.SHA256, config), Size: int64(len(config))}
 		if err := l.PushBlob(t.Context(), "demo", c, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(config)), nil }); err != nil {
 			t.Fatal(err)
@@ -175,6 +181,7 @@ func TestImagesRefuses(t *testing.T) {
 	}
 	same := func(*gate.Image) {}
 	who := gate.Ask{Signer: signer(t)}
+	lying, _ := layoutOf(t, "amd64", "amd64")
 	rows := []struct {
 		name     string
 		images   []gate.Image
@@ -193,6 +200,7 @@ func TestImagesRefuses(t *testing.T) {
 		{"every manifest", image(same), who, "", []verdict.Code{verdict.MaterialKind, verdict.EvidenceMissing}, 3},
 		{"one platform", image(same), who, "linux/arm64", []verdict.Code{verdict.MaterialKind, verdict.EvidenceMissing}, 2},
 		{"no such platform", image(same), who, "linux/riscv64", []verdict.Code{verdict.Platform}, 1},
+		{"an image for another platform", image(func(i *gate.Image) { i.Source = lying }), who, "", []verdict.Code{verdict.EvidenceMissing, verdict.Platform}, 3},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -201,5 +209,20 @@ func TestImagesRefuses(t *testing.T) {
 				t.Errorf("codes %v, want %v; %s", got, row.codes, v.Counts)
 			}
 		})
+	}
+}
+
+// TestPolicyOfAnImage: what a policy says of an image, it says of every
+// platform, and a platform is what the image's configuration says.
+func TestPolicyOfAnImage(t *testing.T) {
+	for name, c := range map[string]struct {
+		configured string
+		want       bool
+	}{"as listed (twin)": {"arm64", false}, "another": {"amd64", true}} {
+		l, _ := layoutOf(t, "amd64", c.configured)
+		v := gate.PolicyRequest{Verifier: &verify.Verifier{}}.Image(t.Context(), gate.Image{Source: l, Name: "demo:v1", Repository: "demo", Tag: "v1"})
+		if got := slices.Contains(codes(v), verdict.Platform); got != c.want || v.Counts.Required != 3 {
+			t.Errorf("%s: codes %v, required %d", name, codes(v), v.Counts.Required)
+		}
 	}
 }
