@@ -1,0 +1,122 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// imagesAtOnce is how many images are read at a time. A registry far away
+// answers slowly, and most of a gate's time is waiting for it.
+const imagesAtOnce = 8
+
+// looked is what the registry said of one image. A node with an error is one
+// whose manifests are right, and not all that they name.
+type looked struct {
+	node *registry.Node
+	err  error
+}
+
+// lookAtImages reads all images of the release, and what refers to them, and
+// judges nothing: what is judged is judged in the order of the manifest.
+func (d *decision) lookAtImages(ctx context.Context) map[string]looked {
+	all := map[string]looked{}
+	var mu sync.Mutex // owns all
+	var group errgroup.Group
+	group.SetLimit(imagesAtOnce)
+	for _, a := range d.manifest.Images() {
+		if !d.covers(a) {
+			continue
+		}
+		group.Go(func() error {
+			if d.asks(a.Class) {
+				_, _ = d.bundlesOf(ctx, a.Repository, a.Digests.SHA256) // who asks again gets the same answer
+			}
+			if a.Class != plan.Image {
+				return nil
+			}
+			l := d.lookAt(ctx, a)
+			mu.Lock()
+			defer mu.Unlock()
+			all[a.Name] = l
+			return nil
+		})
+	}
+	_ = group.Wait() // none returns an error
+	return all
+}
+
+// lookAt reads tag, graph and blobs of one image. A tag is asked once, and from
+// there on digests are.
+func (d *decision) lookAt(ctx context.Context, a release.Artifact) looked {
+	for _, tag := range a.Tags {
+		got, err := d.Images.Resolve(ctx, a.Repository, tag)
+		switch {
+		case errors.Is(err, registry.ErrNotFound):
+			return looked{err: verdict.Refuse(verdict.Missing, a.Name, "tag %s is not in the registry", tag)}
+		case err != nil:
+			return looked{err: err}
+		case !got.Digest.Equal(a.Digests.SHA256):
+			return looked{err: &verdict.Error{Finding: verdict.Find(verdict.TagMoved, a.Name, "tag %s names another image", tag).
+				Differ(a.Digests.SHA256.String(), got.Digest.String())}}
+		}
+	}
+	node, err := registry.Graph(ctx, d.Images, a.Repository, descriptor(a))
+	if err != nil {
+		return looked{err: err}
+	}
+	return looked{node, d.checkBlobs(ctx, a, node)}
+}
+
+// checkBlobs reads every blob of the image: a registry can hold a manifest
+// and have lost or changed what it names.
+func (d *decision) checkBlobs(ctx context.Context, a release.Artifact, node *registry.Node) error {
+	images := node.Children
+	if !node.Descriptor.IsIndex() { // one platform that stands alone
+		images = []*registry.Node{node}
+	}
+	for _, child := range images {
+		if p := d.Options.Scope.Platform; p != "" && child.Descriptor.Platform != "" && child.Descriptor.Platform != p {
+			continue
+		}
+		if _, err := registry.VerifyBlobs(ctx, d.Images, a.Repository, child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func descriptor(a release.Artifact) registry.Descriptor {
+	return registry.Descriptor{MediaType: a.MediaType, Digest: a.Digests.SHA256, Size: a.Size}
+}
+
+// referrers are the bundles that refer to manifests, each asked for once.
+type referrers struct {
+	mu sync.Mutex // owns of
+	of map[string]func() ([][]byte, error)
+}
+
+// bundlesOf are the bundles that refer to a manifest.
+func (d *decision) bundlesOf(ctx context.Context, repo string, manifest digest.Digest) ([][]byte, error) {
+	r := &d.referrers
+	r.mu.Lock()
+	key := repo + "@" + manifest.String()
+	ask, known := r.of[key]
+	if !known {
+		ask = sync.OnceValues(func() ([][]byte, error) { return registry.Bundles(ctx, d.Images, repo, manifest) })
+		if r.of == nil {
+			r.of = map[string]func() ([][]byte, error){}
+		}
+		r.of[key] = ask
+	}
+	r.mu.Unlock()
+	return ask()
+}
