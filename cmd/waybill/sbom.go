@@ -2,14 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/render"
@@ -107,6 +111,11 @@ func (o *described) generate(cmd *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
+	if dir := filepath.Dir(o.to); o.to != "" {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return verdict.Refuse(verdict.Usage, o.to, "there is no directory %q to write it to", dir)
+		}
+	}
 	made, err := o.describe(cmd.Context(), in, arg)
 	if err != nil {
 		return err
@@ -130,18 +139,28 @@ func (o *described) generate(cmd *cobra.Command, arg string) error {
 	return o.write(cmd, made)
 }
 
+// lastSecond is the last that a document can write.
+const lastSecond = 253402300799
+
 // input is the frame of the document. SOURCE_DATE_EPOCH is a convention of
 // reproducible builds.
 func (o *described) input() (sbom.Input, error) {
 	at := time.Now().UTC()
 	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
 		seconds, err := strconv.ParseInt(epoch, 10, 64)
-		if err != nil || seconds < 0 {
-			return sbom.Input{}, verdict.Refuse(verdict.Usage, "SOURCE_DATE_EPOCH", "%q: want seconds since 1970", epoch)
+		if err != nil || seconds < 0 || seconds > lastSecond {
+			f := verdict.Find(verdict.Usage, "SOURCE_DATE_EPOCH", "%.100q: want seconds since 1970, up to %d, the last of the year 9999", epoch, int64(lastSecond))
+			f.Fix = "export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct), or unset it"
+			return sbom.Input{}, &verdict.Error{Finding: f}
 		}
 		at = time.Unix(seconds, 0).UTC()
 	}
 	in := sbom.Input{Name: o.name, Version: o.version, Created: at, Namespace: o.namespace}
+	if in.Namespace != "" && !sbom.IsNamespace(in.Namespace) {
+		f := verdict.Find(verdict.Usage, "--namespace", "%.200q: want an absolute URI without user, query and fragment that ends in a slash", in.Namespace)
+		f.Fix = "write it as in --namespace https://example.org/sboms/"
+		return in, &verdict.Error{Finding: f}
+	}
 	if in.Namespace == "" {
 		in.Namespace = fmt.Sprintf("https://spdx.org/spdxdocs/waybill/%d/", at.Unix())
 	}
@@ -197,10 +216,7 @@ func (o *described) write(cmd *cobra.Command, made sbom.Made) error {
 		_, err = cmd.OutOrStdout().Write(raw)
 		return err
 	}
-	if err := os.WriteFile(o.to, raw, 0o644); err != nil {
-		return verdict.Wrap(verdict.PlaceDown, o.to, err)
-	}
-	return nil
+	return cli.WriteFile(o.to, raw)
 }
 
 func packageTable(cmd *cobra.Command, s sbom.Summary) error {

@@ -49,18 +49,29 @@ With --twin the two files are forms of one document, and must say the same.
 	return cmd
 }
 
+// validateAll judges the files that can be read. One of several that can not is
+// a finding, and keeps nobody from the others.
 func validateAll(files []string, twin bool) (*verdict.Verdict, error) {
-	texts := make([]string, len(files))
-	for i, name := range files {
+	var names, texts []string
+	var unread []verdict.Finding
+	for _, name := range files {
 		text, err := readSPDX(name)
-		if err != nil {
+		if err != nil && (len(files) == 1 || twin) {
 			return nil, err
 		}
-		texts[i] = text
+		if err != nil {
+			f := verdict.FindingOf(name, err)
+			f.Subject = name
+			unread = append(unread, f)
+			continue
+		}
+		names, texts = append(names, name), append(texts, text)
 	}
-	v := sbom.Validate(files, texts, time.Now())
+	v := sbom.Validate(names, texts, time.Now())
+	v.Counts.Required += len(unread)
+	v.Add(unread...)
 	if twin {
-		sbom.Twins(v, files, texts)
+		sbom.Twins(v, names, texts)
 	}
 	return v, nil
 }

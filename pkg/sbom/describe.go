@@ -74,6 +74,10 @@ func Binary(in Input, artifact string, c Content) (Made, error) {
 		b.unknown(unpack.ErrXZ)
 		return b.made(), nil
 	case errors.Is(err, gomod.ErrNoBuildInfo), errors.Is(err, errUnread) && bin.GoVersion == "":
+		if eco := packaged(artifact, c); eco != "" {
+			err = fmt.Errorf("a file of another ecosystem (%s), which is neither opened nor catalogued", eco)
+			b.seen([]string{eco + ": " + artifact})
+		}
 		b.unknown(err)
 		return b.made(), nil
 	case errors.Is(err, errUnread):
@@ -153,6 +157,9 @@ func Archive(in Input, artifact string, c Content, members Members) (Made, error
 	bytes, err := l.read(c)
 	if err != nil {
 		return Made{}, wrapArchive(artifact, err)
+	}
+	if eco := packaged(artifact, c); eco != "" {
+		l.x.seen.add(eco, artifact) // its files are listed, and not what it is a package of
 	}
 	if l.x.walker.Entries() == 0 {
 		return Made{}, verdict.Refuse(verdict.NoSBOM, artifact, "the archive holds nothing: there is nothing to describe")

@@ -46,12 +46,30 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 	if len(held.Findings) == 0 {
 		v.Counts.Verified++
 		if sum.IsZero() {
-			v.Note("what is there is what the SBOM describes: %d packages, %d files", len(q.Document.Packages()), len(q.Document.Files()))
+			v.Note("what is there is what the SBOM describes: %d packages, %d files", listedPackages(q.Document), len(q.Document.Files()))
 		} else {
-			v.Note("%s is what the SBOM describes: %d packages, %d files", sum, len(q.Document.Packages()), len(q.Document.Files()))
+			v.Note("%s is what the SBOM describes: %d packages, %d files", sum, listedPackages(q.Document), len(q.Document.Files()))
 		}
 	}
 	return v, nil
+}
+
+// listedPackages counts the packages that a document lists, as [Summarise] does:
+// the one that it is about is none of them.
+func listedPackages(doc spdx.Document) int {
+	list, about := doc.Packages(), map[string]bool{}
+	for _, r := range doc.Relationships() {
+		if r.Type == spdx.Describes && r.From == spdx.DocumentID {
+			about[r.To] = true
+		}
+	}
+	n := len(list)
+	for _, p := range list {
+		if about[p.ID] {
+			n--
+		}
+	}
+	return n
 }
 
 // Twins adds where two forms of one document disagree. Documents that can not

@@ -134,7 +134,9 @@ func platformsOf(c ImageContent) string {
 func (c ImageContent) Only(platform string) (ImageContent, error) {
 	at := slices.IndexFunc(c.Platforms, func(p ImagePlatform) bool { return p.Platform == platform })
 	if at < 0 {
-		return ImageContent{}, verdict.Refuse(verdict.Platform, clean(platform), "the image has no such platform, but %s", platformsOf(c))
+		f := verdict.Find(verdict.Platform, clean(platform), "the image has no such platform, but %s", platformsOf(c))
+		f.Fix = "ask for a platform that it has: " + platformsOf(c)
+		return ImageContent{}, &verdict.Error{Finding: f}
 	}
 	c.Platforms = c.Platforms[at : at+1]
 	c.Index = digest.Set{SHA256: c.Platforms[0].identity()}

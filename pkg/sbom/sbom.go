@@ -95,16 +95,22 @@ const (
 )
 
 func (in Input) check(artifact string) error {
-	u, err := url.Parse(in.Namespace)
 	switch {
-	case err != nil || u.Scheme == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
-		!strings.HasSuffix(in.Namespace, "/"):
+	case !IsNamespace(in.Namespace):
 		return verdict.Refuse(verdict.ConfigParse, artifact,
 			"SBOM namespace: want an absolute URI without user, query and fragment that ends in a slash")
 	case in.Name == "" || in.Version == "" || in.Created.IsZero() || artifact == "":
 		return verdict.Refuse(verdict.ConfigParse, artifact, "an SBOM needs release name, version, time and artifact name")
 	}
 	return nil
+}
+
+// IsNamespace reports whether s can be the address under which a release owns
+// every name: an absolute URI without user, query and fragment that ends in a
+// slash.
+func IsNamespace(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Scheme != "" && u.User == nil && u.RawQuery == "" && u.Fragment == "" && strings.HasSuffix(s, "/") && !strings.Contains(s, " ")
 }
 
 // namespace is the one address of the document of an artifact.

@@ -53,6 +53,20 @@ func ecosystem(name string) string {
 	return packagings[strings.ToLower(path.Ext(base))]
 }
 
+// packaged names the ecosystem of which a file that is described itself is a
+// package, by its head or by its name, or "".
+func packaged(name string, c Content) string {
+	head := make([]byte, 32)
+	n, _ := c.ReadAt(head, 0) // what can not be read is told elsewhere
+	switch text := string(head[:n]); {
+	case strings.HasPrefix(text, "!<arch>\ndebian-binary"):
+		return "Debian package"
+	case strings.HasPrefix(text, "\xed\xab\xee\xdb"):
+		return "RPM"
+	}
+	return ecosystem(name)
+}
+
 // maxSeen is how many files of one ecosystem are named; the rest is counted.
 const maxSeen = 200
 

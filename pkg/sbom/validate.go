@@ -39,8 +39,12 @@ func Validate(names, texts []string, at time.Time) *verdict.Verdict {
 		if len(report.Faults) == 0 && len(more) == 0 {
 			v.Counts.Verified++
 		}
+		packages := report.Packages
+		if !document.IsZero() {
+			packages = listedPackages(document)
+		}
 		v.Note("%s: %q, %s in %s: %d packages, %d files, %d relationships, digest %s", name, clean(report.Name), clean(report.Version),
-			report.Form, report.Packages, report.Files, report.Relationships, sum)
+			report.Form, packages, report.Files, report.Relationships, sum)
 		for _, u := range report.Unknown {
 			v.Note("%s says: %s", name, clean(u))
 		}

@@ -37,6 +37,9 @@ func orElse(text string, found faults) faults {
 	if len(found.list) == 0 {
 		return found
 	}
+	if strings.HasPrefix(text, byteOrderMark) {
+		return faults{list: []Fault{{RuleForm, "", "the file begins with a byte order mark, which neither form has; take it out: sed '1s/^\\xEF\\xBB\\xBF//'"}}}
+	}
 	const enough = 1 << 20
 	text = text[:min(len(text), enough)]
 	if strings.Contains(text, `"spdxVersion"`) && !strings.Contains(text, `"predicate`) {

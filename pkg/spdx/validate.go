@@ -39,6 +39,9 @@ func Validate(text string) (Document, Report) {
 	form := FormOf(text)
 	if form == TagValue {
 		m, found = readLines(text)
+		if strings.HasPrefix(text, byteOrderMark) {
+			found = orElse(text, found)
+		}
 	} else {
 		m, found = read(text)
 		found = orElse(text, found)
@@ -58,12 +61,15 @@ func Validate(text string) (Document, Report) {
 // FormOf guesses the form of a document: JSON begins with a brace, and lines
 // do not.
 func FormOf(text string) Form {
-	head := strings.TrimLeft(text[:min(len(text), 4096)], " \t\r\n")
+	head := strings.TrimLeft(strings.TrimPrefix(text[:min(len(text), 4096)], byteOrderMark), " \t\r\n")
 	if head == "" || head[0] == '{' || !strings.Contains(head, ":") {
 		return JSON
 	}
 	return TagValue
 }
+
+// byteOrderMark is what some editors begin a file of UTF-8 with.
+const byteOrderMark = "\ufeff"
 
 // Fix is the next act for whoever meets the fault.
 func (f Fault) Fix() string {

@@ -175,6 +175,60 @@ func TestValidateAtTheTerminal(t *testing.T) {
 	want(t, d.sbom(t, "diff", "a.spdx.json", "a.tar.gz"), 1, "PAYLOAD_PARSE")
 }
 
+// TestMisuseOfSBOMs: who asks wrongly is told so, with what to do, and nothing is
+// written; the twin of each row is asked rightly.
+func TestMisuseOfSBOMs(t *testing.T) {
+	d := openDescribing(t)
+	d.write(t, "a.tar.gz", packed(t, "README", "x"))
+	d.write(t, "wick_1.0_all.deb", []byte("!<arch>\ndebian-binary   1714557600  0     0     100644  4         `\n2.0\n"))
+	want(t, d.sbom(t, "generate", "a.tar.gz", "--to", "a.spdx.json"), 0)
+	good, err := os.ReadFile(d.Path("a.spdx.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.write(t, "marked.spdx.json", append([]byte("\xef\xbb\xbf"), good...))
+	for _, epoch := range []string{"253402300800", "-1", "yesterday", "99999999999999999999"} {
+		t.Setenv("SOURCE_DATE_EPOCH", epoch)
+		want(t, d.sbom(t, "generate", "a.tar.gz"), 2, "USAGE", "git log -1")
+	}
+	t.Setenv("SOURCE_DATE_EPOCH", "253402300799")
+	want(t, d.sbom(t, "generate", "a.tar.gz", "--to", "late.spdx.json"), 0)
+	want(t, d.sbom(t, "validate", "late.spdx.json"), 1, "SBOM_INVALID", "yet to come")
+	t.Setenv("SOURCE_DATE_EPOCH", "1714557600")
+	for _, row := range []struct {
+		args []string
+		code int
+		said string
+	}{
+		{[]string{"generate", "a.tar.gz", "--to", d.Path("none/b")}, 2, "there is no directory"},
+		{[]string{"generate", "a.tar.gz", "--to", d.Path(".")}, 2, "it is a directory"},
+		{[]string{"validate", "a.spdx.json", "--output", "json=" + d.Path("none/b")}, 2, "there is no directory"},
+		{[]string{"generate", "a.tar.gz", "--namespace", "lantern"}, 2, "--namespace https://"},
+		{[]string{"generate", "a.tar.gz", "--namespace", "https://example.org/sboms/"}, 0, ""},
+		{[]string{"generate", "/dev/zero"}, 1, "it is a device"},
+		{[]string{"validate", "/dev/zero"}, 1, "it is a device"},
+		{[]string{"check", "a.spdx.json", "/dev/zero"}, 1, "it is a device"},
+		{[]string{"check", "a.spdx.json", "a.tar.gz"}, 0, "0 packages, 1 files"},
+		{[]string{"validate", "marked.spdx.json"}, 1, "byte order mark"},
+		{[]string{"check", "marked.spdx.json", "a.tar.gz"}, 1, "byte order mark"},
+		{[]string{"validate", "absent", "a.spdx.json"}, 2, "verified=1 required=2"},
+		{[]string{"validate", "a.spdx.json", "a.spdx.json"}, 0, "verified=2 required=2"},
+		{[]string{"generate", "wick_1.0_all.deb", "--output", "table"}, 0, "seen, not catalogued: Debian package: wick_1.0_all.deb"},
+		{[]string{"generate", "wick_1.0_all.deb", "--complete"}, 1, "SBOM_INCOMPLETE"},
+		{[]string{"generate", "a.tar.gz", "--complete"}, 0, ""},
+	} {
+		want(t, d.sbom(t, row.args...), row.code, row.said)
+	}
+	if os.Geteuid() == 0 {
+		t.Log("who runs this may read every file: what happens to others is not seen")
+		return
+	}
+	if err := os.Chmod(d.Path("a.tar.gz"), 0); err != nil {
+		t.Fatal(err)
+	}
+	want(t, d.sbom(t, "generate", "a.tar.gz"), 3, "the right to read it")
+}
+
 // TestSBOMHelp: the commands under sbom explain themselves.
 func TestSBOMHelp(t *testing.T) {
 	d := openDescribing(t)

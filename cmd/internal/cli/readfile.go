@@ -18,17 +18,28 @@ func Open(path string) (*os.File, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, verdict.Refuse(verdict.Usage, path, "there is no such file")
 	case err != nil:
-		return nil, verdict.Wrap(verdict.PlaceDown, path, err)
+		return nil, unread(path, err)
 	case info.IsDir():
 		return nil, verdict.Refuse(verdict.FileType, path, "it is a directory; name a file")
 	case info.Mode()&fs.ModeNamedPipe != 0 && !inherited(path):
 		return nil, verdict.Refuse(verdict.FileType, path, "it is a named pipe")
+	case info.Mode()&(fs.ModeDevice|fs.ModeSocket) != 0 && !inherited(path) && path != os.DevNull:
+		return nil, verdict.Refuse(verdict.FileType, path, "it is a device or a socket; name a file")
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, verdict.Wrap(verdict.PlaceDown, path, err)
+		return nil, unread(path, err)
 	}
 	return file, nil
+}
+
+// unread tells a file that one may not read from a disk that fails.
+func unread(path string, err error) error {
+	f := verdict.Find(verdict.PlaceDown, path, "%v", err)
+	if errors.Is(err, fs.ErrPermission) {
+		f.Fix = "give whoever runs this the right to read it; nothing was decided"
+	}
+	return &verdict.Error{Finding: f, Cause: err}
 }
 
 // inherited reports whether a path names a descriptor that is open already, as

@@ -95,7 +95,16 @@ func writing(path string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return verdict.Wrap(verdict.Usage, path, err)
+		return verdict.Refuse(verdict.Usage, path, "there is no directory %q to write it to", filepath.Dir(path))
 	}
 	return verdict.Wrap(verdict.PlaceDown, path, err)
+}
+
+// WriteFile writes what a command made to a file that was named on the command
+// line, whole or not at all; to what is no file directly.
+func WriteFile(path string, raw []byte) error {
+	return writeFile(path, func(w io.Writer) error {
+		_, err := w.Write(raw)
+		return err
+	})
 }

@@ -32,11 +32,18 @@ func (s *names) hash(name string) hashed {
 	return hashed{maphash.String(s.keys[0], name), maphash.String(s.keys[1], name)}
 }
 
+// twofold refuses what can not be unpacked as it is listed.
+func twofold(name, format string, args ...any) error {
+	f := verdict.Find(verdict.Path, name, format, args...)
+	f.Fix = "pack the archive anew, with one entry of each name; tar --append and zip of two directories make several"
+	return &verdict.Error{Finding: f}
+}
+
 // file notes a file.
 func (s *names) file(name string) error {
 	h := s.hash(name)
 	if _, there := s.dirs[h]; there {
-		return verdict.Refuse(verdict.Path, name, "%q is a file and a directory at once: it was one before, or other entries lie below it", name)
+		return twofold(name, "%q is a file and a directory at once: it was one before, or other entries lie below it", name)
 	}
 	s.files[h] = struct{}{}
 	return nil
@@ -46,10 +53,10 @@ func (s *names) file(name string) error {
 func (s *names) directory(name string) error {
 	h := s.hash(name)
 	if _, file := s.files[h]; file {
-		return verdict.Refuse(verdict.Path, name, "%q is a file and a directory at once", name)
+		return twofold(name, "%q is a file and a directory at once", name)
 	}
 	if _, link := s.links[h]; link {
-		return verdict.Refuse(verdict.Path, name, "%q is a symbolic link and a directory at once", name)
+		return twofold(name, "%q is a symbolic link and a directory at once", name)
 	}
 	if name == "." {
 		return nil
@@ -68,7 +75,7 @@ func (s *names) once(name string) error {
 	h := s.hash(name)
 	_, file := s.files[h]
 	if _, link := s.links[h]; file || link {
-		return verdict.Refuse(verdict.Path, name, "the archive holds two entries of this name")
+		return twofold(name, "the archive holds two entries of this name")
 	}
 	return s.below(name)
 }
@@ -84,7 +91,7 @@ func (s *names) below(name string) error {
 			return verdict.Refuse(verdict.Path, name, "%q is a symbolic link", dir)
 		}
 		if _, file := s.files[h]; file {
-			return verdict.Refuse(verdict.Path, name, "%q is a file, and this entry lies below it", dir)
+			return twofold(name, "%q is a file, and this entry lies below it", dir)
 		}
 		s.dirs[h] = struct{}{}
 	}
@@ -116,7 +123,7 @@ func (s *names) symbolicLink(name, target string) error {
 	}
 	h := s.hash(name)
 	if _, there := s.dirs[h]; there {
-		return verdict.Refuse(verdict.Path, name, "%q is a symbolic link and a directory at once: it was one before, or other entries lie below it", name)
+		return twofold(name, "%q is a symbolic link and a directory at once: it was one before, or other entries lie below it", name)
 	}
 	s.links[h] = struct{}{}
 	return nil
