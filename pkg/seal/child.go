@@ -52,7 +52,8 @@ func imageSBOM(ctx context.Context, req Request, a plan.Artifact, d registry.Des
 	}
 	document, err := os.ReadFile(keptSBOM(req.Workspace, a.Name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, verdict.Refuse(verdict.SealMissing, a.Name, "no SBOM of this platform was written; run waybill sbom again")
+		return nil, verdict.Refuse(verdict.SealMissing, a.Name, "no SBOM of this platform was written").
+			Advise("write the SBOMs first: waybill sbom " + req.Plan.Version.String())
 	}
 	if err != nil {
 		return nil, err
