@@ -212,3 +212,37 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestHexOfEachByte: what is written of each byte is read as that byte, and
+// what differs from it in one place by any byte is read as the whole rules read
+// it.
+func TestHexOfEachByte(t *testing.T) {
+	for _, alg := range []digest.Algorithm{digest.SHA256, digest.SHA512} {
+		for c := range 256 {
+			d := digest.Of(alg, []byte{byte(c)})
+			text := d.AppendHex([]byte("x"))
+			if string(text) != "x"+d.Hex() {
+				t.Fatalf("%s, want %s", text[1:], d.Hex())
+			}
+			if got, err := digest.ParseHexBytes(alg, text[1:]); err != nil || got != d {
+				t.Fatalf("%v, %v, want %v", got, err, d)
+			}
+			text[1+c%(2*alg.Size())] = byte(c)
+			got, err := digest.ParseHexBytes(alg, text[1:])
+			want, refused := digest.ParseHex(alg, string(text[1:]))
+			isDigit := c >= '0' && c <= '9' || c >= 'a' && c <= 'f'
+			if got != want || (err == nil) != isDigit || (refused == nil) != isDigit {
+				t.Errorf("%q: %v and %v", text[1:], err, refused)
+			}
+		}
+		if _, err := digest.ParseHexBytes(alg, make([]byte, 2)); err == nil {
+			t.Error("two bytes are a digest")
+		}
+	}
+	if text := new(digest.Digest).AppendHex(nil); len(text) != 0 {
+		t.Errorf("no digest is %q", text)
+	}
+	if _, err := digest.ParseHexBytes(0, nil); err == nil {
+		t.Error("nothing is a digest of no algorithm")
+	}
+}

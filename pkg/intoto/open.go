@@ -234,8 +234,9 @@ func (r Resource) clone() Resource {
 // Resources are the subjects as they were written, in the order of
 // [Statement.Subjects].
 func (s Statement) Resources() []Resource {
-	list := make([]Resource, 0, len(s.subjects))
-	for i, sub := range s.subjects {
+	subjects := s.list()
+	list := make([]Resource, 0, len(subjects))
+	for i, sub := range subjects {
 		r, more := s.extra[i]
 		if !more {
 			r = Resource{Name: sub.Name, Digest: sub.Digests.Map()}

@@ -26,8 +26,12 @@
 package intoto
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
 	"slices"
+	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/strictjson"
@@ -58,6 +62,7 @@ type Statement struct {
 	kind          string
 	predicateType string
 	subjects      []Subject
+	written       *written         // in place of subjects
 	open          bool             // it came through the open reader
 	plain         bool             // which read all of it as plain
 	extra         map[int]Resource // what else was written of a subject, by its place
@@ -84,17 +89,20 @@ type wireStatement struct {
 
 // New encodes a statement, once. Subjects keep their order.
 func New(predicateType string, subjects []Subject, predicate any) (Statement, error) {
-	raw, said, err := encode(TypeV1, predicateType, subjects, predicate)
+	raw, said, plain, err := encode(TypeV1, predicateType, subjects, predicate)
 	if err != nil {
 		return Statement{}, err
 	}
-	return made(raw, said, predicateType, subjects)
+	if !plain {
+		return Parse(raw)
+	}
+	return made(raw, said, predicateType, len(subjects))
 }
 
 // NewV01 encodes a statement of the older version, for a predicate whose
 // readers know no newer one.
 func NewV01(predicateType string, subjects []Subject, predicate any) (Statement, error) {
-	raw, _, err := encode(TypeV01, predicateType, subjects, predicate)
+	raw, _, _, err := encode(TypeV01, predicateType, subjects, predicate)
 	if err != nil {
 		return Statement{}, err
 	}
@@ -166,6 +174,13 @@ func parseSubjects(wire []wireSubject) ([]Subject, error) {
 // Raw is the statement as it was read or encoded.
 func (s Statement) Raw() []byte { return slices.Clone(s.raw) }
 
+// PAE is what a signature of the statement in an envelope signs: the
+// pre-authentication encoding of DSSE, with the statement last and not copied.
+func (s Statement) PAE() io.Reader {
+	head := fmt.Sprintf("DSSEv1 %d %s %d ", len(PayloadType), PayloadType, len(s.raw))
+	return io.MultiReader(strings.NewReader(head), bytes.NewReader(s.raw))
+}
+
 // Type is the version of the statement, as a name of the specification.
 func (s Statement) Type() string { return s.kind }
 
@@ -173,7 +188,15 @@ func (s Statement) Type() string { return s.kind }
 func (s Statement) PredicateType() string { return s.predicateType }
 
 // Subjects are the things it speaks of.
-func (s Statement) Subjects() []Subject { return slices.Clone(s.subjects) }
+func (s Statement) Subjects() []Subject { return slices.Clone(s.list()) }
+
+// list are the subjects, for those who change nothing.
+func (s Statement) list() []Subject {
+	if s.written != nil {
+		return s.written.read(s.raw)
+	}
+	return s.subjects
+}
 
 // Predicate is what it says, as it was read.
 func (s Statement) Predicate() json.RawMessage { return slices.Clone(s.predicate) }
@@ -186,10 +209,11 @@ func (s Statement) IsZero() bool { return len(s.raw) == 0 }
 // is one. Digest alone is not enough: in real releases many names share bytes
 // with another name.
 func (s Statement) Names(name string, bytes digest.Set) bool {
-	if len(s.subjects) > few {
-		return slices.ContainsFunc(s.names.of(s.subjects, name), func(i int32) bool { return s.subjects[i].Binds(bytes) })
+	subjects := s.list()
+	if len(subjects) > few {
+		return slices.ContainsFunc(s.names.of(subjects, name), func(i int32) bool { return subjects[i].Binds(bytes) })
 	}
-	return slices.ContainsFunc(s.subjects, func(sub Subject) bool {
+	return slices.ContainsFunc(subjects, func(sub Subject) bool {
 		return sub.Name == name && sub.Binds(bytes)
 	})
 }
@@ -198,7 +222,7 @@ func (s Statement) Names(name string, bytes digest.Set) bool {
 // under whatever name. That is enough only where the digest is the name, as in
 // a registry.
 func (s Statement) Binds(bytes digest.Set) bool {
-	return slices.ContainsFunc(s.subjects, func(sub Subject) bool { return sub.Binds(bytes) })
+	return slices.ContainsFunc(s.list(), func(sub Subject) bool { return sub.Binds(bytes) })
 }
 
 // Binds reports whether the subject is these bytes, whatever its name.

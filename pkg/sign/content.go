@@ -3,7 +3,7 @@ package sign
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
+	"io"
 
 	bundles "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	common "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
@@ -41,15 +41,13 @@ func (c content) name(as string) string {
 
 // statement is a statement in its DSSE envelope.
 func statement(st intoto.Statement) content {
-	payload := st.Raw()
-	h := sha256.New() // of DSSE's encoding, with the payload last and not copied
-	fmt.Fprintf(h, "DSSEv1 %d %s %d ", len(intoto.PayloadType), intoto.PayloadType, len(payload))
-	h.Write(payload)
+	h := sha256.New()
+	_, _ = io.Copy(h, st.PAE()) // both are in memory
 	return content{
 		kind: "statement", sum: h.Sum(nil),
 		put: func(b *bundles.Bundle, signature []byte) {
 			b.Content = &bundles.Bundle_DsseEnvelope{DsseEnvelope: &dsse.Envelope{
-				Payload: payload, PayloadType: intoto.PayloadType, Signatures: []*dsse.Signature{{Sig: signature}},
+				Payload: st.Raw(), PayloadType: intoto.PayloadType, Signatures: []*dsse.Signature{{Sig: signature}},
 			}}
 		},
 		prove: func(v prover, raw []byte) (verify.Evidence, error) { return v.Attestation(raw) },

@@ -90,23 +90,22 @@ func state(w io.Writer, work string, subjects []intoto.Subject) error {
 	if err != nil {
 		return err
 	}
-	written, err := intoto.New(predicate, subjects, struct{}{})
-	if err != nil {
-		return err
+	var written intoto.Statement
+	if work == StateBare {
+		if written, err = intoto.New(predicate, subjects, struct{}{}); err != nil {
+			return err
+		}
 	}
-	payload := written.Raw()
-	written = intoto.Statement{}
 	return bench.Measure(w, func() error {
 		if work == State {
-			s, err := intoto.New(predicate, subjects, struct{}{})
-			if err != nil {
+			if written, err = intoto.New(predicate, subjects, struct{}{}); err != nil {
 				return err
 			}
-			payload = s.Raw()
 		}
-		h := sha256.New() // of DSSE's encoding
-		fmt.Fprintf(h, "DSSEv1 %d %s %d ", len(intoto.PayloadType), intoto.PayloadType, len(payload))
-		h.Write(payload)
+		h := sha256.New()
+		if _, err := io.Copy(h, written.PAE()); err != nil {
+			return err
+		}
 		_, err := ecdsa.SignASN1(rand.Reader, key, h.Sum(nil))
 		return err
 	})
