@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/waybill-release/waybill/test/bench/bundles/mint"
+	"github.com/waybill-release/waybill/test/bench/names"
 	"github.com/waybill-release/waybill/test/bench/tree"
 )
 
@@ -25,6 +26,8 @@ func main() {
 	signatures := flag.Bool("signatures", false, "verify the signatures of a tree that is there")
 	decide := flag.Int("decide", 0, "decide this often about a tree that is there, and measure it")
 	load := flag.String("load", "", "load the largest policy of this directory, and measure it")
+	listed := flag.Int("names", 0, "make a manifest of this many names instead of a tree")
+	census := flag.Int("census", 0, "read a manifest of this many names that is there, and measure it")
 	passes := flag.Int("passes", 0, "with --load: how often, once it is warm; 0: the first time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -33,6 +36,10 @@ func main() {
 	switch {
 	case *minted > 0:
 		do = func() error { return mint.Make(ctx, req.Dir, *minted) }
+	case *listed > 0:
+		do = func() error { return names.Make(req.Dir, *listed) }
+	case *census > 0:
+		do = func() error { return names.Census(os.Stdout, req.Dir, *census) }
 	case *decide > 0:
 		do = func() error { return tree.Decide(os.Stdout, req.Dir, *decide) }
 	case *load != "":

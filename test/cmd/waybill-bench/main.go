@@ -1,7 +1,8 @@
 // Command waybill-bench measures the verifier: of a whole release against a
 // bare parallel hash of the same files and against openssl, of single bundles
 // against sigstore-go, against cosign and against bare cryptography, of one
-// large statement, how long it takes to start, and what the policy's part is;
+// large statement and of manifests of up to a million names, how long it takes
+// to start, and what the policy's part is;
 // and SBOMs, against syft.
 // And the builder, against the bare commands that it runs; and the signer,
 // against cosign.
@@ -50,6 +51,7 @@ type work struct {
 	rounds  int
 	built   built
 	signed  signed
+	names   int // at most, in one manifest
 }
 
 const usage = `Usage: waybill-bench [flags]
@@ -115,6 +117,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.work.decided, "decided", 1000, "number of built files, all of them small, about which a policy decides")
 	f.IntVar(&o.work.rounds, "rounds", 7, "how often each command is measured")
 	o.work.built = built{bytes: 1_000_000_000, platforms: 4, rounds: 5}
+	o.work.names = 1_000_000
 	o.work.signed = signed{files: 500, images: 40, sample: 20, rounds: 3}
 	f.BoolVar(&o.trees.fresh, "fresh", false, "make the release again, although it is there")
 	short := f.Bool("short", false, "64 MB, 50 bundles, 100 small files and 3 rounds, to see that it works")
@@ -123,7 +126,7 @@ func parse(args []string) (options, error) {
 		return options{}, err
 	}
 	if *short {
-		o.work = work{size: 64_000_000, outputs: 60, bundles: 50, decided: 100, rounds: 3, built: built{bytes: 64_000_000, platforms: 2, rounds: 1},
+		o.work = work{size: 64_000_000, outputs: 60, bundles: 50, decided: 100, rounds: 3, names: 10_000, built: built{bytes: 64_000_000, platforms: 2, rounds: 1},
 			signed: signed{files: 60, images: 6, sample: 4, rounds: 1}}
 	}
 	o.work.signed.rounds = min(o.work.signed.rounds, o.work.rounds)

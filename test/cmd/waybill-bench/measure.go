@@ -19,6 +19,7 @@ func parts() []part {
 		{"start", (*setting).start},
 		{"policy", (*setting).policy},
 		{"sbom", (*setting).sboms},
+		{"names", (*setting).names},
 		{"release", (*setting).release},
 		{"build", (*setting).builds},
 		{"sign", (*setting).signs},

@@ -75,6 +75,12 @@ func (o options) treeOf(outputs int, size int64) string {
 }
 
 func (s *setting) makeTree(ctx context.Context, dir string, outputs int, size int64) error {
+	// It lies twice on the disk while it is made, as built and as staged, with
+	// some room for what is said about it.
+	const besides = 500_000_000
+	if free := bench.Free(s.dir); !made(dir) && free > 0 && free < 2*size+besides {
+		return fmt.Errorf("making a release of %.2f GB takes %.2f GB of disk, and %q has %.2f; see -size and -dir", float64(size)/1e9, float64(2*size+besides)/1e9, s.dir, float64(free)/1e9)
+	}
 	progress("a release of %d files and %.2f GB is made once, which takes some minutes", outputs, float64(size)/1e9)
 	return s.make(ctx, dir, "--bin", s.bin, "--outputs", strconv.Itoa(outputs), "--bytes", strconv.FormatInt(size, 10))
 }
