@@ -235,7 +235,8 @@ func (d *decision) attest(ctx context.Context, name string) (got attested) {
 	if err != nil {
 		return attested{unread: err}
 	}
-	if got.evidence, got.refused = d.Verifier.Attestation(raw); got.refused == nil {
+	got.evidence, err = d.Verifier.Attestation(raw)
+	if got.refused = inBundle(name, name, err); got.refused == nil {
 		got.run = d.checkRun(name, got.evidence)
 	}
 	return got
@@ -384,7 +385,23 @@ func (d *decision) signatureOf(ctx context.Context, a release.Artifact) (verify.
 	if err != nil {
 		return verify.Evidence{}, evidenceError(verdict.Unsigned, a.Name, a.Signature, err)
 	}
-	return d.Verifier.Blob(raw, a.Digests)
+	e, err := d.Verifier.Blob(raw, a.Digests)
+	return e, inBundle(a.Signature, a.Name, err)
+}
+
+// inBundle says which bundle it is of which the verifier speaks, and of what
+// artifact: it knows no more than that it has one.
+func inBundle(bundle, artifact string, err error) error {
+	var said *verdict.Error
+	if !errors.As(err, &said) || said.Finding.Subject != "bundle" {
+		return err
+	}
+	f := said.Finding
+	f.Subject = artifact
+	if bundle != artifact {
+		f.Message = bundle + ": " + f.Message
+	}
+	return &verdict.Error{Finding: f, Cause: err}
 }
 
 // isSealedOnly reports whether a file was to have no signature of its own: the

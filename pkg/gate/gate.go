@@ -276,7 +276,7 @@ func (d *decision) readManifest(ctx context.Context) error {
 	}
 	e, err := d.Verifier.Attestation(raw)
 	if err != nil {
-		return err
+		return inBundle(releasemanifest.Name, releasemanifest.Name, err)
 	}
 	m, proof, err := d.Policy.ManifestFrom(e, d.page(ctx))
 	if err != nil {

@@ -30,7 +30,7 @@ func (d *decision) saysTheSame(ctx context.Context, a release.Artifact) error {
 	}
 	e, err := d.Verifier.Attestation(raw)
 	if err != nil {
-		return err
+		return inBundle(a.Name, a.Name, err)
 	}
 	proof, err := d.Policy.Judge(e, policy.Ask{Role: policy.Release, Kind: intoto.Release, Subject: a.Name, Whole: true})
 	if err != nil {
