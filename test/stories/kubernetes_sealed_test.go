@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -147,7 +148,12 @@ func TestKubernetesSealed(t *testing.T) {
 	want(t, s.verify(t), 0, "ACCEPTED: complete") // each attack taken back, it is what it was
 	t.Run("under another version", func(t *testing.T) { renamed(t, s) })
 	t.Run("by a channel", func(t *testing.T) { channelled(t, s) })
+	t.Run("two names that are one", func(t *testing.T) { folded(t, s) })
 	t.Run("in part", func(t *testing.T) { partly(t, s) })
+	t.Run("broken off", func(t *testing.T) { broken(t, s) })
+	t.Run("a mirror", func(t *testing.T) { mirrored(t, s) })
+	t.Run("a web server", func(t *testing.T) { served(t, s) })
+	t.Run("a bucket of somebody's", func(t *testing.T) { guarded(t, s) })
 }
 
 // boarding is one thing that happens to the release, and what is said of it.
@@ -194,6 +200,9 @@ func seaborne() []boarding {
 		{"a signature of another file", func(t *testing.T, s ship) func() {
 			return s.put(t, shipped+".sigstore.json", s.read(t, "bin/linux/amd64/kubelet.sigstore.json"))
 		}, 1, []string{"NAME_SWAP", shipped + ".sigstore.json"}},
+		{"a signature of another file that is listed", func(t *testing.T, s ship) func() {
+			return listed(t, s, shipped+".sigstore.json", s.read(t, "bin/linux/amd64/kubelet.sigstore.json"))
+		}, 1, []string{"NOT_BOUND", shipped + "\n", shipped + ".sigstore.json: it signs other bytes"}},
 		{"no manifest", put(releasemanifest.Name, nil), 1, []string{"EVIDENCE_MISSING"}},
 		{"a manifest by the builder", resigned(kubernetes.Builder), 1, []string{"IDENTITY_ROLE"}},
 		{"a manifest by today's staging account", resigned(kubernetes.Staging), 1, []string{"IDENTITY"}},
@@ -350,6 +359,28 @@ func channelled(t *testing.T, s ship) {
 	want(t, at("stable-1.31"), 0, "ACCEPTED, PARTIAL", "rollback not checked")
 	want(t, at("stable-1.30"), 1, "VERSION")
 	want(t, at("beta"), 1, "VERSION")
+}
+
+// folded: two names that are one on some systems are downloaded on none.
+func folded(t *testing.T, s ship) {
+	twice := edited(t, s, func(entries []any) []any {
+		for _, e := range entries {
+			if e := e.(map[string]any); e["name"] == "release.yaml" {
+				twin := maps.Clone(e)
+				twin["name"] = "Release.yaml"
+				return append(entries, twin)
+			}
+		}
+		return entries
+	})
+	undo := s.put(t, releasemanifest.Name, s.sign(t, kubernetes.Trust, twice))
+	r, kept := s.verify(t), s.verify(t, "--download", "folded")
+	undo()
+	want(t, r, 1, "PLAN_EXTRA", "Release.yaml")
+	want(t, kept, 1, "PATH", `"Release.yaml" are one name where case counts for nothing`)
+	if there, _ := filepath.Glob(s.Path("folded")); len(there) > 0 {
+		t.Errorf("there is %q", there)
+	}
 }
 
 // partly asks for what one machine needs.

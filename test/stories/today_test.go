@@ -62,6 +62,9 @@ func TestKubernetesToday(t *testing.T) {
 	t.Run("what a manifest would have said", func(t *testing.T) {
 		want(t, verify("--source", "."), 2, "USAGE")
 		want(t, verify("--depth", "full"), 2, "USAGE")
+		for _, flags := range [][]string{{"--only", "files"}, {"--platform", "linux/amd64"}, {"--require-level", "build=1"}, {"--print-sums"}, {"--download", "got"}} {
+			want(t, verify(flags...), 2, "USAGE", "only a manifest says so much", "leave the flag away to verify everything, or fetch the files yourself and name them")
+		}
 	})
 	t.Run("files at hand", func(t *testing.T) { todayGiven(t, s, r) })
 	t.Run("offline", func(t *testing.T) { todayOffline(t, s, r) })
@@ -73,7 +76,7 @@ func TestKubernetesToday(t *testing.T) {
 		{"a file too much", "bin/linux/amd64/kubectl-again", []byte("x"), []string{"EXTRA", "extra=1"}},
 		{"a file too few", "bin/linux/s390x/kubelet", nil, []string{"MISSING", "missing=1"}},
 		{"other bytes", "bin/linux/arm64/kubectl", []byte("x"), []string{"TAMPERED"}},
-		{"no signature", "kubernetes-server-linux-amd64.tar.gz.sig", nil, []string{"UNSIGNED"}},
+		{"no signature", "kubernetes-server-linux-amd64.tar.gz.sig", nil, []string{"UNSIGNED", "do not use it before the project has signed it"}},
 		{"a sidecar that lies", "kubernetes-server-linux-amd64.tar.gz.sha512", []byte(strings.Repeat("0", 128)), []string{"EVIDENCE_CONFLICT"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
