@@ -16,7 +16,7 @@ func quick(path, name string) (*os.File, fs.FileInfo, bool) {
 	if err != nil {
 		return nil, nil, false
 	}
-	defer unix.Close(dir)
+	defer func() { _ = unix.Close(dir) }()
 	how := unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_CLOEXEC | openNoWait,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
