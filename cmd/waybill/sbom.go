@@ -184,6 +184,9 @@ func (o *described) describe(ctx context.Context, in sbom.Input, arg string) (sb
 		return sbom.Packages(in, in.Name, t.dir)
 	case t.image != nil && (t.content == nil || o.platform != "" || o.image != ""):
 		content := *t.image
+		if content.Repository == "" {
+			content.Repository = o.name // if nothing says where it is known, whoever asks may
+		}
 		if o.platform != "" {
 			if content, err = content.Only(o.platform); err != nil {
 				return sbom.Made{}, err

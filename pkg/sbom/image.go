@@ -35,6 +35,9 @@ type ImageContent struct {
 	// platform only, as the registry serves it; or of a file that holds the image.
 	Index     digest.Set
 	Platforms []ImagePlatform
+	// Repository is where the image is known by, of which the last element is
+	// its name in package URLs; "" if nothing says one: then it has none.
+	Repository string
 	// Layers remembers layers from image to image, if it is not nil.
 	Layers *Layers
 }
@@ -58,7 +61,9 @@ func Image(ctx context.Context, in Input, artifact string, c ImageContent) (Made
 	}
 	b := in.draft(artifact, c.Index)
 	b.subject().Purpose = spdx.Container
-	b.subject().PURL = ociURL(artifact, c.Index.SHA256, "")
+	if !c.Platforms[0].Digest.IsZero() { // nobody serves what has a configuration only
+		b.subject().PURL = ociURL(c.Repository, c.Index.SHA256, "")
+	}
 	b.subject().Comment = "The checksum is that of the image index or manifest, as the registry serves it, or of the file that holds the image."
 	sorted := slices.SortedFunc(slices.Values(c.Platforms), func(x, y ImagePlatform) int {
 		return strings.Compare(x.Platform, y.Platform)
@@ -67,7 +72,7 @@ func Image(ctx context.Context, in Input, artifact string, c ImageContent) (Made
 		if p.Platform == "" || p.identity().Algorithm() != digest.SHA256 || (i > 0 && p.Platform == sorted[i-1].Platform) {
 			return Made{}, verdict.Refuse(verdict.Platform, artifact, "platform %q: no name, no digest, or there twice", p.Platform)
 		}
-		if err := b.platform(ctx, artifact, p, c.Layers); err != nil {
+		if err := b.platform(ctx, artifact, p, c); err != nil {
 			return Made{}, err
 		}
 	}
@@ -83,12 +88,12 @@ func (p ImagePlatform) identity() digest.Digest {
 }
 
 // platform adds the image of one platform.
-func (b *builder) platform(ctx context.Context, artifact string, p ImagePlatform, cache *Layers) error {
+func (b *builder) platform(ctx context.Context, artifact string, p ImagePlatform, c ImageContent) error {
 	image := spdx.Package{
 		ID: elementID("Image", p.Platform), Name: artifact + "/" + p.Platform, Version: b.in.Version, Purpose: spdx.Container,
 	}
 	if !p.Digest.IsZero() {
-		image.Digests, image.PURL = digest.Set{SHA256: p.Digest}, ociURL(artifact, p.Digest, p.Platform)
+		image.Digests, image.PURL = digest.Set{SHA256: p.Digest}, ociURL(c.Repository, p.Digest, p.Platform)
 	}
 	if !p.Config.IsZero() {
 		image.Comment = crosscheck.Configuration + p.Config.String() + "."
@@ -119,7 +124,7 @@ func (b *builder) platform(ctx context.Context, artifact string, p ImagePlatform
 		}
 		b.relate(id, spdx.Contains, b.entry(e), "at "+at)
 	}
-	return b.contents(ctx, id, p, cache)
+	return b.contents(ctx, id, p, c.Layers)
 }
 
 // contents looks into the layers.
@@ -238,10 +243,13 @@ func base(ref string) spdx.Package {
 	return p
 }
 
-// ociURL is a package URL of type oci. Where the image is served is not part
-// of what it is.
-func ociURL(artifact string, sum digest.Digest, platform string) string {
-	name := url.PathEscape(strings.ToLower(path.Base(artifact)))
+// ociURL is a package URL of type oci, "" for an image without a name. Where
+// the image is served is not part of what it is.
+func ociURL(repository string, sum digest.Digest, platform string) string {
+	if repository == "" {
+		return ""
+	}
+	name := url.PathEscape(strings.ToLower(path.Base(repository)))
 	purl := fmt.Sprintf("pkg:oci/%s@%s", name, url.QueryEscape(sum.String()))
 	goos, arch, found := strings.Cut(platform, "/")
 	if !found {

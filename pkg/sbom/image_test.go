@@ -18,6 +18,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -188,5 +189,59 @@ func TestBrokenLayer(t *testing.T) {
 	m, err := sbom.Image(t.Context(), input(), "oci/a", content)
 	if err != nil || len(m.Incomplete) != 1 || !strings.Contains(m.Incomplete[0], "var/lib/dpkg/status") {
 		t.Errorf("%q %v", m.Incomplete, err)
+	}
+}
+
+// TestImageURL: a package URL has the name by which an image is known, never
+// that of the directory or file in which it lies; what nobody names has none.
+func TestImageURL(t *testing.T) {
+	img := imageOf(t, layerOf(t, "etc/os-release", release))
+	sum, err := img.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := "@sha256%3A" + sum.Hex
+	const ref, containerd = "org.opencontainers.image.ref.name", "io.containerd.image.name"
+	for _, row := range []struct {
+		name        string
+		annotations map[string]string
+		want        string
+	}{
+		{"nothing", nil, ""},
+		{"a tag alone", map[string]string{ref: "v0.1.0"}, ""},
+		{"a tag, and the name", map[string]string{ref: "v0.1.0", containerd: "example.test/out/lantern:v0.1.0"}, "lantern"},
+		{"a reference", map[string]string{ref: "example.test:5000/out/lantern:v0.1.0"}, "lantern"},
+		{"a reference without tag", map[string]string{ref: "out/lantern"}, "lantern"},
+		{"a short reference", map[string]string{ref: "lantern:v0.1.0"}, "lantern"},
+		{"a pinned reference", map[string]string{ref: "lantern@" + sum.String()}, "lantern"},
+		{"no reference", map[string]string{ref: "out/../:x?y=z"}, ""},
+	} {
+		dir := t.TempDir() + "/scratch"
+		p, err := layout.Write(dir, empty.Index)
+		if err == nil {
+			err = p.AppendImage(img, layout.WithAnnotations(row.annotations))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := sbom.LayoutImage(t.Context(), os.DirFS(dir), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := sbom.Image(t.Context(), input(), "scratch", content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantIndex, wantImage := "", ""
+		if row.want != "" {
+			wantIndex = "pkg:oci/" + row.want + version
+			wantImage = wantIndex + "?arch=amd64&os=linux"
+		}
+		if index, image := m.Draft.Packages[0].PURL, m.Draft.Packages[1].PURL; index != wantIndex || image != wantImage {
+			t.Errorf("%s: %q and %q", row.name, index, image)
+		}
+		if sum := crosscheck.Claimed(parsed(t, m, nil)); !sum.Equal(content.Index.SHA256) {
+			t.Errorf("%s: the document is about %s", row.name, sum)
+		}
 	}
 }

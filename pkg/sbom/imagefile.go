@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -142,7 +143,9 @@ func layoutImage(ctx context.Context, open blobs, ref string) (ImageContent, err
 	if err != nil {
 		return ImageContent{}, err
 	}
-	return FromRegistry(ctx, src, "", node)
+	content, err := FromRegistry(ctx, src, "", node)
+	content.Repository = entry.repository()
+	return content, err
 }
 
 type layoutEntry struct {
@@ -153,12 +156,37 @@ type layoutEntry struct {
 	Annotations  map[string]string `json:"annotations"`
 }
 
+// The annotations by which a layout names an image, of the specification and of
+// containerd.
+const (
+	refName       = "org.opencontainers.image.ref.name"
+	containerName = "io.containerd.image.name"
+)
+
+// component is one element of a repository's name.
+var component = regexp.MustCompile(`^[a-z0-9]+([._-]+[a-z0-9]+)*$`)
+
+// repository is what an entry's annotations say that the image is called,
+// without tag and digest. A reference of one word is a tag, as most tools write
+// it, and says nothing.
+func (e layoutEntry) repository() string {
+	for _, ref := range []string{e.Annotations[containerName], e.Annotations[refName]} {
+		name, _, pinned := strings.Cut(ref, "@")
+		dir, last := path.Split(name)
+		last, _, tagged := strings.Cut(last, ":")
+		if (pinned || tagged || dir != "") && component.MatchString(last) {
+			return dir + last
+		}
+	}
+	return ""
+}
+
 // choose finds the entry that ref names, or the only one there is.
 func choose(entries []layoutEntry, ref string) (layoutEntry, error) {
 	var names []string
 	var found []layoutEntry
 	for _, e := range entries {
-		name := e.Annotations["org.opencontainers.image.ref.name"]
+		name := e.Annotations[refName]
 		if !isImageType(e.ArtifactType) || ref != "" && ref != name && ref != e.Digest {
 			continue
 		}

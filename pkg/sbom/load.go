@@ -39,7 +39,7 @@ type imageConfig struct {
 // from src when they are looked into; attestations that build tools put into
 // an index are no images and left out.
 func FromRegistry(ctx context.Context, src registry.Source, repo string, node *registry.Node) (ImageContent, error) {
-	c := ImageContent{Index: digest.SetOf(node.Raw)}
+	c := ImageContent{Index: digest.SetOf(node.Raw), Repository: repo}
 	for _, n := range node.Images() {
 		p, err := fromNode(ctx, src, repo, n)
 		if err != nil {

@@ -229,7 +229,7 @@ func TestImage(t *testing.T) {
 	}
 	doc := made(t, "oci/lantern", index.SHA256, func() ([]byte, error) {
 		platforms[0], platforms[1] = platforms[1], platforms[0]
-		return encoded(sbom.Image(t.Context(), input(), "oci/lantern", sbom.ImageContent{Index: index, Platforms: platforms}))
+		return encoded(sbom.Image(t.Context(), input(), "oci/lantern", sbom.ImageContent{Index: index, Platforms: platforms, Repository: "oci/lantern"}))
 	})
 	arm, file, shared := find(t, doc, "oci/lantern/linux/arm64"), find(t, doc, bin.Artifact), find(t, doc, layer.Digest.String())
 	below := find(t, doc, "registry.example.org/static")
