@@ -3,6 +3,7 @@ package faults_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
@@ -77,6 +78,7 @@ func newNight(t *testing.T) *night {
 	t.Helper()
 	l := staged.Lab
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", " ", "-", ",", "", "'", "", ".", "", ":", "").Replace(t.Name()))
+	name += "-" + strings.ToLower(rand.Text()[:8]) // each of several runs has a place that is empty
 	n := &night{
 		t: t, place: name, profile: name + ".yaml",
 		bucket: faults.Before(t, l.Bucket), registry: faults.Before(t, "http://"+l.Registry),
