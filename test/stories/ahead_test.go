@@ -104,7 +104,7 @@ func released(due bool) map[string][2]int {
 // TestLookingAhead: before anything is signed it is known how much will be, as
 // whom and with what; then just that is done.
 func TestLookingAhead(t *testing.T) {
-	d := &desk{&workshop{Scene: open(t)}}
+	d := &desk{&workshop{Scene: openExample(t, example)}}
 	token := func(name, role string) string {
 		d.write(t, name+".token", []byte(d.Lab.Token(role)))
 		return name + "=" + name + ".token"

@@ -42,7 +42,7 @@ func tag(t *testing.T, s *scene.Scene, version string) {
 // TestPlanDiff: a change of release.yaml is seen before it is committed, and
 // against what was planned before.
 func TestPlanDiff(t *testing.T) {
-	s := open(t)
+	s := openExample(t, example)
 	run := func(args ...string) scene.Result {
 		return s.Run(t.Context(), append([]string{"waybill", "plan"}, args...)...)
 	}

@@ -4,6 +4,7 @@ package stories
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,12 +12,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/plan"
 	sources "github.com/waybill-release/waybill/pkg/source"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
 // bin holds the commands, built from the root module.
 var bin string
+
+// small is the example for two platforms instead of four. Most stories are not
+// about platforms, and half of their time would be the compiler's.
+var small string
 
 func TestMain(m *testing.M) {
 	if code, ok := sources.Serve(); ok { // the steps of releases that are built here
@@ -43,14 +49,41 @@ func run(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "building the commands: %v\n%s", err, out)
 		return 1
 	}
-	bin = dir
+	bin, small = dir, filepath.Join(dir, "example")
+	if err := makeSmall(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	return m.Run()
 }
+
+func makeSmall() error {
+	if err := os.CopyFS(small, os.DirFS(example)); err != nil {
+		return err
+	}
+	const all, some = "every: [linux/amd64, linux/arm64, darwin/arm64, windows/amd64]", "every: [linux/amd64, linux/arm64]"
+	config := filepath.Join(small, plan.ConfigName)
+	raw, err := os.ReadFile(config)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(string(raw), all) {
+		return errors.New("the example is not for four platforms")
+	}
+	return os.WriteFile(config, []byte(strings.Replace(string(raw), all, some, 1)), 0o600)
+}
+
+// example is the project that the README shows.
+var example = filepath.Join("..", "example")
 
 // published is a scene with a release that has gone the whole way.
 func published(t *testing.T) *scene.Scene {
 	t.Helper()
-	s := open(t)
+	return publish(t, open(t))
+}
+
+func publish(t *testing.T, s *scene.Scene) *scene.Scene {
+	t.Helper()
 	want(t, s.Stage(t.Context()), 0)
 	want(t, s.Release(t.Context()), 0)
 	return s
@@ -58,7 +91,12 @@ func published(t *testing.T) *scene.Scene {
 
 func open(t *testing.T) *scene.Scene {
 	t.Helper()
-	s, err := scene.Open(context.Background(), scene.Options{Bin: bin, Dir: t.TempDir(), Example: filepath.Join("..", "example")})
+	return openExample(t, small)
+}
+
+func openExample(t *testing.T, dir string) *scene.Scene {
+	t.Helper()
+	s, err := scene.Open(context.Background(), scene.Options{Bin: bin, Dir: t.TempDir(), Example: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +141,7 @@ func parse(t *testing.T, r scene.Result) answer {
 }
 
 func TestOneReleaseGoesThroughAndAttacksAreRefused(t *testing.T) {
-	s := published(t)
+	s := publish(t, openExample(t, example))
 	t.Run("complete", func(t *testing.T) { complete(t, s) })
 	t.Run("README", func(t *testing.T) { readme(t, s) })
 	t.Run("single artifacts", func(t *testing.T) { singles(t, s) })

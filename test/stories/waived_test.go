@@ -1,7 +1,6 @@
 package stories
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,29 +22,12 @@ var archives = [...]string{"darwin-arm64", "linux-amd64", "linux-arm64", "window
 // allows, and writes a stricter policy of somebody who asks for them.
 func openBare(t *testing.T) *desk {
 	t.Helper()
-	example := t.TempDir()
-	if err := os.CopyFS(example, os.DirFS(filepath.Join("..", "example"))); err != nil {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(example)); err != nil {
 		t.Fatal(err)
 	}
-	config := filepath.Join(example, "release.yaml")
-	raw, err := os.ReadFile(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bare := strings.Replace(string(raw), "root: scratch}}\n", "root: scratch}, evidence: {archive: [provenance, bundle]}}\n", 1)
-	if err := os.WriteFile(config, []byte(bare), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s, err := scene.Open(context.Background(), scene.Options{Bin: bin, Dir: t.TempDir(), Example: example})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	d := &desk{&workshop{Scene: s}}
+	edit(t, filepath.Join(dir, "release.yaml"), "root: scratch}}\n", "root: scratch}, evidence: {archive: [provenance, bundle]}}\n")
+	d := &desk{&workshop{Scene: openExample(t, dir)}}
 	d.write(t, "policy.token", []byte(d.Lab.Token("policy")))
 	strict := string(d.read(t, "policy.yaml"))
 	d.write(t, "strict.yaml", []byte(strict))
