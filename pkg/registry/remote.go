@@ -24,7 +24,8 @@ type Remote struct {
 	prefix string
 	rt     http.RoundTripper
 
-	mu       sync.Mutex // owns the maps, not what they hold
+	mu       sync.Mutex        // owns the maps, not what they hold, and open
+	open     http.RoundTripper // to every repository, if the registry asks nobody who they are
 	sessions map[sessionKey]*session
 	subjects map[string]*sync.Mutex // each held while a referrer is pushed, see PushManifest
 

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
@@ -60,7 +61,7 @@ func (r *Remote) session(ctx context.Context, target name.Repository, scope stri
 	if err != nil {
 		return nil, err
 	}
-	way, err := ggcr.NewWithContext(ctx, target.Registry, auth, r.rt, []string{target.Scope(scope)})
+	way, err := r.way(ctx, target, auth, scope)
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +74,28 @@ func (r *Remote) session(ctx context.Context, target name.Repository, scope stri
 	}
 	s.client, s.pusher = transport.Client(way), pusher
 	return s, nil
+}
+
+// way asks the registry who may come in, and returns the way to a repository.
+// One that lets in anybody is not asked again.
+func (r *Remote) way(ctx context.Context, target name.Repository, as authn.Authenticator, scope string) (http.RoundTripper, error) {
+	r.mu.Lock()
+	open := r.open
+	r.mu.Unlock()
+	if open != nil && as == authn.Anonymous {
+		return open, nil
+	}
+	first := &greeting{RoundTripper: r.rt}
+	way, err := ggcr.NewWithContext(ctx, target.Registry, as, first, []string{target.Scope(scope)})
+	if err != nil {
+		return nil, err
+	}
+	if first.open(as) {
+		r.mu.Lock()
+		r.open = way
+		r.mu.Unlock()
+	}
+	return way, nil
 }
 
 // uploads is how often an upload is begun at most.
