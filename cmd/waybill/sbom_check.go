@@ -163,6 +163,10 @@ func servedThing(ctx context.Context, reference string) (thing, error) {
 		return thing{}, err
 	}
 	at, err := image.Source.Resolve(ctx, image.Repository, image.Reference())
+	if errors.Is(err, registry.ErrNotFound) {
+		return thing{}, verdict.Refuse(verdict.Missing, reference, "the registry serves no such image").
+			Advise("look whether HOST/PATH:TAG or HOST/PATH@sha256:… is right; some registries show what is private only to who has logged in")
+	}
 	if err != nil {
 		return thing{}, err
 	}

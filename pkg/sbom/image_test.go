@@ -3,6 +3,7 @@ package sbom_test
 import (
 	"archive/tar"
 	"bytes"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -179,6 +180,43 @@ func TestImageLies(t *testing.T) {
 	layers[0].DiffID, layers[1].DiffID = layers[1].DiffID, layers[0].DiffID
 	_, err := sbom.Image(t.Context(), input(), "oci/a", content)
 	refused(t, err, verdict.Conflict, "not the one of the image's configuration")
+}
+
+// TestNoImage: what a registry or layout holds that is no image, or has a
+// configuration that can not be read, is refused as such and is no bug of ours.
+func TestNoImage(t *testing.T) {
+	const image, chart = "application/vnd.oci.image.config.v1+json", "application/vnd.cncf.helm.config.v1+json"
+	good := `{"os":"linux","architecture":"amd64","rootfs":{"type":"layers","diff_ids":[]}}`
+	for _, row := range []struct{ name, kind, config, want string }{
+		{"an image", image, good, ""},
+		{"a chart", chart, good, "it is no image"},
+		{"no JSON", image, "hello", "reading JSON"},
+	} {
+		dir := t.TempDir()
+		put := func(raw string) string {
+			sum := digest.Of(digest.SHA256, []byte(raw))
+			if err := os.WriteFile(dir+"/blobs/sha256/"+sum.Hex(), []byte(raw), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Sprintf(`"digest":%q,"size":%d`, sum, len(raw))
+		}
+		if err := os.MkdirAll(dir+"/blobs/sha256", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		const kind = `"mediaType":"application/vnd.oci.image.manifest.v1+json"`
+		manifest := put(fmt.Sprintf(`{"schemaVersion":2,%s,"config":{"mediaType":%q,%s},"layers":[]}`, kind, row.kind, put(row.config)))
+		if err := os.WriteFile(dir+"/index.json", fmt.Appendf(nil, `{"schemaVersion":2,"manifests":[{%s,%s}]}`, kind, manifest), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := sbom.LayoutImage(t.Context(), os.DirFS(dir), "")
+		if row.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", row.name, err)
+			}
+			continue
+		}
+		refused(t, err, verdict.FileType, row.want)
+	}
 }
 
 // TestBrokenLayer: what is wrong inside of a layer is stated, and the rest is

@@ -2,7 +2,6 @@ package sbom
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -51,13 +50,17 @@ func FromRegistry(ctx context.Context, src registry.Source, repo string, node *r
 }
 
 func fromNode(ctx context.Context, src registry.Source, repo string, n *registry.Node) (ImagePlatform, error) {
+	if kind := n.Config.MediaType; kind != "" && !isImageType(kind) {
+		return ImagePlatform{}, verdict.Refuse(verdict.FileType, n.Descriptor.Digest.String(), "it is no image: its configuration is of type %.200q", kind).
+			Advise("name an image; what else a registry holds can be described as a file, once it is pulled")
+	}
 	raw, err := fetch(ctx, src, repo, n.Config)
 	if err != nil {
 		return ImagePlatform{}, err
 	}
 	config, err := parseConfig(raw)
 	if err != nil {
-		return ImagePlatform{}, fmt.Errorf("reading configuration %s: %w", n.Config.Digest, err)
+		return ImagePlatform{}, badConfig(n, err)
 	}
 	p := ImagePlatform{Platform: n.Descriptor.Platform, Digest: n.Descriptor.Digest, Config: n.Config.Digest}
 	if p.Platform == "" {
@@ -77,7 +80,7 @@ func fromNode(ctx context.Context, src registry.Source, repo string, n *registry
 	for i, l := range n.Layers {
 		diff, err := digest.Parse(config.RootFS.DiffIDs[i])
 		if err != nil {
-			return ImagePlatform{}, fmt.Errorf("reading configuration %s: %w", n.Config.Digest, err)
+			return ImagePlatform{}, badConfig(n, err)
 		}
 		p.Layers = append(p.Layers, Layer{Digest: l.Digest, DiffID: diff, Open: func(ctx context.Context) (io.ReadCloser, error) {
 			return src.Fetch(ctx, repo, l)
@@ -108,6 +111,10 @@ func baseOf(places ...map[string]string) string {
 		}
 	}
 	return ""
+}
+
+func badConfig(n *registry.Node, err error) error {
+	return verdict.Wrap(verdict.FileType, "configuration "+n.Config.Digest.String(), err).Advise("it is damaged, or that of no image; build and push the image again")
 }
 
 func fetch(ctx context.Context, src registry.Source, repo string, d registry.Descriptor) ([]byte, error) {
