@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -280,6 +281,53 @@ func TestImageURL(t *testing.T) {
 		}
 		if sum := crosscheck.Claimed(parsed(t, m, nil)); !sum.Equal(content.Index.SHA256) {
 			t.Errorf("%s: the document is about %s", row.name, sum)
+		}
+	}
+}
+
+// TestImageURLLies: a package URL of other bytes or of another platform than its
+// package is refused, of an image and of what it was built on.
+func TestImageURLLies(t *testing.T) {
+	_, content := inLayout(t, imageOf(t, layerOf(t, "etc/os-release", release)))
+	content.Repository = "example.test/lantern"
+	swap := func(old, other string) func(string) string {
+		return func(purl string) string { return strings.Replace(purl, old, other, 1) }
+	}
+	otherSum := func(purl string) string {
+		at := strings.Index(purl, "%3A") + len("%3A")
+		return purl[:at] + strings.Repeat("0", 64) + purl[at+64:]
+	}
+	const index, image, below = "lantern", "lantern/linux/amd64", "registry.example.org/static"
+	for _, row := range []struct {
+		name, of string
+		change   func(string) string
+		lies     bool
+	}{
+		{"as it is", index, swap("", ""), false},
+		{"an index of other bytes", index, otherSum, true},
+		{"an image of other bytes", image, otherSum, true},
+		{"a base of other bytes", below, otherSum, true},
+		{"another architecture", image, swap("arch=amd64", "arch=arm64"), true},
+		{"another system", image, swap("os=linux", "os=windows"), true},
+		{"no digest", image, swap("@sha256", "@v1"), true},
+		{"no platform", image, swap("?arch=amd64&os=linux", ""), false},
+	} {
+		m, err := sbom.Image(t.Context(), input(), "lantern", content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := packageOf(&m.Draft, row.of)
+		p.PURL = row.change(p.PURL)
+		doc := parsed(t, m, nil)
+		held, err := sbom.Check(t.Context(), sbom.Question{Document: doc, Image: &content})
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone := sbom.Validate([]string{"d"}, []string{string(doc.Raw())}, time.Unix(1<<40, 0)).Findings
+		for _, findings := range [][]verdict.Finding{held.Findings, alone} {
+			if len(findings) > 0 != row.lies || row.lies && findings[0].Code != verdict.Conflict {
+				t.Errorf("%s: %v", row.name, findings)
+			}
 		}
 	}
 }

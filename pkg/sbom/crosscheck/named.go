@@ -5,16 +5,19 @@ import (
 	"path"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // Named demands that the package URL of a package names what its name and
 // version do. One scanner reads the one and another the other: where they
-// disagree, a document says two things.
+// disagree, a document says two things. Those of images are looked at in
+// documents of our own only: other tools give the checksum of other bytes.
 func Named(a Artifact) (all []verdict.Finding) {
+	own := Ours(a.Document)
 	for p := range a.Document.EachPackage() {
-		if name, version, known := parsePURL(p.PURL); known && !says(p, name, version) {
+		if name, version, known := parsePURL(p.PURL); known && !says(p, name, version) || own && !saysImage(p) {
 			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the package URL of %.200q names something else", nameOf(p)).
 				Differ(nameOf(p), p.PURL))
 		}
@@ -39,6 +42,22 @@ func parsePURL(purl string) (name, version string, known bool) {
 		name = path.Base(name)
 	}
 	return name, version, true
+}
+
+// saysImage reports whether the package URL of an image gives the digest that
+// its checksum gives, and the platform that is in its name. Others it passes.
+func saysImage(p spdx.Package) bool {
+	rest, found := strings.CutPrefix(p.PURL, "pkg:oci/")
+	if !found {
+		return true
+	}
+	rest, _, _ = strings.Cut(rest, "?")
+	_, version, _ := strings.Cut(rest, "@")
+	if sum, err := digest.Parse(unescape(version)); err != nil || !sum.Equal(p.Digests.SHA256) {
+		return false
+	}
+	platform := qualifier(p.PURL, "os") + "/" + qualifier(p.PURL, "arch")
+	return platform == "/" || strings.HasSuffix(p.Name, "/"+platform)
 }
 
 // unescape is text without its escapes; what can not be unescaped equals
