@@ -10,7 +10,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/slsa"
 	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // checkAncestry says which level of the Build track the release reached. An
@@ -119,18 +118,14 @@ func (d *decision) steps() []slsa.Step {
 		if err != nil {
 			d.v.Note("%s: no level can be read from its provenance: %v", a.Name, err)
 		}
-		steps = append(steps, slsa.Step{ID: a.Name, Level: report.On(slsa.Build).Level, Inputs: d.madeOf(got.evidence, a.Name)})
+		steps = append(steps, slsa.Step{ID: a.Name, Level: report.On(slsa.Build).Level, Inputs: d.madeOf(got.claim, a.Name)})
 	}
 	return steps
 }
 
 // madeOf lists the artifacts of the release that a provenance names among what
 // it used, by name and bytes.
-func (d *decision) madeOf(e verify.Evidence, name string) []string {
-	claim, err := provenance.Read(e.Statement())
-	if err != nil {
-		return nil // it was read before, when it was judged
-	}
+func (d *decision) madeOf(claim provenance.Claim, name string) []string {
 	var inputs []string
 	for _, r := range claim.Dependencies {
 		a, listed := d.manifest.Find(r.Name)

@@ -211,6 +211,7 @@ func (d *decision) refused(a release.Artifact) bool {
 // why its run is not one that the policy and the manifest allow.
 type attested struct {
 	evidence             verify.Evidence
+	claim                provenance.Claim // what it says, if it was not refused
 	unread, refused, run error
 }
 
@@ -238,6 +239,9 @@ func (d *decision) attest(ctx context.Context, name string) (got attested) {
 	got.evidence, err = d.Verifier.Attestation(raw)
 	if got.refused = inBundle(name, name, err); got.refused == nil {
 		got.run = d.checkRun(name, got.evidence)
+		// Many artifacts rest on one provenance, and it can name thousands: what
+		// does not parse is found by the check of its run.
+		got.claim, _ = provenance.Read(got.evidence.Statement())
 	}
 	return got
 }

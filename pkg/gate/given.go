@@ -26,8 +26,11 @@ func (d *decision) isGiven() bool {
 // release that this tool made. What our own builder says is always held to all
 // that it can say.
 func (d *decision) isTheirs(e verify.Evidence) bool {
+	if !d.isGiven() {
+		return false
+	}
 	claim, err := provenance.Read(e.Statement())
-	return err == nil && d.isGiven() && claim.BuildType != provenance.BuildType
+	return err == nil && claim.BuildType != provenance.BuildType
 }
 
 // checkTheirs holds the provenance that another tool's builder signed against
