@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -119,6 +120,8 @@ func openThing(ctx context.Context, arg, ref string) (thing, error) {
 		return servedThing(ctx, arg)
 	case errors.Is(err, fs.ErrNotExist):
 		return thing{}, verdict.Refuse(verdict.Usage, arg, "there is no such file or directory, and it names no image")
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
+		return thing{}, verdict.Refuse(verdict.Usage, arg, "there is nothing under this name: %v", err)
 	case err != nil:
 		return thing{}, verdict.Wrap(verdict.PlaceDown, arg, err)
 	}

@@ -231,6 +231,27 @@ func TestBrokenLayer(t *testing.T) {
 	}
 }
 
+// TestImageByName: who names an image that a layout does not hold is told which
+// it holds, and one that holds none says that.
+func TestImageByName(t *testing.T) {
+	dir := t.TempDir()
+	p, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = sbom.LayoutImage(t.Context(), os.DirFS(dir), "")
+	refused(t, err, verdict.Missing, "the layout holds no image")
+	err = p.AppendImage(imageOf(t, layerOf(t, "a", "1")), layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": "lantern:v0.1.0"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = sbom.LayoutImage(t.Context(), os.DirFS(dir), "lantern:v0.2.0")
+	refused(t, err, verdict.Missing, "lantern:v0.1.0")
+	if _, err := sbom.LayoutImage(t.Context(), os.DirFS(dir), "lantern:v0.1.0"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestImageURL: a package URL has the name by which an image is known, never
 // that of the directory or file in which it lies; what nobody names has none.
 func TestImageURL(t *testing.T) {

@@ -187,10 +187,13 @@ func choose(entries []layoutEntry, ref string) (layoutEntry, error) {
 	var found []layoutEntry
 	for _, e := range entries {
 		name := e.Annotations[refName]
-		if !isImageType(e.ArtifactType) || ref != "" && ref != name && ref != e.Digest {
+		if !isImageType(e.ArtifactType) {
 			continue
 		}
 		names = append(names, fmt.Sprintf("%q", name+"@"+e.Digest))
+		if ref != "" && ref != name && ref != e.Digest {
+			continue
+		}
 		if slices.ContainsFunc(found, func(other layoutEntry) bool { return other.Digest == e.Digest }) {
 			continue // one image under two names
 		}
@@ -200,11 +203,21 @@ func choose(entries []layoutEntry, ref string) (layoutEntry, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return layoutEntry{}, verdict.Refuse(verdict.Missing, ref, "the layout holds no such image")
+		return layoutEntry{}, notHeld(ref, "layout", names)
 	}
-	return layoutEntry{}, verdict.Refuse(verdict.Usage, "image layout", "it holds several images, name one: %s",
-		strings.Join(names[:min(len(names), 20)], ", "))
+	return layoutEntry{}, verdict.Refuse(verdict.Usage, "image layout", "it holds several images, name one: %s", some(names))
 }
+
+// notHeld refuses an image that is not in a layout or file which holds names.
+func notHeld(ref, place string, names []string) error {
+	if len(names) == 0 {
+		return verdict.Refuse(verdict.Missing, ref, "the %s holds no image", place).Advise("build or save the image again, and look whether that went well")
+	}
+	return verdict.Refuse(verdict.Missing, ref, "the %s holds no such image, but %s", place, some(names)).Advise("name one that it holds, by reference name or digest")
+}
+
+// some are the first of the names.
+func some(names []string) string { return strings.Join(names[:min(len(names), 20)], ", ") }
 
 // isImageType tells images from what refers to them. Some tools write the type
 // of the configuration where others write nothing.
@@ -261,7 +274,14 @@ func savedImage(open blobs, ref string) (ImageContent, error) {
 		return ImageContent{}, verdict.Wrap(verdict.FileType, "manifest.json", err)
 	}
 	var c ImageContent
+	var names []string
 	for _, m := range list {
+		if len(m.RepoTags) == 0 {
+			names = append(names, "one without name")
+		}
+		for _, tag := range m.RepoTags {
+			names = append(names, fmt.Sprintf("%q", tag))
+		}
 		if ref != "" && !slices.Contains(m.RepoTags, ref) {
 			continue
 		}
@@ -275,7 +295,7 @@ func savedImage(open blobs, ref string) (ImageContent, error) {
 		c.Platforms = []ImagePlatform{p}
 	}
 	if c.Platforms == nil {
-		return ImageContent{}, verdict.Refuse(verdict.Missing, ref, "the file holds no such image")
+		return ImageContent{}, notHeld(ref, "file", names)
 	}
 	return c, nil
 }
