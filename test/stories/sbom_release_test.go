@@ -73,6 +73,11 @@ func TestKubernetesSBOMs(t *testing.T) {
 	want(t, sbom("check", files+"lantern.tar.spdx.json", files+"lantern.tar", "--complete"), 0, "a file")
 	want(t, sbom("check", files+"lantern-src.tar.gz.spdx.json", files+"lantern-src.tar.gz", "--complete"), 0)
 	image, child := s.imageSBOM(t, "files"), s.imageSBOM(t, "attached")
+	for _, name := range []string{image, child} {
+		if raw, err := os.ReadFile(name); err != nil || !strings.Contains(string(raw), "pkg:oci/lantern@") {
+			t.Errorf("%s does not name the image as it is known (%v)", name, err)
+		}
+	}
 	want(t, sbom("check", image, "state/images"), 0, "an image of one platform")
 	want(t, sbom("check", image, "state/images", "--platform", "linux/arm64"), 1, "SBOM_SUBJECT")
 	want(t, sbom("check", child, "state/images", "--platform", "linux/arm64", "--image", "lantern:v0.1.0"), 0, "the image of linux/arm64")
