@@ -205,6 +205,7 @@ func TestMisuseOfSBOMs(t *testing.T) {
 		{[]string{"validate", "a.spdx.json", "--output", "json=" + d.Path("none/b")}, 2, "there is no directory"},
 		{[]string{"generate", "a.tar.gz", "--namespace", "lantern"}, 2, "--namespace https://"},
 		{[]string{"generate", "a.tar.gz", "--namespace", "https://example.org/sboms/"}, 0, ""},
+		{[]string{"generate", "a.tar.gz/README"}, 2, "not a directory"},
 		{[]string{"generate", "/dev/zero"}, 1, "it is a device"},
 		{[]string{"validate", "/dev/zero"}, 1, "it is a device"},
 		{[]string{"check", "a.spdx.json", "/dev/zero"}, 1, "it is a device"},
@@ -249,6 +250,10 @@ func TestSBOMsAreHeldAgainstTheRelease(t *testing.T) {
 	want(t, deep("waybill", "gate", "check"), 0)
 	want(t, deep("k8s-verify-release"), 2, "waybill verify release")
 	want(t, s.Verify(t.Context(), "--depth", "poem"), 2, "poem")
+	for tag, said := range map[string]string{"nope": "the registry serves no such image", scene.Version: "pkg:oci/lantern@"} {
+		code := map[bool]int{true: 0, false: 1}[tag == scene.Version]
+		want(t, s.Run(t.Context(), "waybill", "sbom", "generate", s.Lab.Registry+"/release/lantern/lantern:"+tag), code, said)
+	}
 	want(t, s.Seal(t.Context()), 0)
 	const sbom = "lantern-linux-amd64.tar.gz.spdx.json"
 	path := s.Path("state/files/" + sbom)
