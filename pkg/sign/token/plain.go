@@ -9,6 +9,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
+// giveFile is what to do about a file that holds no token.
+const giveFile = "fetch a token, write it to a file that only you can read, and name that: --identity-token NAME=FILE"
+
 // File is a file that holds a token. It is read anew each time, so that
 // whoever rotates it, as Kubernetes does with projected tokens, is followed.
 type File string
@@ -17,19 +20,19 @@ type File string
 func (f File) Token(context.Context) (string, error) {
 	open, err := os.Open(string(f))
 	if err != nil {
-		return "", verdict.Wrap(verdict.Usage, subject, err)
+		return "", verdict.Wrap(verdict.Usage, subject, err).Advise(giveFile)
 	}
 	defer open.Close()
 	raw, err := io.ReadAll(io.LimitReader(open, maxToken+1))
 	if err != nil {
-		return "", verdict.Wrap(verdict.Usage, subject, err)
+		return "", verdict.Wrap(verdict.Usage, subject, err).Advise(giveFile)
 	}
 	if len(raw) > maxToken {
-		return "", verdict.Refuse(verdict.Usage, subject, "%q has more than %d bytes; that is no token", string(f), maxToken)
+		return "", verdict.Refuse(verdict.Usage, subject, "%q has more than %d bytes; that is no token", string(f), maxToken).Advise(giveFile)
 	}
 	text := strings.TrimSpace(string(raw))
 	if text == "" {
-		return "", verdict.Refuse(verdict.Usage, subject, "%q is empty", string(f))
+		return "", verdict.Refuse(verdict.Usage, subject, "%q is empty", string(f)).Advise(giveFile)
 	}
 	return text, nil
 }

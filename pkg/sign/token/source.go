@@ -72,7 +72,7 @@ func Ambient(w World) (Source, error) {
 		return Parse("google", w)
 	}
 	return nil, verdict.Refuse(verdict.Usage, "identity", "nothing here gives out identity tokens: no %s (GitHub), no %s (GitLab), no file %s (Kubernetes), no Google machine; name a file with --identity-token, or log in with --identity device",
-		githubURL, gitlabToken, projected(w))
+		githubURL, gitlabToken, string(projected(w)))
 }
 
 func isFile(path string) bool {

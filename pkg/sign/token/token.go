@@ -112,7 +112,7 @@ type claims struct {
 
 // Read reads what a token says. It does not verify it.
 func Read(text string) (Claims, error) {
-	malformed := verdict.Refuse(verdict.Usage, subject, "it is not a signed web token")
+	malformed := verdict.Refuse(verdict.Usage, subject, "it is not a signed web token").Advise(giveFile)
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 || len(text) > maxToken {
 		return Claims{}, malformed
@@ -123,7 +123,7 @@ func Read(text string) (Claims, error) {
 	}
 	var said claims
 	if json.Unmarshal(payload, &said) != nil { // the cause would quote it
-		return Claims{}, verdict.Refuse(verdict.Usage, subject, "its claims are not readable")
+		return Claims{}, verdict.Refuse(verdict.Usage, subject, "its claims are not readable").Advise(giveFile)
 	}
 	c := Claims{Issued: moment(said.Issued), Expires: moment(said.Expires), Subject: said.Subject, issuer: said.Issuer}
 	if said.Begins > 0 {
