@@ -3,6 +3,7 @@ package seal
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -33,6 +34,12 @@ func endsAll(err error) bool {
 	return !errors.As(err, &failed) || failed.Done+len(failed.Failures) < failed.All
 }
 
+// ofWhoSigns reports whether a finding is of the identity that signs, and not
+// of the artifact that happened to be the first.
+func ofWhoSigns(f verdict.Finding) bool {
+	return slices.Contains([]verdict.Code{verdict.Usage, verdict.TokenRefused, verdict.SignedAsElse}, f.Code)
+}
+
 // failures makes a finding of each artifact that could not be signed. An error
 // of anything else stays what it is.
 func failures(req Request, err error) error {
@@ -48,13 +55,17 @@ func failures(req Request, err error) error {
 		}
 		for _, f := range failed.Failures {
 			finding := verdict.FindingOf(failed.name(f.Order), f.Err)
-			if name := failed.name(f.Order); finding.Subject != name {
+			if name := failed.name(f.Order); finding.Subject != name && !ofWhoSigns(finding) {
 				finding.Message, finding.Subject = fmt.Sprintf("%s: %s", finding.Subject, finding.Message), name
 			}
 			findings = append(findings, finding)
 		}
 		if left := failed.All - failed.Done - len(failed.Failures); left > 0 {
 			last := &findings[len(findings)-1]
+			if ofWhoSigns(*last) {
+				last.Message += fmt.Sprintf(" (so %d were not signed)", left+1)
+				continue
+			}
 			last.Message += fmt.Sprintf(" (so %d more were not tried)", left)
 		}
 	}

@@ -165,7 +165,8 @@ func keep(ctx context.Context, req Request, revision int) error {
 func held(ctx context.Context, req Request) (release.Manifest, verify.Evidence, error) {
 	raw, err := readFile(ctx, req, releasemanifest.Name)
 	if errors.Is(err, store.ErrNotFound) {
-		err = verdict.Refuse(verdict.EvidenceMissing, releasemanifest.Name, "nothing was sealed here yet; run waybill seal first")
+		err = verdict.Refuse(verdict.EvidenceMissing, releasemanifest.Name, "nothing was sealed here yet").
+			Advise("run waybill seal without --amend or --withdraw first, or revise what is public with --at release")
 	}
 	if err != nil {
 		return release.Manifest{}, verify.Evidence{}, err

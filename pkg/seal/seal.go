@@ -191,6 +191,7 @@ func bindImage(ctx context.Context, req Request, p proven, a plan.Artifact) (rel
 }
 
 func notVouched(name string, want, got digest.Set) error {
-	return &verdict.Error{Finding: verdict.Find(verdict.NotBound, name, "these are not the bytes that the builder vouched for").
-		Differ(want.SHA256.String(), got.SHA256.String())}
+	f := verdict.Find(verdict.NotBound, name, "these are not the bytes that the builder vouched for")
+	f.Fix = "put back the file that was built, or have it built again"
+	return &verdict.Error{Finding: f.Differ(want.SHA256.String(), got.SHA256.String())}
 }
