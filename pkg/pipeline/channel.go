@@ -210,7 +210,8 @@ func (p *Pipeline) public(ctx context.Context, v version.Version) (release.Manif
 	m, bundle, err := p.manifest(ctx, place)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return release.Manifest{}, nil, verdict.Refuse(verdict.EvidenceMissing, v.String(), "it is not public: %s holds no manifest; publish it first", place.URI())
+		return release.Manifest{}, nil, verdict.Refuse(verdict.EvidenceMissing, v.String(), "it is not public: %s holds no manifest", place.URI()).
+			Advise("publish it first: waybill release VERSION --confirm lets out what is staged")
 	case err != nil:
 		return release.Manifest{}, nil, err
 	case m.Version != v:

@@ -126,10 +126,19 @@ func (p *Pipeline) promotion(ctx context.Context, from store.Place) (promote.Pla
 
 // promotable is the verified manifest of a place, if it is of this release.
 func (p *Pipeline) promotable(ctx context.Context, from store.Place) (release.Manifest, []byte, error) {
-	m, bundle, err := p.manifest(ctx, from)
+	m, bundle, err := p.own(ctx, from)
 	if errors.Is(err, store.ErrNotFound) {
 		err = verdict.Refuse(verdict.EvidenceMissing, from.URI(), "there is no signed manifest, so nothing to promote").Advise(before(from, p.State))
 	}
+	if err != nil {
+		return release.Manifest{}, nil, err
+	}
+	return m, bundle, nil
+}
+
+// own is the verified manifest of a place, which must be of this release.
+func (p *Pipeline) own(ctx context.Context, from store.Place) (release.Manifest, []byte, error) {
+	m, bundle, err := p.manifest(ctx, from)
 	if err == nil && m.Version != p.Version {
 		err = verdict.Refuse(verdict.Version, from.URI(), "it holds %s, not %s", m.Version, p.Version)
 	}

@@ -52,9 +52,10 @@ func (p *Pipeline) standing(ctx context.Context, s profile.Stage) (release.Manif
 	if err != nil {
 		return release.Manifest{}, digest.Digest{}, place{}, err
 	}
-	m, raw, err := p.promotable(ctx, at.files)
+	m, raw, err := p.own(ctx, at.files)
 	if errors.Is(err, store.ErrNotFound) {
-		err = verdict.Refuse(verdict.EvidenceMissing, at.files.URI(), "it holds no manifest of %s; nothing was released there", p.Version)
+		err = verdict.Refuse(verdict.EvidenceMissing, at.files.URI(), "it holds no manifest of %s, so there is nothing to revise", p.Version).
+			Advise("nothing is public or staged there, so nobody needs to be told; --at names the stage, and the profile its place")
 	}
 	if err != nil {
 		return release.Manifest{}, digest.Digest{}, place{}, err
