@@ -101,6 +101,9 @@ func (o *project) loadProfile(ctx context.Context) (profile.Profile, error) {
 // config is what the flags say of any release of a profile; the version is
 // left to the caller.
 func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.Config, context.Context, error) {
+	if o.wait < 0 {
+		return pipeline.Config{}, nil, verdict.Refuse(verdict.Usage, "--patience", "%s: a wait is not shorter than nothing", o.wait)
+	}
 	chosen, err := o.chosen.parse()
 	if err != nil {
 		return pipeline.Config{}, nil, err

@@ -204,7 +204,7 @@ func all(req Request, findings []verdict.Finding) error {
 	if len(findings) == 0 {
 		return nil
 	}
-	v := verdict.New(fmt.Sprintf("seal %s %s", req.Plan.Name, req.Plan.Version), req.Clock())
+	v := verdict.New(fmt.Sprintf("release %s %s", req.Plan.Name, req.Plan.Version), req.Clock())
 	v.Scope.Checks = []string{"plan", "provenance"}
 	v.Counts.Required = len(req.Plan.Artifacts)
 	v.Add(findings...)

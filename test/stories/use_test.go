@@ -38,6 +38,7 @@ func TestWrongUse(t *testing.T) {
 		"bad time":        {[]string{"gate", "check", scene.Version, "--profile", "profile.yaml", "--now", "noon"}, "--now"},
 		"no state":        {[]string{"seal", scene.Version, "--profile", "profile.yaml", "--state", "nowhere"}, "waybill build"},
 		"no token":        {append([]string{"build"}, good...), "--identity-token"},
+		"no patience":     {append([]string{"build"}, append(good, "--patience", "-1s")...), "--patience"},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
