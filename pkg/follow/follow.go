@@ -75,21 +75,24 @@ func Find(ctx context.Context, req Request) (Followed, error) {
 // unchecked is what an answer without an index says.
 const unchecked = "rollback not checked"
 
+// nameVersion is the next act where a channel names no release.
+const nameVersion = "name the version that you want, or ask the project what became of the channel"
+
 func (r Request) byMarker(ctx context.Context) (Followed, error) {
 	uri := strings.ReplaceAll(r.Markers, "{channel}", r.Channel)
 	raw, err := r.read(ctx, uri, maxMarker)
 	if errors.Is(err, store.ErrNotFound) {
-		return Followed{}, verdict.Refuse(verdict.EvidenceMissing, r.Channel, "there is no marker %s", uri)
+		return Followed{}, verdict.Refuse(verdict.EvidenceMissing, r.Channel, "there is no marker %s", uri).Advise(nameVersion)
 	}
 	if err != nil {
 		return Followed{}, err
 	}
 	v, err := version.Parse(strings.TrimRight(string(raw), "\r\n"))
 	if err != nil {
-		return Followed{}, verdict.Wrap(verdict.Version, uri, err)
+		return Followed{}, verdict.Wrap(verdict.Version, uri, err).Advise(nameVersion)
 	}
 	if err := (channelindex.Entry{Channel: r.Channel, Version: v.String()}).Validate(); err != nil {
-		return Followed{}, verdict.Wrap(verdict.Version, uri, err)
+		return Followed{}, verdict.Wrap(verdict.Version, uri, err).Advise(nameVersion)
 	}
 	return Followed{
 		Version: v, Left: unchecked,
@@ -100,7 +103,7 @@ func (r Request) byMarker(ctx context.Context) (Followed, error) {
 func (r Request) byIndex(ctx context.Context) (Followed, error) {
 	raw, err := r.read(ctx, r.Index, verify.MaxBundle)
 	if errors.Is(err, store.ErrNotFound) {
-		return Followed{}, verdict.Refuse(verdict.EvidenceMissing, r.Index, "there is no channel index")
+		return Followed{}, verdict.Refuse(verdict.EvidenceMissing, r.Index, "there is no channel index").Advise(nameVersion)
 	}
 	if err != nil {
 		return Followed{}, err

@@ -24,20 +24,21 @@ func (d *decision) checkAncestry() {
 	lowest := slsa.Limit{Level: -1}
 	shown := map[string]bool{}
 	for _, s := range steps {
-		if a, _ := d.manifest.Find(s.ID); !d.covers(a) {
-			continue
+		if a, _ := d.manifest.Find(s.ID); !d.covers(a) || d.bad[s.ID] {
+			continue // what is wrong with it was said
 		}
 		shown[s.ID] = true
 		limit, err := slsa.Minimum(s.ID, steps)
 		if err != nil {
 			limit = slsa.Limit{Path: []string{s.ID}}
-			d.v.Note("%s: its level over its ancestry is not shown: %v", s.ID, err)
 		}
 		if lowest.Level < 0 || limit.Level < lowest.Level {
 			lowest = limit
 		}
-		if want := d.levelOf(s.ID); limit.Level < want && !d.bad[s.ID] {
-			d.add(tooLow(s.ID, want, limit))
+		if want := d.levelOf(s.ID); limit.Level < want {
+			d.add(tooLow(s.ID, want, limit, err))
+		} else if err != nil {
+			d.v.Note("%s: its level over its ancestry is not shown: %v", s.ID, err)
 		}
 	}
 	d.demandLevels(shown)
@@ -56,10 +57,13 @@ func (d *decision) checkAncestry() {
 // fixLevel is the next act where a release has a lower level than was asked.
 const fixLevel = "build what is named under a builder that reaches the level, or ask for a lower one; waybill verify file --type slsaprovenance1 tells each requirement"
 
-// tooLow says which step keeps an artifact below a level.
-func tooLow(name string, want int, limit slsa.Limit) verdict.Finding {
+// tooLow says which step keeps an artifact below a level, or why none is shown.
+func tooLow(name string, want int, limit slsa.Limit, unknown error) verdict.Finding {
 	message := "its provenance shows a lower level"
-	if len(limit.Path) > 1 {
+	switch {
+	case unknown != nil:
+		message = fmt.Sprintf("its level over its ancestry is not shown: %v", unknown)
+	case len(limit.Path) > 1:
 		message = "what it was made of has a lower level: " + limit.String()
 	}
 	f := verdict.Find(verdict.Level, name, "%s", message).Differ(fmt.Sprintf("build=%d", want), fmt.Sprintf("build=%d", limit.Level))
@@ -100,11 +104,13 @@ func (d *decision) demandLevels(shown map[string]bool) {
 }
 
 // steps are the artifacts that were built, each with its own level and with
-// what it was made of, as far as that is in the release.
+// what it was made of, as far as that is in the release. A copy of one that is
+// gone or was changed takes no level from what the sealed one went into: its
+// provenance is of the bytes that the manifest lists.
 func (d *decision) steps() []slsa.Step {
 	var steps []slsa.Step
 	for _, a := range d.manifest.Artifacts {
-		if a.Provenance == "" || d.bad[a.Name] || d.Policy.Asks(d.Stage, a.Class, policy.Provenance) == policy.Off {
+		if a.Provenance == "" || d.Policy.Asks(d.Stage, a.Class, policy.Provenance) == policy.Off {
 			continue
 		}
 		got := d.attested[a.Provenance]()

@@ -444,5 +444,9 @@ func evidenceError(code verdict.Code, artifact, evidence string, err error) erro
 	if verdict.OutcomeOf(err) != verdict.Refused {
 		return err
 	}
-	return verdict.Refuse(code, artifact, "its evidence %s is not usable: %v", evidence, err)
+	return verdict.Refuse(code, artifact, "its evidence %s is not usable: %v", evidence, err).Advise(fixEvidence)
 }
+
+// fixEvidence is the next act where evidence was made, and is not there as it
+// was: made anew it would be other bytes than the manifest lists.
+const fixEvidence = "restore the evidence from the sealed release; do not use the artifact without it"

@@ -269,7 +269,7 @@ func (d *decision) count() {
 func (d *decision) readManifest(ctx context.Context) error {
 	raw, err := store.Read(ctx, d.Files, releasemanifest.Name, verify.MaxBundle)
 	if errors.Is(err, store.ErrNotFound) {
-		return verdict.Refuse(verdict.EvidenceMissing, releasemanifest.Name, "the place answers, but holds no release manifest; nothing can be proven without one")
+		return verdict.Refuse(verdict.EvidenceMissing, releasemanifest.Name, "the place answers, but holds no release manifest; nothing can be proven without one").Advise(fixManifest)
 	}
 	if err != nil {
 		return err
@@ -296,6 +296,9 @@ func (d *decision) readManifest(ctx context.Context) error {
 	}
 	return d.checkManifest()
 }
+
+// fixManifest is the next act where a place has no manifest.
+const fixManifest = "check version, profile and address; a release that is published without a manifest needs a profile that says so, and a sealed one that has lost it is to be fetched again"
 
 func (d *decision) checkManifest() error {
 	m := d.manifest

@@ -69,7 +69,7 @@ func (d *decision) recognise(g *atHand) error {
 	switch {
 	case len(same) == 0 && len(named) == 0:
 		f := verdict.Find(verdict.Extra, g.path, "neither its name nor its bytes are in the manifest").Differ("nothing", g.digests.SHA256.String())
-		f.Fix = "it is none of this release: ask about the version that it is of, or find out where it came from"
+		f.Fix = fixStranger
 		return &verdict.Error{Finding: f}
 	case len(same) == 0:
 		return &verdict.Error{Finding: verdict.Find(verdict.Tampered, g.path, "the bytes are not those of %s", listed(named)).

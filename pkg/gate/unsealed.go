@@ -74,6 +74,7 @@ func Unsealed(ctx context.Context, req UnsealedRequest) *verdict.Verdict {
 	}
 	u.say()
 	checkClock(v)
+	u.advise()
 	u.waive()
 	slices.SortStableFunc(v.Findings, byWeight)
 	return v
@@ -118,6 +119,23 @@ func (u *unsealed) question(class plan.Class, name string, bytes digest.Set) pol
 	return policy.Question{
 		Stage: u.Stage, Class: class, Subject: name, Bytes: bytes, Version: u.Version.String(), At: u.Now,
 		Why: map[policy.Check]error{},
+	}
+}
+
+// advise names the next act where the usual one speaks of a manifest, which
+// there is not.
+func (u *unsealed) advise() {
+	acts := map[verdict.Code]string{
+		verdict.Missing:         "fetch it again where the project publishes it; do not use this copy as a whole",
+		verdict.Extra:           "find out who put it there, and do not use it: nothing of the release speaks of it",
+		verdict.Version:         "ask for the version that it is of, or fetch the one of this release where the project publishes it",
+		verdict.EvidenceMissing: "fetch it again where the project publishes it; as it is, it says nothing of the release",
+		verdict.TagMoved:        "find out who moved the tag; until then name the image by a digest that is signed",
+	}
+	for i, f := range u.v.Findings {
+		if act, other := acts[f.Code]; other && f.Fix == f.Code.Fix() {
+			u.v.Findings[i].Fix = act
+		}
 	}
 }
 

@@ -39,6 +39,9 @@ func (u *unsealed) checkGiven(ctx context.Context) {
 	u.v.Scope.Left = append(u.v.Scope.Left, fmt.Sprintf("all but the %d given", len(paths)))
 }
 
+// fixStranger is the next act where a file at hand is none of the release.
+const fixStranger = "it is none of this release: ask about the version that it is of, or find out where it came from"
+
 // whichOf finds which file of the release the bytes are.
 func (u *unsealed) whichOf(at string, bytes digest.Set) (string, error) {
 	base := filepath.Base(at)
@@ -60,7 +63,7 @@ func (u *unsealed) whichOf(at string, bytes digest.Set) (string, error) {
 	called := slices.DeleteFunc(slices.Clone(same), func(a release.Artifact) bool { return path.Base(a.Name) != base })
 	switch {
 	case len(same) == 0 && len(named) == 0:
-		return "", verdict.Refuse(verdict.Extra, at, "no witness names it, or has its bytes")
+		return "", verdict.Refuse(verdict.Extra, at, "no witness names it, or has its bytes").Advise(fixStranger)
 	case len(same) == 0:
 		return "", verdict.Refuse(verdict.Tampered, at, "the bytes are not those of %s, by any witness", listed(named))
 	case len(called) == 0 && len(named) > 0:

@@ -178,7 +178,7 @@ func seaborne() []boarding {
 	return []boarding{
 		{"a file too few", put("bin/linux/s390x/kubelet", nil), 1, []string{"MISSING", "bin/linux/s390x/kubelet", "missing=1 extra=0"}},
 		{"a file too much", func(t *testing.T, s ship) func() { return s.add(t, "bin/linux/amd64/kubectl-again", []byte("x")) }, 1, []string{"EXTRA", "missing=0 extra=1"}},
-		{"other bytes", put(shipped, []byte("x")), 1, []string{"TAMPERED", shipped}},
+		{"other bytes", put(shipped, []byte("x")), 1, []string{"REFUSED: 1 TAMPERED\n", shipped}}, // and nothing that was made of it
 		{"two names exchanged", exchanged, 1, []string{"NAME_SWAP", shipped, "bin/linux/arm64/kubectl"}},
 		{"a tag that moved", func(t *testing.T, s ship) func() {
 			before := s.resolve(t, apiserver, upstream)
@@ -203,7 +203,11 @@ func seaborne() []boarding {
 		{"a signature of another file that is listed", func(t *testing.T, s ship) func() {
 			return listed(t, s, shipped+".sigstore.json", s.read(t, "bin/linux/amd64/kubelet.sigstore.json"))
 		}, 1, []string{"NOT_BOUND", shipped + "\n", shipped + ".sigstore.json: it signs other bytes"}},
-		{"no manifest", put(releasemanifest.Name, nil), 1, []string{"EVIDENCE_MISSING"}},
+		{"no SBOM", put(shipped+".spdx.json", nil), 1, []string{"REFUSED: 1 MISSING, 1 NO_SBOM\n", "→ restore the evidence from the sealed release"}},
+		{"no provenance", put("provenance/compile-darwin-amd64.sigstore.json", nil), 1, []string{
+			"REFUSED: 1 MISSING, 2 NO_PROVENANCE, 1 LEVEL\n", "nothing is known of", "kubernetes-client-darwin-amd64.tar.gz",
+		}},
+		{"no manifest", put(releasemanifest.Name, nil), 1, []string{"EVIDENCE_MISSING", "→ check version, profile and address"}},
 		{"a manifest by the builder", resigned(kubernetes.Builder), 1, []string{"IDENTITY_ROLE"}},
 		{"a manifest by today's staging account", resigned(kubernetes.Staging), 1, []string{"IDENTITY"}},
 		{"a manifest that leaves a file out", func(t *testing.T, s ship) func() {
@@ -357,7 +361,7 @@ func channelled(t *testing.T, s ship) {
 		return s.Run(t.Context(), "k8s-verify-release", channel, "--profile", "profile.yaml")
 	}
 	want(t, at("stable-1.31"), 0, "ACCEPTED, PARTIAL", "rollback not checked")
-	want(t, at("stable-1.30"), 1, "VERSION")
+	want(t, at("stable-1.30"), 1, "VERSION", "→ name the version that you want")
 	want(t, at("beta"), 1, "VERSION")
 }
 

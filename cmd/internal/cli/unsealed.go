@@ -42,7 +42,7 @@ func (o *VerifyRelease) withoutManifest(req gate.Request) error {
 		return verdict.Refuse(verdict.Usage, "--source", "the profile says that the release has no manifest; nothing that is signed names a commit").
 			Advise(unsealedAct)
 	case o.Part.Depth != depthEvidence:
-		return verdict.Refuse(verdict.Usage, "--depth", "the profile says that the release has no manifest; no SBOM of it describes the inside of a file").
+		return verdict.Refuse(verdict.Usage, "--depth", "the profile says that the release has no manifest, and of what is there everything is asked").
 			Advise(unsealedAct)
 	case s.Only != "" || s.Platform != "" || s.Level > 0 || o.Keep.Sums || o.Keep.Download != "":
 		return verdict.Refuse(verdict.Usage, "--only, --platform, --require-level, --print-sums and --download",
