@@ -210,6 +210,12 @@ func TestEveryFormatAtOnce(t *testing.T) {
 	if code != 2 || !strings.Contains(stderr, "table, json, junit, sarif, markdown, html") {
 		t.Errorf("an unknown format: %d\n%s", code, stderr)
 	}
+	for _, ends := range [][]string{{"json", "table"}, {"json=" + filepath.Join(a.dir, "one"), "junit=" + filepath.Join(a.dir, "one")}} {
+		code, stdout, stderr = a.run(question("-o", ends[0], "-o", ends[1]))
+		if code != 2 || !strings.Contains(stderr, "end in one place") {
+			t.Errorf("%q: ended with %d\n%s%s", ends, code, stdout, stderr)
+		}
+	}
 	junit := filepath.Join(a.dir, "verdict.junit") // of what ended before it was judged
 	if code, _, _ = a.run(question("--revoked", "none", "-o", "junit="+junit)); code != 2 {
 		t.Errorf("a file that is not there: %d", code)

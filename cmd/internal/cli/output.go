@@ -122,10 +122,16 @@ func (o *Output) End(c *cobra.Command, args []string, err error) {
 // Check refuses an unknown format, and a file that will not be written, before
 // any work is done.
 func (o *Output) Check() error {
+	ends := map[string]string{} // by file; stdout has no name
 	for _, f := range o.Formats {
 		if err := check(f); err != nil {
 			return err
 		}
+		_, path, _ := strings.Cut(f, "=")
+		if other, taken := ends[path]; taken {
+			return verdict.Refuse(verdict.Usage, "--output", "%q and %q end in one place, where nobody could read either; write each to a file of its own, as json=FILE", other, f)
+		}
+		ends[path] = f
 	}
 	for _, own := range o.each {
 		if err := own.Check(); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/download"
+	"github.com/waybill-release/waybill/pkg/follow"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
@@ -190,6 +191,11 @@ func (o *VerifyRelease) options(args []string) (gate.Options, error) {
 func (o *VerifyRelease) check(args []string) error {
 	if o.Profile == "" {
 		return verdict.Refuse(verdict.Usage, "--profile", "required: it names the places, the policy and the trust root")
+	}
+	if !follow.IsChannel(args[0]) {
+		if _, err := Version(args); err != nil { // before anybody is asked for a trust root
+			return err
+		}
 	}
 	if o.Digests != "all" && o.Digests != "sha256" {
 		return verdict.Refuse(verdict.Usage, "--digests", "%q: want all or sha256", o.Digests)
