@@ -191,20 +191,33 @@ func (d *decision) checks() []string {
 // groups count the artifacts of the scope by class, in the order in which
 // people look for them.
 func (d *decision) groups() []verdict.Group {
-	var all []verdict.Group
+	var all groups
 	for _, a := range d.manifest.Artifacts {
-		if !d.covers(a) {
-			continue
-		}
-		i := slices.IndexFunc(all, func(g verdict.Group) bool { return g.Name == string(a.Class) })
-		if i < 0 {
-			i = len(all)
-			all = append(all, verdict.Group{Name: string(a.Class)})
-		}
-		if all[i].Required++; !d.bad[a.Name] {
-			all[i].Verified++
+		if d.covers(a) {
+			all = all.count(a.Class, !d.bad[a.Name])
 		}
 	}
+	return all.sorted()
+}
+
+// groups are artifacts counted by class.
+type groups []verdict.Group
+
+// count counts one more.
+func (all groups) count(class plan.Class, good bool) groups {
+	i := slices.IndexFunc(all, func(g verdict.Group) bool { return g.Name == string(class) })
+	if i < 0 {
+		i = len(all)
+		all = append(all, verdict.Group{Name: string(class)})
+	}
+	if all[i].Required++; good {
+		all[i].Verified++
+	}
+	return all
+}
+
+// sorted puts what a release is made for first, and what is known of it last.
+func (all groups) sorted() []verdict.Group {
 	order := append(policy.Judged(), plan.ConfigFile, plan.Provenance, plan.SBOM, plan.Signature, plan.Checksum)
 	slices.SortStableFunc(all, func(a, b verdict.Group) int {
 		return cmp.Compare(uint(slices.Index(order, plan.Class(a.Name))), uint(slices.Index(order, plan.Class(b.Name)))) // -1 is last

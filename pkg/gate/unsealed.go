@@ -73,6 +73,7 @@ func Unsealed(ctx context.Context, req UnsealedRequest) *verdict.Verdict {
 		u.checkImages(ctx)
 	}
 	u.say()
+	v.Groups = groups(v.Groups).sorted()
 	checkClock(v)
 	u.advise()
 	u.waive()
@@ -99,10 +100,11 @@ func (u *unsealed) judged(class plan.Class, name string, answer *verdict.Verdict
 		u.said = append(u.said, class)
 	}
 	if u.Policy.Asks(u.Stage, class, policy.Signature) == policy.Require {
-		u.v.Counts.Required++
-		if answer != nil && answer.Outcome() == verdict.Accepted && !u.bad[name] {
+		good := answer != nil && answer.Outcome() == verdict.Accepted && !u.bad[name]
+		if u.v.Counts.Required++; good {
 			u.v.Counts.Verified++
 		}
+		u.v.Groups = groups(u.v.Groups).count(class, good)
 	}
 	if answer == nil { // what is wrong with it was said
 		return
