@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -71,9 +72,9 @@ func newUp() *cobra.Command {
 	return cmd
 }
 
-// publish publishes something in a lab that is up, and writes into its
-// directory how to verify it.
-type publish func(ctx context.Context, l *lab.Lab, dir string) error
+// publish publishes something in a lab that is up, writes into its directory
+// how to verify it, and returns the command that does; empty for nothing.
+type publish func(ctx context.Context, l *lab.Lab, dir string) (verify string, err error)
 
 func up(ctx context.Context, out io.Writer, o lab.Options, publish publish) (err error) {
 	began := time.Now()
@@ -103,7 +104,8 @@ func up(ctx context.Context, out io.Writer, o lab.Options, publish publish) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, lab.Unpublish(dir), l.Close()) }()
-	if err := publish(ctx, l, dir); err != nil {
+	verify, err := publish(ctx, l, dir)
+	if err != nil {
 		return err
 	}
 	page, err := l.Publish(dir)
@@ -112,6 +114,9 @@ func up(ctx context.Context, out io.Writer, o lab.Options, publish publish) (err
 	}
 	if err := page.WriteText(out); err != nil {
 		return fmt.Errorf("printing the page: %w", err)
+	}
+	if verify != "" {
+		fmt.Fprintf(out, "\nVerify its release:\n  %s\n", verify)
 	}
 	fmt.Fprintf(out, "\nUp in %d ms.\n", time.Since(began).Milliseconds())
 	<-ctx.Done()
@@ -124,23 +129,24 @@ func publisher(release string, sealed bool) (publish, error) {
 		return nil, usageError{errors.New("--sealed: name the release with --kubernetes")}
 	}
 	if release == "" {
-		return func(context.Context, *lab.Lab, string) error { return nil }, nil
+		return func(context.Context, *lab.Lab, string) (string, error) { return "", nil }, nil
 	}
 	v, err := version.Parse(release)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--kubernetes: %w", err)}
 	}
-	return func(ctx context.Context, l *lab.Lab, dir string) error {
+	return func(ctx context.Context, l *lab.Lab, dir string) (string, error) {
+		verify := fmt.Sprintf("k8s-verify-release %s --profile %s", v, filepath.Join(dir, "profile.yaml"))
 		if sealed {
-			return kubernetes.Sealed{Lab: l, Version: v, Dir: dir}.Publish(ctx)
+			return verify, kubernetes.Sealed{Lab: l, Version: v, Dir: dir}.Publish(ctx)
 		}
 		r := kubernetes.Make(v)
 		if err := r.Sign(ctx, kubernetes.Signer{Lab: l}); err != nil {
-			return err
+			return "", err
 		}
 		if err := r.Publish(ctx, l); err != nil {
-			return err
+			return "", err
 		}
-		return kubernetes.WriteProfile(l, dir)
+		return verify, kubernetes.WriteProfile(l, dir)
 	}, nil
 }
