@@ -30,8 +30,9 @@ each with a reason code and the next act.
 
 Without --profile it asks about a release of Kubernetes at its public
 addresses, as it is published today, by the policy that this program carries.
-Such a release has no manifest, so that only all of it can be asked about, or
-the FILEs that you have, each with the signature that lies beside it there.
+Such a release has no manifest: what belongs to it is worked out from all that
+speak of it, a part of it can be asked about or downloaded all the same, and
+FILEs that you have are judged by the signatures that lie beside them there.
 
 Only the whole release, with all its evidence, is called complete. With FILEs,
 --only, --platform or a smaller --depth the verdict is partial, and says without

@@ -154,6 +154,21 @@ type Sum struct {
 type Decided struct {
 	Verdict *verdict.Verdict
 	sums    []Sum
+	kept    []string // nil: those of the sums
+}
+
+// Kept are the names of the files that a copy of what was accepted has.
+func (d Decided) Kept() (names []string) {
+	if d.Verdict.Err() != nil {
+		return nil
+	}
+	if d.kept != nil {
+		return d.kept
+	}
+	for _, sum := range d.sums {
+		names = append(names, sum.Name)
+	}
+	return names
 }
 
 // Sums are the files of the scope, under the names that they were given by or

@@ -29,6 +29,9 @@ type UnsealedRequest struct {
 	List expected.List
 	// Finder completes signatures, which carry no log entry along.
 	Finder rekor.Finder
+	// Expect is told what is expected, before it is read: by name, the bytes as
+	// they are claimed, zero where nobody does. May be nil.
+	Expect func(claimed map[string]digest.Set) error
 }
 
 // Unsealed decides about a release without a manifest. What belongs to it is
@@ -42,7 +45,12 @@ type UnsealedRequest struct {
 // it, which there is not here: whatever a policy closes, a file that nobody
 // names is EXTRA where the place can be listed, and where it can not, the
 // verdict says that nobody looked.
-func Unsealed(ctx context.Context, req UnsealedRequest) *verdict.Verdict {
+func Unsealed(ctx context.Context, req UnsealedRequest) Decided {
+	u := decideUnsealed(ctx, req)
+	return Decided{Verdict: u.v, sums: u.proven, kept: u.kept}
+}
+
+func decideUnsealed(ctx context.Context, req UnsealedRequest) *unsealed {
 	v := verdict.New("release "+req.Version.String()+" at "+req.Files.URI()+", which has no manifest", req.Now)
 	v.Policy, v.TrustRoot = req.Policy.Digest(), req.Verifier.Root().Digest()
 	if req.Verifier.Root().IsLab() {
@@ -51,26 +59,28 @@ func Unsealed(ctx context.Context, req UnsealedRequest) *verdict.Verdict {
 	v.Counts.Required = 1 // something must be expected at all
 	u := &unsealed{
 		decision: decision{Request: req.Request, v: v, bad: map[string]bool{}, hearing: req.Policy.Hear()},
-		finder:   req.Finder, list: req.List, read: map[string]digest.Digest{}, digests: map[string]digest.Set{},
+		finder:   req.Finder, list: req.List, expect: req.Expect, read: map[string]digest.Digest{}, digests: map[string]digest.Set{},
 	}
 	if err := errors.Join(req.Policy.Life(req.Now), req.Policy.Root(req.Verifier.Root().IsLab())); err != nil {
 		v.AddError("policy "+req.Policy.Name(), err)
-		return v
+		return u
 	}
 	v.Scope.Checks = []string{"expected set", "files", "hash sidecars", "signatures", "images"}
 	if err := u.gather(ctx); err != nil {
 		v.AddError("expected set", err)
-		return v
+		return u
 	}
 	v.Counts.Verified = 1
+	if err := u.narrow(); err != nil {
+		v.AddError("scope", err)
+		return u
+	}
 	if len(req.Options.Scope.Given) > 0 {
 		v.Scope.Checks = []string{"expected set", "given files", "signatures"}
 		u.checkGiven(ctx)
 		u.checkSignatures(ctx)
 	} else {
-		u.checkFiles(ctx)
-		u.checkSignatures(ctx)
-		u.checkImages(ctx)
+		u.checkPlaces(ctx)
 	}
 	u.say()
 	v.Groups = groups(v.Groups).sorted()
@@ -78,7 +88,7 @@ func Unsealed(ctx context.Context, req UnsealedRequest) *verdict.Verdict {
 	u.advise()
 	u.waive()
 	slices.SortStableFunc(v.Findings, byWeight)
-	return v
+	return u
 }
 
 // unsealed is one release without a manifest being decided about.
@@ -86,12 +96,16 @@ type unsealed struct {
 	decision
 	finder  rekor.Finder
 	list    expected.List
+	expect  func(map[string]digest.Set) error
 	set     expected.Set
 	said    []plan.Class             // classes of what is there
 	read    map[string]digest.Digest // documents, as they were read
 	digests map[string]digest.Set    // what was hashed, by name
 	images  []waiver.Subject
-	given   map[string]bool // files that alone are asked about; nil asks about all
+	given   map[string]string // files that alone are asked about, and where they lie; nil asks about all
+	whole   expected.Set      // before it was narrowed to what is asked
+	proven  []Sum             // files with a signature that holds
+	kept    []string          // what a download of it is
 }
 
 // judged counts one thing that the policy answered for.

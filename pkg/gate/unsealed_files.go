@@ -137,15 +137,18 @@ func witnessed(w expected.Witness) string {
 // checkFiles hashes what is there once, and holds it against all witnesses.
 func (u *unsealed) checkFiles(ctx context.Context) {
 	objects, listed := u.listUnsealed(ctx)
+	objects = u.asksAbout(objects)
 	items := u.hashUnsealed(ctx, objects)
 	for _, item := range items {
-		u.digests[item.Name] = item.Digests
+		if u.digests[item.Name] = item.Digests; !item.Digests.IsZero() {
+			u.kept = append(u.kept, item.Name)
+		}
 		if was, read := u.read[item.Name]; read && !was.Equal(item.Digests.SHA256) {
 			u.add(verdict.Find(verdict.Tampered, item.Name, "it changed while it was read").Differ(was.String(), item.Digests.SHA256.String()))
 		}
 	}
 	u.v.Inputs = append(u.v.Inputs, verdict.Input{Name: "files", Place: u.Files.URI()})
-	for _, f := range slices.Concat(u.set.Compare(items), u.set.CompareImages()) {
+	for _, f := range u.set.Compare(items) {
 		u.add(f)
 	}
 	if !listed {
@@ -211,7 +214,7 @@ func (u *unsealed) hashUnsealed(ctx context.Context, objects []store.Object) []c
 func (u *unsealed) checkSignatures(ctx context.Context) {
 	var due []string
 	for _, name := range u.set.Names() {
-		if len(policy.ChecksOf(expected.KindOf(name).Class)) > 0 && (u.given == nil || u.given[name]) {
+		if len(policy.ChecksOf(expected.KindOf(name).Class)) > 0 && (u.given == nil || u.given[name] != "") {
 			due = append(due, name)
 		}
 	}
@@ -237,6 +240,9 @@ func (u *unsealed) checkSignatures(ctx context.Context) {
 	_ = group.Wait() // no function returns an error: all are answers
 	for i, name := range due {
 		u.judged(expected.KindOf(name).Class, name, answers[i])
+		if answers[i] != nil && len(answers[i].Proofs) > 0 && !u.bad[name] {
+			u.proves(name)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 // signs: what is signed by nobody proves nothing alone.
 func (u *unsealed) checkGiven(ctx context.Context) {
 	paths := slices.Compact(slices.Sorted(slices.Values(u.Options.Scope.Given)))
-	u.given = map[string]bool{}
+	u.given = map[string]string{}
 	for _, at := range paths {
 		bytes, err := (File{Path: at}).hash(ctx)
 		var name string
@@ -34,7 +34,7 @@ func (u *unsealed) checkGiven(ctx context.Context) {
 		}
 		u.v.Note("%s: it is %s", at, name)
 		u.v.Inputs = append(u.v.Inputs, verdict.Input{Name: at, Digest: bytes.SHA256})
-		u.digests[name], u.given[name] = bytes, true
+		u.digests[name], u.given[name] = bytes, at
 	}
 	u.v.Scope.Left = append(u.v.Scope.Left, fmt.Sprintf("all but the %d given", len(paths)))
 }

@@ -30,6 +30,9 @@ type pulled struct {
 // which must be the same bytes. Each of them needs a signature of its own.
 func (u *unsealed) checkImages(ctx context.Context) {
 	images := u.set.Images()
+	for _, f := range u.set.CompareImages() {
+		u.add(f)
+	}
 	if len(images) == 0 {
 		u.v.Scope.Left = append(u.v.Scope.Left, "images: nobody says which the release has")
 		return
@@ -72,6 +75,7 @@ func (u *unsealed) checkImage(ctx context.Context, name string, platforms []expe
 	node, err := u.pull(ctx, name)
 	if err == nil {
 		all[0].digest = node.Descriptor.Digest
+		node = u.partOf(node)
 		_, err = registry.VerifyBlobs(ctx, u.Images, name, node)
 	}
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/version"
 	"github.com/waybill-release/waybill/test/lab"
@@ -62,10 +63,10 @@ func TestKubernetesToday(t *testing.T) {
 	t.Run("what a manifest would have said", func(t *testing.T) {
 		want(t, verify("--source", "."), 2, "USAGE")
 		want(t, verify("--depth", "full"), 2, "USAGE")
-		for _, flags := range [][]string{{"--only", "files"}, {"--platform", "linux/amd64"}, {"--require-level", "build=1"}, {"--print-sums"}, {"--download", "got"}} {
-			want(t, verify(flags...), 2, "USAGE", "only a manifest says so much", "leave the flag away to verify everything, or fetch the files yourself and name them")
-		}
+		want(t, verify("--require-level", "build=1"), 2, "USAGE", "no more than level 1 is shown of anything")
 	})
+	t.Run("a part of it", func(t *testing.T) { todayParts(t, s, r, verify) })
+	t.Run("downloaded", func(t *testing.T) { todayDownloaded(t, s, r, verify) })
 	t.Run("no version", func(t *testing.T) {
 		want(t, s.Run(t.Context(), "k8s-verify-release", "1.31.2", "--profile", "not-there.yaml"), 2, "USAGE VERSION", "want a lower-case v")
 	})
@@ -89,6 +90,71 @@ func TestKubernetesToday(t *testing.T) {
 		})
 	}
 	want(t, verify(), 0, "partial: without") // mended, it is as good as it was
+}
+
+// todayParts asks about a platform, the files or the images alone: what is
+// wrong elsewhere is not of them, and what is nobody's is too much on all.
+func todayParts(t *testing.T, s *scene.Scene, r *kubernetes.Release, verify func(more ...string) scene.Result) {
+	const mine, other = "bin/linux/amd64/kubectl", "bin/linux/s390x/kubelet"
+	object := func(name string) string { return s.Lab.Bucket + "/release/kubernetes/" + upstream + "/" + name }
+	on := []string{"--platform", "linux/amd64"}
+	want(t, verify(on...), 0, "partial: without other platforms than linux/amd64", "verified=46 required=46")
+	want(t, verify("--only", "files"), 0, "partial: without images", "verified=121 required=121")
+	want(t, verify("--only", "images"), 0, "PARTIAL: without files", "verified=55 required=55")
+	want(t, verify("--platform", "linux/amd64", "--only", "images"), 0, "verified=19 required=19")
+	want(t, verify("--platform", "linux/riscv64"), 2, "USAGE", "nothing in the release is of")
+	for _, c := range []struct {
+		name, object string
+		body         []byte
+		part         int // how the platform's part ends
+		said         string
+	}{
+		{"a file of another platform too few", other, nil, 0, "partial"},
+		{"a file of the platform too few", mine, nil, 1, "MISSING"},
+		{"other bytes of another platform", other, []byte("x"), 0, "partial"},
+		{"other bytes of the platform", mine, []byte("x"), 1, "TAMPERED"},
+		{"a file of another platform that nobody names", other + "-again", []byte("x"), 1, "EXTRA"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			request(t, http.MethodPut, object(c.object), c.body)
+			want(t, verify(on...), c.part, c.said)
+			want(t, verify("--only", "images"), 0)
+			want(t, verify("--only", "files"), 1)
+			request(t, http.MethodPut, object(c.object), r.Files[c.object])
+		})
+	}
+}
+
+// todayDownloaded fetches a release without a manifest: nothing is shown before
+// it is accepted, and what is shown can be verified again.
+func todayDownloaded(t *testing.T, s *scene.Scene, r *kubernetes.Release, verify func(more ...string) scene.Result) {
+	const kubectl = "bin/linux/amd64/kubectl"
+	object := s.Lab.Bucket + "/release/kubernetes/" + upstream + "/" + kubectl
+	request(t, http.MethodPut, object, []byte("x"))
+	want(t, verify("--download", "got"), 1, "TAMPERED", "nothing was downloaded")
+	if _, err := os.Stat(s.Path("got")); !os.IsNotExist(err) {
+		t.Errorf("what was refused is shown: %v", err)
+	}
+	if out := verify("--print-sums").Stdout; strings.Contains(out, kubectl) {
+		t.Errorf("sums of what was refused:\n%s", out)
+	}
+	request(t, http.MethodPut, object, r.Files[kubectl])
+	want(t, verify("--download", "got"), 0, "files were downloaded")
+	for name, body := range r.Files {
+		if name == "release-notes.json" || name == "announcement.html" {
+			continue // nobody names them, and nothing is known of their bytes
+		}
+		if got, err := os.ReadFile(s.Path("got", filepath.FromSlash(name))); err != nil || !bytes.Equal(got, body) {
+			t.Errorf("%s: %d of %d bytes, %v", name, len(got), len(body), err)
+		}
+	}
+	want(t, s.Run(t.Context(), "k8s-verify-release", upstream, "--profile", "profile.yaml", "--evidence", "evidence", "--files", "got", "--only", "files"), 0, "verified=121")
+	sums := verify("--print-sums")
+	want(t, sums, 0, "verified=175")
+	line := digest.Of(digest.SHA256, r.Files[kubectl]).Hex() + "  " + kubectl + "\n"
+	if lines := strings.Count(sums.Stdout, "\n"); lines != 120 || !strings.Contains(sums.Stdout, line) {
+		t.Errorf("%d sums:\n%s", lines, sums.Stdout)
+	}
 }
 
 // todayGiven asks about files that were downloaded, and nothing else.

@@ -146,10 +146,7 @@ func (a asking) finish(ctx context.Context, decided gate.Decided) {
 		v.Note("nothing was downloaded: what was fetched waits in the directory with %s at the end of its name", download.Suffix)
 		return
 	}
-	var names []string
-	for _, sum := range decided.Sums() {
-		names = append(names, sum.Name)
-	}
+	names := decided.Kept()
 	if err := a.into.Finish(ctx, names); err != nil {
 		v.AddError("--download", err)
 		return

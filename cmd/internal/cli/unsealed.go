@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 
+	"github.com/waybill-release/waybill/pkg/download"
 	"github.com/waybill-release/waybill/pkg/expected"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -29,7 +30,11 @@ func (o *VerifyRelease) decide(ctx context.Context, req gate.Request) (gate.Deci
 	if err != nil {
 		return gate.Decided{}, err
 	}
-	return gate.Decided{Verdict: gate.Unsealed(ctx, gate.UnsealedRequest{Request: req, List: list, Finder: finder})}, nil
+	ask := gate.UnsealedRequest{Request: req, List: list, Finder: finder}
+	if into, fetched := req.Files.(*download.Download); fetched {
+		ask.Expect = into.Expect
+	}
+	return gate.Unsealed(ctx, ask), nil
 }
 
 // unsealedAct is what whoever asks for more can do.
@@ -44,10 +49,9 @@ func (o *VerifyRelease) withoutManifest(req gate.Request) error {
 	case o.Part.Depth != depthEvidence:
 		return verdict.Refuse(verdict.Usage, "--depth", "the profile says that the release has no manifest, and of what is there everything is asked").
 			Advise(unsealedAct)
-	case s.Only != "" || s.Platform != "" || s.Level > 0 || o.Keep.Sums || o.Keep.Download != "":
-		return verdict.Refuse(verdict.Usage, "--only, --platform, --require-level, --print-sums and --download",
-			"the profile says that the release has no manifest, and only a manifest says so much of each artifact").
-			Advise("leave the flag away to verify everything, or fetch the files yourself and name them: each is judged by the signature beside it; to download and verify parts, the project must publish a manifest")
+	case s.Level > 0:
+		return verdict.Refuse(verdict.Usage, "--require-level", "the profile says that the release has no manifest, and nobody signed its provenance: no more than level 1 is shown of anything").
+			Advise(unsealedAct)
 	}
 	return nil
 }
