@@ -35,8 +35,7 @@ func (e *PlatformError) Code() string { return "PLATFORM" }
 // the entry names, whatever that is. What no index lists, and what is no
 // image, says nothing that could differ.
 func CheckPlatform(ctx context.Context, src Source, repo string, n *Node) error {
-	listed := n.Descriptor.Platform
-	if listed == "" || listed == "unknown/unknown" || !isConfig(n.Config.MediaType) {
+	if !n.saysPlatform() {
 		return nil
 	}
 	if n.Config.Size > maxConfig {
@@ -53,8 +52,11 @@ func CheckPlatform(ctx context.Context, src Source, repo string, n *Node) error 
 	return checkPlatform(n.Descriptor, raw)
 }
 
-func isConfig(mediaType string) bool {
-	return mediaType == string(types.OCIConfigJSON) || mediaType == string(types.DockerConfigJSON)
+// saysPlatform reports whether n is listed for a platform and is an image, whose
+// configuration says one, too.
+func (n *Node) saysPlatform() bool {
+	kind, listed := n.Config.MediaType, n.Descriptor.Platform
+	return listed != "" && listed != "unknown/unknown" && (kind == string(types.OCIConfigJSON) || kind == string(types.DockerConfigJSON))
 }
 
 // checkPlatform holds a configuration against the entry of an index. A variant
@@ -75,7 +77,7 @@ func checkPlatform(listed Descriptor, raw []byte) error {
 
 // verifyBlob reads one blob of n and throws its bytes away.
 func verifyBlob(ctx context.Context, src Source, repo string, n *Node, blob Descriptor) (int64, error) {
-	if blob.Digest.Equal(n.Config.Digest) && n.Descriptor.Platform != "" && isConfig(blob.MediaType) {
+	if blob.Digest.Equal(n.Config.Digest) && n.saysPlatform() {
 		return blob.Size, CheckPlatform(ctx, src, repo, n)
 	}
 	body, err := src.Fetch(ctx, repo, blob)

@@ -52,6 +52,23 @@ func TestPlatformsAreHeldAgainstTheConfiguration(t *testing.T) {
 	}
 }
 
+// TestConfigurationsAreRead: the configuration of what a build tool says about
+// an image is compared with nothing, and must be there all the same.
+func TestConfigurationsAreRead(t *testing.T) {
+	for _, platform := range []string{"linux/amd64", "unknown/unknown", ""} {
+		r := serve(t, nil)
+		config := blobOf("application/vnd.oci.image.config.v1+json", []byte(`{"os":"linux","architecture":"amd64"}`))
+		n := &Node{Descriptor: Descriptor{MediaType: MediaTypeManifest, Platform: platform}, Config: config.Descriptor}
+		if _, err := VerifyBlobs(t.Context(), r, "demo", n); code(err) != "MISSING" {
+			t.Errorf("%q, without its configuration: %v, want MISSING", platform, err)
+		}
+		push(t, r, config)
+		if _, err := VerifyBlobs(t.Context(), r, "demo", n); err != nil {
+			t.Errorf("%q (twin): %v", platform, err)
+		}
+	}
+}
+
 // TestForeignLayersAreNotFetched: a layer that names other places is looked for
 // in its registry alone.
 func TestForeignLayersAreNotFetched(t *testing.T) {
