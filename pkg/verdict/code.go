@@ -152,6 +152,27 @@ const (
 	PolicyVacuous   Code = "POLICY_VACUOUS"
 	NeverExcepted   Code = "NEVER_EXCEPTED"
 
+	// The sign-off of a release, and the documents that it is about.
+	SignoffMissing     Code = "SIGNOFF_MISSING"
+	SignoffOther       Code = "SIGNOFF_OTHER_RELEASE"
+	SignoffExpired     Code = "SIGNOFF_EXPIRED"
+	SignoffSection     Code = "SIGNOFF_SECTION"
+	SignoffEmpty       Code = "SIGNOFF_EMPTY"
+	SignoffPlaceholder Code = "SIGNOFF_PLACEHOLDER"
+	SignoffUnchanged   Code = "SIGNOFF_UNCHANGED"
+	SignoffGuidance    Code = "SIGNOFF_GUIDANCE"
+	SignoffUnresolved  Code = "SIGNOFF_UNRESOLVED"
+	SignoffTitle       Code = "SIGNOFF_TITLE"
+	SignoffTOC         Code = "SIGNOFF_TOC"
+	SignoffLink        Code = "SIGNOFF_LINK"
+	SignoffStatus      Code = "SIGNOFF_STATUS"
+	SignoffField       Code = "SIGNOFF_FIELD"
+	SignoffApproval    Code = "SIGNOFF_APPROVAL"
+	SignoffFeature     Code = "SIGNOFF_FEATURE"
+	SignoffChecklist   Code = "SIGNOFF_CHECKLIST"
+	SignoffTemplate    Code = "SIGNOFF_TEMPLATE"
+	SignoffDocument    Code = "SIGNOFF_DOCUMENT"
+
 	// Where trust comes from: TUF metadata and the clock.
 	TUFRollback  Code = "TUF_ROLLBACK"
 	TUFExpired   Code = "TUF_EXPIRED"
@@ -176,12 +197,23 @@ const (
 
 	// Writes.
 	TagConflict  Code = "TAG_CONFLICT"
+	TagRace      Code = "TAG_RACE"
+	CopyDrift    Code = "REPLICA_DRIFT"
+	ForeignLayer Code = "FOREIGN_LAYER"
 	FileConflict Code = "FILE_CONFLICT"
 	FileChanged  Code = "FILE_CHANGED"
 	SignedAsElse Code = "SIGNED_AS_ELSE"
 	TokenRefused Code = "TOKEN_REFUSED"
-	CertKey      Code = "CERT_KEY"
-	NotWritable  Code = "NOT_WRITABLE"
+	// Of those who ask the service.
+	TokenParse  Code = "TOKEN_PARSE"
+	TokenAlg    Code = "TOKEN_ALG"
+	TokenKey    Code = "TOKEN_KEY"
+	TokenTime   Code = "TOKEN_TIME"
+	TokenAud    Code = "TOKEN_AUD"
+	TokenSub    Code = "TOKEN_SUB"
+	NotGranted  Code = "NOT_GRANTED"
+	CertKey     Code = "CERT_KEY"
+	NotWritable Code = "NOT_WRITABLE"
 
 	// The machine that a release is made on.
 	DiskSpace   Code = "DISK_SPACE"

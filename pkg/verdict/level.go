@@ -15,6 +15,16 @@ type Levels struct {
 	Requirements []Requirement `json:"requirements"`
 }
 
+// Least is the lowest level that so many artifacts reached, over everything
+// that each was made of.
+type Least struct {
+	Track     string `json:"track"`
+	Level     int    `json:"level"`
+	Artifacts int    `json:"artifacts"`
+	// Path leads from the artifact to what limits it.
+	Path []string `json:"path"`
+}
+
 // Requirement is the answer to one requirement of a level.
 type Requirement struct {
 	ID       string `json:"id"`

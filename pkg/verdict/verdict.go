@@ -170,10 +170,13 @@ type Verdict struct {
 	// Warnings are findings of checks that the policy asks to be warned about.
 	Warnings []Finding `json:"warnings,omitempty"`
 	// Waived are findings that were set aside, with who did and why.
-	Waived    []Waiver      `json:"waived,omitempty"`
-	Notes     []string      `json:"notes,omitempty"`
-	Proofs    []Proof       `json:"proofs,omitempty"`
-	Levels    []Levels      `json:"levels,omitempty"`
+	Waived []Waiver `json:"waived,omitempty"`
+	Notes  []string `json:"notes,omitempty"`
+	Proofs []Proof  `json:"proofs,omitempty"`
+	Levels []Levels `json:"levels,omitempty"`
+	// Least is the lowest level that everything built reached; nil where none
+	// was worked out.
+	Least     *Least        `json:"least,omitempty"`
 	Inputs    []Input       `json:"inputs,omitempty"`
 	Policy    digest.Digest `json:"policy,omitzero"`
 	TrustRoot digest.Digest `json:"trustRoot,omitzero"`

@@ -28,6 +28,7 @@ var exceptable = map[verdict.Code]string{
 	verdict.NoSBOM:       "the list of what is inside is absent; the manifest binds the bytes all the same",
 	verdict.NoProvenance: "nobody says how it was built; the release identity answers for the bytes",
 	verdict.Unsigned:     "its own signature is absent; the signed manifest lists its bytes",
+	verdict.TagConflict:  "a promoter found the tag on another image; the officer answers for moving it to this one, and to no other",
 	verdict.Level:        "its provenance is genuine and as expected, and shows a lower level; that is asked last",
 }
 

@@ -86,6 +86,14 @@ func (l List) Name() string { return l.said.Name }
 // Sequence is the number of the list; a higher one replaces a lower one.
 func (l List) Sequence() int { return l.said.Sequence }
 
+// Digest names what the list says and who stands for it; zero for the zero List.
+func (l List) Digest() digest.Digest {
+	if l.content.IsZero() {
+		return digest.Digest{}
+	}
+	return digest.Of(digest.SHA256, fmt.Append(nil, l.content, l.standing, l.by))
+}
+
 // Proof is what was proven of the list, and by whom; zero for one that nobody
 // signed.
 func (l List) Proof() verdict.Proof { return l.proof }
