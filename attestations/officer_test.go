@@ -11,14 +11,15 @@ import (
 	exception "github.com/waybill-release/waybill/attestations/exception/v1"
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
+	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // officers are the statements that are made outside of any release, by the
-// policy's officer and by whoever tends the channels: how each is
-// read, and written again from what was read.
+// policy's officer, by whoever tends the channels and by whoever signs off: how
+// each is read, and written again from what was read.
 func officers() map[string]func(intoto.Statement) (intoto.Statement, error) {
 	return map[string]func(intoto.Statement) (intoto.Statement, error){
 		"policy/v1": func(s intoto.Statement) (intoto.Statement, error) {
@@ -48,6 +49,13 @@ func officers() map[string]func(intoto.Statement) (intoto.Statement, error) {
 				return intoto.Statement{}, err
 			}
 			return channelindex.New(x.Predicate, x.Manifests)
+		},
+		"release-signoff/v1": func(s intoto.Statement) (intoto.Statement, error) {
+			x, err := releasesignoff.Parse(s)
+			if err != nil {
+				return intoto.Statement{}, err
+			}
+			return releasesignoff.New(x.Release, x.Predicate)
 		},
 	}
 }
@@ -112,10 +120,11 @@ func canonical(t *testing.T, v any) string {
 // TestOfficerSchemasRefuse: what a schema can say, it says.
 func TestOfficerSchemasRefuse(t *testing.T) {
 	for dir, names := range map[string][]string{
-		"channel/v1":       {"unknown-field", "unknown-field-of-a-channel", "number-zero", "no-number", "no-name", "name-with-a-slash", "no-issue", "no-expiry", "no-channels", "channel-of-nobody", "version-of-another-form"},
-		"policy/v1":        {"unknown-field", "sequence-zero", "no-sequence", "no-name", "name-with-a-slash", "sequence-as-text", "expires-is-no-time"},
-		"exception/v1":     {"unknown-field", "no-code", "every-code", "no-reason", "empty-reason", "endless-reason", "no-destination", "destination-with-a-space", "no-policy", "policy-by-sha512", "no-issue", "no-expiry"},
-		"known-defects/v1": {"unknown-field", "unknown-field-of-a-defect", "unknown-field-of-a-withdrawal", "unknown-field-of-versions", "sequence-zero", "no-expiry", "no-defects", "no-withdrawals", "empty-versions", "version-of-another-form", "no-artifacts", "no-code", "no-source", "source-not-https", "no-digests", "withdrawal-without-a-reason", "withdrawal-without-a-time", "id-with-a-space"},
+		"release-signoff/v1": {"unknown-field", "unknown-field-of-a-document", "no-documents", "no-milestone", "milestone-of-another-form", "no-source", "short-commit", "no-expiry", "template-by-name-only", "stage-of-nobody", "no-files", "no-section-required", "evidence-of-another-kind", "exception-without-a-reason"},
+		"channel/v1":         {"unknown-field", "unknown-field-of-a-channel", "number-zero", "no-number", "no-name", "name-with-a-slash", "no-issue", "no-expiry", "no-channels", "channel-of-nobody", "version-of-another-form"},
+		"policy/v1":          {"unknown-field", "sequence-zero", "no-sequence", "no-name", "name-with-a-slash", "sequence-as-text", "expires-is-no-time"},
+		"exception/v1":       {"unknown-field", "no-code", "every-code", "no-reason", "empty-reason", "endless-reason", "no-destination", "destination-with-a-space", "no-policy", "policy-by-sha512", "no-issue", "no-expiry"},
+		"known-defects/v1":   {"unknown-field", "unknown-field-of-a-defect", "unknown-field-of-a-withdrawal", "unknown-field-of-versions", "sequence-zero", "no-expiry", "no-defects", "no-withdrawals", "empty-versions", "version-of-another-form", "no-artifacts", "no-code", "no-source", "source-not-https", "no-digests", "withdrawal-without-a-reason", "withdrawal-without-a-time", "id-with-a-space"},
 	} {
 		s := loadSchema(t, dir)
 		for _, name := range names {

@@ -17,9 +17,11 @@ import (
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/signoff"
 )
 
 // home is what every URI of ours begins with; the rest is a directory here.
@@ -38,7 +40,7 @@ func read(t testing.TB, name string) string {
 // what it means, down to the heading that its fragment names.
 func TestEveryURIHasItsPage(t *testing.T) {
 	for _, uri := range []string{
-		releasemanifest.PredicateType, releasemanifest.PageType, releasemanifest.FormerPages, signedpolicy.PredicateType, exception.PredicateType, knowndefects.PredicateType, channelindex.PredicateType, provenance.BuildType, provenance.BuilderIsolated, provenance.BuilderUnisolated,
+		releasemanifest.PredicateType, releasemanifest.PageType, releasemanifest.FormerPages, signedpolicy.PredicateType, exception.PredicateType, knowndefects.PredicateType, channelindex.PredicateType, exception.PredicateType + "#waived", releasesignoff.PredicateType, signoff.Checker, provenance.BuildType, provenance.BuilderIsolated, provenance.BuilderUnisolated,
 	} {
 		dir, fragment, _ := strings.Cut(strings.TrimPrefix(uri, home), "#")
 		page := read(t, path.Join(dir, "README.md"))
@@ -95,6 +97,7 @@ func TestPagesNameEveryField(t *testing.T) {
 		"exception/v1":        reflect.TypeFor[exception.Predicate](),
 		"known-defects/v1":    reflect.TypeFor[knowndefects.Predicate](),
 		"channel/v1":          reflect.TypeFor[channelindex.Predicate](),
+		"release-signoff/v1":  reflect.TypeFor[releasesignoff.Predicate](),
 	} {
 		page := read(t, dir+"/README.md")
 		for _, s := range structs(kind) {
@@ -130,6 +133,7 @@ func TestSchemasMatchTheStructs(t *testing.T) {
 		"exception/v1":        reflect.TypeFor[exception.Predicate](),
 		"known-defects/v1":    reflect.TypeFor[knowndefects.Predicate](),
 		"channel/v1":          reflect.TypeFor[channelindex.Predicate](),
+		"release-signoff/v1":  reflect.TypeFor[releasesignoff.Predicate](),
 	} {
 		s := loadSchema(t, dir)
 		if want := home + dir + "/schema.json"; s.root["$id"] != want {
@@ -210,7 +214,7 @@ func (s schema) matchValue(t *testing.T, at string, node map[string]any, kind re
 // is one of the examples, byte for byte.
 func TestExamplesOfThePages(t *testing.T) {
 	for dir, example := range map[string]string{
-		"release-manifest/v1": "accept-minimal", "policy/v1": "accept-full", "exception/v1": "accept-full", "known-defects/v1": "accept-full", "channel/v1": "accept-full",
+		"release-manifest/v1": "accept-minimal", "policy/v1": "accept-full", "exception/v1": "accept-full", "known-defects/v1": "accept-full", "channel/v1": "accept-full", "release-signoff/v1": "accept-full",
 	} {
 		if !strings.Contains(read(t, dir+"/README.md"), "```json\n"+read(t, dir+"/testdata/"+example+".json")+"```\n") {
 			t.Errorf("the example of %s/README.md is not testdata/%s.json", dir, example)

@@ -1,0 +1,301 @@
+// Package releasesignoff is the wire form of the release sign-off predicate,
+// version 1: the documents that a release rests on were checked, and this is
+// what was found.
+//
+//	s, err := releasesignoff.New(config, p)
+//	x, err := releasesignoff.Parse(evidence.Statement())
+//
+// The README beside this file is the specification and schema.json its JSON
+// Schema. How documents are checked is for pkg/signoff, who may sign and when
+// one is needed for a policy.
+package releasesignoff
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// PredicateType names the predicate.
+const PredicateType = "https://github.com/waybill-release/waybill/attestations/release-signoff/v1"
+
+// Name is the name of the bundle in the place of a release, and Summary that
+// of the bundle that says the same to engines that know no more.
+const (
+	Name    = "release-signoff.sigstore.json"
+	Summary = "release-signoff.svr.sigstore.json"
+)
+
+// Config is the name of the subject.
+const Config = "release.yaml"
+
+// MaxSize bounds the predicate.
+const MaxSize = 4 << 20
+
+// MaxLife is the longest that a sign-off stands.
+const MaxLife = 400 * 24 * time.Hour
+
+const (
+	maxDocuments = 2000
+	maxText      = 4096
+)
+
+// Predicate says which documents were checked, by what, and what was found.
+type Predicate struct {
+	Milestone  string      `json:"milestone"`
+	Source     Source      `json:"source"`
+	Checker    Checker     `json:"checker"`
+	Template   File        `json:"template"`
+	Checked    time.Time   `json:"checked"`
+	Expires    time.Time   `json:"expires"`
+	Documents  []Document  `json:"documents"`
+	Exceptions []Exception `json:"exceptions,omitempty"`
+	// Left is what was not checked.
+	Left []string `json:"left,omitempty"`
+}
+
+// Source is where the release.yaml is from.
+type Source struct {
+	Repository string `json:"repository"`
+	Commit     string `json:"commit"`
+}
+
+// Checker is the program that checked.
+type Checker struct {
+	ID      string `json:"id"`
+	Version string `json:"version"`
+}
+
+// File is a file by its bytes.
+type File struct {
+	Name   string        `json:"name"`
+	Digest digest.Digest `json:"digest"`
+}
+
+// Document is one enhancement that was checked.
+type Document struct {
+	Directory string    `json:"directory"`
+	Number    string    `json:"number"`
+	Title     string    `json:"title"`
+	Stage     string    `json:"stage"`
+	Status    string    `json:"status"`
+	Files     []File    `json:"files"`
+	Sections  Sections  `json:"sections"`
+	Review    Review    `json:"review"`
+	Gates     []string  `json:"gates,omitempty"`
+	Checklist []Item    `json:"checklist,omitempty"`
+	Findings  []Finding `json:"findings,omitempty"`
+}
+
+// Sections counts what the stage requires.
+type Sections struct {
+	Required int `json:"required"`
+	Filled   int `json:"filled"`
+}
+
+// Review says whether production readiness had to be approved, and was.
+type Review struct {
+	Required bool `json:"required"`
+	Approved bool `json:"approved"`
+}
+
+// Item is one box of the checklist. Evidence is machine where a check proves
+// it, claimed where somebody ticked it, and none where neither is so.
+type Item struct {
+	Text     string `json:"text"`
+	Required bool   `json:"required"`
+	Ticked   bool   `json:"ticked"`
+	Evidence string `json:"evidence"`
+	Proof    string `json:"proof,omitempty"`
+	By       string `json:"by,omitempty"`
+}
+
+// Finding is what was found and does not stand against the release: it is a
+// warning, or excepted.
+type Finding struct {
+	Code     string `json:"code"`
+	About    string `json:"about"`
+	Message  string `json:"message"`
+	Excepted bool   `json:"excepted"`
+}
+
+// Exception is what somebody set aside for a time.
+type Exception struct {
+	Document string    `json:"document"`
+	Code     string    `json:"code"`
+	About    string    `json:"about"`
+	Reason   string    `json:"reason"`
+	Approver string    `json:"approver"`
+	Filed    time.Time `json:"filed"`
+	Expires  time.Time `json:"expires"`
+}
+
+// Signoff is a parsed statement: the predicate, and the release.yaml that it
+// is about. It is believed by nobody yet.
+type Signoff struct {
+	Predicate
+	Release digest.Set
+}
+
+var (
+	milestone = regexp.MustCompile(`\Av\d{1,4}\.\d{1,4}\z`)
+	commit    = regexp.MustCompile(`\A(?:[0-9a-f]{40}|[0-9a-f]{64})\z`)
+	stages    = regexp.MustCompile(`\A(?:alpha|beta|stable)\z`)
+	evidence  = regexp.MustCompile(`\A(?:machine|claimed|none)\z`)
+)
+
+// Validate refuses a predicate that leaves something open, or that lasts.
+func (p Predicate) Validate() error {
+	switch {
+	case !milestone.MatchString(p.Milestone):
+		return refuse("milestone %q: want one such as v1.37", p.Milestone)
+	case !isLine(p.Source.Repository) || !commit.MatchString(p.Source.Commit):
+		return refuse("source: want a repository and the full id of a commit")
+	case !isLine(p.Checker.ID) || !isLine(p.Checker.Version):
+		return refuse("checker: want id and version")
+	case p.Checked.IsZero() || !p.Expires.After(p.Checked):
+		return refuse("it was checked %s and expires %s: want a time after another", p.Checked.Format(time.RFC3339), p.Expires.Format(time.RFC3339))
+	case p.Expires.Sub(p.Checked) > MaxLife:
+		return refuse("it would stand for %s, the limit is %s", p.Expires.Sub(p.Checked), MaxLife)
+	case len(p.Documents) == 0 || len(p.Documents) > maxDocuments:
+		return refuse("%d documents: want 1 to %d; a sign-off of nothing says nothing", len(p.Documents), maxDocuments)
+	}
+	if err := p.Template.validate(); err != nil {
+		return err
+	}
+	for i, d := range p.Documents {
+		if err := d.Validate(); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(p.Documents[:i], func(o Document) bool { return o.Directory == d.Directory }) {
+			return refuse("document %q stands there twice", d.Directory)
+		}
+	}
+	return p.excepted()
+}
+
+// excepted refuses exceptions that say too little, that outlast the sign-off's
+// word, and findings that are called excepted and are not.
+func (p Predicate) excepted() error {
+	for _, x := range p.Exceptions {
+		switch {
+		case !isLine(x.Document) || !isLine(x.Code) || !isLine(x.About) || !isLine(x.Reason) || !isLine(x.Approver):
+			return refuse("exception %q of %q: want document, code, about, reason and approver, a line each", x.Code, x.Document)
+		case x.Filed.IsZero() || !x.Expires.After(x.Filed):
+			return refuse("exception %q of %q: want a day of filing, and one of its end after it", x.Code, x.Document)
+		case !x.Expires.After(p.Checked):
+			return refuse("exception %q of %q had expired when it was checked", x.Code, x.Document)
+		}
+	}
+	for _, d := range p.Documents {
+		for _, f := range d.Findings {
+			is := func(x Exception) bool { return x.Document == d.Number && x.Code == f.Code && x.About == f.About }
+			if f.Excepted && !slices.ContainsFunc(p.Exceptions, is) {
+				return refuse("%s: %s about %q is called excepted, and no exception says so", d.Directory, f.Code, f.About)
+			}
+		}
+	}
+	return nil
+}
+
+// Validate refuses a document that is not said which it is, or not what of it
+// was checked.
+func (d Document) Validate() error {
+	switch {
+	case !isLine(d.Directory) || !isLine(d.Number) || !isLine(d.Title) || !isLine(d.Status):
+		return refuse("document %q: want directory, number, title and status, a line each", d.Directory)
+	case !stages.MatchString(d.Stage):
+		return refuse("%s: stage %q, want alpha, beta or stable", d.Directory, d.Stage)
+	case len(d.Files) == 0:
+		return refuse("%s: no files", d.Directory)
+	case d.Sections.Required < 1 || d.Sections.Filled < 0 || d.Sections.Filled > d.Sections.Required:
+		return refuse("%s: %d of %d sections; want a number of those that are required", d.Directory, d.Sections.Filled, d.Sections.Required)
+	}
+	for _, f := range d.Files {
+		if err := f.validate(); err != nil {
+			return err
+		}
+	}
+	for _, it := range d.Checklist {
+		if !isLine(it.Text) || !evidence.MatchString(it.Evidence) || it.Evidence == "claimed" && !it.Ticked || it.Evidence == "machine" && !isLine(it.Proof) {
+			return refuse("%s: the item %q: want its text, and machine with what was found, claimed where it is ticked, or none", d.Directory, it.Text)
+		}
+	}
+	for _, f := range d.Findings {
+		if !isLine(f.Code) || !isLine(f.About) || !isLine(f.Message) {
+			return refuse("%s: a finding without code, about or message", d.Directory)
+		}
+	}
+	return nil
+}
+
+func (f File) validate() error {
+	if !isLine(f.Name) || f.Digest.Algorithm() != digest.SHA256 {
+		return refuse("file %q: want a name and a sha256 digest", f.Name)
+	}
+	return nil
+}
+
+// isLine reports whether text is one line that shows what it says.
+func isLine(text string) bool {
+	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
+	return text != "" && len(text) <= maxText && strings.TrimSpace(text) == text && !strings.ContainsFunc(text, hidden)
+}
+
+// Ends is when the sign-off, or the first exception that it rests on, runs
+// out.
+func (p Predicate) Ends() time.Time {
+	end := p.Expires
+	for _, x := range p.Exceptions {
+		if x.Expires.Before(end) {
+			end = x.Expires
+		}
+	}
+	return end
+}
+
+// New makes the statement about one release.yaml.
+func New(release digest.Set, p Predicate) (intoto.Statement, error) {
+	s, err := intoto.New(PredicateType, []intoto.Subject{{Name: Config, Digests: release}}, p)
+	if err != nil {
+		return intoto.Statement{}, err
+	}
+	_, err = Parse(s)
+	return s, err
+}
+
+// Parse reads the statement strictly.
+func Parse(s intoto.Statement) (Signoff, error) {
+	if s.PredicateType() != PredicateType {
+		return Signoff{}, verdict.Refuse(verdict.PredicateType, "sign-off", "says %q, not a sign-off", s.PredicateType())
+	}
+	s, err := s.Strict()
+	if err != nil {
+		return Signoff{}, err
+	}
+	var x Signoff
+	if err := strictjson.Unmarshal(s.Predicate(), &x.Predicate, strictjson.MaxSize(MaxSize)); err != nil {
+		return Signoff{}, verdict.Wrap(verdict.StatementParse, "sign-off", err)
+	}
+	if err := x.Validate(); err != nil {
+		return Signoff{}, err
+	}
+	subjects := s.Subjects()
+	if len(subjects) != 1 || subjects[0].Name != Config || subjects[0].Digests.SHA256.IsZero() {
+		return Signoff{}, refuse("want one subject, %s, with its sha256", Config)
+	}
+	x.Release = subjects[0].Digests
+	return x, nil
+}
+
+func refuse(format string, args ...any) error {
+	return verdict.Refuse(verdict.StatementParse, "sign-off", "%s", fmt.Sprintf(format, args...))
+}
