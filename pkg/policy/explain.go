@@ -36,10 +36,10 @@ func (p Policy) explainWho() Section {
 	s := Section{Title: "Who is believed"}
 	duties := map[Role]string{
 		Release: "signs the manifest, files and images", Verifier: "says that others checked", Officer: "signs policies, exceptions and known defects",
-		Channels: "says which release a channel stands for",
+		Channels: "says which release a channel stands for", Signoffs: "signs releases off",
 	}
-	for _, role := range []Role{Release, Verifier, Officer, Channels} {
-		if len(p.roles[role]) == 0 && role != Channels { // whose word no release needs
+	for _, role := range []Role{Release, Verifier, Officer, Channels, Signoffs} {
+		if len(p.roles[role]) == 0 && role != Channels && role != Signoffs { // whose word no release needs
 			s.add("nobody %s", strings.Replace(duties[role], "signs", "may sign", 1))
 		}
 		for _, who := range p.roles[role] {
@@ -122,6 +122,9 @@ func (p Policy) explainBuilds() Section {
 		s.add("%d builders must have made the same bytes (THRESHOLD, REBUILD_MISMATCH)", n)
 	}
 	for _, sum := range p.summaries {
+		for _, who := range sum.signers {
+			s.add("%s speaks for verifier %s", who, sum.Verifier)
+		}
 		s.add("a summary counts if verifier %s judged %s by policy %s (%s), at most %s ago", sum.Verifier, sum.Resource, sum.Policy.URI, sum.pinned, sum.age)
 	}
 	return s
@@ -192,6 +195,9 @@ func (p Policy) explainPlaces() Section {
 	for _, late := range p.late {
 		s.add("%s by the %s role may be added after sealing, at stage %v", late.Predicate, late.Role, late.Stages)
 	}
+	if text := p.signoff.explain(); text != "" {
+		s.add("%s", text)
+	}
 	if p.manifest > 0 {
 		s.add("the manifest was signed at most %s ago (STALE)", p.manifest)
 	}
@@ -257,7 +263,7 @@ func (p Policy) Overriders() []string {
 
 func (p Policy) issuers() []string {
 	var all []string
-	for _, role := range []Role{Release, Verifier, Officer, Channels, Builder} {
+	for _, role := range []Role{Release, Verifier, Officer, Channels, Signoffs, Builder} {
 		for _, s := range p.SignersOf(role) {
 			if issuer := s.matcher.Issuer(); !slices.Contains(all, issuer) {
 				all = append(all, issuer)
@@ -283,10 +289,13 @@ func (p Policy) Lint() []string {
 	if p.source.Ref == "" && len(p.builders) > 0 {
 		note("it expects no ref: a build of any branch is accepted; write source.ref, such as refs/tags/{version}")
 	}
+	if len(p.roles[Signoffs]) > 0 && len(p.signoff.stages) == 0 {
+		note("the role signoff is given and its word is never asked for; write signoff: {stages: [staging]}")
+	}
 	if p.lab {
 		note("it accepts a lab's trust root; write trustRoot: {lab: \"off\"} before anybody relies on it")
 	}
-	for _, role := range []Role{Release, Verifier, Officer, Channels, Builder} {
+	for _, role := range []Role{Release, Verifier, Officer, Channels, Signoffs, Builder} {
 		for _, s := range p.SignersOf(role) {
 			if s.exact.Subject == "" {
 				note("%s is a pattern in role %s: make sure that nobody else can get such an identity", s, role)

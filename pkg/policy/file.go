@@ -22,6 +22,7 @@ type file struct {
 	Plan       Mode              `yaml:"plan"`
 	Closed     map[string]Mode   `yaml:"closed"`
 	Late       []fileLate        `yaml:"late"`
+	Signoff    *fileSignoff      `yaml:"signoff"`
 	Thresholds map[string]int    `yaml:"thresholds"`
 	Limits     map[string]string `yaml:"limits"`
 	Summaries  []fileSummary     `yaml:"summaries"`
@@ -96,8 +97,21 @@ type fileLate struct {
 	Stages    []Stage `yaml:"stages"`
 }
 
+// fileSignoff says where a release needs a sign-off.
+type fileSignoff struct {
+	Stages []Stage `yaml:"stages"`
+	MaxAge string  `yaml:"maxAge"`
+	// Template is what the documents must have been held against; left out, the
+	// role may choose.
+	Template *struct {
+		SHA256 string `yaml:"sha256"`
+	} `yaml:"template"`
+}
+
 type fileSummary struct {
-	Verifier string         `yaml:"verifier"`
+	Verifier string `yaml:"verifier"`
+	// Signers are who of the verifier role may speak for it; left out, all.
+	Signers  []signer       `yaml:"signers"`
 	Resource string         `yaml:"resource"`
 	Policy   filePinned     `yaml:"policy"`
 	Levels   map[string]int `yaml:"levels"`

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"slices"
+
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/release"
@@ -98,6 +100,14 @@ func (p Policy) builtByKnown(f *Fact, id string) error {
 		}
 	}
 	return &verdict.Error{Finding: verdict.Find(verdict.Builder, id, "%s may not speak for this builder", f.signer()).Citing(f.bundle)}
+}
+
+// AllowsLate reports whether a role may add evidence of a kind to a release
+// that was sealed, at a stage.
+func (p Policy) AllowsLate(kind string, role Role, stage Stage) bool {
+	return slices.ContainsFunc(p.late, func(late fileLate) bool {
+		return late.Predicate == kind && late.Role == role && slices.Contains(late.Stages, stage)
+	})
 }
 
 // IsLate reports whether evidence that the manifest does not list may be added

@@ -317,8 +317,20 @@ func (r described) judge(m *matter) answer {
 // summary is a verifier whose word counts.
 type summary struct {
 	fileSummary
-	pinned digest.Digest
-	age    time.Duration
+	pinned  digest.Digest
+	age     time.Duration
+	signers []Signer // nil: whoever has the role
+}
+
+// spokenForBy asks whether the signer may speak for the verifier: the two count
+// as a pair.
+func (s summary) spokenForBy(m *matter, f *Fact) error {
+	if s.signers == nil || anyOf(s.signers, f.who) {
+		return nil
+	}
+	return refuse(f, func() verdict.Finding {
+		return verdict.Find(verdict.VSAVerifier, m.q.Subject, "%s may not speak for the verifier %s", f.signer(), s.Verifier).Differ(s.signers[0].String(), f.signer())
+	})
 }
 
 // answers holds a verification summary against what is asked of it.
@@ -435,11 +447,4 @@ func asSignature(kinds []string) clause {
 	}
 }
 
-func (l *loader) summary() (Rule, error) {
-	var rules []Rule
-	for _, s := range l.policy.summaries {
-		rules = append(rules, &some{role: Verifier, absent: verdict.EvidenceMissing, what: "a verifier's summary", check: Summary,
-			clauses: []asked{lasting(ofKind(vsa.PredicateType)), lasting(byRole(Verifier)), fleeting(bound), fleeting(s.answers)}})
-	}
-	return Any(rules...)
-}
+func (l *loader) summary() (Rule, error) { return summarized(l.policy.summaries, 0) }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/plan"
 )
 
@@ -171,7 +172,7 @@ func (l *loader) loadLate() error {
 		switch {
 		case late.Predicate == "":
 			return l.fail(codeEmpty, append(path, "predicate"), "empty")
-		case late.Role == Channels, late.Role == Builder && l.policy.counts.builders < 2, len(l.policy.SignersOf(late.Role)) == 0:
+		case late.Role == Channels, late.Role == Signoffs, late.Role == Builder && l.policy.counts.builders < 2, len(l.policy.SignersOf(late.Role)) == 0:
 			return l.fail(codeValue, append(path, "role"), "%q, want a role other than builder that somebody has", late.Role)
 		case len(late.Stages) == 0:
 			return l.fail(codeEmpty, append(path, "stages"), "empty")
@@ -297,7 +298,33 @@ func (l *loader) loadSummaries() error {
 				return l.fail(codeValue, append(path, "levels", track), "%d, want a track in capitals, such as BUILD, and a level from 1", n)
 			}
 		}
-		l.policy.summaries = append(l.policy.summaries, summary{s, pinned, age})
+		who, err := l.speakers(s, path)
+		if err != nil {
+			return err
+		}
+		l.policy.summaries = append(l.policy.summaries, summary{s, pinned, age, who})
 	}
 	return nil
+}
+
+// speakers are who may speak for a verifier. Where there are several of both, it
+// must be said: each would speak for the others.
+func (l *loader) speakers(s fileSummary, path []any) ([]Signer, error) {
+	known := l.policy.roles[Verifier]
+	if s.Signers == nil {
+		if len(known) > 1 && slices.ContainsFunc(l.Summaries, func(o fileSummary) bool { return o.Verifier != s.Verifier }) {
+			return nil, l.fail(codeWeak, path, "several have the role verifier, and there are several verifiers; say in signers who speaks for %s", s.Verifier)
+		}
+		return nil, nil
+	}
+	who, err := l.signers(s.Signers, append(path, "signers"))
+	if err != nil {
+		return nil, err
+	}
+	for n, one := range who {
+		if one.exact == (identity.Identity{}) || !anyOf(known, one.exact) {
+			return nil, l.fail(codeValue, append(path, "signers", n), "%s is not one of the role verifier by name", one)
+		}
+	}
+	return who, nil
 }

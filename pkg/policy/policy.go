@@ -60,9 +60,11 @@ type Policy struct {
 	summaries []summary
 
 	cells    map[cell]demand
+	vouch    map[cell]Rule // what stands for provenance; nil: nothing does
 	plan     Mode
 	closed   map[string]Mode
 	late     []fileLate
+	signoff  signoff
 	rules    []rule
 	counts   thresholds
 	manifest time.Duration // how old it may be; zero: as old as it likes

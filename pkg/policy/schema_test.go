@@ -26,6 +26,7 @@ func TestSchemaNamesEveryKey(t *testing.T) {
 		"build/properties/parameters/items": fileParameter{},
 		"require/items":                     fileRequire{},
 		"late/items":                        fileLate{},
+		"signoff":                           fileSignoff{},
 		"summaries/items":                   fileSummary{},
 		"summaries/items/properties/policy": filePinned{},
 		"defects":                           fileDefects{},

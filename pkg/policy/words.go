@@ -16,6 +16,7 @@ const (
 	Verifier Role = "verifier"
 	Officer  Role = "policy"
 	Channels Role = "channel"
+	Signoffs Role = "signoff"
 )
 
 // Places that a policy can close: nothing but the release may be in them.

@@ -26,7 +26,7 @@ func (r *reader) vocabulary(e ast.Expr) (words []string) {
 				words = append(words, string(class))
 			}
 		case "policy.EvidenceView.role":
-			return []string{string(policy.Builder), string(policy.Release), string(policy.Verifier), string(policy.Officer), string(policy.Channels), ""}
+			return []string{string(policy.Builder), string(policy.Release), string(policy.Verifier), string(policy.Officer), string(policy.Channels), string(policy.Signoffs), ""}
 		}
 	}
 	return words
