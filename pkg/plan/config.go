@@ -95,6 +95,12 @@ type sboms struct{ release, source text }
 // Name is the name of the project.
 func (c Config) Name() string { return c.name.s }
 
+// Repository is the canonical address of the source.
+func (c Config) Repository() string { return c.repository.s }
+
+// ReleaseCommit is the rule by which a tag names the commit that is built.
+func (c Config) ReleaseCommit() string { return c.commit }
+
 // Locked reports whether release.lock.yaml belongs to the configuration.
 func (c Config) Locked() bool { return c.lock.given() }
 

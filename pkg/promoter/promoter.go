@@ -1,5 +1,5 @@
 // Package promoter reads what Kubernetes' promoter is told: which images move
-// from which registry to which.
+// from which registry to which, and which files from which bucket.
 //
 // An image manifest names one source registry, its destinations, and for each
 // image the digests and their tags. It is one file, or, as people review it,
@@ -10,6 +10,10 @@
 //	for _, m := range manifests {
 //		for _, image := range m.Images { … }
 //	}
+//
+// A manifest of files is of the same kind: a source, its destinations, and the
+// SHA-256 digest of each file. Thin, it is filestores/NAME/filepromoter-manifest.yaml
+// and the lists in manifests/NAME; [ReadFilesDir] reads those.
 //
 // Everything is read as it is published, and as strictly as it is reviewed: a
 // key that nobody knows, a digest listed twice, a tag of two digests or a
@@ -67,30 +71,6 @@ type Image struct {
 type Pinned struct {
 	Digest digest.Digest
 	Tags   []string
-}
-
-// Policy is the provenance section of a manifest.
-type Policy struct {
-	Mode           string    `yaml:"mode"` // off, warn or require
-	Signers        []string  `yaml:"signers"`
-	Builders       []Builder `yaml:"builders"`
-	Sources        []string  `yaml:"sources"`
-	PredicateTypes []string  `yaml:"predicateTypes"`
-	Level          int       `yaml:"level"`
-	Levels         []Level   `yaml:"levels"`
-}
-
-// Builder is a builder that a policy trusts, and how far.
-type Builder struct {
-	ID      string   `yaml:"id"`
-	Level   int      `yaml:"level"`
-	Signers []string `yaml:"signers"`
-}
-
-// Level is what a policy demands of some images.
-type Level struct {
-	Images []string `yaml:"images"`
-	Level  int      `yaml:"level"`
 }
 
 // where is the part of a manifest that says where.
