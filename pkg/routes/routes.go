@@ -1,8 +1,10 @@
-// Package routes says what a promotion between registries moves: which digest
-// of which source goes to which destinations, and what it is called there.
+// Package routes says what a promotion moves: which digest of which source goes
+// to which destinations, and what it is called there.
 //
 // [Make] turns the manifests of Kubernetes' promoter into a [Plan], a value
-// that is reviewed, compared and carried around as JSON:
+// that is reviewed, compared and carried around as JSON; [MakeFiles] does so
+// with manifests of files, and [MakeRelease] with the verified manifest of a
+// sealed release:
 //
 //	plan, err := routes.Make(manifests)
 //	fmt.Println(plan.Digest(), plan.Extent())
@@ -12,8 +14,9 @@
 // edge names its route, and the route its destinations, because twenty regions
 // get the same. [Plan.All] goes over what that means.
 //
-// Two edges may end at one name only if they bring the same digest; everything
-// else is refused as TAG_CONFLICT before anything is asked of any registry.
+// Two edges may end at one name only if they bring the same digest, and so may
+// two files; everything else is refused as TAG_CONFLICT or FILE_CONFLICT before
+// anything is asked of any registry or bucket.
 package routes
 
 import (
@@ -39,9 +42,15 @@ const maxConflicts = 20
 
 // Plan is what a promotion moves.
 type Plan struct {
-	Schema string  `json:"schema"`
-	Routes []Route `json:"routes"`
-	Edges  []Edge  `json:"edges"`
+	Schema string `json:"schema"`
+	// Policy is the policy that every image must pass; zero if the plan names none.
+	Policy digest.Digest `json:"policy,omitzero"`
+	Routes []Route       `json:"routes"`
+	Edges  []Edge        `json:"edges"`
+	Stores []Store       `json:"stores,omitempty"`
+	Files  []File        `json:"files,omitempty"`
+	// Release is the sealed release that the rest is a plan of; nil if it is none.
+	Release *Release `json:"release,omitempty"`
 }
 
 // Route is a source and where its images go.
@@ -49,6 +58,8 @@ type Route struct {
 	Manifest     string   `json:"manifest"`
 	Source       string   `json:"source"`
 	Destinations []string `json:"destinations"`
+	// Policy is what the manifest demands of its images; nil if nothing.
+	Policy *promoter.Policy `json:"policy,omitempty"`
 }
 
 // Edge is one digest of a route. Without tags it goes by its digest alone.
@@ -66,20 +77,6 @@ type Move struct {
 	Tags     []string
 }
 
-// Extent counts a plan.
-type Extent struct {
-	Routes       int `json:"routes"`
-	Digests      int `json:"digests"` // in sources, each to be judged once
-	Moves        int `json:"moves"`
-	Tags         int `json:"tags"`
-	Repositories int `json:"repositories"` // in destinations, each to be listed once
-}
-
-// String is a line for people.
-func (e Extent) String() string {
-	return fmt.Sprintf("routes %d, digests to judge %d, moves %d, repositories %d, tags %d", e.Routes, e.Digests, e.Moves, e.Repositories, e.Tags)
-}
-
 // Make plans what manifests say.
 func Make(manifests []promoter.Manifest) (Plan, error) {
 	p := Plan{Schema: Schema, Routes: []Route{}, Edges: []Edge{}}
@@ -87,7 +84,7 @@ func Make(manifests []promoter.Manifest) (Plan, error) {
 		return cmp.Or(cmp.Compare(a.Source.Name, b.Source.Name), cmp.Compare(a.Name, b.Name))
 	})
 	for i, m := range sorted {
-		route := Route{Manifest: m.Name, Source: m.Source.Name}
+		route := Route{Manifest: m.Name, Source: m.Source.Name, Policy: m.Policy}
 		for _, d := range m.Destinations {
 			route.Destinations = append(route.Destinations, d.Name)
 		}
@@ -106,6 +103,15 @@ func Make(manifests []promoter.Manifest) (Plan, error) {
 		return Plan{}, err
 	}
 	return p, nil
+}
+
+// Under refuses to have the subject decided about by another policy than the
+// plan was made for, if it was made for one.
+func (p Plan) Under(policy digest.Digest, subject string) error {
+	if p.Policy.IsZero() || p.Policy.Equal(policy) {
+		return nil
+	}
+	return &verdict.Error{Finding: verdict.Find(verdict.PlanStale, subject, "the plan was made for another policy").Differ(p.Policy.String(), policy.String())}
 }
 
 // All goes over every move, destination by destination.
@@ -134,29 +140,6 @@ func (p Plan) JSON() []byte {
 // Digest names the plan.
 func (p Plan) Digest() digest.Digest { return digest.Of(digest.SHA256, p.JSON()) }
 
-// Extent counts the plan.
-func (p Plan) Extent() Extent {
-	e := Extent{Routes: len(p.Routes)}
-	digests := map[string]bool{}
-	type repository struct {
-		route int
-		image string
-	}
-	seen := map[repository]bool{}
-	for _, edge := range p.Edges {
-		to := len(p.Routes[edge.Route].Destinations)
-		e.Moves += to
-		e.Tags += to * len(edge.Tags)
-		digests[p.Routes[edge.Route].Source+"/"+edge.Image+edge.Digest.Hex()] = true
-		if r := (repository{edge.Route, edge.Image}); !seen[r] {
-			seen[r] = true
-			e.Repositories += to
-		}
-	}
-	e.Digests = len(digests)
-	return e
-}
-
 // check looks for names that two edges want for two digests, one host of the
 // destinations after another: a host's names are forgotten before the next.
 func (p Plan) check() error {
@@ -177,7 +160,7 @@ func (p Plan) check() error {
 	if more := len(conflicts) - maxConflicts; more > 0 {
 		conflicts = append(conflicts[:maxConflicts], fmt.Errorf("and %d more", more))
 	}
-	return errors.Join(conflicts...)
+	return errors.Join(append(conflicts, p.checkFiles())...)
 }
 
 // byRoute are the edges of each route.
