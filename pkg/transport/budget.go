@@ -3,13 +3,14 @@ package transport
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
 
 // The pace after a host asked for less: first and slowest.
 const (
-	firstGap   = 10 * time.Millisecond
+	firstGap   = 4 * time.Millisecond
 	slowestGap = time.Second
 )
 
@@ -44,7 +45,7 @@ func (h *hosts) of(origin string) *host {
 	}
 	one, ok := h.byOrigin[origin]
 	if !ok {
-		one = &host{name: origin, most: float64(h.most), limit: float64(h.most), moved: make(chan struct{})}
+		one = &host{name: origin, most: float64(h.most), limit: float64(h.most)}
 		h.byOrigin[origin] = one
 	}
 	return one
@@ -63,12 +64,23 @@ type host struct {
 	gap   time.Duration // between two requests, 0 for none
 	next  time.Time     // when the next may be sent, where there is a gap
 	down  bool          // somebody gave up, and nobody was answered since
-	moved chan struct{} // closed when a slot comes free
+	// waiting are those that wait for a slot, in order; each is woken once.
+	waiting []chan struct{}
 }
 
 // enter waits for a turn. It ends with an error if the host asks for more than
 // patience, or with the context.
 func (h *host) enter(ctx context.Context, slot bool, patience time.Duration) error {
+	err := h.turn(ctx, slot, patience)
+	if err != nil && slot { // it may have been woken for a slot that is now another's
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.wake()
+	}
+	return err
+}
+
+func (h *host) turn(ctx context.Context, slot bool, patience time.Duration) error {
 	for {
 		h.mu.Lock()
 		now := time.Now()
@@ -76,7 +88,7 @@ func (h *host) enter(ctx context.Context, slot bool, patience time.Duration) err
 		if h.gap > 0 && h.next.After(at) {
 			at = h.next
 		}
-		wait, full, moved := at.Sub(now), slot && h.busy >= int(h.limit), h.moved
+		wait, full := at.Sub(now), slot && h.busy >= int(h.limit)
 		if wait <= 0 && !full {
 			if slot {
 				h.busy++
@@ -85,9 +97,15 @@ func (h *host) enter(ctx context.Context, slot bool, patience time.Duration) err
 			h.mu.Unlock()
 			return nil
 		}
+		var free chan struct{}
+		if wait <= 0 {
+			free = make(chan struct{})
+			h.waiting = append(h.waiting, free)
+		}
 		h.mu.Unlock()
 		switch {
 		case h.asksTooMuch(now, patience):
+			h.forget(free)
 			return &BusyError{Host: h.name, Wait: wait}
 		case wait > 0:
 			if err := Sleep(ctx, wait); err != nil {
@@ -95,11 +113,29 @@ func (h *host) enter(ctx context.Context, slot bool, patience time.Duration) err
 			}
 		default:
 			select {
-			case <-moved:
+			case <-free:
 			case <-ctx.Done():
+				h.forget(free)
 				return context.Cause(ctx)
 			}
 		}
+	}
+}
+
+// forget takes somebody who goes away off the list of those that wait.
+func (h *host) forget(free chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i := slices.Index(h.waiting, free); i >= 0 {
+		h.waiting = slices.Delete(h.waiting, i, i+1)
+	}
+}
+
+// wake wakes as many of those that wait as there are slots. It needs mu.
+func (h *host) wake() {
+	for free := int(h.limit) - h.busy; free > 0 && len(h.waiting) > 0; free-- {
+		close(h.waiting[0])
+		h.waiting = h.waiting[1:]
 	}
 }
 
@@ -125,7 +161,7 @@ func (h *host) leave(slot bool, l lesson) {
 	case l.overloaded:
 		if now.After(h.until) { // the first of those that were on their way
 			h.limit = max(1, min(h.limit, float64(h.busy))/2)
-			h.gap = min(max(2*h.gap, firstGap), slowestGap)
+			h.gap = min(max(h.gap+h.gap/2, firstGap), slowestGap)
 		}
 		if until := now.Add(l.pause); until.After(h.until) {
 			h.until = until
@@ -133,15 +169,16 @@ func (h *host) leave(slot bool, l lesson) {
 	case l.answered:
 		h.down = false
 		h.limit = min(h.most, h.limit+1/h.limit)
-		if h.gap -= h.gap / 8; h.gap < time.Millisecond {
+		// A tenth more often after each second: in that time as many answers
+		// come as the gap goes into it.
+		if h.gap -= time.Duration(float64(h.gap) * h.gap.Seconds() / 10); h.gap < time.Millisecond {
 			h.gap = 0
 		}
 	}
 	if slot {
 		h.busy--
 	}
-	close(h.moved)
-	h.moved = make(chan struct{})
+	h.wake()
 }
 
 // gaveUp reports whether somebody gave up on the host, so that the next need

@@ -46,7 +46,7 @@ func (t *Transport) exchange(req *http.Request, w way, slot bool) (*http.Respons
 		if !failed(req, resp, err) {
 			return resp, err
 		}
-		end := attempt >= t.config.Attempts || refused(err) && attempt >= refusals ||
+		end := attempt >= t.config.Attempts && !overloaded(resp, says) || refused(err) && attempt >= refusals ||
 			time.Since(begun)+pause > t.config.Patience || host.gaveUp() ||
 			!repeatable(req) || !harmlessAgain(req, resp, err, says)
 		t.observe(Event{Method: req.Method, Host: req.URL.Host, Attempt: attempt, Err: err, Wait: pause, Last: end}, resp)

@@ -65,7 +65,8 @@ type Config struct {
 	// Roots are the certificate authorities to believe; nil means those of
 	// the system (and SSL_CERT_FILE). See [LoadRoots].
 	Roots *x509.CertPool
-	// Attempts is how often one request is sent at most. Default 10.
+	// Attempts is how often one request is sent at most, those not counted that
+	// the host asked to send later: they end with the patience. Default 10.
 	Attempts int
 	// Patience is how long one request is tried in all. A server that asks for
 	// more by Retry-After is not asked again. No phase of one attempt takes
