@@ -2,6 +2,7 @@ package registry
 
 import (
 	"encoding/json"
+	"fmt"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -17,6 +18,10 @@ const (
 	AnnotationPredicate = "dev.sigstore.bundle.predicateType"
 	// AnnotationContent says what the bundle holds.
 	AnnotationContent = "dev.sigstore.bundle.content"
+	// AnnotationLayer repeats the digest and the size of the bundle, so that
+	// who lists referrers can read it without reading the referrer. It is a
+	// hint: what it leads to proves something by itself, or nothing.
+	AnnotationLayer = "dev.waybill.bundle.layer"
 
 	mediaTypeEmpty = "application/vnd.oci.empty.v1+json"
 )
@@ -49,6 +54,7 @@ func BundleManifest(subject Descriptor, bundle []byte, predicateType string) (De
 		Annotations: map[string]string{
 			AnnotationContent:   "dsse-envelope",
 			AnnotationPredicate: predicateType,
+			AnnotationLayer:     fmt.Sprintf("%s %d", layer.Descriptor.Digest, layer.Descriptor.Size),
 		},
 	}
 	manifest.Config.ArtifactType = MediaTypeBundle // cosign has it in both

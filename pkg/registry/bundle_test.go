@@ -29,7 +29,8 @@ func TestBundleManifest(t *testing.T) {
 		}],
 		"annotations": {
 			"dev.sigstore.bundle.content": "dsse-envelope",
-			"dev.sigstore.bundle.predicateType": "https://sigstore.dev/cosign/sign/v1"
+			"dev.sigstore.bundle.predicateType": "https://sigstore.dev/cosign/sign/v1",
+			"dev.waybill.bundle.layer": "` + digest.Of(digest.SHA256, []byte("bundle")).String() + ` 6"
 		},
 		"subject": {
 			"mediaType": "application/vnd.oci.image.index.v1+json",

@@ -3,6 +3,9 @@ package registry
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 )
@@ -12,18 +15,20 @@ const maxBundles = 1000
 
 // Bundles returns the Sigstore bundles that refer to a manifest, in the order
 // of their digests. They are parsed by nobody yet: anybody may attach
-// anything. Referrers of other kinds are left out.
-func Bundles(ctx context.Context, src Source, repo string, d digest.Digest) ([][]byte, error) {
-	referrers, err := src.Referrers(ctx, repo, d)
+// anything. Referrers of other kinds are left out before anything is counted,
+// and with kinds so are bundles that are annotated as saying something else.
+func Bundles(ctx context.Context, src Source, repo string, d digest.Digest, kinds ...string) ([][]byte, error) {
+	referrers, err := bundleReferrers(ctx, src, repo, d)
 	if err != nil {
 		return nil, err
 	}
 	var bundles [][]byte
+	read := 0
 	for _, r := range referrers {
-		if r.ArtifactType != MediaTypeBundle {
+		if says := r.Annotations[AnnotationPredicate]; says != "" && len(kinds) > 0 && !slices.Contains(kinds, says) {
 			continue
 		}
-		if len(bundles) == maxBundles {
+		if read++; read > maxBundles {
 			return nil, &LimitError{Place: repo, What: "bundles of one image", Limit: maxBundles}
 		}
 		raw, err := bundle(ctx, src, repo, r)
@@ -39,8 +44,44 @@ func Bundles(ctx context.Context, src Source, repo string, d digest.Digest) ([][
 	return bundles, nil
 }
 
-// bundle reads the one layer of a referrer.
+// bundleReferrers lists the referrers that are bundles. Where there are so many
+// of other kinds that a list of all is too long, the registry is asked for
+// these alone: whoever floods an image with something else hides nothing.
+func bundleReferrers(ctx context.Context, src Source, repo string, d digest.Digest) ([]Descriptor, error) {
+	all, err := listReferrers(ctx, src, repo, d)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(r Descriptor) bool { return r.ArtifactType != MediaTypeBundle }), nil
+}
+
+// listReferrers lists the referrers, or the bundles among them where a list of
+// all is too long.
+func listReferrers(ctx context.Context, src Source, repo string, d digest.Digest) ([]Descriptor, error) {
+	all, err := src.Referrers(ctx, repo, d)
+	var long *LimitError
+	if filter, can := src.(interface {
+		ReferrersOf(ctx context.Context, repo string, d digest.Digest, kind string) ([]Descriptor, error)
+	}); can && errors.As(err, &long) {
+		return filter.ReferrersOf(ctx, repo, d, MediaTypeBundle)
+	}
+	return all, err
+}
+
+// bundle reads the bundle of a referrer: the layer that an annotation names,
+// or else the one layer of its manifest.
 func bundle(ctx context.Context, src Source, repo string, referrer Descriptor) ([]byte, error) {
+	if layer, named := annotatedLayer(referrer); named {
+		body, err := src.Fetch(ctx, repo, layer)
+		var raw []byte
+		if err == nil {
+			raw, err = fetchAll(body)
+		}
+		var down *UnavailableError
+		if err == nil || errors.As(err, &down) {
+			return raw, err
+		}
+	}
 	node, err := Graph(ctx, src, repo, referrer)
 	if err != nil {
 		return nil, err
@@ -53,4 +94,15 @@ func bundle(ctx context.Context, src Source, repo string, referrer Descriptor) (
 		return nil, err
 	}
 	return fetchAll(body)
+}
+
+// annotatedLayer is the layer that a referrer's annotation names.
+func annotatedLayer(referrer Descriptor) (Descriptor, bool) {
+	text, count, _ := strings.Cut(referrer.Annotations[AnnotationLayer], " ")
+	named, err := digest.Parse(text)
+	if err != nil || named.Algorithm() != digest.SHA256 {
+		return Descriptor{}, false
+	}
+	size, err := strconv.ParseInt(count, 10, 64)
+	return Descriptor{MediaType: MediaTypeBundle, Digest: named, Size: size}, err == nil && size > 0 && size <= MaxManifest
 }

@@ -59,7 +59,7 @@ func (e *TagError) Error() string {
 }
 
 // Code is the reason code of the refusal.
-func (e *TagError) Code() string { return "TAG_CONFLICT" }
+func (e *TagError) Code() string { return "TAG_RACE" }
 
 // LimitError reports content that is larger than what is read.
 type LimitError struct {

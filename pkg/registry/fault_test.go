@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -45,6 +46,14 @@ func saysSo(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 	w.WriteHeader(201)
 }
 
+// saysListed says that it lists a referrer, and forgets it.
+func saysListed(w http.ResponseWriter, r *http.Request, _ http.Handler) {
+	var doc document
+	_ = json.NewDecoder(r.Body).Decode(&doc)
+	w.Header().Set("OCI-Subject", doc.Subject.Digest)
+	w.WriteHeader(201)
+}
+
 // Rows 3 to 5: a write that fails is done again or found done; one that was
 // lost is noticed before anything is built on it.
 func TestWritesThatGoWrong(t *testing.T) {
@@ -71,7 +80,7 @@ func TestWritesThatGoWrong(t *testing.T) {
 			other.Header.Set("Content-Type", MediaTypeIndex)
 			other.Body, other.ContentLength = io.NopCloser(strings.NewReader(raw)), int64(len(raw))
 			next.ServeHTTP(httptest.NewRecorder(), other)
-		}), "TAG_CONFLICT"},
+		}), "TAG_RACE"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := serveThrough(t, c.spoil, transport.New(transport.Config{}))
@@ -123,11 +132,16 @@ func TestReadAfterWriteIsWaitedFor(t *testing.T) {
 func TestLostReferrerIsNoticed(t *testing.T) {
 	t.Setenv(transport.PatienceVariable, "300ms")
 	for _, c := range []struct {
-		name string
-		n    int
-		want string
-	}{{"the image's own manifest is the first", 2, "UNAVAILABLE"}, {"none (twin)", 99, ""}} {
-		r := serveThrough(t, nth("PUT", "/manifests/sha256:", c.n, saysSo), transport.New(transport.Config{}), registry.WithReferrersSupport(true))
+		name  string
+		spoil func(http.Handler) http.Handler
+		want  string
+	}{
+		{"by a registry that says it lists it", nth("PUT", "/manifests/sha256:", 2, saysListed), "UNAVAILABLE"}, // the first is the image's own manifest
+		{"again and again", nth("PUT", "/manifests/sha256:", 0, saysSo), "UNAVAILABLE"},
+		{"once, by one that does not say it, and is sent it again", nth("PUT", "/manifests/sha256:", 2, saysSo), ""},
+		{"never (twin)", nil, ""},
+	} {
+		r := serveThrough(t, c.spoil, transport.New(transport.Config{}), registry.WithReferrersSupport(true))
 		d := image(t, r, "x")
 		manifest, raw, blobs := BundleManifest(d, []byte("bundle"), "https://example.org/predicate/v1")
 		for _, b := range blobs {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/waybill-release/waybill/pkg/digest"
 )
 
@@ -135,18 +137,31 @@ func TestPushIsIdempotent(t *testing.T) {
 	}
 }
 
+// describing pushes what refers to d and is no bundle.
+func describing(t *testing.T, p Sink, d Descriptor) Descriptor {
+	t.Helper()
+	subject := mustWire(d)
+	config := push(t, p, blobOf(mediaTypeEmpty, []byte("{}")))
+	layer := push(t, p, blobOf("application/spdx+json", []byte(`{"spdxVersion":"SPDX-2.3"}`)))
+	return pushManifest(t, p, MediaTypeManifest, v1.Manifest{
+		SchemaVersion: 2, MediaType: MediaTypeManifest, ArtifactType: "application/spdx+json",
+		Config: mustWire(config), Layers: []v1.Descriptor{mustWire(layer)}, Subject: &subject,
+	})
+}
+
 // TestCopy copies from every place to every other, with what refers to the
 // image, to its children, and to that.
 func TestCopy(t *testing.T) {
 	for from, src := range places(t) {
 		d, children := index(t, src, "v1.0.0")
-		signature := attach(t, src, d, "signature of the index")
+		attach(t, src, d, "signature of the index")
 		attach(t, src, children[1], "signature of a child")
-		attach(t, src, signature, "signature of the signature")
+		sbom := describing(t, src, d)
+		attach(t, src, sbom, "signature of the SBOM")
 		for to, dst := range places(t) {
 			t.Run(from+" to "+to, func(t *testing.T) {
 				for range 2 { // the second time does nothing
-					if err := Copy(t.Context(), dst, src, "demo", d); err != nil {
+					if _, err := Copy(t.Context(), dst, src, "demo", d); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -171,7 +186,7 @@ func TestCopy(t *testing.T) {
 				if _, err := VerifyBlobs(t.Context(), dst, "demo", b); err != nil {
 					t.Error(err)
 				}
-				for _, subject := range []Descriptor{d, children[0], children[1], signature} {
+				for _, subject := range []Descriptor{d, children[0], children[1], sbom} {
 					want, err := src.Referrers(t.Context(), "demo", subject.Digest)
 					if err != nil {
 						t.Fatal(err)
@@ -194,7 +209,7 @@ func TestCopyOfTheIncompleteStops(t *testing.T) {
 	d := pushManifest(t, src, MediaTypeManifest, map[string]any{
 		"schemaVersion": 2, "config": mustWire(config), "layers": []any{mustWire(absent)},
 	})
-	if err := Copy(t.Context(), dst, src, "demo", d); !errors.Is(err, ErrNotFound) {
+	if _, err := Copy(t.Context(), dst, src, "demo", d); !errors.Is(err, ErrNotFound) {
 		t.Errorf("copying: %v, want ErrNotFound", err)
 	}
 	if _, err := read(t.Context(), dst, d); err == nil {

@@ -21,9 +21,11 @@ func (r *Remote) PushBlob(ctx context.Context, repo string, d Descriptor, open f
 		return err
 	}
 	q := query{target: target, op: "writing " + d.Digest.String(), path: "blobs/" + d.Digest.String()}
-	if r.written.has(q) {
-		return nil
+	there, done, err := r.written.alone(ctx, q)
+	if there || err != nil {
+		return err
 	}
+	defer done()
 	s, err := r.session(ctx, target, ggcr.PushScope)
 	if err != nil {
 		return q.unavailable(err)
@@ -45,6 +47,12 @@ func (r *Remote) PushBlob(ctx context.Context, repo string, d Descriptor, open f
 // everyone does before a tag is written. A referrer is no part of the image, so
 // it is looked for here.
 func (r *Remote) PushManifest(ctx context.Context, repo string, d Descriptor, raw []byte) error {
+	return r.pushManifest(ctx, repo, d, raw, true)
+}
+
+// pushManifest is PushManifest. Without looking, a referrer that the registry
+// says to list is believed to be there.
+func (r *Remote) pushManifest(ctx context.Context, repo string, d Descriptor, raw []byte, look bool) error {
 	target, err := r.repository(repo)
 	if err != nil {
 		return err
@@ -58,11 +66,11 @@ func (r *Remote) PushManifest(ctx context.Context, repo string, d Descriptor, ra
 		path: "manifests/" + d.Digest.String(), accept: []string{d.MediaType},
 	}
 	content := rawManifest{raw: raw, mediaType: d.MediaType}
-	if doc.Subject == nil {
-		if there, err := r.holds(ctx, q); err != nil || there {
-			return err
-		}
+	if doc.Subject == nil { // writing what is there costs no more than looking for it
 		return r.settle(ctx, q, r.put(ctx, target.Digest(d.Digest.String()), content), false)
+	}
+	if r.putReferrer(ctx, q, doc.Subject.Digest, content) {
+		return r.settle(ctx, q, nil, look)
 	}
 	// The list of referrers is read, extended and written: two pushes at once
 	// could lose one. Other processes can still interfere.
@@ -85,8 +93,17 @@ func (r *Remote) Tag(ctx context.Context, repo, tag string, d Descriptor) error 
 	if err != nil {
 		return err
 	}
+	return r.TagManifest(ctx, repo, tag, d, raw)
+}
+
+// TagManifest is [Remote.Tag] for those who have the bytes of the manifest,
+// and know that the registry has them, too.
+func (r *Remote) TagManifest(ctx context.Context, repo, tag string, d Descriptor, raw []byte) error {
 	target, err := r.repository(repo)
 	if err != nil {
+		return err
+	}
+	if _, err := checkManifest(target.Name(), d, raw); err != nil {
 		return err
 	}
 	ref, err := name.NewTag(target.Name()+":"+tag, name.StrictValidation)

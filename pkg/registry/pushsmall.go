@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"sync"
 )
 
 // maxSmall is the size up to which a blob is offered in one request: that of
@@ -50,14 +49,4 @@ func (r *Remote) pushSmall(ctx context.Context, s *session, q query, d Descripto
 		r.whole.Store(true)
 	}
 	return false, nil
-}
-
-// referrersOf is what is held while the referrers of one subject change.
-func (r *Remote) referrersOf(subject string) *sync.Mutex {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.subjects[subject] == nil {
-		r.subjects[subject] = &sync.Mutex{}
-	}
-	return r.subjects[subject]
 }

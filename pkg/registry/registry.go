@@ -55,6 +55,9 @@ type Descriptor struct {
 	// ArtifactType and Annotations are known for referrers.
 	ArtifactType string
 	Annotations  map[string]string
+	// Elsewhere says that the manifest names other addresses to fetch it from.
+	// None of them is ever asked.
+	Elsewhere bool
 }
 
 // IsIndex reports whether d is a list of manifests.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -24,12 +25,16 @@ type Remote struct {
 	prefix string
 	rt     http.RoundTripper
 
+	greeted sync.Once // the registry was asked once who may come in
+
 	mu       sync.Mutex        // owns the maps, not what they hold, and open
 	open     http.RoundTripper // to every repository, if the registry asks nobody who they are
 	sessions map[sessionKey]*session
 	subjects map[string]*sync.Mutex // each held while a referrer is pushed, see PushManifest
 
-	whole atomic.Bool // it did not take a blob in one request
+	whole       atomic.Bool // it did not take a blob in one request
+	unmountable atomic.Bool // it did not mount a blob
+	listless    atomic.Bool // it did not say that it lists a referrer
 
 	written written
 }
@@ -90,18 +95,24 @@ func hostname(host string) string {
 
 // Resolve implements [Source].
 func (r *Remote) Resolve(ctx context.Context, repo, tag string) (Descriptor, error) {
+	d, _, err := r.Manifest(ctx, repo, tag)
+	return d, err
+}
+
+// Manifest is [Remote.Resolve] with the bytes that were read for it.
+func (r *Remote) Manifest(ctx context.Context, repo, tag string) (Descriptor, []byte, error) {
 	op := fmt.Sprintf("resolving tag %q", tag)
 	target, err := r.repository(repo)
 	if err != nil {
-		return Descriptor{}, err
+		return Descriptor{}, nil, err
 	}
 	want, byDigest := asDigest(tag)
 	if _, err := name.NewTag(target.Name()+":"+tag, name.StrictValidation); err != nil && !byDigest {
-		return Descriptor{}, usage("naming tag: %w", err)
+		return Descriptor{}, nil, usage("naming tag: %w", err)
 	}
 	raw, header, err := r.get(ctx, query{target: target, op: op, path: "manifests/" + tag, accept: manifestTypes()})
 	if err != nil {
-		return Descriptor{}, err
+		return Descriptor{}, nil, err
 	}
 	d := Descriptor{
 		MediaType: mediaType(header),
@@ -109,17 +120,17 @@ func (r *Remote) Resolve(ctx context.Context, repo, tag string) (Descriptor, err
 		Size:      int64(len(raw)),
 	}
 	if byDigest && !want.Equal(d.Digest) {
-		return Descriptor{}, &TamperedError{Place: target.Name(), Digest: want, Err: fmt.Errorf("got %s", d.Digest)}
+		return Descriptor{}, nil, &TamperedError{Place: target.Name(), Digest: want, Err: fmt.Errorf("got %s", d.Digest)}
 	}
 	if !d.IsManifest() {
-		return Descriptor{}, &FormError{Digest: d.Digest, Err: fmt.Errorf("unknown media type %q", d.MediaType)}
+		return Descriptor{}, nil, &FormError{Digest: d.Digest, Err: fmt.Errorf("unknown media type %q", d.MediaType)}
 	}
 	doc, err := parse(d, raw)
 	if err != nil {
-		return Descriptor{}, err
+		return Descriptor{}, nil, err
 	}
 	d.ArtifactType, d.Annotations = doc.ArtifactType, doc.Annotations
-	return d, nil
+	return d, raw, nil
 }
 
 // asDigest reads a digest that stands in the place of a tag. No tag has a
@@ -176,6 +187,16 @@ func (r *Remote) Tags(ctx context.Context, repo string) ([]string, error) {
 // Referrers implements [Source]. A registry without the referrers API keeps
 // the list under a tag (distribution specification, "Referrers Tag Schema").
 func (r *Remote) Referrers(ctx context.Context, repo string, d digest.Digest) ([]Descriptor, error) {
+	return r.referrers(ctx, repo, d, "")
+}
+
+// ReferrersOf asks for the referrers of one artifact type. A registry may list
+// the others, too.
+func (r *Remote) ReferrersOf(ctx context.Context, repo string, d digest.Digest, kind string) ([]Descriptor, error) {
+	return r.referrers(ctx, repo, d, "?artifactType="+url.QueryEscape(kind))
+}
+
+func (r *Remote) referrers(ctx context.Context, repo string, d digest.Digest, filter string) ([]Descriptor, error) {
 	target, err := r.repository(repo)
 	if err != nil {
 		return nil, err
@@ -188,7 +209,7 @@ func (r *Remote) Referrers(ctx context.Context, repo string, d digest.Digest) ([
 		found, err = appendReferrers(found, raw)
 		return err
 	}
-	q := query{target: target, op: "listing referrers of " + d.String(), path: "referrers/" + d.String(), accept: []string{MediaTypeIndex}}
+	q := query{target: target, op: "listing referrers of " + d.String(), path: "referrers/" + d.String() + filter, accept: []string{MediaTypeIndex}}
 	switch err := r.pages(ctx, q, collect); {
 	case err == nil:
 		return sortReferrers(found), nil

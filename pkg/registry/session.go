@@ -76,15 +76,29 @@ func (r *Remote) session(ctx context.Context, target name.Repository, scope stri
 	return s, nil
 }
 
-// way asks the registry who may come in, and returns the way to a repository.
-// One that lets in anybody is not asked again.
-func (r *Remote) way(ctx context.Context, target name.Repository, as authn.Authenticator, scope string) (http.RoundTripper, error) {
+// way is the way to a repository. The registry is asked who may come in; one
+// that lets in anybody is not asked again, and the first answer is waited for
+// by all who set out at the same time.
+func (r *Remote) way(ctx context.Context, target name.Repository, as authn.Authenticator, scope string) (way http.RoundTripper, err error) {
+	first := false
+	r.greeted.Do(func() {
+		first = true
+		way, err = r.greet(ctx, target, as, scope)
+	})
+	if first {
+		return way, err
+	}
 	r.mu.Lock()
 	open := r.open
 	r.mu.Unlock()
 	if open != nil && as == authn.Anonymous {
 		return open, nil
 	}
+	return r.greet(ctx, target, as, scope)
+}
+
+// greet asks the registry who may come in.
+func (r *Remote) greet(ctx context.Context, target name.Repository, as authn.Authenticator, scope string) (http.RoundTripper, error) {
 	first := &greeting{RoundTripper: r.rt}
 	way, err := ggcr.NewWithContext(ctx, target.Registry, as, first, []string{target.Scope(scope)})
 	if err != nil {

@@ -32,6 +32,7 @@ type element struct {
 	Platform     *platform         `json:"platform"`
 	ArtifactType string            `json:"artifactType"`
 	Annotations  map[string]string `json:"annotations"`
+	URLs         []string          `json:"urls"`
 }
 
 type platform struct {
@@ -102,6 +103,7 @@ func (e element) descriptor() (Descriptor, error) {
 		Size:         e.Size,
 		ArtifactType: e.ArtifactType,
 		Annotations:  e.Annotations,
+		Elsewhere:    len(e.URLs) > 0,
 	}
 	if p := e.Platform; p != nil {
 		out.Platform = p.OS + "/" + p.Architecture

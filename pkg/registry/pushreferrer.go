@@ -1,0 +1,63 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"sync"
+
+	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
+)
+
+// ReadLater is a registry whose user reads back everything that he wrote, what
+// refers to an image included, before he relies on it: what the registry says
+// that it lists is then not looked for after each write.
+type ReadLater struct{ *Remote }
+
+// PushManifest implements [Sink].
+func (r ReadLater) PushManifest(ctx context.Context, repo string, d Descriptor, raw []byte) error {
+	return r.pushManifest(ctx, repo, d, raw, false)
+}
+
+// putReferrer writes a manifest that refers to another. A registry that lists
+// it says so in its answer (distribution specification, "Pushing Manifests with
+// Subject"). One that does not is not asked in this way again: the library
+// finds out whether it lists referrers at all, and keeps the list if it does
+// not. Whatever goes wrong is for the longer way to find out, too.
+func (r *Remote) putReferrer(ctx context.Context, q query, subject string, m rawManifest) (listed bool) {
+	if r.listless.Load() {
+		return false
+	}
+	s, err := r.session(ctx, q.target, ggcr.PushScope)
+	if err != nil {
+		return false
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, q.target.Scheme()+"://"+q.target.RegistryStr()+"/v2/"+q.target.RepositoryStr()+"/"+q.path, bytes.NewReader(m.raw))
+	if err != nil {
+		return false
+	}
+	req.Header.Set("Content-Type", m.mediaType)
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return false
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, MaxManifest)) // so that the connection serves again
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated {
+		return false
+	}
+	listed = resp.Header.Get("OCI-Subject") == subject
+	r.listless.Store(!listed)
+	return listed
+}
+
+// referrersOf is what is held while the referrers of one subject change.
+func (r *Remote) referrersOf(subject string) *sync.Mutex {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.subjects[subject] == nil {
+		r.subjects[subject] = &sync.Mutex{}
+	}
+	return r.subjects[subject]
+}
