@@ -157,7 +157,7 @@ func takeImages(ctx context.Context, req Request, from registry.Source) error {
 		if err != nil {
 			return fmt.Errorf("taking over %s: %w", g.From, err)
 		}
-		if err := registry.Copy(ctx, images, src, a.Repository, d); err != nil {
+		if _, err := registry.Copy(ctx, images, src, a.Repository, d); err != nil {
 			return fmt.Errorf("taking over %s: %w", g.From, err)
 		}
 		if err := images.Tag(ctx, a.Repository, req.Plan.Version.String(), d); err != nil {

@@ -8,12 +8,15 @@ import (
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
 	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/promotion"
 	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/vsa"
 )
 
-// TestMayState: a builder, the policy's officer and whoever tends the channels
-// sign their own kinds and nothing else; nobody else signs those.
+// TestMayState: a builder, the verifier, the policy's officer, whoever tends
+// the channels and whoever signs off sign their own kinds and nothing else; nobody else signs those.
 func TestMayState(t *testing.T) {
 	owner := map[string]policy.Role{
 		provenance.PredicateType:              policy.Builder,
@@ -23,14 +26,18 @@ func TestMayState(t *testing.T) {
 		exception.PredicateType:               policy.Officer,
 		knowndefects.PredicateType:            policy.Officer,
 		channelindex.PredicateType:            policy.Channels,
+		releasesignoff.PredicateType:          policy.Signoffs,
+		releasesignoff.SVRType:                policy.Signoffs,
+		vsa.PredicateType:                     policy.Verifier,
+		promotion.PredicateType:               policy.Verifier,
 		releasemanifest.PredicateType:         "",
 		"https://example.test/predicate/v1":   "",
 		exception.PredicateType + "/../v1":    "",
 		"https://slsa.dev/provenance/v1?more": "",
 	}
 	for kind, of := range owner {
-		for _, role := range []policy.Role{policy.Builder, policy.Release, policy.Verifier, policy.Officer, policy.Channels} {
-			want := of == role || of == "" && (role == policy.Release || role == policy.Verifier)
+		for _, role := range []policy.Role{policy.Builder, policy.Release, policy.Verifier, policy.Officer, policy.Channels, policy.Signoffs} {
+			want := of == role || of == "" && role == policy.Release
 			if got := mayState(role, kind); got != want {
 				t.Errorf("the %s role signs %s: %t, want %t", role, kind, got, want)
 			}

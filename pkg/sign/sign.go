@@ -46,15 +46,18 @@ import (
 	exception "github.com/waybill-release/waybill/attestations/exception/v1"
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
+	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/promotion"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/vsa"
 )
 
 // Config says who signs and with which services.
@@ -213,9 +216,10 @@ func (s *Signer) meant(o Order) (content, error) {
 	return statement(o.Statement), nil
 }
 
-// mayState reports whether a role may sign a kind of statement. A builder and
-// the policy's officer have kinds of their own: they sign nothing else, and
-// nobody else signs those.
+// mayState reports whether a role may sign a kind of statement. A builder, the
+// verifier and the policy's officer have kinds of their own: they sign nothing
+// else, and nobody else signs those. So nobody who signs a release vouches for
+// it, and no verifier signs one.
 func mayState(role policy.Role, kind string) bool {
 	owner := policy.Role("")
 	switch kind {
@@ -225,6 +229,10 @@ func mayState(role policy.Role, kind string) bool {
 		owner = policy.Officer
 	case channelindex.PredicateType:
 		owner = policy.Channels
+	case releasesignoff.PredicateType, releasesignoff.SVRType:
+		owner = policy.Signoffs
+	case vsa.PredicateType, promotion.PredicateType:
+		owner = policy.Verifier
 	}
 	if ownKindsOnly(role) {
 		return owner == role
@@ -235,7 +243,7 @@ func mayState(role policy.Role, kind string) bool {
 // ownKindsOnly reports whether a role signs statements of its own kinds, and
 // nothing else.
 func ownKindsOnly(role policy.Role) bool {
-	return role == policy.Builder || role == policy.Officer || role == policy.Channels
+	return role == policy.Builder || role == policy.Verifier || role == policy.Officer || role == policy.Channels || role == policy.Signoffs
 }
 
 // foresee stops a signature by somebody else before anybody is asked for
