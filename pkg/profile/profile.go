@@ -59,8 +59,35 @@ type Profile struct {
 	Unsealed *Unsealed
 	// Channels says where to learn which release a channel stands for.
 	Channels Channels
+	// Markers is the place that the version markers of release.yaml are written
+	// to; empty if none are.
+	Markers string
+	// Records says what the records of a release name.
+	Records Records
 
 	files, images mapping
+}
+
+// Records says for whom the verifier identity of this project speaks, and where
+// its policy can be read. Both are empty, or none: then no summaries are made.
+type Records struct {
+	// Verifier is the ID that summaries name, and that consumers' policies ask
+	// for together with the identity that signs.
+	Verifier string `yaml:"verifier"`
+	// Policy is the address of the policy; the summary has its digest, too.
+	Policy string `yaml:"policy"`
+}
+
+func (r Records) check() error {
+	if (r.Verifier == "") != (r.Policy == "") {
+		return fmt.Errorf("records: want both verifier and policy, or none of them")
+	}
+	for _, uri := range []string{r.Verifier, r.Policy} {
+		if scheme, rest, is := strings.Cut(uri, "://"); uri != "" && (!is || scheme == "" || rest == "") {
+			return fmt.Errorf("records: %q is no URI", uri)
+		}
+	}
+	return nil
 }
 
 // Channels says where to learn which release a channel, as "stable", stands
@@ -111,10 +138,14 @@ type file struct {
 	Places        struct {
 		Files  mapping `yaml:"files"`
 		Images mapping `yaml:"images"`
+		// Markers is where version markers lie, below which release.yaml names
+		// them.
+		Markers string `yaml:"markers"`
 	} `yaml:"places"`
 	Modules  modules   `yaml:"modules"`
 	Unsealed *Unsealed `yaml:"unsealed"`
 	Channels Channels  `yaml:"channels"`
+	Records  Records   `yaml:"records"`
 }
 
 // Reader is what it takes to read what a profile names.
@@ -149,7 +180,10 @@ func Load(path string, with Reader) (Profile, error) {
 	if err != nil {
 		return Profile{}, verdict.Wrap(verdict.ConfigParse, path, err)
 	}
-	p := Profile{Name: f.Name, ModuleProxy: f.Modules.address(), Unsealed: f.Unsealed, Channels: f.Channels, files: f.Places.Files, images: f.Places.Images}
+	p := Profile{
+		Name: f.Name, ModuleProxy: f.Modules.address(), Unsealed: f.Unsealed, Channels: f.Channels, Markers: f.Places.Markers, Records: f.Records,
+		files: f.Places.Files, images: f.Places.Images,
+	}
 	if err := p.loadNamed(f, filepath.Dir(path), with); err != nil {
 		return Profile{}, fmt.Errorf("profile %q: %w", path, err)
 	}
@@ -186,8 +220,11 @@ func (f file) check() error {
 	case f.PolicySigner != nil && (f.PolicySequence < 1 || f.PolicyName == ""):
 		return fmt.Errorf("policySigner: want policyName and a policySequence from 1: an officer signs other policies too, and older ones")
 	}
-	if err := errors.Join(f.Places.Files.check("files", "{version}/"), f.Modules.check(), f.Unsealed.check(), f.Channels.check()); err != nil {
+	if err := errors.Join(f.Places.Files.check("files", "{version}/"), f.Modules.check(), f.Unsealed.check(), f.Channels.check(), f.Records.check()); err != nil {
 		return err
+	}
+	if m := f.Places.Markers; m != "" && (!strings.HasSuffix(m, "/") || strings.Contains(m, "{")) {
+		return fmt.Errorf("places.markers: %q: want the address of a bucket or directory, which ends in a slash, of all versions", m)
 	}
 	if f.Places.Images == (mapping{}) {
 		return nil
