@@ -46,6 +46,7 @@ func (d *decision) checkAncestry() {
 		d.sayUnproven(len(steps))
 	}
 	if lowest.Level >= 0 {
+		d.v.Least = &verdict.Least{Track: string(slsa.Build), Level: lowest.Level, Artifacts: len(shown), Path: lowest.Path}
 		of := "everything that was built"
 		if d.isGiven() {
 			of = "what another tool's provenance speaks of"
@@ -94,7 +95,7 @@ func (d *decision) demandLevels(shown map[string]bool) {
 		if !d.covers(a) || !slices.Contains(policy.ChecksOf(a.Class), policy.Provenance) {
 			continue
 		}
-		if asked++; !shown[a.Name] && !d.bad[a.Name] {
+		if asked++; !shown[a.Name] && !d.bad[a.Name] && !d.vouchedFor(a.Name, want) {
 			refuse(a.Name, "no provenance that the policy believes says how it was made")
 		}
 	}
@@ -112,6 +113,9 @@ func (d *decision) steps() []slsa.Step {
 	for _, a := range d.manifest.Artifacts {
 		if a.Provenance == "" || d.Policy.Asks(d.Stage, a.Class, policy.Provenance) == policy.Off {
 			continue
+		}
+		if _, is := d.vouched[a.Name]; is {
+			continue // the summary has its level
 		}
 		got := d.attested[a.Provenance]()
 		if got.unread != nil || got.refused != nil || got.run != nil {

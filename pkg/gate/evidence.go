@@ -96,7 +96,7 @@ func (d *decision) parameters() map[string]string {
 			continue
 		}
 		got := d.attested[a.Name]()
-		if got.unread != nil || got.refused != nil || got.run != nil {
+		if got.unread != nil || got.refused != nil || got.run != nil && !d.vouchedAll(a.Name) {
 			continue // its own finding says so
 		}
 		said, err := provenance.Parse(got.evidence.Statement())
@@ -146,7 +146,11 @@ func (d *decision) judge(ctx context.Context, a release.Artifact) *verdict.Verdi
 		}
 		evidence = append(slices.Clip(evidence), e)
 	}
-	bring(policy.Provenance, d.provenanceOf)
+	if by, is := d.vouched[a.Name]; is {
+		evidence = append(slices.Clip(evidence), by.more...)
+	} else {
+		bring(policy.Provenance, d.provenanceOf)
+	}
 	if a.IsImage() {
 		bring(policy.Signature, d.imageSignatureOf)
 		if d.Policy.Asks(d.Stage, a.Class, policy.Summary) != policy.Off {
@@ -274,6 +278,9 @@ func (d *decision) weightOf(of release.Artifact) policy.Mode {
 			continue
 		}
 		mode := d.Policy.Asks(d.Stage, a.Class, policy.Provenance)
+		if _, is := d.vouched[a.Name]; is {
+			mode = policy.Off
+		}
 		if used = true; mode == policy.Require || strongest == policy.Off {
 			strongest = mode
 		}

@@ -80,6 +80,9 @@ type Options struct {
 	Checkout Checkout
 	// Scope says what is asked.
 	Scope Scope
+	// AcceptSummaries takes the summary of a verifier, where one counts by the
+	// policy, in place of evaluating provenance.
+	AcceptSummaries bool
 	// Progress is told how much of how much has been hashed.
 	Progress func(Progress)
 }
@@ -107,7 +110,7 @@ func Decide(ctx context.Context, req Request) Decided {
 	}
 	v.Counts.Verified = 1
 	v.Question = fmt.Sprintf("release %s %s at %s", d.manifest.Name, d.manifest.Version, req.Files.URI())
-	if err := d.narrow(); err != nil {
+	if err := errors.Join(d.vouching(), d.narrow()); err != nil {
 		v.AddError("request", err)
 		return Decided{Verdict: v}
 	}
@@ -129,6 +132,7 @@ func (d *decision) look(ctx context.Context) {
 	d.v.Scope.Checks = d.checks()
 	d.planAttested(ctx)
 	d.checkFiles(ctx)
+	d.vouch(ctx)
 	d.checkPlan(ctx)
 	d.prepareDocuments(ctx)
 	d.checkRuns()
@@ -138,6 +142,7 @@ func (d *decision) look(ctx context.Context) {
 	d.checkDocuments(ctx)
 	d.checkSums(ctx)
 	d.checkStatement(ctx)
+	d.checkSignoff(ctx)
 	d.checkLegacy(ctx)
 	d.checkAncestry()
 }
@@ -183,6 +188,7 @@ type decision struct {
 	hearing  *policy.Hearing
 	attested map[string]func() attested          // provenance, by file name
 	late     map[digest.Digest][]verify.Evidence // added after sealing, by what it speaks of
+	vouched  map[string]vouched                  // whose provenance is not evaluated
 	bad      map[string]bool                     // artifacts with a finding
 	planned  plan.Plan                           // what the published release.yaml expands to, if it does
 	sboms    documents

@@ -81,6 +81,8 @@ func (r ImageRequest) check() error {
 
 // decide adds to the verdict what is proven of one image and what is not.
 func (r ImageRequest) decide(ctx context.Context, v *verdict.Verdict, image Image) {
+	image, done := remembered(image)
+	defer done()
 	root, err := image.resolve(ctx)
 	if err != nil {
 		v.Counts.Required++
@@ -117,11 +119,46 @@ func (i Image) Reference() string {
 	return i.Tag
 }
 
+// remembered is the image in a registry that is asked each thing once. Whoever
+// has such a registry already keeps it.
+func remembered(i Image) (Image, func()) {
+	remote, is := i.Source.(*registry.Remote)
+	if !is {
+		return i, func() {}
+	}
+	m := registry.Remember(remote, false)
+	i.Source = m
+	return i, m.Close
+}
+
+// graph reads the image, and every manifest in it, each once. The image is the
+// first of them.
+func (i Image) graph(ctx context.Context) ([]*registry.Node, error) {
+	d, err := i.resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	root, err := registry.Graph(ctx, i.Source, i.Repository, d)
+	if err != nil {
+		return nil, err
+	}
+	var nodes []*registry.Node
+	seen := map[string]bool{}
+	err = root.Walk(func(n *registry.Node) error {
+		// One image can be listed for several platforms, and each entry must be true.
+		if key := n.Descriptor.Digest.String() + " " + n.Descriptor.Platform; !seen[key] {
+			seen[key] = true
+			nodes = append(nodes, n)
+		}
+		return nil
+	})
+	return nodes, err
+}
+
 // resolve asks the registry once what is meant.
 func (i Image) resolve(ctx context.Context) (registry.Descriptor, error) {
-	d, err := i.Source.Resolve(ctx, i.Repository, i.Reference())
-	if err != nil || i.Digest.IsZero() || i.Tag == "" {
-		return d, err
+	if i.Digest.IsZero() || i.Tag == "" {
+		return i.Source.Resolve(ctx, i.Repository, i.Reference())
 	}
 	tagged, err := i.Source.Resolve(ctx, i.Repository, i.Tag)
 	if err != nil {
@@ -131,7 +168,7 @@ func (i Image) resolve(ctx context.Context) (registry.Descriptor, error) {
 		return registry.Descriptor{}, &verdict.Error{Finding: verdict.Find(verdict.TagMoved, i.Name, "tag %s names another image", i.Tag).
 			Differ(i.Digest.String(), tagged.Digest.String())}
 	}
-	return d, nil
+	return tagged, nil
 }
 
 // name is how findings call one manifest of the image.

@@ -3,15 +3,13 @@ package gate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/rekor"
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -28,6 +26,8 @@ type PolicyRequest struct {
 	Commit   string // asked of provenance; empty asks for none
 	Now      time.Time
 	Waivers  Waivers
+	// Finder completes signatures in older forms.
+	Finder rekor.Finder
 }
 
 // JudgedFile is a file and what came with it.
@@ -71,6 +71,7 @@ func (r PolicyRequest) take(v *verdict.Verdict, q policy.Question, evidence []ve
 	v.Add(answer.Findings...)
 	v.Warn(answer.Warnings...)
 	v.Proofs = append(v.Proofs, answer.Proofs...)
+	r.relied(v, q, answer.Proofs)
 }
 
 func (r PolicyRequest) question(class plan.Class, name string, bytes digest.Set) policy.Question {
@@ -157,67 +158,4 @@ func describedIn(f File, path string) (digest.Digest, error) {
 	}
 	_, described := document.Describes()
 	return described, nil
-}
-
-// Image decides about an image: the index, and every manifest in it.
-func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict {
-	v := r.start("image "+image.Name, plan.Image, plan.ImageChild)
-	v.Counts.Required = 0
-	var node *registry.Node
-	d, err := image.resolve(ctx)
-	if err == nil {
-		node, err = registry.Graph(ctx, image.Source, image.Repository, d)
-	}
-	if err != nil {
-		v.Counts.Required++
-		v.AddError(image.Name, err)
-		return v
-	}
-	r.manifest(ctx, v, image, plan.Image, node.Descriptor.Digest)
-	for _, child := range node.Children {
-		if child.Descriptor.Digest.Equal(node.Descriptor.Digest) {
-			continue // an image of one platform is its own index
-		}
-		if err := registry.CheckPlatform(ctx, image.Source, image.Repository, child); err != nil {
-			v.Counts.Required++
-			v.AddError(image.name(child.Descriptor), err)
-			continue
-		}
-		r.manifest(ctx, v, image, plan.ImageChild, child.Descriptor.Digest)
-	}
-	checkClock(v)
-	r.waive(v)
-	return v
-}
-
-// manifest asks the policy about one manifest, with everything that refers to
-// it and holds. What does not hold is somebody else's, and counts for nothing.
-func (r PolicyRequest) manifest(ctx context.Context, v *verdict.Verdict, image Image, class plan.Class, d digest.Digest) {
-	name := image.Repository + "@" + d.String()
-	q := r.question(class, name, digest.Set{SHA256: d})
-	q.ByDigest = true
-	bundles, err := registry.Bundles(ctx, image.Source, image.Repository, d)
-	if err != nil && !errors.Is(err, registry.ErrNotFound) {
-		v.Counts.Required++
-		v.AddError(name, err)
-		return
-	}
-	var evidence []verify.Evidence
-	foreign := 0
-	for _, raw := range bundles {
-		e, err := r.Verifier.Attestation(raw)
-		if err != nil {
-			foreign++
-			continue
-		}
-		evidence = append(evidence, e)
-		if _, err := r.Policy.Judge(e, policy.Ask{Role: policy.Release, Kind: intoto.SPDXDocument, Subject: name, Bytes: q.Bytes, InRegistry: true}); err == nil {
-			q.SBOM = d
-		}
-	}
-	if foreign > 0 {
-		v.Note("%s: %d of %d bundles that refer to it do not hold; they count for nothing", name, foreign, len(bundles))
-	}
-	v.Inputs = append(v.Inputs, verdict.Input{Name: name, Place: fmt.Sprint(image.Name), Digest: d})
-	r.take(v, q, evidence)
 }

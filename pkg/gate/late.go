@@ -35,7 +35,7 @@ func (d *decision) withoutLate(ctx context.Context, objects []store.Object, list
 		if err != nil {
 			return // it stays extra, which is said of it in any case
 		}
-		if e, err := d.Verifier.Attestation(raw); err == nil && d.Policy.IsLate(e, d.Stage) {
+		if e, err := d.Verifier.Attestation(raw); err == nil && (d.Policy.IsLate(e, d.Stage) || d.Policy.IsSignoff(e)) {
 			found[i] = e
 		}
 	})

@@ -71,7 +71,7 @@ func (r ImageRequest) attached(ctx context.Context, image Image, d registry.Desc
 		return nil, []miss{{Finding: verdict.FindingOf(t.name, err)}}, nil
 	}
 	for _, layer := range layers {
-		e, err := r.layer(ctx, layer, d.Digest, kind)
+		e, err := olderEvidence{r.Ask.Signer, r.Finder}.layer(ctx, layer, d.Digest, suffix)
 		var proof verdict.Proof
 		if err == nil {
 			proof, err = r.Ask.judge(e, kind, t)
@@ -83,23 +83,4 @@ func (r ImageRequest) attached(ctx context.Context, image Image, d registry.Desc
 		found = append(found, proven{proof, e})
 	}
 	return found, misses, nil
-}
-
-// layer proves one layer of such a tag: the signature of a payload that names
-// the image, or an attestation.
-func (r ImageRequest) layer(ctx context.Context, l registry.Attached, image digest.Digest, kind string) (verify.Evidence, error) {
-	parse, prove := legacy.ParseAttestation, r.Ask.Signer.verifier.Attestation
-	if kind == verify.KindImage {
-		parse, prove = legacy.ParseLayer, func(bundle []byte) (verify.Evidence, error) {
-			return r.Ask.Signer.verifier.Image(bundle, l.Bytes, image)
-		}
-	}
-	m, err := parse(r.Ask.Signer.kind(), l.Bytes, l.Descriptor.Annotations)
-	if err != nil {
-		return verify.Evidence{}, err
-	}
-	if err := r.Ask.Signer.holds(m); err != nil {
-		return verify.Evidence{}, err
-	}
-	return r.Finder.Prove(ctx, m, prove)
 }

@@ -1,0 +1,121 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// Image decides about an image: the index, and every manifest in it. The
+// registry is asked each thing once.
+func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict {
+	image, done := remembered(image)
+	defer done()
+	v := r.start("image "+image.Name, plan.Image, plan.ImageChild)
+	v.Counts.Required = 0
+	nodes, err := image.graph(ctx)
+	if err != nil {
+		v.Counts.Required++
+		v.AddError(image.Name, err)
+		return v
+	}
+	judged := map[string]bool{}
+	for i, n := range nodes {
+		class := plan.ImageChild
+		if i == 0 {
+			class = plan.Image
+		}
+		if err := registry.CheckPlatform(ctx, image.Source, image.Repository, n); err != nil {
+			v.Counts.Required++
+			v.AddError(image.name(n.Descriptor), err)
+			continue
+		}
+		if d := n.Descriptor.Digest; !judged[d.String()] {
+			judged[d.String()] = true
+			r.manifest(ctx, v, image, class, n)
+		}
+	}
+	ofAll(v, len(judged))
+	checkClock(v)
+	r.waive(v)
+	return v
+}
+
+// manifest asks the policy about one manifest, with everything that refers to
+// it and holds. What does not hold is somebody else's, and counts for nothing.
+func (r PolicyRequest) manifest(ctx context.Context, v *verdict.Verdict, image Image, class plan.Class, n *registry.Node) {
+	d := n.Descriptor.Digest
+	name := image.Repository + "@" + d.String()
+	q := r.question(class, name, digest.SetOf(n.Raw)) // a statement may give digests of several kinds, and each must hold
+	q.ByDigest = true
+	bundles, err := registry.Bundles(ctx, image.Source, image.Repository, d)
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		v.Counts.Required++
+		v.AddError(name, err)
+		return
+	}
+	var evidence []verify.Evidence
+	foreign := 0
+	for _, raw := range bundles {
+		e, err := r.Verifier.Attestation(raw)
+		if err != nil {
+			foreign++
+			continue
+		}
+		evidence = append(evidence, e)
+	}
+	if foreign > 0 {
+		v.Note("%s: %d of %d bundles that refer to it do not hold; they count for nothing", name, foreign, len(bundles))
+	}
+	evidence = append(evidence, r.older(ctx, image, q, evidence)...)
+	if slices.ContainsFunc(evidence, func(e verify.Evidence) bool { return r.says(e, q, policy.Release, intoto.SPDXDocument) }) {
+		q.SBOM = d
+	}
+	v.Inputs = append(v.Inputs, verdict.Input{Name: name, Place: image.Name, Digest: d})
+	r.take(v, q, evidence)
+	r.reached(v, q, evidence)
+}
+
+// older reads what clients attached by tags, of each kind that the policy asks
+// for and nothing that refers to the manifest answers.
+func (r PolicyRequest) older(ctx context.Context, image Image, q policy.Question, evidence []verify.Evidence) (more []verify.Evidence) {
+	builds := []string{provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01}
+	for _, ask := range []struct {
+		check  policy.Check
+		role   policy.Role
+		suffix string
+		kinds  []string
+	}{
+		{policy.Signature, policy.Release, registry.SuffixSignatures, []string{intoto.CosignSignature}},
+		{policy.Provenance, policy.Builder, registry.SuffixAttestations, builds},
+	} {
+		if r.Policy.Asks(r.Stage, q.Class, ask.check) == policy.Off ||
+			slices.ContainsFunc(evidence, func(e verify.Evidence) bool { return r.says(e, q, ask.role, ask.kinds...) }) {
+			continue
+		}
+		found, _, down := olderEvidence{SignedBy(r.Verifier), r.Finder}.of(ctx, image, q.Bytes.SHA256, ask.suffix)
+		more = append(more, found...)
+		if down != nil {
+			q.Why[ask.check] = about(q.Subject, down)
+		}
+	}
+	return more
+}
+
+// says reports whether evidence is of one of these kinds, by a role, of what is
+// asked about.
+func (r PolicyRequest) says(e verify.Evidence, q policy.Question, role policy.Role, kinds ...string) bool {
+	return slices.ContainsFunc(kinds, func(kind string) bool {
+		_, err := r.Policy.Judge(e, policy.Ask{Role: role, Kind: kind, Subject: q.Subject, Bytes: q.Bytes, InRegistry: true})
+		return err == nil
+	})
+}

@@ -1,0 +1,48 @@
+package gate
+
+import (
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/waiver"
+)
+
+// PlacedFile is a file that lies somewhere else than on this machine, with the
+// digests of its bytes, and the bundle beside it. A list that people reviewed
+// gives it its name, so the digest is what evidence must be of.
+type PlacedFile struct {
+	Name    string
+	Class   plan.Class
+	Digests digest.Set
+	Bundle  []byte // empty if there is none
+}
+
+// Placed decides about such a file. Without evidence it is refused, whatever
+// the policy asks of its class.
+func (r PolicyRequest) Placed(f PlacedFile) *verdict.Verdict {
+	v := r.start(string(f.Class)+" "+f.Name, f.Class)
+	v.Counts.Required = 0
+	v.Inputs = append(v.Inputs, verdict.Input{Name: f.Name, Digest: f.Digests.SHA256})
+	q := r.question(f.Class, f.Name, f.Digests)
+	e, err := r.beside(f)
+	if err != nil {
+		v.Counts.Required++
+		v.AddError(f.Name+BundleSuffix, err)
+	} else {
+		v.Inputs = append(v.Inputs, verdict.Input{Name: f.Name + BundleSuffix, Digest: e.Bundle()})
+		q.ByDigest = !e.Statement().IsZero() // a plain signature gives no name to begin with
+		r.take(v, q, []verify.Evidence{e})
+	}
+	checkClock(v)
+	r.waive(v, waiver.Subject{Name: f.Name, Digests: f.Digests})
+	return v
+}
+
+// beside verifies the bundle of such a file.
+func (r PolicyRequest) beside(f PlacedFile) (verify.Evidence, error) {
+	if len(f.Bundle) == 0 {
+		return verify.Evidence{}, verdict.Refuse(verdict.EvidenceMissing, f.Name, "nothing beside it says who made or signed it")
+	}
+	return r.prove(f.Bundle, f.Digests)
+}
