@@ -45,7 +45,11 @@ func copyAttached(ctx context.Context, image Image, from From, to To) error {
 	return graph.Walk(func(n *registry.Node) error {
 		for _, suffix := range []string{registry.SuffixSignatures, registry.SuffixAttestations} {
 			if tag := registry.AttachedTag(n.Descriptor.Digest, suffix); slices.Contains(tags, tag) {
-				if err := copyTag(ctx, image.Repository, tag, from, to); err != nil {
+				d, err := from.Images.Resolve(ctx, image.Repository, tag)
+				if err == nil {
+					err = copyTag(ctx, attachedTag{image.Repository, tag, d}, from, to)
+				}
+				if err != nil {
 					return fmt.Errorf("copying %s: %w", tag, err)
 				}
 			}
@@ -58,12 +62,15 @@ func isAttached(tag string) bool {
 	return strings.HasSuffix(tag, registry.SuffixSignatures) || strings.HasSuffix(tag, registry.SuffixAttestations)
 }
 
+// attachedTag is such a tag, and what it names.
+type attachedTag struct {
+	repo, tag string
+	d         registry.Descriptor
+}
+
 // copyTag copies one such tag, if every layer of it is evidence.
-func copyTag(ctx context.Context, repo, tag string, from From, to To) error {
-	d, err := from.Images.Resolve(ctx, repo, tag)
-	if err != nil {
-		return err
-	}
+func copyTag(ctx context.Context, a attachedTag, from From, to To) error {
+	repo, tag, d := a.repo, a.tag, a.d
 	node, err := registry.Graph(ctx, from.Images, repo, d)
 	if err != nil {
 		return err
@@ -85,7 +92,7 @@ func copyTag(ctx context.Context, repo, tag string, from From, to To) error {
 	case !errors.Is(err, registry.ErrNotFound):
 		return err
 	}
-	if err := registry.Copy(ctx, to.Images, from.Images, repo, d); err != nil {
+	if _, err := registry.Copy(ctx, to.Images, from.Images, repo, d); err != nil {
 		return err
 	}
 	return to.Images.Tag(ctx, repo, tag, d)

@@ -207,7 +207,8 @@ func copyImage(ctx context.Context, image Image, from From, to To) error {
 			return err
 		}
 	}
-	return registry.Copy(ctx, to.Images, from.Images, image.Repository, d)
+	_, err := registry.Copy(ctx, to.Images, from.Images, image.Repository, d)
+	return err
 }
 
 // tagImage tags an image that has been read back whole.
