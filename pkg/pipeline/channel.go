@@ -122,7 +122,7 @@ func (p *Pipeline) SignChannels(ctx context.Context, d ChannelDraft) (verdict.Pr
 // writeChannels writes an index over the very one that it follows, or where
 // there is none. One that came meanwhile stays.
 func (p *Pipeline) writeChannels(ctx context.Context, to Target, w store.Writer, r store.Replacement) error {
-	at, err := store.Open(to.Dir, p.Transport)
+	at, err := p.openPlace(to.Dir)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (p *Pipeline) highest(ctx context.Context, to Target) (channel.Index, diges
 // both are zero if there is none. One that
 // is not ours is never written over.
 func (p *Pipeline) channels(ctx context.Context, at Target) (channel.Index, digest.Digest, error) {
-	place, err := store.Open(at.Dir, p.Transport)
+	place, err := p.openPlace(at.Dir)
 	if err != nil {
 		return channel.Index{}, digest.Digest{}, err
 	}
@@ -203,7 +203,7 @@ func (p *Pipeline) public(ctx context.Context, v version.Version) (release.Manif
 	if err != nil {
 		return release.Manifest{}, nil, err
 	}
-	place, err := store.Open(uri, p.Transport)
+	place, err := p.openPlace(uri)
 	if err != nil {
 		return release.Manifest{}, nil, err
 	}

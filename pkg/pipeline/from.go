@@ -8,7 +8,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/seal"
-	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/workspace"
@@ -106,7 +105,7 @@ func (p *Pipeline) planGiven(ctx context.Context, at From) (plan.Plan, seal.Orig
 		return plan.Plan{}, seal.Origin{}, vcs.Commit{}, err
 	}
 	var from seal.Origin
-	if from.Files, err = store.Open(at.Files, p.Transport); err != nil {
+	if from.Files, err = p.openPlace(at.Files); err != nil {
 		return plan.Plan{}, seal.Origin{}, vcs.Commit{}, err
 	}
 	if at.Images != "" {

@@ -31,6 +31,7 @@ type standing struct {
 	typed                Typed // by the run that ended without saying how
 	staged, released     at
 	other                bool // what is public is of another run
+	behind               bool // a marker does not point as far as what is public
 }
 
 // advise says what to type now. Whatever ended in the middle is taken up by the
@@ -57,6 +58,8 @@ func (s *Status) advise(p *Pipeline, t standing) {
 		s.Next, s.Why = p.command("promote", "--to", "staging", "--confirm"), "stages the revision that was sealed here; another one is public"
 	case newer:
 		s.Next, s.Why = p.command("release", "--confirm"), "gates and publishes the revision that is staged; another one is public"
+	case s.Public == IsPublic && t.behind && t.staged.Done == 1:
+		s.Next, s.Why = p.command("release", "--confirm"), "verifies what is public and moves the markers to it; nothing is copied twice"
 	case s.Public == IsPublic:
 		s.Next, s.Why = p.checking(), "verifies it as users will"
 	case t.staged.Done == 1:

@@ -22,8 +22,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/waiver"
 )
 
-// Officer signs what the policy's officer has to say, outside of any release:
-// policies, lists of known defects, exceptions.
+// Officer signs what is said outside of any release: by the policy's officer
+// policies, lists of known defects and exceptions, and by whoever signs off
+// sign-offs.
 //
 //	draft, err := officer.DraftException(artifact, predicate)
 //	proof, err := officer.Sign(ctx, draft, pipeline.Target{Dir: ".", Name: "a.exception.sigstore.json"})
@@ -39,6 +40,8 @@ type Officer struct {
 // it is.
 type Draft struct {
 	Statement intoto.Statement
+	// role is as whom it is signed.
+	role policy.Role
 	// accept judges what was signed, as whoever relies on it will.
 	accept func(verify.Evidence) (verdict.Proof, error)
 	// number is that of a revision, zero where there are none.
@@ -72,7 +75,7 @@ func (o Officer) DraftPolicy(file string, raw []byte, p policy.Policy) (Draft, e
 		said, err := signedpolicy.Parse(s)
 		return said.Sequence, err
 	}
-	return Draft{Statement: s, accept: accept, number: number}, err
+	return Draft{Statement: s, role: policy.Officer, accept: accept, number: number}, err
 }
 
 // DraftDefects makes the statement of a list of known defects.
@@ -93,7 +96,7 @@ func (o Officer) DraftDefects(file string, raw []byte) (Draft, error) {
 		said, err := knowndefects.Parse(s)
 		return said.Sequence, err
 	}
-	return Draft{Statement: s, accept: accept, number: number}, err
+	return Draft{Statement: s, role: policy.Officer, accept: accept, number: number}, err
 }
 
 // DraftException makes the statement of an exception.
@@ -103,7 +106,7 @@ func (o Officer) DraftException(artifact intoto.Subject, p exception.Predicate) 
 		x, err := waiver.ParseException(e, o.Profile.Policy)
 		return x.Proof(), err
 	}
-	return Draft{Statement: s, accept: accept}, err
+	return Draft{Statement: s, role: policy.Officer, accept: accept}, err
 }
 
 // Sign signs a draft, and writes the bundle where nothing of a higher number
@@ -116,7 +119,7 @@ func (o Officer) Sign(ctx context.Context, d Draft, to Target) (verdict.Proof, e
 	if err := o.mayWrite(ctx, v, d, to); err != nil {
 		return verdict.Proof{}, err
 	}
-	signer, err := o.prepare(v)
+	signer, err := o.prepare(v, d.role)
 	if err != nil {
 		return verdict.Proof{}, err
 	}
@@ -137,11 +140,11 @@ func (o Officer) Sign(ctx context.Context, d Draft, to Target) (verdict.Proof, e
 	return o.readBack(ctx, v, d, to)
 }
 
-func (o Officer) prepare(v *verify.Verifier) (*sign.Signer, error) {
+func (o Officer) prepare(v *verify.Verifier, role policy.Role) (*sign.Signer, error) {
 	if o.Key != nil {
-		return o.keyedSigner(o.Profile, v, policy.Officer, o.Key)
+		return o.keyedSigner(o.Profile, v, role, o.Key)
 	}
-	return o.signer(o.Profile, v, policy.Officer, o.Token)
+	return o.signer(o.Profile, v, role, o.Token)
 }
 
 // readBack verifies what was written, from its bytes on.
@@ -161,7 +164,7 @@ func (o Officer) readBack(ctx context.Context, v *verify.Verifier, d Draft, to T
 }
 
 func (o Officer) read(ctx context.Context, from Target) ([]byte, error) {
-	place, err := store.Open(from.Dir, o.Transport)
+	place, err := o.openPlace(from.Dir)
 	if err != nil {
 		return nil, err
 	}

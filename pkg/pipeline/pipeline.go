@@ -1,5 +1,5 @@
 // Package pipeline takes one release its whole way: plan, build, sbom, sign,
-// seal, staging, gate, promotion, verification.
+// seal, staging, gate, promotion, verification, records, markers.
 //
 // A [Pipeline] is bound to one project profile, one version and one state
 // directory. Each stage is a method, and the two composites call exactly the
@@ -7,7 +7,7 @@
 //
 //	p, err := pipeline.New(config)
 //	v, err := p.Stage(ctx)      // plan → build → sbom → sign → seal → staging → gate
-//	v, err := p.Release(ctx)    // gate → promote → verify
+//	v, err := p.Release(ctx)    // gate → promote → verify → record → markers
 //
 // A stage that was interrupted is run again as it is: it takes over what holds
 // and makes only what is missing.
@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/build"
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/doctor"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
@@ -63,11 +64,16 @@ type Signing struct {
 	// Legacy asks for signatures in the forms from before bundles, too. A
 	// release that has them keeps them.
 	Legacy bool
+	// Maker is what records say of this program.
+	Maker Maker
 }
 
 // World is how a pipeline reaches what is outside of it.
 type World struct {
 	Transport http.RoundTripper
+	// OpenPlace opens a place by its address; nil is [store.Open], which knows no
+	// bucket that is not public.
+	OpenPlace func(uri string) (store.Place, error)
 	// OpenWriter opens the writer of a place by its address.
 	OpenWriter func(uri string) (store.Writer, error)
 	// Clock freezes nothing: signatures need the time that it is.
@@ -95,25 +101,28 @@ const (
 	TokenBuilder    = "builder"
 	TokenUnisolated = "builder-unisolated"
 	TokenRelease    = "release"
-	TokenPolicy     = "policy" // of the officer, who works on no release
+	TokenVerifier   = "verifier" // of records
+	TokenPolicy     = "policy"   // of the officer, who works on no release
 )
 
 // TokenNames lists the token names of a release, for help texts.
 func TokenNames() []string {
-	return []string{TokenBuilder, TokenUnisolated, TokenRelease, TokenChannel}
+	return []string{TokenBuilder, TokenUnisolated, TokenRelease, TokenVerifier, TokenChannel}
 }
 
 // KeyNames lists the names under which a key may sign in place of an identity.
 // A builder has none: a key tells nothing of the run that used it.
-func KeyNames() []string { return []string{TokenRelease, TokenChannel} }
+func KeyNames() []string { return []string{TokenRelease, TokenVerifier, TokenChannel} }
 
 // Pipeline is one release on its way.
 type Pipeline struct {
 	Config
 	verifier *verify.Verifier
-	begun    *found    // by the preflight: what will be built
-	done     []Summary // of the acts that signed, in order
+	begun    *found        // by the preflight: what will be built
+	done     []Summary     // of the acts that signed, in order
+	decided  digest.Digest // the manifest in staging that was decided about: no other is released
 	examined crosscheck.Examined
+	diary    diary // of the act that is under way
 }
 
 // New prepares a pipeline. Nothing is read from the source yet.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/journal"
 	"github.com/waybill-release/waybill/pkg/policy"
@@ -35,7 +36,7 @@ func (p *Pipeline) place(s profile.Stage) (place, error) {
 		return place{}, err
 	}
 	var out place
-	if out.files, err = store.Open(uri, p.Transport); err != nil {
+	if out.files, err = p.openPlace(uri); err != nil {
 		return place{}, err
 	}
 	if out.writer, err = p.OpenWriter(uri); err != nil {
@@ -47,6 +48,14 @@ func (p *Pipeline) place(s profile.Stage) (place, error) {
 	}
 	out.images, err = registry.OpenRemote(prefix, p.Transport)
 	return out, err
+}
+
+// openPlace opens a place that may demand credentials.
+func (w World) openPlace(uri string) (store.Place, error) {
+	if w.OpenPlace != nil {
+		return w.OpenPlace(uri)
+	}
+	return store.Open(uri, w.Transport)
 }
 
 // Gate decides about the release at a stage.
@@ -61,12 +70,25 @@ func (p *Pipeline) Gate(ctx context.Context, s profile.Stage) (*verdict.Verdict,
 	}
 	req.Canon.Files, req.Canon.Images = p.Profile.Canonical(p.Version)
 	v := gate.Release(ctx, req)
+	if s == profile.Staging {
+		p.decided = manifestIn(v)
+	}
 	for i, f := range v.Findings {
 		if s == profile.Staging && f.Code == verdict.EvidenceMissing && f.Subject == releasemanifest.Name {
 			v.Findings[i].Fix = before(at.files, p.State)
 		}
 	}
 	return v, nil
+}
+
+// manifestIn is the manifest that a verdict rests on.
+func manifestIn(v *verdict.Verdict) digest.Digest {
+	for _, in := range v.Inputs {
+		if in.Name == releasemanifest.Name {
+			return in.Digest
+		}
+	}
+	return digest.Digest{}
 }
 
 // PlanPromotion plans the promotion to a stage, without doing it.
@@ -96,14 +118,66 @@ func (p *Pipeline) PromoteToStaging(ctx context.Context) error {
 	})
 }
 
-// PromoteToRelease copies the release from staging to where users find it.
+// PromoteToRelease copies the release from staging to where users find it, if
+// the gate accepts it there: what was decided about before, or what is there
+// now. A withdrawal, which no gate accepts, goes where the release is public
+// already, and brings nothing new.
 func (p *Pipeline) PromoteToRelease(ctx context.Context) error {
-	err := p.noted(ctx, "promote to release", func() error { return p.promoteToRelease(ctx) })
-	var busy *journal.BusyError
-	if errors.As(err, &busy) { // it needs nothing of the state: the note is for status alone
+	act := func() error {
+		if err := p.mayGoOut(ctx); err != nil {
+			return err
+		}
 		return p.promoteToRelease(ctx)
 	}
+	err := p.noted(ctx, "promote to release", act)
+	var busy *journal.BusyError
+	if errors.As(err, &busy) { // it needs nothing of the state: the note is for status alone
+		return act()
+	}
 	return err
+}
+
+// mayGoOut asks the gate about what is staged, unless somebody did.
+func (p *Pipeline) mayGoOut(ctx context.Context) error {
+	if !p.decided.IsZero() {
+		return nil
+	}
+	v, err := p.Gate(ctx, profile.Staging)
+	if err == nil {
+		err = v.Err()
+	}
+	if err == nil || !p.onlyWithdraws(ctx) {
+		return err
+	}
+	return nil
+}
+
+// onlyWithdraws reports whether what is staged takes back what is public, and
+// lists nothing that is not public already.
+func (p *Pipeline) onlyWithdraws(ctx context.Context) bool {
+	staging, err := p.place(profile.Staging)
+	if err != nil {
+		return false
+	}
+	m, _, err := p.promotable(ctx, staging.files)
+	if err != nil || m.Withdrawn == nil {
+		return false
+	}
+	there, _, err := p.public(ctx, p.Version)
+	if err != nil || len(m.Pages) != len(there.Pages) {
+		return false
+	}
+	for i, page := range m.Pages {
+		if page.Name != there.Pages[i].Name || !page.Digests.Equal(there.Pages[i].Digests) {
+			return false
+		}
+	}
+	for _, a := range m.Artifacts {
+		if known, is := there.Find(a.Name); !is || !known.Digests.Equal(a.Digests) {
+			return false
+		}
+	}
+	return len(m.Artifacts)+len(m.Pages) > 0
 }
 
 func (p *Pipeline) promoteToRelease(ctx context.Context) error {
@@ -161,6 +235,10 @@ func (p *Pipeline) promote(ctx context.Context, from promote.From, s profile.Sta
 	if err != nil {
 		return err
 	}
+	if got := digest.Of(digest.SHA256, bundle); s == profile.Release && !p.decided.IsZero() && !p.decided.Equal(got) {
+		return &verdict.Error{Finding: verdict.Find(verdict.PlanStale, from.Files.URI(), "another manifest came there since the release was decided about").
+			Differ(p.decided.String(), got.String())}
+	}
 	to, err := p.place(s)
 	if err != nil {
 		return err
@@ -170,6 +248,11 @@ func (p *Pipeline) promote(ctx context.Context, from promote.From, s profile.Sta
 		return err
 	}
 	planned := promote.Make(m, bundle)
+	signed, err := p.signoffsOf(ctx, from.Files, to.files)
+	if err != nil {
+		return err
+	}
+	planned.Files = append(planned.Files, signed...)
 	if err := promote.Apply(ctx, planned, from, target); err != nil {
 		return err
 	}

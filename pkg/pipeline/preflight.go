@@ -267,7 +267,7 @@ func (p *Pipeline) examinePlace(ctx context.Context, at visit, planned plan.Plan
 		return []doctor.Ask{one(doctor.Fault(string(at.stage)+" files", err))}
 	}
 	files := doctor.Place{Name: string(at.stage), Closed: p.Profile.Policy.Closes(policy.Files) == policy.Require, Confirm: confirm}
-	if files.Place, err = store.Open(uri, p.Transport); err == nil && at.write {
+	if files.Place, err = p.openPlace(uri); err == nil && at.write {
 		files.Writer, err = p.OpenWriter(uri)
 	}
 	if err != nil {

@@ -157,6 +157,8 @@ func (p *Pipeline) journaled(ctx context.Context, w *workspace.Workspace, act st
 	if err := j.Append(ctx, journal.Entry{Time: p.Clock().UTC(), Act: actBegin, Subject: act, Detail: detail}); err != nil {
 		return err
 	}
+	p.diary = diary{j, act, detail}
+	defer func() { p.diary = diary{} }()
 	if err := do(); err != nil {
 		why, _ := json.Marshal(verdict.FindingOf("", err).Code) // a word
 		return errors.Join(err, j.Append(context.WithoutCancel(ctx), journal.Entry{Time: p.Clock().UTC(), Act: actFailed, Subject: act, Detail: why}))
@@ -191,47 +193,4 @@ func (p *Pipeline) Stage(ctx context.Context) (*verdict.Verdict, error) {
 	}
 	p.Report("— gate")
 	return p.Gate(ctx, profile.Staging)
-}
-
-// Release takes a staged release to the public: the gate decides about what
-// lies in staging, the promotion copies exactly that, and the release is
-// verified where users will find it.
-func (p *Pipeline) Release(ctx context.Context) (v *verdict.Verdict, err error) {
-	err = p.noted(ctx, "release", func() (err error) {
-		if v, err = p.publish(ctx); err == nil {
-			err = v.Err()
-		}
-		return err
-	})
-	return v, err
-}
-
-// noted does an act that needs no workspace, and remembers it in the one that is
-// there, if it is of this release: staging is enough to release from.
-func (p *Pipeline) noted(ctx context.Context, act string, do func() error) error {
-	if !workspace.Is(p.State) {
-		return do()
-	}
-	w, err := workspace.Open(p.State)
-	if err != nil {
-		return err
-	}
-	if w.Identity().Version != p.Version {
-		return do()
-	}
-	return p.journaled(ctx, w, act, do)
-}
-
-func (p *Pipeline) publish(ctx context.Context) (*verdict.Verdict, error) {
-	p.Report("— gate")
-	v, err := p.Gate(ctx, profile.Staging)
-	if err != nil || v.Err() != nil {
-		return v, err
-	}
-	p.Report("— promote")
-	if err := p.promoteToRelease(ctx); err != nil {
-		return nil, fmt.Errorf("promote: %w", err)
-	}
-	p.Report("— verify")
-	return p.Gate(ctx, profile.Release)
 }

@@ -26,7 +26,7 @@ func (p *Pipeline) examinePublic() doctor.Ask {
 		if err != nil {
 			return []doctor.Check{doctor.Fault(name, err)}
 		}
-		at, err := store.Open(uri, p.Transport)
+		at, err := p.openPlace(uri)
 		if err != nil {
 			return []doctor.Check{doctor.Fault(name, err)}
 		}

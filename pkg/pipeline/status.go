@@ -37,6 +37,9 @@ type Status struct {
 	// Failed is the code of the error that it ended with, if it said one.
 	Failed verdict.Code `json:"failed,omitempty"`
 	Public Public       `json:"public"`
+	// Markers are where the version markers of the release point, if it is
+	// public and the profile says where they are.
+	Markers []Marker `json:"markers,omitempty"`
 	// Safe is what can be repeated; Next is the command to type now, as it is,
 	// and Why says what it does.
 	Safe string `json:"safe"`
@@ -90,6 +93,9 @@ func (p *Pipeline) Status(ctx context.Context) (Status, error) {
 	var there release.Manifest
 	t.released, there = p.manifestOf(ctx, profile.Release, t.digest)
 	s.Stages = append(s.Stages, t.staged.Stage, t.released.Stage)
+	if there.Name != "" && there.Withdrawn == nil {
+		s.after(ctx, p, there, &t)
+	}
 	t.other = t.begun && there.Name != "" && !isOf(there, t.run)
 	switch {
 	case t.released.Down:
@@ -103,6 +109,35 @@ func (p *Pipeline) Status(ctx context.Context) (Status, error) {
 	}
 	s.advise(p, t)
 	return s, nil
+}
+
+// after looks at what comes after a release is public.
+func (s *Status) after(ctx context.Context, p *Pipeline, m release.Manifest, t *standing) {
+	uri, err := p.Profile.Files(profile.Release, p.Version)
+	if err != nil {
+		return // which was said of the place
+	}
+	at, err := p.openPlace(uri)
+	if err != nil {
+		return // as above
+	}
+	if found := p.recorded(ctx, m, at); found.Done > 0 || p.Profile.Records.Verifier != "" {
+		s.Stages = append(s.Stages, found)
+	}
+	if s.Markers, t.behind, err = p.lookAtMarkers(ctx, m, at); err != nil {
+		s.Stages = append(s.Stages, Stage{Name: stepMarkers, Of: 1, Down: verdict.OutcomeOf(err) == verdict.Unavailable, Note: fmt.Sprintf("not known: %v", err)})
+		return
+	}
+	if len(s.Markers) == 0 {
+		return
+	}
+	stage := Stage{Name: stepMarkers, Of: len(s.Markers), Note: p.Profile.Markers}
+	for _, m := range s.Markers {
+		if m.Problem == "" && !m.Version.IsZero() && !m.Version.Less(p.Version) {
+			stage.Done++
+		}
+	}
+	s.Stages = append(s.Stages, stage)
 }
 
 // atHome looks at the state directory.
@@ -200,7 +235,7 @@ func (p *Pipeline) manifestOf(ctx context.Context, where profile.Stage, sealed d
 	if err != nil {
 		return at{Stage: Stage{Name: string(where), Of: 1, Note: err.Error()}}, release.Manifest{}
 	}
-	place, err := store.Open(uri, p.Transport)
+	place, err := p.openPlace(uri)
 	if err != nil {
 		return at{Stage: Stage{Name: string(where), Of: 1, Note: err.Error()}}, release.Manifest{}
 	}

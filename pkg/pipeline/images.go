@@ -1,0 +1,127 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/journal"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/promote"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/waiver"
+)
+
+// actPromoteImages is what signing is for in a promotion of images.
+const actPromoteImages = "promote images"
+
+// Promotion is how the images of a plan are promoted.
+type Promotion struct {
+	Shard promote.Shard
+	// Waivers are what the policy's officer sets aside: a tag of a destination is
+	// moved only if an exception says so.
+	Waivers gate.Waivers
+	// Exclusive is asked before each tag whether nobody else promotes; nil
+	// claims nothing.
+	Exclusive func(ctx context.Context) error
+	// Progress is told how many images have been dealt with; may be nil.
+	Progress func(done, of int)
+}
+
+// PromoteImages applies a plan of images: by the policy of the profile, and by
+// what the manifests demand themselves. Without somebody who signs as the
+// verifier nothing is recorded, and that is said.
+func (p *Pipeline) PromoteImages(ctx context.Context, plan routes.Plan, how Promotion) (done promote.Applied, err error) {
+	j, err := journal.Open(p.promotions(how.Shard))
+	if err != nil {
+		return promote.Applied{}, err
+	}
+	defer func() { err = errors.Join(err, j.Close()) }()
+	work := promote.Images{
+		Plan: plan, Shard: how.Shard, Ledger: promote.OpenLedger(j, p.rules(), p.Clock),
+		Judge:  func(r routes.Route, e routes.Edge) (gate.ImageJudge, error) { return p.judgeOf(r, e, how.Waivers) },
+		Open:   func(prefix string) (*registry.Remote, error) { return registry.OpenRemote(prefix, p.Transport) },
+		Rights: promote.Rights{Exclusive: how.Exclusive, MayMove: p.mayMove(how.Waivers)},
+		Run:    promote.Run{Now: p.Clock(), Progress: how.Progress},
+	}
+	unrecorded := ""
+	if !p.records() {
+		unrecorded = "no record was written: nobody in the role verifier signs; give --identity-token " + TokenVerifier + "=FILE"
+	} else if work.Records, _, err = p.recorder(j, actPromoteImages); err != nil {
+		return promote.Applied{}, err
+	}
+	done, err = work.Apply(ctx)
+	if err == nil && unrecorded != "" {
+		done.Verdict.Note("%s", unrecorded)
+	}
+	return done, err
+}
+
+// records reports whether somebody signs as the verifier.
+func (p *Pipeline) records() bool {
+	return p.Tokens[TokenVerifier] != nil || p.Keys[TokenVerifier] != nil
+}
+
+// rules name by what images are decided about, and whether that is recorded.
+func (p *Pipeline) rules() string {
+	return fmt.Sprintf("policy %s, trust root %s, recorded %v", p.Profile.Policy.Digest(), p.Profile.TrustRoot.Digest(), p.records())
+}
+
+// promotions is the journal of what was promoted from this state directory.
+// Shards work at the same time, so each has its own.
+func (p *Pipeline) promotions(s promote.Shard) string {
+	name := "promotions.jsonl"
+	if s.Of > 1 {
+		name = fmt.Sprintf("promotions-%d-of-%d.jsonl", s.Index, s.Of)
+	}
+	return filepath.Join(p.State, name)
+}
+
+// judgeOf is who decides about an image: the policy of the profile, and what
+// the manifest demands besides.
+func (p *Pipeline) judgeOf(r routes.Route, e routes.Edge, w gate.Waivers) (gate.ImageJudge, error) {
+	bench := gate.Bench{gate.PolicyRequest{
+		Policy: p.Profile.Policy, Verifier: p.verifier, Stage: policy.Staging, Version: gate.VersionOf(e.Tags), Now: p.Clock(), Waivers: w,
+	}}
+	if !r.Policy.Demands() {
+		return bench, nil
+	}
+	theirs, err := gate.ManifestRequest{Manifest: r.Manifest, Policy: r.Policy, Verifier: p.verifier, Now: p.Clock()}.Judge()
+	if err != nil {
+		return nil, err
+	}
+	return append(bench, theirs), nil
+}
+
+// mayMove answers from the exceptions whether a tag may be moved.
+func (p *Pipeline) mayMove(w gate.Waivers) func(tag string, from, to digest.Digest) (verdict.Waiver, bool) {
+	if len(w.Exceptions) == 0 {
+		return nil
+	}
+	return func(tag string, from, to digest.Digest) (verdict.Waiver, bool) {
+		where, artifact := exceptedTag(tag)
+		v := verdict.New(tag, p.Clock())
+		v.Add(verdict.Find(verdict.TagConflict, artifact, "the tag %s names another image", tag).Differ(to.String(), from.String()))
+		waiver.Apply(v, waiver.Case{Policy: p.Profile.Policy, Exceptions: w.Exceptions, Subjects: []waiver.Subject{
+			{Name: artifact, Digests: digest.Set{SHA256: to}, Destination: where},
+		}})
+		if len(v.Waived) != 1 {
+			return verdict.Waiver{}, false
+		}
+		return v.Waived[0], true
+	}
+}
+
+// exceptedTag is how an exception names a tag: its repository is the
+// destination, and the artifact is the tag in it, PATH@TAG, without the host.
+func exceptedTag(tag string) (destination, artifact string) {
+	i := strings.LastIndexByte(tag, ':')
+	_, path, _ := strings.Cut(tag[:i], "/")
+	return tag[:i], path + "@" + tag[i+1:]
+}

@@ -1,0 +1,136 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/marker"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
+)
+
+// maxConfig bounds release.yaml, where it was published.
+const maxConfig = 4 << 20
+
+// moveMarkers has the markers that release.yaml names hold this version, if
+// they hold a lower one, and says what became of each. All are looked at
+// before the first is moved.
+func (p *Pipeline) moveMarkers(ctx context.Context, _ *verdict.Verdict) ([]string, error) {
+	m, at, err := p.published(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names, err := p.markersOf(ctx, m, at)
+	if err != nil {
+		return nil, err
+	}
+	if why := p.unmarked(names); why != "" {
+		return []string{why}, nil
+	}
+	var place marker.Place
+	if place.Place, err = p.openPlace(p.Profile.Markers); err != nil {
+		return nil, err
+	}
+	if place.Writer, err = p.OpenWriter(p.Profile.Markers); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if _, err := marker.Read(ctx, place, name); err != nil {
+			return nil, err
+		}
+	}
+	var said []string
+	for _, name := range names {
+		moved, err := marker.Move(ctx, place, name, p.Version)
+		if err != nil {
+			return said, err
+		}
+		said = append(said, "marker "+moved.String())
+	}
+	return said, nil
+}
+
+// unmarked says why no marker is written, empty where some are.
+func (p *Pipeline) unmarked(names []string) string {
+	switch {
+	case len(names) == 0:
+		return "no marker was moved: release.yaml names none"
+	case p.Profile.Markers == "":
+		return fmt.Sprintf("no marker was moved: release.yaml names %d, and the profile does not say in places.markers where they are", len(names))
+	}
+	return ""
+}
+
+// published is the manifest of the release where users find it, and the place.
+func (p *Pipeline) published(ctx context.Context) (release.Manifest, store.Place, error) {
+	uri, err := p.Profile.Files(profile.Release, p.Version)
+	if err != nil {
+		return release.Manifest{}, nil, err
+	}
+	at, err := p.openPlace(uri)
+	if err != nil {
+		return release.Manifest{}, nil, err
+	}
+	m, _, err := p.own(ctx, at)
+	return m, at, err
+}
+
+// markersOf are the markers that the release.yaml of a manifest names, as it
+// lies beside it. One that no channel's version belongs under is refused.
+func (p *Pipeline) markersOf(ctx context.Context, m release.Manifest, at store.Place) ([]string, error) {
+	raw, err := store.Read(ctx, at, plan.ConfigName, maxConfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading which markers there are: %w", err)
+	}
+	if got := digest.Of(digest.SHA256, raw); !got.Equal(m.Config) {
+		return nil, &verdict.Error{Finding: verdict.Find(verdict.Tampered, plan.ConfigName, "it is not the one that the manifest names").Differ(m.Config.String(), got.String())}
+	}
+	config, err := plan.ParseConfig(raw)
+	if err != nil {
+		return nil, err
+	}
+	chosen := p.Parameters
+	if p.run() != "" && isOf(m, p.run()) {
+		chosen = p.resumed()
+	}
+	planned, err := config.ExpandWith(p.Version, chosen)
+	if err != nil {
+		return nil, fmt.Errorf("expanding the published %s: %w", plan.ConfigName, err)
+	}
+	return planned.Markers, marker.Check(planned.Markers, p.Version)
+}
+
+// Marker is where a version marker points. Problem says why that is not known.
+type Marker struct {
+	Name    string          `json:"name"`
+	Version version.Version `json:"version,omitzero"`
+	Problem string          `json:"problem,omitempty"`
+}
+
+// lookAtMarkers reads the markers that a release names, and reports whether
+// one is behind it, which no error is.
+func (p *Pipeline) lookAtMarkers(ctx context.Context, m release.Manifest, at store.Place) (all []Marker, behind bool, _ error) {
+	names, err := p.markersOf(ctx, m, at)
+	if err != nil || p.unmarked(names) != "" {
+		return nil, false, err
+	}
+	place, err := p.openPlace(p.Profile.Markers)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, name := range names {
+		held, err := marker.Read(ctx, place, name)
+		if err != nil {
+			all = append(all, Marker{Name: name, Problem: verdict.FindingOf(name, err).Message})
+			continue
+		}
+		all = append(all, Marker{Name: name, Version: held})
+		behind = behind || held.IsZero() || held.Less(p.Version)
+	}
+	return all, behind, nil
+}

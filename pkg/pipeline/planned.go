@@ -1,0 +1,126 @@
+package pipeline
+
+import (
+	"context"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/workspace"
+)
+
+// stageWorkspace is where a release lies before it is staged.
+const stageWorkspace = "workspace"
+
+// PlanRelease plans the promotion to a stage from the manifest that lies, and
+// verifies, where the release comes from. Nothing is written.
+func (p *Pipeline) PlanRelease(ctx context.Context, to profile.Stage) (routes.Plan, error) {
+	source, from, err := p.origin(to)
+	if err != nil {
+		return routes.Plan{}, err
+	}
+	m, bundle, err := p.promotable(ctx, source)
+	if err != nil {
+		return routes.Plan{}, err
+	}
+	at, err := p.end(to)
+	if err != nil {
+		return routes.Plan{}, err
+	}
+	return routes.MakeRelease(m, bundle, from, at)
+}
+
+// origin is where a promotion to a stage comes from.
+func (p *Pipeline) origin(to profile.Stage) (store.Place, routes.End, error) {
+	if to == profile.Staging {
+		w, err := workspace.Open(p.State)
+		if err != nil {
+			return nil, routes.End{}, err
+		}
+		files := w.Files().URI()
+		images := strings.TrimSuffix(strings.TrimSuffix(files, "/"), "files") + "images"
+		return w.Files(), routes.End{Stage: stageWorkspace, Files: slashed(files), Images: images}, nil
+	}
+	staging, err := p.place(profile.Staging)
+	if err != nil {
+		return nil, routes.End{}, err
+	}
+	end, err := p.end(profile.Staging)
+	return staging.files, end, err
+}
+
+// end is a stage as a plan names it.
+func (p *Pipeline) end(s profile.Stage) (routes.End, error) {
+	at, err := p.place(s)
+	if err != nil {
+		return routes.End{}, err
+	}
+	images, err := p.Profile.Images(s, p.Version)
+	return routes.End{Stage: string(s), Files: slashed(at.files.URI()), Images: strings.TrimSuffix(images, "/")}, err
+}
+
+func slashed(uri string) string { return strings.TrimSuffix(uri, "/") + "/" }
+
+// PromotePlanned applies a plan of a sealed release: it plans once more from
+// the manifest that is there now, and goes on only if that is the very same
+// plan. What is staged passes the gate first. The verdict is about where the
+// release arrived, or, where the gate refused it, about where it came from.
+func PromotePlanned(ctx context.Context, c Config, planned routes.Plan) (*verdict.Verdict, error) {
+	sealed := planned.Release
+	if sealed == nil {
+		return nil, verdict.Refuse(verdict.Usage, "plan", "it is no plan of a sealed release")
+	}
+	var err error
+	if c.Version, err = version.Parse(sealed.Version); err != nil {
+		return nil, err
+	}
+	to := profile.Stage(sealed.To)
+	if to != profile.Staging && to != profile.Release {
+		return nil, verdict.Refuse(verdict.ConfigParse, "plan", "it goes to %q: want staging or release", sealed.To)
+	}
+	p, err := New(c)
+	if err != nil {
+		return nil, err
+	}
+	now, err := p.PlanRelease(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	if err := stale(planned, now); err != nil {
+		return nil, err
+	}
+	if to == profile.Release {
+		if v, err := p.Gate(ctx, profile.Staging); err != nil || v.Err() != nil {
+			return v, err
+		}
+	}
+	act := p.PromoteToStaging
+	if p.decided = sealed.Manifest; to == profile.Release {
+		act = p.PromoteToRelease
+	}
+	if err := act(ctx); err != nil {
+		return nil, err
+	}
+	return p.Gate(ctx, to)
+}
+
+// stale refuses a plan that would be made otherwise today, and says in what.
+func stale(planned, now routes.Plan) error {
+	if planned.Digest().Equal(now.Digest()) {
+		return nil
+	}
+	why, want, got := "it would be made otherwise now", planned.Digest(), now.Digest()
+	a, b := planned.Release, now.Release
+	switch {
+	case !a.Manifest.Equal(b.Manifest):
+		why, want, got = "another manifest lies there by now", a.Manifest, b.Manifest
+	case planned.Stores[0].Source != now.Stores[0].Source || planned.Stores[0].Destinations[0] != now.Stores[0].Destinations[0]:
+		why = "the profile names other places"
+	}
+	f := verdict.Find(verdict.PlanStale, a.Name+" "+a.Version, "the plan is not of what is there: %s", why).Differ(want.String(), got.String())
+	f.Fix = "plan again, look at what changed, and apply the new plan"
+	return &verdict.Error{Finding: f}
+}

@@ -1,0 +1,319 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/journal"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/promote"
+	"github.com/waybill-release/waybill/pkg/promotion"
+	"github.com/waybill-release/waybill/pkg/record"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/pkg/workspace"
+)
+
+// maxRecords bounds how many summaries of a release are looked at.
+const maxRecords = 100
+
+// recorders bounds how many images are recorded at once.
+const recorders = 8
+
+// Maker is this program and the job that runs it, as records name them.
+type Maker struct {
+	promotion.Promoter
+	Job promotion.Job
+}
+
+// record writes what was found of the release, signed by the verifier: one
+// summary over all that was built, beside the manifest and attached to every
+// image, and for each image a record of its promotion. It says what it did, or
+// why it did nothing.
+func (p *Pipeline) record(ctx context.Context, v *verdict.Verdict) (said []string, err error) {
+	if why := p.unrecorded(); why != "" {
+		return []string{"no record was written: " + why}, nil
+	}
+	at, err := p.place(profile.Release)
+	if err != nil {
+		return nil, err
+	}
+	m, _, err := p.own(ctx, at.files)
+	if err != nil {
+		return nil, err
+	}
+	j, err := journal.Open(p.recordJournal(m))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, j.Close()) }()
+	records, signer, err := p.recorder(j, stepRecord)
+	if err != nil {
+		return nil, err
+	}
+	began := p.Clock()
+	said, err = recording{p, records, m, at, v}.all(ctx)
+	return append(said, p.sum(Summary{Act: stepRecord}, signer, began).String()), err
+}
+
+// recorder prepares to sign records for an act, as the verifier, and keeps in the
+// journal what was signed.
+func (p *Pipeline) recorder(j *journal.Journal, verb string) (*record.Records, *sign.Signer, error) {
+	kept, err := sign.Keep(j)
+	if err != nil {
+		return nil, nil, err
+	}
+	signer, err := p.signer(act{verb, policy.Verifier, TokenVerifier}, kept)
+	if err != nil {
+		return nil, nil, err
+	}
+	records, err := record.New(record.Config{
+		Signer: signer, Journal: j, Verifier: p.verifier, Policy: p.Profile.Policy, Job: p.Maker.Job, Clock: p.Clock,
+		As: record.As{ID: p.Profile.Records.Verifier, Policy: p.Profile.Records.Policy, Promoter: p.Maker.Promoter},
+	})
+	return records, signer, err
+}
+
+// unrecorded says why no record is written, empty where one is.
+func (p *Pipeline) unrecorded() string {
+	switch {
+	case p.Profile.Records.Verifier == "":
+		return "the profile does not say in records for which verifier one would speak"
+	case !p.Profile.Policy.AllowsLate(vsa.PredicateType, policy.Verifier, policy.Published):
+		return "the policy's late lets nobody in the role verifier add a summary to a release that is public"
+	case p.Tokens[TokenVerifier] == nil && p.Keys[TokenVerifier] == nil:
+		return "nobody in the role verifier signs; give --identity-token " + TokenVerifier + "=FILE"
+	}
+	return ""
+}
+
+// recordJournal is where the signatures of records are kept: with the others of
+// the release, or in a file of its version where staging is all there is.
+func (p *Pipeline) recordJournal(m release.Manifest) string {
+	if w, err := workspace.Open(p.State); err == nil && w.Identity().Version == p.Version && isOf(m, w.Identity().Invocation) {
+		return w.Signatures()
+	}
+	return filepath.Join(p.State, "records", p.Version.String()+".jsonl")
+}
+
+// recording is the records of one release being written.
+type recording struct {
+	*Pipeline
+	records  *record.Records
+	manifest release.Manifest
+	at       place
+	v        *verdict.Verdict
+}
+
+// all writes every record; the one beside the manifest last, so that where it
+// is the others are, too.
+func (r recording) all(ctx context.Context) (said []string, err error) {
+	var promoted int
+	if promoted, err = r.promotions(ctx); err != nil {
+		return nil, err
+	}
+	if promoted > 0 {
+		said = append(said, "recorded: the promotion of "+several(promoted, "image", "images"))
+	}
+	there, err := r.beside(ctx)
+	if err != nil {
+		return said, err
+	}
+	subjects := summarized(r.manifest)
+	if len(subjects) == 0 {
+		return append(said, "no summary was written: nothing in the release was built"), nil
+	}
+	signed, err := r.records.Summary(ctx, r.v, r.manifest.FilesURI, subjects, there)
+	if err != nil {
+		return said, err
+	}
+	for _, s := range signed {
+		if err := r.attachAll(ctx, s); err != nil {
+			return said, err
+		}
+		name, err := r.write(ctx, s, there)
+		if err != nil {
+			return said, err
+		}
+		said = append(said, "recorded: "+name)
+	}
+	return said, nil
+}
+
+// summarized are the artifacts that a summary speaks of: whatever was built,
+// and can be asked for one.
+func summarized(m release.Manifest) (subjects []intoto.Subject) {
+	for _, a := range m.Artifacts {
+		if slices.Contains(policy.ChecksOf(a.Class), policy.Summary) {
+			subjects = append(subjects, intoto.Subject{Name: a.Name, Digests: a.Digests})
+		}
+	}
+	return subjects
+}
+
+// beside are the summaries that lie beside the manifest.
+func (r recording) beside(ctx context.Context) ([][]byte, error) {
+	return summariesAt(ctx, r.at.files)
+}
+
+func summariesAt(ctx context.Context, at store.Place) (all [][]byte, _ error) {
+	for n := 1; n <= maxRecords; n++ {
+		raw, err := store.Read(ctx, at, vsa.Name(n), verify.MaxBundle)
+		if errors.Is(err, store.ErrNotFound) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, raw)
+	}
+	return nil, verdict.Refuse(verdict.Limit, at.URI(), "%d summaries lie there already", maxRecords)
+}
+
+// write writes a summary under the next name that is free, unless it is there.
+func (r recording) write(ctx context.Context, s record.Signed, there [][]byte) (string, error) {
+	if i := slices.IndexFunc(there, func(raw []byte) bool { return bytes.Equal(raw, s.Bundle) }); i >= 0 {
+		return vsa.Name(i+1) + ", which was there", nil
+	}
+	for n := len(there) + 1; n <= maxRecords; n++ {
+		name := vsa.Name(n)
+		err := r.at.writer.Put(ctx, name, int64(len(s.Bundle)), bytes.NewReader(s.Bundle), store.PutOptions{IfAbsent: true, MediaType: plan.MediaBundle})
+		if !errors.Is(err, store.ErrExists) {
+			return name, err
+		}
+		raw, err := store.Read(ctx, r.at.files, name, verify.MaxBundle)
+		if err != nil {
+			return "", err
+		}
+		if bytes.Equal(raw, s.Bundle) {
+			return name + ", which was there", nil
+		}
+	}
+	return "", verdict.Refuse(verdict.Limit, r.at.files.URI(), "%d summaries lie there already", maxRecords)
+}
+
+// attachAll attaches a summary to each image that it speaks of.
+func (r recording) attachAll(ctx context.Context, s record.Signed) error {
+	st, err := r.verifier.Attestation(s.Bundle)
+	if err != nil {
+		return err
+	}
+	spoken := map[string]bool{}
+	for _, sub := range st.Statement().Subjects() {
+		spoken[sub.Name] = true
+	}
+	for _, a := range r.manifest.Images() {
+		if !spoken[a.Name] {
+			continue
+		}
+		if err := attach(ctx, r.at.images, a, s); err != nil {
+			return fmt.Errorf("attaching the summary to %s: %w", a.Name, err)
+		}
+	}
+	return nil
+}
+
+// attach makes a record refer to an image. One that does already is left.
+func attach(ctx context.Context, to promote.Registry, a release.Artifact, s record.Signed) error {
+	subject := registry.Descriptor{MediaType: a.MediaType, Digest: a.Digests.SHA256, Size: a.Size}
+	d, raw, blobs := registry.BundleManifest(subject, s.Bundle, s.Kind)
+	for _, b := range blobs {
+		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes)), nil }
+		if err := to.PushBlob(ctx, a.Repository, b.Descriptor, open); err != nil {
+			return err
+		}
+	}
+	return to.PushManifest(ctx, a.Repository, d, raw)
+}
+
+// promotions records how each image came here from staging, and says of how
+// many.
+func (r recording) promotions(ctx context.Context) (int, error) {
+	from, err := r.Profile.Images(profile.Staging, r.Version)
+	if err != nil {
+		return 0, err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(recorders)
+	n := 0
+	for _, a := range r.manifest.Images() {
+		if a.Class != plan.Image {
+			continue
+		}
+		n++
+		group.Go(func() error {
+			if err := r.promotion(ctx, from, a); err != nil {
+				return fmt.Errorf("recording the promotion of %s: %w", a.Name, err)
+			}
+			return nil
+		})
+	}
+	return n, group.Wait()
+}
+
+func (r recording) promotion(ctx context.Context, from string, a release.Artifact) error {
+	there, err := registry.Bundles(ctx, r.at.images, a.Repository, a.Digests.SHA256)
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return err
+	}
+	name := func(prefix string) string { return strings.TrimSuffix(prefix, "/") + "/" + a.Repository }
+	s, err := r.records.Promotion(ctx, record.Promoted{
+		Source: name(from), Digest: a.Digests.SHA256, Verdict: r.v, There: there,
+		Destinations: []record.Destination{{Ref: name(r.manifest.ImagesURI), Tags: a.Tags}},
+		Manifest:     promotion.Resource{Name: r.manifest.Name + " " + r.Version.String(), Digest: map[string]string{"gitCommit": r.manifest.Source.Commit}, URI: r.manifest.Source.Repository},
+	})
+	if err != nil || s.Found {
+		return err
+	}
+	return attach(ctx, r.at.images, a, s)
+}
+
+// recorded looks for a summary of the release beside its manifest, which the
+// verifier signed of nothing but what the manifest lists.
+func (p *Pipeline) recorded(ctx context.Context, m release.Manifest, at store.Place) Stage {
+	stage := Stage{Name: stepRecord, Of: 1, Note: "no summary of the verifier: " + at.URI()}
+	all, err := summariesAt(ctx, at)
+	if err != nil {
+		stage.Down, stage.Note = verdict.OutcomeOf(err) == verdict.Unavailable, fmt.Sprintf("cannot be read: %v", err)
+		return stage
+	}
+	for i, raw := range all {
+		e, err := p.verifier.Attestation(raw)
+		if err != nil || !p.Profile.Policy.IsLate(e, policy.Published) {
+			continue
+		}
+		said, err := vsa.Parse(e.Statement())
+		if err != nil || !speaksOf(e.Statement(), m) {
+			continue
+		}
+		stage.Done, stage.Note = 1, fmt.Sprintf("%s by %s, %s: %s", said.Result, said.Verifier.ID, said.Verified.Format("2006-01-02 15:04"), vsa.Name(i+1))
+	}
+	return stage
+}
+
+// speaksOf reports whether each subject is listed, with these bytes.
+func speaksOf(s intoto.Statement, m release.Manifest) bool {
+	for _, sub := range s.Subjects() {
+		a, listed := m.Find(sub.Name)
+		if !listed || !sub.Binds(a.Digests) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,143 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/promote"
+	"github.com/waybill-release/waybill/pkg/signoff"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/vcs"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// TokenSignoff is the token name of the identity that signs releases off.
+const TokenSignoff = "signoff"
+
+// SignedSource is what a sign-off is about: release.yaml as it is in a commit.
+type SignedSource struct {
+	Config digest.Set
+	Source releasesignoff.Source
+}
+
+// ReadSignedSource resolves a source and reads its release.yaml. An empty ref
+// is HEAD. Where release.yaml says that releases are tagged by an empty commit,
+// the commit is the one that is built.
+func ReadSignedSource(ctx context.Context, from Source) (SignedSource, error) {
+	if from.Repository == "" {
+		return SignedSource{}, verdict.Refuse(verdict.Usage, "--source", "required: it has the release.yaml that is signed off")
+	}
+	if from.Ref == "" {
+		from.Ref = "HEAD"
+	}
+	repo, err := vcs.Open(ctx, from.Repository)
+	if err != nil {
+		return SignedSource{}, err
+	}
+	defer repo.Close()
+	commit, err := repo.Resolve(ctx, from.Ref)
+	if err != nil {
+		return SignedSource{}, fmt.Errorf("resolving %s of %s: %w", from.Ref, from.Repository, err)
+	}
+	raw, err := repo.ReadFile(ctx, commit, plan.ConfigName)
+	if errors.Is(err, vcs.ErrNotFound) {
+		return SignedSource{}, verdict.Refuse(verdict.Usage, plan.ConfigName, "there is none at %s of %s", from.Ref, from.Repository)
+	}
+	if err != nil {
+		return SignedSource{}, err
+	}
+	config, err := plan.ParseConfig(raw)
+	if err != nil {
+		return SignedSource{}, err
+	}
+	if commit, err = repo.Built(ctx, commit, vcs.Rule(config.ReleaseCommit())); err != nil {
+		return SignedSource{}, err
+	}
+	return SignedSource{digest.SetOf(raw), releasesignoff.Source{Repository: config.Repository(), Commit: commit.Commit}}, nil
+}
+
+// Attribute asks version control who ticked what nothing but a tick stands
+// behind, for documents that lie in a directory. It answers with the documents
+// of which that is not known.
+func Attribute(ctx context.Context, dir string, set *signoff.Set, r signoff.Report) (unknown []string) {
+	for _, d := range r.Documents {
+		lines := d.Ticks()
+		if len(lines) == 0 {
+			continue
+		}
+		for _, e := range set.Enhancements {
+			if e.Dir != d.Dir {
+				continue
+			}
+			blamed, err := vcs.Blame(ctx, filepath.Join(dir, filepath.FromSlash(e.File)), e.Readme, lines)
+			if err != nil || len(blamed) < len(lines) {
+				unknown = append(unknown, d.Dir)
+			}
+			by := make(map[int]string, len(blamed))
+			for n, b := range blamed {
+				by[n] = b.Author + " in " + b.Commit
+			}
+			r.Attribute(d.Dir, by)
+		}
+	}
+	return unknown
+}
+
+// DraftSignoff makes the statement of a sign-off, and that of its summary for
+// engines that know no more.
+func (o Officer) DraftSignoff(of SignedSource, p releasesignoff.Predicate) (sign, summary Draft, err error) {
+	asked := policy.SignedRelease{Config: of.Config.SHA256, Commit: of.Source.Commit}
+	if sign.Statement, err = releasesignoff.New(of.Config, p); err != nil {
+		return Draft{}, Draft{}, err
+	}
+	sign.role, summary.role = policy.Signoffs, policy.Signoffs
+	sign.accept = func(e verify.Evidence) (verdict.Proof, error) { return o.Profile.Policy.Signoff(e, asked, o.Clock()) }
+	sign.number = func(s intoto.Statement) (int, error) {
+		x, err := releasesignoff.Parse(s)
+		return int(x.Checked.Unix()), err
+	}
+	if summary.Statement, err = releasesignoff.SVR(of.Config, p); err != nil {
+		return Draft{}, Draft{}, err
+	}
+	summary.accept = func(e verify.Evidence) (verdict.Proof, error) {
+		return o.Profile.Policy.Judge(e, policy.Ask{Role: policy.Signoffs, Kind: releasesignoff.SVRType, Subject: releasesignoff.Summary, Whole: true})
+	}
+	summary.number = func(s intoto.Statement) (int, error) {
+		at, err := releasesignoff.SummaryTime(s)
+		return int(at.Unix()), err
+	}
+	return sign, summary, nil
+}
+
+// signoffsOf are the sign-off of a place and its summary, if they are by whom
+// the policy asks for one: evidence travels with the release. What the place
+// that they go to has of them stays as it is.
+func (p *Pipeline) signoffsOf(ctx context.Context, from, to store.Place) (files []promote.File, err error) {
+	for _, name := range []string{releasesignoff.Name, releasesignoff.Summary} {
+		raw, err := store.Read(ctx, from, name, maxBundle)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if e, err := p.verifier.Attestation(raw); err != nil || !p.Profile.Policy.IsSignoff(e) {
+			continue // the gate says what it is
+		}
+		switch _, err := store.Read(ctx, to, name, maxBundle); {
+		case errors.Is(err, store.ErrNotFound):
+			files = append(files, promote.File{Name: name, Digests: digest.SetOf(raw), Size: int64(len(raw)), MediaType: plan.MediaBundle})
+		case err != nil:
+			return nil, err
+		}
+	}
+	return files, nil
+}
