@@ -24,21 +24,21 @@ var house = []floor{
 		"pkg/digest/lanes", "pkg/digest", "pkg/strictjson", "pkg/strictyaml", "pkg/version", "pkg/verdict", "pkg/pace", "policies",
 	}},
 	{"formats", true, []string{
-		"pkg/intoto", "pkg/legacy", "pkg/provenance", "pkg/vsa", "pkg/spdx", "attestations/release-manifest/v1",
+		"pkg/intoto", "pkg/legacy", "pkg/provenance", "pkg/vsa", "pkg/promotion", "pkg/spdx", "attestations/release-manifest/v1",
 		"pkg/plan", "pkg/plan/draft", "pkg/release", "pkg/promoter",
-		"attestations/policy/v1", "attestations/exception/v1", "attestations/known-defects/v1", "attestations/channel/v1",
+		"attestations/policy/v1", "attestations/exception/v1", "attestations/known-defects/v1", "attestations/channel/v1", "attestations/release-signoff/v1",
 	}},
 	{"judgement", true, []string{
-		"pkg/trust", "pkg/identity", "pkg/verify", "pkg/slsa", "pkg/policy", "pkg/policy/cel", "pkg/sbom/crosscheck", "pkg/census", "pkg/expected", "pkg/waiver", "pkg/channel", "pkg/routes",
+		"pkg/trust", "pkg/identity", "pkg/verify", "pkg/slsa", "pkg/policy", "pkg/policy/cel", "pkg/sbom/crosscheck", "pkg/census", "pkg/expected", "pkg/waiver", "pkg/channel", "pkg/signoff", "pkg/routes", "pkg/caller",
 	}},
 	{"world", false, []string{
-		"pkg/fuzztest", "pkg/transport", "pkg/store", "pkg/store/storetest", "pkg/store/cloud", "pkg/registry", "pkg/rekor",
+		"pkg/fuzztest", "pkg/transport", "pkg/store", "pkg/store/storetest", "pkg/store/cloud", "pkg/lease", "pkg/marker", "pkg/registry", "pkg/rekor",
 		"pkg/tuf", "pkg/tuf/tuftest", "pkg/vcs", "pkg/sandbox", "pkg/journal", "pkg/sign/token", "pkg/sign/keyfile", "pkg/sign",
 	}},
 	{"deeds", false, []string{
 		"pkg/profile", "pkg/workspace", "pkg/source", "pkg/pin", "pkg/sbom/licence", "pkg/sbom/unpack", "pkg/sbom/gomod", "pkg/sbom/distro",
 		"pkg/sbom", "pkg/image", "pkg/fetch", "pkg/build", "pkg/seal",
-		"pkg/gate", "pkg/follow", "pkg/download", "pkg/promote", "pkg/render", "pkg/inspect", "pkg/doctor", "pkg/pipeline",
+		"pkg/gate", "pkg/follow", "pkg/download", "pkg/record", "pkg/promote", "pkg/render", "pkg/inspect", "pkg/doctor", "pkg/pipeline", "pkg/gateway/ask", "pkg/gateway",
 	}},
 }
 

@@ -1,0 +1,200 @@
+// Package ask is a client of the gate as a service: it asks whether images may
+// go somewhere.
+//
+//	c, err := ask.New("https://gate.example.test", rt, token)
+//	answer, err := c.Decide(ctx, []ask.Question{{Verb: ask.Promote, Image: "staging.example.test/demo@sha256:…", To: "prod.example.test/demo"}})
+//	if err == nil && answer.Accepted() { … }
+//
+// An answer is believed only if it is one to the very questions that were
+// asked, and says yes in every place where it says something. The package
+// knows nothing of how a gate decides; whoever must not rely on the gate's word
+// verifies the image itself.
+package ask
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/transport"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Schemas of what is asked and answered.
+const (
+	SchemaRequest = "waybill/decision-request/v1"
+	SchemaAnswer  = "waybill/decisions/v1"
+)
+
+// MaxBatch is how many questions one request can have.
+const MaxBatch = 100
+
+// maxAnswer bounds an answer.
+const maxAnswer = 64 << 20
+
+// Verb is what is wanted.
+type Verb string
+
+// The verbs that can be asked for.
+const (
+	Verify  Verb = "verify"  // would it be accepted?
+	Promote Verb = "promote" // may it go to a destination, now?
+)
+
+// Question asks about one image.
+type Question struct {
+	Verb Verb `json:"verb"`
+	// Image is HOST/PATH@sha256:…: what a tag names can change until it is used.
+	Image string `json:"image"`
+	// To is the repository that it is to go to; left out with [Verify].
+	To string `json:"to,omitempty"`
+	// Channel is what the release is for; without one it is none.
+	Channel string `json:"channel,omitempty"`
+	// Version is that of the release, where a policy holds builds against it.
+	Version string `json:"version,omitempty"`
+}
+
+// Request is what is sent.
+type Request struct {
+	Schema    string     `json:"schema"`
+	Decisions []Question `json:"decisions"`
+	// TimeoutSeconds is how long the caller waits. What is not decided by then
+	// is unavailable; zero leaves it to the server.
+	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
+}
+
+// Answer is what was decided, in the order of the questions.
+type Answer struct {
+	Schema    string     `json:"schema"`
+	RequestID string     `json:"requestId"`
+	Outcome   string     `json:"outcome"` // the worst
+	Decisions []Decision `json:"decisions"`
+}
+
+// Decision answers one question.
+type Decision struct {
+	Image   string `json:"image"`
+	Outcome string `json:"outcome"`
+	// Cached says that it was decided before, no longer ago than the server
+	// remembers.
+	Cached  bool             `json:"cached,omitempty"`
+	Verdict *verdict.Verdict `json:"verdict"`
+}
+
+// Accepted reports whether everything that was asked about is accepted.
+func (a Answer) Accepted() bool {
+	yes := verdict.Accepted.String()
+	if a.Outcome != yes || len(a.Decisions) == 0 {
+		return false
+	}
+	for _, d := range a.Decisions {
+		if d.Outcome != yes || d.Verdict == nil || d.Verdict.Outcome() != verdict.Accepted {
+			return false
+		}
+	}
+	return true
+}
+
+// Problem is the answer to a request that was not decided about.
+type Problem struct {
+	Schema    string          `json:"schema"`
+	RequestID string          `json:"requestId"`
+	Outcome   string          `json:"outcome"`
+	Problem   verdict.Finding `json:"problem"`
+}
+
+// Client asks one gate.
+type Client struct {
+	address string
+	http    *http.Client
+	token   func(ctx context.Context) (string, error)
+}
+
+// New makes a client of the gate at an address, reached through rt, which
+// brings a client certificate where there is one. Without a token function no
+// token is shown.
+func New(address string, rt http.RoundTripper, token func(ctx context.Context) (string, error)) (*Client, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && (u.Scheme != "http" || !transport.Loopback(u.Hostname())) {
+		return nil, verdict.Refuse(verdict.Usage, "gate", "%q: want its https address", address)
+	}
+	// Asking twice changes nothing, so what got no answer is asked again.
+	return &Client{address: u.JoinPath("v1", "decisions").String(), http: transport.Client(transport.Repeatable(rt)), token: token}, nil
+}
+
+// Decide asks. A gate that refuses to answer is the refusal that it gives as a
+// [*verdict.Error]; one that gives no answer is unavailable.
+func (c *Client) Decide(ctx context.Context, questions []Question) (Answer, error) {
+	q := Request{Schema: SchemaRequest, Decisions: questions}
+	if until, has := ctx.Deadline(); has {
+		q.TimeoutSeconds = max(1, int(time.Until(until).Seconds()))
+	}
+	body, err := json.Marshal(q)
+	if err != nil {
+		return Answer{}, verdict.Wrap(verdict.Usage, "questions", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.address, bytes.NewReader(body))
+	if err != nil {
+		return Answer{}, verdict.Wrap(verdict.Usage, "gate", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if c.token != nil {
+		text, err := c.token(ctx)
+		if err != nil {
+			return Answer{}, err
+		}
+		req.Header.Set("Authorization", "Bearer "+text)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return Answer{}, c.unavailable(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err == nil && len(raw) > maxAnswer {
+		err = fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
+	}
+	if err != nil {
+		return Answer{}, c.unavailable(err)
+	}
+	return c.read(resp.StatusCode, raw, questions)
+}
+
+func (c *Client) unavailable(err error) error {
+	return &verdict.UnavailableError{Place: c.address, Op: "asking the gate", Err: err}
+}
+
+// read reads an answer. Its status must be that of what it says, and it must
+// answer what was asked.
+func (c *Client) read(status int, raw []byte, questions []Question) (Answer, error) {
+	var p Problem
+	if json.Unmarshal(raw, &p) == nil && p.Problem.Code != "" {
+		f := p.Problem
+		if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests || f.Code.Outcome() == verdict.Unavailable {
+			return Answer{}, c.unavailable(fmt.Errorf("%s: %s", f.Code, f.Message))
+		}
+		return Answer{}, &verdict.Error{Finding: f}
+	}
+	var a Answer
+	if err := json.Unmarshal(raw, &a); err != nil || a.Schema != SchemaAnswer {
+		return Answer{}, c.unavailable(fmt.Errorf("it answered %d, and not as a gate does", status))
+	}
+	if len(a.Decisions) != len(questions) {
+		return Answer{}, c.unavailable(fmt.Errorf("it answered %d of %d questions", len(a.Decisions), len(questions)))
+	}
+	for i, d := range a.Decisions {
+		if d.Verdict == nil || d.Image != questions[i].Image || d.Outcome != d.Verdict.Outcome().String() {
+			return Answer{}, c.unavailable(fmt.Errorf("its answer %s is none to what was asked", strconv.Itoa(i+1)))
+		}
+	}
+	if (status == http.StatusOK) != a.Accepted() {
+		return Answer{}, c.unavailable(fmt.Errorf("its answer of status %d contradicts itself", status))
+	}
+	return a, nil
+}

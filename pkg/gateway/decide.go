@@ -1,0 +1,153 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/caller"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/gateway/ask"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// asked is a question that was read.
+type asked struct {
+	ask.Question
+	host, repository string
+	digest           digest.Digest
+}
+
+// seeDocument is the next act of who asked wrongly.
+const seeDocument = "ask as GET /openapi.json describes"
+
+func wrong(format string, args ...any) error {
+	return verdict.Refuse(verdict.Usage, "request", format, args...).Advise(seeDocument)
+}
+
+// read reads a question. What it leaves out is what it says there.
+func read(q ask.Question) (asked, error) {
+	refuse := func(format string, args ...any) (asked, error) {
+		return asked{}, wrong(format, args...)
+	}
+	name, sum, found := strings.Cut(q.Image, "@")
+	d, err := digest.Parse(sum)
+	if !found || err != nil || d.Algorithm() != digest.SHA256 {
+		return refuse("image %.300q: want HOST/PATH@sha256:…; a tag can name something else when it is used", q.Image)
+	}
+	host, repository, found := strings.Cut(name, "/")
+	if !found || strings.Contains(repository, ":") {
+		return refuse("image %.300q: want HOST/PATH@sha256:…", q.Image)
+	}
+	if q.To == "" {
+		q.To = name
+	}
+	if q.Channel == "" {
+		q.Channel = caller.NoChannel
+	}
+	if q.Verb == ask.Verify && q.To != name {
+		return refuse("verb verify: what is to go somewhere else is to be promoted")
+	}
+	if q.Verb != ask.Verify && q.Verb != ask.Promote {
+		return refuse("verb %.50q: want verify or promote", string(q.Verb))
+	}
+	if len(q.Version) > 100 {
+		return refuse("version: more than 100 characters")
+	}
+	return asked{Question: q, host: host, repository: repository, digest: d}, nil
+}
+
+// act is what the caller must be granted.
+func (a asked) act() caller.Act {
+	name, _, _ := strings.Cut(a.Image, "@")
+	return caller.Act{Verb: caller.Verb(a.Verb), From: name, To: a.To, Channel: a.Channel}
+}
+
+// readRequest reads a request whole. Compressed ones are not taken: what they
+// would become is not bounded by what they are.
+func (s *Server) readRequest(r *http.Request) (ask.Request, error) {
+	if r.Header.Get("Content-Encoding") != "" {
+		return ask.Request{}, wrong("Content-Encoding: want none")
+	}
+	raw, err := readAll(r.Body, s.limits.Body)
+	if err != nil {
+		return ask.Request{}, err
+	}
+	var q ask.Request
+	if err := strictjson.Unmarshal(raw, &q, strictjson.MaxSize(s.limits.Body)); err != nil {
+		return ask.Request{}, wrong("%v", err)
+	}
+	switch {
+	case q.Schema != ask.SchemaRequest:
+		return ask.Request{}, wrong("schema %.100q: want %s", q.Schema, ask.SchemaRequest)
+	case len(q.Decisions) == 0 || len(q.Decisions) > ask.MaxBatch:
+		return ask.Request{}, wrong("%d decisions: want from 1 to %d", len(q.Decisions), ask.MaxBatch)
+	case q.TimeoutSeconds < 0:
+		return ask.Request{}, wrong("timeoutSeconds: want none, or a number from 1")
+	}
+	return q, nil
+}
+
+// deadline is when a request is answered at the latest: somewhat before the
+// caller goes away, so that it is told that nothing was decided.
+func (s *Server) deadline(q ask.Request) time.Duration {
+	if q.TimeoutSeconds == 0 {
+		return s.limits.Deadline
+	}
+	theirs := time.Duration(q.TimeoutSeconds) * time.Second
+	return min(s.limits.Deadline, theirs-theirs/10)
+}
+
+// decide answers all questions of a request that was granted.
+func (s *Server) decide(ctx context.Context, basis *standing, all []asked) []ask.Decision {
+	out := make([]ask.Decision, len(all))
+	var wait sync.WaitGroup
+	for i, a := range all {
+		wait.Go(func() { out[i] = s.one(ctx, basis, a) })
+	}
+	wait.Wait()
+	return out
+}
+
+// one answers one question: from what was decided, if it was not long ago and
+// nothing that it rests on has changed.
+func (s *Server) one(ctx context.Context, basis *standing, a asked) ask.Decision {
+	now := s.world.Clock()
+	bucket := now.Truncate(s.limits.Remember)
+	key := fmt.Sprint(a.host, "/", a.repository, "@", a.digest, " ", a.Version, " ", basis.digest, " ", bucket.Unix())
+	v, hit, err := s.cache.get(ctx, key, now, func() (*verdict.Verdict, time.Time) {
+		own, stop := context.WithTimeout(context.WithoutCancel(ctx), s.limits.Deadline)
+		defer stop()
+		return s.judge(own, basis, a), bucket.Add(s.limits.Remember)
+	})
+	if err != nil {
+		v = verdict.New("image "+a.Image, now)
+		v.Counts.Required = 1
+		v.AddError(a.Image, &verdict.UnavailableError{Place: a.host, Op: "deciding", Err: fmt.Errorf("it took longer than there was time: %w", err)})
+	}
+	return ask.Decision{Image: a.Image, Outcome: v.Outcome().String(), Cached: hit, Verdict: v}
+}
+
+// judge asks the policy.
+func (s *Server) judge(ctx context.Context, basis *standing, a asked) *verdict.Verdict {
+	now := s.world.Clock()
+	at, err := s.open.at(a.host)
+	if err != nil {
+		v := verdict.New("image "+a.Image, now)
+		v.Counts.Required = 1
+		v.AddError(a.Image, err)
+		return v
+	}
+	src := registry.Remember(at, false)
+	defer src.Close()
+	return gate.PolicyRequest{
+		Policy: basis.Policy, Verifier: basis.Verifier, Stage: policy.Staging, Version: a.Version, Now: now, Waivers: basis.Waivers,
+	}.Image(ctx, gate.Image{Source: src, Name: a.Image, Repository: a.repository, Digest: a.digest})
+}

@@ -1,0 +1,231 @@
+// Package gateway is the gate as a service: it answers over HTTP whether an
+// image may go somewhere.
+//
+//	POST /v1/decisions   {"decisions": [{"verb": "promote", "image": "HOST/PATH@sha256:…", "to": "HOST/PATH", …}]}
+//
+// The answer is the same verdict that every command prints. Who asks shows an
+// identity token or a certificate, and is answered only what the book of
+// callers grants (package caller). The status is that of the worst answer: 200
+// accepted, 403 refused, 422 malformed, 503 nothing was decided, with
+// Retry-After.
+//
+// What decisions rest on, policy, trust root, known defects and callers, is one
+// value, the [Basis]. A reload replaces it whole or, if it cannot be read,
+// keeps the last one and says so. A decision is remembered for as long as the
+// basis stands and for some minutes at most, by digest, never by tag; what
+// could not be decided is not remembered.
+//
+// A [Server] is an [http.Handler]. It opens no listener, and ends when the
+// requests that it has have ended.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"path"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/caller"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// Basis is what decisions rest on.
+type Basis struct {
+	Policy   policy.Policy
+	Verifier *verify.Verifier
+	Waivers  gate.Waivers
+	Callers  caller.Book
+	// Defects is the digest of what is known of defects; zero for nothing.
+	Defects digest.Digest
+	// RootFrom is the time at which the trust root was fetched or made.
+	RootFrom time.Time
+}
+
+// digest names the basis: a decision of another is none of this one.
+func (b Basis) digest() digest.Digest {
+	all := b.Policy.Digest().String() + b.Verifier.Root().Digest().String() + b.Defects.String()
+	return digest.Of(digest.SHA256, []byte(all))
+}
+
+// World is how a server reaches what is outside of it.
+type World struct {
+	// Load reads the basis anew.
+	Load func(ctx context.Context) (Basis, error)
+	// Open opens a registry by its host.
+	Open func(host string) (*registry.Remote, error)
+	// Keys brings the keys of an issuer of the book, which are kept for a while.
+	Keys  func(ctx context.Context, issuer string) (caller.Keys, error)
+	Clock func() time.Time
+	// Log gets a line for each decision and for each request that was not let in.
+	Log *slog.Logger
+}
+
+// Limits are what a server bears. A zero field is its default.
+type Limits struct {
+	// Deadline is when a request is answered at the latest: what is not decided
+	// by then is unavailable. Default 8 s, so that admission controllers, which
+	// wait 10 s, are answered.
+	Deadline time.Duration
+	// AtOnce is how many requests are dealt with at a time, and Queue how many
+	// more may wait. Defaults 256 and 1000.
+	AtOnce, Queue int
+	// PerCaller is how many decisions one caller may ask for in a second, for a
+	// while; ten times as many at once. Default 100.
+	PerCaller int
+	// Remember is for how long a decision is remembered. Default 5 minutes.
+	Remember time.Duration
+	// Body is how large a request may be. Default 1 MiB.
+	Body int64
+	// Parting is how long the server goes on when it is told to end: it says that
+	// it is not ready, and has each connection closed after its answer, so that
+	// callers turn to another. Default 3 s.
+	Parting time.Duration
+}
+
+func (l Limits) withDefaults() Limits {
+	pick := func(p *int, n int) {
+		if *p == 0 {
+			*p = n
+		}
+	}
+	pick(&l.AtOnce, 256)
+	pick(&l.Queue, 1000)
+	pick(&l.PerCaller, 100)
+	if l.Deadline == 0 {
+		l.Deadline = 8 * time.Second
+	}
+	if l.Remember == 0 {
+		l.Remember = 5 * time.Minute
+	}
+	if l.Parting == 0 {
+		l.Parting = 3 * time.Second
+	}
+	if l.Body == 0 {
+		l.Body = 1 << 20
+	}
+	return l
+}
+
+// Server answers.
+type Server struct {
+	world  World
+	limits Limits
+	mux    *http.ServeMux
+	basis  atomic.Pointer[standing]
+	slots  slots
+	keys   keyring
+	rates  rates
+	cache  cache
+	tally  tally
+	open   remotes
+
+	draining atomic.Bool
+	reload   sync.Mutex // held while the basis is read
+}
+
+// standing is a basis in force.
+type standing struct {
+	Basis
+	digest digest.Digest
+	since  time.Time
+	// failed is why the newest basis could not be read, and when.
+	failed   error
+	failedAt time.Time
+}
+
+// New makes a server. It does not begin without a basis.
+func New(ctx context.Context, w World, l Limits) (*Server, error) {
+	if w.Load == nil || w.Open == nil || w.Keys == nil || w.Clock == nil || w.Log == nil {
+		return nil, errors.New("preparing the gate: load, open, keys, clock and log are required")
+	}
+	l = l.withDefaults()
+	s := &Server{world: w, limits: l, slots: newSlots(l.AtOnce, l.Queue)}
+	s.keys.fetch, s.keys.clock = w.Keys, w.Clock
+	s.rates.perSecond, s.rates.clock = l.PerCaller, w.Clock
+	s.open.open = w.Open
+	if err := s.Reload(ctx); err != nil {
+		return nil, err
+	}
+	s.mux = s.routes()
+	return s, nil
+}
+
+// Reload reads the basis anew. One that cannot be read leaves the last one in
+// force, and that is said on the status page until a reload succeeds.
+func (s *Server) Reload(ctx context.Context) error {
+	s.reload.Lock()
+	defer s.reload.Unlock()
+	next, err := s.world.Load(ctx)
+	if err == nil {
+		err = errors.Join(next.Policy.Life(s.world.Clock()), next.Policy.Root(next.Verifier.Root().IsLab()))
+	}
+	now := s.world.Clock()
+	if err != nil {
+		if last := s.basis.Load(); last != nil {
+			kept := *last
+			kept.failed, kept.failedAt = err, now
+			s.basis.Store(&kept)
+		}
+		s.tally.reloaded(false)
+		s.world.Log.ErrorContext(ctx, "reload failed, the last basis stays in force", "error", err.Error(), "code", string(verdict.FindingOf("basis", err).Code))
+		return err
+	}
+	s.basis.Store(&standing{Basis: next, digest: next.digest(), since: now})
+	s.tally.reloaded(true)
+	s.world.Log.InfoContext(ctx, "basis in force", "policy", next.Policy.Digest().String(), "trust_root", next.Verifier.Root().Digest().String())
+	return nil
+}
+
+// Drain makes the server say that it is not ready, so that it gets no new
+// requests. Those that come all the same are answered.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.draining.Load() {
+		w.Header().Set("Connection", "close")
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if r.URL.RawPath != "" || r.URL.Path != path.Clean(r.URL.Path) { // no address has two spellings
+		http.NotFound(w, r)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// remotes are the registries that were asked about, each opened once.
+type remotes struct {
+	open func(host string) (*registry.Remote, error)
+	mu   sync.Mutex // owns all
+	all  map[string]*registry.Remote
+}
+
+// maxRemotes bounds them: whoever may ask about anything must not fill us.
+const maxRemotes = 1000
+
+func (r *remotes) at(host string) (*registry.Remote, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at := r.all[host]; at != nil {
+		return at, nil
+	}
+	at, err := r.open(host)
+	if err != nil {
+		return nil, err
+	}
+	if r.all == nil || len(r.all) >= maxRemotes {
+		r.all = map[string]*registry.Remote{}
+	}
+	r.all[host] = at
+	return at, nil
+}

@@ -1,0 +1,243 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/caller"
+	"github.com/waybill-release/waybill/pkg/gateway/ask"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// routes are the addresses at which callers ask. What is not here is not found,
+// however it is spelled.
+func (s *Server) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/decisions", s.decisions)
+	mux.HandleFunc("GET /openapi.json", s.document)
+	mux.HandleFunc("GET /livez", alive)
+	mux.HandleFunc("GET /readyz", s.ready)
+	return mux
+}
+
+// Admin is the handler for those who look after the service, on a listener of
+// its own that callers do not reach: what it is doing, and for whom.
+func (s *Server) Admin() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", alive)
+	mux.HandleFunc("GET /readyz", s.ready)
+	mux.HandleFunc("GET /metrics", s.metrics)
+	mux.HandleFunc("GET /statusz", s.status)
+	return mux
+}
+
+func alive(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "alive\n") }
+
+// ready says whether new requests are welcome.
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	if s.draining.Load() {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, "ending\n")
+		return
+	}
+	_, _ = io.WriteString(w, "ready\n")
+}
+
+// decisions answers POST /v1/decisions.
+func (s *Server) decisions(w http.ResponseWriter, r *http.Request) {
+	began, id := s.world.Clock(), rand.Text()
+	w.Header().Set("Waybill-Request-Id", id)
+	basis := s.basis.Load()
+	who, err := s.identify(r, basis)
+	if err != nil {
+		s.turnAway(w, r, notLetIn{id: id, err: err, status: http.StatusUnauthorized})
+		return
+	}
+	q, err := s.readRequest(r)
+	if err != nil {
+		s.turnAway(w, r, notLetIn{id: id, who: who, err: err})
+		return
+	}
+	all, err := s.granted(basis, who, q)
+	if err != nil {
+		s.turnAway(w, r, notLetIn{id: id, who: who, err: err})
+		return
+	}
+	ctx, stop := context.WithTimeout(r.Context(), s.deadline(q))
+	defer stop()
+	leave, err := s.slots.enter(ctx)
+	if err != nil || !s.rates.take(who.Name(), len(all)) {
+		if err == nil {
+			leave()
+			err = verdict.Refuse(verdict.Busy, who.Name(), "it asks more than %d decisions a second", s.limits.PerCaller)
+		}
+		s.turnAway(w, r, notLetIn{id: id, who: who, err: err, status: http.StatusTooManyRequests})
+		return
+	}
+	defer leave()
+	decided := s.decide(ctx, basis, all)
+	s.record(r.Context(), basis, request{id: id, who: who, questions: all, decided: decided, took: s.world.Clock().Sub(began)})
+	answer := ask.Answer{Schema: ask.SchemaAnswer, RequestID: id, Decisions: decided}
+	worst := worstOf(decided)
+	answer.Outcome = worst.String()
+	if status(worst) == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "5")
+	}
+	writeJSON(w, status(worst), answer)
+}
+
+// identify recognises who asks: by the certificate of the connection, or by the
+// one token of the request. Nothing else that a request says of itself counts.
+func (s *Server) identify(r *http.Request, basis *standing) (caller.Principal, error) {
+	tokens := r.Header.Values("Authorization")
+	if len(tokens) == 0 && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		return basis.Callers.Certificate(r.TLS.VerifiedChains[0][0])
+	}
+	if len(tokens) != 1 {
+		return caller.Principal{}, verdict.Refuse(verdict.TokenParse, "request", "want one Authorization header, or a client certificate")
+	}
+	scheme, token, found := strings.Cut(tokens[0], " ")
+	if !found || !strings.EqualFold(scheme, "Bearer") {
+		return caller.Principal{}, verdict.Refuse(verdict.TokenParse, "request", "want Authorization: Bearer TOKEN")
+	}
+	issuer, err := basis.Callers.Issuer(token)
+	if err != nil {
+		return caller.Principal{}, err
+	}
+	keys, err := s.keys.of(r.Context(), issuer, false)
+	if err != nil {
+		return caller.Principal{}, err
+	}
+	who, err := basis.Callers.Token(token, keys, s.world.Clock())
+	if verdict.FindingOf("", err).Code == verdict.TokenKey && err != nil { // issuers change their keys
+		if keys, err := s.keys.of(r.Context(), issuer, true); err == nil {
+			return basis.Callers.Token(token, keys, s.world.Clock())
+		}
+	}
+	return who, err
+}
+
+// granted reads the questions and holds each against the book. If one of them
+// is not granted none is answered.
+func (s *Server) granted(basis *standing, who caller.Principal, q ask.Request) ([]asked, error) {
+	all := make([]asked, len(q.Decisions))
+	for i, question := range q.Decisions {
+		var err error
+		if all[i], err = read(question); err != nil {
+			return nil, err
+		}
+		if err := basis.Callers.May(who, all[i].act()); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// notLetIn is a request that is not decided about.
+type notLetIn struct {
+	id     string
+	who    caller.Principal
+	err    error
+	status int // zero is that of the error
+}
+
+// turnAway answers a request that is not decided about, and logs why.
+func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, n notLetIn) {
+	f := verdict.FindingOf("request", n.err)
+	outcome := f.Code.Outcome()
+	code := n.status
+	switch {
+	case outcome == verdict.Unavailable && code != http.StatusTooManyRequests:
+		code = http.StatusServiceUnavailable
+	case code == 0:
+		code = status(outcome)
+	}
+	switch code {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="waybill gate"`)
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", "1")
+	}
+	s.tally.turnedAway(f.Code)
+	s.world.Log.WarnContext(r.Context(), "not let in", "request_id", n.id, "principal", n.who.Name(), "code", string(f.Code), "message", f.Message, "status", code)
+	writeJSON(w, code, ask.Problem{Schema: ask.SchemaAnswer, RequestID: n.id, Outcome: outcome.String(), Problem: f})
+}
+
+// status is the status of an outcome. What is undecided is never good.
+func status(o verdict.Outcome) int {
+	switch o {
+	case verdict.Accepted:
+		return http.StatusOK
+	case verdict.Refused:
+		return http.StatusForbidden
+	case verdict.Malformed:
+		return http.StatusUnprocessableEntity
+	case verdict.Internal:
+		return http.StatusInternalServerError
+	}
+	return http.StatusServiceUnavailable
+}
+
+// worstOf is the outcome of several: one no is a no, and what is not known of
+// one is not known of all.
+func worstOf(all []ask.Decision) verdict.Outcome {
+	worst := verdict.Undecided
+	for i, d := range all {
+		if o := d.Verdict.Outcome(); i == 0 || weight(o) > weight(worst) {
+			worst = o
+		}
+	}
+	return worst
+}
+
+func weight(o verdict.Outcome) int {
+	switch o {
+	case verdict.Accepted:
+		return 0
+	case verdict.Undecided, verdict.Unavailable:
+		return 1
+	case verdict.Refused:
+		return 2
+	case verdict.Malformed:
+		return 3
+	}
+	return 4
+}
+
+func writeJSON(w http.ResponseWriter, code int, v any) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		code, raw = http.StatusInternalServerError, []byte(`{"outcome":"internal"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(raw)+1))
+	w.WriteHeader(code)
+	_, _ = w.Write(append(raw, '\n')) // who has gone away is not answered
+}
+
+// readAll reads a body that may not be longer than a limit.
+func readAll(body io.Reader, limit int64) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(body, limit+1))
+	switch {
+	case err != nil:
+		return nil, wrong("it was not sent whole")
+	case int64(len(raw)) > limit:
+		return nil, wrong("it is longer than %d bytes", limit)
+	}
+	return raw, nil
+}
+
+// request is a request that was decided, for the record.
+type request struct {
+	id        string
+	who       caller.Principal
+	questions []asked
+	decided   []ask.Decision
+	took      time.Duration
+}

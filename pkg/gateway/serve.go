@@ -1,0 +1,224 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/strictyaml"
+	"github.com/waybill-release/waybill/pkg/transport"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// Timeouts of a connection. Whoever sends or reads slowly is not waited for.
+const (
+	headerTime = 5 * time.Second
+	readTime   = 30 * time.Second
+	writeTime  = 60 * time.Second
+	idleTime   = 60 * time.Second
+	maxHeader  = 16 << 10
+	// DrainTime is how long requests have to end when the service ends: less
+	// than Kubernetes waits before it kills.
+	DrainTime = 25 * time.Second
+)
+
+// Config is how the service is run: a file of kind GateService. Paths in it are
+// relative to it.
+type Config struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string `yaml:"kind"`
+	Profile    string `yaml:"profile"` // policy, trust root, known defects
+	Callers    string `yaml:"callers"` // the book
+	// Listen is where callers ask, Admin where those who look after the service
+	// do; both HOST:PORT.
+	Listen string `yaml:"listen"`
+	Admin  string `yaml:"admin"`
+	TLS    *TLS   `yaml:"tls"`
+	Limits struct {
+		DeadlineSeconds int `yaml:"deadlineSeconds"`
+		AtOnce          int `yaml:"atOnce"`
+		Queue           int `yaml:"queue"`
+		PerCaller       int `yaml:"perCallerPerSecond"`
+		RememberSeconds int `yaml:"rememberSeconds"`
+	} `yaml:"limits"`
+}
+
+// TLS are the files of the service's certificate. With Clients, the authorities
+// of client certificates, callers can show one.
+type TLS struct {
+	Certificate string `yaml:"certificate"`
+	Key         string `yaml:"key"`
+	Clients     string `yaml:"clients"`
+}
+
+// ParseConfig reads a configuration whose paths are relative to dir.
+func ParseConfig(raw []byte, dir string) (Config, error) {
+	var c Config
+	refuse := func(format string, args ...any) (Config, error) {
+		return Config{}, verdict.Refuse(verdict.ConfigParse, "service", format, args...)
+	}
+	if err := strictyaml.Unmarshal(raw, &c); err != nil {
+		return Config{}, verdict.Wrap(verdict.ConfigParse, "service", err)
+	}
+	host, port, err := net.SplitHostPort(c.Listen)
+	_, _, err2 := net.SplitHostPort(c.Admin)
+	l := c.Limits
+	switch {
+	case c.APIVersion != "waybill/v1" || c.Kind != "GateService":
+		return refuse("want apiVersion waybill/v1 and kind GateService")
+	case c.Profile == "" || c.Callers == "":
+		return refuse("profile and callers are required")
+	case err != nil || err2 != nil || c.Listen == c.Admin && port != "0":
+		return refuse("listen %q, admin %q: want two addresses, HOST:PORT", c.Listen, c.Admin)
+	case c.TLS == nil && !transport.Loopback(host):
+		return refuse("tls: required, for %s is not this machine alone", c.Listen)
+	case c.TLS != nil && (c.TLS.Certificate == "" || c.TLS.Key == ""):
+		return refuse("tls: want certificate and key")
+	case l.DeadlineSeconds < 0 || l.AtOnce < 0 || l.Queue < 0 || l.PerCaller < 0 || l.RememberSeconds < 0:
+		return refuse("limits: want numbers from 1")
+	}
+	paths := []*string{&c.Profile, &c.Callers}
+	if c.TLS != nil {
+		paths = append(paths, &c.TLS.Certificate, &c.TLS.Key, &c.TLS.Clients)
+	}
+	for _, p := range paths {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(dir, *p)
+		}
+	}
+	return c, nil
+}
+
+// Bear are the limits that the configuration sets.
+func (c Config) Bear() Limits {
+	return Limits{
+		Deadline: time.Duration(c.Limits.DeadlineSeconds) * time.Second, AtOnce: c.Limits.AtOnce, Queue: c.Limits.Queue,
+		PerCaller: c.Limits.PerCaller, Remember: time.Duration(c.Limits.RememberSeconds) * time.Second,
+	}
+}
+
+// Serve listens until ctx ends; then it takes no new requests, and ends when
+// those that it has are answered, or after [DrainTime]. Ready is told where it
+// listens. Each value of reload has the basis read anew.
+func (s *Server) Serve(ctx context.Context, c Config, reload <-chan os.Signal, ready func(callers, admin string)) error {
+	certificates, err := c.certificates()
+	if err != nil {
+		return err
+	}
+	front, err := listen(c.Listen)
+	if err != nil {
+		return err
+	}
+	defer front.Close()
+	back, err := listen(c.Admin)
+	if err != nil {
+		return err
+	}
+	defer back.Close()
+	ours, theirs := s.bounded(ctx, s.Admin()), s.bounded(ctx, s)
+	theirs.TLSConfig = certificates
+	ended := make(chan error, 2)
+	go func() { ended <- ours.Serve(back) }()
+	go func() {
+		if certificates != nil {
+			ended <- theirs.ServeTLS(front, "", "")
+			return
+		}
+		ended <- theirs.Serve(front)
+	}()
+	ready(front.Addr().String(), back.Addr().String())
+	for {
+		select {
+		case <-reload:
+			_ = s.Reload(ctx) // what is wrong is logged, and shown
+		case err := <-ended:
+			return fmt.Errorf("listening: %w", err)
+		case <-ctx.Done():
+			return s.end(theirs, ours)
+		}
+	}
+}
+
+// end answers what is being asked, and no more.
+func (s *Server) end(all ...*http.Server) error {
+	ctx, stop := context.WithTimeout(context.Background(), DrainTime)
+	defer stop()
+	s.Drain()
+	_ = transport.Sleep(ctx, min(s.limits.Parting, DrainTime/2)) // ctx outlasts it
+	var wait sync.WaitGroup
+	errs := make([]error, len(all))
+	for i, one := range all {
+		wait.Go(func() { errs[i] = one.Shutdown(ctx) })
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+func (s *Server) bounded(ctx context.Context, h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: 100},
+		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }, // who is being answered is answered
+		ErrorLog:    slog.NewLogLogger(s.world.Log.Handler(), slog.LevelDebug),
+	}
+}
+
+func listen(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, verdict.Wrap(verdict.ConfigParse, address, err)
+	}
+	return l, nil
+}
+
+// certificates reads the files anew for each connection, so that a certificate
+// can be renewed while the service runs.
+func (c Config) certificates() (*tls.Config, error) {
+	if c.TLS == nil {
+		return nil, nil
+	}
+	read := func() (*tls.Config, error) {
+		pair, err := tls.LoadX509KeyPair(c.TLS.Certificate, c.TLS.Key)
+		if err != nil {
+			return nil, verdict.Wrap(verdict.ConfigParse, c.TLS.Certificate, err)
+		}
+		now := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}}
+		if c.TLS.Clients == "" {
+			return now, nil
+		}
+		raw, err := os.ReadFile(c.TLS.Clients)
+		if err != nil {
+			return nil, verdict.Wrap(verdict.ConfigParse, c.TLS.Clients, err)
+		}
+		now.ClientCAs, now.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
+		if !now.ClientCAs.AppendCertsFromPEM(raw) {
+			return nil, verdict.Refuse(verdict.ConfigParse, c.TLS.Clients, "there is no certificate in it")
+		}
+		return now, nil
+	}
+	first, err := read()
+	if err != nil {
+		return nil, err
+	}
+	last := first
+	var mu sync.Mutex // owns last
+	first = first.Clone()
+	first.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if now, err := read(); err == nil { // half-written files are not taken over
+			last = now
+		}
+		return last, nil
+	}
+	return first, nil
+}

@@ -1,0 +1,109 @@
+package gateway
+
+import (
+	"bytes"
+	"cmp"
+	_ "embed"
+	"html/template"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+//go:embed status.html
+var statusPage string
+
+//go:embed openapi.json
+var openAPI []byte
+
+// page is what the status page shows.
+type page struct {
+	Now                        time.Time
+	Policy, PolicyDigest       string
+	TrustRoot                  string
+	RootAge                    time.Duration
+	Lab                        bool
+	Since                      time.Time
+	Failed                     string
+	FailedAt                   time.Time
+	Draining                   bool
+	Accepted, Refused, Unknown int64
+	Cached, All                int64
+	Reasons, TurnedAway        []reason
+	Last                       []line
+}
+
+// reason is a code and how often it was said.
+type reason struct {
+	Code  verdict.Code
+	Count int64
+	Fix   string
+}
+
+// status answers GET /statusz with a page for people.
+func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
+	t, err := template.New("status").Parse(statusPage)
+	var out bytes.Buffer
+	if err == nil {
+		err = t.Execute(&out, s.page())
+	}
+	if err != nil {
+		http.Error(w, "the page cannot be made", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	_, _ = w.Write(out.Bytes())
+}
+
+func (s *Server) page() page {
+	basis, now := s.basis.Load(), s.world.Clock()
+	p := page{
+		Now: now.UTC(), Policy: basis.Policy.Name(), PolicyDigest: basis.Policy.Digest().String(),
+		TrustRoot: basis.Verifier.Root().Digest().String(), Lab: basis.Verifier.Root().IsLab(),
+		Since: basis.since.UTC(), Draining: s.draining.Load(), FailedAt: basis.failedAt.UTC(),
+	}
+	if !basis.RootFrom.IsZero() {
+		p.RootAge = now.Sub(basis.RootFrom).Round(time.Minute)
+	}
+	if basis.failed != nil {
+		p.Failed = basis.failed.Error()
+	}
+	t := &s.tally
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for o, n := range t.outcomes {
+		p.All += n
+		switch o {
+		case verdict.Accepted:
+			p.Accepted += n
+		case verdict.Refused:
+			p.Refused += n
+		default:
+			p.Unknown += n
+		}
+	}
+	p.Cached, p.Reasons, p.TurnedAway = t.hits, byCount(t.reasons), byCount(t.away)
+	p.Last = slices.Clone(t.last)
+	slices.Reverse(p.Last)
+	return p
+}
+
+// byCount are the codes, the most frequent first.
+func byCount(counts map[verdict.Code]int64) []reason {
+	var all []reason
+	for _, c := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, reason{c, counts[c], c.Fix()})
+	}
+	slices.SortStableFunc(all, func(a, b reason) int { return cmp.Compare(b.Count, a.Count) })
+	return all
+}
+
+// document answers GET /openapi.json.
+func (s *Server) document(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(openAPI)
+}

@@ -1,0 +1,155 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/gateway/ask"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// kept is how many decisions the status page shows.
+const kept = 50
+
+// tally counts. Its labels are outcomes and codes, of which there are only so
+// many, never anything that somebody sent.
+type tally struct {
+	mu       sync.Mutex // owns the rest
+	outcomes map[verdict.Outcome]int64
+	reasons  map[verdict.Code]int64 // of what was refused
+	away     map[verdict.Code]int64 // of requests that were not let in
+	hits     int64
+	reloads  [2]int64 // failed, succeeded
+	seconds  histogram
+	last     []line
+}
+
+// line is one decision on the status page.
+type line struct {
+	At                 time.Time
+	Request, Principal string
+	Image, To          string
+	Outcome            string
+	Reason             string
+	Cached             bool
+	Took               time.Duration
+}
+
+// histogram counts durations.
+type histogram struct {
+	counts [len(bounds) + 1]int64
+	sum    float64
+}
+
+// bounds of the histogram, in seconds.
+var bounds = [...]float64{0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10}
+
+func (h *histogram) add(d time.Duration) {
+	i, _ := slices.BinarySearch(bounds[:], d.Seconds())
+	h.counts[i]++
+	h.sum += d.Seconds()
+}
+
+func (t *tally) reloaded(well bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if well {
+		t.reloads[1]++
+	} else {
+		t.reloads[0]++
+	}
+}
+
+func (t *tally) turnedAway(c verdict.Code) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.away == nil {
+		t.away = map[verdict.Code]int64{}
+	}
+	t.away[c]++
+}
+
+// add counts one decision, and keeps it for the page.
+func (t *tally) add(d ask.Decision, l line) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.outcomes == nil {
+		t.outcomes, t.reasons = map[verdict.Outcome]int64{}, map[verdict.Code]int64{}
+	}
+	t.outcomes[d.Verdict.Outcome()]++
+	if d.Cached {
+		t.hits++
+	}
+	t.seconds.add(l.Took)
+	for _, f := range d.Verdict.Findings {
+		t.reasons[f.Code]++
+		if l.Reason == "" {
+			l.Reason = string(f.Code)
+		}
+	}
+	if t.last = append(t.last, l); len(t.last) > kept {
+		t.last = slices.Delete(t.last, 0, len(t.last)-kept)
+	}
+}
+
+// record logs each decision of a request, and counts it.
+func (s *Server) record(ctx context.Context, basis *standing, r request) {
+	for i, d := range r.decided {
+		q := r.questions[i]
+		var reasons []string
+		for _, f := range d.Verdict.Findings {
+			if len(reasons) < 20 {
+				reasons = append(reasons, string(f.Code))
+			}
+		}
+		s.world.Log.InfoContext(ctx, "decision", "request_id", r.id, "principal", r.who.Name(), "verb", string(q.Verb),
+			"image", q.Image, "to", q.To, "channel", q.Channel, "outcome", d.Outcome, "reasons", reasons, "cached", d.Cached,
+			"policy", basis.Policy.Digest().String(), "trust_root", basis.Verifier.Root().Digest().String(), "took", r.took.String())
+		s.tally.add(d, line{
+			At: s.world.Clock(), Request: r.id, Principal: r.who.Name(), Image: q.Image, To: q.To, Outcome: d.Outcome, Cached: d.Cached, Took: r.took,
+		})
+	}
+}
+
+// metrics answers GET /metrics in the text format of Prometheus.
+func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	t := &s.tally
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	head := func(name, kind, help string) {
+		fmt.Fprintf(w, "# HELP %[1]s %[3]s\n# TYPE %[1]s %[2]s\n", name, kind, help)
+	}
+	head("waybill_gate_decisions_total", "counter", "Decisions by their outcome.")
+	for _, o := range []verdict.Outcome{verdict.Accepted, verdict.Refused, verdict.Malformed, verdict.Unavailable, verdict.Internal, verdict.Undecided} {
+		fmt.Fprintf(w, "waybill_gate_decisions_total{outcome=%q} %d\n", o.String(), t.outcomes[o])
+	}
+	head("waybill_gate_findings_total", "counter", "Findings of decisions by their reason code.")
+	for _, c := range slices.Sorted(maps.Keys(t.reasons)) {
+		fmt.Fprintf(w, "waybill_gate_findings_total{code=%q} %d\n", string(c), t.reasons[c])
+	}
+	head("waybill_gate_rejected_requests_total", "counter", "Requests that were not decided about, by reason code.")
+	for _, c := range slices.Sorted(maps.Keys(t.away)) {
+		fmt.Fprintf(w, "waybill_gate_rejected_requests_total{code=%q} %d\n", string(c), t.away[c])
+	}
+	head("waybill_gate_cached_decisions_total", "counter", "Decisions that were made before.")
+	fmt.Fprintf(w, "waybill_gate_cached_decisions_total %d\n", t.hits)
+	head("waybill_gate_reloads_total", "counter", "Reloads of policy, trust root and callers.")
+	fmt.Fprintf(w, "waybill_gate_reloads_total{result=\"failed\"} %d\nwaybill_gate_reloads_total{result=\"ok\"} %d\n", t.reloads[0], t.reloads[1])
+	head("waybill_gate_request_seconds", "histogram", "How long decisions took.")
+	var sum int64
+	for i, n := range t.seconds.counts {
+		sum += n
+		edge := "+Inf"
+		if i < len(bounds) {
+			edge = fmt.Sprint(bounds[i])
+		}
+		fmt.Fprintf(w, "waybill_gate_request_seconds_bucket{le=%q} %d\n", edge, sum)
+	}
+	fmt.Fprintf(w, "waybill_gate_request_seconds_sum %g\nwaybill_gate_request_seconds_count %d\n", t.seconds.sum, sum)
+}
