@@ -38,6 +38,7 @@ BUILT   := /test/(bench|faults|interop|legacy|malicious|roots|stories)(/|$$)
 
 LINTER := test/bin/golangci-lint
 PEERS  := test/bin/cosign2 test/bin/cosign3
+CRANE  := test/bin/crane
 SYFT   := test/bin/syft
 
 ##@ Try it
@@ -116,14 +117,14 @@ interop: $(PEERS) ## Verify what Waybill makes with real cosign v2 and v3.
 	cd test && WAYBILL_PEERS="$(CURDIR)/test/bin" $(GO) test $(PATIENT) -count=1 -v ./interop/...
 
 .PHONY: strikes
-strikes: ## Kill sign and seal at each system call, and fail the disk at each (up to an hour; make test does some).
-	cd test && WAYBILL_STRIKES=all $(GO) test -count=1 -v -timeout 120m -run 'AtEveryCall' ./faults
+strikes: ## Kill sign, seal and promote at each system call and write, and fail each (some hours; make test does some).
+	cd test && WAYBILL_STRIKES=all $(GO) test -count=1 -v -timeout 300m -run 'AtEveryCall|AtEachWrite' ./faults
 
 .PHONY: bench
-bench: $(PEERS) $(SYFT) ## Measure against sigstore-go, cosign, syft, openssl and the bare limits, as ratios.
+bench: $(PEERS) $(CRANE) $(SYFT) ## Measure against sigstore-go, cosign, crane, syft, openssl and the bare limits, as ratios.
 	$(call compile,.,bin/,./cmd/waybill ./cmd/k8s-verify-release)
 	$(call compile,test,../bin/,./cmd/waybill-bench)
-	bin/waybill-bench -bin bin -cosign test/bin/cosign3 -cosign2 test/bin/cosign2 -syft $(SYFT) $(BENCH)
+	bin/waybill-bench -bin bin -cosign test/bin/cosign3 -cosign2 test/bin/cosign2 -crane $(CRANE) -syft $(SYFT) $(BENCH)
 
 .PHONY: cover
 cover: ## Say how much of each module its tests reach.
@@ -213,6 +214,10 @@ test/bin/cosign2: test/peers/cosign2/go.mod test/peers/cosign2/go.sum
 test/bin/cosign3: test/peers/cosign3/go.mod test/peers/cosign3/go.sum
 	@echo "building cosign v3, once for each pin"
 	cd test/peers/cosign3 && $(STATIC) -o ../../bin/cosign3 github.com/sigstore/cosign/v3/cmd/cosign
+
+$(CRANE): test/peers/crane/go.mod test/peers/crane/go.sum
+	@echo "building crane, once for each pin"
+	cd test/peers/crane && $(STATIC) -o ../../bin/crane github.com/google/go-containerregistry/cmd/crane
 
 $(SYFT): test/peers/syft/go.mod test/peers/syft/go.sum
 	@echo "building syft, once for each pin"

@@ -53,6 +53,10 @@ profile names. The highest index seen is remembered, and an older one refused.
 A profile may name markers instead, which nobody signs: the verdict then says
 that rollback was not checked.
 
+--accept-vsa takes the word of a verifier for how things were built: a summary
+that counts by the policy's summaries stands in the place of provenance. It
+never stands for hashing or listing, and the verdict names it and is partial.
+
 --output repeats: a table for the eyes and a file for CI in one run. A file is
 written whole, whatever the verdict is.
 

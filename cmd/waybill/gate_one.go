@@ -24,20 +24,28 @@ type onePolicy struct {
 	version string
 	commit  string
 	defects string
+	vouched bool
 	trust   cli.Trust
+	log     cli.Log
 	output  cli.Output
 }
 
 func (o *onePolicy) addFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVar(&o.policy, "policy", "", "the policy that is asked (required)")
-	f.StringVar(&o.stage, "stage", string(policy.Staging), "where it is on its way: staging or release")
-	f.StringVar(&o.version, "release-version", "", "version of the release, for a policy that holds parameters against it")
-	f.StringVar(&o.defects, "known-defects", "", "list of known defects: a bundle of the policy's officer, or YAML, which only explains")
-	f.StringVar(&o.commit, "commit", "", "commit that provenance must name")
+	o.addQuestion(cmd)
+	cmd.Flags().StringVar(&o.defects, "known-defects", "", "list of known defects: a bundle of the policy's officer, or YAML, which only explains")
+	cmd.Flags().BoolVar(&o.vouched, "accept-vsa", false, "take a verifier's summary that counts by the policy's summaries in place of provenance; the verdict names it")
 	o.trust.AddChoice(cmd)
 	o.trust.AddFlags(cmd)
 	o.output.AddFlags(cmd)
+}
+
+// addQuestion adds the flags that say what is asked.
+func (o *onePolicy) addQuestion(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.policy, "policy", "", "the policy that is asked (required, but for a promoter's manifests)")
+	f.StringVar(&o.stage, "stage", string(policy.Staging), "where it is on its way: staging or release")
+	f.StringVar(&o.version, "release-version", "", "version of the release, for a policy that holds parameters against it")
+	f.StringVar(&o.commit, "commit", "", "commit that provenance must name")
 }
 
 func (o *onePolicy) request(cmd *cobra.Command) (req gate.PolicyRequest, err error) {
@@ -50,7 +58,10 @@ func (o *onePolicy) request(cmd *cobra.Command) (req gate.PolicyRequest, err err
 	if req.Stage = policy.Stage(o.stage); req.Stage != policy.Staging && req.Stage != policy.Published {
 		return req, verdict.Refuse(verdict.Usage, "--stage", "%q: want staging or release", o.stage)
 	}
-	if req.Policy, err = readPolicy(o.policy); err != nil {
+	if req.Policy, err = readPolicy(o.policy); err == nil && o.vouched {
+		req.Policy, err = req.Policy.Vouching()
+	}
+	if err != nil {
 		return req, err
 	}
 	root, err := o.trust.ToJudge(cmd.Context())
@@ -58,6 +69,9 @@ func (o *onePolicy) request(cmd *cobra.Command) (req gate.PolicyRequest, err err
 		return req, err
 	}
 	req.Version, req.Commit, req.Now = o.version, o.commit, root.Now
+	if req.Finder, err = o.log.Finder(o.trust.Offline); err != nil {
+		return req, err
+	}
 	if req.Verifier, err = verify.NewWith(root.Root, req.Policy.Verification()); err != nil || o.defects == "" {
 		return req, err
 	}
@@ -90,12 +104,12 @@ said about the rest of the release.
       --bundle lantern.sigstore.json --bundle compile.sigstore.json --sbom lantern.spdx.json --release-version v0.1.0`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.Path, f.Class = args[0], plan.Class(class)
-			if f.Name == "" {
-				f.Name = filepath.Base(f.Path)
+			named, err := judgedFile(args[0], class)
+			if err != nil {
+				return err
 			}
-			if !slices.Contains(fileClasses(), class) {
-				return verdict.Refuse(verdict.Usage, "--class", "%q: want one of %s", class, strings.Join(fileClasses(), ", "))
+			if f.Path, f.Class = named.Path, named.Class; f.Name == "" {
+				f.Name = named.Name
 			}
 			req, err := o.request(cmd)
 			if err != nil {
@@ -112,6 +126,14 @@ said about the rest of the release.
 	return cmd
 }
 
+// judgedFile is a file of a class, which is called what its path ends in.
+func judgedFile(path, class string) (gate.JudgedFile, error) {
+	if !slices.Contains(fileClasses(), class) {
+		return gate.JudgedFile{}, verdict.Refuse(verdict.Usage, "--class", "%q: want one of %s", class, strings.Join(fileClasses(), ", "))
+	}
+	return gate.JudgedFile{Path: path, Name: filepath.Base(path), Class: plan.Class(class)}, nil
+}
+
 func fileClasses() []string {
 	return []string{string(plan.Binary), string(plan.Archive), string(plan.Other), string(plan.Sums)}
 }
@@ -123,8 +145,9 @@ func gateImageCommand() *cobra.Command {
 		Short: "Ask a policy about one image",
 		Long: `Ask a policy whether the evidence that refers to an image is enough at a stage:
 of the index, and of every manifest in it. What strangers attached counts for
-nothing. The verdict is partial, for nothing is said about the rest of the
-release.
+nothing. Where nothing refers to it that the policy asks for, the tags
+sha256-….sig and .att are read. The verdict is partial, for nothing is said
+about the rest of the release.
 
 ` + exit.Table,
 		Example: `  waybill gate image registry.example.test/lantern:v0.1.0 --policy policy.yaml --release-version v0.1.0`,
@@ -142,5 +165,6 @@ release.
 		},
 	}
 	o.addFlags(cmd)
+	o.log.AddFlags(cmd)
 	return cmd
 }

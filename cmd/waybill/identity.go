@@ -36,6 +36,11 @@ func (o *identities) parse(rt http.RoundTripper, issuer string, stderr io.Writer
 	if _, person := ui.OnTerminal(stderr); person {
 		world.Login = func(address, code string) { fmt.Fprintf(stderr, "log in at %s with the code %s\n", address, code) }
 	}
+	return o.from(world)
+}
+
+// from finds the source of each token in a world.
+func (o *identities) from(world token.World) (map[string]token.Source, error) {
 	found := map[string]token.Source{}
 	take := func(flag, text, want string, of func(string) (token.Source, error)) error {
 		if token.IsBare(text) {

@@ -55,7 +55,7 @@ proof, and lets anyone check the whole of it with one command.
 		initCommand(), lockCommand(), planCommand(), stageCommand(), releaseCommand(), statusCommand(),
 		buildCommand(), sbomCommand(), signCommand(), sealCommand(), promoteCommand(),
 		gateCommand(), verifyCommand(), inspectCommand(),
-		policyCommand(), trustCommand(), doctorCommand(), schemaCommand(),
+		policyCommand(), signoffCommand(), trustCommand(), doctorCommand(), schemaCommand(),
 	)
 	return cmd
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -19,23 +20,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/render"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/store/cloud"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // officer are the options of every command that signs with the identity of the
-// policy's officer.
+// policy's officer, or with that of whoever signs releases off.
 type officer struct {
+	signsAs string // name of token and key; empty for the officer's own
 	profile string
 	as      identities
 	keys    keys
 	confirm bool
 }
 
+// token is the name under which token and key are given.
+func (o *officer) token() string { return cmp.Or(o.signsAs, pipeline.TokenPolicy) }
+
 func (o *officer) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.profile, "profile", "", "profile that names policy, trust root and signing services (required)")
-	o.as.addFlags(cmd, pipeline.TokenPolicy)
-	o.keys.addFlags(cmd, pipeline.TokenPolicy)
+	o.as.addFlags(cmd, o.token())
+	o.keys.addFlags(cmd, o.token())
 	f.BoolVar(&o.confirm, "confirm", false, "really sign")
 }
 
@@ -60,11 +66,13 @@ func (o *officer) open(cmd *cobra.Command) (pipeline.Officer, error) {
 	if err != nil {
 		return pipeline.Officer{}, err
 	}
-	if o.confirm && tokens[pipeline.TokenPolicy] == nil && opened[pipeline.TokenPolicy] == nil {
-		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--identity-token", "none was given; use --identity-token %[1]s=FILE, or --key %[1]s=FILE", pipeline.TokenPolicy)
+	if o.confirm && tokens[o.token()] == nil && opened[o.token()] == nil {
+		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--identity-token", "none was given; use --identity-token %[1]s=FILE, or --key %[1]s=FILE", o.token())
 	}
-	return pipeline.Officer{Profile: loaded, Token: tokens[pipeline.TokenPolicy], Key: opened[pipeline.TokenPolicy], World: pipeline.World{
-		Transport: rt, Clock: time.Now, OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
+	return pipeline.Officer{Profile: loaded, Token: tokens[o.token()], Key: opened[o.token()], World: pipeline.World{
+		Transport: rt, Clock: time.Now,
+		OpenPlace:  func(uri string) (store.Place, error) { return cloud.OpenPlace(uri, rt) },
+		OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
 	}}, nil
 }
 
@@ -80,7 +88,7 @@ func (o *officer) finish(cmd *cobra.Command, off pipeline.Officer, d pipeline.Dr
 		fmt.Fprintf(cmd.ErrOrStderr(), "nothing was done; --confirm signs this and writes %s\n", render.Safe(path))
 		return nil
 	}
-	proof, err := off.Sign(cmd.Context(), d, pipeline.Target{Dir: filepath.Dir(path), Name: filepath.Base(path)})
+	proof, err := off.Sign(cmd.Context(), d, pipeline.TargetAt(path))
 	if err != nil {
 		return err
 	}

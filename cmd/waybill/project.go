@@ -130,10 +130,11 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 	report := func(format string, args ...any) { logger.Log(ctx, slog.LevelInfo, fmt.Sprintf(format, args...)) }
 	return pipeline.Config{
 		Profile: loaded, State: o.state, Source: source, Parameters: chosen,
-		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.legacy},
+		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.legacy, Maker: maker()},
 		World: pipeline.World{
 			Typed:     pipeline.Typed{Args: typed(), Dir: here(), Profile: o.profile},
 			Transport: rt, Clock: time.Now, Progress: progress, Work: sign.Work{Patience: o.wait, Report: report},
+			OpenPlace:  func(uri string) (store.Place, error) { return cloud.OpenPlace(uri, rt) },
 			OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
 		},
 		Report: report,

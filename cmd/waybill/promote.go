@@ -30,8 +30,10 @@ func promoteCommand() *cobra.Command {
 staging to the release place: files, images with their evidence, then tags, and
 the manifest last. Bytes are checked while they are copied; a name that holds
 other bytes, or a tag that names another image, is never overwritten. Nothing is
-signed, so no token is needed. Without --confirm nothing is copied; the plan of
-the promotion is printed.
+signed, so no token is needed. What goes to the release place is decided about
+first, by the gate, as waybill release does; only that one verifies it there
+afterwards, records it, and moves the markers. Without --confirm nothing is
+copied; the plan of the promotion is printed.
 
 Run it again after an interruption: what is there with the same bytes stays, and
 until the manifest is there nobody takes the files for a release.
@@ -55,13 +57,13 @@ until the manifest is there nobody takes the files for a release.
 			if stage == profile.Staging {
 				return p.PromoteToStaging(ctx)
 			}
-			return p.PromoteToRelease(ctx)
+			return answer(cmd, cli.TableOutput(), nil, p.PromoteToRelease(ctx))
 		},
 	}
 	o.addFlags(cmd)
 	cmd.Flags().StringVar(&to, "to", "", "staging or release (required)")
 	cmd.Flags().BoolVar(&confirm, "confirm", false, "really copy")
-	cmd.AddCommand(promotePlanCommand())
+	cmd.AddCommand(promotePlanCommand(), promoteApplyCommand(), promoteMergeCommand(), promoteDiffCommand())
 	return cmd
 }
 
@@ -81,27 +83,6 @@ func printPromotion(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipelin
 	}
 	fmt.Fprintf(w, "\n%s, %s, %d bytes of files, would go to %s; add --confirm to do it\n", planned.Name, planned.Extent(), total, stage)
 	return nil
-}
-
-func gateCommand() *cobra.Command {
-	cmd := group(cobra.Command{Use: "gate", Short: "Decide whether a release, a file or an image may go out", GroupID: "check"})
-	options := &cli.VerifyRelease{Rules: rules(), OpenPlace: cloud.OpenPlace, Inside: sbom.Look{Layers: &sbom.Layers{}}}
-	check := &cobra.Command{
-		Use:   "check VERSION",
-		Short: "Decide about what lies in staging",
-		Long: `Verify a whole release where it is staged, under the policy that the profile
-names: the same decision that verify release makes about the public place.
-
-` + exit.Table,
-		Example: `  waybill gate check v0.1.0 --profile profile.yaml`,
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return options.Run(cmd, args, profile.Staging)
-		},
-	}
-	options.AddFlags(check)
-	cmd.AddCommand(check, gateFileCommand(), gateImageCommand())
-	return cmd
 }
 
 func verifyCommand() *cobra.Command {
@@ -150,7 +131,10 @@ func dryRun(ctx context.Context, cmd *cobra.Command, train pipeline.Train, stage
 		if asJSON {
 			return nil
 		}
-		return printPromotion(ctx, cmd, p, profile.Release)
+		if err := printPromotion(ctx, cmd, p, profile.Release); err != nil {
+			return err
+		}
+		return printAfterwards(ctx, cmd, p)
 	}
 	releases, err := train.Plan(ctx)
 	if err != nil {

@@ -52,14 +52,29 @@ begun. A file of --output then needs {version} in its name.`,
 func releaseCommand() *cobra.Command {
 	return composite(cobra.Command{
 		Use:   "release VERSION",
-		Short: "Let a staged release through the gate, publish it, verify it",
+		Short: "Let a staged release through the gate, publish it, verify it, record that",
 		Long: `Take a staged release to the public: the gate decides about what lies in staging,
 the promotion copies exactly that (files, images with their evidence, tags, the
-manifest last), and the release is verified where users will find it. Nothing is
-signed, so no token is needed. Without --confirm the gate decides, what would be
-copied is printed, and nothing is copied. Run it again after an interruption.`,
-		Example: `  waybill release v0.1.0 --profile profile.yaml --confirm`,
-		Args:    cobra.ExactArgs(1),
+manifest last), and the release is verified where users will find it.
+
+Then the verifier records what was found, if a token of that role is given: one
+SLSA verification summary over all that was built, beside the manifest and
+attached to each image, and for each image the record of its promotion. It
+claims the level that was worked out, and no other. For that the profile's
+records must name the verifier and the address of the policy, and the policy's
+late must let the verifier add summaries to a release that is public. Where one
+of these is not so, no record is written, and the verdict says why.
+
+Last, the version markers that release.yaml names are moved, below the address
+that the profile has in places.markers. A marker that holds a higher version
+stays where it is; one that holds no version at all is not written over.
+
+Without --confirm the gate decides, what would be copied, recorded and moved is
+printed, and nothing is done. Run it again after an interruption, wherever that
+was: what is there stays, and nothing is signed twice.`,
+		Example: `  waybill release v0.1.0 --profile profile.yaml --confirm
+  waybill release v0.1.0 --profile profile.yaml --identity-token verifier=verifier.token --confirm`,
+		Args: cobra.ExactArgs(1),
 	}, "", (*pipeline.Pipeline).Release)
 }
 
@@ -111,6 +126,15 @@ func composite(cmd cobra.Command, purpose doctor.Purpose, run func(*pipeline.Pip
 	return &cmd
 }
 
+// printAfterwards says what would be recorded, and which markers would move.
+func printAfterwards(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipeline) error {
+	lines, err := p.Afterwards(ctx)
+	for _, line := range lines {
+		fmt.Fprintln(cmd.OutOrStdout(), line)
+	}
+	return err
+}
+
 // answer prints a verdict, also the one that an error carries.
 func answer(c *cobra.Command, output *cli.Output, v *verdict.Verdict, err error) error {
 	var judged *verdict.NotAcceptedError
@@ -134,9 +158,10 @@ func statusCommand() *cobra.Command {
 		Short:   "Say where a release stands, what is public, and what to type next",
 		GroupID: "release",
 		Long: `Look at the state directory, the staging place and the release place, and say
-how far the release has come, whether it is public, what can be repeated, and
-the next command, as it is to be typed. Nothing is changed, no token is needed,
-and a run that is at work is not disturbed.
+how far the release has come, whether it is public, what the verifier recorded
+of it, where the version markers point, what can be repeated, and the next
+command, as it is to be typed. Nothing is changed, no token is needed, and a run
+that is at work is not disturbed.
 
 It says what the places hold, not what a run believed: a release is at a place
 when its manifest is there and verifies; whether every file is, waybill verify
@@ -172,6 +197,17 @@ EXIT STATUS
 	return cmd
 }
 
+// pointsAt says what a marker holds.
+func pointsAt(m pipeline.Marker) string {
+	switch {
+	case m.Problem != "":
+		return m.Problem
+	case m.Version.IsZero():
+		return "not there"
+	}
+	return m.Version.String()
+}
+
 func printStatus(w io.Writer, output string, s pipeline.Status) error {
 	switch output {
 	case "json":
@@ -190,6 +226,9 @@ func printStatus(w io.Writer, output string, s pipeline.Status) error {
 		}
 		if err := t.Flush(); err != nil {
 			return err
+		}
+		for _, m := range s.Markers {
+			fmt.Fprintf(w, "  marker %s: %s\n", render.Safe(m.Name), render.Safe(pointsAt(m)))
 		}
 		if s.Last != "" {
 			fmt.Fprintf(w, "\nlast:   %s", render.Safe(s.Last))

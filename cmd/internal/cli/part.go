@@ -24,6 +24,8 @@ type Part struct {
 	Only     string
 	Platform string
 	Require  string
+	// Vouched takes a verifier's summary in place of evaluating provenance.
+	Vouched bool
 }
 
 // Depths of a verification.
@@ -37,6 +39,7 @@ const (
 // AddDepth adds the flag that every verification has.
 func (p *Part) AddDepth(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.Depth, "depth", depthEvidence, "provenance: all evidence that manifest and policy ask for; full: besides, look into each artifact and hold its SBOM against what is in it; files: are the bytes those that were sealed; signatures: and who signed them. The last two make the verdict partial")
+	cmd.Flags().BoolVar(&p.Vouched, "accept-vsa", false, "where a verifier's summary counts by the policy's summaries (its signer and verifier, resource, policy by digest, levels and age, and no later FAILED), take it in place of evaluating provenance; everything is hashed and listed all the same, and the verdict is partial and names the summary")
 }
 
 // AddFlags adds the flags that narrow, or ask more.

@@ -168,7 +168,7 @@ func (o *VerifyRelease) prepare(ctx context.Context, args []string, stage profil
 }
 
 func (o *VerifyRelease) options(args []string) (gate.Options, error) {
-	options := gate.Options{SHA256Only: o.Digests == "sha256"}
+	options := gate.Options{SHA256Only: o.Digests == "sha256", AcceptSummaries: o.Part.Vouched}
 	var err error
 	if options.Scope, err = o.Part.Scope(args[1:]); err != nil {
 		return gate.Options{}, err

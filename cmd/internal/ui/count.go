@@ -1,0 +1,66 @@
+package ui
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/waybill-release/waybill/pkg/pace"
+)
+
+// everyLine is how often a count is told where nobody watches a terminal.
+const everyLine = 30 * time.Second
+
+// Count tells how many parts of a long work are done: on a terminal in one line
+// that is redrawn, elsewhere in a line now and then.
+type Count struct {
+	w     io.Writer
+	what  string // "images"
+	eyes  bool
+	clock func() time.Time
+
+	mu   sync.Mutex // guards the rest, and w
+	pace pace.Pace
+	last time.Time
+}
+
+// NewCount makes a count of parts that are called what.
+func NewCount(w io.Writer, what string) *Count {
+	file, is := w.(interface{ Fd() uintptr })
+	c := &Count{w: w, what: what, eyes: is && term.IsTerminal(int(file.Fd())), clock: time.Now}
+	c.last = c.clock()
+	c.pace = pace.From(c.last)
+	return c
+}
+
+// Update tells it, and how long the rest will take.
+func (c *Count) Update(done, of int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.clock()
+	c.pace.Did(now, done)
+	every := everyLine
+	if c.eyes {
+		every = 100 * time.Millisecond
+	}
+	switch {
+	case done >= of && c.eyes:
+		fmt.Fprint(c.w, "\r\x1b[K")
+		return
+	case now.Sub(c.last) < every:
+		return
+	}
+	c.last = now
+	line := fmt.Sprintf("%d of %d %s", done, of, c.what)
+	if rest := c.pace.Left(now, of-done).Round(time.Second); rest > 0 {
+		line += fmt.Sprintf(", %s left", rest)
+	}
+	if c.eyes {
+		fmt.Fprintf(c.w, "\r%s\x1b[K", line)
+		return
+	}
+	fmt.Fprintln(c.w, line)
+}

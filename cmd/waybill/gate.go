@@ -1,0 +1,232 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/cmd/internal/ui"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/store/cloud"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+func gateCommand() *cobra.Command {
+	cmd := group(cobra.Command{Use: "gate", Short: "Decide whether a release, an image, a file or a promotion may go out", GroupID: "check"})
+	cmd.AddCommand(gateCheckCommand(), gateFileCommand(), gateImageCommand(), gateServeCommand())
+	return cmd
+}
+
+// gateCheck are the options of a question to the gate: those of a release, and
+// those of everything else, which share trust, log and output.
+type gateCheck struct {
+	release cli.VerifyRelease
+	one     onePolicy
+	class   string
+	server  asking
+}
+
+func gateCheckCommand() *cobra.Command {
+	o := &gateCheck{release: cli.VerifyRelease{Rules: rules(), OpenPlace: cloud.OpenPlace, Inside: sbom.Look{Layers: &sbom.Layers{}}}}
+	cmd := &cobra.Command{
+		Use:   "check VERSION --profile FILE | check REFERENCE… --policy FILE",
+		Short: "Decide about what is staged, or is to be promoted",
+		Long: `Decide whether something may go out. A VERSION is a whole release where it is
+staged, under the policy that the profile names: the same decision that verify
+release makes about the public place. Everything else is told apart by what it
+is, and several are one verdict:
+
+an image          HOST/PATH:TAG or HOST/PATH@sha256:…, by --policy: the index and
+                  every manifest in it
+a file            of this machine, by --policy, with the bundle beside it
+promotion         a directory of manifests of Kubernetes' promoter, one that
+                  lists its images, or a plan that waybill promote plan saved:
+                  every digest of the sources, once, however many mirrors there
+                  are. A refusal says which destinations it blocks
+
+What a promoter's manifest demands in its provenance section is asked of its
+images, besides --policy or instead of it. Where a manifest demands nothing, and
+no policy is named, nothing is accepted. Nothing is copied or signed.
+
+With --server a gate that is a service decides about images, by its own policy:
+whether they would be accepted or, with --to, whether they may go there. It is
+shown the caller's token; its verdict is believed only if it answers what was
+asked.
+
+` + exit.Table,
+		Example: `  waybill gate check v0.1.0 --profile profile.yaml
+  waybill gate check registry.example.test/lantern:v0.1.0 --policy policy.yaml --release-version v0.1.0
+  waybill gate check ./registry.k8s.io --output table --output junit=gate.xml
+  waybill gate check registry.example.test/staging/lantern:v0.1.0 --server https://gate.example.test \
+    --to registry.example.test/prod/lantern --channel stable --identity caller=github
+  waybill promote plan ./registry.k8s.io --output json > plan.json && waybill gate check plan.json --policy policy.yaml`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: o.run,
+	}
+	o.one.addQuestion(cmd)
+	cmd.Flags().StringVar(&o.release.Trust.File, "trusted-root", "", "Sigstore trusted_root.json to believe, instead of asking a repository; of a release the profile names it")
+	cmd.Flags().StringVar(&o.class, "class", string(plan.Binary), "what the files are: binary, archive, other or sums")
+	o.release.AddFlags(cmd)
+	o.server.addFlags(cmd)
+	return cmd
+}
+
+// ofRelease are the flags that only a release has, and notOfRelease those that
+// it has not.
+var (
+	ofRelease    = []string{"profile", "digests", "source", "files", "images", "listing", "place", "depth", "exception", "accept-defect", "known-defects"}
+	notOfRelease = []string{"policy", "stage", "release-version", "commit", "trusted-root", "class"}
+)
+
+// only refuses flags that mean nothing for what is asked about.
+func only(cmd *cobra.Command, flags []string, why string) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		for _, name := range flags {
+			if f.Name == name && err == nil {
+				err = verdict.Refuse(verdict.Usage, "--"+name, "%s", why)
+			}
+		}
+	})
+	return err
+}
+
+func (o *gateCheck) run(cmd *cobra.Command, args []string) error {
+	asked, err := sortReferences(args)
+	if err != nil {
+		return err
+	}
+	if o.server.server != "" {
+		return o.ask(cmd, asked)
+	}
+	if err := only(cmd, ofServer, "it is for a gate that is a service, which --server names"); err != nil {
+		return err
+	}
+	if asked.version {
+		if err := only(cmd, notOfRelease, "a release is decided about by its profile, which names policy and trust root"); err != nil {
+			return err
+		}
+		return o.release.Run(cmd, args, profile.Staging)
+	}
+	if err := only(cmd, ofRelease, "it is for a release, which a VERSION names"); err != nil {
+		return err
+	}
+	answers, err := o.judge(cmd, asked)
+	return answer(cmd, &o.release.Output, answers, err)
+}
+
+// ask has a gate that is a service decide.
+func (o *gateCheck) ask(cmd *cobra.Command, asked references) error {
+	if err := o.release.Output.Check(); err != nil {
+		return err
+	}
+	local := slices.DeleteFunc(slices.Concat(ofRelease, notOfRelease), func(name string) bool { return name == "release-version" })
+	if err := only(cmd, local, "the gate at --server has a policy and a trust root of its own"); err != nil {
+		return err
+	}
+	v, err := o.server.decide(cmd, asked, o.one.version)
+	return answer(cmd, &o.release.Output, v, err)
+}
+
+// judge decides about everything that was named, in this order: images, files,
+// promotion.
+func (o *gateCheck) judge(cmd *cobra.Command, asked references) (*verdict.Verdict, error) {
+	if err := o.release.Output.Check(); err != nil {
+		return nil, err
+	}
+	o.one.trust, o.one.log = o.release.Trust, o.release.Log
+	if o.one.policy == "" && len(asked.images)+len(asked.files) > 0 {
+		return nil, verdict.Refuse(verdict.Usage, "--policy", "required: only a promoter's manifest can say itself what is demanded")
+	}
+	req, err := o.one.prepare(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if len(asked.plans) > 0 && o.one.policy != "" { // once, and not for every image
+		if err := errors.Join(req.Policy.Life(req.Now), req.Policy.Root(req.Verifier.Root().IsLab())); err != nil {
+			return nil, err
+		}
+	}
+	var answers []*verdict.Verdict
+	rt := cli.Transport(o.release.Trust.Offline)
+	for _, reference := range asked.images {
+		image, err := cli.Image(reference, rt)
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, req.Image(cmd.Context(), image))
+	}
+	for _, path := range asked.files {
+		f, err := judgedFile(path, o.class)
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, req.File(cmd.Context(), f))
+	}
+	for _, p := range asked.plans {
+		if len(p.Files) > 0 && p.Release == nil {
+			v, err := o.judgeFiles(cmd, req, p)
+			if err != nil {
+				return nil, err
+			}
+			answers = append(answers, v)
+			continue
+		}
+		ask := gate.PlanRequest{
+			Plan: p, Now: req.Now, Judge: o.judgeOf(req), Progress: ui.NewCount(cmd.ErrOrStderr(), "images").Update,
+			Open: func(prefix string) (registry.Source, error) { return registry.OpenRemote(prefix, rt) },
+		}
+		answers = append(answers, gate.Plan(cmd.Context(), ask))
+	}
+	return gate.Several(fmt.Sprintf("%d references", len(answers)), answers...), cmd.Context().Err()
+}
+
+// judgeOf says who decides about an image of a route: the policy that was named,
+// and what its manifest demands.
+func (o *gateCheck) judgeOf(req gate.PolicyRequest) func(routes.Route, routes.Edge) (gate.ImageJudge, error) {
+	return func(r routes.Route, e routes.Edge) (gate.ImageJudge, error) {
+		var bench gate.Bench
+		if o.one.policy != "" {
+			one := req
+			if one.Version == "" {
+				one.Version = gate.VersionOf(e.Tags)
+			}
+			bench = append(bench, one)
+		}
+		if o.one.policy != "" && !r.Policy.Demands() {
+			return bench, nil
+		}
+		own, err := gate.ManifestRequest{Manifest: r.Manifest, Policy: r.Policy, Verifier: req.Verifier, Now: req.Now, Finder: req.Finder}.Judge()
+		if err != nil {
+			return nil, err
+		}
+		return append(bench, own), nil
+	}
+}
+
+// prepare is the request of a policy, where one is named, and always a verifier.
+func (o *onePolicy) prepare(cmd *cobra.Command) (gate.PolicyRequest, error) {
+	if o.policy != "" {
+		return o.request(cmd)
+	}
+	root, err := o.trust.ToJudge(cmd.Context())
+	if err != nil {
+		return gate.PolicyRequest{}, err
+	}
+	req := gate.PolicyRequest{Now: root.Now}
+	if req.Finder, err = o.log.Finder(o.trust.Offline); err != nil {
+		return req, err
+	}
+	req.Verifier, err = verify.New(root.Root)
+	return req, err
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/gateway/ask"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/sign/token"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// asking are the options of asking a gate that is a service.
+type asking struct {
+	server, to, channel, audience string
+	as                            identities
+	timeout                       time.Duration
+}
+
+// asCaller is the name of the token with which a gate is asked.
+const asCaller = "caller"
+
+// ofServer are the flags that only a question to a service has.
+var ofServer = []string{"to", "channel", "audience", "identity", "identity-token", "timeout"}
+
+func (o *asking) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.server, "server", "", "address of a gate that is a service: it decides, by its own policy, about the images that are named")
+	f.StringVar(&o.to, "to", "", "repository that the images are to go to; the gate is asked whether they may (only with --server)")
+	f.StringVar(&o.channel, "channel", "", "channel that they are for (only with --server; default none)")
+	f.StringVar(&o.audience, "audience", "", "audience of a token that is fetched for it (only with --server; default the address of the server)")
+	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long the gate is waited for (only with --server)")
+	o.as.addFlags(cmd, asCaller)
+}
+
+// decide asks the gate about images. A tag is resolved here, once: the gate is
+// asked about what it names now.
+func (o *asking) decide(cmd *cobra.Command, asked references, version string) (*verdict.Verdict, error) {
+	if len(asked.files)+len(asked.plans) > 0 || asked.version {
+		return nil, verdict.Refuse(verdict.Usage, "--server", "a gate decides about images, as HOST/PATH:TAG or HOST/PATH@sha256:…")
+	}
+	rt := cli.Transport(false)
+	show, err := o.token(rt)
+	if err != nil {
+		return nil, err
+	}
+	client, err := ask.New(o.server, rt, show)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithTimeout(cmd.Context(), o.timeout)
+	defer stop()
+	questions := make([]ask.Question, 0, len(asked.images))
+	for _, reference := range asked.images {
+		q, err := o.question(ctx, reference, rt)
+		if err != nil {
+			return nil, err
+		}
+		q.Version = version
+		questions = append(questions, q)
+	}
+	answer, err := client.Decide(ctx, questions)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]*verdict.Verdict, 0, len(answer.Decisions))
+	for _, d := range answer.Decisions {
+		d.Verdict.Note("decided by the gate at %s, request %s", o.server, answer.RequestID)
+		answers = append(answers, d.Verdict)
+	}
+	return gate.Several(fmt.Sprintf("%d images", len(answers)), answers...), nil
+}
+
+func (o *asking) question(ctx context.Context, reference string, rt http.RoundTripper) (ask.Question, error) {
+	image, err := cli.Image(reference, rt)
+	if err != nil {
+		return ask.Question{}, err
+	}
+	if image.Digest.IsZero() {
+		d, err := image.Source.Resolve(ctx, image.Repository, image.Tag)
+		if err != nil {
+			return ask.Question{}, err
+		}
+		image.Digest = d.Digest
+	}
+	remote, is := image.Source.(*registry.Remote)
+	if !is {
+		return ask.Question{}, verdict.Refuse(verdict.Usage, reference, "it is in no registry, so no gate can look at it")
+	}
+	q := ask.Question{Verb: ask.Verify, Image: remote.Prefix() + "/" + image.Repository + "@" + image.Digest.String(), To: o.to, Channel: o.channel}
+	if o.to != "" {
+		q.Verb = ask.Promote
+	}
+	return q, nil
+}
+
+// token is where the token comes from that the gate is shown; nil shows none.
+func (o *asking) token(rt http.RoundTripper) (func(context.Context) (string, error), error) {
+	world := token.World{Transport: rt, Env: os.Getenv, Clock: time.Now, Audience: o.audience}
+	if world.Audience == "" {
+		world.Audience = o.server
+	}
+	found, err := o.as.from(world)
+	if err != nil || found[asCaller] == nil {
+		return nil, err
+	}
+	return found[asCaller].Token, nil
+}

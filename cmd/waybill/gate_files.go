@@ -1,0 +1,34 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/ui"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/promote"
+	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/store/cloud"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// judgeFiles decides about the files of a plan where they lie, each by what the
+// policy asks of its class and the bundle beside it.
+func (o *gateCheck) judgeFiles(cmd *cobra.Command, req gate.PolicyRequest, p routes.Plan) (*verdict.Verdict, error) {
+	if o.one.policy == "" {
+		return nil, verdict.Refuse(verdict.Usage, "--policy", "required: a list of files says nothing of what is demanded of them")
+	}
+	if !slices.Contains(fileClasses(), o.class) {
+		return nil, verdict.Refuse(verdict.Usage, "--class", "%q: want one of %s", o.class, strings.Join(fileClasses(), ", "))
+	}
+	rt := cli.Transport(o.release.Trust.Offline)
+	return promote.Files{
+		Plan: p, Judge: req, Class: plan.Class(o.class), Now: req.Now, Progress: ui.NewCount(cmd.ErrOrStderr(), "files").Update,
+		Open: func(uri string) (store.Place, error) { return cloud.OpenPlace(uri, rt) },
+	}.Decide(cmd.Context())
+}

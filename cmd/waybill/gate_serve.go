@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/cmd/internal/ui"
+	"github.com/waybill-release/waybill/pkg/caller"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/gateway"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// maxServiceFile bounds the files of the service.
+const maxServiceFile = 4 << 20
+
+func gateServeCommand() *cobra.Command {
+	var log string
+	var check bool
+	cmd := &cobra.Command{
+		Use:   "serve SERVICE.yaml",
+		Short: "Decide about images over HTTP",
+		Long: `Answer over HTTP whether an image may go somewhere: POST /v1/decisions, with the
+verdict that every command prints. GET /openapi.json describes it. The status is
+200 accepted, 403 refused, 422 malformed, 503 nothing was decided.
+
+SERVICE.yaml names a profile (policy, trust root, known defects), the callers
+and what is granted to each, two addresses to listen at, and a certificate:
+
+  apiVersion: waybill/v1
+  kind: GateService
+  profile: profile.yaml
+  callers: callers.yaml
+  listen: 0.0.0.0:8443
+  admin: 127.0.0.1:8444
+  tls: {certificate: tls.crt, key: tls.key, clients: clients.pem}
+
+Callers show an OpenID Connect token with exactly the issuer, the audience, the
+subject and the claims of callers.yaml, or a certificate of clients.pem. What is
+not granted is denied. The admin address has /livez, /readyz, /metrics and
+/statusz, a page for people; keep it from callers.
+
+SIGHUP reads policy, trust root, known defects and callers anew. What cannot be
+read leaves the last in force, and the page says so. SIGTERM answers what was
+asked, for ` + gateway.DrainTime.String() + ` at most, and ends. --check reads everything and ends.
+
+` + exit.Table,
+		Example: `  waybill gate serve service.yaml --check
+  waybill gate serve service.yaml`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			logger, err := ui.NewLogger(cmd.ErrOrStderr(), log)
+			if err != nil {
+				return verdict.Wrap(verdict.Usage, "--log-format", err)
+			}
+			raw, err := cli.ReadFile(args[0], maxServiceFile)
+			if err != nil {
+				return err
+			}
+			c, err := gateway.ParseConfig(raw, filepath.Dir(args[0]))
+			if err != nil {
+				return err
+			}
+			s, err := gateway.New(cmd.Context(), serviceWorld(c, logger), c.Bear())
+			if err != nil || check {
+				return err
+			}
+			reload := make(chan os.Signal, 1)
+			signal.Notify(reload, syscall.SIGHUP)
+			return s.Serve(cmd.Context(), c, reload, func(callers, admin string) {
+				fmt.Fprintf(cmd.OutOrStdout(), "callers %s\nadmin   %s\n", callers, admin)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&log, "log-format", "json", "json for machines, text for people")
+	cmd.Flags().BoolVar(&check, "check", false, "read everything, say what is wrong, and end")
+	return cmd
+}
+
+// serviceWorld is how the service reaches what is outside of it. Where images
+// lie is named by callers, so nothing inside our network is asked that the
+// grants do not name.
+func serviceWorld(c gateway.Config, logger *slog.Logger) gateway.World {
+	rt := cli.Transport(false)
+	return gateway.World{
+		Load: func(ctx context.Context) (gateway.Basis, error) { return loadBasis(ctx, c) },
+		Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, rt) },
+		Keys: gateway.IssuerKeys(rt), Clock: time.Now, Log: logger,
+	}
+}
+
+// loadBasis reads what decisions rest on.
+func loadBasis(ctx context.Context, c gateway.Config) (gateway.Basis, error) {
+	p, err := profile.Load(c.Profile, profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(ctx)})
+	if err != nil {
+		return gateway.Basis{}, err
+	}
+	raw, err := cli.ReadFile(c.Callers, maxServiceFile)
+	if err != nil {
+		return gateway.Basis{}, err
+	}
+	b := gateway.Basis{Policy: p.Policy, Waivers: gate.Waivers{Lists: p.Defects}, RootFrom: time.Now()}
+	if b.Callers, err = caller.Parse(raw); err != nil {
+		return gateway.Basis{}, err
+	}
+	for _, l := range p.Defects {
+		b.Defects = digest.Of(digest.SHA256, []byte(b.Defects.String()+l.Digest().String()))
+	}
+	b.Verifier, err = verify.NewWith(p.TrustRoot, p.Policy.Verification())
+	return b, err
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/cmd/internal/ui"
+	"github.com/waybill-release/waybill/pkg/promote"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+func promoteDiffCommand() *cobra.Command {
+	output := ""
+	cmd := &cobra.Command{
+		Use:   "diff PLAN",
+		Short: "Compare the images of a plan with what the destinations have",
+		Long: `Ask each repository of a plan's destinations for its tags, and say of each image
+whether it is there as planned (same), missing, or whether a tag names another
+image (other), which no promotion moves. Tags of these repositories that the plan
+does not name are only counted. Of images that are not there as planned, the
+first hundred of a kind are listed.
+
+A registry whose list says what each tag names, as Google's do, is asked one
+question a repository; of another, each listed tag of the plan is one more. What
+a registry says is taken for planning only: no manifest is read, and nothing is
+verified. waybill promote apply finds out for itself.
+
+Files of a plan are compared with waybill promote plan --diff.
+
+` + exit.Table,
+		Example: `  waybill promote diff plan.json
+  waybill promote diff plan.json --output json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if output != "table" && output != "json" {
+				return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
+			}
+			plan, err := readPlan(args[0])
+			if err != nil {
+				return err
+			}
+			rt := cli.Transport(false)
+			d, err := promote.Diff{
+				Plan: plan, Progress: ui.NewCount(cmd.ErrOrStderr(), "repositories").Update,
+				Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, rt) },
+			}.Compare(cmd.Context())
+			switch {
+			case err != nil:
+				return err
+			case output == "json":
+				if err := printJSON(cmd.OutOrStdout(), d); err != nil {
+					return err
+				}
+			default:
+				printDifference(cmd.OutOrStdout(), d)
+			}
+			return d.Err()
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	return cmd
+}
+
+// printDifference lists what is not there as planned, and then counts.
+func printDifference(w io.Writer, d promote.Difference) {
+	wide := len("DESTINATION")
+	for _, s := range d.Destinations {
+		wide = max(wide, len(s.To))
+		for _, i := range s.Images {
+			what, why := "@"+i.Digest.String(), i.Why
+			if len(i.Tags) > 0 {
+				what = ":" + i.Tags[0] + what
+			}
+			if i.State == promote.Other {
+				what, why = ":"+i.Tag, "names "+i.Got.String()+", not "+i.Digest.String()
+			}
+			fmt.Fprintf(w, "%-8s %s/%s%s  %s\n", i.State, s.To, i.Image, what, why)
+		}
+		if more := s.Missing + s.Other + s.Unknown - len(s.Images); more > 0 {
+			fmt.Fprintf(w, "         %s: %d more\n", s.To, more)
+		}
+	}
+	fmt.Fprintf(w, "\n%-*s %8s %8s %8s %8s %8s\n", wide, "DESTINATION", "SAME", "MISSING", "OTHER", "UNKNOWN", "UNNAMED")
+	for _, s := range d.Destinations {
+		fmt.Fprintf(w, "%-*s %8d %8d %8d %8d %8d\n", wide, s.To, s.Same, s.Missing, s.Other, s.Unknown, s.Unnamed)
+	}
+	fmt.Fprintf(w, "\nrequests: %d lists, %d tags and digests one by one\nplan %s\n", d.Lists, d.Heads, d.Plan)
+}

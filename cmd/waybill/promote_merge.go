@@ -1,0 +1,83 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/promote"
+	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/store/cloud"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// merging are the options of merging the results of shards.
+type merging struct {
+	results string
+	output  cli.Output
+}
+
+func promoteMergeCommand() *cobra.Command {
+	o := &merging{}
+	cmd := &cobra.Command{
+		Use:   "merge PLAN --results PLACE",
+		Short: "Account for every image of a plan that was promoted in shards",
+		Long: `Account for every image of a plan at every destination, by the results that
+waybill promote apply --shard i/n --results PLACE wrote. It is accepted only if
+the one shard that each image falls to says that it is there. Shards and images
+without a result are missing, and the command that brings them is named; results
+of another plan, of another number of shards, or of images that the plan does
+not have are refused. A table says how far each destination is.
+
+Each attempt of a shard has a file of its own, under the first twelve digits of
+the plan's digest. For each image the last attempt counts; one that got no
+answer does not count against an earlier one that was good.
+
+Nobody signs results: they are as good as who may write to PLACE. No registry is
+asked; waybill promote diff PLAN does that.
+
+` + exit.Table,
+		Example: `  waybill promote merge plan.json --results gs://promotions/results
+  waybill promote merge plan.json --results ./results --output table --output junit=promotion.xml`,
+		Args: cobra.ExactArgs(1),
+		RunE: o.run,
+	}
+	cmd.Flags().StringVar(&o.results, "results", "", "directory or bucket that the shards wrote their results into (required)")
+	o.output.AddFlags(cmd)
+	return cmd
+}
+
+func (o *merging) run(cmd *cobra.Command, args []string) error {
+	if o.results == "" {
+		return verdict.Refuse(verdict.Usage, "--results", "required: it names the place that the shards wrote to")
+	}
+	if err := o.output.Check(); err != nil {
+		return err
+	}
+	plan, err := readPlan(args[0])
+	if err != nil {
+		return err
+	}
+	if len(plan.Edges) == 0 || plan.Release != nil {
+		return verdict.Refuse(verdict.Usage, args[0], "only plans of images are promoted in shards")
+	}
+	at, err := cloud.OpenPlace(promote.ResultsPlace(o.results, plan.Digest()), cli.Transport(false))
+	if err != nil {
+		return verdict.Wrap(verdict.Usage, "--results", err)
+	}
+	again := strings.Join([]string{"waybill promote apply", args[0], "--profile PROFILE --results", o.results}, " ")
+	v, err := promote.Shards{Plan: plan, Results: at, Again: again, Now: time.Now()}.Merge(cmd.Context())
+	return answer(cmd, &o.output, v, err)
+}
+
+// readPlan reads a saved plan.
+func readPlan(name string) (routes.Plan, error) {
+	raw, err := cli.ReadFile(name, maxPlanFile)
+	if err != nil {
+		return routes.Plan{}, err
+	}
+	return routes.Parse(raw)
+}

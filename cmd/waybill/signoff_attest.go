@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/signoff"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// attesting are the options of signing a release off.
+type attesting struct {
+	documents
+	officer
+	source, to string
+	life       time.Duration
+}
+
+func signoffAttestCommand() *cobra.Command {
+	o := &attesting{officer: officer{signsAs: pipeline.TokenSignoff}}
+	cmd := &cobra.Command{
+		Use:   "attest --keps DIR --template FILE --milestone v1.37 --source REPOSITORY[@REF]",
+		Short: "Check the documents, and sign the release off",
+		Long: `Check the documents of a milestone, and if nothing stands against them sign that
+they were checked: for the release.yaml of one commit, by the identity that the
+profile's policy has in the role "signoff". The statement says of each document
+what was found, and of each box of its checklist whether these checks prove it
+or somebody claims it, and who, by the history of the directory.
+
+Two bundles are written: ` + releasesignoff.Name + `, and for engines
+that know no more the same as an in-toto SVR. They belong beside release.yaml in
+the place of the release: name that with --to, or put them there. One is replaced
+only by one of a later check. What was written is read back and verified. Without
+--confirm nothing is signed; what would be is printed. Signing adds entries to
+the transparency log, which are for ever.
+
+` + exit.Table,
+		Example: `  waybill signoff attest --keps enhancements --template template.md --milestone v1.37 --source lantern --profile profile.yaml
+  waybill signoff attest --keps enhancements --template template.md --milestone v1.37 --source lantern@v1.37.0 \
+    --profile profile.yaml --identity-token signoff=signoff.token --to staging/v1.37.0 --confirm`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	o.documents.addFlags(cmd)
+	o.officer.addFlags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.source, "source", "", "repository whose release.yaml is signed off, with @REF if it is not at HEAD (required)")
+	f.StringVar(&o.to, "to", ".", "directory or place that the bundles are written to")
+	f.DurationVar(&o.life, "expires", 90*24*time.Hour, fmt.Sprintf("how long the sign-off stands; at most %s", releasesignoff.MaxLife))
+	return cmd
+}
+
+func (o *attesting) run(cmd *cobra.Command) error {
+	if o.milestone == "" {
+		return verdict.Refuse(verdict.Usage, "--milestone", "required: a sign-off is of one")
+	}
+	if o.life < time.Minute || o.life > releasesignoff.MaxLife {
+		return verdict.Refuse(verdict.Usage, "--expires", "%s: want from 1m to %s", o.life, releasesignoff.MaxLife)
+	}
+	if o.now != "" && o.confirm {
+		return verdict.Refuse(verdict.Usage, "--now", "what is signed was checked now")
+	}
+	if info, err := os.Stat(o.to); !strings.Contains(o.to, "://") && (err != nil || !info.IsDir()) {
+		return verdict.Refuse(verdict.Usage, "--to", "%q: there is no such directory", o.to)
+	}
+	off, err := o.open(cmd)
+	if err != nil {
+		return err
+	}
+	of, err := pipeline.ReadSignedSource(cmd.Context(), pipeline.ParseSource(o.source))
+	if err != nil {
+		return err
+	}
+	p, err := o.judge(cmd, of)
+	if err != nil {
+		return err
+	}
+	sign, summary, err := off.DraftSignoff(of, p)
+	if err != nil {
+		return err
+	}
+	for _, d := range []struct {
+		draft pipeline.Draft
+		name  string
+	}{{sign, releasesignoff.Name}, {summary, releasesignoff.Summary}} {
+		if err := o.finish(cmd, off, d.draft, o.path(d.name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judge checks the documents, and says what was found on stderr: stdout is for
+// what is signed.
+func (o *attesting) judge(cmd *cobra.Command, of pipeline.SignedSource) (releasesignoff.Predicate, error) {
+	q, template, err := o.question()
+	if err != nil {
+		return releasesignoff.Predicate{}, err
+	}
+	v, report := signoff.Check(q)
+	for _, dir := range pipeline.Attribute(cmd.Context(), o.keps, q.Set, report) {
+		report.Left = append(report.Left, "who ticked every box of "+dir)
+	}
+	if err := cli.TableOutput().Write(cmd.ErrOrStderr(), *v); err != nil {
+		return releasesignoff.Predicate{}, err
+	}
+	return report.Predicate(v, signoff.Signing{
+		Milestone: normal(o.milestone), Source: of.Source, Version: cli.BuildVersion(), Life: o.life,
+		Template: releasesignoff.File{Name: filepath.Base(o.template), Digest: digest.Of(digest.SHA256, template)},
+	})
+}
+
+// path is a file of the place that the bundles are written to.
+func (o *attesting) path(name string) string {
+	if strings.Contains(o.to, "://") {
+		return strings.TrimSuffix(o.to, "/") + "/" + name
+	}
+	return filepath.Join(o.to, name)
+}
