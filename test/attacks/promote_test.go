@@ -208,7 +208,8 @@ func TestPromotionConflicts(t *testing.T) {
 		}},
 		{"the tag names another image", func(t *testing.T, r *attacked, to *destination) {
 			child := r.graph(t).Children[0].Descriptor
-			accepted(t, registry.Copy(t.Context(), to.Layout, r.images, repository, child))
+			_, err := registry.Copy(t.Context(), to.Layout, r.images, repository, child)
+			accepted(t, err)
 			accepted(t, to.Layout.Tag(t.Context(), repository, r.version.String(), child))
 		}, codes(verdict.TagConflict), func(t *testing.T, to *destination) {
 			if slices.ContainsFunc(to.order, func(s string) bool { return strings.HasPrefix(s, "tag ") }) {

@@ -49,6 +49,8 @@ type Sample struct {
 	// came to it in one second.
 	Refused int `json:"refused,omitempty"`
 	Busiest int `json:"busiest,omitempty"`
+	// Facts are whatever else a command counted, by name.
+	Facts map[string]int `json:"facts,omitempty"`
 }
 
 // Row is one command with everything that was measured of it.
@@ -127,6 +129,7 @@ func (r Row) median() Sample {
 		m.Peak = max(m.Peak, s.Peak)
 		m.Refused, m.Busiest = max(m.Refused, s.Refused), max(m.Busiest, s.Busiest)
 		m.Requests, m.Entries = max(m.Requests, s.Requests), max(m.Entries, s.Entries)
+		m.Facts = s.Facts // those of the last run
 	}
 	return m
 }

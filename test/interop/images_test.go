@@ -130,7 +130,7 @@ func (p picture) copyTo(t *testing.T, prefix string) picture {
 	to := p
 	to.prefix = prefix
 	dst := to.open(t)
-	if err := registry.Copy(t.Context(), dst, bare{p.open(t)}, p.repo, p.index); err != nil {
+	if _, err := registry.Copy(t.Context(), dst, bare{p.open(t)}, p.repo, p.index); err != nil {
 		t.Fatal(err)
 	}
 	if err := dst.Tag(t.Context(), p.repo, scene.Version, p.index); err != nil {

@@ -109,7 +109,7 @@ func (p picture) attachTags(t *testing.T, from place) {
 			if err != nil {
 				t.Fatalf("%s: %v", part, err)
 			}
-			if err := registry.Copy(t.Context(), dst, src, p.repo, tagged); err != nil {
+			if _, err := registry.Copy(t.Context(), dst, src, p.repo, tagged); err != nil {
 				t.Fatal(err)
 			}
 			if err := dst.Tag(t.Context(), p.repo, tag, tagged); err != nil {

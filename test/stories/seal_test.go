@@ -56,6 +56,20 @@ func TestAmendAndWithdraw(t *testing.T) {
 	t.Run("withdrawn", func(t *testing.T) { withdrawn(t, d) })
 }
 
+// TestWithdrawnUnseen: a withdrawal goes out where the release is public, to
+// take it back. Of one that never was public nothing goes out by it: whatever
+// it lists, no gate has accepted.
+func TestWithdrawnUnseen(t *testing.T) {
+	d := &desk{&workshop{Scene: open(t)}}
+	want(t, d.Stage(t.Context()), 0)
+	want(t, d.seals(t, "release", "--withdraw", "--reason", "it flickers", "--confirm"), 0)
+	want(t, d.promotes(t, "staging"), 0)
+	want(t, d.promotes(t, "release"), 1, "WITHDRAWN")
+	if status := d.Run(t.Context(), "waybill", "status", scene.Version, "--profile", "profile.yaml", "--state", "state"); !strings.Contains(status.Stdout, "public: no") {
+		t.Errorf("it is public: %s", status.Stdout)
+	}
+}
+
 func revisionsRefused(t *testing.T, d *desk) {
 	before := d.read(t, filepath.Join("state", "files", releasemanifest.Name))
 	rows := []struct {

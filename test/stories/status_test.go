@@ -130,8 +130,14 @@ func TestStatusAfterSIGKILL(t *testing.T) {
 		}
 		k.killed(t, version, seen)
 		s := k.status(t, version)
-		if s.Busy || s.Failed != "" || s.Public != pipeline.NotPublic || s.Broken == "" && !strings.Contains(s.Next, " release ") {
+		between := s.Broken == "" && strings.Contains(s.Next, " stage "+version) // it died after one act and before the next
+		if s.Busy || s.Failed != "" || s.Public != pipeline.NotPublic || s.Broken == "" && !between && !strings.Contains(s.Next, " release ") {
 			t.Errorf("%s, killed: %+v", version, s)
+		}
+		if between {
+			want(t, k.types(t, s.Next), 0, "nothing was done")
+			want(t, k.types(t, s.Next+" "+strings.Join(append(k.tokens(t), "--confirm"), " ")), 0, "ACCEPTED: complete")
+			s = k.status(t, version)
 		}
 		if s.Broken != "" {
 			k.tokens(t)

@@ -372,7 +372,7 @@ func TestVerifyImage(t *testing.T) {
 		image, other := w.push(t, "moved"), w.push(t, "absent")
 		pinned := w.Lab.Registry + "/shop/moved:v1@" + other.Digest.String()
 		w.attach(t, "moved", image, signature(image))
-		want(t, w.verify(t.Context(), "image "+pinned, as(w.Scene, "release")...), 1, "MISSING")
+		want(t, w.verify(t.Context(), "image "+pinned, as(w.Scene, "release")...), 1, "TAG_MOVED")
 		other = w.pushOther(t, "moved")
 		pinned = w.Lab.Registry + "/shop/moved:v1@" + other.Digest.String()
 		want(t, w.verify(t.Context(), "image "+pinned, as(w.Scene, "release")...), 1, "TAG_MOVED")

@@ -29,30 +29,30 @@ func imageName(i int) string { return fmt.Sprintf("bench/image-%03d", i) }
 // image is an image as clients name it.
 func (w *world) image(i int) string { return w.registry + "/" + imageName(i) + ":" + tag }
 
-// pushImages makes images of two platforms, of which no two are equal.
-func (w *world) pushImages(ctx context.Context, n int) error {
+// pushImages makes images of two platforms, of which no two are equal, and no
+// two platforms.
+func (w *world) pushImages(ctx context.Context, n int, name func(int) string) error {
 	remote, err := registry.OpenRemote(w.Registry, http.DefaultTransport)
 	if err != nil {
 		return err
 	}
 	for i := range n {
-		body := fmt.Sprintf("image %d", i)
-		file := image.File{Path: "/which", Mode: 0o644, Size: int64(len(body)), Open: func() (io.ReadCloser, error) {
-			return io.NopCloser(strings.NewReader(body)), nil
-		}}
 		var platforms []image.Platform
 		for _, arch := range []string{"amd64", "arm64"} {
-			platforms = append(platforms, image.Platform{OS: "linux", Arch: arch, Files: []image.File{file}})
+			body := fmt.Sprintf("image %d of %s", i, arch)
+			platforms = append(platforms, image.Platform{OS: "linux", Arch: arch, Files: []image.File{{
+				Path: "/which", Mode: 0o644, Size: int64(len(body)), Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(body)), nil },
+			}}})
 		}
 		built, err := image.Build(ctx, image.Spec{Base: image.Scratch(), Entrypoint: []string{"/which"}, Created: time.Unix(0, 0), Platforms: platforms})
 		if err != nil {
 			return err
 		}
-		d, err := built.Write(ctx, remote, imageName(i))
+		d, err := built.Write(ctx, remote, name(i))
 		if err != nil {
 			return err
 		}
-		if err := remote.Tag(ctx, imageName(i), tag, d); err != nil {
+		if err := remote.Tag(ctx, name(i), tag, d); err != nil {
 			return err
 		}
 	}

@@ -40,7 +40,11 @@ func Child(ctx context.Context, req Request) (err error) {
 		return err
 	}
 	if req.What == Images {
-		return images(ctx, req, signer, rt)
+		remote, err := registry.OpenRemote(req.Registry, rt)
+		if err != nil {
+			return err
+		}
+		return images(ctx, remote, signer, req.N, imageName)
 	}
 	return files(ctx, req, signer)
 }
@@ -122,19 +126,15 @@ type manifest struct {
 }
 
 // images signs every manifest of every image, and attaches what was signed.
-func images(ctx context.Context, req Request, signer *product.Signer, rt *transport.Transport) error {
-	remote, err := registry.OpenRemote(req.Registry, rt)
-	if err != nil {
-		return err
-	}
-	perImage := make([][]manifest, req.N)
+func images(ctx context.Context, remote *registry.Remote, signer *product.Signer, n int, name func(int) string) error {
+	perImage := make([][]manifest, n)
 	look, within := errgroup.WithContext(ctx)
 	look.SetLimit(abreast)
-	for i := range req.N {
+	for i := range n {
 		look.Go(func() error {
-			found, err := parts(within, remote, imageName(i))
+			found, err := parts(within, remote, name(i))
 			for _, d := range found {
-				perImage[i] = append(perImage[i], manifest{imageName(i), d})
+				perImage[i] = append(perImage[i], manifest{name(i), d})
 			}
 			return err
 		})
@@ -155,7 +155,7 @@ func images(ctx context.Context, req Request, signer *product.Signer, rt *transp
 	}
 	push, within := errgroup.WithContext(ctx)
 	push.SetLimit(abreast)
-	err = signer.Each(ctx, orders, func(i int, bundle []byte, _ verify.Evidence) error {
+	err := signer.Each(ctx, orders, func(i int, bundle []byte, _ verify.Evidence) error {
 		push.Go(func() error { return attach(within, remote, all[i], bundle) })
 		return nil
 	})

@@ -78,7 +78,7 @@ func Run(ctx context.Context, w io.Writer, req Request) (err error) {
 	}
 	at.requests.Store(0)
 	at.entries.Store(0)
-	s, err := measure(ctx, commands, max(1, req.Abreast))
+	s, err := Processes(ctx, commands, max(1, req.Abreast))
 	if err != nil {
 		return fmt.Errorf("%s, %s: %w", req.What, req.Way, err)
 	}
@@ -94,7 +94,7 @@ func Run(ctx context.Context, w io.Writer, req Request) (err error) {
 func (w *world) commands(ctx context.Context, req Request) ([]*exec.Cmd, error) {
 	var err error
 	if req.What == Images {
-		err = w.pushImages(ctx, req.N)
+		err = w.pushImages(ctx, req.N, imageName)
 	} else {
 		err = w.writeFiles(req.N)
 	}
@@ -128,8 +128,8 @@ func (w *world) writeFiles(n int) error {
 
 func fileName(i int) string { return fmt.Sprintf("file-%04d", i) }
 
-// measure runs commands, some at a time, and adds up what they took.
-func measure(ctx context.Context, commands []*exec.Cmd, abreast int) (s bench.Sample, err error) {
+// Processes runs commands, some at a time, and adds up what they took.
+func Processes(ctx context.Context, commands []*exec.Cmd, abreast int) (s bench.Sample, err error) {
 	var mu sync.Mutex // guards s
 	group, _ := errgroup.WithContext(ctx)
 	group.SetLimit(abreast)

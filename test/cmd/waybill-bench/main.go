@@ -4,8 +4,8 @@
 // large statement and of manifests of up to a million names, how long it takes
 // to start, and what the policy's part is;
 // and SBOMs, against syft.
-// And the builder, against the bare commands that it runs; and the signer,
-// against cosign.
+// And the builder, against the bare commands that it runs; the signer, against
+// cosign; and the promotion of images, against crane and cosign.
 package main
 
 import (
@@ -40,7 +40,7 @@ type options struct {
 type trees struct{ fresh, kept bool }
 
 // peers are commands to compare with, each of which may be absent.
-type peers struct{ cosign, cosign2, syft string }
+type peers struct{ cosign, cosign2, crane, syft string }
 
 // work is how much there is to do.
 type work struct {
@@ -51,7 +51,9 @@ type work struct {
 	rounds  int
 	built   built
 	signed  signed
-	names   int // at most, in one manifest
+	// promoted is of images.
+	promoted promoted
+	names    int // at most, in one manifest
 }
 
 const usage = `Usage: waybill-bench [flags]
@@ -59,8 +61,8 @@ const usage = `Usage: waybill-bench [flags]
 
 Make a release of about five gigabytes and some hundred bundles once, and measure
 how long verifying them takes, against those who do the same and against doing
-only what nobody can do without; builds, against their commands alone; and
-signing. The commands take turns; medians and ratios are printed. Nothing passes or fails on
+only what nobody can do without; builds, against their commands alone; signing;
+and promoting images. The commands take turns; medians and ratios are printed. Nothing passes or fails on
 time.
 
 `
@@ -110,6 +112,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.only, "only", "", "measure only these, separated by commas: "+strings.Join(names(), ", "))
 	f.StringVar(&o.peers.cosign, "cosign", "", "cosign, to compare with; without it that is left out")
 	f.StringVar(&o.peers.cosign2, "cosign2", "", "cosign v2, to compare signing with too; without it that is left out")
+	f.StringVar(&o.peers.crane, "crane", "", "crane, to compare promotion with; without it that is left out")
 	f.StringVar(&o.peers.syft, "syft", "", "syft, to compare with; without it that is left out")
 	f.Int64Var(&o.work.size, "size", 5_200_000_000, "bytes of all built files together")
 	f.IntVar(&o.work.outputs, "outputs", 1000, "number of built files; each has a signature and an SBOM besides")
@@ -119,6 +122,7 @@ func parse(args []string) (options, error) {
 	o.work.built = built{bytes: 1_000_000_000, platforms: 4, rounds: 5}
 	o.work.names = 1_000_000
 	o.work.signed = signed{files: 500, images: 40, sample: 20, rounds: 3}
+	o.work.promoted = promoted{images: 1000, sample: 20, rounds: 3, plans: []tree{{150, 3}, {460, 21}}}
 	f.BoolVar(&o.trees.fresh, "fresh", false, "make the release again, although it is there")
 	short := f.Bool("short", false, "64 MB, 50 bundles, 100 small files and 3 rounds, to see that it works")
 	f.Usage = func() { fmt.Fprint(os.Stderr, usage); f.PrintDefaults() }
@@ -127,7 +131,7 @@ func parse(args []string) (options, error) {
 	}
 	if *short {
 		o.work = work{size: 64_000_000, outputs: 60, bundles: 50, decided: 100, rounds: 3, names: 10_000, built: built{bytes: 64_000_000, platforms: 2, rounds: 1},
-			signed: signed{files: 60, images: 6, sample: 4, rounds: 1}}
+			signed: signed{files: 60, images: 6, sample: 4, rounds: 1}, promoted: promoted{images: 60, sample: 4, rounds: 1, plans: []tree{{10, 3}}}}
 	}
 	o.work.signed.rounds = min(o.work.signed.rounds, o.work.rounds)
 	if o.work.rounds < 1 || o.work.bundles < 1 || f.NArg() > 0 {
@@ -146,14 +150,10 @@ func parse(args []string) (options, error) {
 		o.dir = filepath.Join(cache, "waybill-bench")
 	}
 	var err error
-	if o.peers.cosign, err = known(o.peers.cosign); err != nil {
-		return options{}, err
-	}
-	if o.peers.cosign2, err = known(o.peers.cosign2); err != nil {
-		return options{}, err
-	}
-	if o.peers.syft, err = known(o.peers.syft); err != nil {
-		return options{}, err
+	for _, peer := range []*string{&o.peers.cosign, &o.peers.cosign2, &o.peers.crane, &o.peers.syft} {
+		if *peer, err = known(*peer); err != nil {
+			return options{}, err
+		}
 	}
 	o.dir, err = filepath.Abs(o.dir)
 	return o, err

@@ -23,6 +23,7 @@ func parts() []part {
 		{"release", (*setting).release},
 		{"build", (*setting).builds},
 		{"sign", (*setting).signs},
+		{"promote", (*setting).promotes},
 	}
 }
 

@@ -1,0 +1,87 @@
+package promote
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/waybill-release/waybill/test/lab/registry"
+)
+
+// host is a registry on loopback, as far away as is asked, that counts what it
+// is asked.
+type host struct {
+	name   string // host and port
+	server *http.Server
+
+	mu    sync.Mutex // owns asked
+	asked map[string]int
+}
+
+// openHost serves the registry that a directory holds.
+func openHost(dir string, trip time.Duration) (*host, error) {
+	at, err := registry.New(dir)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	h := &host{name: listener.Addr().String(), asked: map[string]int{}}
+	h.server = &http.Server{Handler: h.counting(at), ReadHeaderTimeout: time.Minute}
+	go func() { _ = h.server.Serve(far{listener, trip}) }() // until it is closed
+	return h, nil
+}
+
+func (h *host) counting(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.mu.Lock()
+		h.asked[r.Method+" "+kind(r.URL.Path)]++
+		h.mu.Unlock()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// kind is what a path is about: manifests, blobs, referrers, tags or nothing.
+func kind(path string) string {
+	for _, k := range []string{"manifests", "blobs", "referrers", "tags"} {
+		if strings.Contains(path, "/"+k+"/") {
+			return k
+		}
+	}
+	return "greeting"
+}
+
+// count says what was asked since it was last counted.
+func (h *host) count() map[string]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	was := h.asked
+	h.asked = map[string]int{}
+	return was
+}
+
+func (h *host) close() error {
+	if err := h.server.Close(); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// sum adds up what several hosts were asked.
+func sum(counts ...map[string]int) (all map[string]int, total int) {
+	all = map[string]int{}
+	for _, c := range counts {
+		for what, n := range maps.All(c) {
+			all[what] += n
+			total += n
+		}
+	}
+	return all, total
+}

@@ -1,0 +1,115 @@
+package stories
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/store/cloud"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/test/scene"
+)
+
+// TestPromotePlanOfARelease: a sealed release is planned from its verified
+// manifest, and goes only as long as that is what lies there.
+func TestPromotePlanOfARelease(t *testing.T) {
+	m := mirror{Scene: open(t), t: t}
+	plan := func(to string, code int, said ...string) string {
+		t.Helper()
+		args := []string{"waybill", "promote", "plan", scene.Version, "--profile", "profile.yaml", "--state", "state", "--to", to}
+		want(t, m.Run(t.Context(), args...), code, said...)
+		if code != 0 {
+			return ""
+		}
+		r := m.Run(t.Context(), append(args, "--output", "json")...)
+		want(t, r, 0, `"schema":"waybill/promotion-plan/v1"`)
+		m.write(to+"-plan.json", r.Stdout)
+		return r.Stdout
+	}
+	apply := func(to string, code int, said ...string) {
+		t.Helper()
+		args := []string{"waybill", "promote", "apply", to + "-plan.json", "--profile", "profile.yaml", "--state", "state"}
+		want(t, m.Run(t.Context(), append(args, "--confirm")...), code, said...)
+	}
+	plan("release", 1, "EVIDENCE_MISSING", "there is no signed manifest")
+	want(t, m.Stage(t.Context()), 0)
+	plan("staging", 0, "from workspace to staging")
+	apply("staging", 0, "ACCEPTED: complete")
+	first := plan("release", 0, "lantern v0.1.0, revision 1, from staging to release", "routes 1, digests to judge 1, moves 1, repositories 1, tags 1, stores 1", "evidence ")
+	if plan("release", 0) != first {
+		t.Error("the same release gave another plan")
+	}
+
+	// Another manifest comes there, as genuine as the first.
+	const at = "staging/lantern/" + scene.Version + "/" + releasemanifest.Name
+	before := m.get(at)
+	m.write("release.token", m.Lab.Token("release"))
+	want(t, m.Run(t.Context(), "waybill", "seal", scene.Version, "--amend", "--reason", "a new log", "--profile", "profile.yaml", "--state", "state", "--identity-token", "release=release.token", "--confirm"), 0, "revision 2")
+	again, err := os.ReadFile(m.Path("state", "files", releasemanifest.Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.set(at, again)
+	apply("release", 1, "PLAN_STALE", "another manifest lies there by now")
+	if m.get("release/lantern/"+scene.Version+"/"+releasemanifest.Name) != nil {
+		t.Error("a stale plan was applied")
+	}
+	m.set(at, before)
+	m.replaceAfterTheGate(at, before, again)
+
+	// Bytes that the manifest does not list do not pass the gate.
+	const tool = "staging/lantern/" + scene.Version + "/bin/linux/amd64/lantern"
+	body := m.get(tool)
+	m.set(tool, []byte("malice"))
+	apply("release", 1, "TAMPERED           bin/linux/amd64/lantern", "REFUSED")
+	m.set(tool, body)
+	apply("release", 0, "ACCEPTED: complete")
+	apply("release", 0, "ACCEPTED: complete")
+	want(t, m.Verify(t.Context()), 0)
+	want(t, m.Run(t.Context(), "waybill", "promote", "plan", scene.Version, "--profile", "profile.yaml", "--to", "release", "--diff"), 0, "missing 0, other 0, unknown 0")
+
+	m.write("release-plan.json", strings.Replace(first, `"revision":1`, `"revision":2`, 1))
+	apply("release", 1, "PLAN_STALE", "it would be made otherwise now")
+	m.write("release-plan.json", strings.Replace(first, `"to":"release"`, `"to":"moon"`, 1))
+	apply("release", 2, "want staging or release")
+}
+
+// replaceAfterTheGate puts another manifest where the gate has just decided
+// about one: nothing of it is released. Put back, it would be.
+func (m mirror) replaceAfterTheGate(at string, before, after []byte) {
+	m.t.Helper()
+	v, err := version.Parse(scene.Version)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	loaded, err := profile.Load(m.Path("profile.yaml"), profile.Reader{Now: time.Now()})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	p, err := pipeline.New(pipeline.Config{Profile: loaded, Version: v, State: m.Path("elsewhere"), Report: func(string, ...any) {}, World: pipeline.World{
+		Transport: http.DefaultTransport, Clock: time.Now,
+		OpenWriter: func(uri string) (store.Writer, error) { return cloud.OpenWriter(uri, http.DefaultTransport) },
+	}})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	decided, err := p.Gate(m.t.Context(), profile.Staging)
+	if err != nil || decided.Err() != nil {
+		m.t.Fatalf("%v, %v", decided, err)
+	}
+	m.set(at, after)
+	if err := p.PromoteToRelease(m.t.Context()); verdict.FindingOf("", err).Code != verdict.PlanStale {
+		m.t.Errorf("a manifest that nobody decided about: %v", err)
+	}
+	if m.get("release/lantern/"+scene.Version+"/"+releasemanifest.Name) != nil {
+		m.t.Error("it was released")
+	}
+	m.set(at, before)
+}
