@@ -33,6 +33,8 @@ MAXSIZE := 25000000
 
 # The suites play builds and attacks that take a while on a busy machine.
 PATIENT := -timeout 40m
+# They start first, so that nothing waits for one of them alone in the end.
+LONGEST := ./stories ./faults ./malicious
 # Suites that run built commands, or steps of builds, where a detector sees nothing.
 BUILT   := /test/(bench|faults|interop|legacy|malicious|roots|stories)(/|$$)
 
@@ -85,7 +87,10 @@ size: build ## Refuse a downstream verifier larger than 25 MB.
 ##@ Test
 .PHONY: test
 test: ## Run all tests of both modules.
-	@$(call both,$(GO) test $(PATIENT) ./...)
+	@$(STRICT) bad=0; \
+	$(GO) test $(PATIENT) ./... || bad=1; \
+	(cd test && $(GO) test $(PATIENT) $(LONGEST) ./...) || bad=1; \
+	test $$bad = 0
 
 .PHONY: race
 race: ## Run the tests that run the product in their own process under the race detector (needs a C compiler).
@@ -100,10 +105,11 @@ race: ## Run the tests that run the product in their own process under the race 
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target of both modules for FUZZTIME each.
-	@$(STRICT) ran=0; for dir in $(call having,^func Fuzz); do \
-	  for target in $$(cd "$$dir" && $(GO) test -list '^Fuzz' . | grep '^Fuzz'); do \
+	@$(STRICT) ran=0; work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; for dir in $(call having,^func Fuzz); do \
+	  cd "$$dir"; $(GO) test -c -fuzz . -o "$$work/fuzz.test" .; \
+	  for target in $$("$$work/fuzz.test" -test.list '^Fuzz'); do \
 	    echo "fuzzing $$target in $${dir#"$(CURDIR)/"} for $(FUZZTIME)"; \
-	    (cd "$$dir" && $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) .); \
+	    "$$work/fuzz.test" -test.run '^$$' -test.fuzz "^$$target\$$" -test.fuzztime $(FUZZTIME) -test.fuzzcachedir "$$($(GO) env GOCACHE)/fuzz/waybill/$${dir#"$(CURDIR)"}"; \
 	    ran=$$((ran + 1)); \
 	  done; \
 	done; \
@@ -189,7 +195,7 @@ both = $(STRICT) bad=0; for m in $(MODULES); do \
 # having PATTERN: the packages of both modules with a test file that matches.
 having = $$(for m in $(MODULES); do \
 	(cd $$m && $(GO) list -f '{{$$d := .Dir}}{{range .TestGoFiles}}{{$$d}}/{{.}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$$d}}/{{.}}{{"\n"}}{{end}}' ./... \
-	| xargs grep -l -E '$(1)' | xargs -n 1 dirname | sort -u); done)
+	| xargs grep -l -E '$(1)' | xargs -r -n 1 dirname | sort -u); done)
 
 # compile MODULE,OUTPUT,PACKAGES: with PROGRESS, downloads and compilations are
 # counted instead of listed; complaints are always shown whole.
