@@ -1,0 +1,153 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Names of the ids. Whoever writes or reads one takes its name from here.
+const (
+	// Traceparent and Baggage are the environment of a child process.
+	EnvTraceparent = "TRACEPARENT"
+	EnvBaggage     = "BAGGAGE"
+	// HeaderTraceparent and HeaderBaggage go with a request.
+	HeaderTraceparent = "Traceparent"
+	HeaderBaggage     = "Baggage"
+	// LogTrace, LogSpan and LogInitial stand in every line of a log in JSON:
+	// the first two are OpenTelemetry's names for logs that are not OTLP.
+	LogTrace   = "trace_id"
+	LogSpan    = "span_id"
+	LogInitial = "initial_trace_id"
+	// AnnotationTrace, AnnotationSpan and AnnotationInitial stand on referrers
+	// in a registry. They are hints: a signed id outweighs them.
+	AnnotationTrace   = "dev.waybill.trace-id"
+	AnnotationSpan    = "dev.waybill.span-id"
+	AnnotationInitial = "dev.waybill.initial-trace-id"
+	// URN begins the URI of a trace where a format asks for a URI.
+	URN = "urn:waybill:trace:"
+
+	// baggageInitial is the one member of baggage that is read and written.
+	baggageInitial = "initial-trace-id"
+	// maxHeader is how long baggage may be by its specification; no traceparent
+	// of any version comes near it.
+	maxHeader = 8192
+)
+
+// ParseTraceparent reads a traceparent as W3C Trace Context says: version 00
+// exactly; a higher version by the parts that version 00 has, which it must
+// begin with; version ff never.
+func ParseTraceparent(text string) (Context, error) {
+	const length = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	if len(text) < length || len(text) > maxHeader {
+		return Context{}, fmt.Errorf("a traceparent has %d characters, not %d", length, len(text))
+	}
+	version, err := octet(text[0:2])
+	switch {
+	case err != nil:
+		return Context{}, fmt.Errorf("version of a traceparent: %w", err)
+	case version == 0xff:
+		return Context{}, errors.New("version ff of a traceparent is forbidden")
+	case version == 0 && len(text) != length:
+		return Context{}, fmt.Errorf("a traceparent of version 00 has %d characters, not %d", length, len(text))
+	case len(text) > length && text[length] != '-',
+		text[2] != '-', text[35] != '-', text[52] != '-':
+		return Context{}, errors.New("the parts of a traceparent stand between hyphens")
+	}
+	var c Context
+	if c.Trace, err = ParseID(text[3:35]); err != nil {
+		return Context{}, err
+	}
+	if c.Span, err = ParseSpanID(text[36:52]); err != nil {
+		return Context{}, err
+	}
+	flags, err := octet(text[53:55])
+	if err != nil {
+		return Context{}, fmt.Errorf("flags of a traceparent: %w", err)
+	}
+	c.Sampled, c.Random = flags&1 != 0, flags&2 != 0
+	return c, nil
+}
+
+// octet reads two lower-case hexadecimal digits.
+func octet(text string) (byte, error) {
+	high, ok := digit(text[0])
+	low, too := digit(text[1])
+	if !ok || !too {
+		return 0, fmt.Errorf("%q are not two lower-case hexadecimal digits", text)
+	}
+	return high<<4 | low, nil
+}
+
+// Traceparent writes it in version 00, and nothing for no action.
+func (c Context) Traceparent() string {
+	if c.IsZero() {
+		return ""
+	}
+	flags := byte(0)
+	if c.Sampled {
+		flags |= 1
+	}
+	if c.Random {
+		flags |= 2
+	}
+	return fmt.Sprintf("00-%s-%s-%02x", c.Trace, c.Span, flags)
+}
+
+// ParseBaggage reads the initial trace id from baggage. All other members are
+// dropped: they are somebody else's, and are not repeated anywhere. No such
+// member is no id and no error; one that is not an id, or stands twice, is an
+// error.
+func ParseBaggage(text string) (ID, error) {
+	if len(text) > maxHeader {
+		return ID{}, fmt.Errorf("baggage of %d bytes: at most %d are read", len(text), maxHeader)
+	}
+	var found ID
+	for member := range strings.SplitSeq(text, ",") {
+		member, _, _ = strings.Cut(member, ";") // its properties
+		key, value, _ := strings.Cut(member, "=")
+		if strings.Trim(key, " \t") != baggageInitial {
+			continue
+		}
+		id, err := ParseID(strings.Trim(value, " \t"))
+		switch {
+		case err != nil:
+			return ID{}, fmt.Errorf("%s of baggage: %w", baggageInitial, err)
+		case !found.IsZero():
+			return ID{}, fmt.Errorf("baggage names its %s twice", baggageInitial)
+		}
+		found = id
+	}
+	return found, nil
+}
+
+// Baggage writes the initial trace id, and nothing if it is not known.
+func (c Context) Baggage() string {
+	if c.Initial.IsZero() {
+		return ""
+	}
+	return baggageInitial + "=" + c.Initial.String()
+}
+
+// Annotations writes what an object carries as annotations; none for what it
+// does not.
+func (ids IDs) Annotations() map[string]string {
+	all := map[string]string{}
+	for name, value := range map[string]string{
+		AnnotationTrace: ids.Trace.String(), AnnotationSpan: ids.Span.String(), AnnotationInitial: ids.Initial.String(),
+	} {
+		if value != "" {
+			all[name] = value
+		}
+	}
+	return all
+}
+
+// FromAnnotations reads what an object carries. An annotation that is not an
+// id counts as none: annotations are hints that anybody may have written.
+func FromAnnotations(all map[string]string) IDs {
+	trace, _ := ParseID(all[AnnotationTrace])
+	span, _ := ParseSpanID(all[AnnotationSpan])
+	initial, _ := ParseID(all[AnnotationInitial])
+	return IDs{Trace: trace, Span: span, Initial: initial}
+}
