@@ -32,6 +32,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/test/bench"
+	"github.com/waybill-release/waybill/test/bench/far"
 	"github.com/waybill-release/waybill/test/bench/sign"
 )
 
@@ -68,7 +69,7 @@ const (
 type scene struct {
 	Request
 	dir      string
-	from, to *host
+	from, to *far.Host
 	digests  []string
 }
 
@@ -88,13 +89,13 @@ func Run(ctx context.Context, w io.Writer, req Request) (err error) {
 	if err != nil {
 		return err
 	}
-	s.from.count()
-	s.to.count()
+	s.from.Count()
+	s.to.Count()
 	sample, err := sign.Processes(ctx, commands, max(1, req.Abreast))
 	if err != nil {
 		return fmt.Errorf("%s: %w", req.Way, err)
 	}
-	sample.Facts, sample.Requests = sum(s.from.count(), s.to.count())
+	sample.Facts, sample.Requests = far.Sum(s.from.Count(), s.to.Count())
 	if err := s.look(ctx, &sample); err != nil {
 		return fmt.Errorf("%s, what it left: %w", req.Way, err)
 	}
@@ -110,22 +111,22 @@ func open(req Request, dir string) (s *scene, err error) {
 		return nil, fmt.Errorf("there are %d images, want %d", len(s.digests), req.N)
 	}
 	s.digests = s.digests[:req.N]
-	if s.from, err = openHost(filepath.Join(req.Seed, storageName), req.Trip); err != nil {
+	if s.from, err = far.Open(filepath.Join(req.Seed, storageName), req.Trip); err != nil {
 		return nil, err
 	}
-	if s.to, err = openHost(filepath.Join(dir, "destination"), req.Trip); err != nil {
-		return nil, errors.Join(err, s.from.close())
+	if s.to, err = far.Open(filepath.Join(dir, "destination"), req.Trip); err != nil {
+		return nil, errors.Join(err, s.from.Close())
 	}
 	return s, nil
 }
 
-func (s *scene) close() error { return errors.Join(s.from.close(), s.to.close()) }
+func (s *scene) close() error { return errors.Join(s.from.Close(), s.to.Close()) }
 
 func (s *scene) source(i int) string {
-	return s.from.name + "/" + staging + "/" + fmt.Sprintf(imagesFormat, i)
+	return s.from.Name + "/" + staging + "/" + fmt.Sprintf(imagesFormat, i)
 }
 
-func (s *scene) destination(i int) string { return s.to.name + "/prod/" + fmt.Sprintf(imagesFormat, i) }
+func (s *scene) destination(i int) string { return s.to.Name + "/prod/" + fmt.Sprintf(imagesFormat, i) }
 
 // commands prepares what is measured.
 func (s *scene) commands(ctx context.Context) ([]*exec.Cmd, error) {
@@ -201,9 +202,9 @@ trustedRoot: %s
 places:
   files: {canonical: "https://dl.example.test/{version}/", staging: "file:///nowhere/{version}/", release: "file:///nowhere/{version}/"}
   images: {canonical: registry.example.test, staging: %s, release: %s}
-`, policyName, rootName, s.from.name, s.to.name)
+`, policyName, rootName, s.from.Name, s.to.Name)
 	manifest := &strings.Builder{}
-	fmt.Fprintf(manifest, "registries:\n- {name: %s/%s, src: true}\n- {name: %s/prod}\nimages:\n", s.from.name, staging, s.to.name)
+	fmt.Fprintf(manifest, "registries:\n- {name: %s/%s, src: true}\n- {name: %s/prod}\nimages:\n", s.from.Name, staging, s.to.Name)
 	for i, d := range s.digests {
 		fmt.Fprintf(manifest, "- name: "+imagesFormat+"\n  dmap: {%q: [%q]}\n", i, d, imageTag)
 	}
@@ -217,7 +218,7 @@ func (s *scene) look(ctx context.Context, sample *bench.Sample) error {
 	if s.Way == Gate {
 		return nil
 	}
-	remote, err := registry.OpenRemote(s.to.name+"/prod", http.DefaultTransport)
+	remote, err := registry.OpenRemote(s.to.Name+"/prod", http.DefaultTransport)
 	if err != nil {
 		return err
 	}

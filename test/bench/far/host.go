@@ -1,4 +1,4 @@
-package promote
+package far
 
 import (
 	"context"
@@ -13,18 +13,18 @@ import (
 	"github.com/waybill-release/waybill/test/lab/registry"
 )
 
-// host is a registry on loopback, as far away as is asked, that counts what it
+// Host is a registry on loopback, as far away as is asked, that counts what it
 // is asked.
-type host struct {
-	name   string // host and port
+type Host struct {
+	Name   string // host and port
 	server *http.Server
 
 	mu    sync.Mutex // owns asked
 	asked map[string]int
 }
 
-// openHost serves the registry that a directory holds.
-func openHost(dir string, trip time.Duration) (*host, error) {
+// Open serves the registry that a directory holds.
+func Open(dir string, trip time.Duration) (*Host, error) {
 	at, err := registry.New(dir)
 	if err != nil {
 		return nil, err
@@ -33,13 +33,13 @@ func openHost(dir string, trip time.Duration) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &host{name: listener.Addr().String(), asked: map[string]int{}}
+	h := &Host{Name: listener.Addr().String(), asked: map[string]int{}}
 	h.server = &http.Server{Handler: h.counting(at), ReadHeaderTimeout: time.Minute}
-	go func() { _ = h.server.Serve(far{listener, trip}) }() // until it is closed
+	go func() { _ = h.server.Serve(Listener{listener, trip}) }() // until it is closed
 	return h, nil
 }
 
-func (h *host) counting(next http.Handler) http.Handler {
+func (h *Host) counting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.mu.Lock()
 		h.asked[r.Method+" "+kind(r.URL.Path)]++
@@ -58,8 +58,8 @@ func kind(path string) string {
 	return "greeting"
 }
 
-// count says what was asked since it was last counted.
-func (h *host) count() map[string]int {
+// Count says what was asked since it was last counted.
+func (h *Host) Count() map[string]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	was := h.asked
@@ -67,15 +67,16 @@ func (h *host) count() map[string]int {
 	return was
 }
 
-func (h *host) close() error {
+// Close ends it.
+func (h *Host) Close() error {
 	if err := h.server.Close(); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
 }
 
-// sum adds up what several hosts were asked.
-func sum(counts ...map[string]int) (all map[string]int, total int) {
+// Sum adds up what several hosts were asked.
+func Sum(counts ...map[string]int) (all map[string]int, total int) {
 	all = map[string]int{}
 	for _, c := range counts {
 		for what, n := range maps.All(c) {

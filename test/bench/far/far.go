@@ -1,30 +1,32 @@
-package promote
+// Package far is services at some distance, on this machine: connections that
+// take as long as a round trip, and a registry that counts what it is asked.
+package far
 
 import (
 	"net"
 	"time"
 )
 
-// far is a listener at some distance: whatever goes either way arrives half a
+// Listener is a listener at some distance: whatever goes either way arrives half a
 // round trip later, in order, and without one waiting for the answer to the
 // other; and a connection takes one round trip to be made. Kernels do the same
 // where they are told to, which takes rights and modules that not every machine
 // has.
-type far struct {
+type Listener struct {
 	net.Listener
-	trip time.Duration
+	Trip time.Duration // there and back
 }
 
 // Accept takes a connection from afar.
-func (f far) Accept() (net.Conn, error) {
+func (f Listener) Accept() (net.Conn, error) {
 	wire, err := f.Listener.Accept()
-	if err != nil || f.trip == 0 {
+	if err != nil || f.Trip == 0 {
 		return wire, err
 	}
 	served, line := net.Pipe()
-	made := time.Now().Add(f.trip)
-	go carry(line, wire, f.trip/2, made)
-	go carry(wire, line, f.trip/2, made)
+	made := time.Now().Add(f.Trip)
+	go carry(line, wire, f.Trip/2, made)
+	go carry(wire, line, f.Trip/2, made)
 	return served, nil
 }
 
