@@ -19,18 +19,25 @@ type cache struct {
 
 // decided is a decision, or one being made: it is there when done is closed.
 type decided struct {
-	done    chan struct{}
+	done chan struct{}
+	made
+}
+
+// made is what was decided, until when it counts, and its summary where one was
+// signed.
+type made struct {
 	verdict *verdict.Verdict
 	until   time.Time
+	summary []byte
 }
 
 // get returns the decision of a key, and whether it was there. decide makes it
 // with a context of its own, so that one who goes away takes nobody along.
-func (c *cache) get(ctx context.Context, key string, now time.Time, decide func() (*verdict.Verdict, time.Time)) (v *verdict.Verdict, hit bool, err error) {
+func (c *cache) get(ctx context.Context, key string, now time.Time, decide func() made) (m made, hit bool, err error) {
 	d, mine := c.find(key, now)
 	if mine {
 		go func() {
-			d.verdict, d.until = decide()
+			d.made = decide()
 			if !keeps(d.verdict) {
 				c.forget(key, d)
 			}
@@ -39,9 +46,9 @@ func (c *cache) get(ctx context.Context, key string, now time.Time, decide func(
 	}
 	select {
 	case <-d.done:
-		return d.verdict, !mine, nil
+		return d.made, !mine, nil
 	case <-ctx.Done():
-		return nil, false, context.Cause(ctx)
+		return made{}, false, context.Cause(ctx)
 	}
 }
 

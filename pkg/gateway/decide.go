@@ -122,17 +122,21 @@ func (s *Server) one(ctx context.Context, basis *standing, a asked) ask.Decision
 	now := s.world.Clock()
 	bucket := now.Truncate(s.limits.Remember)
 	key := fmt.Sprint(a.host, "/", a.repository, "@", a.digest, " ", a.Version, " ", basis.digest, " ", bucket.Unix())
-	v, hit, err := s.cache.get(ctx, key, now, func() (*verdict.Verdict, time.Time) {
+	got, hit, err := s.cache.get(ctx, key, now, func() made {
 		own, stop := context.WithTimeout(context.WithoutCancel(ctx), s.limits.Deadline)
 		defer stop()
-		return s.judge(own, basis, a), bucket.Add(s.limits.Remember)
+		return made{verdict: s.judge(own, basis, a), until: bucket.Add(s.limits.Remember)}
 	})
+	if err == nil && basis.Summaries.speakOf(a, got) {
+		got, err = s.summarized(ctx, basis, summary{a, got, key})
+	}
+	v := got.verdict
 	if err != nil {
 		v = verdict.New("image "+a.Image, now)
 		v.Counts.Required = 1
 		v.AddError(a.Image, &verdict.UnavailableError{Place: a.host, Op: "deciding", Err: fmt.Errorf("it took longer than there was time: %w", err)})
 	}
-	return ask.Decision{Image: a.Image, Outcome: v.Outcome().String(), Cached: hit, Verdict: v}
+	return ask.Decision{Image: a.Image, Outcome: v.Outcome().String(), Cached: hit, Verdict: v, Summary: got.summary}
 }
 
 // judge asks the policy.

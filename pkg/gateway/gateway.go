@@ -44,6 +44,8 @@ type Basis struct {
 	Verifier *verify.Verifier
 	Waivers  gate.Waivers
 	Callers  caller.Book
+	// Summaries is how what is accepted is vouched for; zero for not at all.
+	Summaries Summaries
 	// Defects is the digest of what is known of defects; zero for nothing.
 	Defects digest.Digest
 	// RootFrom is the time at which the trust root was fetched or made.
@@ -52,7 +54,7 @@ type Basis struct {
 
 // digest names the basis: a decision of another is none of this one.
 func (b Basis) digest() digest.Digest {
-	all := b.Policy.Digest().String() + b.Verifier.Root().Digest().String() + b.Defects.String()
+	all := b.Policy.Digest().String() + b.Verifier.Root().Digest().String() + b.Defects.String() + b.Summaries.String()
 	return digest.Of(digest.SHA256, []byte(all))
 }
 
@@ -125,6 +127,7 @@ type Server struct {
 	keys   keyring
 	rates  rates
 	cache  cache
+	vouch  cache // of summaries
 	tally  tally
 	open   remotes
 

@@ -36,8 +36,7 @@ const (
 type Config struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string `yaml:"kind"`
-	Profile    string `yaml:"profile"` // policy, trust root, known defects
-	Callers    string `yaml:"callers"` // the book
+	Grounds    `yaml:",inline"`
 	// Listen is where callers ask, Admin where those who look after the service
 	// do; both HOST:PORT.
 	Listen string `yaml:"listen"`
@@ -50,6 +49,15 @@ type Config struct {
 		PerCaller       int `yaml:"perCallerPerSecond"`
 		RememberSeconds int `yaml:"rememberSeconds"`
 	} `yaml:"limits"`
+}
+
+// Grounds are where the service finds what its decisions rest on.
+type Grounds struct {
+	Profile string `yaml:"profile"` // policy, trust root, known defects
+	Callers string `yaml:"callers"` // the book
+	// Summaries has what is accepted to be promoted vouched for: by a summary that
+	// the verifier signs, for whom and by whose policy the profile says in records.
+	Summaries bool `yaml:"summaries"`
 }
 
 // TLS are the files of the service's certificate. With Clients, the authorities

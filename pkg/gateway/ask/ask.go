@@ -85,6 +85,10 @@ type Decision struct {
 	// remembers.
 	Cached  bool             `json:"cached,omitempty"`
 	Verdict *verdict.Verdict `json:"verdict"`
+	// Summary is the verification summary of what was accepted to be promoted, as
+	// a Sigstore bundle to attach at the destination; only from a gate that signs
+	// them.
+	Summary json.RawMessage `json:"summary,omitempty"`
 }
 
 // Accepted reports whether everything that was asked about is accepted.
@@ -189,7 +193,7 @@ func (c *Client) read(status int, raw []byte, questions []Question) (Answer, err
 		return Answer{}, c.unavailable(fmt.Errorf("it answered %d of %d questions", len(a.Decisions), len(questions)))
 	}
 	for i, d := range a.Decisions {
-		if d.Verdict == nil || d.Image != questions[i].Image || d.Outcome != d.Verdict.Outcome().String() {
+		if d.Verdict == nil || d.Image != questions[i].Image || d.Outcome != d.Verdict.Outcome().String() || len(d.Summary) > 0 && d.Verdict.Outcome() != verdict.Accepted {
 			return Answer{}, c.unavailable(fmt.Errorf("its answer %s is none to what was asked", strconv.Itoa(i+1)))
 		}
 	}
