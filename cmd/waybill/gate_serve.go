@@ -19,10 +19,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gateway"
+	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/vsa"
 )
 
 // maxServiceFile bounds the files of the service.
@@ -31,6 +36,7 @@ const maxServiceFile = 4 << 20
 func gateServeCommand() *cobra.Command {
 	var log string
 	var check bool
+	var as identities
 	cmd := &cobra.Command{
 		Use:   "serve SERVICE.yaml",
 		Short: "Decide about images over HTTP",
@@ -54,13 +60,21 @@ subject and the claims of callers.yaml, or a certificate of clients.pem. What is
 not granted is denied. The admin address has /livez, /readyz, /metrics and
 /statusz, a page for people; keep it from callers.
 
+With summaries: true each image that may be promoted is vouched for: the answer
+has a SLSA verification summary for the destination that was asked about, signed
+by the verifier identity, for the verifier and the policy's address that the
+profile names in records. Who asked attaches it there; the gate writes to no
+registry. The verifier's token is read anew for each certificate. What cannot be
+signed is not decided: 503.
+
 SIGHUP reads policy, trust root, known defects and callers anew. What cannot be
 read leaves the last in force, and the page says so. SIGTERM answers what was
 asked, for ` + gateway.DrainTime.String() + ` at most, and ends. --check reads everything and ends.
 
 ` + exit.Table,
 		Example: `  waybill gate serve service.yaml --check
-  waybill gate serve service.yaml`,
+  waybill gate serve service.yaml
+  waybill gate serve service.yaml --identity-token verifier=/var/run/sigstore/verifier`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			logger, err := ui.NewLogger(cmd.ErrOrStderr(), log)
@@ -75,7 +89,11 @@ asked, for ` + gateway.DrainTime.String() + ` at most, and ends. --check reads e
 			if err != nil {
 				return err
 			}
-			s, err := gateway.New(cmd.Context(), serviceWorld(c, logger), c.Bear())
+			world, err := serviceWorld(c, as, logger)
+			if err != nil {
+				return err
+			}
+			s, err := gateway.New(cmd.Context(), world, c.Bear())
 			if err != nil || check {
 				return err
 			}
@@ -87,6 +105,7 @@ asked, for ` + gateway.DrainTime.String() + ` at most, and ends. --check reads e
 		},
 	}
 	cmd.Flags().StringVar(&log, "log-format", "json", "json for machines, text for people")
+	as.addFlags(cmd, pipeline.TokenVerifier)
 	cmd.Flags().BoolVar(&check, "check", false, "read everything, say what is wrong, and end")
 	return cmd
 }
@@ -94,17 +113,28 @@ asked, for ` + gateway.DrainTime.String() + ` at most, and ends. --check reads e
 // serviceWorld is how the service reaches what is outside of it. Where images
 // lie is named by callers, so nothing inside our network is asked that the
 // grants do not name.
-func serviceWorld(c gateway.Config, logger *slog.Logger) gateway.World {
+func serviceWorld(c gateway.Config, as identities, logger *slog.Logger) (gateway.World, error) {
 	rt := cli.Transport(false)
+	found, err := as.from(token.World{Transport: rt, Env: os.Getenv, Clock: time.Now})
+	verifier := found[pipeline.TokenVerifier]
+	switch {
+	case err != nil:
+		return gateway.World{}, err
+	case c.Summaries && verifier == nil:
+		return gateway.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "the service is to sign summaries, and has no token of the verifier").
+			Advise("give --identity-token verifier=FILE, or --identity verifier=SOURCE; or leave summaries out of the service's file")
+	case !c.Summaries && verifier != nil:
+		return gateway.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "a token of the verifier is for summaries, and the service's file does not have summaries: true")
+	}
 	return gateway.World{
-		Load: func(ctx context.Context) (gateway.Basis, error) { return loadBasis(ctx, c) },
+		Load: func(ctx context.Context) (gateway.Basis, error) { return loadBasis(ctx, c, verifier) },
 		Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, rt) },
 		Keys: gateway.IssuerKeys(rt), Clock: time.Now, Log: logger,
-	}
+	}, nil
 }
 
 // loadBasis reads what decisions rest on.
-func loadBasis(ctx context.Context, c gateway.Config) (gateway.Basis, error) {
+func loadBasis(ctx context.Context, c gateway.Config, verifier token.Source) (gateway.Basis, error) {
 	p, err := profile.Load(c.Profile, profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(ctx)})
 	if err != nil {
 		return gateway.Basis{}, err
@@ -120,6 +150,24 @@ func loadBasis(ctx context.Context, c gateway.Config) (gateway.Basis, error) {
 	for _, l := range p.Defects {
 		b.Defects = digest.Of(digest.SHA256, []byte(b.Defects.String()+l.Digest().String()))
 	}
-	b.Verifier, err = verify.NewWith(p.TrustRoot, p.Policy.Verification())
+	if b.Verifier, err = verify.NewWith(p.TrustRoot, p.Policy.Verification()); err == nil && c.Summaries {
+		b.Summaries, err = summaries(p, b.Verifier, verifier)
+	}
 	return b, err
+}
+
+// summaries prepares to vouch for what is accepted, as the profile says.
+func summaries(p profile.Profile, v *verify.Verifier, from token.Source) (gateway.Summaries, error) {
+	if p.Records.Verifier == "" || len(p.Signing) == 0 {
+		return gateway.Summaries{}, verdict.Refuse(verdict.ConfigParse, "profile", "the service is to sign summaries: want signingConfig, and records with verifier and policy")
+	}
+	services, err := sign.ParseServices(p.Signing, time.Now())
+	if err != nil {
+		return gateway.Summaries{}, err
+	}
+	signer, err := sign.New(sign.Config{
+		Role: policy.Verifier, Policy: p.Policy, Verifier: v, Services: services, Transport: cli.Transport(false), Token: from.Token, Clock: time.Now,
+	})
+	made := maker()
+	return gateway.Summaries{Signer: signer, Verifier: vsa.Verifier{ID: p.Records.Verifier, Version: map[string]string{"waybill": made.Version}}, Policy: p.Records.Policy}, err
 }
