@@ -35,6 +35,9 @@ type Image struct {
 	Repository string
 	Tag        string
 	Digest     digest.Digest
+	// To is the repository that it goes to, as HOST/PATH: what is excepted is so
+	// in one place. Empty where it goes nowhere; then nothing is excepted.
+	To string
 }
 
 // Images decides about single images: a tag is resolved once, and from then on

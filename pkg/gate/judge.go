@@ -104,10 +104,14 @@ func (r PolicyRequest) File(ctx context.Context, f JudgedFile) *verdict.Verdict 
 	return v
 }
 
-// waive explains what is known. An exception is for a place, and none is
-// judged here.
+// waive explains what is known, and what of the subjects is withdrawn. An
+// exception is for a place: where nothing goes anywhere, none is looked at.
 func (r PolicyRequest) waive(v *verdict.Verdict, subjects ...waiver.Subject) {
-	waiver.Apply(v, waiver.Case{Policy: r.Policy, Subjects: subjects, Lists: r.Waivers.Lists, Accept: r.Waivers.Accept})
+	c := waiver.Case{Policy: r.Policy, Subjects: subjects, Lists: r.Waivers.Lists, Accept: r.Waivers.Accept}
+	if len(subjects) > 0 && subjects[0].Destination != "" {
+		c.Exceptions = r.Waivers.Exceptions
+	}
+	waiver.Apply(v, c)
 }
 
 // readBundles verifies every bundle for what it is. One that does not hold is

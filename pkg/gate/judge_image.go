@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/waiver"
 )
 
 // Image decides about an image: the index, and every manifest in it. The
@@ -29,6 +30,7 @@ func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict 
 		return v
 	}
 	judged := map[string]bool{}
+	var subjects []waiver.Subject
 	for i, n := range nodes {
 		class := plan.ImageChild
 		if i == 0 {
@@ -41,13 +43,37 @@ func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict 
 		}
 		if d := n.Descriptor.Digest; !judged[d.String()] {
 			judged[d.String()] = true
+			subjects = append(subjects, waiver.Subject{Name: image.Repository + "@" + d.String(), Digests: digest.SetOf(n.Raw), Destination: image.To})
 			r.manifest(ctx, v, image, class, n)
 		}
 	}
 	ofAll(v, len(judged))
 	checkClock(v)
-	r.waive(v)
+	r.waive(v, subjects...)
+	besides(v)
 	return v
+}
+
+// besides holds what is set aside to this: an exception says that one thing is
+// absent, and something else about the manifest is proven all the same. That
+// counts where nothing else was verified.
+func besides(v *verdict.Verdict) {
+	if len(v.Findings) > 0 {
+		return
+	}
+	for _, w := range v.Waived {
+		name := w.Finding.Subject
+		if slices.ContainsFunc(v.Proofs, func(p verdict.Proof) bool { return p.Subject == name && p.Role != string(policy.Officer) }) {
+			continue
+		}
+		f := verdict.Find(verdict.EvidenceMissing, name, "%s is set aside, and nothing else about it is proven", w.Finding.Code)
+		f.Fix = "sign it, or build it where its provenance is signed"
+		v.Add(f)
+	}
+	if len(v.Waived) > 0 && len(v.Findings) == 0 && v.Counts.Verified == 0 {
+		v.Counts.Required++
+		v.Counts.Verified++
+	}
 }
 
 // manifest asks the policy about one manifest, with everything that refers to

@@ -212,6 +212,8 @@ const (
 	TokenAud    Code = "TOKEN_AUD"
 	TokenSub    Code = "TOKEN_SUB"
 	NotGranted  Code = "NOT_GRANTED"
+	Replay      Code = "REPLAY"
+	AuditChain  Code = "AUDIT_CHAIN"
 	CertKey     Code = "CERT_KEY"
 	NotWritable Code = "NOT_WRITABLE"
 

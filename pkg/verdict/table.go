@@ -197,6 +197,8 @@ var codes = map[Code]row{
 	TokenAud:     {Refused, "ask your identity provider for a token whose one audience is the gate's"},
 	TokenSub:     {Refused, "ask from where the gate's operators expect you to, or have them name you in its callers"},
 	NotGranted:   {Refused, "have the gate's operators grant it, or ask for what is granted"},
+	Replay:       {Refused, "get a fresh token that has an ID (jti), and ask with it once"},
+	AuditChain:   {Refused, "compare it with another copy of the log, and find out who can write to this one"},
 	CertKey:      {Refused, "the certificate authority did not answer what was asked; do not sign with it, tell its operators"},
 	SignedAsElse: {Refused, "nothing was signed in that name; give the token of somebody whom the policy names in the role"},
 	NotWritable:  {Refused, "ask whoever owns the place for the permission to write there, and check which credentials this machine has"},

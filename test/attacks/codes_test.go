@@ -112,6 +112,8 @@ func provokedHere() map[verdict.Code]string {
 		verdict.NotListable:     "TestGatePlaces",
 		verdict.TrustRootParse:  "TestOtherWorlds",
 		verdict.InternalBug:     "TestErrorsOfNobody",
+		verdict.Replay:          "TestOverrideOnce",
+		verdict.AuditChain:      "TestAuditChain",
 	}
 }
 

@@ -111,10 +111,19 @@ func Parse(s intoto.Statement) (Exception, error) {
 	if len(subjects) != 1 {
 		return Exception{}, refuse("%d subjects: one exception is about one artifact", len(subjects))
 	}
-	if err := plan.CheckName(subjects[0].Name); err != nil {
+	if err := plan.CheckName(nameOf(subjects[0])); err != nil {
 		return Exception{}, verdict.Wrap(verdict.Path, subjects[0].Name, err)
 	}
 	return Exception{Predicate: p, Artifact: subjects[0]}, nil
+}
+
+// nameOf is the part of a subject's name that has to be one: an image that no
+// manifest names is called REPOSITORY@sha256:…, by its own digest.
+func nameOf(s intoto.Subject) string {
+	if repository, is := strings.CutSuffix(s.Name, "@"+s.Digests.SHA256.String()); is && !s.Digests.SHA256.IsZero() {
+		return repository
+	}
+	return s.Name
 }
 
 func refuse(format string, args ...any) error {
