@@ -18,6 +18,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/strictyaml"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -112,8 +113,11 @@ func Parse(raw []byte) (Book, error) {
 		if err := g.check(); err != nil {
 			return Book{}, err
 		}
-		if b.callers[g.Caller].Name == "" {
+		switch c := b.callers[g.Caller]; {
+		case c.Name == "":
 			return Book{}, refuse("a grant is for %q, who is no caller", g.Caller)
+		case c.Certificate != nil && slices.Contains(g.Verbs, Override):
+			return Book{}, refuse("grant to %q: an override is asked for with a token, which is used up; a certificate is not", g.Caller)
 		}
 		b.grants[g.Caller] = append(b.grants[g.Caller], g)
 	}
@@ -195,16 +199,22 @@ func (g Grant) check() error {
 
 // Principal is a caller who was recognised. The zero Principal may nothing.
 type Principal struct {
-	name string
-	// token is the ID of the token that was shown, if it has one.
-	token string
+	name  string
+	shown Shown
 }
 
 // Name is the caller's name in the book.
 func (p Principal) Name() string { return p.name }
 
-// TokenID is the ID of the token that was shown, empty if it has none.
-func (p Principal) TokenID() string { return p.token }
+// Shown is the token that was shown; zero where it was a certificate.
+func (p Principal) Shown() Shown { return p.shown }
+
+// Shown names one token: no issuer gives two the same ID.
+type Shown struct {
+	Issuer, ID string
+	// Until is from when on nobody is recognised by it.
+	Until time.Time
+}
 
 // Act is what a caller asks for.
 type Act struct {
@@ -226,6 +236,15 @@ func (b Book) May(p Principal, a Act) error {
 		}
 	}
 	return verdict.Refuse(verdict.NotGranted, p.name, "%s may not %s what goes from %.200q to %.200q in channel %.64q", orNobody(p.name), string(a.Verb), a.From, a.To, a.Channel)
+}
+
+// Audits reports by an error that nothing may be read of what was decided. What
+// of it may be is a question for [Book.May] of each decision.
+func (b Book) Audits(p Principal) error {
+	if p.name != "" && slices.ContainsFunc(b.grants[p.name], func(g Grant) bool { return slices.Contains(g.Verbs, Audit) }) {
+		return nil
+	}
+	return verdict.Refuse(verdict.NotGranted, p.name, "%s may not read what was decided", orNobody(p.name))
 }
 
 func isRepository(name string) bool {

@@ -138,6 +138,7 @@ func TestParse(t *testing.T) {
 		{`uri: "spiffe://example.test/auditor"`, `uri: ""`},
 		{`uri: "spiffe://example.test/auditor"`, `uri: "spiffe://example.test/registry"`},
 		{`certificate: {uri: "spiffe://example.test/auditor"}`, `certificate: {uri: "spiffe://example.test/auditor"}` + "\n" + `  token: {issuer: "https://a.example.test", subject: b}`},
+		{"- {caller: registry, verbs: [verify]", "- {caller: registry, verbs: [verify, override]"},
 		{"verbs: [override]", "verbs: []"},
 		{"verbs: [override]", "verbs: [everything]"},
 		{"from: [staging.example.test/nightly/]", "from: []"},

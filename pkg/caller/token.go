@@ -124,7 +124,7 @@ func (b Book) match(said claims) (Principal, error) {
 			continue
 		}
 		if nearest = c.lacks(said); nearest == "" {
-			return Principal{name: c.Name, token: said.ID}, nil
+			return Principal{name: c.Name, shown: Shown{said.Issuer, said.ID, said.expires().Add(skew)}}, nil
 		}
 	}
 	if nearest != "" {
@@ -243,16 +243,20 @@ func (c *claims) read(payload []byte) error {
 
 // lives refuses a token that is not of now.
 func (c *claims) lives(now time.Time) error {
-	at := func(seconds *float64) time.Time { return time.Unix(int64(*seconds), 0) }
 	switch {
 	case c.Expires == nil || c.Issued == nil:
 		return verdict.Refuse(verdict.TokenTime, "token", "it does not say when it was issued, or when it expires")
-	case !now.Before(at(c.Expires).Add(skew)):
-		return verdict.Refuse(verdict.TokenTime, "token", "it expired at %s", at(c.Expires).UTC().Format(time.RFC3339))
+	case !now.Before(c.expires().Add(skew)):
+		return verdict.Refuse(verdict.TokenTime, "token", "it expired at %s", c.expires().UTC().Format(time.RFC3339))
 	case now.Add(skew).Before(at(c.Issued)), c.NotBefore != nil && now.Add(skew).Before(at(c.NotBefore)):
 		return verdict.Refuse(verdict.TokenTime, "token", "it is from the future")
-	case at(c.Expires).Sub(at(c.Issued)) > maxLife:
+	case c.expires().Sub(at(c.Issued)) > maxLife:
 		return verdict.Refuse(verdict.TokenTime, "token", "it lives longer than %s", maxLife)
 	}
 	return nil
 }
+
+// expires is when the token expires; it says when.
+func (c *claims) expires() time.Time { return at(c.Expires) }
+
+func at(seconds *float64) time.Time { return time.Unix(int64(*seconds), 0) }
