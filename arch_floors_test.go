@@ -21,7 +21,7 @@ type floor struct {
 // everything it imports.
 var house = []floor{
 	{"words", true, []string{
-		"pkg/digest/lanes", "pkg/digest", "pkg/strictjson", "pkg/strictyaml", "pkg/version", "pkg/verdict", "pkg/pace", "pkg/trace", "policies",
+		"pkg/digest/lanes", "pkg/digest", "pkg/strictjson", "pkg/strictyaml", "pkg/version", "pkg/verdict", "pkg/pace", "pkg/redact", "pkg/trace", "policies",
 	}},
 	{"formats", true, []string{
 		"pkg/intoto", "pkg/legacy", "pkg/provenance", "pkg/vsa", "pkg/promotion", "pkg/spdx", "attestations/release-manifest/v1",
@@ -32,7 +32,7 @@ var house = []floor{
 		"pkg/trust", "pkg/identity", "pkg/verify", "pkg/slsa", "pkg/policy", "pkg/policy/cel", "pkg/sbom/crosscheck", "pkg/census", "pkg/expected", "pkg/waiver", "pkg/channel", "pkg/signoff", "pkg/routes", "pkg/caller",
 	}},
 	{"world", false, []string{
-		"pkg/fuzztest", "pkg/trace/carry", "pkg/transport", "pkg/store", "pkg/store/storetest", "pkg/store/cloud", "pkg/lease", "pkg/marker", "pkg/registry", "pkg/rekor",
+		"pkg/fuzztest", "pkg/trace/carry", "pkg/transport", "pkg/trace/span", "pkg/store", "pkg/store/storetest", "pkg/store/cloud", "pkg/lease", "pkg/marker", "pkg/registry", "pkg/rekor",
 		"pkg/tuf", "pkg/tuf/tuftest", "pkg/vcs", "pkg/sandbox", "pkg/journal", "pkg/sign/token", "pkg/sign/keyfile", "pkg/sign",
 	}},
 	{"deeds", false, []string{

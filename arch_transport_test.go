@@ -52,8 +52,9 @@ var needed = map[string]map[string][]string{
 		"WriteLayer": {"WithTransport"}, "Push": {"WithTransport"}, "Put": {"WithTransport"}, "Tag": {"WithTransport"}, "Delete": {"WithTransport"},
 		"MultiWrite": {"WithTransport"}, "NewPusher": {"WithTransport"}, "NewPuller": {"WithTransport"}, "CheckPushPermission": {"transport"},
 	},
-	"cloud.google.com/go/storage":              {"NewClient": {"WithHTTPClient"}, "NewGRPCClient": {"never"}},
-	"github.com/sigstore/sigstore-go/pkg/sign": {"NewFulcio": {"Transport"}, "NewTimestampAuthority": {"Transport"}, "NewRekor": {"ClientV2"}},
+	"cloud.google.com/go/storage":                                     {"NewClient": {"WithHTTPClient"}, "NewGRPCClient": {"never"}},
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp": {"New": {"WithHTTPClient"}},
+	"github.com/sigstore/sigstore-go/pkg/sign":                        {"NewFulcio": {"Transport"}, "NewTimestampAuthority": {"Transport"}, "NewRekor": {"ClientV2"}},
 }
 
 // tunnels are the files that connect others, with the reason why no transport

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/waybill-release/waybill/pkg/redact"
 )
 
 // Bounds of a log.
@@ -18,33 +18,6 @@ const (
 	maxLine = 16 << 10 // bytes that are looked at together
 	maxTail = 4 << 10  // bytes that an error repeats
 )
-
-// redacted stands where a secret stood.
-const redacted = "[redacted]"
-
-// secret finds credentials by their shape: identity tokens, private keys, and
-// the tokens of hosts and clouds that carry a mark of their own.
-var secret = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*` +
-	`|-----BEGIN [A-Z ]*PRIVATE KEY-----.*` +
-	`|\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|(?:AKIA|ASIA)[A-Z0-9]{16}|ya29\.[A-Za-z0-9_-]{16,}|xox[abpr]-[A-Za-z0-9-]{10,})` +
-	`|\b(?:[Aa]uthorization|AUTHORIZATION): *(?:(?i:bearer|basic) +)?[A-Za-z0-9._~+/=-]{8,}` +
-	`|://[^\s/:@]+:[^\s/@]+@` +
-	`|\b[A-Za-z0-9_]*(?i:password|passwd|secret|token|api_?key)=[^\s"']{4,}`)
-
-// marks are what a text must hold to be worth looking at by pattern, which
-// is slow.
-func marks() []string {
-	return []string{"eyJ", "-----BEGIN", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "AKIA", "ASIA", "ya29.", "xox", "uthorization", "UTHORIZATION",
-		"://", "assw", "ASSW", "ecret=", "ECRET=", "oken=", "OKEN=", "ey=", "EY="}
-}
-
-// unmarked takes out what looks like a credential.
-func unmarked(text string) string {
-	if !slices.ContainsFunc(marks(), func(m string) bool { return strings.Contains(text, m) }) {
-		return text
-	}
-	return secret.ReplaceAllString(text, redacted)
-}
 
 // Log is the log of a step on its way to whoever reads it. What a step writes
 // is hostile: it is bounded, nothing in it moves a cursor or hides a text, and
@@ -111,9 +84,9 @@ func (l *Log) longest() int {
 func (l *Log) pass(whole bool) error {
 	text := string(l.line)
 	for _, s := range l.secrets {
-		text = strings.ReplaceAll(text, s, redacted)
+		text = strings.ReplaceAll(text, s, redact.Mark)
 	}
-	text = unmarked(l.keyless(text))
+	text = redact.Secrets(l.keyless(text))
 	if !l.begun && strings.HasPrefix(text, spoken) {
 		text = "> " + text // what we say of a step, it cannot say
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/waybill-release/waybill/pkg/redact"
 )
 
 func logged(secrets []string, parts ...string) string {
@@ -56,7 +58,7 @@ func TestLogHidesSecrets(t *testing.T) {
 		"in a line so long": {strings.Repeat("x", maxLine-8), "hunter22!", strings.Repeat("y", 2*maxLine), "\n"},
 	} {
 		got := logged([]string{"hunter22!", "no"}, parts...)
-		if !strings.Contains(got, redacted) {
+		if !strings.Contains(got, redact.Mark) {
 			t.Errorf("%s: nothing was taken out of %.80q", name, got)
 		}
 		for _, secret := range []string{"hunter22!", jwt[5:], "AKIAIOSF", "ghp_0", "abcdefgh1", "MHcC"} {

@@ -8,6 +8,7 @@ package carry
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/waybill-release/waybill/pkg/trace"
 )
@@ -32,4 +33,17 @@ func WithInitial(ctx context.Context, initial trace.ID) context.Context {
 	now := From(ctx)
 	now.Initial = initial
 	return With(ctx, now)
+}
+
+// Inject writes the action of the context into the headers of a request to a
+// service of ours.
+func Inject(ctx context.Context, h http.Header) {
+	now := From(ctx)
+	if now.IsZero() {
+		return
+	}
+	h.Set(trace.HeaderTraceparent, now.Traceparent())
+	if b := now.Baggage(); b != "" {
+		h.Set(trace.HeaderBaggage, b)
+	}
 }

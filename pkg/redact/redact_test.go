@@ -1,0 +1,42 @@
+package redact_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/redact"
+)
+
+// TestSecrets: each shape is taken out, and what is next to it stays.
+func TestSecrets(t *testing.T) {
+	const jwt = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJidWlsZGVyIn0.c2lnbmF0dXJl"
+	for text, want := range map[string]string{
+		"asking with " + jwt + " now":                             "asking with [redacted] now",
+		"Authorization: Bearer abcdefgh12345678, and more":        "[redacted], and more",
+		"authorization=abcdefgh12345678":                          "[redacted]",
+		`{"Authorization":"Basic dXNlcjpodW50ZXIy"}`:              `{"[redacted]"}`,
+		"with bearer abcdefgh12345678abcdefgh":                    "with [redacted]",
+		"Cookie: session=abc; other=def":                          "[redacted]",
+		"Set-Cookie: session=abc":                                 "Set-[redacted]",
+		"cloning https://ci:hunter2@git.example.test/lantern":     "cloning https://[redacted]@git.example.test/lantern",
+		"cloning https://hunter2@git.example.test/lantern":        "cloning https://[redacted]@git.example.test/lantern",
+		"cloning ssh://ci:hunter2@git.example.test/lantern":       "cloning ssh://[redacted]@git.example.test/lantern",
+		"PUT https://host.example.test/x?access_token=abcdef&y=1": "PUT https://host.example.test/x?[redacted]&y=1",
+		"DB_PASSWORD=hunter2":                                     "[redacted]",
+		"gho_0123456789abcdefghij":                                "[redacted]",
+		"glpat-0123456789abcdefghij":                              "[redacted]",
+	} {
+		if got := redact.Secrets(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+	for _, text := range []string{
+		"", "unexpected token: EOF", "see https://host.example.test/a@b", "ssh://git@git.example.test/lantern",
+		"image registry.example.test/lantern/server@sha256:" + strings.Repeat("a", 64),
+		"basic authentication is asked for", "the bearer of it", "release-token names no token",
+	} {
+		if got := redact.Secrets(text); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package span
+
+import (
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+)
+
+// Name is what a span is called. There are few: what it was about stands in its
+// attributes.
+type Name string
+
+// The names of spans. A command is called by [Command].
+const (
+	Plan        Name = "plan"         // reading release.yaml at the commit
+	BuildStep   Name = "build step"   // one isolated step
+	SBOM        Name = "sbom"         // describing what was built
+	Sign        Name = "sign"         // all signatures of a kind of thing
+	Signature   Name = "signature"    // one signature
+	Seal        Name = "seal"         // the signed release manifest
+	Upload      Name = "upload"       // staging what was made
+	PromoteEdge Name = "promote edge" // one thing from one place to another
+	Gate        Name = "gate"         // one decision
+	Verify      Name = "verify"       // checking what was published
+	Record      Name = "record"       // one record of what was decided
+	Mark        Name = "mark"         // version markers
+
+	commandPrefix = "waybill."
+)
+
+// Command is the span of a whole command, such as waybill.promote.apply.
+func Command(path string) Name { return Name(commandPrefix + path) }
+
+// isTask says that it is a part of a run, and not the run.
+func (n Name) isTask() bool {
+	return len(n) < len(commandPrefix) || n[:len(commandPrefix)] != commandPrefix
+}
+
+// Keys of attributes, by OpenTelemetry's semantic conventions.
+const (
+	PipelineName       = semconv.CICDPipelineNameKey          // release of which project
+	PipelineRunID      = semconv.CICDPipelineRunIDKey         // the trace id of the run
+	PipelineAction     = semconv.CICDPipelineActionNameKey    // BUILD, RUN or SYNC
+	PipelineResult     = semconv.CICDPipelineResultKey        // of the root span
+	PipelineTaskName   = semconv.CICDPipelineTaskNameKey      // compile-linux-amd64
+	PipelineTaskType   = semconv.CICDPipelineTaskTypeKey      // build, test or deploy
+	PipelineTaskRunID  = semconv.CICDPipelineTaskRunIDKey     // the span id; set by Start
+	PipelineTaskResult = semconv.CICDPipelineTaskRunResultKey // result of one task
+
+	ArtifactFilename    = semconv.ArtifactFilenameKey
+	ArtifactHash        = semconv.ArtifactHashKey // algorithm:hex
+	ArtifactPurl        = semconv.ArtifactPurlKey
+	ArtifactVersion     = semconv.ArtifactVersionKey
+	AttestationFilename = semconv.ArtifactAttestationFilenameKey
+	AttestationHash     = semconv.ArtifactAttestationHashKey
+	AttestationID       = semconv.ArtifactAttestationIDKey
+
+	RepositoryURL = semconv.VCSRepositoryURLFullKey
+	HeadName      = semconv.VCSRefHeadNameKey
+	HeadRevision  = semconv.VCSRefHeadRevisionKey
+
+	ErrorType = semconv.ErrorTypeKey // refused, malformed, unavailable or internal
+
+	// InitialTraceID has no convention: it is the trace in which the object that
+	// is acted on came to be.
+	InitialTraceID = attribute.Key("waybill.initial_trace_id")
+)

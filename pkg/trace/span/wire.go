@@ -1,0 +1,70 @@
+package span
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"strings"
+
+	otel "go.opentelemetry.io/otel/trace"
+
+	"github.com/waybill-release/waybill/pkg/trace"
+	"github.com/waybill-release/waybill/pkg/trace/carry"
+)
+
+// Continue goes on with the action of another process, which must be trusted:
+// what it says of a trace becomes part of signed records. Without a traceparent
+// there is nothing to go on with. What is not well formed is an error, and the
+// context stays as it was: the next span begins a trace of its own.
+func Continue(ctx context.Context, traceparent, baggage string) (context.Context, error) {
+	if traceparent == "" {
+		return ctx, nil
+	}
+	now, err := trace.ParseTraceparent(traceparent)
+	if err != nil {
+		return ctx, err
+	}
+	if now.Initial, err = trace.ParseBaggage(baggage); err != nil {
+		return ctx, err
+	}
+	flags := otel.TraceFlags(0).WithSampled(now.Sampled).WithRandom(now.Random)
+	ctx = otel.ContextWithRemoteSpanContext(ctx, otel.NewSpanContext(otel.SpanContextConfig{
+		TraceID: otel.TraceID(now.Trace), SpanID: otel.SpanID(now.Span), TraceFlags: flags, Remote: true,
+	}))
+	return carry.With(ctx, now), nil
+}
+
+// FromEnviron is [Continue] with what the process that started this one said.
+func FromEnviron(ctx context.Context) (context.Context, error) {
+	return Continue(ctx, os.Getenv(trace.EnvTraceparent), os.Getenv(trace.EnvBaggage))
+}
+
+// Environ is what a process of ours is told in its environment. It is empty
+// without an action.
+func Environ(ctx context.Context) []string {
+	now := Of(ctx)
+	if now.IsZero() {
+		return nil
+	}
+	env := []string{trace.EnvTraceparent + "=" + now.Traceparent()}
+	if b := now.Baggage(); b != "" {
+		env = append(env, trace.EnvBaggage+"="+b)
+	}
+	return env
+}
+
+// Inject writes the action of the context into the headers of a request to a
+// service of ours. To others it says nothing: who they are is for the caller to
+// know.
+func Inject(ctx context.Context, h http.Header) { carry.Inject(ctx, h) }
+
+// Extract is [Continue] with the headers of a request. It is for callers that
+// were let in.
+func Extract(ctx context.Context, h http.Header) (context.Context, error) {
+	parents := h.Values(trace.HeaderTraceparent)
+	if len(parents) > 1 {
+		return ctx, errors.New("a request has one traceparent, not several")
+	}
+	return Continue(ctx, strings.Join(parents, ""), strings.Join(h.Values(trace.HeaderBaggage), ","))
+}
