@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -86,6 +87,42 @@ func TestFutureFiles(t *testing.T) {
 	}
 }
 
+// TestRunsBeforeTheirTraces: a reader from before run-traces, which knows three
+// fields of a run and passes over extensions, reads what is written now.
+func TestRunsBeforeTheirTraces(t *testing.T) {
+	m, err := parseManifest(read(t, testdata+"accept-run-traces.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Origin().String() != "4bf92f3577b34da6a3ce929d0e0e4736" || m.Runs[0].Command != "waybill stage" || m.Runs[0].IDs().Span.IsZero() {
+		t.Fatalf("the run is read as %+v", m.Runs[0])
+	}
+	written, err := m.Statement()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before struct {
+		Runs []struct {
+			Kind    string `json:"kind"`
+			ID      string `json:"id"`
+			TraceID string `json:"traceId,omitempty"`
+		} `json:"runs"`
+		Critical map[string]any `json:"critical"`
+	}
+	var all struct {
+		Runs json.RawMessage `json:"runs"`
+	}
+	if err := json.Unmarshal(written.Predicate(), &all); err != nil {
+		t.Fatal(err)
+	}
+	if err := strictjson.Unmarshal(all.Runs, &before.Runs); err != nil {
+		t.Errorf("a reader from before refuses the runs: %v", err)
+	}
+	if err := json.Unmarshal(written.Predicate(), &before); err != nil || len(before.Critical) > 0 || before.Runs[0].TraceID != m.Runs[0].TraceID {
+		t.Errorf("a reader from before has %+v, %v", before, err)
+	}
+}
+
 // TestManifestSchema holds the schema against the examples, and against what
 // we write ourselves.
 func TestManifestSchema(t *testing.T) {
@@ -120,6 +157,7 @@ func TestManifestSchema(t *testing.T) {
 	for _, name := range []string{
 		"unknown-field", "unknown-field-of-an-entry", "version-of-another-form", "revision-zero", "config-of-another-name",
 		"negative-size", "unknown-class", "withdrawn-without-reason",
+		"run-traces-in-upper-case", "run-traces-with-an-argument", "run-traces-with-an-unknown-field",
 	} {
 		if len(s.faults(s.root, "$", predicate(read(t, testdata+"refuse-MANIFEST_PARSE-"+name+".json")))) == 0 {
 			t.Errorf("the schema takes %s", name)
@@ -146,6 +184,8 @@ func TestExampleBytes(t *testing.T) {
 func TestPagesOfTheExample(t *testing.T) {
 	s := loadSchema(t, "release-manifest/v1")
 	page, _ := s.root["$defs"].(map[string]any)["PagePredicate"].(map[string]any)
+	run, _ := s.root["$defs"].(map[string]any)["RunTrace"].(map[string]any)
+	s.match(t, "$defs.RunTrace", clone(run), reflect.TypeFor[releasemanifest.RunTrace]())
 	s.match(t, "$defs.PagePredicate", clone(page), reflect.TypeFor[releasemanifest.PagePredicate]())
 	m, err := parseManifest(read(t, testdata+"accept-full.json"))
 	if err != nil {

@@ -114,7 +114,7 @@ type SignedTag struct {
 type Resource struct {
 	Name   string            `json:"name,omitempty"`
 	URI    string            `json:"uri,omitempty"`
-	Digest map[string]string `json:"digest"`
+	Digest map[string]string `json:"digest,omitempty"`
 }
 
 // RunDetails says who ran the build, and when.

@@ -62,11 +62,6 @@ type Manifest struct {
 	Former []string
 }
 
-// Run is one run that had a hand in the release.
-type Run struct {
-	Kind, ID, TraceID string
-}
-
 // Withdrawal says that the release must no longer be used, why, and what to
 // use instead.
 type Withdrawal struct {

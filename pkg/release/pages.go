@@ -53,7 +53,10 @@ func (m Manifest) Seal(put func(p Page, raw []byte) error) (intoto.Statement, er
 	if m.IsPaged() {
 		return m.SealPages(PageEntries, put)
 	}
-	wire := m.head()
+	wire, err := m.head()
+	if err != nil {
+		return intoto.Statement{}, err
+	}
 	subjects, entries := encode(m.sorted())
 	wire.Artifacts = entries
 	return intoto.New(releasemanifest.PredicateType, subjects, wire)
@@ -62,7 +65,10 @@ func (m Manifest) Seal(put func(p Page, raw []byte) error) (intoto.Statement, er
 // SealPages is [Manifest.Seal] on pages of the given number of entries, however
 // few there are.
 func (m Manifest) SealPages(entries int, put func(p Page, raw []byte) error) (intoto.Statement, error) {
-	wire := m.head()
+	wire, err := m.head()
+	if err != nil {
+		return intoto.Statement{}, err
+	}
 	wire.Artifacts = []releasemanifest.Artifact{}
 	var subjects []intoto.Subject
 	for chunk := range slices.Chunk(m.sorted(), entries) {
@@ -98,7 +104,7 @@ func (m Manifest) addFormer(wire *releasemanifest.Predicate) error {
 		return nil
 	}
 	raw, err := json.Marshal(former)
-	wire.Extensions = map[string]json.RawMessage{releasemanifest.FormerPages: raw}
+	extend(wire, releasemanifest.FormerPages, raw)
 	return err
 }
 

@@ -23,7 +23,7 @@ func (m Manifest) Statement() (intoto.Statement, error) {
 }
 
 // head is the wire form of all but the list.
-func (m Manifest) head() releasemanifest.Predicate {
+func (m Manifest) head() (releasemanifest.Predicate, error) {
 	wire := releasemanifest.Predicate{
 		Name: m.Name, Version: m.Version.String(), Channel: m.Version.Channel().String(),
 		Revision: m.Revision, Change: m.Change, SealedOn: m.SealedOn, Expires: m.Expires,
@@ -38,12 +38,13 @@ func (m Manifest) head() releasemanifest.Predicate {
 		wire.Lock = &releasemanifest.File{Path: plan.LockName, SHA256: m.Lock.Hex()}
 	}
 	for _, r := range m.Runs {
-		wire.Runs = append(wire.Runs, releasemanifest.Run(r))
+		wire.Runs = append(wire.Runs, releasemanifest.Run{Kind: r.Kind, ID: r.ID, TraceID: r.TraceID})
 	}
 	if m.Withdrawn != nil {
 		wire.Withdrawn = &releasemanifest.Withdrawal{Reason: m.Withdrawn.Reason, Use: m.Withdrawn.Use}
 	}
-	return wire
+	err := m.addRuns(&wire)
+	return wire, err
 }
 
 func (m Manifest) places() []releasemanifest.Place {
@@ -123,8 +124,8 @@ func fromWire(wire releasemanifest.Predicate) (Manifest, error) {
 	if m.Supersedes, err = supersedes(wire); err != nil {
 		return Manifest{}, err
 	}
-	for _, r := range wire.Runs {
-		m.Runs = append(m.Runs, Run(r))
+	if m.Runs, err = runsOf(wire); err != nil {
+		return Manifest{}, err
 	}
 	if wire.Withdrawn != nil {
 		if wire.Withdrawn.Reason == "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -30,6 +31,8 @@ type Claim struct {
 	// claimed only if it is of all of them. Several subjects can be names of
 	// one artifact, and several summaries can share a verdict.
 	Artifacts int
+	// Trace is the run that judged; it is said where it is known.
+	Trace trace.IDs
 }
 
 // Waived is a finding that was set aside, as a summary shows it.
@@ -52,6 +55,7 @@ type written struct {
 	Levels   []Level           `json:"verifiedLevels"`
 	SLSA     string            `json:"slsaVersion,omitempty"`
 	Waived   []Waived          `json:"https://github.com/waybill-release/waybill/attestations/exception/v1#waived,omitempty"`
+	Trace    trace.IDs         `json:"waybill_trace,omitzero"`
 }
 
 type writtenVerifier struct {
@@ -95,7 +99,7 @@ func NewFailed(v verdict.Verdict, c Claim) (intoto.Statement, error) {
 func (c Claim) write(v verdict.Verdict, r Result) written {
 	w := written{
 		Verifier: writtenVerifier{c.Verifier.ID, c.Verifier.Version}, Time: v.Time.UTC().Format(time.RFC3339), Resource: c.Resource,
-		Policy: intoto.Resource{URI: c.Policy, Digest: digest.Set{SHA256: v.Policy}.Map()}, Result: r, SLSA: slsaWritten,
+		Policy: intoto.Resource{URI: c.Policy, Digest: digest.Set{SHA256: v.Policy}.Map()}, Result: r, SLSA: slsaWritten, Trace: c.Trace,
 	}
 	counted := map[string]bool{}
 	for _, p := range v.Proofs {
@@ -137,9 +141,9 @@ func buildLevel(v verdict.Verdict, artifacts int) Level {
 }
 
 // Gist is the digest of what a summary says: of what, by which policy and with
-// which result. When it was judged, from which evidence and with which version
-// of a program is no part of it, so that whoever judges the same again knows
-// that it has been said.
+// which result. When it was judged, in which run, from which evidence and with
+// which version of a program is no part of it, so that whoever judges the same
+// again knows that it has been said.
 func Gist(s intoto.Statement) (digest.Digest, error) {
 	said, err := Parse(s)
 	if err != nil {
@@ -149,7 +153,7 @@ func Gist(s intoto.Statement) (digest.Digest, error) {
 	if err := strictjson.UnmarshalOpen(s.Predicate(), &w, strictjson.MaxSize(MaxPredicate)); err != nil {
 		return digest.Digest{}, verdict.Wrap(verdict.StatementParse, "summary", err)
 	}
-	w.Verifier.Version, w.Time, w.Inputs = nil, "", nil
+	w.Verifier.Version, w.Time, w.Inputs, w.Trace = nil, "", nil, trace.IDs{}
 	w.Policy = intoto.Resource{URI: said.Policy.URI, Digest: said.Policy.Digest}
 	raw, err := json.Marshal(struct {
 		Subjects []intoto.Resource

@@ -9,6 +9,10 @@
 //	s, err := vsa.Parse(statement)
 //	err = s.Answer(vsa.Question{ResourceURI: uri, VerifierID: id, Levels: levels, Now: now, MaxAge: age})
 //
+// A summary of ours may have an extension field, waybill_trace: the traceId and
+// spanId of the run that judged, and the initialTraceId of what it judged. It is
+// for finding that run. Others pass it over, and no answer depends on it.
+//
 // Specification: SLSA v1.2, Verification Summary Attestation,
 // https://slsa.dev/verification_summary/v1.
 package vsa
@@ -22,6 +26,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -64,7 +69,10 @@ type Summary struct {
 	// of them; empty says that there are none.
 	Dependencies map[Level]int64
 	SLSAVersion  string
-	statement    intoto.Statement
+	// Trace is the run that judged, and the trace in which what it judged came to
+	// be; zero where the summary does not say.
+	Trace     trace.IDs
+	statement intoto.Statement
 }
 
 type wire struct {
@@ -77,6 +85,7 @@ type wire struct {
 	Levels       []string         `json:"verifiedLevels"`
 	Dependencies map[string]int64 `json:"dependencyLevels"`
 	SLSAVersion  string           `json:"slsaVersion"`
+	Trace        trace.IDs        `json:"waybill_trace"`
 }
 
 var slsaVersion = regexp.MustCompile(`\A[0-9]{1,3}\.[0-9]{1,3}\z`)
@@ -93,7 +102,7 @@ func Parse(s intoto.Statement) (Summary, error) {
 		return Summary{}, verdict.Wrap(verdict.StatementParse, "summary", err)
 	}
 	out := Summary{
-		Verifier: w.Verifier, ResourceURI: w.ResourceURI, Result: w.Result, SLSAVersion: w.SLSAVersion, statement: s,
+		Verifier: w.Verifier, ResourceURI: w.ResourceURI, Result: w.Result, SLSAVersion: w.SLSAVersion, Trace: w.Trace, statement: s,
 	}
 	for _, read := range []func(*wire) error{out.required, out.policy, out.inputs, out.levels, out.dependencies} {
 		if err := read(&w); err != nil {

@@ -125,6 +125,17 @@ type Run struct {
 	TraceID string `json:"traceId,omitempty"`
 }
 
+// RunTraces is the extension that says more of the runs.
+const RunTraces = PredicateType + "#run-traces"
+
+// RunTrace is what the extension says of one run. Every field may be empty.
+type RunTrace struct {
+	SpanID         string `json:"spanId,omitempty"`
+	InitialTraceID string `json:"initialTraceId,omitempty"`
+	Command        string `json:"command,omitempty"`
+	LogDigest      string `json:"logDigest,omitempty"`
+}
+
 // Withdrawal says that the release must no longer be used.
 type Withdrawal struct {
 	Reason string `json:"reason"`
