@@ -62,7 +62,9 @@ no policy is named, nothing is accepted. Nothing is copied or signed.
 With --server a gate that is a service decides about images, by its own policy:
 whether they would be accepted or, with --to, whether they may go there. It is
 shown the caller's token; its verdict is believed only if it answers what was
-asked.
+asked. A gate that signs summaries vouches for what may go there: --summary keeps
+its word, a Sigstore bundle to attach to the image at its destination, and fails
+where there is none.
 
 ` + exit.Table,
 		Example: `  waybill gate check v0.1.0 --profile profile.yaml

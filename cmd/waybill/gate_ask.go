@@ -20,6 +20,7 @@ import (
 // asking are the options of asking a gate that is a service.
 type asking struct {
 	server, to, channel, audience string
+	summary                       string
 	as                            identities
 	timeout                       time.Duration
 }
@@ -28,7 +29,7 @@ type asking struct {
 const asCaller = "caller"
 
 // ofServer are the flags that only a question to a service has.
-var ofServer = []string{"to", "channel", "audience", "identity", "identity-token", "timeout"}
+var ofServer = []string{"to", "channel", "audience", "identity", "identity-token", "timeout", "summary"}
 
 func (o *asking) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
@@ -36,6 +37,7 @@ func (o *asking) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.to, "to", "", "repository that the images are to go to; the gate is asked whether they may (only with --server)")
 	f.StringVar(&o.channel, "channel", "", "channel that they are for (only with --server; default none)")
 	f.StringVar(&o.audience, "audience", "", "audience of a token that is fetched for it (only with --server; default the address of the server)")
+	f.StringVar(&o.summary, "summary", "", "file, or for several images directory, for the summary that the gate signs of what it accepts, to attach at the destination (only with --server and --to)")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long the gate is waited for (only with --server)")
 	o.as.addFlags(cmd, asCaller)
 }
@@ -45,6 +47,10 @@ func (o *asking) addFlags(cmd *cobra.Command) {
 func (o *asking) decide(cmd *cobra.Command, asked references, version string) (*verdict.Verdict, error) {
 	if len(asked.files)+len(asked.plans) > 0 || asked.version {
 		return nil, verdict.Refuse(verdict.Usage, "--server", "a gate decides about images, as HOST/PATH:TAG or HOST/PATH@sha256:…")
+	}
+	into, err := o.summaries(asked.images)
+	if err != nil {
+		return nil, err
 	}
 	rt := cli.Transport(false)
 	show, err := o.token(rt)
@@ -68,6 +74,9 @@ func (o *asking) decide(cmd *cobra.Command, asked references, version string) (*
 	}
 	answer, err := client.Decide(ctx, questions)
 	if err != nil {
+		return nil, err
+	}
+	if err := into.write(answer); err != nil {
 		return nil, err
 	}
 	answers := make([]*verdict.Verdict, 0, len(answer.Decisions))

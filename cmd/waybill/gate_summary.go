@@ -1,0 +1,58 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/pkg/gateway/ask"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// summaryAt is where summaries that a gate signed are written: a file, or a
+// directory with one for each image. The zero value writes none.
+type summaryAt struct {
+	path      string
+	directory bool
+}
+
+// summaries finds out where they go, before anybody is asked.
+func (o *asking) summaries(images []string) (summaryAt, error) {
+	if o.summary == "" {
+		return summaryAt{}, nil
+	}
+	info, err := os.Stat(o.summary)
+	at := summaryAt{o.summary, err == nil && info.IsDir()}
+	switch {
+	case o.to == "":
+		return summaryAt{}, verdict.Refuse(verdict.Usage, "--summary", "a gate vouches for what may go somewhere; name with --to where")
+	case len(images) > 1 && !at.directory:
+		return summaryAt{}, verdict.Refuse(verdict.Usage, "--summary", "%q: for several images, want a directory that is there", o.summary)
+	}
+	return at, nil
+}
+
+// write writes the summaries of an answer that accepts; of any other, none.
+func (at summaryAt) write(answer ask.Answer) error {
+	if at.path == "" || !answer.Accepted() {
+		return nil
+	}
+	for _, d := range answer.Decisions {
+		if len(d.Summary) == 0 {
+			return verdict.Refuse(verdict.Usage, "--summary", "the gate accepts %s, and signs no summaries", d.Image).
+				Advise("leave the flag out; or have who looks after the gate set summaries: true")
+		}
+	}
+	for _, d := range answer.Decisions {
+		path := at.path
+		if at.directory {
+			_, sum, _ := strings.Cut(d.Image, "@")
+			path = filepath.Join(path, strings.Replace(sum, ":", "-", 1)+".vsa.sigstore.json")
+		}
+		if err := cli.WriteFile(path, d.Summary); err != nil {
+			return err
+		}
+	}
+	return nil
+}
