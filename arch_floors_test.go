@@ -26,7 +26,7 @@ var house = []floor{
 	{"formats", true, []string{
 		"pkg/intoto", "pkg/legacy", "pkg/provenance", "pkg/vsa", "pkg/promotion", "pkg/spdx", "attestations/release-manifest/v1",
 		"pkg/plan", "pkg/plan/draft", "pkg/release", "pkg/promoter",
-		"attestations/policy/v1", "attestations/exception/v1", "attestations/known-defects/v1", "attestations/channel/v1", "attestations/release-signoff/v1",
+		"attestations/policy/v1", "attestations/exception/v1", "attestations/known-defects/v1", "attestations/channel/v1", "attestations/release-signoff/v1", "attestations/feature-transition/v1",
 	}},
 	{"judgement", true, []string{
 		"pkg/trust", "pkg/identity", "pkg/verify", "pkg/slsa", "pkg/policy", "pkg/policy/cel", "pkg/sbom/crosscheck", "pkg/census", "pkg/expected", "pkg/waiver", "pkg/channel", "pkg/signoff", "pkg/routes", "pkg/caller",

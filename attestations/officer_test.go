@@ -9,6 +9,7 @@ import (
 
 	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
 	exception "github.com/waybill-release/waybill/attestations/exception/v1"
+	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
@@ -18,8 +19,8 @@ import (
 )
 
 // officers are the statements that are made outside of any release, by the
-// policy's officer, by whoever tends the channels and by whoever signs off: how
-// each is read, and written again from what was read.
+// policy's officer, by whoever tends the channels, by whoever signs off and by
+// the gate: how each is read, and written again from what was read.
 func officers() map[string]func(intoto.Statement) (intoto.Statement, error) {
 	return map[string]func(intoto.Statement) (intoto.Statement, error){
 		"policy/v1": func(s intoto.Statement) (intoto.Statement, error) {
@@ -49,6 +50,13 @@ func officers() map[string]func(intoto.Statement) (intoto.Statement, error) {
 				return intoto.Statement{}, err
 			}
 			return channelindex.New(x.Predicate, x.Manifests)
+		},
+		"feature-transition/v1": func(s intoto.Statement) (intoto.Statement, error) {
+			p, err := featuretransition.Parse(s)
+			if err != nil {
+				return intoto.Statement{}, err
+			}
+			return featuretransition.New(p)
 		},
 		"release-signoff/v1": func(s intoto.Statement) (intoto.Statement, error) {
 			x, err := releasesignoff.Parse(s)
@@ -120,11 +128,12 @@ func canonical(t *testing.T, v any) string {
 // TestOfficerSchemasRefuse: what a schema can say, it says.
 func TestOfficerSchemasRefuse(t *testing.T) {
 	for dir, names := range map[string][]string{
-		"release-signoff/v1": {"unknown-field", "unknown-field-of-a-document", "no-documents", "no-milestone", "milestone-of-another-form", "no-source", "short-commit", "no-expiry", "template-by-name-only", "stage-of-nobody", "no-files", "no-section-required", "evidence-of-another-kind", "exception-without-a-reason"},
-		"channel/v1":         {"unknown-field", "unknown-field-of-a-channel", "number-zero", "no-number", "no-name", "name-with-a-slash", "no-issue", "no-expiry", "no-channels", "channel-of-nobody", "version-of-another-form"},
-		"policy/v1":          {"unknown-field", "sequence-zero", "no-sequence", "no-name", "name-with-a-slash", "sequence-as-text", "expires-is-no-time"},
-		"exception/v1":       {"unknown-field", "no-code", "every-code", "no-reason", "empty-reason", "endless-reason", "no-destination", "destination-with-a-space", "no-policy", "policy-by-sha512", "no-issue", "no-expiry"},
-		"known-defects/v1":   {"unknown-field", "unknown-field-of-a-defect", "unknown-field-of-a-withdrawal", "unknown-field-of-versions", "sequence-zero", "no-expiry", "no-defects", "no-withdrawals", "empty-versions", "version-of-another-form", "no-artifacts", "no-code", "no-source", "source-not-https", "no-digests", "withdrawal-without-a-reason", "withdrawal-without-a-time", "id-with-a-space"},
+		"release-signoff/v1":    {"unknown-field", "unknown-field-of-a-document", "no-documents", "no-milestone", "milestone-of-another-form", "no-source", "short-commit", "no-expiry", "template-by-name-only", "stage-of-nobody", "no-files", "no-section-required", "evidence-of-another-kind", "exception-without-a-reason"},
+		"feature-transition/v1": {"unknown-field", "unknown-field-of-a-scope", "number-zero", "number-as-text", "name-in-lower-case", "namespace-with-a-slash", "state-of-nobody", "no-reconciler", "no-reason", "version-of-another-form", "scope-with-a-pattern", "task-of-another-kind", "task-without-a-name", "trace-in-upper-case"},
+		"channel/v1":            {"unknown-field", "unknown-field-of-a-channel", "number-zero", "no-number", "no-name", "name-with-a-slash", "no-issue", "no-expiry", "no-channels", "channel-of-nobody", "version-of-another-form"},
+		"policy/v1":             {"unknown-field", "sequence-zero", "no-sequence", "no-name", "name-with-a-slash", "sequence-as-text", "expires-is-no-time"},
+		"exception/v1":          {"unknown-field", "no-code", "every-code", "no-reason", "empty-reason", "endless-reason", "no-destination", "destination-with-a-space", "no-policy", "policy-by-sha512", "no-issue", "no-expiry"},
+		"known-defects/v1":      {"unknown-field", "unknown-field-of-a-defect", "unknown-field-of-a-withdrawal", "unknown-field-of-versions", "sequence-zero", "no-expiry", "no-defects", "no-withdrawals", "empty-versions", "version-of-another-form", "no-artifacts", "no-code", "no-source", "source-not-https", "no-digests", "withdrawal-without-a-reason", "withdrawal-without-a-time", "id-with-a-space"},
 	} {
 		s := loadSchema(t, dir)
 		for _, name := range names {
@@ -142,7 +151,7 @@ func TestOfficerSchemasRefuse(t *testing.T) {
 // TestOfficerStatementsAreBounded: a predicate past its limit is refused before
 // it is read into anything.
 func TestOfficerStatementsAreBounded(t *testing.T) {
-	for dir, limit := range map[string]int{"policy/v1": signedpolicy.MaxSize, "exception/v1": exception.MaxSize, "known-defects/v1": knowndefects.MaxSize, "channel/v1": channelindex.MaxSize} {
+	for dir, limit := range map[string]int{"policy/v1": signedpolicy.MaxSize, "exception/v1": exception.MaxSize, "known-defects/v1": knowndefects.MaxSize, "channel/v1": channelindex.MaxSize, "feature-transition/v1": featuretransition.MaxSize} {
 		text := read(t, dir+"/testdata/accept-full.json")
 		padded := strings.Replace(text, `"predicate": {`, `"predicate": {`+strings.Repeat(" ", limit), 1)
 		if _, err := reread(t, padded, officers()[dir]); err == nil || !strings.Contains(err.Error(), "LIMIT") && !strings.Contains(err.Error(), "limit") {

@@ -14,6 +14,7 @@ import (
 
 	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
 	exception "github.com/waybill-release/waybill/attestations/exception/v1"
+	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
@@ -40,7 +41,7 @@ func read(t testing.TB, name string) string {
 // what it means, down to the heading that its fragment names.
 func TestEveryURIHasItsPage(t *testing.T) {
 	for _, uri := range []string{
-		releasemanifest.PredicateType, releasemanifest.PageType, releasemanifest.FormerPages, releasemanifest.RunTraces, signedpolicy.PredicateType, exception.PredicateType, knowndefects.PredicateType, channelindex.PredicateType, exception.PredicateType + "#waived", releasesignoff.PredicateType, signoff.Checker, provenance.BuildType, provenance.BuilderIsolated, provenance.BuilderUnisolated,
+		releasemanifest.PredicateType, releasemanifest.PageType, releasemanifest.FormerPages, releasemanifest.RunTraces, signedpolicy.PredicateType, exception.PredicateType, knowndefects.PredicateType, channelindex.PredicateType, exception.PredicateType + "#waived", releasesignoff.PredicateType, featuretransition.PredicateType, signoff.Checker, provenance.BuildType, provenance.BuilderIsolated, provenance.BuilderUnisolated,
 	} {
 		dir, fragment, _ := strings.Cut(strings.TrimPrefix(uri, home), "#")
 		page := read(t, path.Join(dir, "README.md"))
@@ -91,13 +92,14 @@ func structs(t reflect.Type) []reflect.Type {
 
 func TestPagesNameEveryField(t *testing.T) {
 	for dir, kind := range map[string]reflect.Type{
-		"release-manifest/v1": reflect.TypeFor[releasemanifest.Predicate](),
-		"build-step/v1":       reflect.TypeFor[provenance.Predicate](),
-		"policy/v1":           reflect.TypeFor[signedpolicy.Predicate](),
-		"exception/v1":        reflect.TypeFor[exception.Predicate](),
-		"known-defects/v1":    reflect.TypeFor[knowndefects.Predicate](),
-		"channel/v1":          reflect.TypeFor[channelindex.Predicate](),
-		"release-signoff/v1":  reflect.TypeFor[releasesignoff.Predicate](),
+		"release-manifest/v1":   reflect.TypeFor[releasemanifest.Predicate](),
+		"build-step/v1":         reflect.TypeFor[provenance.Predicate](),
+		"policy/v1":             reflect.TypeFor[signedpolicy.Predicate](),
+		"exception/v1":          reflect.TypeFor[exception.Predicate](),
+		"known-defects/v1":      reflect.TypeFor[knowndefects.Predicate](),
+		"channel/v1":            reflect.TypeFor[channelindex.Predicate](),
+		"release-signoff/v1":    reflect.TypeFor[releasesignoff.Predicate](),
+		"feature-transition/v1": reflect.TypeFor[featuretransition.Predicate](),
 	} {
 		page := read(t, dir+"/README.md")
 		all := structs(kind)
@@ -131,13 +133,14 @@ func TestManifestPageNamesEveryClass(t *testing.T) {
 // TestSchemasMatchTheStructs walks struct and schema side by side.
 func TestSchemasMatchTheStructs(t *testing.T) {
 	for dir, kind := range map[string]reflect.Type{
-		"release-manifest/v1": reflect.TypeFor[releasemanifest.Predicate](),
-		"build-step/v1":       reflect.TypeFor[provenance.ExternalParameters](),
-		"policy/v1":           reflect.TypeFor[signedpolicy.Predicate](),
-		"exception/v1":        reflect.TypeFor[exception.Predicate](),
-		"known-defects/v1":    reflect.TypeFor[knowndefects.Predicate](),
-		"channel/v1":          reflect.TypeFor[channelindex.Predicate](),
-		"release-signoff/v1":  reflect.TypeFor[releasesignoff.Predicate](),
+		"release-manifest/v1":   reflect.TypeFor[releasemanifest.Predicate](),
+		"build-step/v1":         reflect.TypeFor[provenance.ExternalParameters](),
+		"policy/v1":             reflect.TypeFor[signedpolicy.Predicate](),
+		"exception/v1":          reflect.TypeFor[exception.Predicate](),
+		"known-defects/v1":      reflect.TypeFor[knowndefects.Predicate](),
+		"channel/v1":            reflect.TypeFor[channelindex.Predicate](),
+		"release-signoff/v1":    reflect.TypeFor[releasesignoff.Predicate](),
+		"feature-transition/v1": reflect.TypeFor[featuretransition.Predicate](),
 	} {
 		s := loadSchema(t, dir)
 		if want := home + dir + "/schema.json"; s.root["$id"] != want {
@@ -218,7 +221,7 @@ func (s schema) matchValue(t *testing.T, at string, node map[string]any, kind re
 // is one of the examples, byte for byte.
 func TestExamplesOfThePages(t *testing.T) {
 	for dir, example := range map[string]string{
-		"release-manifest/v1": "accept-minimal", "policy/v1": "accept-full", "exception/v1": "accept-full", "known-defects/v1": "accept-full", "channel/v1": "accept-full", "release-signoff/v1": "accept-full",
+		"release-manifest/v1": "accept-minimal", "policy/v1": "accept-full", "exception/v1": "accept-full", "known-defects/v1": "accept-full", "channel/v1": "accept-full", "release-signoff/v1": "accept-full", "feature-transition/v1": "accept-full",
 	} {
 		if !strings.Contains(read(t, dir+"/README.md"), "```json\n"+read(t, dir+"/testdata/"+example+".json")+"```\n") {
 			t.Errorf("the example of %s/README.md is not testdata/%s.json", dir, example)

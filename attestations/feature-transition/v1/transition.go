@@ -1,0 +1,314 @@
+// Package featuretransition is the wire form of the feature transition
+// predicate, version 1: a requirement of a gate went from one state to another,
+// or to another scope, and this is what was done before.
+//
+//	s, err := featuretransition.New(p)
+//	x, err := featuretransition.Parse(evidence.Statement())
+//
+// The README beside this file is the specification and schema.json its JSON
+// Schema. When a feature changes its state is for pkg/feature, who may sign the
+// statement for a policy.
+package featuretransition
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
+)
+
+// PredicateType names the predicate.
+const PredicateType = "https://github.com/waybill-release/waybill/attestations/feature-transition/v1"
+
+// MaxSize bounds the predicate.
+const MaxSize = 1 << 20
+
+// The states of a feature, from which a gate takes what it does.
+const (
+	Off        = "Off"        // Off: nothing is demanded.
+	TurningOn  = "TurningOn"  // TurningOn: what will be demanded is warned about.
+	On         = "On"         // On: it is demanded.
+	TurningOff = "TurningOff" // TurningOff: what was demanded is warned about.
+)
+
+// WaitForUses is the kind of the task that every transition begins with.
+const WaitForUses = "WaitForUses"
+
+const (
+	maxTasks        = 64
+	maxRepositories = 1000
+	maxReporters    = 1000
+	maxText         = 1024
+)
+
+// Predicate says which feature went from where to where, when, by whom and
+// why.
+type Predicate struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Number is one more than that of the transition before.
+	Number int       `json:"number"`
+	From   string    `json:"from"`
+	To     string    `json:"to"`
+	At     time.Time `json:"at"`
+	// Enforced is where the feature is demanded from now on, and Preparing
+	// where it is warned about.
+	Enforced  Scope `json:"enforced"`
+	Preparing Scope `json:"preparing"`
+	// Reconciler is who made the transition, and Version the program's.
+	Reconciler string `json:"reconciler"`
+	Version    string `json:"version"`
+	Reason     string `json:"reason"`
+	// Tasks are those that lie before a transitional state's end, or those
+	// that were done to reach this one.
+	Tasks []Task `json:"tasks,omitempty"`
+	Trace *Trace `json:"trace,omitempty"`
+}
+
+// Scope is a set of repositories: everything, some and what lies beneath them,
+// or none.
+type Scope struct {
+	Everything   bool     `json:"everything,omitempty"`
+	Repositories []string `json:"repositories,omitempty"`
+}
+
+// Task is one task of a transition.
+type Task struct {
+	Kind     string `json:"kind"`
+	Name     string `json:"name"`
+	Attempts int    `json:"attempts,omitempty"`
+	Message  string `json:"message,omitempty"`
+	// Reporters are those that were waited for and reported the new value.
+	Reporters []string `json:"reporters,omitempty"`
+}
+
+// Trace is where the transition stands among the runs.
+type Trace struct {
+	TraceID        string `json:"traceId"`
+	SpanID         string `json:"spanId,omitempty"`
+	InitialTraceID string `json:"initialTraceId,omitempty"`
+}
+
+// State is what a gate needs to know of a feature: what it is in, where, and
+// since which transition. It is the subject of the statement.
+type State struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Number    int    `json:"number"`
+	State     string `json:"state"`
+	Enforced  Scope  `json:"enforced"`
+	Preparing Scope  `json:"preparing"`
+}
+
+// Bytes are the bytes of the state that a statement is about: its JSON, in this
+// order of fields, without white space.
+func (s State) Bytes() []byte {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		panic("featuretransition: " + err.Error()) // no field of it can fail
+	}
+	return raw
+}
+
+// State is the state that the transition leads to.
+func (p Predicate) State() State {
+	return State{Namespace: p.Namespace, Name: p.Name, Number: p.Number, State: p.To, Enforced: p.Enforced, Preparing: p.Preparing}
+}
+
+// Subject is the name of the subject: namespace/name.
+func (p Predicate) Subject() string { return p.Namespace + "/" + p.Name }
+
+var (
+	namespaces = regexp.MustCompile(`\A[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\z`)
+	names      = regexp.MustCompile(`\A[A-Z][A-Za-z0-9]{0,62}\z`)
+	kinds      = regexp.MustCompile(`\A(?:WaitForUses|Sweep|Hold)\z`)
+	repository = regexp.MustCompile(`\A[a-z0-9]+(?:[._:/-]{1,2}[a-z0-9]+)*\z`)
+	traceID    = regexp.MustCompile(`\A[0-9a-f]{32}\z`)
+	spanID     = regexp.MustCompile(`\A[0-9a-f]{16}\z`)
+)
+
+// IsNamespace and IsName report whether text is the name of a namespace, or of
+// a feature in one.
+func IsNamespace(text string) bool { return namespaces.MatchString(text) }
+
+// IsName reports whether text is the name of a feature.
+func IsName(text string) bool { return names.MatchString(text) }
+
+// May reports whether a feature may go from one state to another. Both are the
+// same where only the scope changes. There is no way from one steady state to
+// the other, and none back: what was begun is undone by its own tasks.
+func May(from, to string) bool {
+	switch from {
+	case Off:
+		return to == TurningOn
+	case TurningOn:
+		return to == TurningOn || to == On || to == TurningOff
+	case On:
+		return to == On || to == TurningOn || to == TurningOff
+	case TurningOff:
+		return to == Off || to == TurningOn
+	}
+	return false
+}
+
+// Validate refuses a transition that no feature makes, and one that does not
+// say what it rests on.
+func (p Predicate) Validate() error {
+	_, versioned := version.Parse(p.Version)
+	switch {
+	case !IsNamespace(p.Namespace) || !IsName(p.Name):
+		return refuse("feature %q in namespace %q: want a name such as RequireProvenance, in a namespace of lower-case letters, digits and -", p.Name, p.Namespace)
+	case p.Number < 1:
+		return refuse("number %d: numbers start at 1, and each transition has the next one", p.Number)
+	case !May(p.From, p.To):
+		return refuse("from %q to %q: no feature goes that way", p.From, p.To)
+	case p.At.IsZero():
+		return refuse("at: want the time of the transition")
+	case !isLine(p.Reconciler) || !isLine(p.Reason):
+		return refuse("reconciler and reason: want a line each")
+	case versioned != nil:
+		return refuse("version: %v", versioned)
+	}
+	for _, s := range []Scope{p.Enforced, p.Preparing} {
+		if err := s.Validate(); err != nil {
+			return err
+		}
+	}
+	if err := p.scoped(); err != nil {
+		return err
+	}
+	if err := p.tasked(); err != nil {
+		return err
+	}
+	return p.Trace.validate()
+}
+
+// scoped refuses scopes that the new state does not have.
+func (p Predicate) scoped() error {
+	switch {
+	case p.To == On && p.Enforced.IsNone():
+		return refuse("it is On and enforced nowhere")
+	case (p.To == Off || p.To == TurningOff) && !p.Enforced.IsNone():
+		return refuse("it is %s and still enforced", p.To)
+	case (p.To == TurningOn || p.To == TurningOff) && p.Preparing.IsNone():
+		return refuse("it is %s nowhere", p.To)
+	case (p.To == On || p.To == Off) && !p.Preparing.IsNone():
+		return refuse("it is %s, and nothing is prepared then", p.To)
+	}
+	return nil
+}
+
+// tasked refuses a transition without the one task that each has.
+func (p Predicate) tasked() error {
+	if len(p.Tasks) > maxTasks {
+		return refuse("%d tasks: want at most %d", len(p.Tasks), maxTasks)
+	}
+	for _, t := range p.Tasks {
+		switch {
+		case !kinds.MatchString(t.Kind) || !IsName(t.Name):
+			return refuse("task %q of kind %q: want WaitForUses, Sweep or Hold, and a name such as CoverageAudit", t.Name, t.Kind)
+		case t.Attempts < 0 || t.Message != "" && !isLine(t.Message) || len(t.Reporters) > maxReporters:
+			return refuse("task %s: want a number of attempts, a message of one line, and at most %d reporters", t.Name, maxReporters)
+		}
+		if slices.ContainsFunc(t.Reporters, func(r string) bool { return !isLine(r) }) {
+			return refuse("task %s: a reporter without a name", t.Name)
+		}
+	}
+	if p.From == On && p.To == On { // a narrower scope takes no task
+		if len(p.Tasks) != 0 {
+			return refuse("a narrower scope takes no tasks")
+		}
+		return nil
+	}
+	waits := func(t Task) bool { return t.Kind == WaitForUses }
+	first := slices.IndexFunc(p.Tasks, waits)
+	switch done := p.To == On || p.To == Off; {
+	case first != 0:
+		return refuse("its first task does not wait for uses: every transition begins with that")
+	case done && !slices.ContainsFunc(p.Tasks, func(t Task) bool { return waits(t) && len(t.Reporters) > 0 }):
+		return refuse("it is %s and nobody reported the new value", p.To)
+	}
+	return nil
+}
+
+// IsNone reports whether the scope covers nothing.
+func (s Scope) IsNone() bool { return !s.Everything && len(s.Repositories) == 0 }
+
+// Validate refuses a scope that could be read in two ways.
+func (s Scope) Validate() error {
+	switch {
+	case s.Everything && len(s.Repositories) > 0:
+		return refuse("scope: everything, or repositories, not both")
+	case len(s.Repositories) > maxRepositories:
+		return refuse("scope: %d repositories, want at most %d", len(s.Repositories), maxRepositories)
+	case !slices.IsSorted(s.Repositories):
+		return refuse("scope: the repositories are not sorted")
+	}
+	for i, r := range s.Repositories {
+		if len(r) > maxText || !repository.MatchString(r) || i > 0 && s.Repositories[i-1] == r {
+			return refuse("scope: repository %q: want host/path in lower case, each once", r)
+		}
+	}
+	return nil
+}
+
+func (t *Trace) validate() error {
+	if t != nil && (!traceID.MatchString(t.TraceID) || t.SpanID != "" && !spanID.MatchString(t.SpanID) || t.InitialTraceID != "" && !traceID.MatchString(t.InitialTraceID)) {
+		return refuse("trace: want ids of 32 and 16 lower-case hex digits")
+	}
+	return nil
+}
+
+// isLine reports whether text is one line that shows what it says.
+func isLine(text string) bool {
+	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
+	return text != "" && len(text) <= maxText && strings.TrimSpace(text) == text && !strings.ContainsFunc(text, hidden)
+}
+
+// New makes the statement of a transition. Equal transitions are equal bytes.
+func New(p Predicate) (intoto.Statement, error) {
+	subject := intoto.Subject{Name: p.Subject(), Digests: digest.SetOf(p.State().Bytes())}
+	s, err := intoto.New(PredicateType, []intoto.Subject{subject}, p)
+	if err != nil {
+		return intoto.Statement{}, err
+	}
+	_, err = Parse(s)
+	return s, err
+}
+
+// Parse reads the statement strictly. Its subject is the state that the
+// predicate leads to. It is believed by nobody yet.
+func Parse(s intoto.Statement) (Predicate, error) {
+	if s.PredicateType() != PredicateType {
+		return Predicate{}, verdict.Refuse(verdict.PredicateType, "feature transition", "says %q, not that a feature changed its state", s.PredicateType())
+	}
+	s, err := s.Strict()
+	if err != nil {
+		return Predicate{}, err
+	}
+	var p Predicate
+	if err := strictjson.Unmarshal(s.Predicate(), &p, strictjson.MaxSize(MaxSize)); err != nil {
+		return Predicate{}, verdict.Wrap(verdict.StatementParse, "feature transition", err)
+	}
+	if err := p.Validate(); err != nil {
+		return Predicate{}, err
+	}
+	subjects, want := s.Subjects(), digest.SetOf(p.State().Bytes())
+	if len(subjects) != 1 || subjects[0].Name != p.Subject() || subjects[0].Digests != want {
+		return Predicate{}, refuse("want one subject, %s, with the digests of the state that the predicate leads to", p.Subject())
+	}
+	return p, nil
+}
+
+func refuse(format string, args ...any) error {
+	return verdict.Refuse(verdict.StatementParse, "feature transition", "%s", fmt.Sprintf(format, args...))
+}
