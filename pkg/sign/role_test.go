@@ -5,6 +5,7 @@ import (
 
 	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
 	exception "github.com/waybill-release/waybill/attestations/exception/v1"
+	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
@@ -30,6 +31,7 @@ func TestMayState(t *testing.T) {
 		releasesignoff.SVRType:                policy.Signoffs,
 		vsa.PredicateType:                     policy.Verifier,
 		promotion.PredicateType:               policy.Verifier,
+		featuretransition.PredicateType:       policy.Verifier,
 		releasemanifest.PredicateType:         "",
 		"https://example.test/predicate/v1":   "",
 		exception.PredicateType + "/../v1":    "",

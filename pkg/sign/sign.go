@@ -44,6 +44,7 @@ import (
 
 	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
 	exception "github.com/waybill-release/waybill/attestations/exception/v1"
+	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
@@ -231,7 +232,7 @@ func mayState(role policy.Role, kind string) bool {
 		owner = policy.Channels
 	case releasesignoff.PredicateType, releasesignoff.SVRType:
 		owner = policy.Signoffs
-	case vsa.PredicateType, promotion.PredicateType:
+	case vsa.PredicateType, promotion.PredicateType, featuretransition.PredicateType:
 		owner = policy.Verifier
 	}
 	if ownKindsOnly(role) {
