@@ -21,7 +21,7 @@ import (
 // and what it takes to verify them.
 func Make(ctx context.Context, dir string, n int) (err error) {
 	world := filepath.Join(dir, "lab")
-	if err := seed(filepath.Join(world, "state")); err != nil {
+	if err := Authorities(filepath.Join(world, "state")); err != nil {
 		return err
 	}
 	l, err := lab.Start(ctx, lab.Options{Dir: world})
@@ -39,13 +39,13 @@ func Make(ctx context.Context, dir string, n int) (err error) {
 		}
 	}
 	for _, set := range bundles.Sets() {
-		s, err := newSigner(ctx, l, set)
+		s, err := NewSigner(ctx, l, set, lab.RoleRelease)
 		if err != nil {
 			return err
 		}
 		for i := range n {
 			content := bundles.Content(i)
-			raw, err := s.sign(&sign.PlainData{Data: content})
+			raw, err := s.Sign(&sign.PlainData{Data: content})
 			if err != nil {
 				return fmt.Errorf("making bundle %d of %s: %w", i, set, err)
 			}
@@ -59,19 +59,19 @@ func Make(ctx context.Context, dir string, n int) (err error) {
 
 // statement makes one bundle with very many subjects.
 func statement(ctx context.Context, l *lab.Lab, dir string) error {
-	s, err := newSigner(ctx, l, bundles.Set{Shape: bundles.RekorV2})
+	s, err := NewSigner(ctx, l, bundles.Set{Shape: bundles.RekorV2}, lab.RoleRelease)
 	if err != nil {
 		return err
 	}
-	b, err := s.sign(&sign.DSSEData{Data: bundles.Statement(bundles.Subjects), PayloadType: intoto.PayloadType})
+	b, err := s.Sign(&sign.DSSEData{Data: bundles.Statement(bundles.Subjects), PayloadType: intoto.PayloadType})
 	if err != nil {
 		return fmt.Errorf("making a statement of %d subjects: %w", bundles.Subjects, err)
 	}
 	return os.WriteFile(filepath.Join(dir, bundles.StatementName), b, 0o600)
 }
 
-// signer signs with one certificate, or with one for each signature.
-type signer struct {
+// Signer signs with one certificate, or with one for each signature.
+type Signer struct {
 	options sign.BundleOptions
 	pair    *sign.EphemeralKeypair // nil: one for each signature
 }
@@ -84,11 +84,13 @@ func (k kept) GetCertificate(context.Context, sign.Keypair, *sign.CertificatePro
 	return k.der, nil
 }
 
-func newSigner(ctx context.Context, l *lab.Lab, set bundles.Set) (*signer, error) {
+// NewSigner returns one that signs as a role of the lab, and as the bundles of a
+// set are signed.
+func NewSigner(ctx context.Context, l *lab.Lab, set bundles.Set, role string) (*Signer, error) {
 	fulcio := sign.NewFulcio(&sign.FulcioOptions{BaseURL: l.Fulcio})
-	s := &signer{options: sign.BundleOptions{
+	s := &Signer{options: sign.BundleOptions{
 		Context: ctx, CertificateProvider: fulcio,
-		CertificateProviderOptions: &sign.CertificateProviderOptions{IDToken: l.Token(lab.RoleRelease)},
+		CertificateProviderOptions: &sign.CertificateProviderOptions{IDToken: l.Token(role)},
 	}}
 	switch set.Shape {
 	case bundles.RekorV1:
@@ -111,7 +113,8 @@ func newSigner(ctx context.Context, l *lab.Lab, set bundles.Set) (*signer, error
 	return s, err
 }
 
-func (s *signer) sign(content sign.Content) ([]byte, error) {
+// Sign returns a bundle.
+func (s *Signer) Sign(content sign.Content) ([]byte, error) {
 	pair := s.pair
 	if pair == nil {
 		var err error

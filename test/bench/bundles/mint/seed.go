@@ -19,10 +19,10 @@ import (
 	"github.com/waybill-release/waybill/test/lab"
 )
 
-// seed lays keys and certificates of P-384 where a lab looks for those that it
+// Authorities lays keys and certificates of P-384 where a lab looks for those that it
 // made before: a root with an intermediate for Fulcio, and a root with the
 // signer itself for the timestamp authority.
-func seed(dir string) error {
+func Authorities(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
