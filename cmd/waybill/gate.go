@@ -24,7 +24,7 @@ import (
 
 func gateCommand() *cobra.Command {
 	cmd := group(cobra.Command{Use: "gate", Short: "Decide whether a release, an image, a file or a promotion may go out", GroupID: "check"})
-	cmd.AddCommand(gateCheckCommand(), gateFileCommand(), gateImageCommand(), gateServeCommand())
+	cmd.AddCommand(gateCheckCommand(), gateFileCommand(), gateImageCommand(), gateServeCommand(), gateAuditCommand())
 	return cmd
 }
 
@@ -64,7 +64,8 @@ whether they would be accepted or, with --to, whether they may go there. It is
 shown the caller's token; its verdict is believed only if it answers what was
 asked. A gate that signs summaries vouches for what may go there: --summary keeps
 its word, a Sigstore bundle to attach to the image at its destination, and fails
-where there is none.
+where there is none. With --exception the gate is asked to override: the
+exceptions are sent along, and the token, which needs an ID (jti), is used up.
 
 ` + exit.Table,
 		Example: `  waybill gate check v0.1.0 --profile profile.yaml
@@ -132,7 +133,8 @@ func (o *gateCheck) ask(cmd *cobra.Command, asked references) error {
 	if err := o.release.Output.Check(); err != nil {
 		return err
 	}
-	local := slices.DeleteFunc(slices.Concat(ofRelease, notOfRelease), func(name string) bool { return name == "release-version" })
+	local := slices.DeleteFunc(slices.Concat(ofRelease, notOfRelease), func(name string) bool { return name == "release-version" || name == "exception" })
+	o.server.exceptions = o.release.Waivers.Exceptions()
 	if err := only(cmd, local, "the gate at --server has a policy and a trust root of its own"); err != nil {
 		return err
 	}

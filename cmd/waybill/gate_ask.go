@@ -21,6 +21,7 @@ import (
 type asking struct {
 	server, to, channel, audience string
 	summary                       string
+	exceptions                    []string // of an override
 	as                            identities
 	timeout                       time.Duration
 }
@@ -64,10 +65,17 @@ func (o *asking) decide(cmd *cobra.Command, asked references, version string) (*
 	ctx, stop := context.WithTimeout(cmd.Context(), o.timeout)
 	defer stop()
 	questions := make([]ask.Question, 0, len(asked.images))
+	brought, err := o.bring()
+	if err != nil {
+		return nil, err
+	}
 	for _, reference := range asked.images {
 		q, err := o.question(ctx, reference, rt)
 		if err != nil {
 			return nil, err
+		}
+		if len(brought) > 0 {
+			q.Verb, q.Exceptions = ask.Override, brought
 		}
 		q.Version = version
 		questions = append(questions, q)
@@ -108,6 +116,21 @@ func (o *asking) question(ctx context.Context, reference string, rt http.RoundTr
 		q.Verb = ask.Promote
 	}
 	return q, nil
+}
+
+// bring reads the exceptions to override with. The gate verifies them.
+func (o *asking) bring() (all [][]byte, err error) {
+	if len(o.exceptions) > 0 && o.to == "" {
+		return nil, verdict.Refuse(verdict.Usage, "--exception", "an exception is for a place; name with --to where the images are to go")
+	}
+	for _, path := range o.exceptions {
+		raw, err := cli.ReadFile(path, ask.MaxException)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, raw)
+	}
+	return all, nil
 }
 
 // token is where the token comes from that the gate is shown; nil shows none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -25,6 +26,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/sign/token"
+	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/vsa"
@@ -33,14 +35,33 @@ import (
 // maxServiceFile bounds the files of the service.
 const maxServiceFile = 4 << 20
 
+// serving are the options of the service.
+type serving struct {
+	log   string
+	check bool
+	as    identities
+}
+
 func gateServeCommand() *cobra.Command {
-	var log string
-	var check bool
-	var as identities
+	o := &serving{}
 	cmd := &cobra.Command{
 		Use:   "serve SERVICE.yaml",
 		Short: "Decide about images over HTTP",
-		Long: `Answer over HTTP whether an image may go somewhere: POST /v1/decisions, with the
+		Long:  gateServeHelp(),
+		Example: `  waybill gate serve service.yaml --check
+  waybill gate serve service.yaml
+  waybill gate serve service.yaml --identity-token verifier=/var/run/sigstore/verifier`,
+		Args: cobra.ExactArgs(1),
+		RunE: o.run,
+	}
+	cmd.Flags().StringVar(&o.log, "log-format", "json", "json for machines, text for people; the record is JSON in any case")
+	o.as.addFlags(cmd, pipeline.TokenVerifier)
+	cmd.Flags().BoolVar(&o.check, "check", false, "read everything, say what is wrong, and end")
+	return cmd
+}
+
+func gateServeHelp() string {
+	return `Answer over HTTP whether an image may go somewhere: POST /v1/decisions, with the
 verdict that every command prints. GET /openapi.json describes it. The status is
 200 accepted, 403 refused, 422 malformed, 503 nothing was decided.
 
@@ -67,47 +88,55 @@ profile names in records. Who asked attaches it there; the gate writes to no
 registry. The verifier's token is read anew for each certificate. What cannot be
 signed is not decided: 503.
 
+With approvals: PLACE the gate serves the verb override: promote, with exceptions
+that the policy's officer signed and the caller sends along. The caller shows a
+token that has an ID (jti), and each token is good for one such request: that it
+was used is written into PLACE, a directory that is there or a bucket, which all
+replicas of the service share. Files in it can be removed after the time that
+they give.
+
+Standard error is the log, and in it the record: a line of JSON for each decision
+and each request that was not let in, with the digest of the line before. waybill
+gate audit checks it; GET /v1/audit tells auditors the last decisions and where
+the record ends. What cannot be recorded is not answered.
+
 SIGHUP reads policy, trust root, known defects and callers anew. What cannot be
 read leaves the last in force, and the page says so. SIGTERM answers what was
 asked, for ` + gateway.DrainTime.String() + ` at most, and ends. --check reads everything and ends.
 
-` + exit.Table,
-		Example: `  waybill gate serve service.yaml --check
-  waybill gate serve service.yaml
-  waybill gate serve service.yaml --identity-token verifier=/var/run/sigstore/verifier`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			logger, err := ui.NewLogger(cmd.ErrOrStderr(), log)
-			if err != nil {
-				return verdict.Wrap(verdict.Usage, "--log-format", err)
-			}
-			raw, err := cli.ReadFile(args[0], maxServiceFile)
-			if err != nil {
-				return err
-			}
-			c, err := gateway.ParseConfig(raw, filepath.Dir(args[0]))
-			if err != nil {
-				return err
-			}
-			world, err := serviceWorld(c, as, logger)
-			if err != nil {
-				return err
-			}
-			s, err := gateway.New(cmd.Context(), world, c.Bear())
-			if err != nil || check {
-				return err
-			}
-			reload := make(chan os.Signal, 1)
-			signal.Notify(reload, syscall.SIGHUP)
-			return s.Serve(cmd.Context(), c, reload, func(callers, admin string) {
-				fmt.Fprintf(cmd.OutOrStdout(), "callers %s\nadmin   %s\n", callers, admin)
-			})
-		},
+` + exit.Table
+}
+
+func (o *serving) run(cmd *cobra.Command, args []string) error {
+	logger, err := ui.NewLogger(cmd.ErrOrStderr(), o.log)
+	if err != nil {
+		return verdict.Wrap(verdict.Usage, "--log-format", err)
 	}
-	cmd.Flags().StringVar(&log, "log-format", "json", "json for machines, text for people")
-	as.addFlags(cmd, pipeline.TokenVerifier)
-	cmd.Flags().BoolVar(&check, "check", false, "read everything, say what is wrong, and end")
-	return cmd
+	raw, err := cli.ReadFile(args[0], maxServiceFile)
+	if err != nil {
+		return err
+	}
+	c, err := gateway.ParseConfig(raw, filepath.Dir(args[0]))
+	if err != nil {
+		return err
+	}
+	world, err := serviceWorld(c, o.as, logger)
+	if err != nil {
+		return err
+	}
+	world.Record = cmd.ErrOrStderr()
+	s, err := gateway.New(cmd.Context(), world, c.Bear())
+	if err != nil {
+		return err
+	}
+	if o.check {
+		return s.Check(cmd.Context())
+	}
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	return s.Serve(cmd.Context(), c, reload, func(callers, admin string) {
+		fmt.Fprintf(cmd.OutOrStdout(), "callers %s\nadmin   %s\n", callers, admin)
+	})
 }
 
 // serviceWorld is how the service reaches what is outside of it. Where images
@@ -126,11 +155,29 @@ func serviceWorld(c gateway.Config, as identities, logger *slog.Logger) (gateway
 	case !c.Summaries && verifier != nil:
 		return gateway.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "a token of the verifier is for summaries, and the service's file does not have summaries: true")
 	}
-	return gateway.World{
+	w := gateway.World{
 		Load: func(ctx context.Context) (gateway.Basis, error) { return loadBasis(ctx, c, verifier) },
 		Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, rt) },
 		Keys: gateway.IssuerKeys(rt), Clock: time.Now, Log: logger,
-	}, nil
+	}
+	if c.Approvals != "" {
+		w.Approvals, err = openLedger(c.Approvals, rt)
+	}
+	return w, err
+}
+
+// openLedger opens the place where used approvals are written, to be read with
+// the credentials with which it is written.
+func openLedger(uri string, rt http.RoundTripper) (gateway.Ledger, error) {
+	w, err := openWriter(uri, rt)
+	if err != nil {
+		return gateway.Ledger{}, err
+	}
+	if both, is := w.(store.Place); is {
+		return gateway.Ledger{Place: both, Writer: w}, nil
+	}
+	at, err := store.Open(uri, rt)
+	return gateway.Ledger{Place: at, Writer: w}, err
 }
 
 // loadBasis reads what decisions rest on.

@@ -32,12 +32,12 @@ type made struct {
 }
 
 // get returns the decision of a key, and whether it was there. decide makes it
-// with a context of its own, so that one who goes away takes nobody along.
-func (c *cache) get(ctx context.Context, key string, now time.Time, decide func() made) (m made, hit bool, err error) {
+// with a context of its own, not ours, so that one who goes away takes nobody along.
+func (c *cache) get(ctx context.Context, key string, now time.Time, decide func(context.Context) made) (m made, hit bool, err error) {
 	d, mine := c.find(key, now)
 	if mine {
 		go func() {
-			d.made = decide()
+			d.made = decide(ctx)
 			if !keeps(d.verdict) {
 				c.forget(key, d)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -32,10 +33,16 @@ func wrong(format string, args ...any) error {
 	return verdict.Refuse(verdict.Usage, "request", format, args...).Advise(seeDocument)
 }
 
+// maxName bounds the names of a question: a host, a path, a digest.
+const maxName = 1000
+
 // read reads a question. What it leaves out is what it says there.
 func read(q ask.Question) (asked, error) {
 	refuse := func(format string, args ...any) (asked, error) {
 		return asked{}, wrong(format, args...)
+	}
+	if len(q.Image) > maxName || len(q.To) > maxName {
+		return refuse("image and to: at most %d characters", maxName)
 	}
 	name, sum, found := strings.Cut(q.Image, "@")
 	d, err := digest.Parse(sum)
@@ -55,11 +62,14 @@ func read(q ask.Question) (asked, error) {
 	if q.Verb == ask.Verify && q.To != name {
 		return refuse("verb verify: what is to go somewhere else is to be promoted")
 	}
-	if q.Verb != ask.Verify && q.Verb != ask.Promote {
-		return refuse("verb %.50q: want verify or promote", string(q.Verb))
+	if q.Verb != ask.Verify && q.Verb != ask.Promote && q.Verb != ask.Override {
+		return refuse("verb %.50q: want verify, promote or override", string(q.Verb))
 	}
 	if len(q.Version) > 100 {
 		return refuse("version: more than 100 characters")
+	}
+	if err := checkExceptions(q); err != nil {
+		return asked{}, err
 	}
 	return asked{Question: q, host: host, repository: repository, digest: d}, nil
 }
@@ -68,6 +78,15 @@ func read(q ask.Question) (asked, error) {
 func (a asked) act() caller.Act {
 	name, _, _ := strings.Cut(a.Image, "@")
 	return caller.Act{Verb: caller.Verb(a.Verb), From: name, To: a.To, Channel: a.Channel}
+}
+
+// destination is where what is excepted is so; nothing else depends on it, so
+// that one decision answers for all destinations.
+func (a asked) destination() string {
+	if a.Verb == ask.Override {
+		return a.To
+	}
+	return ""
 }
 
 // readRequest reads a request whole. Compressed ones are not taken: what they
@@ -101,7 +120,7 @@ func (s *Server) deadline(q ask.Request) time.Duration {
 	if q.TimeoutSeconds == 0 {
 		return s.limits.Deadline
 	}
-	theirs := time.Duration(q.TimeoutSeconds) * time.Second
+	theirs := time.Duration(min(q.TimeoutSeconds, int(time.Hour/time.Second))) * time.Second
 	return min(s.limits.Deadline, theirs-theirs/10)
 }
 
@@ -122,36 +141,66 @@ func (s *Server) one(ctx context.Context, basis *standing, a asked) ask.Decision
 	now := s.world.Clock()
 	bucket := now.Truncate(s.limits.Remember)
 	key := fmt.Sprint(a.host, "/", a.repository, "@", a.digest, " ", a.Version, " ", basis.digest, " ", bucket.Unix())
-	got, hit, err := s.cache.get(ctx, key, now, func() made {
-		own, stop := context.WithTimeout(context.WithoutCancel(ctx), s.limits.Deadline)
-		defer stop()
+	known := &s.cache
+	if a.Verb == ask.Override { // nothing of it is remembered, and nothing that is remembered answers it
+		known = new(cache)
+	}
+	got, hit, err := known.get(ctx, key, now, s.guarded(a, func(own context.Context) made {
 		return made{verdict: s.judge(own, basis, a), until: bucket.Add(s.limits.Remember)}
-	})
+	}))
 	if err == nil && basis.Summaries.speakOf(a, got) {
 		got, err = s.summarized(ctx, basis, summary{a, got, key})
 	}
 	v := got.verdict
 	if err != nil {
-		v = verdict.New("image "+a.Image, now)
-		v.Counts.Required = 1
-		v.AddError(a.Image, &verdict.UnavailableError{Place: a.host, Op: "deciding", Err: fmt.Errorf("it took longer than there was time: %w", err)})
+		v = s.undecided(a, &verdict.UnavailableError{Place: a.host, Op: "deciding", Err: fmt.Errorf("it took longer than there was time: %w", err)})
 	}
 	return ask.Decision{Image: a.Image, Outcome: v.Outcome().String(), Cached: hit, Verdict: v, Summary: got.summary}
 }
 
+// undecided is the answer where something kept the policy from being asked.
+func (s *Server) undecided(a asked, err error) *verdict.Verdict {
+	v := verdict.New("image "+a.Image, s.world.Clock())
+	v.Counts.Required = 1
+	v.AddError(a.Image, err)
+	return v
+}
+
+// guarded decides in a goroutine of its own. A bug that is met there would end
+// the service for everybody: it is an answer to this question, and never a yes.
+func (s *Server) guarded(a asked, decide func(own context.Context) made) func(context.Context) made {
+	return func(ctx context.Context) (m made) {
+		own, stop := context.WithTimeout(context.WithoutCancel(ctx), s.limits.Deadline)
+		defer stop()
+		defer func() {
+			if p := recover(); p != nil {
+				s.world.Log.ErrorContext(own, "a bug was met while deciding", "image", a.Image, "panic", fmt.Sprintf("%.1000v", p), "stack", string(debug.Stack()))
+				m = made{verdict: s.undecided(a, verdict.Refuse(verdict.InternalBug, a.Image, "a bug was met while deciding"))}
+			}
+		}()
+		return decide(own)
+	}
+}
+
 // judge asks the policy.
 func (s *Server) judge(ctx context.Context, basis *standing, a asked) *verdict.Verdict {
-	now := s.world.Clock()
+	select {
+	case s.judging <- struct{}{}:
+		defer func() { <-s.judging }()
+	case <-ctx.Done():
+		return s.undecided(a, errBusy())
+	}
 	at, err := s.open.at(a.host)
 	if err != nil {
-		v := verdict.New("image "+a.Image, now)
-		v.Counts.Required = 1
-		v.AddError(a.Image, err)
-		return v
+		return s.undecided(a, err)
+	}
+	waivers, err := basis.excepting(a)
+	if err != nil {
+		return s.undecided(a, err)
 	}
 	src := registry.Remember(at, false)
 	defer src.Close()
 	return gate.PolicyRequest{
-		Policy: basis.Policy, Verifier: basis.Verifier, Stage: policy.Staging, Version: a.Version, Now: now, Waivers: basis.Waivers,
-	}.Image(ctx, gate.Image{Source: src, Name: a.Image, Repository: a.repository, Digest: a.digest})
+		Policy: basis.Policy, Verifier: basis.Verifier, Stage: policy.Staging, Version: a.Version, Now: s.world.Clock(), Waivers: waivers,
+	}.Image(ctx, gate.Image{Source: src, Name: a.Image, Repository: a.repository, Digest: a.digest, To: a.destination()})
 }

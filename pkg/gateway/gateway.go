@@ -22,6 +22,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"path"
@@ -67,8 +68,14 @@ type World struct {
 	// Keys brings the keys of an issuer of the book, which are kept for a while.
 	Keys  func(ctx context.Context, issuer string) (caller.Keys, error)
 	Clock func() time.Time
-	// Log gets a line for each decision and for each request that was not let in.
+	// Log gets what is said about the service itself.
 	Log *slog.Logger
+	// Record gets a line for each decision and for each request that was not let
+	// in, as [ask.Line] has it. What it does not take is not answered.
+	Record io.Writer
+	// Approvals is where used approvals are written; without it nothing is
+	// overridden.
+	Approvals Ledger
 }
 
 // Limits are what a server bears. A zero field is its default.
@@ -131,6 +138,9 @@ type Server struct {
 	tally  tally
 	open   remotes
 
+	written *record
+	judging chan struct{} // bounds what is decided at the same time
+
 	draining atomic.Bool
 	reload   sync.Mutex // held while the basis is read
 }
@@ -140,6 +150,8 @@ type standing struct {
 	Basis
 	digest digest.Digest
 	since  time.Time
+	// tokens are those that the callers of this basis were recognised by.
+	tokens *recognised
 	// failed is why the newest basis could not be read, and when.
 	failed   error
 	failedAt time.Time
@@ -147,11 +159,11 @@ type standing struct {
 
 // New makes a server. It does not begin without a basis.
 func New(ctx context.Context, w World, l Limits) (*Server, error) {
-	if w.Load == nil || w.Open == nil || w.Keys == nil || w.Clock == nil || w.Log == nil {
-		return nil, errors.New("preparing the gate: load, open, keys, clock and log are required")
+	if w.Load == nil || w.Open == nil || w.Keys == nil || w.Clock == nil || w.Log == nil || w.Record == nil {
+		return nil, errors.New("preparing the gate: load, open, keys, clock, log and record are required")
 	}
 	l = l.withDefaults()
-	s := &Server{world: w, limits: l, slots: newSlots(l.AtOnce, l.Queue)}
+	s := &Server{world: w, limits: l, slots: newSlots(l.AtOnce, l.Queue), written: newRecord(w.Record, w.Clock), judging: make(chan struct{}, l.AtOnce)}
 	s.keys.fetch, s.keys.clock = w.Keys, w.Clock
 	s.rates.perSecond, s.rates.clock = l.PerCaller, w.Clock
 	s.open.open = w.Open
@@ -182,7 +194,7 @@ func (s *Server) Reload(ctx context.Context) error {
 		s.world.Log.ErrorContext(ctx, "reload failed, the last basis stays in force", "error", err.Error(), "code", string(verdict.FindingOf("basis", err).Code))
 		return err
 	}
-	s.basis.Store(&standing{Basis: next, digest: next.digest(), since: now})
+	s.basis.Store(&standing{Basis: next, digest: next.digest(), since: now, tokens: &recognised{}})
 	s.tally.reloaded(true)
 	s.world.Log.InfoContext(ctx, "basis in force", "policy", next.Policy.Digest().String(), "trust_root", next.Verifier.Root().Digest().String())
 	return nil

@@ -3,10 +3,8 @@ package gateway
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/decisions", s.decisions)
+	mux.HandleFunc("GET /v1/audit", s.audit)
 	mux.HandleFunc("GET /openapi.json", s.document)
 	mux.HandleFunc("GET /livez", alive)
 	mux.HandleFunc("GET /readyz", s.ready)
@@ -54,7 +53,9 @@ func (s *Server) decisions(w http.ResponseWriter, r *http.Request) {
 	began, id := s.world.Clock(), rand.Text()
 	w.Header().Set("Waybill-Request-Id", id)
 	basis := s.basis.Load()
-	who, err := s.identify(r, basis)
+	ctx, stop := context.WithTimeout(r.Context(), s.limits.Deadline)
+	defer stop()
+	who, err := s.identify(ctx, r, basis)
 	if err != nil {
 		s.turnAway(w, r, notLetIn{id: id, err: err, status: http.StatusUnauthorized})
 		return
@@ -69,32 +70,47 @@ func (s *Server) decisions(w http.ResponseWriter, r *http.Request) {
 		s.turnAway(w, r, notLetIn{id: id, who: who, err: err})
 		return
 	}
-	ctx, stop := context.WithTimeout(r.Context(), s.deadline(q))
+	ctx, stop = context.WithTimeout(ctx, s.deadline(q))
 	defer stop()
-	leave, err := s.slots.enter(ctx)
-	if err != nil || !s.rates.take(who.Name(), len(all)) {
-		if err == nil {
-			leave()
-			err = verdict.Refuse(verdict.Busy, who.Name(), "it asks more than %d decisions a second", s.limits.PerCaller)
-		}
+	leave, err := s.admit(ctx, who, len(all))
+	if err != nil {
 		s.turnAway(w, r, notLetIn{id: id, who: who, err: err, status: http.StatusTooManyRequests})
 		return
 	}
 	defer leave()
+	if overrides(all) {
+		if err := s.spend(ctx, who, id); err != nil {
+			s.turnAway(w, r, notLetIn{id: id, who: who, err: err})
+			return
+		}
+	}
 	decided := s.decide(ctx, basis, all)
-	s.record(r.Context(), basis, request{id: id, who: who, questions: all, decided: decided, took: s.world.Clock().Sub(began)})
-	answer := ask.Answer{Schema: ask.SchemaAnswer, RequestID: id, Decisions: decided}
+	if err := s.writeDown(ctx, basis, request{id: id, who: who, questions: all, decided: decided, took: s.world.Clock().Sub(began)}); err != nil {
+		s.turnAway(w, r, notLetIn{id: id, who: who, err: err})
+		return
+	}
 	worst := worstOf(decided)
-	answer.Outcome = worst.String()
-	if status(worst) == http.StatusServiceUnavailable {
+	if verdict.HTTPStatus(worst) == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "5")
 	}
-	writeJSON(w, status(worst), answer)
+	writeJSON(w, verdict.HTTPStatus(worst), ask.Answer{Schema: ask.SchemaAnswer, RequestID: id, Outcome: worst.String(), Decisions: decided})
+}
+
+// admit waits for a slot, and takes from what a caller may ask.
+func (s *Server) admit(ctx context.Context, who caller.Principal, n int) (leave func(), err error) {
+	if leave, err = s.slots.enter(ctx); err != nil {
+		return nil, err
+	}
+	if !s.rates.take(who.Name(), n) {
+		leave()
+		return nil, verdict.Refuse(verdict.Busy, who.Name(), "it asks more than %d decisions a second", s.limits.PerCaller)
+	}
+	return leave, nil
 }
 
 // identify recognises who asks: by the certificate of the connection, or by the
 // one token of the request. Nothing else that a request says of itself counts.
-func (s *Server) identify(r *http.Request, basis *standing) (caller.Principal, error) {
+func (s *Server) identify(ctx context.Context, r *http.Request, basis *standing) (caller.Principal, error) {
 	tokens := r.Header.Values("Authorization")
 	if len(tokens) == 0 && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		return basis.Callers.Certificate(r.TLS.VerifiedChains[0][0])
@@ -106,17 +122,30 @@ func (s *Server) identify(r *http.Request, basis *standing) (caller.Principal, e
 	if !found || !strings.EqualFold(scheme, "Bearer") {
 		return caller.Principal{}, verdict.Refuse(verdict.TokenParse, "request", "want Authorization: Bearer TOKEN")
 	}
+	now := s.world.Clock()
+	if who, known := basis.tokens.find(token, now); known {
+		return who, nil
+	}
+	who, err := s.verify(ctx, basis, token)
+	if err == nil {
+		basis.tokens.keep(token, who, now)
+	}
+	return who, err
+}
+
+// verify recognises who shows a token by the keys of its issuer.
+func (s *Server) verify(ctx context.Context, basis *standing, token string) (caller.Principal, error) {
 	issuer, err := basis.Callers.Issuer(token)
 	if err != nil {
 		return caller.Principal{}, err
 	}
-	keys, err := s.keys.of(r.Context(), issuer, false)
+	keys, err := s.keys.of(ctx, issuer, false)
 	if err != nil {
 		return caller.Principal{}, err
 	}
 	who, err := basis.Callers.Token(token, keys, s.world.Clock())
 	if verdict.FindingOf("", err).Code == verdict.TokenKey && err != nil { // issuers change their keys
-		if keys, err := s.keys.of(r.Context(), issuer, true); err == nil {
+		if keys, err := s.keys.of(ctx, issuer, true); err == nil {
 			return basis.Callers.Token(token, keys, s.world.Clock())
 		}
 	}
@@ -135,6 +164,9 @@ func (s *Server) granted(basis *standing, who caller.Principal, q ask.Request) (
 		if err := basis.Callers.May(who, all[i].act()); err != nil {
 			return nil, err
 		}
+	}
+	if overrides(all) {
+		return all, s.mayOverride(who)
 	}
 	return all, nil
 }
@@ -156,7 +188,7 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, n notLetIn) {
 	case outcome == verdict.Unavailable && code != http.StatusTooManyRequests:
 		code = http.StatusServiceUnavailable
 	case code == 0:
-		code = status(outcome)
+		code = verdict.HTTPStatus(outcome)
 	}
 	switch code {
 	case http.StatusUnauthorized:
@@ -165,23 +197,13 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, n notLetIn) {
 		w.Header().Set("Retry-After", "1")
 	}
 	s.tally.turnedAway(f.Code)
-	s.world.Log.WarnContext(r.Context(), "not let in", "request_id", n.id, "principal", n.who.Name(), "code", string(f.Code), "message", f.Message, "status", code)
-	writeJSON(w, code, ask.Problem{Schema: ask.SchemaAnswer, RequestID: n.id, Outcome: outcome.String(), Problem: f})
-}
-
-// status is the status of an outcome. What is undecided is never good.
-func status(o verdict.Outcome) int {
-	switch o {
-	case verdict.Accepted:
-		return http.StatusOK
-	case verdict.Refused:
-		return http.StatusForbidden
-	case verdict.Malformed:
-		return http.StatusUnprocessableEntity
-	case verdict.Internal:
-		return http.StatusInternalServerError
+	err := s.written.add(r.Context(), ask.Entry{
+		Time: s.world.Clock(), Level: levelWarn, Message: ask.NotLetIn, Request: n.id, Principal: n.who.Name(), Code: f.Code, Problem: f.Message, Status: code,
+	})
+	if err != nil { // it is a no in any case
+		s.world.Log.ErrorContext(r.Context(), "the record could not be written", "request_id", n.id, "error", err.Error())
 	}
-	return http.StatusServiceUnavailable
+	writeJSON(w, code, ask.Problem{Schema: ask.SchemaAnswer, RequestID: n.id, Outcome: outcome.String(), Problem: f})
 }
 
 // worstOf is the outcome of several: one no is a no, and what is not known of
@@ -200,25 +222,14 @@ func weight(o verdict.Outcome) int {
 	switch o {
 	case verdict.Accepted:
 		return 0
-	case verdict.Undecided, verdict.Unavailable:
+	case verdict.Unavailable:
 		return 1
-	case verdict.Refused:
+	case verdict.Refused, verdict.Undecided:
 		return 2
 	case verdict.Malformed:
 		return 3
 	}
 	return 4
-}
-
-func writeJSON(w http.ResponseWriter, code int, v any) {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		code, raw = http.StatusInternalServerError, []byte(`{"outcome":"internal"}`)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(raw)+1))
-	w.WriteHeader(code)
-	_, _ = w.Write(append(raw, '\n')) // who has gone away is not answered
 }
 
 // readAll reads a body that may not be longer than a limit.

@@ -42,7 +42,11 @@ func IssuerKeys(rt http.RoundTripper) func(ctx context.Context, issuer string) (
 		if raw, err = document(ctx, within, said.Keys); err != nil {
 			return caller.Keys{}, err
 		}
-		return caller.ParseKeys(raw)
+		keys, err := caller.ParseKeys(raw)
+		if err != nil { // which is no fault of who showed a token
+			return caller.Keys{}, unavailable(said.Keys, err)
+		}
+		return keys, nil
 	}
 }
 

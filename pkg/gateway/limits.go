@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/caller"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -74,59 +73,4 @@ func (r *rates) take(name string, n int) bool {
 	}
 	one.left -= float64(n)
 	return true
-}
-
-// How long the keys of an issuer are kept, and how soon after a question the
-// same issuer is asked again.
-const (
-	keysLife  = 10 * time.Minute
-	keysPause = 10 * time.Second
-)
-
-// keyring are the keys of the issuers of the book.
-type keyring struct {
-	fetch func(ctx context.Context, issuer string) (caller.Keys, error)
-	clock func() time.Time
-
-	mu  sync.Mutex // owns all, not what it holds
-	all map[string]*issuerKeys
-}
-
-type issuerKeys struct {
-	mu    sync.Mutex // held while the issuer is asked
-	keys  caller.Keys
-	known bool
-	at    time.Time // when they were fetched
-	asked time.Time // when it was asked last, whatever came of it
-	err   error
-}
-
-// of returns the keys of an issuer. Fresh asks for them anew, which a key that
-// nobody knows is a reason for, but not more often than now and then.
-func (k *keyring) of(ctx context.Context, issuer string, fresh bool) (caller.Keys, error) {
-	k.mu.Lock()
-	if k.all == nil {
-		k.all = map[string]*issuerKeys{}
-	}
-	one := k.all[issuer]
-	if one == nil {
-		one = &issuerKeys{}
-		k.all[issuer] = one
-	}
-	k.mu.Unlock()
-
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	now := k.clock()
-	old := !one.known || fresh || now.Sub(one.at) >= keysLife
-	if old && (one.asked.IsZero() || now.Sub(one.asked) >= keysPause) {
-		keys, err := k.fetch(ctx, issuer)
-		if one.asked, one.err = now, err; err == nil {
-			one.keys, one.known, one.at = keys, true, now
-		}
-	}
-	if !one.known {
-		return caller.Keys{}, one.err
-	}
-	return one.keys, nil
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +30,11 @@ const (
 	// DrainTime is how long requests have to end when the service ends: less
 	// than Kubernetes waits before it kills.
 	DrainTime = 25 * time.Second
+	// maxDeadline leaves who is being answered when the service ends the time for
+	// it, and maxRemember is how long a decision may outlive its reasons; both in
+	// seconds.
+	maxDeadline = 20
+	maxRemember = 3600
 )
 
 // Config is how the service is run: a file of kind GateService. Paths in it are
@@ -42,7 +48,11 @@ type Config struct {
 	Listen string `yaml:"listen"`
 	Admin  string `yaml:"admin"`
 	TLS    *TLS   `yaml:"tls"`
-	Limits struct {
+	// Approvals is the place where used approvals are written: a directory that is
+	// there, or a bucket; the same for all replicas. Without it nothing is
+	// overridden.
+	Approvals string `yaml:"approvals"`
+	Limits    struct {
 		DeadlineSeconds int `yaml:"deadlineSeconds"`
 		AtOnce          int `yaml:"atOnce"`
 		Queue           int `yaml:"queue"`
@@ -93,8 +103,13 @@ func ParseConfig(raw []byte, dir string) (Config, error) {
 		return refuse("tls: want certificate and key")
 	case l.DeadlineSeconds < 0 || l.AtOnce < 0 || l.Queue < 0 || l.PerCaller < 0 || l.RememberSeconds < 0:
 		return refuse("limits: want numbers from 1")
+	case l.DeadlineSeconds > maxDeadline || l.RememberSeconds > maxRemember:
+		return refuse("limits: want deadlineSeconds of %d and rememberSeconds of %d at most", maxDeadline, maxRemember)
 	}
 	paths := []*string{&c.Profile, &c.Callers}
+	if !strings.Contains(c.Approvals, "://") {
+		paths = append(paths, &c.Approvals)
+	}
 	if c.TLS != nil {
 		paths = append(paths, &c.TLS.Certificate, &c.TLS.Key, &c.TLS.Clients)
 	}
@@ -120,6 +135,9 @@ func (c Config) Bear() Limits {
 func (s *Server) Serve(ctx context.Context, c Config, reload <-chan os.Signal, ready func(callers, admin string)) error {
 	certificates, err := c.certificates()
 	if err != nil {
+		return err
+	}
+	if _, _, err := s.written.tell(ctx); err != nil { // what cannot be recorded is not begun
 		return err
 	}
 	front, err := listen(c.Listen)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/gateway/ask"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -34,6 +35,8 @@ type page struct {
 	Cached, All                int64
 	Reasons, TurnedAway        []reason
 	Last                       []line
+	Head                       ask.Head
+	Lost                       string // why the record could not be written
 }
 
 // reason is a code and how often it was said.
@@ -44,11 +47,16 @@ type reason struct {
 }
 
 // status answers GET /statusz with a page for people.
-func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	t, err := template.New("status").Parse(statusPage)
 	var out bytes.Buffer
 	if err == nil {
-		err = t.Execute(&out, s.page())
+		p, head := s.page(), ask.Head{}
+		if head, _, err = s.written.tell(r.Context()); err != nil {
+			p.Lost = err.Error()
+		}
+		p.Head = head
+		err = t.Execute(&out, p)
 	}
 	if err != nil {
 		http.Error(w, "the page cannot be made", http.StatusInternalServerError)

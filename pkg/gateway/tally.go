@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -94,25 +93,6 @@ func (t *tally) add(d ask.Decision, l line) {
 	}
 	if t.last = append(t.last, l); len(t.last) > kept {
 		t.last = slices.Delete(t.last, 0, len(t.last)-kept)
-	}
-}
-
-// record logs each decision of a request, and counts it.
-func (s *Server) record(ctx context.Context, basis *standing, r request) {
-	for i, d := range r.decided {
-		q := r.questions[i]
-		var reasons []string
-		for _, f := range d.Verdict.Findings {
-			if len(reasons) < 20 {
-				reasons = append(reasons, string(f.Code))
-			}
-		}
-		s.world.Log.InfoContext(ctx, "decision", "request_id", r.id, "principal", r.who.Name(), "verb", string(q.Verb),
-			"image", q.Image, "to", q.To, "channel", q.Channel, "outcome", d.Outcome, "reasons", reasons, "cached", d.Cached,
-			"policy", basis.Policy.Digest().String(), "trust_root", basis.Verifier.Root().Digest().String(), "took", r.took.String())
-		s.tally.add(d, line{
-			At: s.world.Clock(), Request: r.id, Principal: r.who.Name(), Image: q.Image, To: q.To, Outcome: d.Outcome, Cached: d.Cached, Took: r.took,
-		})
 	}
 }
 

@@ -40,6 +40,8 @@ type gatehouse struct {
 	keys   func(context.Context, string) (caller.Keys, error)
 	open   func(string) (*registry.Remote, error)
 	log    lines
+	// approvals is where used approvals are written; none unless a test says so.
+	approvals gateway.Ledger
 }
 
 // lines are what the service logs.
@@ -110,7 +112,7 @@ grants: [{caller: promoter, verbs: [verify, promote], from: [%[4]s/gated/], to: 
 		Load: func(context.Context) (gateway.Basis, error) {
 			return gateway.Basis{Policy: *g.policy.Load(), Verifier: w.verifier, Callers: book}, nil
 		},
-		Open: g.open, Keys: g.keys, Clock: time.Now, Log: slog.New(slog.NewJSONHandler(&g.log, nil)),
+		Open: g.open, Keys: g.keys, Clock: time.Now, Log: slog.New(slog.NewJSONHandler(&g.log, nil)), Record: &g.log, Approvals: g.approvals,
 	}, g.limits))
 	ctx, stop := context.WithCancel(t.Context())
 	listening, ended := make(chan string, 1), make(chan error, 1)

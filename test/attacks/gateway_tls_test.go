@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/big"
 	"net"
@@ -96,7 +97,7 @@ grants: [{caller: registry, verbs: [verify], from: [%[1]s/gated/], to: [%[1]s/ga
 			return gateway.Basis{Policy: w.profile.Policy, Verifier: w.verifier, Callers: book}, nil
 		},
 		Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, http.DefaultTransport) },
-		Keys: gateway.IssuerKeys(http.DefaultTransport), Clock: time.Now, Log: slog.New(slog.DiscardHandler),
+		Keys: gateway.IssuerKeys(http.DefaultTransport), Clock: time.Now, Log: slog.New(slog.DiscardHandler), Record: io.Discard,
 	}, gateway.Limits{Parting: time.Millisecond}))
 	c := gateway.Config{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", TLS: &gateway.TLS{}}
 	c.TLS.Certificate, c.TLS.Key = ours.write(dir, "server", ours.issue())
@@ -157,7 +158,7 @@ grants: [{caller: promoter, verbs: [verify], from: [%[4]s/gated/], to: [%[4]s/ga
 				return gateway.Basis{Policy: w.profile.Policy, Verifier: w.verifier, Callers: book}, nil
 			},
 			Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, http.DefaultTransport) },
-			Keys: gateway.IssuerKeys(http.DefaultTransport), Clock: time.Now, Log: slog.New(slog.DiscardHandler),
+			Keys: gateway.IssuerKeys(http.DefaultTransport), Clock: time.Now, Log: slog.New(slog.DiscardHandler), Record: io.Discard,
 		}, gateway.Limits{PerCaller: 100_000, Parting: 50 * time.Millisecond}))
 		ctx, stop := context.WithCancel(t.Context())
 		listening, ended := make(chan string, 1), make(chan error, 1)

@@ -27,6 +27,10 @@ func (o *Waivers) AddFlags(cmd *cobra.Command) {
 	f.StringArrayVar(&o.defects, "known-defects", nil, "list of known defects: a bundle of the policy's officer, or YAML, which only explains")
 }
 
+// Exceptions are the paths of the exceptions that were named, for who has
+// another judge them.
+func (o *Waivers) Exceptions() []string { return slices.Clone(o.exceptions) }
+
 // Read reads what the options name. Everything is verified by the trust root
 // and the policy of the profile.
 func (o *Waivers) Read(v *verify.Verifier, p profile.Profile) (gate.Waivers, error) {

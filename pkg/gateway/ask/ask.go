@@ -19,6 +19,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -45,6 +46,16 @@ type Verb string
 const (
 	Verify  Verb = "verify"  // would it be accepted?
 	Promote Verb = "promote" // may it go to a destination, now?
+	// Override is [Promote] with exceptions. A request with one uses its token up:
+	// whoever has no answer to it asks again with another.
+	Override Verb = "override"
+)
+
+// MaxExceptions is how many exceptions one question can bring, and MaxException
+// how large each can be.
+const (
+	MaxExceptions = 16
+	MaxException  = 64 << 10
 )
 
 // Question asks about one image.
@@ -58,6 +69,10 @@ type Question struct {
 	Channel string `json:"channel,omitempty"`
 	// Version is that of the release, where a policy holds builds against it.
 	Version string `json:"version,omitempty"`
+	// Exceptions are the bundles of the exceptions of an [Override], byte for byte:
+	// attestations/exception/v1, signed by the officer of the gate's policy for
+	// this image, this destination and this policy.
+	Exceptions [][]byte `json:"exceptions,omitempty"`
 }
 
 // Request is what is sent.
@@ -115,8 +130,9 @@ type Problem struct {
 
 // Client asks one gate.
 type Client struct {
-	address string
+	address *url.URL
 	http    *http.Client
+	once    *http.Client // for what is not asked twice
 	token   func(ctx context.Context) (string, error)
 }
 
@@ -128,8 +144,9 @@ func New(address string, rt http.RoundTripper, token func(ctx context.Context) (
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && (u.Scheme != "http" || !transport.Loopback(u.Hostname())) {
 		return nil, verdict.Refuse(verdict.Usage, "gate", "%q: want its https address", address)
 	}
-	// Asking twice changes nothing, so what got no answer is asked again.
-	return &Client{address: u.JoinPath("v1", "decisions").String(), http: transport.Client(transport.Repeatable(rt)), token: token}, nil
+	// Asking twice changes nothing, so what got no answer is asked again; but not
+	// an override, which uses its token up.
+	return &Client{address: u, http: transport.Client(transport.Repeatable(rt)), once: transport.Client(rt), token: token}, nil
 }
 
 // Decide asks. A gate that refuses to answer is the refusal that it gives as a
@@ -143,47 +160,55 @@ func (c *Client) Decide(ctx context.Context, questions []Question) (Answer, erro
 	if err != nil {
 		return Answer{}, verdict.Wrap(verdict.Usage, "questions", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.address, bytes.NewReader(body))
+	through := c.http
+	if slices.ContainsFunc(questions, func(q Question) bool { return q.Verb == Override }) {
+		through = c.once
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.address.JoinPath("v1", "decisions").String(), bytes.NewReader(body))
 	if err != nil {
 		return Answer{}, verdict.Wrap(verdict.Usage, "gate", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	status, raw, err := c.do(req, through)
+	if err != nil {
+		return Answer{}, err
+	}
+	return c.read(status, raw, questions)
+}
+
+// do sends a request with a token, and reads the answer whole.
+func (c *Client) do(req *http.Request, through *http.Client) (status int, raw []byte, err error) {
 	if c.token != nil {
-		text, err := c.token(ctx)
+		text, err := c.token(req.Context())
 		if err != nil {
-			return Answer{}, err
+			return 0, nil, err
 		}
 		req.Header.Set("Authorization", "Bearer "+text)
 	}
-	resp, err := c.http.Do(req)
+	resp, err := through.Do(req)
 	if err != nil {
-		return Answer{}, c.unavailable(err)
+		return 0, nil, c.unavailable(err)
 	}
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	raw, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err == nil && len(raw) > maxAnswer {
 		err = fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
 	}
 	if err != nil {
-		return Answer{}, c.unavailable(err)
+		return 0, nil, c.unavailable(err)
 	}
-	return c.read(resp.StatusCode, raw, questions)
+	return resp.StatusCode, raw, nil
 }
 
 func (c *Client) unavailable(err error) error {
-	return &verdict.UnavailableError{Place: c.address, Op: "asking the gate", Err: err}
+	return &verdict.UnavailableError{Place: c.address.String(), Op: "asking the gate", Err: err}
 }
 
 // read reads an answer. Its status must be that of what it says, and it must
 // answer what was asked.
 func (c *Client) read(status int, raw []byte, questions []Question) (Answer, error) {
-	var p Problem
-	if json.Unmarshal(raw, &p) == nil && p.Problem.Code != "" {
-		f := p.Problem
-		if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests || f.Code.Outcome() == verdict.Unavailable {
-			return Answer{}, c.unavailable(fmt.Errorf("%s: %s", f.Code, f.Message))
-		}
-		return Answer{}, &verdict.Error{Finding: f}
+	if err := c.problem(status, raw); err != nil {
+		return Answer{}, err
 	}
 	var a Answer
 	if err := json.Unmarshal(raw, &a); err != nil || a.Schema != SchemaAnswer {
@@ -201,4 +226,17 @@ func (c *Client) read(status int, raw []byte, questions []Question) (Answer, err
 		return Answer{}, c.unavailable(fmt.Errorf("its answer of status %d contradicts itself", status))
 	}
 	return a, nil
+}
+
+// problem is what an answer says that is none, if it is one of those.
+func (c *Client) problem(status int, raw []byte) error {
+	var p Problem
+	if json.Unmarshal(raw, &p) != nil || p.Problem.Code == "" {
+		return nil
+	}
+	f := p.Problem
+	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests || f.Code.Outcome() == verdict.Unavailable {
+		return c.unavailable(fmt.Errorf("%s: %s", f.Code, f.Message))
+	}
+	return &verdict.Error{Finding: f}
 }

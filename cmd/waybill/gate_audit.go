@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/gateway"
+	"github.com/waybill-release/waybill/pkg/gateway/ask"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// auditing are the options of an audit: of logs, or of a service.
+type auditing struct {
+	output cli.Output
+	heads  []string
+	gate   asking
+	about  string
+	limit  int
+}
+
+func gateAuditCommand() *cobra.Command {
+	o := &auditing{}
+	cmd := &cobra.Command{
+		Use:   "audit LOG… | audit --server URL",
+		Short: "Check the record of a gate, or read what it decided last",
+		Long: `Check that nothing was edited in, dropped from or moved within the record that
+waybill gate serve writes into its log, and count what was decided. Each line of
+the record has the digest of the line before; other lines in between are passed
+over. Logs are named in the order in which they were written; - is standard
+input. A broken record is refused as AUDIT_CHAIN, with the line.
+
+The last line, and what was cut off after it, are linked to by nothing, and who
+can write the whole log can write another one that holds together. Only a head
+that was kept elsewhere shows that: --head N:DIGEST, as the status page and
+--server print it. A log whose beginning was put away holds from such a head on.
+What no head is given for is named as left open.
+
+With --server a gate tells the last decisions, the newest first, and where its
+record ends. It tells what the caller is granted to audit.
+
+` + exit.Table,
+		Example: `  kubectl logs deploy/waybill-gate | waybill gate audit - --head 4711:sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881
+  waybill gate audit gate.log.1 gate.log
+  waybill gate audit --server https://gate.example.test --identity caller=github --limit 20`,
+		Args: cobra.ArbitraryArgs,
+		RunE: o.run,
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&o.heads, "head", nil, "N:DIGEST, a line of the record that was kept elsewhere; repeats")
+	f.StringVar(&o.gate.server, "server", "", "address of a gate to read the last decisions of")
+	f.StringVar(&o.about, "digest", "", "only decisions about the image of this digest (only with --server)")
+	f.IntVar(&o.limit, "limit", 100, fmt.Sprintf("how many decisions, at most %d (only with --server)", ask.MaxAudit))
+	f.StringVar(&o.gate.audience, "audience", "", "audience of a token that is fetched for it (only with --server; default the address of the server)")
+	f.DurationVar(&o.gate.timeout, "timeout", time.Minute, "how long the gate is waited for (only with --server)")
+	o.gate.as.addFlags(cmd, asCaller)
+	o.output.AddFlags(cmd)
+	return cmd
+}
+
+func (o *auditing) run(cmd *cobra.Command, args []string) error {
+	if err := o.output.Check(); err != nil {
+		return err
+	}
+	if o.gate.server != "" {
+		return o.read(cmd, args)
+	}
+	if err := only(cmd, []string{"digest", "limit", "audience", "timeout", "identity", "identity-token"}, "it is for a gate that is a service, which --server names"); err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		return verdict.Refuse(verdict.Usage, "LOG", "required: a file, - for standard input, or --server URL")
+	}
+	check := gateway.RecordCheck{}
+	for _, text := range o.heads {
+		h, err := parseHead(text)
+		if err != nil {
+			return err
+		}
+		check.Heads = append(check.Heads, h)
+	}
+	for _, path := range args {
+		if err := readLog(cmd, &check, path); err != nil {
+			return err
+		}
+	}
+	return answer(cmd, &o.output, check.Verdict(time.Now()), nil)
+}
+
+func readLog(cmd *cobra.Command, check *gateway.RecordCheck, path string) error {
+	if path == "-" {
+		return check.Read("stdin", cmd.InOrStdin())
+	}
+	f, err := cli.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return check.Read(path, f)
+}
+
+// parseHead reads N:DIGEST.
+func parseHead(text string) (ask.Head, error) {
+	number, sum, _ := strings.Cut(text, ":")
+	n, err := strconv.ParseInt(number, 10, 64)
+	d, bad := digest.Parse(sum)
+	if err != nil || bad != nil || n < 1 || d.Algorithm() != digest.SHA256 {
+		return ask.Head{}, verdict.Refuse(verdict.Usage, "--head", "%.200q: want N:sha256:…", text)
+	}
+	return ask.Head{Number: n, Digest: d}, nil
+}
+
+// read asks a service.
+func (o *auditing) read(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 || len(o.heads) > 0 {
+		return verdict.Refuse(verdict.Usage, "--server", "a gate tells of its own record; check logs in a run of its own")
+	}
+	if len(o.output.Formats) != 1 || o.output.Formats[0] != "table" && o.output.Formats[0] != "json" {
+		return verdict.Refuse(verdict.Usage, "--output", "want table or json: what a gate tells is no verdict")
+	}
+	var about digest.Digest
+	if o.about != "" {
+		var err error
+		if about, err = digest.Parse(o.about); err != nil {
+			return verdict.Wrap(verdict.Usage, "--digest", err)
+		}
+	}
+	rt := cli.Transport(false)
+	show, err := o.gate.token(rt)
+	if err != nil {
+		return err
+	}
+	client, err := ask.New(o.gate.server, rt, show)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(cmd.Context(), o.gate.timeout)
+	defer stop()
+	told, err := client.Audit(ctx, about, o.limit)
+	if err != nil {
+		return err
+	}
+	if o.output.Formats[0] == "json" {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(told)
+	}
+	return printAudit(cmd.OutOrStdout(), told)
+}
+
+// printAudit prints decisions for people. What a gate says is quoted where it is
+// foreign text.
+func printAudit(w io.Writer, told ask.Audit) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "TIME\tCALLER\tVERB\tOUTCOME\tREASONS\tIMAGE\tTO")
+	for _, d := range told.Decisions {
+		reasons := make([]string, 0, len(d.Reasons)+len(d.Waived))
+		for _, c := range d.Reasons {
+			reasons = append(reasons, string(c))
+		}
+		for _, w := range d.Waived {
+			code, _, _ := strings.Cut(w, " ")
+			reasons = append(reasons, "excepted "+code)
+		}
+		fmt.Fprintf(t, "%s", d.Time.UTC().Format(time.RFC3339))
+		for _, text := range []string{d.Principal, string(d.Verb), d.Outcome, strings.Join(reasons, ", "), d.Image, d.To} {
+			fmt.Fprintf(t, "\t%s", quoted(text))
+		}
+		fmt.Fprintln(t)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nrecord %s ends with line %d\n--head %d:%s\n", quoted(told.Head.Instance), told.Head.Number, told.Head.Number, told.Head.Digest)
+	return err
+}
+
+// quoted is text as it can be shown: as it is, where it has nothing in it that a
+// terminal acts upon.
+func quoted(text string) string {
+	if q := strconv.QuoteToASCII(text); len(q) != len(text)+2 {
+		return q
+	}
+	return text
+}
