@@ -32,6 +32,14 @@ const audience = "https://gate.example.test"
 func openGatehouse(t *testing.T) *gatehouse {
 	t.Helper()
 	s := &gatehouse{admin: openAdmin(t)}
+	s.start("")
+	return s
+}
+
+// start starts the service with more in its file, and more flags.
+func (s *gatehouse) start(more string, flags ...string) {
+	t := s.t
+	t.Helper()
 	issuer, subject := s.Lab.Identity("verifier")
 	s.write("callers.yaml", fmt.Sprintf(`audience: %s
 callers:
@@ -46,8 +54,8 @@ profile: profile.yaml
 callers: callers.yaml
 listen: 127.0.0.1:0
 admin: 127.0.0.1:0
-`)
-	s.cmd = exec.CommandContext(t.Context(), filepath.Join(bin, "waybill"), "gate", "serve", "service.yaml")
+`+more)
+	s.cmd = exec.CommandContext(t.Context(), filepath.Join(bin, "waybill"), append([]string{"gate", "serve", "service.yaml"}, flags...)...)
 	s.cmd.Dir = s.Path(".")
 	log, err := os.Create(s.Path("gate.log"))
 	if err != nil {
@@ -71,7 +79,6 @@ admin: 127.0.0.1:0
 		}
 		*to = "http://" + strings.Fields(lines.Text())[1]
 	}
-	return s
 }
 
 func (s *gatehouse) write(name, text string) {
