@@ -14,6 +14,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/trace"
+	"github.com/waybill-release/waybill/pkg/trace/carry"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 
@@ -39,7 +41,7 @@ func (r *run) attest(ctx context.Context, step plan.Step, out outputs, start tim
 		RunDetails: provenance.RunDetails{
 			Builder:    provenance.BuilderID{ID: BuilderID(r.Machine.Mode), Version: r.version()},
 			Metadata:   provenance.Metadata{InvocationID: r.Workspace.Identity().Invocation, StartedOn: start.UTC(), FinishedOn: r.Trust.Clock().UTC()},
-			Byproducts: out.byproducts(),
+			Byproducts: append(out.byproducts(), r.traced(ctx)...),
 		},
 	}
 	type form struct {
@@ -93,6 +95,18 @@ func (o outputs) byproducts() []provenance.Resource {
 		return nil
 	}
 	return []provenance.Resource{*o.log}
+}
+
+// traced names the run and the span in which the step ran, and the trace in
+// which the release came to be. Nothing that the step made holds them: what is
+// built again is the same. Without a run there is nothing to name.
+func (r *run) traced(ctx context.Context) []provenance.Resource {
+	now := carry.From(ctx)
+	if now.IsZero() {
+		return nil
+	}
+	ids, _ := trace.Stamp(trace.Update, now, r.Workspace.Identity().Trace)
+	return []provenance.Resource{provenance.Traced(ids)}
 }
 
 // ourselves is what provenance says of steps that the control plane takes

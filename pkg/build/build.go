@@ -34,6 +34,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/source"
+	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/workspace"
@@ -177,7 +178,10 @@ func (r *run) turn(ctx context.Context, number int, step plan.Step) error {
 	}
 	start := r.Trust.Clock()
 	r.Progress.Began(step.Instance)
+	ctx, end := span.Start(ctx, span.BuildStep, span.PipelineTaskName.String(step.Instance), span.PipelineTaskType.String("build"),
+		span.HeadRevision.String(r.Source.Commit.Commit))
 	err = r.step(ctx, step, start)
+	end(err)
 	r.Progress.Ended(step.Instance)
 	if err != nil {
 		return fmt.Errorf("step %s: %w", step.Instance, err)

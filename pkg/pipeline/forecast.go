@@ -86,9 +86,14 @@ const (
 	ActBuild    = "build"
 	ActSign     = "sign"
 	ActSeal     = "seal"
+	actSealFrom = "seal from " // a place
 	actAmend    = "amend"
 	actWithdraw = "withdraw"
-	actChannel  = "channel"
+	actSBOM     = "sbom"
+
+	actToStaging = "promote to staging"
+	actToRelease = "promote to release"
+	actChannel   = "channel"
 )
 
 // Kinds of heaps beside the classes of artifacts.

@@ -80,7 +80,7 @@ func (p *Pipeline) SealFrom(ctx context.Context, at From) error {
 		return noToken(TokenRelease)
 	}
 	w, err := workspace.Create(p.State, workspace.Identity{
-		Name: planned.Name, Version: planned.Version, Commit: commit, Plan: planned.Digest(), Invocation: invocation(),
+		Name: planned.Name, Version: planned.Version, Commit: commit, Plan: planned.Digest(), Invocation: invocation(), Trace: origin(ctx),
 	})
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (p *Pipeline) SealFrom(ctx context.Context, at From) error {
 	if err := w.SavePlan(planned); err != nil {
 		return err
 	}
-	return p.sealing(ctx, "seal from "+from.Files.URI(), func(req seal.Request, _ *Summary) error {
+	return p.sealing(ctx, actSealFrom+from.Files.URI(), func(ctx context.Context, req seal.Request, _ *Summary) error {
 		_, err := seal.From(ctx, req, from, config)
 		return err
 	})

@@ -123,6 +123,7 @@ type Pipeline struct {
 	decided  digest.Digest // the manifest in staging that was decided about: no other is released
 	examined crosscheck.Examined
 	diary    diary // of the act that is under way
+	told     bool  // that a run came with another beginning than the release has
 }
 
 // New prepares a pipeline. Nothing is read from the source yet.
@@ -153,7 +154,9 @@ func (p *Pipeline) start(ctx context.Context) (found, *workspace.Workspace, erro
 	if f.plan.IsGiven() {
 		return found{}, nil, anotherTool()
 	}
-	w, err := workspace.Create(p.State, f.identity(invocation()))
+	id := f.identity(invocation())
+	id.Trace = origin(ctx)
+	w, err := workspace.Create(p.State, id)
 	if err != nil {
 		return found{}, nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/workspace"
@@ -60,6 +61,17 @@ func (w World) openPlace(uri string) (store.Place, error) {
 
 // Gate decides about the release at a stage.
 func (p *Pipeline) Gate(ctx context.Context, s profile.Stage) (*verdict.Verdict, error) {
+	ctx, end := p.spanning(ctx, span.Gate, "decide about "+string(s))
+	v, err := p.gate(ctx, s)
+	if err != nil {
+		end(err)
+		return nil, err
+	}
+	end(v.Err())
+	return v, nil
+}
+
+func (p *Pipeline) gate(ctx context.Context, s profile.Stage) (*verdict.Verdict, error) {
 	at, err := p.place(s)
 	if err != nil {
 		return nil, err
@@ -113,7 +125,7 @@ func (p *Pipeline) PromoteToStaging(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.journaled(ctx, w, "promote to staging", func() error {
+	return p.journaled(ctx, w, actToStaging, func(ctx context.Context) error {
 		return p.promote(ctx, promote.From{Files: w.Files(), Images: w.Images()}, profile.Staging)
 	})
 }
@@ -123,16 +135,16 @@ func (p *Pipeline) PromoteToStaging(ctx context.Context) error {
 // now. A withdrawal, which no gate accepts, goes where the release is public
 // already, and brings nothing new.
 func (p *Pipeline) PromoteToRelease(ctx context.Context) error {
-	act := func() error {
+	act := func(ctx context.Context) error {
 		if err := p.mayGoOut(ctx); err != nil {
 			return err
 		}
 		return p.promoteToRelease(ctx)
 	}
-	err := p.noted(ctx, "promote to release", act)
+	err := p.noted(ctx, actToRelease, act)
 	var busy *journal.BusyError
 	if errors.As(err, &busy) { // it needs nothing of the state: the note is for status alone
-		return act()
+		return p.within(ctx, span.Promote, actToRelease, act)
 	}
 	return err
 }
@@ -239,6 +251,7 @@ func (p *Pipeline) promote(ctx context.Context, from promote.From, s profile.Sta
 		return &verdict.Error{Finding: verdict.Find(verdict.PlanStale, from.Files.URI(), "another manifest came there since the release was decided about").
 			Differ(p.decided.String(), got.String())}
 	}
+	ctx = p.inLife(ctx, lifeOf(m)) // before anything is done with it
 	to, err := p.place(s)
 	if err != nil {
 		return err

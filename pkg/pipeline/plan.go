@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/build"
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/version"
@@ -20,7 +21,9 @@ import (
 // ReadPlan resolves a source and expands release.yaml as it is in that commit.
 // A lock that does not cover it, or that is not of the commit's modules, is
 // refused. Nothing but the source is needed.
-func ReadPlan(ctx context.Context, from Source, v version.Version, parameters map[string]string) (plan.Plan, build.Source, error) {
+func ReadPlan(ctx context.Context, from Source, v version.Version, parameters map[string]string) (_ plan.Plan, _ build.Source, err error) {
+	ctx, end := span.Start(ctx, span.Plan, span.RepositoryURL.String(from.Repository), span.ArtifactVersion.String(v.String()))
+	defer func() { end(err) }()
 	if from.Repository == "" {
 		return plan.Plan{}, build.Source{}, verdict.Refuse(verdict.Usage, "source", "no repository was given; use --source").Advise("name the repository of the project with --source")
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -43,15 +44,17 @@ func (f found) identity(invocation string) workspace.Identity {
 // whole list of what is wrong. Nothing is made and no log is written to. What
 // it found of the source is what is built afterwards.
 func (p *Pipeline) Preflight(ctx context.Context, purpose doctor.Purpose) error {
-	report, f := p.examine(ctx, purpose, false)
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	if err := report.Err(); err != nil {
-		return err
-	}
-	p.begun = &f
-	return nil
+	return p.within(ctx, span.Preflight, "look whether it can "+string(purpose), func(ctx context.Context) error {
+		report, f := p.examine(ctx, purpose, false)
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if err := report.Err(); err != nil {
+			return err
+		}
+		p.begun = &f
+		return nil
+	})
 }
 
 // Examine looks at everything that a purpose needs. With confirm, what only a

@@ -16,6 +16,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/seal"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/sign/token"
+	"github.com/waybill-release/waybill/pkg/trace"
+	"github.com/waybill-release/waybill/pkg/trace/carry"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/workspace"
 )
@@ -27,7 +29,7 @@ func (p *Pipeline) Build(ctx context.Context) error {
 		return err
 	}
 	mode, name := p.isolation(f.walls)
-	return p.signing(ctx, w, act{ActBuild, policy.Builder, name}, func(signer *sign.Signer, s *Summary) error {
+	return p.signing(ctx, w, act{ActBuild, policy.Builder, name}, func(ctx context.Context, signer *sign.Signer, s *Summary) error {
 		if err := signer.Prepare(ctx); err != nil {
 			return err
 		}
@@ -72,7 +74,7 @@ func (p *Pipeline) secrets() (list []string) {
 
 // Sign signs every planned file and image.
 func (p *Pipeline) Sign(ctx context.Context) error {
-	return p.sealing(ctx, ActSign, func(req seal.Request, s *Summary) error {
+	return p.sealing(ctx, ActSign, func(ctx context.Context, req seal.Request, s *Summary) error {
 		done, err := seal.Sign(ctx, req)
 		s.Reused += done.Held
 		return err
@@ -81,7 +83,7 @@ func (p *Pipeline) Sign(ctx context.Context) error {
 
 // Seal signs the manifest: the closed list of everything in the release.
 func (p *Pipeline) Seal(ctx context.Context) error {
-	return p.sealing(ctx, ActSeal, func(req seal.Request, _ *Summary) error {
+	return p.sealing(ctx, ActSeal, func(ctx context.Context, req seal.Request, _ *Summary) error {
 		_, err := seal.Run(ctx, req)
 		return err
 	})
@@ -96,8 +98,8 @@ type act struct {
 
 // signing does one act on a workspace, alone, with a signer that finishes what
 // an earlier run has begun to sign. What it did is summed up, however it ends.
-func (p *Pipeline) signing(ctx context.Context, w *workspace.Workspace, a act, do func(*sign.Signer, *Summary) error) error {
-	return p.journaled(ctx, w, a.verb, func() (err error) {
+func (p *Pipeline) signing(ctx context.Context, w *workspace.Workspace, a act, do func(context.Context, *sign.Signer, *Summary) error) error {
+	return p.journaled(ctx, w, a.verb, func(ctx context.Context) (err error) {
 		defer p.count(a.verb)()
 		j, err := journal.Open(w.Signatures())
 		if err != nil {
@@ -114,7 +116,7 @@ func (p *Pipeline) signing(ctx context.Context, w *workspace.Workspace, a act, d
 		}
 		s := Summary{Act: a.verb}
 		began := p.Clock()
-		err = do(signer, &s)
+		err = do(ctx, signer, &s)
 		s = p.sum(s, signer, began)
 		if err == nil || s.Signed+s.Reused+s.Retries > 0 { // else it was refused before anything
 			p.Report("%s", s)
@@ -124,7 +126,7 @@ func (p *Pipeline) signing(ctx context.Context, w *workspace.Workspace, a act, d
 }
 
 // sealing does one act on a built release as the release identity.
-func (p *Pipeline) sealing(ctx context.Context, verb string, do func(seal.Request, *Summary) error) error {
+func (p *Pipeline) sealing(ctx context.Context, verb string, do func(context.Context, seal.Request, *Summary) error) error {
 	if err := p.needLegacy(); err != nil {
 		return err
 	}
@@ -132,25 +134,28 @@ func (p *Pipeline) sealing(ctx context.Context, verb string, do func(seal.Reques
 	if err != nil {
 		return err
 	}
-	return p.signing(ctx, w, act{verb, policy.Release, TokenRelease}, func(signer *sign.Signer, s *Summary) error {
+	return p.signing(ctx, w, act{verb, policy.Release, TokenRelease}, func(ctx context.Context, signer *sign.Signer, s *Summary) error {
 		if err := p.noteLegacy(w); err != nil {
 			return err
 		}
 		req := p.request(planned, w)
-		req.Signer, req.Examined = signer, &p.examined
-		return do(req, s)
+		req.Signer, req.Examined, req.History = signer, &p.examined, p.history(w)
+		return do(ctx, req, s)
 	})
 }
 
 // journaled does one act on a workspace, alone, and remembers that it was
 // done. The journal is a hint for people; what resumes looks at the files.
-func (p *Pipeline) journaled(ctx context.Context, w *workspace.Workspace, act string, do func() error) error {
+func (p *Pipeline) journaled(ctx context.Context, w *workspace.Workspace, act string, do func(context.Context) error) (err error) {
+	ctx, end := p.acting(ctx, w, act)
+	defer func() { end(err) }()
 	j, err := journal.Open(w.Journal())
 	if err != nil {
 		return err
 	}
 	defer j.Close()
-	detail, err := json.Marshal(p.Typed)
+	now := carry.From(ctx)
+	detail, err := json.Marshal(begun{p.Typed, trace.IDs{Trace: now.Trace, Span: now.Span, Initial: now.Initial}})
 	if err != nil {
 		return err
 	}
@@ -159,7 +164,7 @@ func (p *Pipeline) journaled(ctx context.Context, w *workspace.Workspace, act st
 	}
 	p.diary = diary{j, act, detail}
 	defer func() { p.diary = diary{} }()
-	if err := do(); err != nil {
+	if err := do(ctx); err != nil {
 		why, _ := json.Marshal(verdict.FindingOf("", err).Code) // a word
 		return errors.Join(err, j.Append(context.WithoutCancel(ctx), journal.Entry{Time: p.Clock().UTC(), Act: actFailed, Subject: act, Detail: why}))
 	}
@@ -180,10 +185,10 @@ func (p *Pipeline) Stage(ctx context.Context) (*verdict.Verdict, error) {
 		run  func(context.Context) error
 	}{
 		{ActBuild, p.Build},
-		{"sbom", p.SBOM},
+		{actSBOM, p.SBOM},
 		{ActSign, p.Sign},
 		{ActSeal, p.Seal},
-		{"promote to staging", p.PromoteToStaging},
+		{actToStaging, p.PromoteToStaging},
 	}
 	for _, s := range stages {
 		p.Report("— %s", s.name)

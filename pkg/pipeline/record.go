@@ -58,6 +58,7 @@ func (p *Pipeline) record(ctx context.Context, v *verdict.Verdict) (said []strin
 	if err != nil {
 		return nil, err
 	}
+	ctx = p.inLife(ctx, lifeOf(m))
 	j, err := journal.Open(p.recordJournal(m))
 	if err != nil {
 		return nil, err
@@ -232,7 +233,7 @@ func (r recording) attachAll(ctx context.Context, s record.Signed) error {
 // attach makes a record refer to an image. One that does already is left.
 func attach(ctx context.Context, to promote.Registry, a release.Artifact, s record.Signed) error {
 	subject := registry.Descriptor{MediaType: a.MediaType, Digest: a.Digests.SHA256, Size: a.Size}
-	d, raw, blobs := registry.BundleManifest(subject, s.Bundle, s.Kind)
+	d, raw, blobs := registry.HintedManifest(subject, s.Bundle, s.Kind, s.IDs.Annotations())
 	for _, b := range blobs {
 		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes)), nil }
 		if err := to.PushBlob(ctx, a.Repository, b.Descriptor, open); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/journal"
 	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/workspace"
 )
@@ -27,7 +28,7 @@ const (
 // Each step asks what is there already, so that a run that was interrupted
 // anywhere is gone on with by running it again.
 func (p *Pipeline) Release(ctx context.Context) (v *verdict.Verdict, err error) {
-	err = p.noted(ctx, ActRelease, func() (err error) {
+	err = p.noted(ctx, ActRelease, func(ctx context.Context) (err error) {
 		if v, err = p.publish(ctx); err == nil {
 			err = v.Err()
 		}
@@ -47,7 +48,7 @@ func (p *Pipeline) publish(ctx context.Context) (*verdict.Verdict, error) {
 	if err := p.step(ctx, stepPromote); err != nil {
 		return nil, err
 	}
-	if err := p.promoteToRelease(ctx); err != nil {
+	if err := p.within(ctx, span.Promote, actToRelease, p.promoteToRelease); err != nil {
 		return nil, fmt.Errorf("promote: %w", err)
 	}
 	if err := p.step(ctx, stepVerify); err != nil {
@@ -65,14 +66,19 @@ func (p *Pipeline) publish(ctx context.Context) (*verdict.Verdict, error) {
 func (p *Pipeline) conclude(ctx context.Context, v *verdict.Verdict) (*verdict.Verdict, error) {
 	for _, s := range []struct {
 		name string
+		span span.Name
 		do   func(context.Context, *verdict.Verdict) ([]string, error)
 	}{
-		{stepRecord, p.record}, {stepMarkers, p.moveMarkers},
+		{stepRecord, span.Record, p.record}, {stepMarkers, span.Mark, p.moveMarkers},
 	} {
 		if err := p.step(ctx, s.name); err != nil {
 			return nil, err
 		}
-		said, err := s.do(ctx, v)
+		var said []string
+		err := p.within(ctx, s.span, s.name, func(ctx context.Context) (err error) {
+			said, err = s.do(ctx, v)
+			return err
+		})
 		for _, line := range said {
 			p.Report("%s", line)
 		}
@@ -143,16 +149,23 @@ func (p *Pipeline) step(ctx context.Context, name string) error {
 
 // noted does an act that needs no workspace, and remembers it in the one that is
 // there, if it is of this release: staging is enough to release from.
-func (p *Pipeline) noted(ctx context.Context, act string, do func() error) error {
+func (p *Pipeline) noted(ctx context.Context, act string, do func(context.Context) error) error {
+	alone := func() error {
+		name, spanned := spanOf(act)
+		if !spanned {
+			return do(ctx)
+		}
+		return p.within(ctx, name, act, do)
+	}
 	if !workspace.Is(p.State) {
-		return do()
+		return alone()
 	}
 	w, err := workspace.Open(p.State)
 	if err != nil {
 		return err
 	}
 	if w.Identity().Version != p.Version {
-		return do()
+		return alone()
 	}
 	return p.journaled(ctx, w, act, do)
 }

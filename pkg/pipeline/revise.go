@@ -37,7 +37,7 @@ func (p *Pipeline) DraftWithdrawal(ctx context.Context, w release.Withdrawal) (r
 // Revise signs a drafted revision as the release identity and puts it in the
 // place of the one before. It is public once it is promoted.
 func (p *Pipeline) Revise(ctx context.Context, next release.Manifest) error {
-	return p.sealing(ctx, verbOf(next), func(req seal.Request, _ *Summary) error { return seal.Revise(ctx, req, next) })
+	return p.sealing(ctx, verbOf(next), func(ctx context.Context, req seal.Request, _ *Summary) error { return seal.Revise(ctx, req, next) })
 }
 
 func verbOf(next release.Manifest) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/seal"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -67,7 +68,7 @@ func (p *Pipeline) standing(ctx context.Context, s profile.Stage) (release.Manif
 // place of the one that lies at a stage, and at the other stage too, where that
 // has the same one. Whatever came there since it was drafted stays, and is
 // named.
-func (p *Pipeline) ReviseAt(ctx context.Context, s profile.Stage, next release.Manifest) error {
+func (p *Pipeline) ReviseAt(ctx context.Context, s profile.Stage, next release.Manifest) (err error) {
 	before, superseded, at, err := p.standing(ctx, s)
 	if err != nil {
 		return err
@@ -75,6 +76,9 @@ func (p *Pipeline) ReviseAt(ctx context.Context, s profile.Stage, next release.M
 	if err := next.Follows(before, superseded); err != nil {
 		return err
 	}
+	ctx, end := p.spanning(p.inLife(ctx, lifeOf(before)), span.Seal, verbOf(next))
+	defer func() { end(err) }()
+	next = seal.SignedIn(ctx, next, verbOf(next), p.Typed.command())
 	statement, err := next.Statement()
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ func (p *Pipeline) SBOM(ctx context.Context) error {
 	d := &describer{plan: planned, w: w, examined: &p.examined, entries: map[digest.Digest]sbom.Entry{}, in: sbom.Input{
 		Name: planned.Name, Version: planned.Version.String(), Created: w.Identity().Commit.Time, Namespace: planned.Files,
 	}}
-	return p.journaled(ctx, w, "sbom", func() error {
+	return p.journaled(ctx, w, actSBOM, func(ctx context.Context) error {
 		if err := d.describeAll(ctx); err != nil {
 			return err
 		}

@@ -92,7 +92,7 @@ func (o one) attach(ctx context.Context, t *target, records []record.Signed) err
 		if !known {
 			return fmt.Errorf("recording the promotion: a record of %s, which is no part of the image", r.Of)
 		}
-		d, raw, blobs := registry.BundleManifest(subject, r.Bundle, r.Kind)
+		d, raw, blobs := registry.HintedManifest(subject, r.Bundle, r.Kind, r.IDs.Annotations())
 		for _, b := range blobs {
 			open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes)), nil }
 			if err := t.remote.PushBlob(ctx, o.edge.Image, b.Descriptor, open); err != nil {

@@ -10,7 +10,9 @@
 // that was interrupted is gone on with by signing the same bytes, which the
 // log then has once; and a record that lies at the destination already, and
 // says the same by the verifier, is taken for what would be made. Only the
-// time of judgement differs from run to run.
+// time of judgement differs from run to run, and the run itself: each record
+// names the trace and the span in which it was made, and the trace in which what
+// it is about came to be, as far as that is known.
 package record
 
 import (
@@ -26,6 +28,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/journal"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/promotion"
+	"github.com/waybill-release/waybill/pkg/trace"
+	"github.com/waybill-release/waybill/pkg/trace/carry"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/vsa"
@@ -121,6 +125,8 @@ type Signed struct {
 	Bundle []byte
 	// Found says that it is the very bundle that was there.
 	Found bool
+	// IDs are of the run that made it, as the record itself says.
+	IDs trace.IDs
 }
 
 // Promoted is an image that was copied, by one verdict on it.
@@ -156,8 +162,9 @@ func (r *Records) Image(ctx context.Context, made Promoted) ([]Signed, error) {
 	known := r.known(made.There)
 	var all []Signed
 	if r.Summarizes() {
+		ids := runOf(ctx)
 		for _, d := range append([]digest.Digest{made.Digest}, made.Children...) {
-			s, err := r.summary(made, d)
+			s, err := r.summary(made, d, ids)
 			if err != nil {
 				return nil, err
 			}
@@ -182,8 +189,8 @@ func (r *Records) Promotion(ctx context.Context, made Promoted) (Signed, error) 
 	return r.promoted(ctx, made, r.known(made.There))
 }
 
-func (r *Records) promoted(ctx context.Context, made Promoted, known map[digest.Digest][]byte) (Signed, error) {
-	s, err := r.promotion(made)
+func (r *Records) promoted(ctx context.Context, made Promoted, known map[digest.Digest]standing) (Signed, error) {
+	s, err := r.promotion(made, runOf(ctx))
 	if err != nil {
 		return Signed{}, err
 	}
@@ -213,7 +220,9 @@ func (r *Records) Summary(ctx context.Context, v *verdict.Verdict, resource stri
 	known := r.known(there)
 	var all []Signed
 	for part := range slices.Chunk(subjects, vsa.MaxSubjects) {
-		s, err := vsa.New(*v, r.claim(resource, part, len(subjects)))
+		c := r.claim(resource, part, len(subjects))
+		c.Trace = runOf(ctx)
+		s, err := vsa.New(*v, c)
 		if err != nil {
 			return nil, err
 		}
@@ -243,19 +252,24 @@ func (a As) version() string {
 
 // summary is what was found of one manifest. Its resource is the image at its
 // canonical place, by digest.
-func (r *Records) summary(made Promoted, d digest.Digest) (intoto.Statement, error) {
+func (r *Records) summary(made Promoted, d digest.Digest, ids trace.IDs) (intoto.Statement, error) {
 	var subjects []intoto.Subject
 	for _, name := range made.names() {
 		subjects = append(subjects, intoto.Subject{Name: name, Digests: digest.Set{SHA256: d}})
 	}
-	return vsa.New(*made.Verdict, r.claim(made.Destinations[0].Ref+"@"+d.String(), subjects, 1+len(made.Children)))
+	c := r.claim(made.Destinations[0].Ref+"@"+d.String(), subjects, 1+len(made.Children))
+	c.Trace = ids
+	return vsa.New(*made.Verdict, c)
 }
 
-func (r *Records) promotion(made Promoted) (intoto.Statement, error) {
-	as := r.config.As
+func (r *Records) promotion(made Promoted, ids trace.IDs) (intoto.Statement, error) {
+	as, job := r.config.As, r.config.Job
+	if job.BuildID == "" {
+		job.BuildID = ids.URI()
+	}
 	said := promotion.Record{
 		Source: made.Source, Destination: made.Destinations[0].Ref, Digest: made.Digest, Time: r.config.Clock().UTC(),
-		Builder: builder + "@" + as.version(), Manifest: made.Manifest, Promoter: as.Promoter, Job: r.config.Job,
+		Builder: builder + "@" + as.version(), Manifest: made.Manifest, Promoter: as.Promoter, Job: job,
 	}
 	for _, to := range made.Destinations {
 		said.Tags = append(said.Tags, to.Tags...)
@@ -273,10 +287,42 @@ func (m Promoted) names() []string {
 	return slices.Compact(names)
 }
 
+// standing is a record that is there, and the run that made it.
+type standing struct {
+	bundle []byte
+	ids    trace.IDs
+}
+
+// runOf is the run of the context as a record carries it. The beginning of what
+// the record is about is in the context only if something that was signed says
+// so: see pkg/promote.
+func runOf(ctx context.Context) trace.IDs {
+	now := carry.From(ctx)
+	return trace.IDs{Trace: now.Trace, Span: now.Span, Initial: now.Initial}
+}
+
+// said is the run that made a record, as the record says. One of a job of
+// another kind, or from before the ids, says nothing.
+func said(s intoto.Statement) trace.IDs {
+	if s.PredicateType() == promotion.PredicateType {
+		r, err := promotion.Parse(s)
+		if err != nil {
+			return trace.IDs{}
+		}
+		ids, _ := trace.ParseURI(r.Job.BuildID)
+		return ids
+	}
+	summary, err := vsa.Parse(s)
+	if err != nil {
+		return trace.IDs{}
+	}
+	return summary.Trace
+}
+
 // known are the records among bundles that the verifier signed, by their gist.
 // What does not verify, and what others signed, is none.
-func (r *Records) known(there [][]byte) map[digest.Digest][]byte {
-	known := map[digest.Digest][]byte{}
+func (r *Records) known(there [][]byte) map[digest.Digest]standing {
+	known := map[digest.Digest]standing{}
 	for _, raw := range there {
 		e, err := r.config.Verifier.Attestation(raw)
 		if err != nil {
@@ -286,7 +332,7 @@ func (r *Records) known(there [][]byte) map[digest.Digest][]byte {
 			continue
 		}
 		if key, err := gist(e.Statement()); err == nil {
-			known[key] = raw
+			known[key] = standing{raw, said(e.Statement())}
 		}
 	}
 	return known
@@ -302,13 +348,13 @@ func gist(s intoto.Statement) (digest.Digest, error) {
 
 // sign signs a record, unless one that says the same is there. What an earlier
 // run has drafted of the same gist is signed in its place.
-func (r *Records) sign(ctx context.Context, s intoto.Statement, known map[digest.Digest][]byte) (Signed, error) {
+func (r *Records) sign(ctx context.Context, s intoto.Statement, known map[digest.Digest]standing) (Signed, error) {
 	key, err := gist(s)
 	if err != nil {
 		return Signed{}, err
 	}
-	if bundle, there := known[key]; there {
-		return Signed{Kind: s.PredicateType(), Bundle: bundle, Found: true}, nil
+	if one, there := known[key]; there {
+		return Signed{Kind: s.PredicateType(), Bundle: one.bundle, Found: true, IDs: one.ids}, nil
 	}
 	if s, err = r.draft(ctx, key, s); err != nil {
 		return Signed{}, err
@@ -320,7 +366,7 @@ func (r *Records) sign(ctx context.Context, s intoto.Statement, known map[digest
 	if role, is := r.config.Policy.RoleOf(policy.Who(e)); !is || role != policy.Verifier {
 		return Signed{}, verdict.Refuse(verdict.IdentityRole, s.PredicateType(), "records are signed by the verifier, not by the role %q", role)
 	}
-	return Signed{Kind: s.PredicateType(), Bundle: bundle}, nil
+	return Signed{Kind: s.PredicateType(), Bundle: bundle, IDs: said(s)}, nil
 }
 
 // draft is the statement to sign: the one that the journal has, or this one,

@@ -1,8 +1,11 @@
 package registry
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -41,9 +44,23 @@ type Blob struct {
 // The subject must be the one that the bundle's statement is about; that is
 // not looked at here. It panics if the subject has no SHA-256 digest.
 func BundleManifest(subject Descriptor, bundle []byte, predicateType string) (Descriptor, []byte, []Blob) {
+	return HintedManifest(subject, bundle, predicateType, nil)
+}
+
+// HintedManifest is [BundleManifest] with more annotations, such as the ids of
+// the run that made the bundle. They prove nothing: whatever they say is signed
+// elsewhere, or not known. Those of a bundle take precedence.
+func HintedManifest(subject Descriptor, bundle []byte, predicateType string, hints map[string]string) (Descriptor, []byte, []Blob) {
 	about := mustWire(subject)
 	config := blobOf(mediaTypeEmpty, []byte("{}"))
 	layer := blobOf(MediaTypeBundle, bundle)
+	annotations := maps.Clone(hints)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[AnnotationContent] = "dsse-envelope"
+	annotations[AnnotationPredicate] = predicateType
+	annotations[AnnotationLayer] = layerHint(layer.Descriptor)
 	manifest := v1.Manifest{
 		SchemaVersion: 2,
 		MediaType:     types.OCIManifestSchema1,
@@ -51,11 +68,7 @@ func BundleManifest(subject Descriptor, bundle []byte, predicateType string) (De
 		Config:        mustWire(config.Descriptor),
 		Layers:        []v1.Descriptor{mustWire(layer.Descriptor)},
 		Subject:       &about,
-		Annotations: map[string]string{
-			AnnotationContent:   "dsse-envelope",
-			AnnotationPredicate: predicateType,
-			AnnotationLayer:     fmt.Sprintf("%s %d", layer.Descriptor.Digest, layer.Descriptor.Size),
-		},
+		Annotations:   annotations,
 	}
 	manifest.Config.ArtifactType = MediaTypeBundle // cosign has it in both
 	raw, err := json.Marshal(manifest)
@@ -66,6 +79,20 @@ func BundleManifest(subject Descriptor, bundle []byte, predicateType string) (De
 	d.ArtifactType, d.Annotations = manifest.ArtifactType, manifest.Annotations
 	return d, raw, []Blob{config, layer}
 }
+
+// Refers reports whether a bundle refers to a manifest already, whatever hints
+// it came with.
+func Refers(ctx context.Context, src Source, repo string, to digest.Digest, bundle []byte) (bool, error) {
+	there, err := src.Referrers(ctx, repo, to)
+	if err != nil {
+		return false, err
+	}
+	hint := layerHint(blobOf(MediaTypeBundle, bundle).Descriptor)
+	return slices.ContainsFunc(there, func(d Descriptor) bool { return d.Annotations[AnnotationLayer] == hint }), nil
+}
+
+// layerHint is what [AnnotationLayer] says of a bundle.
+func layerHint(layer Descriptor) string { return fmt.Sprintf("%s %d", layer.Digest, layer.Size) }
 
 func mustWire(d Descriptor) v1.Descriptor {
 	w, err := d.wire()

@@ -3,6 +3,7 @@ package registry
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -65,4 +66,37 @@ func TestBundleManifestNeedsASubject(t *testing.T) {
 		}
 	}()
 	BundleManifest(Descriptor{MediaType: MediaTypeIndex}, nil, "x")
+}
+
+// TestHintedManifest: hints stand beside what a bundle says of itself, never in
+// its place, and a bundle is found again whatever it came with.
+func TestHintedManifest(t *testing.T) {
+	subject := Descriptor{MediaType: MediaTypeManifest, Digest: digest.Of(digest.SHA256, []byte("subject")), Size: 7}
+	plain, _, _ := BundleManifest(subject, []byte("bundle"), "https://example.org/predicate/v1")
+	hints := map[string]string{"dev.waybill.trace-id": "1", AnnotationPredicate: "https://example.org/other/v1"}
+	hinted, raw, blobs := HintedManifest(subject, []byte("bundle"), "https://example.org/predicate/v1", hints)
+	if hinted.Digest.Equal(plain.Digest) || hinted.Annotations["dev.waybill.trace-id"] != "1" {
+		t.Errorf("the hints are not there: %v", hinted.Annotations)
+	}
+	if hinted.Annotations[AnnotationPredicate] != plain.Annotations[AnnotationPredicate] || len(hints) != 2 {
+		t.Errorf("a hint took the place of %s: %v", AnnotationPredicate, hinted.Annotations)
+	}
+	l, err := OpenLayout(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range blobs {
+		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes)), nil }
+		if err := l.PushBlob(t.Context(), "lantern", b.Descriptor, open); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.PushManifest(t.Context(), "lantern", hinted, raw); err != nil {
+		t.Fatal(err)
+	}
+	for bundle, want := range map[string]bool{"bundle": true, "another": false} {
+		if there, err := Refers(t.Context(), l, "lantern", subject.Digest, []byte(bundle)); there != want || err != nil {
+			t.Errorf("%s refers: %v, %v", bundle, there, err)
+		}
+	}
 }

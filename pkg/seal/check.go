@@ -28,6 +28,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/workspace"
@@ -44,6 +45,7 @@ type Request struct {
 	Report    func(format string, args ...any)
 	// Examined is what this run has examined; nil if it begins here.
 	Examined *crosscheck.Examined
+	History  History
 
 	taken map[string]digest.Set // by From, of another tool's files
 }
@@ -53,6 +55,7 @@ type proven struct {
 	bytes      map[string]digest.Set
 	config     map[string]digest.Set // the configuration files as they lie here
 	hashed     map[string]digest.Set // files as this act has read them
+	ran        map[string]trace.IDs  // where each step says that it ran, by its name
 	commit     string
 	invocation string
 }
@@ -81,7 +84,7 @@ func provenances(ctx context.Context, req Request) (proven, error) {
 	if req.Plan.IsGiven() {
 		return takenOver(req)
 	}
-	p := proven{bytes: map[string]digest.Set{}, hashed: map[string]digest.Set{}, commit: req.Workspace.Identity().Commit.Commit, invocation: req.Workspace.Identity().Invocation}
+	p := proven{bytes: map[string]digest.Set{}, hashed: map[string]digest.Set{}, ran: map[string]trace.IDs{}, commit: req.Workspace.Identity().Commit.Commit, invocation: req.Workspace.Identity().Invocation}
 	var err error
 	if p.config, err = configuration(ctx, req); err != nil {
 		return proven{}, err
@@ -102,6 +105,7 @@ func provenances(ctx context.Context, req Request) (proven, error) {
 			findings = append(findings, verdict.FindingOf(name, err))
 			continue
 		}
+		p.ran[step.Instance], _ = said.Trace() // ids that are none are for nobody to be led by
 		if err := p.madeOf(step, said); err != nil {
 			findings = append(findings, verdict.FindingOf(name, err))
 		}

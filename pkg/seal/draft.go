@@ -20,8 +20,8 @@ const draftLife = 24 * time.Hour
 
 // draft keeps the manifest that is about to be signed until it is written, and
 // returns what to sign. A run that was interrupted may have had the very same
-// one logged, but for the time that it says; then that one is signed, and the
-// log gets no other.
+// one logged, but for the time and the run that it says; then that one is
+// signed, and the log gets no other.
 func draft(ctx context.Context, req Request, m release.Manifest) (release.Manifest, intoto.Statement, error) {
 	fresh, err := m.Statement()
 	if err != nil {
@@ -46,8 +46,8 @@ func draft(ctx context.Context, req Request, m release.Manifest) (release.Manife
 	return m, fresh, nil
 }
 
-// redrafted is the manifest at the time that a draft says, if the draft says
-// exactly that.
+// redrafted is the manifest at the time and of the runs that a draft says, if the
+// draft says exactly that.
 func redrafted(m release.Manifest, raw []byte) (release.Manifest, intoto.Statement, bool) {
 	said, err := intoto.Parse(raw)
 	if err != nil {
@@ -57,6 +57,7 @@ func redrafted(m release.Manifest, raw []byte) (release.Manifest, intoto.Stateme
 	if age := m.SealedOn.Sub(before.Head().SealedOn); err != nil || age < 0 || age > draftLife {
 		return release.Manifest{}, intoto.Statement{}, false
 	}
+	m = asBefore(m, before.Head())
 	m.SealedOn = before.Head().SealedOn
 	again, err := m.Statement()
 	return m, again, err == nil && bytes.Equal(again.Raw(), raw)

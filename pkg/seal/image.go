@@ -12,6 +12,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/trace"
+	"github.com/waybill-release/waybill/pkg/trace/carry"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
@@ -34,7 +36,7 @@ func (s *Signed) images(ctx context.Context, req Request, p proven) error {
 		if err != nil {
 			return err
 		}
-		if err := attach(ctx, req.Workspace.Images(), image.manifestAt, bundle, provenance.PredicateType); err != nil {
+		if err := attach(ctx, req.Workspace.Images(), image.manifestAt, evidence{bundle, provenance.PredicateType, p.ran[image.Step]}); err != nil {
 			return err
 		}
 		document, err := imageSBOM(ctx, req, image.Artifact, image.Descriptor)
@@ -109,7 +111,7 @@ func attestImages(ctx context.Context, req Request, list []about) error {
 		return err
 	}
 	return req.Signer.Each(ctx, orders, func(i int, bundle []byte, _ verify.Evidence) error {
-		return attach(ctx, req.Workspace.Images(), list[i].manifestAt, bundle, list[i].predicateType)
+		return attach(ctx, req.Workspace.Images(), list[i].manifestAt, evidence{bundle, list[i].predicateType, inRun(ctx, req)})
 	})
 }
 
@@ -127,8 +129,30 @@ func ordersOf(list []about) (orders []sign.Order, err error) {
 	return orders, nil
 }
 
-func attach(ctx context.Context, images *registry.Layout, m manifestAt, bundle []byte, predicateType string) error {
-	d, manifest, blobs := registry.BundleManifest(m.Descriptor, bundle, predicateType)
+// evidence is a bundle about an image, and the run that made it.
+type evidence struct {
+	bundle        []byte
+	predicateType string
+	ids           trace.IDs
+}
+
+// inRun is the run of the context as what it signs for a release carries it.
+func inRun(ctx context.Context, req Request) trace.IDs {
+	now := carry.From(ctx)
+	if now.IsZero() {
+		return trace.IDs{}
+	}
+	ids, _ := trace.Stamp(trace.Update, now, req.Workspace.Identity().Trace)
+	return ids
+}
+
+// attach makes evidence refer to an image. What does already is left as it is,
+// in whatever run it was attached.
+func attach(ctx context.Context, images *registry.Layout, m manifestAt, e evidence) error {
+	if there, err := registry.Refers(ctx, images, m.repository, m.Digest, e.bundle); err != nil || there {
+		return err
+	}
+	d, manifest, blobs := registry.HintedManifest(m.Descriptor, e.bundle, e.predicateType, e.ids.Annotations())
 	for _, b := range blobs {
 		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes)), nil }
 		if err := images.PushBlob(ctx, m.repository, b.Descriptor, open); err != nil {

@@ -126,7 +126,11 @@ func Revise(ctx context.Context, req Request, next release.Manifest) error {
 	if err := next.Follows(before, e.Bundle()); err != nil {
 		return err
 	}
-	next, statement, err := draft(ctx, req, next)
+	kind := release.RunAmend
+	if next.Withdrawn != nil {
+		kind = release.RunWithdraw
+	}
+	next, statement, err := draft(ctx, req, req.signedIn(ctx, next, kind))
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func Run(ctx context.Context, req Request) (release.Manifest, error) {
 	case before.Revision > 0 && req.Plan.IsGiven():
 		return release.Manifest{}, otherList("the manifest that would be signed now says something else of the same bytes")
 	}
-	m, statement, err := draft(ctx, req, m)
+	m, statement, err := draft(ctx, req, req.signedIn(ctx, m, release.RunSeal))
 	if err != nil {
 		return release.Manifest{}, err
 	}
@@ -58,7 +58,7 @@ func Run(ctx context.Context, req Request) (release.Manifest, error) {
 
 // sealed reports whether the manifest that is in the workspace already is the
 // release identity's and says exactly what m says, but for the time and what
-// is said of revisions. It returns that manifest, if it is one at all.
+// is said of revisions and of runs. It returns that manifest, if it is one at all.
 func sealed(ctx context.Context, req Request, m release.Manifest) (release.Manifest, bool) {
 	before, e, err := held(ctx, req)
 	if err != nil {
@@ -66,7 +66,7 @@ func sealed(ctx context.Context, req Request, m release.Manifest) (release.Manif
 	}
 	m.SealedOn, m.Revision, m.Supersedes = before.SealedOn, before.Revision, before.Supersedes
 	m.Change, m.Withdrawn, m.Former = before.Change, before.Withdrawn, before.Former
-	statement, err := m.Statement()
+	statement, err := asBefore(m, before).Statement()
 	if err != nil {
 		return before, false
 	}
@@ -79,10 +79,7 @@ func manifest(ctx context.Context, req Request, p proven) (release.Manifest, err
 		Name: req.Plan.Name, Version: req.Plan.Version, Revision: 1, SealedOn: req.Clock().UTC(),
 		Source:   release.Source{Repository: id.Commit.Repository, Ref: id.Commit.Ref, Commit: id.Commit.Commit, Tree: id.Commit.Tree},
 		FilesURI: req.Plan.Files, ImagesURI: req.Plan.Images,
-		Runs: []release.Run{{Kind: "build", ID: id.Invocation}},
-	}
-	if req.Plan.IsGiven() {
-		m.Runs[0].Kind = "seal" // nothing was built in it: see gate.RunSeal
+		Runs: []release.Run{req.first()},
 	}
 	var findings []verdict.Finding
 	for _, a := range req.Plan.Artifacts {

@@ -18,6 +18,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
@@ -76,8 +78,19 @@ func (s *Signer) services() []*service {
 	return all
 }
 
-// make signs a content, or takes up what an earlier run left of it.
-func (s *Signer) make(ctx context.Context, c content) ([]byte, verify.Evidence, error) {
+// make signs a content, or takes up what an earlier run left of it: one span,
+// however often a service had to be asked.
+func (s *Signer) make(ctx context.Context, c content) (bundle []byte, e verify.Evidence, err error) {
+	ctx, end := span.Start(ctx, span.Signature, span.PipelineTaskName.String("sign as "+string(s.config.Role)), span.PipelineTaskType.String("build"))
+	defer func() { end(err) }()
+	if bundle, e, err = s.takeUp(ctx, c); err == nil {
+		span.Set(ctx, span.AttestationHash.String(digest.Of(digest.SHA256, bundle).String()))
+	}
+	return bundle, e, err
+}
+
+// takeUp goes on from where an earlier run was.
+func (s *Signer) takeUp(ctx context.Context, c content) ([]byte, verify.Evidence, error) {
 	kept := s.config.Work.Kept
 	if kept == nil {
 		return s.complete(ctx, c, record{}, "")

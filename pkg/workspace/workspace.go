@@ -25,6 +25,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/version"
@@ -37,6 +38,10 @@ type Identity struct {
 	Commit     vcs.Commit      `json:"commit"`
 	Plan       digest.Digest   `json:"plan"`
 	Invocation string          `json:"invocation"`
+	// Trace is the run that began the release, and the trace in which the release
+	// came to be. It is written once; a workspace from before has none, and gets
+	// none.
+	Trace trace.IDs `json:"trace,omitzero"`
 }
 
 // Workspace is an open workspace.

@@ -11,13 +11,16 @@ type Name string
 
 // The names of spans. A command is called by [Command].
 const (
+	Preflight   Name = "preflight"    // looking whether everything is there that it takes
 	Plan        Name = "plan"         // reading release.yaml at the commit
+	Build       Name = "build"        // all steps
 	BuildStep   Name = "build step"   // one isolated step
 	SBOM        Name = "sbom"         // describing what was built
 	Sign        Name = "sign"         // all signatures of a kind of thing
 	Signature   Name = "signature"    // one signature
 	Seal        Name = "seal"         // the signed release manifest
 	Upload      Name = "upload"       // staging what was made
+	Promote     Name = "promote"      // a release from one place to another
 	PromoteEdge Name = "promote edge" // one thing from one place to another
 	Gate        Name = "gate"         // one decision
 	Verify      Name = "verify"       // checking what was published

@@ -1,0 +1,80 @@
+package seal
+
+import (
+	"context"
+
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/trace"
+	"github.com/waybill-release/waybill/pkg/trace/carry"
+)
+
+// History is which runs had a hand in a release before it is sealed, for those
+// who will look for them. Nothing that is listed depends on it.
+type History struct {
+	// Earlier are the acts of earlier runs, and of this one, in the order in
+	// which they began.
+	Earlier []release.Run
+	// Command is what was typed for this run, without arguments.
+	Command string
+}
+
+// first is the run that began the release, by the workspace: it is the one that
+// provenance names.
+func (r Request) first() release.Run {
+	id, kind := r.Workspace.Identity(), release.RunBuild
+	if r.Plan.IsGiven() {
+		kind = release.RunSeal // nothing was built in it: see gate.RunSeal
+	}
+	run := release.RunOf(kind, id.Invocation, id.Trace, "")
+	for _, e := range r.History.Earlier {
+		if sameAct(e, run) {
+			run.Command = e.Command
+		}
+	}
+	return run
+}
+
+// signedIn is the manifest with every act that led to it, the one that signs it
+// last. An act that is there already is not named again.
+func (r Request) signedIn(ctx context.Context, m release.Manifest, kind string) release.Manifest {
+	for _, e := range r.History.Earlier {
+		if e.Kind != release.RunSeal { // which is of another manifest, or of none
+			m = once(m, e)
+		}
+	}
+	return SignedIn(ctx, m, kind, r.History.Command)
+}
+
+// SignedIn is a manifest that the run of the context signs. It keeps the trace
+// in which the release came to be, whatever the run came with; where that is not
+// known, it stays so. Without a run the manifest is as it was.
+func SignedIn(ctx context.Context, m release.Manifest, kind, typed string) release.Manifest {
+	now := carry.From(ctx)
+	if now.IsZero() {
+		return m
+	}
+	ids, _ := trace.Stamp(trace.Update, now, trace.IDs{Initial: m.Origin()})
+	return once(m, release.RunOf(kind, ids.Trace.String(), ids, typed))
+}
+
+// once adds an act, unless the manifest names it.
+func once(m release.Manifest, r release.Run) release.Manifest {
+	for _, there := range m.Runs {
+		if sameAct(there, r) {
+			return m
+		}
+	}
+	return m.By(r)
+}
+
+// sameAct reports whether two are one act of one run.
+func sameAct(a, b release.Run) bool { return a.Kind == b.Kind && a.TraceID == b.TraceID }
+
+// asBefore is a manifest with the runs of another, if both are of one build: who
+// signed the same list before had the same hand in it.
+func asBefore(m, before release.Manifest) release.Manifest {
+	if len(m.Runs) > 0 && len(before.Runs) > 0 && m.Runs[0].Kind == before.Runs[0].Kind && m.Runs[0].ID == before.Runs[0].ID {
+		m.Runs = before.Runs
+	}
+	return m
+}
