@@ -145,7 +145,7 @@ func (s *Server) one(ctx context.Context, basis *standing, a asked) ask.Decision
 	if a.Verb == ask.Override { // nothing of it is remembered, and nothing that is remembered answers it
 		known = new(cache)
 	}
-	got, hit, err := known.get(ctx, key, now, s.guarded(a, func(own context.Context) made {
+	got, hit, err := known.get(ctx, key, now, s.guarded(basis, a, func(own context.Context) made {
 		return made{verdict: s.judge(own, basis, a), until: bucket.Add(s.limits.Remember)}
 	}))
 	if err == nil && basis.Summaries.speakOf(a, got) {
@@ -153,14 +153,15 @@ func (s *Server) one(ctx context.Context, basis *standing, a asked) ask.Decision
 	}
 	v := got.verdict
 	if err != nil {
-		v = s.undecided(a, &verdict.UnavailableError{Place: a.host, Op: "deciding", Err: fmt.Errorf("it took longer than there was time: %w", err)})
+		v = s.undecided(basis, a, &verdict.UnavailableError{Place: a.host, Op: "deciding", Err: fmt.Errorf("it took longer than there was time: %w", err)})
 	}
 	return ask.Decision{Image: a.Image, Outcome: v.Outcome().String(), Cached: hit, Verdict: v, Summary: got.summary}
 }
 
 // undecided is the answer where something kept the policy from being asked.
-func (s *Server) undecided(a asked, err error) *verdict.Verdict {
+func (s *Server) undecided(basis *standing, a asked, err error) *verdict.Verdict {
 	v := verdict.New("image "+a.Image, s.world.Clock())
+	v.Policy, v.TrustRoot = basis.Policy.Digest(), basis.Verifier.Root().Digest()
 	v.Counts.Required = 1
 	v.AddError(a.Image, err)
 	return v
@@ -168,14 +169,14 @@ func (s *Server) undecided(a asked, err error) *verdict.Verdict {
 
 // guarded decides in a goroutine of its own. A bug that is met there would end
 // the service for everybody: it is an answer to this question, and never a yes.
-func (s *Server) guarded(a asked, decide func(own context.Context) made) func(context.Context) made {
+func (s *Server) guarded(basis *standing, a asked, decide func(own context.Context) made) func(context.Context) made {
 	return func(ctx context.Context) (m made) {
 		own, stop := context.WithTimeout(context.WithoutCancel(ctx), s.limits.Deadline)
 		defer stop()
 		defer func() {
 			if p := recover(); p != nil {
 				s.world.Log.ErrorContext(own, "a bug was met while deciding", "image", a.Image, "panic", fmt.Sprintf("%.1000v", p), "stack", string(debug.Stack()))
-				m = made{verdict: s.undecided(a, verdict.Refuse(verdict.InternalBug, a.Image, "a bug was met while deciding"))}
+				m = made{verdict: s.undecided(basis, a, verdict.Refuse(verdict.InternalBug, a.Image, "a bug was met while deciding"))}
 			}
 		}()
 		return decide(own)
@@ -188,15 +189,15 @@ func (s *Server) judge(ctx context.Context, basis *standing, a asked) *verdict.V
 	case s.judging <- struct{}{}:
 		defer func() { <-s.judging }()
 	case <-ctx.Done():
-		return s.undecided(a, errBusy())
+		return s.undecided(basis, a, errBusy())
 	}
 	at, err := s.open.at(a.host)
 	if err != nil {
-		return s.undecided(a, err)
+		return s.undecided(basis, a, err)
 	}
 	waivers, err := basis.excepting(a)
 	if err != nil {
-		return s.undecided(a, err)
+		return s.undecided(basis, a, err)
 	}
 	src := registry.Remember(at, false)
 	defer src.Close()

@@ -130,12 +130,14 @@ func exceptions(basis *standing, a asked) ([]waiver.Exception, error) {
 	for i, raw := range a.Exceptions {
 		about := "exception " + strconv.Itoa(i+1)
 		e, err := basis.Verifier.Attestation(raw)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", about, err)
+		var x waiver.Exception
+		if err == nil {
+			x, err = waiver.ParseException(e, basis.Policy)
 		}
-		x, err := waiver.ParseException(e, basis.Policy)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", about, err)
+			f := verdict.FindingOf(about, err)
+			f.Subject = about
+			return nil, &verdict.Error{Finding: f, Cause: err}
 		}
 		all = append(all, x)
 	}

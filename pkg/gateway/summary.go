@@ -57,7 +57,7 @@ type summary struct {
 // cannot be signed nothing is decided: whoever counts on the verifier's word
 // does not go on without it.
 func (s *Server) summarized(ctx context.Context, basis *standing, of summary) (made, error) {
-	got, _, err := s.vouch.get(ctx, fmt.Sprintf("%s to %q", of.key, of.To), s.world.Clock(), s.guarded(of.asked, func(own context.Context) made {
+	got, _, err := s.vouch.get(ctx, fmt.Sprintf("%s to %q", of.key, of.To), s.world.Clock(), s.guarded(basis, of.asked, func(own context.Context) made {
 		bundle, err := basis.Summaries.sign(own, of)
 		if err == nil {
 			s.world.Log.InfoContext(own, "summary signed", "image", of.Image, "to", of.To, "bundle", digest.Of(digest.SHA256, bundle).String())

@@ -42,6 +42,7 @@ type gatehouse struct {
 	log    lines
 	// approvals is where used approvals are written; none unless a test says so.
 	approvals gateway.Ledger
+	verbs     string // that are granted
 }
 
 // lines are what the service logs.
@@ -100,14 +101,15 @@ func openGatehouse(t *testing.T, edits ...func(*gatehouse)) *gatehouse {
 	g.keys = gateway.IssuerKeys(http.DefaultTransport)
 	g.open = func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, http.DefaultTransport) }
 	g.limits = gateway.Limits{PerCaller: 100_000, Parting: time.Millisecond}
+	g.verbs = "verify, promote"
 	for _, edit := range edits {
 		edit(g)
 	}
 	issuer, subject := w.Lab.Identity("verifier")
 	book := must[caller.Book](t)(caller.Parse(fmt.Appendf(nil, `audience: %s
 callers: [{name: promoter, token: {issuer: %q, subject: %q}}]
-grants: [{caller: promoter, verbs: [verify, promote], from: [%[4]s/gated/], to: [%[4]s/gated/, prod.example.test/], channels: [none, stable]}]
-`, gateAudience, issuer, subject, w.Lab.Registry)))
+grants: [{caller: promoter, verbs: [%[5]s], from: [%[4]s/gated/], to: [%[4]s/gated/, prod.example.test/], channels: [none, stable]}]
+`, gateAudience, issuer, subject, w.Lab.Registry, g.verbs)))
 	g.server = must[*gateway.Server](t)(gateway.New(t.Context(), gateway.World{
 		Load: func(context.Context) (gateway.Basis, error) {
 			return gateway.Basis{Policy: *g.policy.Load(), Verifier: w.verifier, Callers: book}, nil
