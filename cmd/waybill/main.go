@@ -17,7 +17,7 @@ func main() {
 	if code, ok := source.Serve(); ok { // this process was started to run a step, and holds nothing
 		os.Exit(code)
 	}
-	os.Exit(exit.Run(root()))
+	os.Exit(exit.Run(observed(root())))
 }
 
 // group makes a command that only holds others. Without one of them it is

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -35,7 +33,6 @@ type project struct {
 	as      identities
 	keys    keys
 	wait    time.Duration
-	log     string
 	chosen  parameters
 	legacy  bool
 }
@@ -44,7 +41,7 @@ func (o *project) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.profile, "profile", "", "profile that names places, policy, trust root and signing services (required)")
 	f.StringVar(&o.state, "state", ".waybill", "directory in which the release comes into being; a second run goes on from it")
-	f.StringVar(&o.log, "log-format", "text", "text for people, json for machines")
+	addLogFlag(cmd, "text")
 	o.chosen.addFlags(cmd)
 }
 
@@ -108,14 +105,10 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 	if err != nil {
 		return pipeline.Config{}, nil, err
 	}
-	w, progress := o.conversation(cmd.ErrOrStderr())
-	logger, err := ui.NewLogger(w, o.log)
-	if err != nil {
-		return pipeline.Config{}, nil, verdict.Wrap(verdict.Usage, "--log-format", err)
-	}
+	logger, progress := conversation(cmd)
 	source := pipeline.ParseSource(o.source)
 	source.Signers = o.signers
-	ctx, rt := ui.WithRun(cmd.Context(), rand.Text()), cli.Transport(false)
+	ctx, rt := cmd.Context(), cli.Transport(false)
 	tokens, err := o.as.parse(rt, loginOf(loaded), cmd.ErrOrStderr())
 	if err != nil {
 		return pipeline.Config{}, nil, err
@@ -169,13 +162,16 @@ func loginOf(p profile.Profile) string {
 	return services.Login
 }
 
-// conversation is where lines for people go, and what shows them the steps that
-// run: nothing, unless it is a terminal.
-func (o *project) conversation(w io.Writer) (io.Writer, build.Progress) {
-	if steps, is := ui.OnTerminal(w); is && o.log == "text" {
-		return steps, steps
+// conversation is who tells lines for people, and what shows them the steps
+// that run: nothing, unless it is a terminal.
+func conversation(cmd *cobra.Command) (*slog.Logger, build.Progress) {
+	if steps, is := ui.OnTerminal(cmd.ErrOrStderr()); is {
+		logger, err := ui.NewLogger(steps, "text")
+		if err == nil {
+			return logger, steps
+		}
 	}
-	return w, nil
+	return loggerOf(cmd.Context()), nil
 }
 
 // openWriter writes to buckets through their own client, to directories

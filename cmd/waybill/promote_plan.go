@@ -71,7 +71,6 @@ or there with other bytes, which no promotion writes over.
 	f.StringVar(&o.state, "state", ".waybill", "directory in which the release came into being, for --to staging")
 	f.StringVarP(&o.output, "output", "o", "table", "table or json")
 	f.BoolVar(&o.diff, "diff", false, "compare the files with what the destinations have")
-	o.log = "text"
 	return cmd
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-release/waybill/pkg/redact"
 	"github.com/waybill-release/waybill/pkg/render"
 	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -58,9 +59,23 @@ func Run(root *cobra.Command) (code int) {
 	return Report(os.Stderr, failed.CommandPath(), err)
 }
 
+// said is an error that whoever returns it has told already.
+type said struct{ error }
+
+// Unwrap is what was told.
+func (s said) Unwrap() error { return s.error }
+
+// Said marks an error that was told in another form: [Report] prints nothing of
+// it, and returns its exit status.
+func Said(err error) error { return said{err} }
+
 // Report prints why a command failed and what to do next, and returns the
 // exit status. A verdict that was printed already is not printed again.
 func Report(w io.Writer, command string, err error) int {
+	var told said
+	if errors.As(err, &told) {
+		w = io.Discard
+	}
 	if errors.Is(err, context.Canceled) {
 		fmt.Fprintf(w, "%s: interrupted; nothing was decided. Run it again to go on.\n", command)
 		return verdict.ExitCode(verdict.Unavailable)
@@ -71,7 +86,7 @@ func Report(w io.Writer, command string, err error) int {
 		return verdict.ExitCode(judged.Outcome())
 	}
 	f := verdict.FindingOf("", err)
-	message := err.Error()
+	message := redact.Secrets(err.Error())
 	if !strings.Contains(message, string(f.Code)) {
 		message = string(f.Code) + " " + message
 	}

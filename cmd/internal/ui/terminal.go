@@ -2,7 +2,6 @@ package ui
 
 import (
 	"io"
-	"os"
 
 	"golang.org/x/term"
 )
@@ -10,9 +9,15 @@ import (
 // plainWidth is the width of a terminal that does not say how wide it is.
 const plainWidth = 80
 
+// A terminal is a file that may be one.
+type terminal interface {
+	io.Writer
+	Fd() uintptr
+}
+
 // OnTerminal shows steps on w, if that is a terminal.
 func OnTerminal(w io.Writer) (*Steps, bool) {
-	f, is := w.(*os.File)
+	f, is := w.(terminal)
 	if !is || !term.IsTerminal(int(f.Fd())) {
 		return nil, false
 	}
@@ -22,7 +27,7 @@ func OnTerminal(w io.Writer) (*Steps, bool) {
 // Width is how many characters a line of w may have; 0 if it is no terminal,
 // where lines may be as long as they are.
 func Width(w io.Writer) int {
-	f, is := w.(*os.File)
+	f, is := w.(terminal)
 	if !is || !term.IsTerminal(int(f.Fd())) {
 		return 0
 	}

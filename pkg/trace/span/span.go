@@ -31,11 +31,14 @@ package span
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
+	api "go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -202,4 +205,11 @@ func fromOTel(sc otel.SpanContext) trace.Context {
 		Trace: trace.ID(sc.TraceID()), Span: trace.SpanID(sc.SpanID()),
 		Sampled: sc.IsSampled(), Random: sc.TraceFlags().IsRandom(),
 	}
+}
+
+// Bridge lets OpenTelemetry say what went wrong in it through a logger of ours.
+// It is for commands: what it sets is the process's.
+func Bridge(ctx context.Context, logger *slog.Logger, inner logr.Logger) {
+	api.SetLogger(inner)
+	api.SetErrorHandler(api.ErrorHandlerFunc(func(err error) { logger.WarnContext(ctx, "spans are lost: "+err.Error()) }))
 }

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/cmd/internal/ui"
+	"github.com/waybill-release/waybill/pkg/trace/span"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// logFlag names the flag that says how a command speaks.
+const logFlag = "log-format"
+
+// addLogFlag adds --log-format to a command. What it says is obeyed by
+// [observed], for whatever the command writes to stderr.
+func addLogFlag(cmd *cobra.Command, format string) {
+	usage := "text for people, json for machines: each line with the ids of the run and of the action"
+	cmd.Flags().String(logFlag, format, usage)
+}
+
+// gateServe writes lines of its own to stderr beside the log: the record of its
+// decisions, in which nothing is changed.
+const gateServe = "gate.serve"
+
+// loggerKey is where a context holds the logger of its command.
+type loggerKey struct{}
+
+// loggerOf is the logger of a command that runs.
+func loggerOf(ctx context.Context) *slog.Logger {
+	if l, ok := ctx.Value(loggerKey{}).(*slog.Logger); ok {
+		return l
+	}
+	return slog.New(slog.DiscardHandler)
+}
+
+// observed makes a run of every command of a tree: one span, that of the
+// process which started it above it, and one conversation, in the format that
+// was asked for.
+func observed(cmd *cobra.Command) *cobra.Command {
+	for _, below := range cmd.Commands() {
+		observed(below)
+	}
+	if do := cmd.RunE; do != nil {
+		cmd.RunE = func(c *cobra.Command, args []string) error { return run(c, args, do) }
+	}
+	return cmd
+}
+
+// run runs a command as one span. However sending spans ends, the command ends
+// as it would have.
+func run(c *cobra.Command, args []string, do func(*cobra.Command, []string) error) (err error) {
+	told := ui.Redacting(c.ErrOrStderr())
+	logger, err := ui.NewLogger(told, formatOf(c))
+	if err != nil {
+		return verdict.Wrap(verdict.Usage, "--"+logFlag, err)
+	}
+	ctx, provider, unsent := span.Setup(c.Context(), span.Config{
+		Service: "waybill", Version: cli.BuildVersion(), Silent: isSet(c, "offline"),
+		Transport: func() http.RoundTripper { return cli.Transport(false) },
+	})
+	ctx, unread := span.FromEnviron(ctx)
+	ctx, end := span.Start(ctx, span.Command(nameOf(c)))
+	bridge(ctx, logger)
+	if unsent != nil {
+		logger.WarnContext(ctx, "no spans are sent: "+unsent.Error())
+	}
+	if unread != nil {
+		logger.WarnContext(ctx, "what the environment says of a trace is not taken, and the run begins one of its own: "+unread.Error())
+	}
+	ctx = context.WithValue(ctx, loggerKey{}, logger)
+	c.SetContext(ctx)
+	err = errors.New("it did not come to its end") // unless it does: a panic passes here
+	defer func() {
+		end(err)
+		if lost := provider.Shutdown(ctx); lost != nil {
+			logger.WarnContext(ctx, "spans were lost: "+lost.Error())
+		}
+	}()
+	return speak(c, logger, told, func() error { return do(c, args) })
+}
+
+// speak lets a command speak through the logger. Text is written as it is, for
+// it may redraw a line of a terminal; for JSON each line of it is one of the
+// log, and so is why the command failed.
+func speak(c *cobra.Command, logger *slog.Logger, told io.Writer, do func() error) error {
+	flush := func() {}
+	switch {
+	case nameOf(c) == gateServe:
+	case formatOf(c) == "text":
+		c.SetErr(told)
+		return do()
+	default:
+		lines := ui.NewLines(func(line string) { logger.InfoContext(c.Context(), line) })
+		c.SetErr(lines)
+		flush = lines.Flush
+	}
+	err := do()
+	flush()
+	if err == nil || formatOf(c) == "text" {
+		return err
+	}
+	var text strings.Builder
+	code := exit.Report(&text, c.CommandPath(), err)
+	first, rest, _ := strings.Cut(strings.TrimSpace(text.String()), "\n")
+	attrs := []any{slog.Int("exit", code)}
+	if f := verdict.FindingOf("", err); code == verdict.ExitCode(f.Code.Outcome()) {
+		attrs = append(attrs, slog.String("code", string(f.Code)))
+	}
+	if rest != "" {
+		attrs = append(attrs, slog.String("detail", rest))
+	}
+	logger.ErrorContext(c.Context(), first, attrs...)
+	return exit.Said(err)
+}
+
+// formatOf is how a command speaks: in text, unless it has a flag that says
+// otherwise.
+func formatOf(c *cobra.Command) string {
+	if f := c.Flags().Lookup(logFlag); f != nil {
+		return f.Value.String()
+	}
+	return "text"
+}
+
+// isSet says that a command has a flag, and that it was given.
+func isSet(c *cobra.Command, name string) bool {
+	f := c.Flags().Lookup(name)
+	return f != nil && f.Value.String() == "true"
+}
+
+// nameOf is the path of a command below the program, with dots.
+func nameOf(c *cobra.Command) string {
+	words := strings.Fields(c.CommandPath())
+	return strings.Join(slices.Delete(words, 0, 1), ".")
+}
