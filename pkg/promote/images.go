@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -149,20 +150,29 @@ type one struct {
 	route routes.Route
 	src   *registry.Memory
 	there []string // the destinations that have it already
+	life  life     // once it was accepted
+	first *firstError
 }
 
-// edge promotes one image to all its destinations.
+// edge promotes one image to all its destinations, which is one span.
 func (a *applying) edge(ctx context.Context, index int) {
 	e := a.Plan.Edges[index]
-	o := one{applying: a, index: index, edge: e, route: a.Plan.Routes[e.Route]}
+	o := one{applying: a, index: index, edge: e, route: a.Plan.Routes[e.Route], first: &firstError{}}
+	ctx, end := span.Start(ctx, span.PromoteEdge,
+		span.PipelineTaskName.String("promote "+e.Image), span.PipelineTaskType.String("deploy"), span.ArtifactHash.String(e.Digest.String()))
+	o.promote(ctx)
+	end(o.first.err)
+}
+
+func (o one) promote(ctx context.Context) {
 	pending, there := o.look(ctx)
 	if len(pending) == 0 {
 		return
 	}
 	o.there = there
-	from, err := a.remotes.at(o.route.Source)
-	if err == nil && a.regions.down(o.route.Source) {
-		err = &verdict.UnavailableError{Place: o.route.Source, Op: "reading " + e.Image, Err: errDown}
+	from, err := o.remotes.at(o.route.Source)
+	if err == nil && o.regions.down(o.route.Source) {
+		err = &verdict.UnavailableError{Place: o.route.Source, Op: "reading " + o.edge.Image, Err: errDown}
 	}
 	if err != nil {
 		o.fail(ctx, pending, err)
@@ -171,12 +181,13 @@ func (a *applying) edge(ctx context.Context, index int) {
 	o.src = registry.Remember(from, len(pending) > 1)
 	defer o.src.Close()
 	judged, err := o.decide(ctx)
-	a.regions.count(o.route.Source, verdict.OutcomeOf(err) == verdict.Unavailable)
+	o.regions.count(o.route.Source, verdict.OutcomeOf(err) == verdict.Unavailable)
 	if err != nil {
 		o.fail(ctx, pending, err)
 		return
 	}
-	o.deliver(ctx, pending, judged)
+	o.life = o.lifeOf(ctx, judged)
+	o.deliver(o.enter(ctx, o.life), pending, judged)
 }
 
 // name is what the image is called in its source.
@@ -240,6 +251,7 @@ func (o one) decide(ctx context.Context) (*verdict.Verdict, error) {
 // fail notes that the image gets to none of the destinations that it should get
 // to. It is one finding, however many they are.
 func (o one) fail(ctx context.Context, pending []*target, err error) {
+	o.first.saw(err)
 	if ctx.Err() != nil {
 		for _, t := range pending {
 			o.report.interrupted(o.index, t.name)
@@ -256,6 +268,7 @@ func (o one) fail(ctx context.Context, pending []*target, err error) {
 
 // leave notes that the image does not get to one destination.
 func (o one) leave(ctx context.Context, t *target, err error) {
+	o.first.saw(err)
 	if ctx.Err() != nil { // which is why, whatever became of it
 		o.report.interrupted(o.index, t.name)
 		return

@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/promotion"
 	"github.com/waybill-release/waybill/pkg/record"
 	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -46,7 +47,9 @@ func (o one) record(ctx context.Context, at []*target, judged *verdict.Verdict) 
 	for _, t := range at {
 		p.There = append(p.There, t.there...)
 	}
+	ctx, end := span.Start(o.life.vouched(ctx), span.Record, span.PipelineTaskName.String("record "+o.edge.Image))
 	signed, err := o.Records.Image(ctx, p)
+	end(err)
 	if err != nil {
 		return nil, fmt.Errorf("recording the promotion: %w", err)
 	}

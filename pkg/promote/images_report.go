@@ -128,7 +128,11 @@ func (r *report) left(name string, n int) {
 	if n == 0 {
 		return
 	}
-	note := fmt.Sprintf("%s: %d of what refers to it was left behind: it can be run itself, is elsewhere, or cannot be read, and nobody decided about it", name, n)
+	r.note(fmt.Sprintf("%s: %d of what refers to it was left behind: it can be run itself, is elsewhere, or cannot be read, and nobody decided about it", name, n))
+}
+
+// note notes something once, if there is room.
+func (r *report) note(note string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.verdict.Notes) < maxFindings && !slices.Contains(r.verdict.Notes, note) {

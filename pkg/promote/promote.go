@@ -28,6 +28,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -115,11 +116,7 @@ func Apply(ctx context.Context, p Plan, from From, to To) error {
 		return err
 	}
 	for _, image := range p.Images {
-		err := copyImage(ctx, image, from, to)
-		if err == nil && p.Legacy {
-			err = copyAttached(ctx, image, from, to)
-		}
-		if err != nil {
+		if err := copyWhole(ctx, p, image, from, to); err != nil {
 			return fmt.Errorf("promoting image %s: %w", image.Repository, err)
 		}
 	}
@@ -190,6 +187,17 @@ func put(ctx context.Context, f File, to To, open func() (io.ReadCloser, error))
 			Differ(f.Digests.SHA256.String(), got.String())}
 	}
 	return nil
+}
+
+// copyWhole copies an image with its evidence, which is one span.
+func copyWhole(ctx context.Context, p Plan, image Image, from From, to To) (err error) {
+	ctx, end := span.Start(ctx, span.PromoteEdge,
+		span.PipelineTaskName.String("promote "+image.Repository), span.PipelineTaskType.String("deploy"), span.ArtifactHash.String(image.Digest.String()))
+	defer func() { end(err) }()
+	if err := copyImage(ctx, image, from, to); err != nil || !p.Legacy {
+		return err
+	}
+	return copyAttached(ctx, image, from, to)
 }
 
 func copyImage(ctx context.Context, image Image, from From, to To) error {

@@ -298,6 +298,9 @@ type standing struct {
 // so: see pkg/promote.
 func runOf(ctx context.Context) trace.IDs {
 	now := carry.From(ctx)
+	if now.IsZero() {
+		return trace.IDs{}
+	}
 	return trace.IDs{Trace: now.Trace, Span: now.Span, Initial: now.Initial}
 }
 
