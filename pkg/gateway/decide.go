@@ -16,6 +16,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/trace"
+	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -124,15 +126,21 @@ func (s *Server) deadline(q ask.Request) time.Duration {
 	return min(s.limits.Deadline, theirs-theirs/10)
 }
 
-// decide answers all questions of a request that was granted.
-func (s *Server) decide(ctx context.Context, basis *standing, all []asked) []ask.Decision {
-	out := make([]ask.Decision, len(all))
+// decide answers all questions of a request that was granted, each in an act of
+// its own.
+func (s *Server) decide(ctx context.Context, basis *standing, all []asked) ([]ask.Decision, []trace.Context) {
+	out, acts := make([]ask.Decision, len(all)), make([]trace.Context, len(all))
 	var wait sync.WaitGroup
 	for i, a := range all {
-		wait.Go(func() { out[i] = s.one(ctx, basis, a) })
+		wait.Go(func() {
+			ctx, end := span.Start(ctx, span.Gate, span.ArtifactFilename.String(a.Image), span.ArtifactHash.String(a.digest.String()))
+			acts[i] = span.Of(ctx)
+			out[i] = s.one(ctx, basis, a)
+			end(out[i].Verdict.Err())
+		})
 	}
 	wait.Wait()
-	return out
+	return out, acts
 }
 
 // one answers one question: from what was decided, if it was not long ago and

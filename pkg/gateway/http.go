@@ -10,6 +10,8 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/caller"
 	"github.com/waybill-release/waybill/pkg/gateway/ask"
+	"github.com/waybill-release/waybill/pkg/trace"
+	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -84,8 +86,8 @@ func (s *Server) decisions(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	decided := s.decide(ctx, basis, all)
-	if err := s.writeDown(ctx, basis, request{id: id, who: who, questions: all, decided: decided, took: s.world.Clock().Sub(began)}); err != nil {
+	decided, acts := s.decide(s.letIn(ctx, r), basis, all)
+	if err := s.writeDown(ctx, basis, request{id: id, who: who, questions: all, decided: decided, acts: acts, took: s.world.Clock().Sub(began)}); err != nil {
 		s.turnAway(w, r, notLetIn{id: id, who: who, err: err})
 		return
 	}
@@ -94,6 +96,17 @@ func (s *Server) decisions(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "5")
 	}
 	writeJSON(w, verdict.HTTPStatus(worst), ask.Answer{Schema: ask.SchemaAnswer, RequestID: id, Outcome: worst.String(), Decisions: decided})
+}
+
+// letIn goes on with the trace of a caller who was let in. What anybody else
+// says of a trace is not taken: the decision begins one of its own, and so it
+// does where that is not well formed.
+func (s *Server) letIn(ctx context.Context, r *http.Request) context.Context {
+	ctx, err := span.Extract(ctx, r.Header)
+	if err != nil {
+		s.world.Log.DebugContext(ctx, "what a caller says of a trace is not taken", "error", err.Error())
+	}
+	return ctx
 }
 
 // admit waits for a slot, and takes from what a caller may ask.
@@ -197,11 +210,15 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, n notLetIn) {
 		w.Header().Set("Retry-After", "1")
 	}
 	s.tally.turnedAway(f.Code)
-	err := s.written.add(r.Context(), ask.Entry{
+	ctx, end := span.Start(r.Context(), span.Gate)
+	end(n.err)
+	own := span.Of(ctx)
+	err := s.written.add(ctx, ask.Entry{
+		Trace: own.Trace, Span: own.Span,
 		Time: s.world.Clock(), Level: levelWarn, Message: ask.NotLetIn, Request: n.id, Principal: n.who.Name(), Code: f.Code, Problem: f.Message, Status: code,
 	})
 	if err != nil { // it is a no in any case
-		s.world.Log.ErrorContext(r.Context(), "the record could not be written", "request_id", n.id, "error", err.Error())
+		s.world.Log.ErrorContext(ctx, "the record could not be written", "request_id", n.id, "error", err.Error())
 	}
 	writeJSON(w, code, ask.Problem{Schema: ask.SchemaAnswer, RequestID: n.id, Outcome: outcome.String(), Problem: f})
 }
@@ -250,5 +267,6 @@ type request struct {
 	who       caller.Principal
 	questions []asked
 	decided   []ask.Decision
+	acts      []trace.Context // in each of which one was decided
 	took      time.Duration
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/strictyaml"
+	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -193,7 +194,7 @@ func (s *Server) bounded(ctx context.Context, h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: 100},
-		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }, // who is being answered is answered
+		BaseContext: func(net.Listener) context.Context { return span.Anew(context.WithoutCancel(ctx)) }, // who is being answered is answered
 		ErrorLog:    slog.NewLogLogger(s.world.Log.Handler(), slog.LevelDebug),
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/trace/carry"
 	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -185,6 +186,7 @@ func (c *Client) do(req *http.Request, through *http.Client) (status int, raw []
 		}
 		req.Header.Set("Authorization", "Bearer "+text)
 	}
+	carry.Inject(req.Context(), req.Header)
 	resp, err := through.Do(req)
 	if err != nil {
 		return 0, nil, c.unavailable(err)

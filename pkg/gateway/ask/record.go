@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -32,6 +33,12 @@ type Entry struct {
 	Time    time.Time `json:"time"`
 	Level   string    `json:"level"`
 	Message string    `json:"msg"`
+
+	// The ids of the decision, by which the log of who asked is found. Those of a
+	// request that was not let in are the gate's own.
+	Trace   trace.ID     `json:"trace_id,omitzero"`
+	Span    trace.SpanID `json:"span_id,omitzero"`
+	Initial trace.ID     `json:"initial_trace_id,omitzero"`
 
 	Request   string         `json:"request_id,omitempty"`
 	Principal string         `json:"principal,omitempty"`

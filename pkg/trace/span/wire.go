@@ -35,6 +35,12 @@ func Continue(ctx context.Context, traceparent, baggage string) (context.Context
 	return carry.With(ctx, now), nil
 }
 
+// Anew returns a context that belongs to no action: the next span begins a trace
+// of its own. A service is one run, and what it is asked is others'.
+func Anew(ctx context.Context) context.Context {
+	return carry.With(otel.ContextWithSpanContext(ctx, otel.SpanContext{}), trace.Context{})
+}
+
 // FromEnviron is [Continue] with what the process that started this one said.
 func FromEnviron(ctx context.Context) (context.Context, error) {
 	return Continue(ctx, os.Getenv(trace.EnvTraceparent), os.Getenv(trace.EnvBaggage))
