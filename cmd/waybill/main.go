@@ -54,7 +54,7 @@ proof, and lets anyone check the whole of it with one command.
 	cmd.AddCommand(
 		initCommand(), lockCommand(), planCommand(), stageCommand(), releaseCommand(), statusCommand(),
 		buildCommand(), sbomCommand(), signCommand(), sealCommand(), promoteCommand(),
-		gateCommand(), verifyCommand(), inspectCommand(),
+		gateCommand(), verifyCommand(), inspectCommand(), traceCommand(),
 		policyCommand(), signoffCommand(), trustCommand(), doctorCommand(), schemaCommand(),
 	)
 	return cmd

@@ -152,6 +152,9 @@ const (
 	PolicyVacuous   Code = "POLICY_VACUOUS"
 	NeverExcepted   Code = "NEVER_EXCEPTED"
 
+	// Where it came from, by the ids of its runs.
+	TraceConflict Code = "TRACE_CONFLICT"
+
 	// The sign-off of a release, and the documents that it is about.
 	SignoffMissing     Code = "SIGNOFF_MISSING"
 	SignoffOther       Code = "SIGNOFF_OTHER_RELEASE"

@@ -143,6 +143,8 @@ var codes = map[Code]row{
 	PolicyVacuous:   {Malformed, "the policy accepts what must be refused; mend it before anything is judged by it"},
 	NeverExcepted:   {Refused, "nobody can say that this is right; mend the artifact or its evidence"},
 
+	TraceConflict: {Refused, "go by the id that is signed; find out who wrote the other"},
+
 	SignoffMissing:     {Refused, "sign one with waybill signoff attest, and put it beside release.yaml in the place that is judged"},
 	SignoffOther:       {Refused, "the sign-off is of another release.yaml or commit; check the documents again and sign for this one"},
 	SignoffExpired:     {Refused, "the sign-off, or what it rests on, has run out; check the documents again and sign anew"},

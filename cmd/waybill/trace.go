@@ -1,0 +1,347 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/lineage"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/store/cloud"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/workspace"
+)
+
+// tracing are the options of the way from an artifact to its runs and back.
+type tracing struct {
+	profile, policy, state string
+	files, images          []string
+	trust                  cli.Trust
+	output                 lineage.Writer
+}
+
+func traceCommand() *cobra.Command {
+	o := &tracing{}
+	cmd := &cobra.Command{
+		Use:     "trace TARGET [VERSION]",
+		Short:   "From an artifact to the runs that touched it, and from a log line to what its run made",
+		GroupID: "check",
+		Long: `Show which runs touched an artifact, or what a run did: the steps with their logs,
+what they made, who signed it and where that is logged, the seal, promotions and
+verifiers' summaries, as a tree over time. TARGET is one of
+
+  a file              of this machine: by its bytes
+  bin/tool            the name of an artifact of the release; oci/NAME of an image
+  sha256:…            the digest of either; of an index, with all its platforms
+  HOST/PATH:TAG       an image, or HOST/PATH@sha256:…; what refers to it is read
+  4bf92f3577b34da6…   a trace, the initial trace of a release, or the invocation
+                      that a provenance names: 32 hexadecimal digits
+  -                   lines of a log on stdin: ours in JSON, or any text with a
+                      traceparent, or with trace_id=… in it
+
+It is looked for in the state directory, if a release was begun there; with
+--profile in the staging place and in the release place of VERSION, which is that
+of the state directory unless it is named; and in whatever --files and --images
+name besides, as the registries that an image was promoted to.
+
+What somebody signed who may say it, by the profile's policy or by --policy, is
+marked verified. With --trusted-root or --offline and no policy that is whoever
+signed, who is named. All else is marked as a hint: annotations in a registry,
+the notes of the state directory, and everything if no authorities are named to
+believe. Where a hint names another id than what is signed, the signed one is
+shown, and the contradiction with it. What is older than these ids names no
+trace, and its origin is unknown.
+
+Nothing is decided: whether an artifact may be used is for verify to say.
+
+EXIT STATUS
+  0  something is known of it; what is verified and what is a hint is marked
+  1  nothing is known of it, or evidence that its manifest lists does not hold
+  2  wrong use, or a malformed policy, profile or configuration
+  3  a place did not answer; what was found at the others is printed
+  4  a bug in this program`,
+		Example: `  waybill trace lantern-linux-amd64.tar.gz v0.1.0 --profile profile.yaml
+  waybill trace oci/lantern v0.1.0 --profile profile.yaml --images registry.example.test/mirror
+  waybill trace registry.example.test/lantern:v0.1.0 --policy policy.yaml --trusted-root trusted_root.json
+  grep 'push failed' stage.log | waybill trace - --state state --profile profile.yaml
+  waybill trace 4bf92f3577b34da6a3ce929d0e0e4736 --state state --output json`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: o.run,
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.profile, "profile", "", "profile that names places, policy and trust root")
+	f.StringVar(&o.policy, "policy", "", "policy that says who may sign what, where no profile names one")
+	f.StringVar(&o.state, "state", ".waybill", "directory in which the release came into being; it is left out if there is none")
+	f.StringArrayVar(&o.files, "files", nil, "look among these files, too: the place of a release, with its manifest; repeats")
+	f.StringArrayVar(&o.images, "images", nil, "look in this registry, too, for the images of the release; repeats")
+	o.trust.AddChoice(cmd)
+	o.trust.AddFlags(cmd)
+	f.StringVarP((*string)(&o.output.Format), "output", "o", string(lineage.Table), "table or json")
+	f.BoolVar(&o.output.Verbose, "verbose", false, "list every artifact, and print digests whole")
+	return cmd
+}
+
+func (o *tracing) run(cmd *cobra.Command, args []string) error {
+	if err := o.output.Check(); err != nil {
+		return err
+	}
+	ctx, rt := cmd.Context(), cli.Transport(o.trust.Offline)
+	target, image, err := o.target(cmd, args[0], rt)
+	if err != nil {
+		return err
+	}
+	var loaded *profile.Profile
+	if o.profile != "" {
+		if loaded, err = o.load(ctx); err != nil {
+			return err
+		}
+	}
+	who, err := o.believed(ctx, loaded)
+	if err != nil {
+		return err
+	}
+	t := lineage.Start(who)
+	if who.Verifier == nil {
+		t.Note("nothing was verified: --profile, or --policy and --trusted-root, say whom to believe")
+	}
+	if image == nil && loaded == nil && len(o.files) == 0 && !workspace.Is(o.state) {
+		return verdict.Refuse(verdict.Usage, "trace", "there is no release in %q, and no other place is named to look at", o.state).
+			Advise("name the directory of the release with --state, or a --profile and the VERSION")
+	}
+	if cmd.Flags().Changed("state") && !workspace.Is(o.state) {
+		_, err := workspace.Open(o.state)
+		return err
+	}
+	if err := o.look(ctx, t, loaded, args[1:], rt); err != nil {
+		return err
+	}
+	if image != nil {
+		found, err := image(ctx, t)
+		if err != nil {
+			return err
+		}
+		target = lineage.OfBytes(args[0], found...)
+	}
+	found, unknown := t.Of(target)
+	if err := o.output.Write(cmd.OutOrStdout(), found); err != nil {
+		return err
+	}
+	return ended(found, unknown)
+}
+
+// load reads the profile.
+func (o *tracing) load(ctx context.Context) (*profile.Profile, error) {
+	now, err := o.trust.Moment.Time()
+	if err != nil {
+		return nil, err
+	}
+	p, err := profile.Load(o.profile, profile.Reader{Rules: rules(), Now: now, Trust: o.trust.Reader(ctx)})
+	if err != nil {
+		return nil, err
+	}
+	return &p, o.trust.Used()
+}
+
+// ended is how it ends: what did not answer goes before what was not found
+// there.
+func ended(l lineage.Lineage, unknown error) error {
+	if len(l.Unasked) > 0 {
+		return &verdict.Error{Finding: l.Unasked[0]}
+	}
+	if unknown != nil {
+		return unknown
+	}
+	for _, f := range l.Findings {
+		if f.Code != verdict.TraceConflict {
+			return &verdict.Error{Finding: f}
+		}
+	}
+	return nil
+}
+
+// find looks for an image in a registry, and returns the digests of its
+// manifests.
+type find func(ctx context.Context, t *lineage.Trail) ([]digest.Digest, error)
+
+// target is what was asked about. Of an image it is known only when it was
+// looked for.
+func (o *tracing) target(cmd *cobra.Command, text string, rt http.RoundTripper) (lineage.Target, find, error) {
+	if text == "-" {
+		found, err := lineage.ReadLog(cmd.InOrStdin())
+		if err == nil && len(found) == 0 {
+			err = verdict.Refuse(verdict.EvidenceMissing, "stdin", "no line of it names a trace").
+				Advise("give lines of --log-format json, or text with a traceparent or trace_id=… in it")
+		}
+		return lineage.OfLines("on stdin", found), nil, err
+	}
+	info, err := os.Stat(text)
+	switch {
+	case err == nil && info.Mode().IsRegular():
+		return ofFile(text)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return lineage.Target{}, nil, verdict.Wrap(verdict.PlaceDown, text, err)
+	case strings.Contains(text, "/") && strings.ContainsAny(text, ":@") && !strings.HasPrefix(text, "sha256:"):
+		image, err := cli.Image(text, rt)
+		if err != nil {
+			return lineage.Target{}, nil, err
+		}
+		return lineage.Target{}, func(ctx context.Context, t *lineage.Trail) ([]digest.Digest, error) {
+			return t.Image(ctx, text, image.Source, image.Repository, image.Reference())
+		}, nil
+	}
+	target, err := lineage.ParseTarget(text)
+	return target, nil, err
+}
+
+func ofFile(path string) (lineage.Target, find, error) {
+	f, err := cli.Open(path)
+	if err != nil {
+		return lineage.Target{}, nil, err
+	}
+	defer f.Close()
+	bytes, _, err := digest.Sum(f)
+	if err != nil {
+		return lineage.Target{}, nil, verdict.Wrap(verdict.PlaceDown, path, err)
+	}
+	return lineage.OfFile(path, bytes), nil, nil
+}
+
+// believed is who is believed: those whom the profile names, or the flags.
+func (o *tracing) believed(ctx context.Context, p *profile.Profile) (lineage.Believed, error) {
+	if p != nil {
+		if o.policy != "" || o.trust.File != "" {
+			return lineage.Believed{}, verdict.Refuse(verdict.Usage, "--profile", "it names policy and trust root; want it, or --policy and --trusted-root")
+		}
+		v, err := verify.NewWith(p.TrustRoot, p.Policy.Verification())
+		return lineage.Believed{Verifier: v, Policy: &p.Policy}, err
+	}
+	if o.policy == "" && o.trust.File == "" && !o.trust.Offline {
+		return lineage.Believed{}, nil
+	}
+	root, err := o.trust.ToJudge(ctx)
+	if err != nil {
+		return lineage.Believed{}, err
+	}
+	who, asked := lineage.Believed{}, verify.Default()
+	if o.policy != "" {
+		raw, err := cli.ReadFile(o.policy, maxPolicy)
+		if err != nil {
+			return lineage.Believed{}, err
+		}
+		read, err := policy.Parse(raw, rules())
+		if err != nil {
+			return lineage.Believed{}, err
+		}
+		who.Policy, asked = &read, read.Verification()
+	}
+	who.Verifier, err = verify.NewWith(root.Root, asked)
+	return who, err
+}
+
+// look reads every place that is named.
+func (o *tracing) look(ctx context.Context, t *lineage.Trail, p *profile.Profile, args []string, rt http.RoundTripper) error {
+	of, err := o.version(args, p)
+	if err != nil {
+		return err
+	}
+	if workspace.Is(o.state) {
+		w, err := workspace.Open(o.state)
+		if err != nil {
+			return err
+		}
+		if of.IsZero() || w.Identity().Version == of {
+			if err := t.State(ctx, w); err != nil {
+				return err
+			}
+		}
+	}
+	if p != nil {
+		for _, stage := range []profile.Stage{profile.Staging, profile.Release} {
+			at, err := placesOf(p, stage, of, rt)
+			if err != nil {
+				return err
+			}
+			if at.Files == nil {
+				continue // the profile has no such place
+			}
+			if err := t.Published(ctx, at); err != nil {
+				return err
+			}
+		}
+	}
+	for _, uri := range o.files {
+		files, err := cloud.OpenPlace(uri, rt)
+		if err != nil {
+			return verdict.Wrap(verdict.Usage, uri, err)
+		}
+		if err := t.Published(ctx, lineage.Published{Name: uri, Files: files}); err != nil {
+			return err
+		}
+	}
+	for _, prefix := range o.images {
+		images, err := openImages(prefix, rt)
+		if err != nil {
+			return err
+		}
+		if err := t.Registry(ctx, prefix, images); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// version is which release is looked for: the one that is named, or that of the
+// state directory.
+func (o *tracing) version(args []string, p *profile.Profile) (version.Version, error) {
+	switch {
+	case len(args) > 0:
+		return cli.Version(args)
+	case p == nil:
+		return version.Version{}, nil
+	case !workspace.Is(o.state):
+		return version.Version{}, verdict.Refuse(verdict.Usage, "VERSION", "required with --profile, where --state has no release").
+			Advise("name the release after TARGET, as v0.1.0")
+	}
+	w, err := workspace.Open(o.state)
+	if err != nil {
+		return version.Version{}, err
+	}
+	return w.Identity().Version, nil
+}
+
+// placesOf opens the places that a profile has of a stage; it may have none.
+func placesOf(p *profile.Profile, stage profile.Stage, of version.Version, rt http.RoundTripper) (lineage.Published, error) {
+	at := lineage.Published{Name: string(stage)}
+	uri, err := p.Files(stage, of)
+	if err != nil {
+		return lineage.Published{}, nil //nolint:nilerr // it maps no such place, which is no fault of it
+	}
+	if at.Files, err = cloud.OpenPlace(uri, rt); err != nil {
+		return lineage.Published{}, err
+	}
+	prefix, err := p.Images(stage, of)
+	if err != nil || prefix == "" {
+		return at, err
+	}
+	at.Images, err = registry.OpenRemote(prefix, rt)
+	return at, err
+}
+
+// openImages opens a registry, or an image layout of this machine.
+func openImages(at string, rt http.RoundTripper) (registry.Source, error) {
+	if info, err := os.Stat(at); err == nil && info.IsDir() {
+		return registry.OpenLayout(at)
+	}
+	return registry.OpenRemote(at, rt)
+}
