@@ -104,7 +104,10 @@ func (l *lister) visit(ctx context.Context, in *os.File, name string, entry fs.D
 	size, known := sizeIn(in, entry.Name())
 	if !known {
 		info, err := l.root.Lstat(name)
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && IsStaging(name):
+			return nil // its writer ended meanwhile
+		case err != nil:
 			return l.dir.unavailable("listing", err)
 		}
 		size = info.Size()
