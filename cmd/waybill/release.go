@@ -122,6 +122,7 @@ func composite(cmd cobra.Command, purpose doctor.Purpose, run func(*pipeline.Pip
 		add(o, &cmd)
 	}
 	output.AddFlags(&cmd)
+	addMetricsFlag(&cmd)
 	cmd.Flags().BoolVar(&confirm, "confirm", false, "really do it")
 	return &cmd
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -69,7 +70,7 @@ func run(c *cobra.Command, args []string, do func(*cobra.Command, []string) erro
 		Transport: func() http.RoundTripper { return cli.Transport(false) },
 	})
 	ctx, unread := span.FromEnviron(ctx)
-	ctx, end := span.Start(ctx, span.Command(nameOf(c)))
+	ctx, end := span.Start(ctx, span.Command(nameOf(c)), span.PipelineName.String(c.CommandPath()))
 	bridge(ctx, logger)
 	if unsent != nil {
 		logger.WarnContext(ctx, "no spans are sent: "+unsent.Error())
@@ -79,14 +80,24 @@ func run(c *cobra.Command, args []string, do func(*cobra.Command, []string) erro
 	}
 	ctx = context.WithValue(ctx, loggerKey{}, logger)
 	c.SetContext(ctx)
+	began := time.Now()
 	err = errors.New("it did not come to its end") // unless it does: a panic passes here
 	defer func() {
 		end(err)
+		r := span.Run{Command: nameOf(c), Outcome: span.OutcomeOf(err), Ended: time.Now(), Took: time.Since(began)}
+		if unwritten := writeMetrics(c, provider.Tally(), r); unwritten != nil {
+			logger.WarnContext(ctx, "what the run did stands; its metrics do not: "+unwritten.Error())
+		}
 		if lost := provider.Shutdown(ctx); lost != nil {
 			logger.WarnContext(ctx, "spans were lost: "+lost.Error())
 		}
 	}()
-	return speak(c, logger, told, func() error { return do(c, args) })
+	return speak(c, logger, told, func() error {
+		if err := metricsCanBeWritten(c); err != nil {
+			return err
+		}
+		return do(c, args)
+	})
 }
 
 // speak lets a command speak through the logger. Text is written as it is, for

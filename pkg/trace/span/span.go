@@ -25,7 +25,9 @@
 // Between processes a context travels as W3C Trace Context and Baggage: in the
 // variables TRACEPARENT and BAGGAGE of processes that are ours, in headers
 // between a client and the gate. A step of a build gets neither: it is a
-// stranger, and what it makes must be the same in every run.
+// stranger, and what it makes must be the same in every run. Nor does the runner
+// that puts it behind walls: it has nothing of ours that a step could find, and
+// says all that it has to say to the process that started it.
 package span
 
 import (
@@ -145,23 +147,51 @@ func Start(ctx context.Context, name Name, attrs ...attribute.KeyValue) (context
 	}
 	began := time.Now()
 	ctx, s := p.tracer.Start(ctx, string(name), otel.WithAttributes(attrs...))
+	state := PipelineResult
 	if name.isTask() {
+		state = PipelineTaskResult
 		s.SetAttributes(PipelineTaskRunID.String(s.SpanContext().SpanID().String()))
+	} else {
+		s.SetAttributes(PipelineRunID.String(s.SpanContext().TraceID().String()))
 	}
 	now := fromOTel(s.SpanContext())
 	if now.Initial = carry.From(ctx).Initial; !now.Initial.IsZero() {
 		s.SetAttributes(InitialTraceID.String(now.Initial.String()))
 	}
 	return carry.With(ctx, now), func(err error) {
-		result := Done
+		result := OutcomeOf(err)
 		if err != nil {
-			result = verdict.OutcomeOf(err).String()
 			s.SetStatus(codes.Error, redact.Secrets(err.Error()))
 			s.SetAttributes(ErrorType.String(result))
 		}
+		s.SetAttributes(state.String(conventional(err)))
 		p.tally.ended(name, result, time.Since(began))
 		s.End()
 	}
+}
+
+// OutcomeOf is how an action ended, in one word: [Done], or what kind of no it
+// came to.
+func OutcomeOf(err error) string {
+	if err == nil {
+		return Done
+	}
+	return verdict.OutcomeOf(err).String()
+}
+
+// conventional is the same in the words of the semantic conventions.
+func conventional(err error) string {
+	switch o := OutcomeOf(err); {
+	case err == nil:
+		return "success"
+	case errors.Is(err, context.Canceled):
+		return "cancellation"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	case o == verdict.Refused.String(), o == verdict.Malformed.String():
+		return "failure"
+	}
+	return "error"
 }
 
 // Of is the action of a context; the zero value if there is none.
