@@ -36,6 +36,7 @@ func leaseName(s promote.Shard) string {
 // the lease of its shard while it works, and writes its results in the end. A
 // run that does not come to results, because it was ended, writes none.
 func (p *Pipeline) PromoteShard(ctx context.Context, plan routes.Plan, how Promotion, with Shared) (promote.Applied, error) {
+	p.Report("promote by the plan %s", plan.Digest())
 	var held *lease.Lease
 	if with.Lease != "" {
 		var err error
