@@ -277,3 +277,12 @@ func (f Feature) clone() Feature {
 	s.Conditions, s.History = slices.Clone(s.Conditions), slices.Clone(s.History)
 	return f
 }
+
+// Wants is the steady state that is wanted: what the object says, or else the
+// default.
+func (f Feature) Wants() State {
+	if f.Spec.Desired != "" {
+		return f.Spec.Desired
+	}
+	return f.Status.Default
+}

@@ -182,10 +182,7 @@ func (p *pass) target() Move {
 // it is.
 func (p *pass) begin() {
 	s := &p.f.Status
-	want := p.f.Spec.Desired
-	if want == "" {
-		want = s.Default
-	}
+	want := p.f.Wants()
 	scope := p.f.Spec.Scope
 	switch {
 	case s.State.goal() != want && want == On:
