@@ -33,6 +33,7 @@ type page struct {
 	Draining                   bool
 	Accepted, Refused, Unknown int64
 	Cached, All                int64
+	HitRatio                   string
 	Reasons, TurnedAway        []reason
 	Last                       []line
 	Head                       ask.Head
@@ -95,6 +96,7 @@ func (s *Server) page() page {
 		}
 	}
 	p.Cached, p.Reasons, p.TurnedAway = t.hits, byCount(t.reasons), byCount(t.away)
+	p.HitRatio = ratio(p.Cached, p.All)
 	p.Last = slices.Clone(t.last)
 	slices.Reverse(p.Last)
 	return p

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -99,7 +101,13 @@ func (t *tally) add(d ask.Decision, l line) {
 // metrics answers GET /metrics in the text format of Prometheus.
 func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	t := &s.tally
+	var all bytes.Buffer // who reads slowly holds up no decision
+	s.tally.write(&all)
+	process(&all)
+	_, _ = w.Write(all.Bytes())
+}
+
+func (t *tally) write(w io.Writer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	head := func(name, kind, help string) {
@@ -119,6 +127,12 @@ func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 	}
 	head("waybill_gate_cached_decisions_total", "counter", "Decisions that were made before.")
 	fmt.Fprintf(w, "waybill_gate_cached_decisions_total %d\n", t.hits)
+	var decided int64
+	for _, n := range t.outcomes {
+		decided += n
+	}
+	head("waybill_gate_cache_hit_ratio", "gauge", "Decisions that were made before, as a part of all.")
+	fmt.Fprintf(w, "waybill_gate_cache_hit_ratio %g\n", float64(t.hits)/float64(max(1, decided)))
 	head("waybill_gate_reloads_total", "counter", "Reloads of policy, trust root and callers.")
 	fmt.Fprintf(w, "waybill_gate_reloads_total{result=\"failed\"} %d\nwaybill_gate_reloads_total{result=\"ok\"} %d\n", t.reloads[0], t.reloads[1])
 	head("waybill_gate_request_seconds", "histogram", "How long decisions took.")

@@ -314,3 +314,22 @@ func TestGatewayArmy(t *testing.T) {
 		t.Errorf("an honest caller, afterwards: %v", err)
 	}
 }
+
+// TestGatewayHitRatio: how much of what is asked was decided before is counted,
+// and shown.
+func TestGatewayHitRatio(t *testing.T) {
+	g := openGatehouse(t)
+	for range 4 {
+		if status, _, raw := g.do(g.request()); status != http.StatusOK {
+			t.Fatalf("%d %s", status, raw)
+		}
+	}
+	if said := metricsOf(g); !strings.Contains(said, "\nwaybill_gate_cache_hit_ratio 0.75\n") {
+		t.Errorf("the metrics do not say three of four:\n%s", said)
+	}
+	page := httptest.NewRecorder()
+	g.server.Admin().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/statusz", nil))
+	if !strings.Contains(page.Body.String(), "75.0 %") {
+		t.Error("the page does not say three of four")
+	}
+}
