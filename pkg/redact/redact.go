@@ -27,6 +27,7 @@ var shapes = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-
 	`|\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|(?:AKIA|ASIA)[A-Z0-9]{16}|ya29\.[A-Za-z0-9_-]{16,}|xox[abpr]-[A-Za-z0-9-]{10,})` +
 	`|\b(?i:authorization)"?[:=] *"?(?:(?i:bearer|basic) +)?[A-Za-z0-9._~+/=-]{8,}` +
 	`|\b(?i:bearer) +[A-Za-z0-9._~+/=-]{20,}` +
+	`|\b(?i:basic) +[A-Za-z+/]{2,}[0-9=][A-Za-z0-9+/=]{4,}` + // of a password; words have no digits
 	`|\b(?i:cookie)"?: *[^\r\n]+` +
 	`|\b[A-Za-z0-9_]*(?i:password|passwd|secret|token|api_?key)=[^\s"'&]{4,}`)
 
@@ -38,7 +39,7 @@ var userinfo = regexp.MustCompile(`(https?://)[^\s/@"'<>]+@|(://)[^\s/:@"'<>]+:[
 // slow: a step of a build may write a gigabyte. They are in lower case.
 func signs() []string {
 	return []string{"eyj", "-----begin", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "akia", "asia", "ya29.", "xox",
-		"authorization", "bearer", "cookie", "passw", "secret=", "token=", "key="}
+		"authorization", "bearer", "basic", "cookie", "passw", "secret=", "token=", "key="}
 }
 
 // Secrets takes out what looks like one.

@@ -11,6 +11,7 @@ import (
 func TestSecrets(t *testing.T) {
 	const jwt = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJidWlsZGVyIn0.c2lnbmF0dXJl"
 	for text, want := range map[string]string{
+		"DENIED: not with Basic cm9ib3Q6aHVudGVyMg==":             "DENIED: not with [redacted]",
 		"asking with " + jwt + " now":                             "asking with [redacted] now",
 		"Authorization: Bearer abcdefgh12345678, and more":        "[redacted], and more",
 		"authorization=abcdefgh12345678":                          "[redacted]",

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
+	"github.com/waybill-release/waybill/pkg/redact"
 	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/transport"
 )
@@ -139,8 +140,18 @@ type query struct {
 }
 
 func (q query) unavailable(err error) error {
-	return &UnavailableError{Place: q.target.Name(), Op: q.op, Err: err}
+	return &UnavailableError{Place: q.target.Name(), Op: q.op, Err: discreet{err}}
 }
+
+// discreet is an error that may quote a registry, which may quote what it was
+// shown: our credentials.
+type discreet struct{ error }
+
+// Error is the text without them.
+func (d discreet) Error() string { return redact.Secrets(d.error.Error()) }
+
+// Unwrap returns the error itself.
+func (d discreet) Unwrap() error { return d.error }
 
 // askOnce sends q and returns the answer if it is 200.
 func (r *Remote) askOnce(ctx context.Context, q query) (*http.Response, error) {
