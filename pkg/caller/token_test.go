@@ -107,6 +107,7 @@ func TestTokens(t *testing.T) {
 		{"within the skew", is.token(t, nil, map[string]any{"iat": sec(50 * time.Second), "exp": sec(time.Hour)}), ""},
 		{"empty", "", verdict.TokenParse},
 		{"two parts", good[:strings.LastIndexByte(good, '.')], verdict.TokenParse},
+		{"encrypted, and compressed", "eyJhbGciOiJkaXIiLCJlbmMiOiJBMTI4R0NNIiwiemlwIjoiREVGIn0..AAAA.AAAA.AAAA", verdict.TokenParse},
 		{"many dots", strings.Repeat(".", 1_000_000), verdict.TokenParse},
 		{"too long", good + strings.Repeat("A", 16<<10), verdict.TokenParse},
 		{"no base64", "!" + good, verdict.TokenParse},

@@ -47,9 +47,12 @@ func read(q ask.Question) (asked, error) {
 		return refuse("image and to: at most %d characters", maxName)
 	}
 	name, sum, found := strings.Cut(q.Image, "@")
-	d, err := digest.Parse(sum)
-	if !found || err != nil || d.Algorithm() != digest.SHA256 {
+	if !found {
 		return refuse("image %.300q: want HOST/PATH@sha256:…; a tag can name something else when it is used", q.Image)
+	}
+	d, err := digest.Parse(sum)
+	if err != nil || d.Algorithm() != digest.SHA256 || strings.Contains(q.To, "@") { // what stands before it may be a password, and is not repeated
+		return refuse("image and to: want HOST/PATH@sha256:… and HOST/PATH, with nothing before the host")
 	}
 	host, repository, found := strings.Cut(name, "/")
 	if !found || strings.Contains(repository, ":") {
@@ -96,6 +99,9 @@ func (a asked) destination() string {
 func (s *Server) readRequest(r *http.Request) (ask.Request, error) {
 	if r.Header.Get("Content-Encoding") != "" {
 		return ask.Request{}, wrong("Content-Encoding: want none")
+	}
+	if len(r.TransferEncoding) > 0 { // there is one way to say where a request ends
+		return ask.Request{}, wrong("Transfer-Encoding: want none, and a Content-Length")
 	}
 	raw, err := readAll(r.Body, s.limits.Body)
 	if err != nil {

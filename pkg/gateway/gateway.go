@@ -211,6 +211,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if len(r.TransferEncoding) > 0 { // whoever is between us may see another end of it, and another request after that
+		w.Header().Set("Connection", "close")
+	}
 	if r.URL.RawPath != "" || r.URL.Path != path.Clean(r.URL.Path) { // no address has two spellings
 		http.NotFound(w, r)
 		return
