@@ -115,13 +115,13 @@ func (o *tracing) run(cmd *cobra.Command, args []string) error {
 	if who.Verifier == nil {
 		t.Note("nothing was verified: --profile, or --policy and --trusted-root, say whom to believe")
 	}
+	if !workspace.Is(o.state) && cmd.Flags().Changed("state") {
+		_, err := workspace.Open(o.state)
+		return err
+	}
 	if image == nil && loaded == nil && len(o.files) == 0 && !workspace.Is(o.state) {
 		return verdict.Refuse(verdict.Usage, "trace", "there is no release in %q, and no other place is named to look at", o.state).
 			Advise("name the directory of the release with --state, or a --profile and the VERSION")
-	}
-	if cmd.Flags().Changed("state") && !workspace.Is(o.state) {
-		_, err := workspace.Open(o.state)
-		return err
 	}
 	if err := o.look(ctx, t, loaded, args[1:], rt); err != nil {
 		return err

@@ -155,7 +155,11 @@ func (w Writer) titleOf(r Run) string {
 	case r.IDs.Trace.IsZero() && len(r.Invocations) == 0:
 		return "in no run that is known"
 	}
-	return "a run"
+	var did []string // as far as anybody said
+	for _, a := range r.Acts {
+		did = with(did, string(a.Kind))
+	}
+	return render.Safe(strings.Join(did, ", "))
 }
 
 // words are the command without its arguments.
