@@ -35,9 +35,17 @@ const verifierID, policyURI = "https://verifier.example.test/v1", "https://examp
 // night is somebody who lets a release out, with records and markers.
 type night struct{ keeper }
 
-// openNight stages the small project, whose release.yaml names markers and
-// whose policy lets the verifier add summaries.
+// openNight stages what [evening] prepares.
 func openNight(t *testing.T) night {
+	t.Helper()
+	n := evening(t)
+	want(t, n.Stage(t.Context()), 0)
+	return n
+}
+
+// evening prepares the small project, whose release.yaml names markers and whose
+// policy lets the verifier add summaries.
+func evening(t *testing.T) night {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "attacks", "testdata", "project"))); err != nil {
@@ -57,7 +65,6 @@ func openNight(t *testing.T) night {
 		fmt.Sprintf("plan: require\nlate: [{predicate: %q, role: verifier, stages: [release]}]\n", vsa.PredicateType))
 	bench{n.Scene}.policy(t, "profile.yaml", string(n.read(t, "profile.yaml")),
 		"places:\n", fmt.Sprintf("records: {verifier: %q, policy: %q}\nplaces:\n  markers: \"%s/release/\"\n", verifierID, policyURI, strings.Replace(n.Lab.Bucket, "http://", "gs+http://", 1)))
-	want(t, n.Stage(t.Context()), 0)
 	return n
 }
 
