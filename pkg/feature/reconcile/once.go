@@ -1,0 +1,373 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
+	"github.com/waybill-release/waybill/pkg/feature"
+	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
+	"github.com/waybill-release/waybill/pkg/version"
+)
+
+// Pass is what one pass did to one feature.
+type Pass struct {
+	Key feature.Key
+	// Before and After are the states, "" of a feature that was not there.
+	Before, After feature.State
+	// Did is what was done, in words; "" if there was nothing to do.
+	Did string
+	// Feature is the object as it is stored now.
+	Feature feature.Feature
+	// Err is why it could not be done. The next pass tries again.
+	Err error
+}
+
+// Once makes one pass over all features. What goes wrong with one does not keep
+// the others; the error names all. One that is unavailable has decided nothing.
+func (r *Reconciler) Once(ctx context.Context) ([]Pass, error) {
+	there, err := r.c.Store.List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reconciling features: %w", err)
+	}
+	keys := r.c.Registry.Keys()
+	for _, f := range there {
+		if !slices.Contains(keys, f.Key()) {
+			keys = append(keys, f.Key())
+		}
+	}
+	live := r.live(ctx)
+	var passes []Pass
+	var failed []error
+	for _, k := range keys {
+		p := r.one(ctx, k, live)
+		if p.Err != nil {
+			failed = append(failed, fmt.Errorf("reconciling feature %s: %w", k, p.Err))
+		}
+		passes = append(passes, p)
+	}
+	return passes, errors.Join(failed...)
+}
+
+// live lists who reconciles. When nobody can tell, each does all: a wrong
+// leader is harmless, and none is not.
+func (r *Reconciler) live(ctx context.Context) []string {
+	if r.c.Self.Live == nil {
+		return []string{r.c.Self.Identity}
+	}
+	ids, err := r.c.Self.Live.Identities(ctx)
+	if err != nil {
+		return []string{r.c.Self.Identity}
+	}
+	return append(slices.Clone(ids), r.c.Self.Identity)
+}
+
+// one makes the pass over one feature.
+func (r *Reconciler) one(ctx context.Context, k feature.Key, live []string) Pass {
+	t := &turn{r: r, pass: Pass{Key: k}}
+	if leader := feature.Leader(k, live); leader != r.c.Self.Identity {
+		t.pass.Did = "left to " + leader
+		return t.pass
+	}
+	err := t.tend(ctx, k)
+	if errors.Is(err, featurestore.ErrConflict) {
+		t.did("somebody else was quicker")
+		err = nil
+	}
+	t.pass.Err = err
+	return t.pass
+}
+
+// turn is the pass over one feature while it is made.
+type turn struct {
+	r    *Reconciler
+	pass Pass
+	f    feature.Feature
+}
+
+func (t *turn) did(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if t.pass.Did != "" {
+		text = t.pass.Did + "; " + text
+	}
+	t.pass.Did = text
+}
+
+// tend does what there is to do.
+func (t *turn) tend(ctx context.Context, k feature.Key) error {
+	c := t.r.c
+	d, known := c.Registry.Definition(k)
+	if known {
+		_, known = d.At(c.Self.Version)
+	}
+	f, err := c.Store.Get(ctx, k)
+	if errors.Is(err, featurestore.ErrNotFound) {
+		if !known {
+			return nil
+		}
+		return t.announce(ctx, k, d)
+	}
+	if err != nil {
+		return err
+	}
+	t.saw(f)
+	t.pass.Before = f.Status.State
+	if !known {
+		return t.stranger(ctx)
+	}
+	if err := t.step(ctx, d); err != nil {
+		return err
+	}
+	return t.look(ctx, d)
+}
+
+// saw remembers the object as it is stored.
+func (t *turn) saw(f feature.Feature) {
+	t.f, t.pass.Feature, t.pass.After = f, f, f.Status.State
+}
+
+// announce writes the object of a feature that has none.
+func (t *turn) announce(ctx context.Context, k feature.Key, d feature.Definition) error {
+	f, err := feature.Announce(k, d, t.r.c.Self.Version)
+	if err != nil {
+		return err
+	}
+	if f, err = t.r.c.Store.Create(ctx, f); err != nil {
+		return err
+	}
+	t.saw(f)
+	t.did("announced")
+	return nil
+}
+
+// stranger keeps a feature that the program does not know.
+func (t *turn) stranger(ctx context.Context) error {
+	f, forgotten := feature.Forget(t.f, t.r.c.Self.Version)
+	if forgotten {
+		t.did("forgotten: %s knew it last", f.Status.LastKnownVersion)
+	}
+	return t.store(ctx, feature.WithConditions(f, feature.SafeConditions(f, nil, t.r.c.Self.Version)...))
+}
+
+// store writes the object if it differs from what is stored.
+func (t *turn) store(ctx context.Context, f feature.Feature) error {
+	before, err := t.f.Bytes()
+	if err != nil {
+		return err
+	}
+	after, err := f.Bytes()
+	if err != nil {
+		return err
+	}
+	if string(before) == string(after) {
+		return nil
+	}
+	if f, err = t.r.c.Store.Update(ctx, f); err != nil {
+		return err
+	}
+	t.saw(f)
+	return nil
+}
+
+// step makes one step, runs at most one task, and signs what came of it.
+func (t *turn) step(ctx context.Context, d feature.Definition) error {
+	if err := t.sign(ctx); err != nil {
+		return err
+	}
+	step, err := feature.Next(t.input(ctx, d))
+	if err != nil {
+		return err
+	}
+	if err := t.keep(ctx, step); err != nil || step.Run == nil {
+		return err
+	}
+	outcome, err := t.run(ctx, *step.Run)
+	if err != nil {
+		outcome = feature.Outcome{Remaining: step.Run.Remaining, Message: err.Error()}
+		t.did("task %s failed", step.Run.Name)
+	}
+	if wrong := t.settle(ctx, d, *step.Run, outcome); wrong != nil {
+		return wrong
+	}
+	return err // it is in the object, and told as well
+}
+
+// attempts is how often an outcome is written down again that a report overtook.
+const attempts = 16
+
+// settle writes down what became of a task. That may have taken hours, in which
+// others reported: then the outcome goes into the object as it is by now, if
+// that is still in the same transition.
+func (t *turn) settle(ctx context.Context, d feature.Definition, ran feature.Task, o feature.Outcome) error {
+	var err error
+	for range attempts {
+		var applied feature.Step
+		if applied, err = feature.Apply(t.input(ctx, d), ran, o); err != nil {
+			return err
+		}
+		if err = t.keep(ctx, applied); !errors.Is(err, featurestore.ErrConflict) {
+			return err
+		}
+		before := t.f.Status
+		now, read := t.r.c.Store.Get(ctx, t.f.Key())
+		if read != nil {
+			return read
+		}
+		t.saw(now)
+		if now.Status.Number != before.Number || (now.Status.Moving == nil) != (before.Moving == nil) || len(now.Status.Done) != len(before.Done) {
+			return err // somebody else took it further
+		}
+	}
+	return err
+}
+
+// keep stores what a step says, and signs the transition that it made.
+func (t *turn) keep(ctx context.Context, step feature.Step) error {
+	before := t.f.Status
+	if err := t.store(ctx, step.Feature); err != nil {
+		return err
+	}
+	now := t.f.Status
+	if len(now.Done) > len(before.Done) {
+		t.did("task %s is done", now.Done[len(now.Done)-1].Name)
+	}
+	if now.Number != before.Number {
+		t.did("%s to %s", before.State, now.State)
+	}
+	return t.sign(ctx)
+}
+
+// input is what package feature decides from.
+func (t *turn) input(ctx context.Context, d feature.Definition) feature.Input {
+	c, k := t.r.c, t.f.Key()
+	in := feature.Input{
+		Feature: t.f, Definition: d, Running: c.Self.Version, Reconciler: c.Self.Identity,
+		MayBeDynamic: slices.Contains(c.Wishes.Dynamic, k), Window: t.r.windows[k.Namespace], Now: c.Clock(),
+	}
+	for _, r := range c.Expect[k.Namespace].Reporters {
+		in.Expected = append(in.Expected, r.Identity)
+	}
+	if w, named := c.Wishes.Wanted[k]; named {
+		in.Wanted = &w
+	}
+	if c.Self.Trace != nil {
+		in.Trace = c.Self.Trace(ctx)
+	}
+	return in
+}
+
+// sign signs the transition that has no statement yet. It is done by whoever
+// finds it, so it says who made the transition and not who signs.
+func (t *turn) sign(ctx context.Context) error {
+	said, _, missing := t.f.Unsigned()
+	if !missing {
+		return nil
+	}
+	statement, err := featuretransition.New(said)
+	if err != nil {
+		return err
+	}
+	where, err := t.r.c.Signer.Sign(ctx, fmt.Sprintf("%s/%d", said.Subject(), said.Number), statement)
+	if err != nil {
+		return fmt.Errorf("signing transition %d: %w", said.Number, err)
+	}
+	f, err := feature.Signed(t.f, said.Number, where)
+	if err != nil {
+		return err
+	}
+	return t.store(ctx, f)
+}
+
+// run runs one task.
+func (t *turn) run(ctx context.Context, task feature.Task) (feature.Outcome, error) {
+	deeds := t.r.c.Deeds[t.f.Key()]
+	w := t.work(task.Params)
+	if task.Kind == feature.Sweep {
+		sweep := deeds.Sweeps[task.Name]
+		if sweep == nil {
+			return feature.Outcome{}, fmt.Errorf("%s does not know task %s", t.r.c.Self.Version, task.Name)
+		}
+		return sweep.Sweep(ctx, w)
+	}
+	hold := deeds.Holds[task.Name]
+	if hold == nil {
+		return feature.Outcome{}, fmt.Errorf("%s does not know task %s", t.r.c.Self.Version, task.Name)
+	}
+	found, err := hold.Count(ctx, w)
+	switch {
+	case err != nil:
+		return feature.Outcome{}, err
+	case found.Count > 0:
+		return feature.Outcome{Remaining: found.Count, Message: "held by " + found.String()}, nil
+	}
+	return feature.Outcome{Done: true, Message: "nothing holds it"}, nil
+}
+
+// work is what a task is about now: all that the feature counts in, or did.
+func (t *turn) work(params map[string]string) Work {
+	scope := t.f.Status.Preparing
+	if scope.IsNone() {
+		scope = t.f.Status.Enforced
+	}
+	if scope.IsNone() {
+		scope = feature.Scope{Everything: true}
+	}
+	return Work{Key: t.f.Key(), State: t.f.Status.State, Scope: scope, Params: params}
+}
+
+// String says how many there are, with some of them.
+func (f Found) String() string {
+	text := fmt.Sprint(f.Count)
+	if len(f.Sample) > 0 {
+		text += ": " + strings.Join(f.Sample[:min(len(f.Sample), 5)], ", ")
+	}
+	return text
+}
+
+// look computes the conditions. What refers to a feature dangles only when that
+// is Off; whatever was counted before it was is worth nothing then.
+func (t *turn) look(ctx context.Context, d feature.Definition) error {
+	dangling := feature.Condition{Type: feature.Dangling, Status: "Unknown", Message: "it is " + string(t.f.Status.State)}
+	var failed error
+	if t.f.Status.State == feature.Off {
+		found, err := t.r.c.Deeds[t.f.Key()].Dangling.Count(ctx, t.work(nil))
+		switch {
+		case err != nil:
+			dangling.Message = err.Error()
+			failed = fmt.Errorf("counting what refers to it: %w", err)
+		case found.Count > 0:
+			dangling.Status, dangling.Count, dangling.Sample = "True", found.Count, found.Sample
+			dangling.Message = "it is Off, and something still refers to it"
+		default:
+			dangling.Status, dangling.Message = "False", ""
+		}
+	}
+	f := feature.DropOldUses(t.f, t.r.c.Clock())
+	f = feature.WithConditions(f, dangling)
+	f = feature.WithConditions(f, feature.SafeConditions(f, &d, t.r.c.Self.Version)...)
+	if err := t.store(ctx, f); err != nil {
+		return err
+	}
+	return failed
+}
+
+// Preflight judges every feature in the store before a program of another
+// version is started.
+func (r *Reconciler) Preflight(ctx context.Context, to version.Version) ([]feature.Preflight, error) {
+	there, err := r.c.Store.List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("looking at features: %w", err)
+	}
+	var list []feature.Preflight
+	for _, f := range there {
+		var known *feature.Definition
+		if d, ok := r.c.Registry.Definition(f.Key()); ok {
+			known = &d
+		}
+		list = append(list, feature.Check(f, known, r.c.Self.Version, to))
+	}
+	return list, nil
+}
