@@ -32,8 +32,9 @@ var shapes = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-
 	`|\b[A-Za-z0-9_]*(?i:password|passwd|secret|token|api_?key)=[^\s"'&]{4,}`)
 
 // userinfo is what stands before the @ of a URL: a name with a password, or
-// whatever a web address has, for there a name alone is a token.
-var userinfo = regexp.MustCompile(`(https?://)[^\s/@"'<>]+@|(://)[^\s/:@"'<>]+:[^\s/@"'<>]+@`)
+// whatever a web address has, for there a name alone is a token. One slash is
+// left of two where an address was cleaned like a path.
+var userinfo = regexp.MustCompile(`(https?:/{1,2})[^\s/@"'<>]+@|(://)[^\s/:@"'<>]+:[^\s/@"'<>]+@`)
 
 // signs are what a text must hold to be worth looking at by pattern, which is
 // slow: a step of a build may write a gigabyte. They are in lower case.
@@ -44,7 +45,7 @@ func signs() []string {
 
 // Secrets takes out what looks like one.
 func Secrets(text string) string {
-	if strings.Contains(text, "://") && strings.Contains(text, "@") {
+	if strings.Contains(text, ":/") && strings.Contains(text, "@") {
 		text = userinfo.ReplaceAllString(text, "${1}${2}"+Mark+"@")
 	}
 	lower := strings.ToLower(text)

@@ -21,6 +21,7 @@ func TestSecrets(t *testing.T) {
 		"Set-Cookie: session=abc":                                 "Set-[redacted]",
 		"cloning https://ci:hunter2@git.example.test/lantern":     "cloning https://[redacted]@git.example.test/lantern",
 		"cloning https://hunter2@git.example.test/lantern":        "cloning https://[redacted]@git.example.test/lantern",
+		"no directory https:/ci:hunter2@git.example.test":         "no directory https:/[redacted]@git.example.test",
 		"cloning ssh://ci:hunter2@git.example.test/lantern":       "cloning ssh://[redacted]@git.example.test/lantern",
 		"PUT https://host.example.test/x?access_token=abcdef&y=1": "PUT https://host.example.test/x?[redacted]&y=1",
 		"DB_PASSWORD=hunter2":                                     "[redacted]",

@@ -17,6 +17,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/waybill-release/waybill/pkg/redact"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -150,10 +151,10 @@ const (
 )
 
 // Safe makes foreign text harmless for a terminal and a log: printable
-// characters only, and not endless. Of what is too long the beginning and the
+// characters only, no secret that can be told by its shape, and not endless. Of what is too long the beginning and the
 // end are left.
 func Safe(s string) string {
-	clean := printable(s)
+	clean := printable(redact.Secrets(s))
 	if len(clean) <= longest {
 		return clean
 	}

@@ -154,22 +154,19 @@ func (h *textHandler) Enabled(_ context.Context, l slog.Level) bool { return l >
 
 // Handle prints one line.
 func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
-	line := harmless(r.Message)
+	line := render.Safe(r.Message)
 	r.Attrs(func(a slog.Attr) bool {
-		line += " " + harmless(a.String())
+		line += " " + render.Safe(a.String())
 		return true
 	})
 	for _, a := range h.attrs {
-		line += " " + harmless(a.String())
+		line += " " + render.Safe(a.String())
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, err := fmt.Fprintln(h.w, line)
 	return err
 }
-
-// harmless is foreign text on a terminal.
-func harmless(text string) string { return render.Safe(redact.Secrets(text)) }
 
 // WithAttrs returns a handler that prints them on every line.
 func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {

@@ -36,6 +36,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -146,7 +147,7 @@ func Start(ctx context.Context, name Name, attrs ...attribute.KeyValue) (context
 		return ctx, func(error) {}
 	}
 	began := time.Now()
-	ctx, s := p.tracer.Start(ctx, string(name), otel.WithAttributes(attrs...))
+	ctx, s := p.tracer.Start(ctx, string(name), otel.WithAttributes(withoutSecrets(attrs)...))
 	state := PipelineResult
 	if name.isTask() {
 		state = PipelineTaskResult
@@ -199,7 +200,19 @@ func Of(ctx context.Context) trace.Context { return carry.From(ctx) }
 
 // Set adds to what the action of a context says of itself.
 func Set(ctx context.Context, attrs ...attribute.KeyValue) {
-	otel.SpanFromContext(ctx).SetAttributes(attrs...)
+	otel.SpanFromContext(ctx).SetAttributes(withoutSecrets(attrs)...)
+}
+
+// withoutSecrets redacts what the attributes say: an address may have a password
+// in it.
+func withoutSecrets(attrs []attribute.KeyValue) []attribute.KeyValue {
+	clean := slices.Clone(attrs)
+	for i, a := range clean {
+		if a.Value.Type() == attribute.STRING {
+			clean[i] = a.Key.String(redact.Secrets(a.Value.AsString()))
+		}
+	}
+	return clean
 }
 
 // Stamp decides with [trace.Stamp] what an object carries after the action of
