@@ -94,6 +94,17 @@ func Alternate(ctx context.Context, commands []Command, rounds int, watch func(s
 	return rows, nil
 }
 
+// Once runs a command once, for what takes too long to be repeated.
+func Once(ctx context.Context, c Command) ([]Row, error) {
+	s, err := c.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	row := Row{Command: c, Samples: []Sample{s}}
+	row.Median = row.median()
+	return []Row{row}, nil
+}
+
 func (c Command) run(ctx context.Context) (Sample, error) {
 	cmd := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...)
 	cmd.Dir = c.Dir

@@ -39,11 +39,11 @@ const (
 func openScene(ctx context.Context, req Request, dir string) (s *scene, err error) {
 	req.Abreast = max(1, req.Abreast)
 	s = &scene{Request: req, dir: dir}
-	defer func() {
+	defer func(opened *scene) {
 		if err != nil {
-			err = errors.Join(err, s.close())
+			err = errors.Join(err, opened.close())
 		}
-	}()
+	}(s)
 	set, err := setOf(req.Images)
 	if err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ profile: profile.yaml
 callers: callers.yaml
 listen: 127.0.0.1:0
 admin: 127.0.0.1:0
-limits: {perCallerPerSecond: 1000000, rememberSeconds: 86400}
+limits: {perCallerPerSecond: 1000000, rememberSeconds: 3600}
 ` + secure,
 	}
 	for name, text := range files {

@@ -6,6 +6,7 @@
 // and SBOMs, against syft.
 // And the builder, against the bare commands that it runs; the signer, against
 // cosign; and the promotion of images, against crane and cosign.
+// And the gate as a service, against the cryptography of what it decides about.
 package main
 
 import (
@@ -53,6 +54,7 @@ type work struct {
 	signed  signed
 	// promoted is of images.
 	promoted promoted
+	gated    gated
 	names    int // at most, in one manifest
 }
 
@@ -62,7 +64,7 @@ const usage = `Usage: waybill-bench [flags]
 Make a release of about five gigabytes and some hundred bundles once, and measure
 how long verifying them takes, against those who do the same and against doing
 only what nobody can do without; builds, against their commands alone; signing;
-and promoting images. The commands take turns; medians and ratios are printed. Nothing passes or fails on
+promoting images; and deciding about them over HTTP. The commands take turns; medians and ratios are printed. Nothing passes or fails on
 time.
 
 `
@@ -123,6 +125,7 @@ func parse(args []string) (options, error) {
 	o.work.names = 1_000_000
 	o.work.signed = signed{files: 500, images: 40, sample: 20, rounds: 3}
 	o.work.promoted = promoted{images: 1000, sample: 20, rounds: 3, plans: []tree{{150, 3}, {460, 21}}}
+	o.work.gated = gated{images: 1000, warm: 20_000, soak: 1_000_000, rounds: 3}
 	f.BoolVar(&o.trees.fresh, "fresh", false, "make the release again, although it is there")
 	short := f.Bool("short", false, "64 MB, 50 bundles, 100 small files and 3 rounds, to see that it works")
 	f.Usage = func() { fmt.Fprint(os.Stderr, usage); f.PrintDefaults() }
@@ -131,7 +134,8 @@ func parse(args []string) (options, error) {
 	}
 	if *short {
 		o.work = work{size: 64_000_000, outputs: 60, bundles: 50, decided: 100, rounds: 3, names: 10_000, built: built{bytes: 64_000_000, platforms: 2, rounds: 1},
-			signed: signed{files: 60, images: 6, sample: 4, rounds: 1}, promoted: promoted{images: 60, sample: 4, rounds: 1, plans: []tree{{10, 3}}}}
+			signed: signed{files: 60, images: 6, sample: 4, rounds: 1}, promoted: promoted{images: 60, sample: 4, rounds: 1, plans: []tree{{10, 3}}},
+			gated: gated{images: 60, warm: 2_000, soak: 20_000, rounds: 1}}
 	}
 	o.work.signed.rounds = min(o.work.signed.rounds, o.work.rounds)
 	if o.work.rounds < 1 || o.work.bundles < 1 || f.NArg() > 0 {

@@ -24,6 +24,7 @@ func parts() []part {
 		{"build", (*setting).builds},
 		{"sign", (*setting).signs},
 		{"promote", (*setting).promotes},
+		{"gate", (*setting).gates},
 	}
 }
 

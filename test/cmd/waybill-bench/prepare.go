@@ -96,7 +96,7 @@ func build(ctx context.Context, o *options) error {
 		dir      string
 		packages []string
 	}
-	modules := []module{{"test", []string{"./cmd/waybill-bench-tree", "./cmd/waybill-bench-verify", "./cmd/waybill-bench-build", "./cmd/waybill-bench-sign", "./cmd/waybill-bench-promote"}}}
+	modules := []module{{"test", []string{"./cmd/waybill-bench-tree", "./cmd/waybill-bench-verify", "./cmd/waybill-bench-build", "./cmd/waybill-bench-sign", "./cmd/waybill-bench-promote", "./cmd/waybill-bench-gate"}}}
 	if o.bin == "" {
 		o.bin = out
 		modules = append(modules, module{".", []string{"./cmd/waybill", "./cmd/k8s-verify-release"}})
