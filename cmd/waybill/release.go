@@ -234,6 +234,9 @@ func printStatus(w io.Writer, output string, s pipeline.Status) error {
 		if s.Last != "" {
 			fmt.Fprintf(w, "\nlast:   %s", render.Safe(s.Last))
 		}
+		if !s.Trace.IsZero() {
+			fmt.Fprintf(w, "\ntrace:  %s (initial %s)", s.Trace.Trace, s.Trace.Initial)
+		}
 		fmt.Fprintf(w, "\npublic: %s\nsafe:   %s\nnext:   %s\n        %s\n", s.Public, s.Safe, render.Safe(s.Why), render.Safe(s.Next))
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/workspace"
 )
@@ -23,11 +24,14 @@ const StatusSchema = "waybill/status/v1"
 // Status says where a release stands. It is read from the places themselves,
 // not from what a run believed that it had done.
 type Status struct {
-	Schema  string  `json:"schema"`
-	Name    string  `json:"name,omitempty"`
-	Version string  `json:"version"`
-	Commit  string  `json:"commit,omitempty"`
-	Stages  []Stage `json:"stages"`
+	Schema  string `json:"schema"`
+	Name    string `json:"name,omitempty"`
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	// Trace is the run that began the release here, and the trace in which the
+	// release came to be.
+	Trace  trace.IDs `json:"trace,omitzero"`
+	Stages []Stage   `json:"stages"`
 	// Last is the newest line of the journal, for people.
 	Last string `json:"last,omitempty"`
 	// Busy says that a run is at work on it now; Broken names the act that the
@@ -147,7 +151,7 @@ func (p *Pipeline) atHome(ctx context.Context, s *Status) (standing, error) {
 		return standing{}, err
 	}
 	id := w.Identity()
-	s.Name, s.Commit = id.Name, id.Commit.Commit
+	s.Name, s.Commit, s.Trace = id.Name, id.Commit.Commit, id.Trace
 	for _, class := range []struct {
 		name  string
 		class plan.Class
