@@ -38,6 +38,12 @@ func openGatehouse(t *testing.T) *gatehouse {
 
 // start starts the service with more in its file, and more flags.
 func (s *gatehouse) start(more string, flags ...string) {
+	s.t.Helper()
+	s.startWith(nil, more, flags...)
+}
+
+// startWith starts it with more in its environment, too.
+func (s *gatehouse) startWith(env []string, more string, flags ...string) {
 	t := s.t
 	t.Helper()
 	issuer, subject := s.Lab.Identity("verifier")
@@ -47,6 +53,7 @@ callers:
 grants:
 - {caller: promoter, verbs: [verify], from: [%[4]s/staging/], to: [%[4]s/staging/], channels: [none]}
 - {caller: promoter, verbs: [promote], from: [%[4]s/staging/], to: [%[4]s/eu/], channels: [stable]}
+- {caller: promoter, verbs: [override, audit], from: [%[4]s/staging/], to: [%[4]s/eu/], channels: [stable]}
 `, audience, issuer, subject, s.Lab.Registry))
 	s.write("service.yaml", `apiVersion: waybill/v1
 kind: GateService
@@ -63,7 +70,7 @@ admin: 127.0.0.1:0
 	}
 	t.Cleanup(func() { _ = log.Close() })
 	s.cmd.Stderr = log
-	s.cmd.Env = append(os.Environ(), "WAYBILL_PATIENCE=1s")
+	s.cmd.Env = append(append(os.Environ(), "WAYBILL_PATIENCE=1s"), env...)
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,126 @@
+package stories
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/test/scene"
+)
+
+// TestGateOverride: the hosted builder was down, and the release has to go out.
+// The officer says so, once for each manifest; whoever promotes shows that to
+// the gate, once; and afterwards everybody can see that it was so.
+func TestGateOverride(t *testing.T) {
+	s := &gatehouse{admin: openAdmin(t)}
+	issuer, _ := s.Lab.Identity("builder")
+	policy := string(s.read("policy.yaml"))
+	for _, c := range [][2]string{
+		{"  level: 2\n", "  level: 1\n"},
+		{"source: {", fmt.Sprintf("- id: https://builder.example.test\n  level: 2\n  signers: [{issuer: %q, subject: hosted@lab.invalid, type: email}]\nsource: {", issuer)},
+		{"sbom: require}\n", "sbom: require}\n  level: 2\n"},
+		{"provenance: require, signature: require}}", "provenance: require, signature: require}, level: 2}"},
+	} {
+		if !strings.Contains(policy, c[0]) {
+			t.Fatalf("the policy lacks %q", c[0])
+		}
+		policy = strings.Replace(policy, c[0], c[1], 1)
+	}
+	s.write("policy.yaml", policy)
+	s.write("policy.token", s.Lab.Token("policy"))
+	s.start("approvals: approvals\n")
+	image, to := s.Lab.Registry+"/staging/lantern/lantern:"+scene.Version, s.Lab.Registry+"/eu/lantern"
+	check := func(token string, more ...string) scene.Result {
+		s.write("caller.token", token)
+		return s.Run(t.Context(), append([]string{
+			"waybill", "gate", "check", image, "--server", s.callers, "--release-version", scene.Version, "--to", to, "--channel", "stable",
+			"--identity-token", "caller=caller.token",
+		}, more...)...)
+	}
+	r := check(s.token(nil), "--output", "json")
+	want(t, r, 1, "LEVEL")
+	with := s.excepted(r.Stdout, to)
+
+	once := s.token(map[string]any{"jti": "one"})
+	want(t, check(once, with...), 3, "UNAVAILABLE", "approvals") // the place is not there yet
+	want(t, s.Run(t.Context(), "waybill", "gate", "serve", "service.yaml", "--check"), 3, "approvals")
+	if err := os.Mkdir(s.Path("approvals"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want(t, s.Run(t.Context(), "waybill", "gate", "serve", "service.yaml", "--check"), 0)
+	want(t, check(s.token(nil), with...), 1, "REPLAY", "jti")
+	want(t, check(once, with...), 0, "ACCEPTED", "the hosted builder was down", "policy@lab.invalid")
+	want(t, check(once, with...), 1, "REPLAY", "fresh token")
+	want(t, check(s.token(map[string]any{"jti": "two"}), with...), 0, "the hosted builder was down")
+	want(t, check(s.token(map[string]any{"jti": "three"}), with[:len(with)-2]...), 1, "LEVEL")
+	want(t, check(s.token(nil)), 1, "LEVEL")
+	want(t, s.Run(t.Context(), "waybill", "gate", "check", image, "--server", s.callers, "--exception", with[1]), 2, "--to")
+	s.audited(s.image.Digest.String())
+}
+
+// excepted has the officer except every finding of a verdict, and returns the
+// flags that show it to a gate.
+func (s *gatehouse) excepted(output, to string) (flags []string) {
+	s.t.Helper()
+	var v verdict.Verdict
+	if err := json.Unmarshal([]byte(output), &v); err != nil || len(v.Findings) == 0 {
+		s.t.Fatalf("%v: %s", err, output)
+	}
+	for i, f := range v.Findings {
+		_, sum, _ := strings.Cut(f.Subject, "@")
+		path := fmt.Sprintf("x%d.json", i)
+		want(s.t, s.Run(s.t.Context(), "waybill", "policy", "except", "--profile", "profile.yaml", "--code", string(f.Code), "--name", f.Subject, "--subject", sum,
+			"--reason", "the hosted builder was down", "--destination", to, "--expires", "1h", "--identity-token", "policy=policy.token", "--output", path, "--confirm"), 0)
+		flags = append(flags, "--exception", path)
+	}
+	return flags
+}
+
+// audited: who may reads what was decided, and everybody can check the log.
+func (s *gatehouse) audited(digest string) {
+	t := s.t
+	t.Helper()
+	s.write("caller.token", s.token(nil))
+	ask := func(more ...string) scene.Result {
+		return s.Run(t.Context(), append([]string{"waybill", "gate", "audit", "--server", s.callers, "--identity-token", "caller=caller.token"}, more...)...)
+	}
+	r := ask("--digest", digest)
+	want(t, r, 0, "override", "excepted LEVEL", "promoter", "refused", "--head ")
+	want(t, ask("--limit", "1", "--output", "json"), 0, `"schema":"waybill/audit/v1"`)
+	want(t, ask("gate.log"), 2, "of its own")
+	want(t, ask("--limit", "5000"), 2, "limit")
+	want(t, s.Run(t.Context(), "waybill", "gate", "audit", "--server", s.callers), 1, "TOKEN_PARSE")
+	head := regexp.MustCompile(`--head (\d+:sha256:[0-9a-f]{64})`).FindStringSubmatch(r.Stdout)
+	if head == nil {
+		t.Fatalf("no head: %s", r.Stdout)
+	}
+	if page := s.get("/statusz"); !strings.Contains(page, "<dt>record</dt><dd>line ") {
+		t.Errorf("the page does not say where the record ends:\n%s", page)
+	}
+	check := func(log string, more ...string) scene.Result {
+		s.write("copy.log", log)
+		return s.Run(t.Context(), append([]string{"waybill", "gate", "audit", "copy.log"}, more...)...)
+	}
+	log := s.log()
+	lines := slices.Collect(strings.Lines(log))
+	want(t, check(log, "--head", head[1]), 0, "ACCEPTED", "by outcome:", "promoter")
+	want(t, check(log), 0, "cut off or written anew")
+	at := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, `"outcome":"refused"`) })
+	edited := slices.Clone(lines)
+	edited[at] = strings.Replace(edited[at], `"refused"`, `"accepted"`, 1)
+	want(t, check(strings.Join(edited, "")), 1, "AUDIT_CHAIN", fmt.Sprintf("copy.log:%d", at+2))
+	want(t, check(strings.Join(slices.Delete(slices.Clone(lines), at, at+1), "")), 1, "AUDIT_CHAIN", "not there")
+	number := strings.Split(head[1], ":")[0]
+	cut := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, `"number":`+number+`,`) })
+	want(t, check(strings.Join(lines[:cut], "")), 0, "ACCEPTED")
+	want(t, check(strings.Join(lines[:cut], ""), "--head", head[1]), 1, "AUDIT_CHAIN", "cut off")
+	want(t, check(log, "--head", "x"), 2, "--head")
+	want(t, s.Run(t.Context(), "waybill", "gate", "audit"), 2, "LOG")
+	want(t, s.Run(t.Context(), "waybill", "gate", "audit", "no-such.log"), 2, "no such file")
+	want(t, s.Run(t.Context(), "waybill", "gate", "audit", "copy.log", "--limit", "3"), 2, "--server")
+}
