@@ -295,6 +295,10 @@ func TestF21(t *testing.T) {
 		}
 	}
 	w := reach(t, feature.TurningOff)
+	w.apply(w.in.Feature.Status.Tasks[0], feature.Outcome{Done: true}) // nobody can say that it is over
+	if len(w.in.Feature.Status.Done) != 0 {
+		t.Error("a wait was ended by somebody's word")
+	}
 	w.heard(false)
 	w.apply(*w.pass().Run, feature.Outcome{Done: true})
 	hold := w.pass().Run

@@ -77,14 +77,14 @@ func Next(in Input) (Step, error) {
 
 // Apply is the object after a task was run. An outcome of another task than the
 // first that is left changes nothing: it was begun before somebody changed what
-// is wanted.
+// is wanted. Neither does one of a wait, which only [Next] judges.
 func Apply(in Input, ran Task, o Outcome) (Step, error) {
 	if err := in.check(); err != nil {
 		return Step{}, err
 	}
 	p := pass{Input: in, f: in.Feature.clone()}
 	tasks := p.f.Status.Tasks
-	if len(tasks) > 0 && tasks[0].Kind == ran.Kind && tasks[0].Name == ran.Name {
+	if len(tasks) > 0 && ran.Kind != WaitForUses && tasks[0].Kind == ran.Kind && tasks[0].Name == ran.Name {
 		p.apply(tasks[0], o)
 	}
 	return p.step(nil), nil
