@@ -21,7 +21,7 @@ import (
 func (r *run) archive(ctx context.Context, step plan.Step, scratch string) (outputs, error) {
 	name := step.Outputs[0]
 	target := filepath.Join(scratch, "archive")
-	f, err := os.Create(target)
+	f, err := os.OpenFile(target, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return outputs{}, fmt.Errorf("making archive: %w", err)
 	}

@@ -278,7 +278,7 @@ func (r *run) openLog(step plan.Step) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("making the log: %w", err)
 	}
-	log, err := os.Create(path)
+	log, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644) // whatever the mask allows, nobody else writes here
 	if err != nil {
 		return nil, fmt.Errorf("making the log: %w", err)
 	}
