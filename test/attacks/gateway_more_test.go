@@ -302,3 +302,43 @@ func (g *gatehouse) answer(req *http.Request) (int, string) {
 	_ = w.Result().Header.Write(&all)
 	return w.Code, all.String() + w.Body.String()
 }
+
+// TestGatewayConnections: who sends what is no request, or never ends one, is
+// not waited for, and keeps nobody else out (H13, H14).
+func TestGatewayConnections(t *testing.T) {
+	g := openGatehouse(t)
+	var army []net.Conn
+	for range 500 {
+		c := must[net.Conn](t)(net.Dial("tcp", g.host))
+		army = append(army, c)
+		_, _ = io.WriteString(c, "POST /v1/decisions HTTP/1.1\r\nHost: gate\r\nX-Slow: ")
+	}
+	defer func() {
+		for _, c := range army {
+			_ = c.Close()
+		}
+	}()
+	if status, _, raw := g.do(g.request()); status != 200 {
+		t.Errorf("with 500 who never end a request: %d %s", status, raw)
+	}
+	for name, text := range map[string]string{
+		"two lengths":         "POST /v1/decisions HTTP/1.1\r\nHost: gate\r\nContent-Length: 3\r\nContent-Length: 30\r\n\r\nabc",
+		"length and chunks":   "POST /v1/decisions HTTP/1.1\r\nHost: gate\r\nContent-Length: 3\r\nTransfer-Encoding: chunked, identity\r\n\r\nabc",
+		"a space in a header": "POST /v1/decisions HTTP/1.1\r\nHost : gate\r\n\r\n",
+		"no host":             "POST /v1/decisions HTTP/1.1\r\n\r\n",
+		"a control character": "POST /v1/decisions HTTP/1.1\r\nHost: gate\r\nX: a\x00b\r\n\r\n",
+		"an endless header":   "POST /v1/decisions HTTP/1.1\r\nHost: gate\r\nX: " + strings.Repeat("a", 64<<10) + "\r\n\r\n",
+	} {
+		c := must[net.Conn](t)(net.Dial("tcp", g.host))
+		_, _ = io.WriteString(c, text)
+		_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err == nil && resp.StatusCode < 400 {
+			t.Errorf("%s: answered %d", name, resp.StatusCode)
+		}
+		_ = c.Close()
+	}
+	if status, _, raw := g.do(g.request()); status != 200 {
+		t.Errorf("after all that: %d %s", status, raw)
+	}
+}
