@@ -123,6 +123,10 @@ func (o *tracing) run(cmd *cobra.Command, args []string) error {
 		return verdict.Refuse(verdict.Usage, "trace", "there is no release in %q, and no other place is named to look at", o.state).
 			Advise("name the directory of the release with --state, or a --profile and the VERSION")
 	}
+	if image != nil && loaded != nil && len(args) == 1 && !workspace.Is(o.state) {
+		t.Note("no VERSION was named, so the places of the profile were not looked at")
+		loaded = nil
+	}
 	if err := o.look(ctx, t, loaded, args[1:], rt); err != nil {
 		return err
 	}
@@ -260,10 +264,10 @@ func (o *tracing) look(ctx context.Context, t *lineage.Trail, p *profile.Profile
 		if err != nil {
 			return err
 		}
-		if of.IsZero() || w.Identity().Version == of {
-			if err := t.State(ctx, w); err != nil {
-				return err
-			}
+		if held := w.Identity().Version; !of.IsZero() && held != of {
+			t.Note("the state directory holds %s, and was not looked at", held)
+		} else if err := t.State(ctx, w); err != nil {
+			return err
 		}
 	}
 	if p != nil {

@@ -185,6 +185,7 @@ func fromImage(t *testing.T, w week) {
 		{"name in the release", append([]string{"oci/lantern"}, w.at()["promoted"]...), theRuns()},
 		{"published", append([]string{w.image.Digest.String()}, w.at()["published"]...), []string{"stage", "release"}},
 		{"eu", by("eu"), []string{"stage", "eu"}},
+		{"eu, believing the profile", []string{by("eu")[0], "--profile", "profile.yaml"}, []string{"stage", "eu"}},
 		{"us", by("us"), []string{"stage", "us"}},
 	} {
 		l := w.finds(t, nil, c.args...)
