@@ -52,11 +52,11 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	t, err := template.New("status").Parse(statusPage)
 	var out bytes.Buffer
 	if err == nil {
-		p, head := s.page(), ask.Head{}
-		if head, _, err = s.written.tell(r.Context()); err != nil {
-			p.Lost = err.Error()
+		p := s.page()
+		head, _, lost := s.written.tell(r.Context())
+		if p.Head = head; lost != nil {
+			p.Lost = lost.Error()
 		}
-		p.Head = head
 		err = t.Execute(&out, p)
 	}
 	if err != nil {

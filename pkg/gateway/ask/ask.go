@@ -233,8 +233,8 @@ func (c *Client) read(status int, raw []byte, questions []Question) (Answer, err
 // problem is what an answer says that is none, if it is one of those.
 func (c *Client) problem(status int, raw []byte) error {
 	var p Problem
-	if json.Unmarshal(raw, &p) != nil || p.Problem.Code == "" {
-		return nil
+	if err := json.Unmarshal(raw, &p); err != nil || p.Problem.Code == "" {
+		return nil //nolint:nilerr // then it is an answer of another kind, and read as that
 	}
 	f := p.Problem
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests || f.Code.Outcome() == verdict.Unavailable {
