@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/order"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -43,7 +44,8 @@ func Compare(want, have []Item) []verdict.Finding {
 // sorted goes through a list by name.
 func sorted(list []Item) iter.Seq2[Item, error] {
 	if !slices.IsSortedFunc(list, byName) {
-		list = slices.SortedFunc(slices.Values(list), byName)
+		list = slices.Clone(list)
+		order.Sort(list, byName)
 	}
 	return func(yield func(Item, error) bool) {
 		for _, i := range list {

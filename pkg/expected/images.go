@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/order"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -41,7 +42,7 @@ func (s Set) Images() []Image {
 			all = append(all, i)
 		}
 	}
-	slices.SortFunc(all, func(a, b Image) int {
+	order.Sort(all, func(a, b Image) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Platform, b.Platform))
 	})
 	return slices.Compact(all)

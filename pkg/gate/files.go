@@ -13,6 +13,7 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/census"
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/order"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -97,7 +98,7 @@ func (d *decision) hash(ctx context.Context, objects []store.Object, names map[s
 // hashUpTo reads the named objects, biggest first, on all processors, none of
 // them further than the largest may be. Items and errors are in one order.
 func (d *decision) hashUpTo(ctx context.Context, objects []store.Object, names map[string]bool, largest int64) ([]census.Item, []error) {
-	slices.SortFunc(objects, func(a, b store.Object) int {
+	order.Sort(objects, func(a, b store.Object) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Name, b.Name))
 	})
 	p := &progress{tell: d.Options.Progress}

@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/expected"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/order"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/slsa"
@@ -182,7 +183,7 @@ func (u *unsealed) listUnsealed(ctx context.Context) ([]store.Object, bool) {
 			objects = append(objects, store.Object{Name: name + ".sha256"}, store.Object{Name: name + ".sha512"})
 		}
 	}
-	slices.SortFunc(objects, func(a, b store.Object) int { return cmp.Compare(a.Name, b.Name) })
+	order.Sort(objects, func(a, b store.Object) int { return cmp.Compare(a.Name, b.Name) })
 	return slices.CompactFunc(objects, func(a, b store.Object) bool { return a.Name == b.Name }), false
 }
 

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"github.com/waybill-release/waybill/pkg/order"
+
 	"path"
 	"slices"
 	"strings"
@@ -120,7 +122,7 @@ func (x *expander) givens(base scope) {
 		x.fail(x.c.name.at, "%d files outside of the release, more than %d", len(x.p.Outside), MaxArtifacts)
 	}
 	for _, list := range [][]Given{x.p.Given, x.p.GivenImages} {
-		slices.SortFunc(list, func(a, b Given) int { return strings.Compare(a.Name, b.Name) })
+		order.Sort(list, func(a, b Given) int { return strings.Compare(a.Name, b.Name) })
 	}
 }
 

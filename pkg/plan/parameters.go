@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"github.com/waybill-release/waybill/pkg/order"
+
 	"maps"
 	"slices"
 	"strconv"
@@ -37,7 +39,7 @@ func readParameters(n node) []Parameter {
 		}
 		list = append(list, readParameter(key.s, values[i]))
 	}
-	slices.SortFunc(list, func(a, b Parameter) int { return strings.Compare(a.Name, b.Name) })
+	order.Sort(list, func(a, b Parameter) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 

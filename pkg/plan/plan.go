@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/order"
 	"github.com/waybill-release/waybill/pkg/version"
 )
 
@@ -221,7 +222,7 @@ func (s Step) Inputs() []string {
 
 // sort brings the artifacts into the order of their names.
 func (p *Plan) sort() {
-	slices.SortFunc(p.Artifacts, func(a, b Artifact) int { return strings.Compare(a.Name, b.Name) })
+	order.Sort(p.Artifacts, func(a, b Artifact) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // nameError says which artifact is in the way.

@@ -21,6 +21,8 @@
 package promoter
 
 import (
+	"github.com/waybill-release/waybill/pkg/order"
+
 	"cmp"
 	"errors"
 	"regexp"
@@ -203,7 +205,7 @@ func assemble(name string, w where, all images) (Manifest, error) {
 		}
 		m.Images = append(m.Images, image)
 	}
-	slices.SortFunc(m.Images, func(a, b Image) int { return cmp.Compare(a.Name, b.Name) })
+	order.Sort(m.Images, func(a, b Image) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range m.Images[:max(0, len(m.Images)-1)] {
 		if m.Images[i].Name == m.Images[i+1].Name {
 			return refuse("image %s is listed twice", m.Images[i].Name)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/order"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -29,7 +30,7 @@ func flatten(name string, raw json.RawMessage) ([]Parameter, error) {
 	if err := f.add(name, raw, 0); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(f.list, func(a, b Parameter) int { return strings.Compare(a.Name, b.Name) })
+	order.Sort(f.list, func(a, b Parameter) int { return strings.Compare(a.Name, b.Name) })
 	return f.list, nil
 }
 

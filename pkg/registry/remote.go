@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/order"
 	"github.com/waybill-release/waybill/pkg/transport"
 )
 
@@ -247,6 +248,6 @@ func appendReferrers(found []Descriptor, raw []byte) ([]Descriptor, error) {
 }
 
 func sortReferrers(found []Descriptor) []Descriptor {
-	slices.SortFunc(found, func(a, b Descriptor) int { return strings.Compare(a.Digest.String(), b.Digest.String()) })
+	order.Sort(found, func(a, b Descriptor) int { return strings.Compare(a.Digest.String(), b.Digest.String()) })
 	return slices.CompactFunc(found, func(a, b Descriptor) bool { return a.Digest.Equal(b.Digest) })
 }

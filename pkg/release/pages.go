@@ -8,6 +8,7 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/order"
 	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -147,7 +148,7 @@ func encode(artifacts []Artifact) ([]intoto.Subject, []releasemanifest.Artifact)
 
 func (m Manifest) sorted() []Artifact {
 	artifacts := slices.Clone(m.Artifacts)
-	slices.SortFunc(artifacts, byName)
+	order.Sort(artifacts, byName)
 	return artifacts
 }
 

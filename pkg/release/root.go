@@ -9,6 +9,7 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/order"
 	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -57,7 +58,7 @@ func ParseRoot(s intoto.Statement) (Root, error) {
 		}
 	} else {
 		r.entries, err = r.head.bind(s.Subjects(), wire.Artifacts)
-		slices.SortFunc(r.entries, byName)
+		order.Sort(r.entries, byName)
 	}
 	if err != nil {
 		return Root{}, err

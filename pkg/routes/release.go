@@ -6,6 +6,7 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/order"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -63,7 +64,7 @@ func MakeRelease(m release.Manifest, bundle []byte, from, to End) (Plan, error) 
 		}
 		p.Routes = []Route{{Manifest: title, Source: from.Images, Destinations: []string{to.Images}}}
 	}
-	slices.SortFunc(p.Files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
+	order.Sort(p.Files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(p.Edges, func(a, b Edge) int {
 		return cmp.Or(cmp.Compare(a.Image, b.Image), cmp.Compare(a.Digest.Hex(), b.Digest.Hex()))
 	})

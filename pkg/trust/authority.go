@@ -1,11 +1,12 @@
 package trust
 
 import (
+	"github.com/waybill-release/waybill/pkg/order"
+
 	"cmp"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
-	"slices"
 	"strings"
 	"time"
 
@@ -73,7 +74,7 @@ func logs(kind Kind, parsed map[string]*root.TransparencyLog) []Authority {
 		list = append(list, Authority{Kind: kind, URI: l.BaseURL, KeyID: id,
 			From: l.ValidityPeriodStart.UTC(), To: l.ValidityPeriodEnd.UTC()})
 	}
-	slices.SortFunc(list, func(a, b Authority) int {
+	order.Sort(list, func(a, b Authority) int {
 		return cmp.Or(a.From.Compare(b.From), cmp.Compare(a.KeyID, b.KeyID))
 	})
 	return list

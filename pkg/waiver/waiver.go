@@ -20,6 +20,8 @@
 package waiver
 
 import (
+	"github.com/waybill-release/waybill/pkg/order"
+
 	"fmt"
 	"maps"
 	"slices"
@@ -60,7 +62,7 @@ func Apply(v *verdict.Verdict, c Case) {
 		w.at[s.Name] = i
 	}
 	w.Exceptions = slices.Clone(c.Exceptions)
-	slices.SortFunc(w.Exceptions, func(a, b Exception) int { return slices.Compare(a.bundle.Bytes(), b.bundle.Bytes()) })
+	order.Sort(w.Exceptions, func(a, b Exception) int { return slices.Compare(a.bundle.Bytes(), b.bundle.Bytes()) })
 	w.by = map[about][]Exception{}
 	for _, x := range w.Exceptions {
 		key := about{x.said.Code, x.said.Artifact.Name}
