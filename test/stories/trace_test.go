@@ -340,15 +340,16 @@ func contradicted(t *testing.T, w week) {
 	}
 	_, raw := w.provenanceOf(t)
 	other := trace.IDs{Trace: trace.ID{9}, Span: trace.SpanID{9}, Initial: trace.ID{9}}
+	said := trace.URN + strings.Join([]string{other.Trace.String(), other.Span.String(), other.Initial.String()}, ":")
 	w.refer(t, "eu/lantern", raw, provenance.PredicateType, other)
 	after := w.finds(t, nil, ask...)
 	if has(after, other.Trace, "") || !has(after, w.runs["stage"], lineage.Verified) || len(after.Runs) != len(before.Runs) {
 		t.Errorf("a hint was believed: %+v", after.Runs)
 	}
-	if len(after.Findings) != 1 || after.Findings[0].Code != "TRACE_CONFLICT" || after.Findings[0].Got != other.URI() || after.Findings[0].Fix == "" {
+	if len(after.Findings) != 1 || after.Findings[0].Code != "TRACE_CONFLICT" || after.Findings[0].Got != said || after.Findings[0].Fix == "" {
 		t.Errorf("findings %+v", after.Findings)
 	}
-	want(t, w.trace(t, nil, ask...), 0, "TRACE_CONFLICT", "which are not believed", "not   "+other.URI())
+	want(t, w.trace(t, nil, ask...), 0, "TRACE_CONFLICT", "which are not believed", "not   "+said)
 }
 
 // older attaches provenance to an image that nothing else refers to: without the
