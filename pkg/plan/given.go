@@ -1,11 +1,11 @@
 package plan
 
 import (
-	"github.com/waybill-release/waybill/pkg/order"
-
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/order"
 )
 
 // Given is one file or image of a release that another tool made: its name in

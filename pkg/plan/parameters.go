@@ -1,12 +1,12 @@
 package plan
 
 import (
-	"github.com/waybill-release/waybill/pkg/order"
-
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/order"
 )
 
 // The types of parameters.

@@ -21,8 +21,6 @@
 package promoter
 
 import (
-	"github.com/waybill-release/waybill/pkg/order"
-
 	"cmp"
 	"errors"
 	"regexp"
@@ -32,6 +30,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/order"
 	"github.com/waybill-release/waybill/pkg/strictyaml"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )

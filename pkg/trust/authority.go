@@ -1,8 +1,6 @@
 package trust
 
 import (
-	"github.com/waybill-release/waybill/pkg/order"
-
 	"cmp"
 	"crypto/sha256"
 	"crypto/x509"
@@ -11,6 +9,8 @@ import (
 	"time"
 
 	"github.com/sigstore/sigstore-go/pkg/root"
+
+	"github.com/waybill-release/waybill/pkg/order"
 )
 
 // Kind is what an authority is believed about.

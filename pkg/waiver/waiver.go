@@ -20,13 +20,12 @@
 package waiver
 
 import (
-	"github.com/waybill-release/waybill/pkg/order"
-
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/order"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/version"
