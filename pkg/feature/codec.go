@@ -27,6 +27,10 @@ const (
 	maxSample  = 20
 	maxLine    = 1024
 	maxDepth   = 12
+	// maxIdentity bounds the name of a reporter, and maxHistorySize the bytes of
+	// what is remembered, so that full lists leave room for all the rest.
+	maxIdentity    = 200
+	maxHistorySize = MaxSize / 4
 )
 
 // Parse reads an object strictly: a field that is not known, a state that no
@@ -158,7 +162,7 @@ func (s Status) listed() error {
 
 func (u Use) validate() error {
 	_, err := version.Parse(u.Version)
-	if !isLine(u.Identity) || err != nil || u.LastSeen.IsZero() {
+	if !isIdentity(u.Identity) || err != nil || u.LastSeen.IsZero() {
 		return fmt.Errorf("use by %q: want who, which version and when", u.Identity)
 	}
 	return nil
@@ -220,6 +224,8 @@ func versionOrNone(text string) error {
 
 // isLine reports whether text is one line that shows what it says.
 func isLine(text string) bool { return text != "" && isText(text) }
+
+func isIdentity(text string) bool { return isLine(text) && len(text) <= maxIdentity }
 
 func isText(text string) bool {
 	hidden := func(r rune) bool { return !unicode.IsPrint(r) }

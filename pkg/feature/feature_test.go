@@ -105,12 +105,13 @@ func (w *world) apply(ran feature.Task, o feature.Outcome) {
 
 func (w *world) report(value bool, who ...string) {
 	w.t.Helper()
-	var err error
+	var uses []feature.Use
 	for _, name := range who {
-		w.in.Feature, err = feature.Report(w.in.Feature, feature.Use{Identity: name, Version: w.in.Running.String(), Checked: true, Value: value, LastSeen: w.in.Now})
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		uses = append(uses, feature.Use{Identity: name, Version: w.in.Running.String(), Checked: true, Value: value, LastSeen: w.in.Now})
+	}
+	var err error
+	if w.in.Feature, err = feature.Report(w.in.Feature, uses...); err != nil {
+		w.t.Fatal(err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package feature
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -110,7 +111,9 @@ func (in Input) check() error {
 		return usage("feature %s: no reporter is expected: a wait for nobody proves nothing; list those that use it", in.Feature.Key())
 	case in.Window <= 0 || in.Now.IsZero() || in.Running.IsZero():
 		return usage("feature %s: want a window, a time and the running version", in.Feature.Key())
-	case !isLine(in.Reconciler):
+	case len(in.Expected) > MaxUses/2 || slices.ContainsFunc(in.Expected, func(r string) bool { return !isIdentity(r) }):
+		return usage("feature %s: want at most %d reporters, each with a name of up to %d bytes", in.Feature.Key(), MaxUses/2, maxIdentity)
+	case !isIdentity(in.Reconciler):
 		return usage("feature %s: want the identity of the reconciler", in.Feature.Key())
 	case in.Wanted != nil && in.Wanted.Desired != "" && !in.Wanted.Desired.IsSteady():
 		return usage("feature %s: %q is wanted; want On or Off", in.Feature.Key(), in.Wanted.Desired)
@@ -273,7 +276,7 @@ func (p *pass) apply(first Task, o Outcome) {
 		return
 	}
 	s.Tasks = s.Tasks[1:]
-	s.Done = append(s.Done, Done{Kind: first.Kind, Name: first.Name, Attempts: first.Attempts, Message: first.Message, Reporters: o.reporters})
+	s.Done = finished(s.Done, Done{Kind: first.Kind, Name: first.Name, Attempts: first.Attempts, Message: first.Message, Reporters: o.reporters})
 	if len(s.Tasks) > 0 {
 		return
 	}
@@ -284,6 +287,16 @@ func (p *pass) apply(first Task, o Outcome) {
 		return
 	}
 	p.complete()
+}
+
+// finished adds a task that was done; one that was done before is told as it was
+// last.
+func finished(done []Done, d Done) []Done {
+	if i := slices.IndexFunc(done, func(o Done) bool { return o.Kind == d.Kind && o.Name == d.Name }); i >= 0 {
+		done[i] = d
+		return done
+	}
+	return append(done, d)
 }
 
 // complete leaves a transition, when nothing is left to do.
@@ -313,9 +326,18 @@ func (p *pass) record(to State, reason string, tasks []featuretransition.Task) {
 		Namespace: m.Namespace, Name: m.Name, Number: s.Number, From: string(from), To: string(to), At: stamp(p.Now),
 		Enforced: s.Enforced, Preparing: s.Preparing, Reconciler: p.Reconciler, Version: p.Running.String(), Reason: reason, Tasks: tasks, Trace: p.Trace,
 	}})
-	if extra := len(s.History) - maxHistory; extra > 0 {
-		s.History = slices.Clone(s.History[extra:])
+	for len(s.History) > maxHistory || len(s.History) > 1 && sizeOf(s.History) > maxHistorySize {
+		s.History = slices.Clone(s.History[1:]) // each was signed: nothing else happens before
 	}
+}
+
+// sizeOf is about how many bytes a history takes in the object.
+func sizeOf(h []Entry) int {
+	raw, err := json.Marshal(h)
+	if err != nil {
+		panic("feature: " + err.Error()) // no field of it can fail
+	}
+	return len(raw)
 }
 
 // Signed writes down where the statement about a transition is.

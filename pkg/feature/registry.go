@@ -140,6 +140,9 @@ func (d Definition) validate() error {
 	if changes && (len(d.UpgradeTasks) == 0 || len(d.DowngradeTasks) == 0) {
 		return fmt.Errorf("its schema changes: bring the tasks of an upgrade, and those of a downgrade")
 	}
+	if len(d.Jobs()) > maxTasks/2 {
+		return fmt.Errorf("%d tasks: want at most %d", len(d.Jobs()), maxTasks/2)
+	}
 	for _, j := range d.Jobs() {
 		if j.Kind != Sweep && j.Kind != Hold || !featuretransition.IsName(j.Name) {
 			return fmt.Errorf("task %q of kind %q: want Sweep or Hold, and a name such as CoverageAudit; waiting for uses is done for all", j.Name, j.Kind)

@@ -93,6 +93,42 @@ func TestOldValueWhileOthersRun(t *testing.T) {
 	}
 }
 
+// TestFullObjectsMove: with as many uses and reporters as there may be, all of
+// them with long names, the feature still goes on and off for as long as anybody
+// likes, and people who keep coming with the old value do not fill it either.
+func TestFullObjectsMove(t *testing.T) {
+	w := newWorld(t)
+	w.in.Expected = nil
+	for i := range feature.MaxUses / 2 {
+		w.in.Expected = append(w.in.Expected, fmt.Sprintf("%0200d", i))
+	}
+	for i := range 6 {
+		w.want([]feature.State{feature.On, feature.Off}[i%2])
+		w.finish()
+	}
+	if s := w.in.Feature.Status; s.Number != 12 || s.State != feature.Off || len(s.History) >= 12 {
+		t.Errorf("%s after %d transitions, %d of them kept", s.State, s.Number, len(s.History))
+	}
+	w = reach(t, feature.TurningOn)
+	w.heard(true)
+	audit := *w.pass().Run
+	w.report(false, "laptop")
+	w.apply(audit, feature.Outcome{Done: true})
+	for range 70 {
+		w.report(true, w.in.Expected...)
+		w.in.Now = w.in.Now.Add(window)
+		w.report(false, "laptop")
+		w.pass()
+	}
+	if w.heard(true); w.state() != feature.On {
+		t.Errorf("it is %s: %+v", w.state(), w.in.Feature.Status.Tasks)
+	}
+	w.in.Expected = append(w.in.Expected, strings.Repeat("x", 201))
+	if _, err := feature.Next(w.in); err == nil {
+		t.Error("a name without end is taken")
+	}
+}
+
 // TestReport: what one says twice stands once, what differs stands beside it,
 // and reporting changes nothing else.
 func TestReport(t *testing.T) {

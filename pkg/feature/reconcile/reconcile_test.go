@@ -248,6 +248,10 @@ func TestF06(t *testing.T) {
 	b := newBench(t)
 	b.expect(feature.Off, "announced")
 	b.expect(feature.Off, "")
+	idle := b.get().Metadata.Generation
+	if b.expect(feature.Off, ""); b.get().Metadata.Generation != idle {
+		t.Error("a pass with nothing to do writes")
+	}
 	b.want(feature.On)
 	b.expect(feature.TurningOn, "Off to TurningOn")
 	b.heard(true)
