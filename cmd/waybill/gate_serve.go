@@ -27,6 +27,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/vsa"
@@ -143,7 +144,8 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 // lie is named by callers, so nothing inside our network is asked that the
 // grants do not name.
 func serviceWorld(c gateway.Config, as identities, logger *slog.Logger) (gateway.World, error) {
-	rt := cli.Transport(false)
+	// As many registries' answers are waited for as requests are dealt with.
+	rt := transport.New(transport.Config{UserAgent: "waybill/" + cli.BuildVersion(), PerHost: gateway.AtOnce})
 	found, err := as.from(token.World{Transport: rt, Env: os.Getenv, Clock: time.Now})
 	verifier := found[pipeline.TokenVerifier]
 	switch {

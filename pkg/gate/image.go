@@ -86,6 +86,7 @@ func (r ImageRequest) check() error {
 func (r ImageRequest) decide(ctx context.Context, v *verdict.Verdict, image Image) {
 	image, done := remembered(image)
 	defer done()
+	defer image.ahead(ctx)()
 	root, err := image.resolve(ctx)
 	if err != nil {
 		v.Counts.Required++
@@ -132,6 +133,14 @@ func remembered(i Image) (Image, func()) {
 	m := registry.Remember(remote, false)
 	i.Source = m
 	return i, m.Close
+}
+
+// ahead has a registry that is asked each thing once asked for all of it now.
+func (i Image) ahead(ctx context.Context) (end func()) {
+	if m, is := i.Source.(*registry.Memory); is && !i.Digest.IsZero() {
+		return m.Ahead(ctx, i.Repository, i.Digest)
+	}
+	return func() {}
 }
 
 // graph reads the image, and every manifest in it, each once. The image is the

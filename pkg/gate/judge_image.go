@@ -21,6 +21,7 @@ import (
 func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict {
 	image, done := remembered(image)
 	defer done()
+	defer image.ahead(ctx)()
 	v := r.start("image "+image.Name, plan.Image, plan.ImageChild)
 	v.Counts.Required = 0
 	nodes, err := image.graph(ctx)

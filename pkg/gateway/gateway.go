@@ -100,13 +100,17 @@ type Limits struct {
 	Parting time.Duration
 }
 
+// AtOnce is how many requests are dealt with at a time, unless [Limits.AtOnce]
+// says otherwise.
+const AtOnce = 256
+
 func (l Limits) withDefaults() Limits {
 	pick := func(p *int, n int) {
 		if *p == 0 {
 			*p = n
 		}
 	}
-	pick(&l.AtOnce, 256)
+	pick(&l.AtOnce, AtOnce)
 	pick(&l.Queue, 1000)
 	pick(&l.PerCaller, 100)
 	if l.Deadline == 0 {

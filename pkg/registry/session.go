@@ -25,6 +25,10 @@ import (
 // maxPages bounds a paged list: a registry could go on for ever.
 const maxPages = 10_000
 
+// maxSessions bounds the repositories that are known at a time: a service may be
+// asked about any number of them. One that is forgotten is opened anew.
+const maxSessions = 1000
+
 // errNoAPI is how registries without the referrers API answer, if not by 404.
 var errNoAPI = errors.New("the registry has no such interface")
 
@@ -48,6 +52,9 @@ func (r *Remote) session(ctx context.Context, target name.Repository, scope stri
 	r.mu.Lock()
 	s, ok := r.sessions[key]
 	if !ok {
+		if len(r.sessions) >= maxSessions { // whoever is in one stays in it
+			clear(r.sessions)
+		}
 		s = &session{}
 		r.sessions[key] = s
 	}

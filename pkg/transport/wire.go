@@ -126,8 +126,8 @@ func wire(c Config, l limits, d dial) *http.Transport {
 		ResponseHeaderTimeout: l.header,
 		ExpectContinueTimeout: time.Second,
 		ForceAttemptHTTP2:     true,
-		MaxIdleConns:          256,
-		MaxIdleConnsPerHost:   64,
+		MaxIdleConns:          max(256, 2*c.PerHost),
+		MaxIdleConnsPerHost:   c.PerHost,
 		IdleConnTimeout:       90 * time.Second,
 		// A header of more is no header.
 		MaxResponseHeaderBytes: 256 << 10,
