@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -42,15 +43,12 @@ func (t *Trail) runs() []Run {
 	}
 	for i := range t.sealed {
 		for _, listed := range t.sealed[i].Runs {
-			r := of(key(listed.IDs(), listed.ID), listed.IDs())
-			t.know(r, listed.IDs(), t.sealed[i].Mark)
+			r := of(key(release.IDsOf(listed), listed.ID), release.IDsOf(listed))
+			t.know(r, release.IDsOf(listed), t.sealed[i].Mark)
 			r.Kinds = with(r.Kinds, listed.Kind)
-			r.Command = cmp.Or(r.Command, listed.Command)
+			r.Command = cmp.Or(r.Command, release.CommandOf(listed))
 			if listed.ID != listed.TraceID {
 				r.Invocations = with(r.Invocations, listed.ID)
-			}
-			if r.Log.IsZero() {
-				r.Log = listed.Log
 			}
 		}
 	}
@@ -80,6 +78,11 @@ func (t *Trail) runs() []Run {
 	return list
 }
 
+// rank is where in a run an act of this kind comes.
+func (k Kind) rank() int {
+	return slices.Index([]Kind{Command, Step, Statement, Signature, Seal, Amendment, Withdrawal, Promotion, Summary}, k)
+}
+
 // settle gives ids to what names none itself where a verified manifest does: a
 // signature that the manifest lists was made in its one run that signs.
 func (t *Trail) settle() {
@@ -87,12 +90,13 @@ func (t *Trail) settle() {
 	defer t.mu.Unlock()
 	for i := range t.sealed {
 		m := &t.sealed[i]
+		m.name(t.acts)
 		if m.Mark != Verified {
 			continue
 		}
 		var signing []trace.IDs
 		for _, r := range m.Runs {
-			ids := trace.IDs{Trace: r.IDs().Trace, Initial: r.IDs().Initial}
+			ids := trace.IDs{Trace: release.IDsOf(r).Trace, Initial: release.IDsOf(r).Initial}
 			if r.Kind == "sign" && !ids.Trace.IsZero() && !slices.Contains(signing, ids) {
 				signing = append(signing, ids)
 			}
@@ -101,6 +105,21 @@ func (t *Trail) settle() {
 		for _, a := range t.acts {
 			if a.Kind == Signature && a.Mark == Verified && a.Traced != Verified && listed[a.Evidence.String()] {
 				t.place(a, signing)
+			}
+		}
+	}
+}
+
+// name names the images of a manifest where an act names them by digest alone.
+func (m *manifest) name(acts []*Act) {
+	names := map[string]string{}
+	for _, a := range m.Images() {
+		names[a.Digests.SHA256.String()] = a.Name
+	}
+	for _, a := range acts {
+		for i := range a.Artifacts {
+			if made := &a.Artifacts[i]; made.Name == "" {
+				made.Name = names[made.SHA256.String()]
 			}
 		}
 	}
@@ -168,10 +187,12 @@ func (t *Trail) know(r *Run, said trace.IDs, mark Mark) {
 // close orders the acts of a run and finds out when it was.
 func (r *Run) close() {
 	slices.SortStableFunc(r.Acts, func(a, b Act) int {
-		if c := a.when().Compare(b.when()); c != 0 {
-			return c
+		if a.when().IsZero() != b.when().IsZero() { // what has no time comes last
+			return cmp.Compare(b.when().Unix(), a.when().Unix())
 		}
-		return strings.Compare(string(a.Kind)+a.Name, string(b.Kind)+b.Name)
+		// Signed times are whole seconds: within one, as it is done.
+		return cmp.Or(a.when().Truncate(time.Second).Compare(b.when().Truncate(time.Second)), cmp.Compare(a.Kind.rank(), b.Kind.rank()),
+			a.when().Compare(b.when()), strings.Compare(a.Name, b.Name))
 	})
 	for _, a := range r.Acts {
 		if at := a.when(); !at.IsZero() && (r.Began.IsZero() || at.Before(r.Began)) {
@@ -190,7 +211,7 @@ func (t *Trail) releases() []Release {
 	for _, m := range t.sealed {
 		r := Release{
 			Name: m.Name, Version: m.Version.String(), Commit: m.Source.Commit, Revision: m.Revision,
-			Initial: m.Origin(), Mark: m.Mark, Found: m.found,
+			Initial: release.OriginOf(m.Manifest), Mark: m.Mark, Found: m.found,
 		}
 		for _, b := range t.began {
 			if r.Initial.IsZero() || b.ids.Initial.IsZero() || b.ids.Initial == r.Initial || !slices.Contains(m.found, b.where) {

@@ -12,7 +12,7 @@
 //	t.State(ctx, workspace)
 //	t.Published(ctx, lineage.Published{Name: "release", Files: files, Images: images})
 //	found, err := t.Of(target)
-//	err = lineage.Write(os.Stdout, lineage.Text, found)
+//	err = lineage.Writer{Format: lineage.Table}.Write(os.Stdout, found)
 //
 // What a signature holds for, by somebody who may say it, is [Verified].
 // Everything else is a [Hint]: annotations in a registry, the notes of the
@@ -101,10 +101,8 @@ type Run struct {
 	Began   time.Time `json:"began,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"`
 	// By are those who signed in it.
-	By []string `json:"by,omitempty"`
-	// Log is the digest of the run's own log.
-	Log  digest.Digest `json:"log,omitzero"`
-	Acts []Act         `json:"acts,omitempty"`
+	By   []string `json:"by,omitempty"`
+	Acts []Act    `json:"acts,omitempty"`
 	// Others counts the acts of the run that touch something else.
 	Others int `json:"others,omitempty"`
 }
@@ -199,10 +197,13 @@ func (a Artifact) is(other Artifact) bool {
 
 // when is the time by which an act is ordered.
 func (a Act) when() time.Time {
-	if !a.Began.IsZero() {
+	switch {
+	case !a.Began.IsZero():
 		return a.Began
+	case !a.SignedAt.IsZero():
+		return a.SignedAt
 	}
-	return a.SignedAt
+	return a.Ended
 }
 
 // until is when it was over.

@@ -144,7 +144,7 @@ func TestHintsNeverWin(t *testing.T) {
 				t.Fatalf("findings %+v", l.Findings)
 			}
 			for _, f := range l.Findings {
-				if f.Code != verdict.TraceConflict || f.Want != said.URI() || f.Got != c.hint.URI() || !strings.Contains(f.Message, "registry.example.test") {
+				if f.Code != verdict.TraceConflict || f.Want != trace.URI(said) || f.Got != trace.URI(c.hint) || !strings.Contains(f.Message, "registry.example.test") {
 					t.Errorf("%+v", f)
 				}
 			}

@@ -167,11 +167,11 @@ func (t *Trail) Registry(ctx context.Context, name string, from registry.Source)
 	group.SetLimit(readers)
 	for _, m := range t.sealed {
 		for _, a := range m.Images() {
-			if key := a.Repository + a.Digests.SHA256.String(); asked[key] {
+			key := a.Repository + a.Digests.SHA256.String()
+			if asked[key] {
 				continue
-			} else {
-				asked[key] = true
 			}
+			asked[key] = true
 			group.Go(func() error { return t.referrers(ctx, name, from, a.Repository, a.Digests.SHA256) })
 		}
 	}

@@ -2,7 +2,6 @@ package lineage
 
 import (
 	"encoding/hex"
-	"errors"
 	"strings"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
@@ -26,8 +25,8 @@ type Believed struct {
 	Policy *policy.Policy
 }
 
-// errUnproven is why evidence is a hint where nobody was asked.
-var errUnproven = errors.New("nobody was asked whether its signature holds")
+// unasked is why evidence is a hint where no verifier is there.
+const unasked = "nobody was asked whether its signature holds"
 
 // heard is a bundle as it is believed.
 type heard struct {
@@ -106,7 +105,7 @@ func roleOf(kind string) policy.Role {
 
 // unproven is a bundle that nobody verifies.
 func unproven(said verify.Said, raw []byte) (h heard, err error) {
-	h.Signer = Signer{Mark: Hint, Why: errUnproven.Error(), Evidence: digest.Of(digest.SHA256, raw)}
+	h.Signer = Signer{Mark: Hint, Why: unasked, Evidence: digest.Of(digest.SHA256, raw)}
 	if len(said.Certificates) > 0 {
 		if who, err := verify.CertificateIdentity(said.Certificates[0]); err == nil {
 			h.By = who.Subject
@@ -190,12 +189,12 @@ func (a *Act) readStep(s intoto.Statement, name string) error {
 	if instance, is := strings.CutSuffix(strings.TrimPrefix(name, "provenance/"), ".sigstore.json"); is && !strings.Contains(instance, "/") {
 		a.Name = instance
 	}
-	if log, there := ours.Log(); there {
+	if log, there := provenance.LogOf(ours.Predicate); there {
 		if set, err := digest.ParseMap(log.Digest); err == nil {
 			a.Log = &Log{Digest: set.SHA256}
 		}
 	}
-	a.IDs, err = ours.Trace()
+	a.IDs, err = provenance.TraceOf(ours.Predicate)
 	return err
 }
 
@@ -205,8 +204,9 @@ func (a *Act) readSummary(s intoto.Statement) error {
 		return err
 	}
 	a.Kind, a.Name, a.Result = Summary, said.Verifier.ID, string(said.Result)
-	a.Began, a.IDs, a.Route.To = said.Verified, said.Trace, said.ResourceURI
-	return nil
+	a.Began, a.Route.To = said.Verified, said.ResourceURI
+	a.IDs, err = vsa.TraceOf(said)
+	return err
 }
 
 func (a *Act) readPromotion(s intoto.Statement) error {

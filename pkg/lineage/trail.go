@@ -127,7 +127,7 @@ func (t *Trail) conflict(a *Act, said trace.IDs, where string) {
 		name = a.Artifacts[0].Name
 	}
 	f := verdict.Find(verdict.TraceConflict, strings.TrimSpace(string(a.Kind)+" "+name), "%s names other ids, which are not believed", where).
-		Differ(a.IDs.URI(), said.URI())
+		Differ(trace.URI(a.IDs), trace.URI(said))
 	if !a.Evidence.IsZero() {
 		f = f.Citing(a.Evidence)
 	}
@@ -182,7 +182,7 @@ func (t *Trail) seal(where string, m release.Manifest, h heard) {
 	for _, one := range m.Artifacts {
 		a.Artifacts = append(a.Artifacts, artifactOf(one))
 	}
-	a.trust(sealRun(m).IDs())
+	a.trust(release.IDsOf(sealRun(m)))
 	t.add(where, a)
 }
 

@@ -52,7 +52,7 @@ type joint struct {
 func joined(acts []Act) []joint {
 	var list []joint
 	for _, a := range acts {
-		i := slices.IndexFunc(list, func(j joint) bool { return j.Kind != Step && j.Kind != Command && j.Act.like(a) })
+		i := slices.IndexFunc(list, func(j joint) bool { return j.Kind != Step && j.Kind != Command && j.like(a) })
 		if i < 0 {
 			list = append(list, joint{a, []trace.SpanID{a.IDs.Span}, 1})
 			continue
@@ -82,7 +82,7 @@ func (w Writer) act(j joint, r Run, t Target, last bool) branch {
 	b := branch{last: last, head: moment(j.when(), "15:04:05") + " " + bar(j.Act, r) + " " + j.title()}
 	if j.Mark == Hint {
 		b.head += "  hint"
-		if j.Kind != Command && j.Why != errUnproven.Error() { // which is said once, in a note
+		if j.Kind != Command && j.Why != unasked { // which is said once, in a note
 			b.lines = append(b.lines, render.Safe(j.Why))
 		}
 	}
@@ -104,7 +104,7 @@ func (w Writer) act(j joint, r Run, t Target, last bool) branch {
 		b.lines = append(b.lines, "from "+render.Safe(j.Route.From))
 	}
 	if j.Route.To != "" {
-		b.lines = append(b.lines, "to   "+render.Safe(strings.TrimSpace(j.Route.To+" "+strings.Join(j.Route.Tags, " "))))
+		b.lines = append(b.lines, "to   "+render.Safe(strings.TrimSpace(w.short(j.Route.To)+" "+strings.Join(j.Route.Tags, " "))))
 	}
 	if j.Of > 0 || j.Kind == Step || j.Kind == Signature || j.Kind == Promotion {
 		b.lines = append(b.lines, w.artifacts(j.Artifacts)...)
@@ -202,6 +202,16 @@ func (w Writer) digest(d digest.Digest) string {
 		return text
 	}
 	return d.String()[:19] + "…"
+}
+
+// short is an address with its digest as [Writer.digest] prints it.
+func (w Writer) short(address string) string {
+	name, sum, pinned := strings.Cut(address, "@")
+	d, err := digest.Parse(sum)
+	if !pinned || err != nil {
+		return address
+	}
+	return name + "@" + w.digest(d)
 }
 
 // cells is how wide the time of a run is drawn.

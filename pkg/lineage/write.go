@@ -131,9 +131,6 @@ func (w Writer) run(r Run, l Lineage, last bool) branch {
 	if len(r.By) > 0 {
 		b.lines = append(b.lines, "signed by "+render.Safe(strings.Join(r.By, ", ")))
 	}
-	if !r.Log.IsZero() {
-		b.lines = append(b.lines, "log "+w.digest(r.Log))
-	}
 	acts := joined(r.Acts)
 	for i, j := range acts {
 		b.kids = append(b.kids, w.act(j, r, l.Target, i == len(acts)-1 && r.Others == 0))

@@ -48,8 +48,8 @@ func lifeOf(m release.Manifest) trace.IDs {
 	if len(m.Runs) == 0 {
 		return trace.IDs{}
 	}
-	last := m.Runs[len(m.Runs)-1].IDs()
-	last.Initial = m.Origin()
+	last := release.IDsOf(m.Runs[len(m.Runs)-1])
+	last.Initial = release.OriginOf(m)
 	return last
 }
 

@@ -70,13 +70,14 @@ func saidIn(raw []byte) trace.IDs {
 		if err != nil {
 			return trace.IDs{}
 		}
-		return summary.Trace
+		ids, _ := vsa.TraceOf(summary) // as below
+		return ids
 	}
 	said, err := provenance.Parse(s)
 	if err != nil {
 		return trace.IDs{}
 	}
-	ids, _ := said.Trace() // ids that are none are for nobody to be led by
+	ids, _ := provenance.TraceOf(said.Predicate) // ids that are none are for nobody to be led by
 	return ids
 }
 

@@ -17,14 +17,14 @@ const (
 // in the address: a reader of the build type refuses fields that it does not
 // know, and takes any address.
 func Traced(ids trace.IDs) Resource {
-	return Resource{Name: byproductTrace, URI: ids.URI()}
+	return Resource{Name: byproductTrace, URI: trace.URI(ids)}
 }
 
-// Trace is the trace and the span in which the step says that it ran, and the
+// TraceOf is the trace and the span in which a step says that it ran, and the
 // trace in which its release began. Zero ids mean that it says nothing: it is
 // older than the ids, and what it does not say is not known. What says it twice,
 // or in another form, is refused.
-func (p Predicate) Trace() (trace.IDs, error) {
+func TraceOf(p Predicate) (trace.IDs, error) {
 	var ids trace.IDs
 	for _, r := range p.RunDetails.Byproducts {
 		if r.Name != byproductTrace {
@@ -44,9 +44,9 @@ func (p Predicate) Trace() (trace.IDs, error) {
 	return ids, nil
 }
 
-// Log is the log of the step as its provenance names it, by its digests; not
+// LogOf is the log of a step as its provenance names it, by its digests; not
 // there where the step had none.
-func (p Predicate) Log() (Resource, bool) {
+func LogOf(p Predicate) (Resource, bool) {
 	for _, r := range p.RunDetails.Byproducts {
 		if r.Name == byproductLog {
 			return r, true

@@ -25,13 +25,13 @@ func TestTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ids, err := said.Trace(); err != nil || ids != stepIDs() {
+	if ids, err := provenance.TraceOf(said.Predicate); err != nil || ids != stepIDs() {
 		t.Errorf("%v, %v", ids, err)
 	}
 	if want := `{"name":"otel-trace","uri":"urn:waybill:trace:01000000000000000000000000000000:0200000000000000:03000000000000000000000000000000"}`; !strings.Contains(string(s.Raw()), want) {
 		t.Errorf("%s is not in %s", want, s.Raw())
 	}
-	if log, there := said.Log(); !there || log.Digest["sha256"] == "" {
+	if log, there := provenance.LogOf(said.Predicate); !there || log.Digest["sha256"] == "" {
 		t.Errorf("its log is %v", log)
 	}
 	claim, err := provenance.Read(s)
@@ -54,7 +54,7 @@ func TestTrace(t *testing.T) {
 // TestTraceUnknown: provenance that is older than the ids says nothing, and
 // nothing is made up for it.
 func TestTraceUnknown(t *testing.T) {
-	if ids, err := compile().Trace(); err != nil || !ids.IsZero() {
+	if ids, err := provenance.TraceOf(compile()); err != nil || !ids.IsZero() {
 		t.Errorf("%v, %v", ids, err)
 	}
 }
@@ -65,13 +65,13 @@ func TestTraceRefused(t *testing.T) {
 	for what, byproducts := range map[string][]provenance.Resource{
 		"twice":       {provenance.Traced(whole), provenance.Traced(whole)},
 		"no address":  {{Name: "otel-trace"}},
-		"no span":     {{Name: "otel-trace", URI: trace.IDs{Trace: whole.Trace}.URI()}},
+		"no span":     {{Name: "otel-trace", URI: trace.URI(trace.IDs{Trace: whole.Trace})}},
 		"upper case":  {{Name: "otel-trace", URI: trace.URN + strings.Repeat("A", 32) + ":0200000000000000"}},
 		"another URN": {{Name: "otel-trace", URI: "urn:trace:" + whole.Trace.String() + ":0200000000000000"}},
 	} {
 		p := compile()
 		p.RunDetails.Byproducts = byproducts
-		if ids, err := p.Trace(); err == nil || !ids.IsZero() {
+		if ids, err := provenance.TraceOf(p); err == nil || !ids.IsZero() {
 			t.Errorf("%s: %v, %v", what, ids, err)
 		}
 	}

@@ -265,7 +265,7 @@ func (r *Records) summary(made Promoted, d digest.Digest, ids trace.IDs) (intoto
 func (r *Records) promotion(made Promoted, ids trace.IDs) (intoto.Statement, error) {
 	as, job := r.config.As, r.config.Job
 	if job.BuildID == "" {
-		job.BuildID = ids.URI()
+		job.BuildID = trace.URI(ids)
 	}
 	said := promotion.Record{
 		Source: made.Source, Destination: made.Destinations[0].Ref, Digest: made.Digest, Time: r.config.Clock().UTC(),
@@ -319,7 +319,8 @@ func said(s intoto.Statement) trace.IDs {
 	if err != nil {
 		return trace.IDs{}
 	}
-	return summary.Trace
+	ids, _ := vsa.TraceOf(summary) // ids that are none are for nobody to be led by
+	return ids
 }
 
 // known are the records among bundles that the verifier signed, by their gist.

@@ -16,8 +16,7 @@ func lifeIDs() trace.IDs {
 // TestRunsRoundTrip: what is known of each run comes back, of a manifest and of
 // the root of one on pages that has former pages, too.
 func TestRunsRoundTrip(t *testing.T) {
-	m := lantern(t).By(release.RunOf(release.RunSign, "run-2", lifeIDs(), "waybill sign"))
-	m.Runs[1].Log = set("log").SHA256
+	m := release.By(lantern(t), release.RunOf(release.RunSign, "run-2", lifeIDs(), "waybill sign"))
 	m.Former = []string{release.PageName(set("page").SHA256)}
 	whole, err := release.ParseManifest(statement(t, m))
 	if err != nil || !reflect.DeepEqual(whole.Runs, m.Runs) {
@@ -37,7 +36,7 @@ func TestRunsRoundTrip(t *testing.T) {
 // was signed, and leads nowhere.
 func TestRunsOfAnotherForm(t *testing.T) {
 	got, err := release.ParseManifest(statement(t, lantern(t)))
-	if err != nil || got.Runs[0].TraceID != "00" || !got.Runs[0].IDs().IsZero() || !got.Origin().IsZero() {
+	if err != nil || got.Runs[0].TraceID != "00" || !release.IDsOf(got.Runs[0]).IsZero() || !release.OriginOf(got).IsZero() {
 		t.Errorf("%+v, %v", got.Runs, err)
 	}
 }
@@ -55,7 +54,7 @@ func TestRunOfShowsNoArgument(t *testing.T) {
 		"":                                    "",
 		"waybill one two three four or so on": "",
 	} {
-		if got := release.RunOf(release.RunSeal, "run", lifeIDs(), typed).Command; got != want {
+		if got := release.CommandOf(release.RunOf(release.RunSeal, "run", lifeIDs(), typed)); got != want {
 			t.Errorf("%q is kept as %q, want %q", typed, got, want)
 		}
 	}
@@ -66,7 +65,7 @@ func TestRunOfShowsNoArgument(t *testing.T) {
 func TestByLeavesTheOther(t *testing.T) {
 	before := lantern(t)
 	before.Runs = slices.Grow(before.Runs, 4)
-	a, b := before.By(release.Run{Kind: release.RunAmend, ID: "a"}), before.By(release.Run{Kind: release.RunAmend, ID: "b"})
+	a, b := release.By(before, release.Run{Kind: release.RunAmend, ID: "a"}), release.By(before, release.Run{Kind: release.RunAmend, ID: "b"})
 	if len(before.Runs) != 1 || a.Runs[1].ID != "a" || b.Runs[1].ID != "b" {
 		t.Errorf("%v, %v, %v", before.Runs, a.Runs, b.Runs)
 	}

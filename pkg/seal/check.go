@@ -105,7 +105,7 @@ func provenances(ctx context.Context, req Request) (proven, error) {
 			findings = append(findings, verdict.FindingOf(name, err))
 			continue
 		}
-		p.ran[step.Instance], _ = said.Trace() // ids that are none are for nobody to be led by
+		p.ran[step.Instance], _ = provenance.TraceOf(said.Predicate) // ids that are none are for nobody to be led by
 		if err := p.madeOf(step, said); err != nil {
 			findings = append(findings, verdict.FindingOf(name, err))
 		}

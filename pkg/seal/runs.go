@@ -28,7 +28,7 @@ func (r Request) first() release.Run {
 	run := release.RunOf(kind, id.Invocation, id.Trace, "")
 	for _, e := range r.History.Earlier {
 		if sameAct(e, run) {
-			run.Command = e.Command
+			return e
 		}
 	}
 	return run
@@ -53,7 +53,7 @@ func SignedIn(ctx context.Context, m release.Manifest, kind, typed string) relea
 	if now.IsZero() {
 		return m
 	}
-	ids, _ := trace.Stamp(trace.Update, now, trace.IDs{Initial: m.Origin()})
+	ids, _ := trace.Stamp(trace.Update, now, trace.IDs{Initial: release.OriginOf(m)})
 	return once(m, release.RunOf(kind, ids.Trace.String(), ids, typed))
 }
 
@@ -64,7 +64,7 @@ func once(m release.Manifest, r release.Run) release.Manifest {
 			return m
 		}
 	}
-	return m.By(r)
+	return release.By(m, r)
 }
 
 // sameAct reports whether two are one act of one run.

@@ -31,10 +31,10 @@ func TestSignedIn(t *testing.T) {
 			ctx := carry.With(t.Context(), row.now)
 			signed := SignedIn(ctx, m, release.RunAmend, "waybill seal")
 			last := signed.Runs[len(signed.Runs)-1]
-			if len(signed.Runs) != row.runs || last.Initial != row.want || len(m.Runs) != 1 {
+			if len(signed.Runs) != row.runs || release.IDsOf(last).Initial != row.want || len(m.Runs) != 1 {
 				t.Errorf("%+v", signed.Runs)
 			}
-			if row.runs == 2 && (last.Kind != release.RunAmend || last.IDs().Trace != now.Trace || last.ID != now.Trace.String() || last.Command != "waybill seal") {
+			if row.runs == 2 && (last.Kind != release.RunAmend || release.IDsOf(last).Trace != now.Trace || last.ID != now.Trace.String() || release.CommandOf(last) != "waybill seal") {
 				t.Errorf("the run that signed is %+v", last)
 			}
 			if again := SignedIn(ctx, signed, release.RunAmend, "waybill seal"); len(again.Runs) != row.runs {

@@ -9,7 +9,7 @@ import (
 // known, with colons between them. It is for formats that have a place for an
 // address and none for three ids. Without a trace it is empty; a span is
 // written of a trace only, and an initial id after a span only.
-func (ids IDs) URI() string {
+func URI(ids IDs) string {
 	switch {
 	case ids.Trace.IsZero():
 		return ""
@@ -21,7 +21,7 @@ func (ids IDs) URI() string {
 	return URN + ids.Trace.String() + ":" + ids.Span.String() + ":" + ids.Initial.String()
 }
 
-// ParseURI reads what [IDs.URI] writes, and nothing else.
+// ParseURI reads what [URI] writes, and nothing else.
 func ParseURI(text string) (IDs, error) {
 	rest, ours := strings.CutPrefix(text, URN)
 	parts := strings.SplitN(rest, ":", 4)

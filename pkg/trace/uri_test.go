@@ -18,12 +18,12 @@ func TestURI(t *testing.T) {
 		"of unknown origin": {Trace: whole.Trace, Span: whole.Span},
 		"a trace alone":     {Trace: whole.Trace},
 	} {
-		got, err := trace.ParseURI(ids.URI())
+		got, err := trace.ParseURI(trace.URI(ids))
 		if err != nil || got != ids {
-			t.Errorf("%s: %s came back as %v, %v", name, ids.URI(), got, err)
+			t.Errorf("%s: %s came back as %v, %v", name, trace.URI(ids), got, err)
 		}
 	}
-	if uri := (trace.IDs{Span: whole.Span, Initial: whole.Initial}).URI(); uri != "" {
+	if uri := trace.URI(trace.IDs{Span: whole.Span, Initial: whole.Initial}); uri != "" {
 		t.Errorf("no trace, and the address is %q", uri)
 	}
 }
@@ -32,9 +32,9 @@ func TestURI(t *testing.T) {
 // and every byte.
 func TestURIRefused(t *testing.T) {
 	ids := someIDs()
-	uri := ids.URI()
+	uri := trace.URI(ids)
 	whole := map[string]bool{
-		trace.IDs{Trace: ids.Trace}.URI(): true, trace.IDs{Trace: ids.Trace, Span: ids.Span}.URI(): true,
+		trace.URI(trace.IDs{Trace: ids.Trace}): true, trace.URI(trace.IDs{Trace: ids.Trace, Span: ids.Span}): true,
 	}
 	for i := range len(uri) {
 		if got, err := trace.ParseURI(uri[:i]); err == nil && !whole[uri[:i]] {

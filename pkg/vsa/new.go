@@ -55,7 +55,7 @@ type written struct {
 	Levels   []Level           `json:"verifiedLevels"`
 	SLSA     string            `json:"slsaVersion,omitempty"`
 	Waived   []Waived          `json:"https://github.com/waybill-release/waybill/attestations/exception/v1#waived,omitempty"`
-	Trace    trace.IDs         `json:"waybill_trace,omitzero"`
+	Trace    json.RawMessage   `json:"waybill_trace,omitempty"`
 }
 
 type writtenVerifier struct {
@@ -99,7 +99,7 @@ func NewFailed(v verdict.Verdict, c Claim) (intoto.Statement, error) {
 func (c Claim) write(v verdict.Verdict, r Result) written {
 	w := written{
 		Verifier: writtenVerifier{c.Verifier.ID, c.Verifier.Version}, Time: v.Time.UTC().Format(time.RFC3339), Resource: c.Resource,
-		Policy: intoto.Resource{URI: c.Policy, Digest: digest.Set{SHA256: v.Policy}.Map()}, Result: r, SLSA: slsaWritten, Trace: c.Trace,
+		Policy: intoto.Resource{URI: c.Policy, Digest: digest.Set{SHA256: v.Policy}.Map()}, Result: r, SLSA: slsaWritten,
 	}
 	counted := map[string]bool{}
 	for _, p := range v.Proofs {
@@ -116,6 +116,12 @@ func (c Claim) write(v verdict.Verdict, r Result) written {
 
 // statement encodes a summary, and reads what it encoded as any consumer will.
 func (c Claim) statement(w written) (intoto.Statement, error) {
+	if !c.Trace.IsZero() {
+		var err error
+		if w.Trace, err = json.Marshal(c.Trace); err != nil {
+			return intoto.Statement{}, fmt.Errorf("encoding the run of a summary: %w", err)
+		}
+	}
 	if w.Policy.Digest["sha256"] == "" || c.Artifacts < 1 || len(c.Subjects) == 0 || len(c.Subjects) > MaxSubjects {
 		return intoto.Statement{}, refuse("want the digest of the policy, and 1 to %d subjects; there are %d, of %d artifacts", MaxSubjects, len(c.Subjects), c.Artifacts)
 	}
@@ -153,7 +159,7 @@ func Gist(s intoto.Statement) (digest.Digest, error) {
 	if err := strictjson.UnmarshalOpen(s.Predicate(), &w, strictjson.MaxSize(MaxPredicate)); err != nil {
 		return digest.Digest{}, verdict.Wrap(verdict.StatementParse, "summary", err)
 	}
-	w.Verifier.Version, w.Time, w.Inputs, w.Trace = nil, "", nil, trace.IDs{}
+	w.Verifier.Version, w.Time, w.Inputs, w.Trace = nil, "", nil, nil
 	w.Policy = intoto.Resource{URI: said.Policy.URI, Digest: said.Policy.Digest}
 	raw, err := json.Marshal(struct {
 		Subjects []intoto.Resource

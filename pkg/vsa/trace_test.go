@@ -20,14 +20,23 @@ func judgedIn(t *testing.T, ids trace.IDs) intoto.Statement {
 	return s
 }
 
+func traceOf(t *testing.T, s intoto.Statement) (trace.IDs, error) {
+	t.Helper()
+	said, err := vsa.Parse(s) // to judge by it nobody needs its run
+	if err != nil {
+		t.Fatal(err)
+	}
+	return vsa.TraceOf(said)
+}
+
 // TestTraceOfASummary: the run that judged can be read back, and what was
 // judged without one says nothing of it.
 func TestTraceOfASummary(t *testing.T) {
 	ids := trace.IDs{Trace: trace.ID{1}, Span: trace.SpanID{2}, Initial: trace.ID{3}}
 	for _, want := range []trace.IDs{ids, {Trace: ids.Trace, Span: ids.Span}, {}} {
 		s := judgedIn(t, want)
-		if said, err := vsa.Parse(s); err != nil || said.Trace != want {
-			t.Errorf("%v, %v, want %v", said.Trace, err, want)
+		if ids, err := traceOf(t, s); err != nil || ids != want {
+			t.Errorf("%v, %v, want %v", ids, err, want)
 		}
 		if has := strings.Contains(string(s.Raw()), "waybill_trace"); has == want.IsZero() {
 			t.Errorf("of %v it says %s", want, s.Raw())
@@ -72,8 +81,8 @@ func TestTraceThatIsNone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if said, err := vsa.Parse(s); err == nil {
-			t.Errorf("%q is read as %v", bad, said.Trace)
+		if ids, err := traceOf(t, s); err == nil {
+			t.Errorf("%q is read as %v", bad, ids)
 		}
 	}
 }

@@ -26,7 +26,6 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/strictjson"
-	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -69,10 +68,7 @@ type Summary struct {
 	// of them; empty says that there are none.
 	Dependencies map[Level]int64
 	SLSAVersion  string
-	// Trace is the run that judged, and the trace in which what it judged came to
-	// be; zero where the summary does not say.
-	Trace     trace.IDs
-	statement intoto.Statement
+	statement    intoto.Statement
 }
 
 type wire struct {
@@ -85,7 +81,6 @@ type wire struct {
 	Levels       []string         `json:"verifiedLevels"`
 	Dependencies map[string]int64 `json:"dependencyLevels"`
 	SLSAVersion  string           `json:"slsaVersion"`
-	Trace        trace.IDs        `json:"waybill_trace"`
 }
 
 var slsaVersion = regexp.MustCompile(`\A[0-9]{1,3}\.[0-9]{1,3}\z`)
@@ -102,7 +97,7 @@ func Parse(s intoto.Statement) (Summary, error) {
 		return Summary{}, verdict.Wrap(verdict.StatementParse, "summary", err)
 	}
 	out := Summary{
-		Verifier: w.Verifier, ResourceURI: w.ResourceURI, Result: w.Result, SLSAVersion: w.SLSAVersion, Trace: w.Trace, statement: s,
+		Verifier: w.Verifier, ResourceURI: w.ResourceURI, Result: w.Result, SLSAVersion: w.SLSAVersion, statement: s,
 	}
 	for _, read := range []func(*wire) error{out.required, out.policy, out.inputs, out.levels, out.dependencies} {
 		if err := read(&w); err != nil {

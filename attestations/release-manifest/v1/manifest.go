@@ -133,7 +133,6 @@ type RunTrace struct {
 	SpanID         string `json:"spanId,omitempty"`
 	InitialTraceID string `json:"initialTraceId,omitempty"`
 	Command        string `json:"command,omitempty"`
-	LogDigest      string `json:"logDigest,omitempty"`
 }
 
 // Withdrawal says that the release must no longer be used.
