@@ -333,3 +333,25 @@ func TestGatewayHitRatio(t *testing.T) {
 		t.Error("the page does not say three of four")
 	}
 }
+
+// lines are what the service logs.
+type lines struct {
+	mu  sync.Mutex // owns all
+	all bytes.Buffer
+	off bool // nothing is kept, for who counts memory
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.off {
+		return len(p), nil
+	}
+	return l.all.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}

@@ -1,7 +1,6 @@
 package attacks
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -43,28 +42,6 @@ type gatehouse struct {
 	approvals gateway.Ledger
 	verbs     string // that are granted
 	record    io.Writer
-}
-
-// lines are what the service logs.
-type lines struct {
-	mu  sync.Mutex // owns all
-	all bytes.Buffer
-	off bool // nothing is kept, for who counts memory
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.off {
-		return len(p), nil
-	}
-	return l.all.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
 }
 
 const gateAudience = "https://gate.example.test"
@@ -118,7 +95,7 @@ grants: [{caller: promoter, verbs: [%[5]s], from: [%[4]s/gated/], to: [%[4]s/gat
 		Load: func(context.Context) (gateway.Basis, error) {
 			return gateway.Basis{Policy: *g.policy.Load(), Verifier: w.verifier, Callers: book}, nil
 		},
-		Open: g.open, Keys: g.keys, Clock: time.Now, Log: slog.New(slog.NewJSONHandler(&g.log, nil)), Record: g.record, Approvals: g.approvals,
+		Open: g.open, Keys: g.keys, Clock: time.Now, Log: slog.New(slog.NewJSONHandler(g.record, nil)), Record: g.record, Approvals: g.approvals,
 	}, g.limits))
 	ctx, stop := context.WithCancel(t.Context())
 	listening, ended := make(chan string, 1), make(chan error, 1)
