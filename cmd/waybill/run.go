@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/cmd/internal/ui"
+	"github.com/waybill-release/waybill/pkg/trace/carry"
 	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -69,7 +70,7 @@ func run(c *cobra.Command, args []string, do func(*cobra.Command, []string) erro
 		Service: "waybill", Version: cli.BuildVersion(), Silent: isSet(c, "offline"),
 		Transport: func() http.RoundTripper { return cli.Transport(false) },
 	})
-	ctx, unread := span.FromEnviron(ctx)
+	ctx, unread := span.FromEnviron(carry.Run(ctx))
 	ctx, end := span.Start(ctx, span.Command(nameOf(c)), span.PipelineName.String(c.CommandPath()))
 	bridge(ctx, logger)
 	if unsent != nil {

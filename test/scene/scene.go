@@ -36,6 +36,8 @@ type Options struct {
 type Scene struct {
 	Options
 	Lab *lab.Lab
+	// Env is added to the environment of the commands that are run.
+	Env []string
 }
 
 // Result is how one command ended.
@@ -73,7 +75,7 @@ func (s *Scene) Path(elem ...string) string {
 func (s *Scene) Run(ctx context.Context, args ...string) Result {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.Bin, args[0]), args[1:]...)
 	cmd.Dir = s.Dir
-	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+s.Path("cache")) // nobody's trust but the scene's
+	cmd.Env = append(append(os.Environ(), "XDG_CACHE_HOME="+s.Path("cache")), s.Env...) // nobody's trust but the scene's
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	r := Result{Args: args}

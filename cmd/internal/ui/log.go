@@ -62,7 +62,7 @@ func (h contextHandler) Enabled(ctx context.Context, l slog.Level) bool {
 
 // Handle adds the ids.
 func (h contextHandler) Handle(ctx context.Context, r slog.Record) error {
-	ids := idsOf(carry.From(ctx))
+	ids := idsOf(carry.Line(ctx))
 	switch {
 	case len(ids) == 0:
 		return h.whole.Handle(ctx, r)

@@ -9,6 +9,7 @@ package carry
 import (
 	"context"
 	"net/http"
+	"sync"
 
 	"github.com/waybill-release/waybill/pkg/trace"
 )
@@ -30,9 +31,55 @@ func From(ctx context.Context) trace.Context {
 // WithInitial returns a context whose action belongs to the life of an object
 // that began in a trace.
 func WithInitial(ctx context.Context, initial trace.ID) context.Context {
+	if run, ok := ctx.Value(lifeKey{}).(*life); ok {
+		run.met(initial)
+	}
 	now := From(ctx)
 	now.Initial = initial
 	return With(ctx, now)
+}
+
+// lifeKey is where a context holds what a run found out.
+type lifeKey struct{}
+
+// life is of which object a run turned out to be.
+type life struct {
+	mu      sync.Mutex // owns the rest
+	initial trace.ID
+	known   bool
+	several bool
+}
+
+// met notes the beginning of an object that is acted on; zero is one that does
+// not say.
+func (l *life) met(initial trace.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.several = l.several || l.known && l.initial != initial
+	l.initial, l.known = initial, true
+}
+
+// Run returns the context of a run that will find out on which object it acts.
+// Its own lines say so from then on: see [Line].
+func Run(ctx context.Context) context.Context {
+	return context.WithValue(ctx, lifeKey{}, &life{})
+}
+
+// Line is what a line of a log says of its action. A line of the run itself,
+// which began before it was known on what it acts, says what was found out,
+// unless that were several objects of different beginnings.
+func Line(ctx context.Context) trace.Context {
+	now := From(ctx)
+	run, ok := ctx.Value(lifeKey{}).(*life)
+	if !ok || !now.Initial.IsZero() {
+		return now
+	}
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	if !run.several {
+		now.Initial = run.initial
+	}
+	return now
 }
 
 // Inject writes the action of the context into the headers of a request to a
