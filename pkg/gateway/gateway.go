@@ -193,9 +193,9 @@ func (s *Server) Reload(ctx context.Context) error {
 			kept := *last
 			kept.failed, kept.failedAt = err, now
 			s.basis.Store(&kept)
+			s.world.Log.ErrorContext(ctx, "reload failed, the last basis stays in force", "error", err.Error(), "code", string(verdict.FindingOf("basis", err).Code))
 		}
 		s.tally.reloaded(false)
-		s.world.Log.ErrorContext(ctx, "reload failed, the last basis stays in force", "error", err.Error(), "code", string(verdict.FindingOf("basis", err).Code))
 		return err
 	}
 	s.basis.Store(&standing{Basis: next, digest: next.digest(), since: now, tokens: &recognised{}})

@@ -217,8 +217,8 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, n notLetIn) {
 		Trace: own.Trace, Span: own.Span,
 		Time: s.world.Clock(), Level: levelWarn, Message: ask.NotLetIn, Request: n.id, Principal: n.who.Name(), Code: f.Code, Problem: f.Message, Status: code,
 	})
-	if err != nil { // it is a no in any case
-		s.world.Log.ErrorContext(ctx, "the record could not be written", "request_id", n.id, "error", err.Error())
+	if err != nil { // it is a no in any case; the log may be what stands still, so nothing is said there
+		s.tally.unrecorded()
 	}
 	writeJSON(w, code, ask.Problem{Schema: ask.SchemaAnswer, RequestID: n.id, Outcome: outcome.String(), Problem: f})
 }

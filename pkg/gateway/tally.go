@@ -25,6 +25,7 @@ type tally struct {
 	reasons  map[verdict.Code]int64 // of what was refused
 	away     map[verdict.Code]int64 // of requests that were not let in
 	hits     int64
+	unsaid   int64    // lines that the record did not take
 	reloads  [2]int64 // failed, succeeded
 	seconds  histogram
 	last     []line
@@ -64,6 +65,12 @@ func (t *tally) reloaded(well bool) {
 	} else {
 		t.reloads[0]++
 	}
+}
+
+func (t *tally) unrecorded() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.unsaid++
 }
 
 func (t *tally) turnedAway(c verdict.Code) {
@@ -133,6 +140,8 @@ func (t *tally) write(w io.Writer) {
 	}
 	head("waybill_gate_cache_hit_ratio", "gauge", "Decisions that were made before, as a part of all.")
 	fmt.Fprintf(w, "waybill_gate_cache_hit_ratio %g\n", float64(t.hits)/float64(max(1, decided)))
+	head("waybill_gate_unrecorded_total", "counter", "Requests that the record did not take; no decision is among the answers to them.")
+	fmt.Fprintf(w, "waybill_gate_unrecorded_total %d\n", t.unsaid)
 	head("waybill_gate_reloads_total", "counter", "Reloads of policy, trust root and callers.")
 	fmt.Fprintf(w, "waybill_gate_reloads_total{result=\"failed\"} %d\nwaybill_gate_reloads_total{result=\"ok\"} %d\n", t.reloads[0], t.reloads[1])
 	head("waybill_gate_request_seconds", "histogram", "How long decisions took.")
