@@ -52,7 +52,9 @@ func (t *Trail) runs() []Run {
 			}
 		}
 	}
+	slices.SortFunc(t.acts, byTime)
 	for _, a := range t.acts {
+		slices.Sort(a.Found)
 		r := of(key(a.IDs, a.Invocation), a.IDs)
 		t.know(r, a.IDs, a.Traced)
 		r.Invocations = with(r.Invocations, a.Invocation)
@@ -69,11 +71,11 @@ func (t *Trail) runs() []Run {
 		r.close()
 		list = append(list, *r)
 	}
-	slices.SortStableFunc(list, func(a, b Run) int {
+	slices.SortFunc(list, func(a, b Run) int {
 		if a.Began.IsZero() != b.Began.IsZero() { // what has no time comes last
 			return cmp.Compare(b.Began.Unix(), a.Began.Unix())
 		}
-		return a.Began.Compare(b.Began)
+		return cmp.Or(a.Began.Compare(b.Began), strings.Compare(a.IDs.Trace.String(), b.IDs.Trace.String()))
 	})
 	return list
 }
@@ -184,16 +186,27 @@ func (t *Trail) know(r *Run, said trace.IDs, mark Mark) {
 	}
 }
 
-// close orders the acts of a run and finds out when it was.
+// byTime is the order of acts over time. It does not depend on the order in which
+// they were found.
+func byTime(a, b *Act) int {
+	if a.when().IsZero() != b.when().IsZero() { // what has no time comes last
+		return cmp.Compare(b.when().Unix(), a.when().Unix())
+	}
+	// Signed times are whole seconds: within one, as it is done.
+	return cmp.Or(a.when().Truncate(time.Second).Compare(b.when().Truncate(time.Second)), cmp.Compare(a.Kind.rank(), b.Kind.rank()),
+		a.when().Compare(b.when()), strings.Compare(a.Name, b.Name), strings.Compare(a.first(), b.first()), strings.Compare(a.Evidence.String(), b.Evidence.String()))
+}
+
+// first is the name of the first artifact of an act.
+func (a *Act) first() string {
+	if len(a.Artifacts) == 0 {
+		return ""
+	}
+	return a.Artifacts[0].Name
+}
+
+// close finds out when a run was.
 func (r *Run) close() {
-	slices.SortStableFunc(r.Acts, func(a, b Act) int {
-		if a.when().IsZero() != b.when().IsZero() { // what has no time comes last
-			return cmp.Compare(b.when().Unix(), a.when().Unix())
-		}
-		// Signed times are whole seconds: within one, as it is done.
-		return cmp.Or(a.when().Truncate(time.Second).Compare(b.when().Truncate(time.Second)), cmp.Compare(a.Kind.rank(), b.Kind.rank()),
-			a.when().Compare(b.when()), strings.Compare(a.Name, b.Name))
-	})
 	for _, a := range r.Acts {
 		if at := a.when(); !at.IsZero() && (r.Began.IsZero() || at.Before(r.Began)) {
 			r.Began = at

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,41 @@ func TestFromAnArtifactToEveryRun(t *testing.T) {
 	l, err := tree(t).Of(ask(t, "a"))
 	if err != nil || len(l.Runs) != 1 || len(l.Runs[0].Acts) != 1 || l.Runs[0].Others != 1 {
 		t.Errorf("a was touched by one step of one run: %+v, %v", l.Runs, err)
+	}
+}
+
+// TestTheOrderOfFindingSaysNothing: places are read side by side, and answer in
+// any order.
+func TestTheOrderOfFindingSaysNothing(t *testing.T) {
+	var acts []Act
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		acts = append(acts, step(name, id(t, "1"), 0))
+		a := Act{Kind: Signature, Signer: signed("signature " + name), Artifacts: []Artifact{made(name)}}
+		a.By = name + "@example.test"
+		a.trust(trace.IDs{Trace: id(t, "1"), Initial: id(t, "1")})
+		acts = append(acts, a)
+	}
+	want := ""
+	for range 20 {
+		trail := Start(Believed{})
+		for _, i := range rand.Perm(2 * len(acts)) {
+			trail.add([]string{"release", "staging"}[i%2], acts[i/2])
+			trail.Note("note %d", i)
+		}
+		l, err := trail.Of(ask(t, id(t, "1").String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := json.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == "" {
+			want = string(raw)
+		}
+		if string(raw) != want {
+			t.Fatalf("two answers to one question:\n%s\n%s", want, raw)
+		}
 	}
 }
 

@@ -1,9 +1,12 @@
 package lineage
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/waybill-release/waybill/pkg/trace"
+	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // Of is the part of the trail that touches a target. Where no run is known that
@@ -28,6 +31,12 @@ func (t *Trail) Of(target Target) (Lineage, error) {
 	if len(l.Runs) > 0 {
 		l.Releases = releases
 	}
+	for _, list := range [][]verdict.Finding{t.findings, t.down} {
+		slices.SortFunc(list, func(a, b verdict.Finding) int {
+			return cmp.Or(strings.Compare(string(a.Code), string(b.Code)), strings.Compare(a.Subject, b.Subject), strings.Compare(a.Message, b.Message), strings.Compare(a.Got, b.Got))
+		})
+	}
+	slices.Sort(t.notes)
 	l.Findings, l.Unasked, l.Notes = t.findings, t.down, t.notes
 	if len(l.Runs) == 0 {
 		return l, refuse(target)
