@@ -15,6 +15,15 @@
 // basis stands and for some minutes at most, by digest, never by tag; what
 // could not be decided is not remembered.
 //
+// Who has the officer's exceptions asks with the verb override and sends them
+// along. Each token is good for one such request: that it was used is written,
+// if it is not there yet, into a place that all replicas share (see [Ledger]).
+//
+// Each decision, and each request that was not let in, is a line of the record,
+// which has the digest of the line before; [RecordCheck] holds a log to that.
+// GET /v1/audit tells auditors the last decisions and where the record ends.
+// What the record does not take is not answered.
+//
 // A [Server] is an [http.Handler]. It opens no listener, and ends when the
 // requests that it has have ended.
 package gateway
