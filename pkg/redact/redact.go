@@ -4,8 +4,8 @@
 // It knows them by their shape, because whoever writes a line rarely knows that
 // one is in it: identity tokens, private keys, the tokens of hosts and clouds
 // that carry a mark of their own, the values of Authorization and Cookie, what
-// stands before the @ of a URL, and assignments to what is called a password or
-// a token. A secret of no such shape is not found: nothing here replaces not
+// stands before the @ of a URL, the signature of one that was signed for whoever
+// has it, and assignments to what is called a password or a token. A secret of no such shape is not found: nothing here replaces not
 // logging one.
 //
 //	redact.Secrets("cloning https://ci:hunter2@git.example.test/lantern")
@@ -29,7 +29,8 @@ var shapes = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-
 	`|\b(?i:bearer) +[A-Za-z0-9._~+/=-]{20,}` +
 	`|\b(?i:basic) +[A-Za-z+/]{2,}[0-9=][A-Za-z0-9+/=]{4,}` + // of a password; words have no digits
 	`|\b(?i:cookie)"?: *[^\r\n]+` +
-	`|\b[A-Za-z0-9_]*(?i:password|passwd|secret|token|api_?key)=[^\s"'&]{4,}`)
+	`|\b[A-Za-z0-9_]*(?i:password|passwd|secret|token|api_?key|access_?key)=[^\s"'&]{4,}` +
+	`|\b(?i:X-(?:Goog|Amz)-Signature=[0-9a-f]{16,}|sig=[A-Za-z0-9%+/_=-]{24,})`) // of an address that lets in whoever has it
 
 // userinfo is what stands before the @ of a URL: a name with a password, or
 // whatever a web address has, for there a name alone is a token. One slash is
@@ -40,7 +41,8 @@ var userinfo = regexp.MustCompile(`(https?:/{1,2})[^\s/@"'<>]+@|(://)[^\s/:@"'<>
 // slow: a step of a build may write a gigabyte. They are in lower case.
 func signs() []string {
 	return []string{"eyj", "-----begin", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "akia", "asia", "ya29.", "xox",
-		"authorization", "bearer", "basic", "cookie", "passw", "secret=", "token=", "key="}
+		"authorization", "bearer", "basic", "cookie", "passw", "secret=", "token=", "key=",
+		"signature=", "sig="}
 }
 
 // Secrets takes out what looks like one.
