@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -78,16 +79,42 @@ and what is granted to each, two addresses to listen at, and a certificate:
   tls: {certificate: tls.crt, key: tls.key, clients: clients.pem}
 
 Callers show an OpenID Connect token with exactly the issuer, the audience, the
-subject and the claims of callers.yaml, or a certificate of clients.pem. What is
-not granted is denied. The admin address has /livez, /readyz, /metrics and
-/statusz, a page for people; keep it from callers.
+subject and the claims of callers.yaml, or a certificate of clients.pem with the
+URI that is named there. What is not granted is denied; a name that ends with a
+slash stands for everything below it. verify is asked with from and to the same:
 
-With summaries: true each image that may be promoted is vouched for: the answer
-has a SLSA verification summary for the destination that was asked about, signed
-by the verifier identity, for the verifier and the policy's address that the
-profile names in records. Who asked attaches it there; the gate writes to no
-registry. The verifier's token is read anew for each certificate. What cannot be
-signed is not decided: 503.
+  audience: https://gate.example.test
+  callers:
+  - name: ci
+    token:
+      issuer: https://token.actions.githubusercontent.com
+      subject: repo:example/lantern:environment:promotion
+      claims: {repository_id: "1234"}
+  - name: admission
+    certificate: {uri: spiffe://example.test/admission}
+  grants:
+  - caller: ci
+    verbs: [promote]  # or verify, override, audit: none implies another
+    from: [registry.example.test/staging/]
+    to: [registry.example.test/prod/]
+    channels: [none, stable]  # none is that of who names no channel
+  - caller: admission
+    verbs: [verify]
+    from: [registry.example.test/prod/]
+    to: [registry.example.test/prod/]
+    channels: [none]
+
+The admin address has /livez, /readyz, /metrics and /statusz, a page for people;
+keep it from callers. What the service bears can be set; without, it is:
+
+  limits: {deadlineSeconds: 8, atOnce: 256, queue: 1000, perCallerPerSecond: 100, rememberSeconds: 300}
+
+With summaries: true each image that may be promoted is vouched for, but not what
+was excepted: the answer has a SLSA verification summary for the destination that
+was asked about, signed by the verifier identity, for the verifier and the
+policy's address that the profile names in records. Who asked attaches it there;
+the gate writes to no registry. The verifier's token is read anew for each
+certificate. What cannot be signed is not decided: 503.
 
 With approvals: PLACE the gate serves the verb override: promote, with exceptions
 that the policy's officer signed and the caller sends along. The caller shows a
@@ -131,7 +158,7 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if o.check {
-		return s.Check(cmd.Context())
+		return errors.Join(c.Check(), s.Check(cmd.Context()))
 	}
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)

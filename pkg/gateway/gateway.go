@@ -58,7 +58,7 @@ type Basis struct {
 	Summaries Summaries
 	// Defects is the digest of what is known of defects; zero for nothing.
 	Defects digest.Digest
-	// RootFrom is the time at which the trust root was fetched or made.
+	// RootFrom is the time at which the trust root was read.
 	RootFrom time.Time
 }
 

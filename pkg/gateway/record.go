@@ -182,7 +182,7 @@ func (s *Server) writeDown(ctx context.Context, basis *standing, r request) erro
 	for i, d := range r.decided {
 		q := r.questions[i]
 		s.tally.add(d, line{
-			At: now, Request: r.id, Principal: r.who.Name(), Image: q.Image, To: q.To, Outcome: d.Outcome, Cached: d.Cached, Took: r.took,
+			At: now, Request: r.id, Principal: r.who.Name(), Verb: q.Verb, Image: q.Image, To: q.To, Outcome: d.Outcome, Cached: d.Cached, Took: r.took,
 		})
 	}
 	return nil

@@ -122,6 +122,12 @@ func ParseConfig(raw []byte, dir string) (Config, error) {
 	return c, nil
 }
 
+// Check reads the files of the certificate, as the service does when it begins.
+func (c Config) Check() error {
+	_, err := c.certificates()
+	return err
+}
+
 // Bear are the limits that the configuration sets.
 func (c Config) Bear() Limits {
 	return Limits{

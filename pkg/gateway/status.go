@@ -25,7 +25,7 @@ type page struct {
 	Now                        time.Time
 	Policy, PolicyDigest       string
 	TrustRoot                  string
-	RootAge                    time.Duration
+	RootAge                    string // since it was read; empty is unknown
 	Lab                        bool
 	Since                      time.Time
 	Failed                     string
@@ -76,7 +76,7 @@ func (s *Server) page() page {
 		Since: basis.since.UTC(), Draining: s.draining.Load(), FailedAt: basis.failedAt.UTC(),
 	}
 	if !basis.RootFrom.IsZero() {
-		p.RootAge = now.Sub(basis.RootFrom).Round(time.Minute)
+		p.RootAge = now.Sub(basis.RootFrom).Round(time.Second).String()
 	}
 	if basis.failed != nil {
 		p.Failed = basis.failed.Error()
@@ -97,8 +97,16 @@ func (s *Server) page() page {
 	}
 	p.Cached, p.Reasons, p.TurnedAway = t.hits, byCount(t.reasons), byCount(t.away)
 	p.HitRatio = ratio(p.Cached, p.All)
+	for i, away := range p.TurnedAway {
+		if away.Code == verdict.Usage { // who asks a service has no --help
+			p.TurnedAway[i].Fix = seeDocument
+		}
+	}
 	p.Last = slices.Clone(t.last)
 	slices.Reverse(p.Last)
+	for i := range p.Last {
+		p.Last[i].Took = p.Last[i].Took.Round(10 * time.Microsecond)
+	}
 	return p
 }
 

@@ -36,6 +36,7 @@ type line struct {
 	At                 time.Time
 	Request, Principal string
 	Image, To          string
+	Verb               ask.Verb
 	Outcome            string
 	Reason             string
 	Cached             bool

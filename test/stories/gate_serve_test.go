@@ -184,6 +184,8 @@ func TestGateServe(t *testing.T) {
 	if status, said := s.ask(s.token(nil), s.question("verify", good, "")); status != 200 && status != 503 {
 		t.Errorf("without a registry, decided before: %d %s", status, said)
 	}
+	s.write("bad.yaml", string(s.read("service.yaml"))+"tls: {certificate: none.crt, key: none.key}\n")
+	want(t, s.Run(t.Context(), "waybill", "gate", "serve", "bad.yaml", "--check"), 2, "none.crt")
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -271,8 +273,14 @@ func (s *gatehouse) get(path string) string {
 // pages: what those who look after the service see.
 func (s *gatehouse) pages() {
 	s.t.Helper()
-	if page := s.get("/statusz"); !strings.Contains(page, "UNSIGNED") || !strings.Contains(page, "TOKEN_AUD") || !strings.Contains(page, "INSECURE LAB") {
-		s.t.Errorf("the page lacks something:\n%s", page)
+	page := s.get("/statusz")
+	for _, has := range []string{"UNSIGNED", "TOKEN_AUD", "INSECURE LAB", "</code>, read ", "GET /openapi.json", "<td>verify</td>"} {
+		if !strings.Contains(page, has) {
+			s.t.Errorf("the page lacks %s:\n%s", has, page)
+		}
+	}
+	if strings.Contains(page, "--help") {
+		s.t.Errorf("the page sends who asks over HTTP to the help of a command:\n%s", page)
 	}
 	metrics := s.get("/metrics")
 	for _, line := range []string{`waybill_gate_decisions_total{outcome="refused"}`, `waybill_gate_rejected_requests_total{code="TOKEN_AUD"} 1`, "waybill_gate_cached_decisions_total"} {
