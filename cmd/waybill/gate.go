@@ -65,7 +65,9 @@ shown the caller's token; its verdict is believed only if it answers what was
 asked. A gate that signs summaries vouches for what may go there: --summary keeps
 its word, a Sigstore bundle to attach to the image at its destination, and fails
 where there is none. With --exception the gate is asked to override: the
-exceptions are sent along, and the token, which needs an ID (jti), is used up.
+exceptions are sent along, and the token, which needs an ID (jti), is used up; it
+vouches for nothing that was excepted. A gate whose certificate is by an
+authority of your own is believed if SSL_CERT_FILE names a file with that.
 
 ` + exit.Table,
 		Example: `  waybill gate check v0.1.0 --profile profile.yaml

@@ -50,7 +50,7 @@ With --server a gate tells the last decisions, the newest first, and where its
 record ends. It tells what the caller is granted to audit.
 
 ` + exit.Table,
-		Example: `  kubectl logs deploy/waybill-gate | waybill gate audit - --head 4711:sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881
+		Example: `  kubectl -n waybill logs -l app.kubernetes.io/name=waybill-gate --tail=-1 | waybill gate audit - --head 4711:sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881
   waybill gate audit gate.log.1 gate.log
   waybill gate audit --server https://gate.example.test --identity caller=github --limit 20`,
 		Args: cobra.ArbitraryArgs,

@@ -54,6 +54,7 @@ func TestGateOverride(t *testing.T) {
 	}
 	want(t, s.Run(t.Context(), "waybill", "gate", "serve", "service.yaml", "--check"), 0)
 	want(t, check(s.token(nil), with...), 1, "REPLAY", "jti")
+	want(t, check(once, append(with, "--summary", "summary.json")...), 2, "excepted") // the token is not used up
 	want(t, check(once, with...), 0, "ACCEPTED", "the hosted builder was down", "policy@lab.invalid")
 	want(t, check(once, with...), 1, "REPLAY", "fresh token")
 	want(t, check(s.token(map[string]any{"jti": "two"}), with...), 0, "the hosted builder was down")
@@ -99,8 +100,10 @@ func (s *gatehouse) audited(digest string) {
 	if head == nil {
 		t.Fatalf("no head: %s", r.Stdout)
 	}
-	if page := s.get("/statusz"); !strings.Contains(page, "<dt>record</dt><dd>line ") {
-		t.Errorf("the page does not say where the record ends:\n%s", page)
+	for _, has := range []string{"<dt>record</dt><dd>line ", "<td>override</td>"} {
+		if page := s.get("/statusz"); !strings.Contains(page, has) {
+			t.Errorf("the page lacks %s:\n%s", has, page)
+		}
 	}
 	check := func(log string, more ...string) scene.Result {
 		s.write("copy.log", log)
