@@ -66,10 +66,19 @@ func (t *Trail) manifestAt(ctx context.Context, p Published) (release.Manifest, 
 	}
 	h, err := t.who.hear(raw)
 	if err != nil {
-		return release.Manifest{}, heard{}, err
+		return release.Manifest{}, heard{}, inFile(releasemanifest.Name, err)
 	}
 	m, err := release.ReadManifest(h.said, func(name string) ([]byte, error) { return store.Read(ctx, p.Files, name, release.MaxPage) })
 	return m, h, err
+}
+
+// inFile says of a finding in which file of a place it is.
+func inFile(name string, err error) error {
+	f := verdict.FindingOf(name, err)
+	if !strings.Contains(f.Subject, name) {
+		f.Subject = name + " " + f.Subject
+	}
+	return &verdict.Error{Finding: f, Cause: err}
 }
 
 // listed reads the evidence that a manifest lists beside it.
@@ -113,12 +122,12 @@ func (t *Trail) file(ctx context.Context, p Published, bundle, signed release.Ar
 func (t *Trail) bundle(where, name string, raw []byte, signed Artifact) error {
 	h, err := t.who.hear(raw)
 	if err != nil {
-		return verdict.Wrap(verdict.FindingOf(name, err).Code, name, err)
+		return inFile(name, err)
 	}
 	if h.of.IsZero() {
 		a, err := h.act(name)
 		if err != nil {
-			return verdict.Wrap(verdict.FindingOf(name, err).Code, name, err)
+			return inFile(name, err)
 		}
 		t.add(where, a)
 		return nil

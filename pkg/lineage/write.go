@@ -91,8 +91,12 @@ func (w Writer) findings(line func(string, ...any), l Lineage) {
 		line("\n%s  %s", f.Code, render.Safe(f.Subject))
 		line("  %s", render.Safe(f.Message))
 		if f.Want != "" || f.Got != "" {
-			line("  kept  %s", render.Safe(f.Want))
-			line("  not   %s", render.Safe(f.Got))
+			want, got := "want", "got "
+			if f.Code == verdict.TraceConflict {
+				want, got = "kept", "not "
+			}
+			line("  %s  %s", want, render.Safe(f.Want))
+			line("  %s  %s", got, render.Safe(f.Got))
 		}
 		line("  → %s", render.Safe(f.Fix))
 	}

@@ -109,6 +109,26 @@ func TestTreeFits(t *testing.T) {
 	}
 }
 
+// TestFindingsOfThePlace: bytes that are not the ones that were signed are not
+// told as two ids, of which one is kept; and it is said in which file they are.
+func TestFindingsOfThePlace(t *testing.T) {
+	broken := inFile("release.vsa.sigstore.json", verdict.Refuse(verdict.BundleParse, "bundle", "it ends early"))
+	named := inFile("a.sigstore.json", verdict.Refuse(verdict.NotBound, "a.sigstore.json", "it signs other bytes"))
+	got := shown(t, Lineage{Findings: []verdict.Finding{
+		verdict.Find(verdict.Tampered, "a", "changed").Differ("this", "that"),
+		verdict.Find(verdict.TraceConflict, "b", "another").Differ("this", "that"),
+		verdict.FindingOf("", broken), verdict.FindingOf("", named),
+	}})
+	for _, said := range []string{
+		"TAMPERED  a\n  changed\n  want  this\n  got   that\n", "TRACE_CONFLICT  b\n  another\n  kept  this\n  not   that\n",
+		"BUNDLE_PARSE  release.vsa.sigstore.json bundle\n  it ends early\n  → ", "NOT_BOUND  a.sigstore.json\n  it signs other bytes\n",
+	} {
+		if !strings.Contains(got, said) {
+			t.Errorf("want %q in\n%s", said, got)
+		}
+	}
+}
+
 // TestSameActsAreOneLine: what one signer did to many artifacts is one branch.
 func TestSameActsAreOneLine(t *testing.T) {
 	var acts []Act
