@@ -172,6 +172,8 @@ func TestGateServe(t *testing.T) {
 			t.Errorf("%s: %d, want %d and %s:\n%s", c.name, status, c.status, c.said, said)
 		}
 	}
+	s.write("bad.yaml", string(s.read("service.yaml"))+"tls: {certificate: none.crt, key: none.key}\n")
+	want(t, s.Run(t.Context(), "waybill", "gate", "serve", "bad.yaml", "--check"), 2, "none.crt")
 	s.asked()
 	s.reloads(good)
 	s.pages()
@@ -184,8 +186,6 @@ func TestGateServe(t *testing.T) {
 	if status, said := s.ask(s.token(nil), s.question("verify", good, "")); status != 200 && status != 503 {
 		t.Errorf("without a registry, decided before: %d %s", status, said)
 	}
-	s.write("bad.yaml", string(s.read("service.yaml"))+"tls: {certificate: none.crt, key: none.key}\n")
-	want(t, s.Run(t.Context(), "waybill", "gate", "serve", "bad.yaml", "--check"), 2, "none.crt")
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
