@@ -120,7 +120,10 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 	if err != nil {
 		return pipeline.Config{}, nil, err
 	}
-	report := func(format string, args ...any) { logger.Log(ctx, slog.LevelInfo, fmt.Sprintf(format, args...)) }
+	report := func(format string, args ...any) {
+		text := fmt.Sprintf(format, args...)
+		logger.Log(ctx, levelOf(text), text)
+	}
 	return pipeline.Config{
 		Profile: loaded, State: o.state, Source: source, Parameters: chosen,
 		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.legacy, Maker: maker()},
@@ -132,6 +135,15 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 		},
 		Report: report,
 	}, ctx, nil
+}
+
+// levelOf is how loud a line is: in text its first word says so, for machines the
+// level does.
+func levelOf(line string) slog.Level {
+	if strings.HasPrefix(line, "WARNING: ") {
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
 }
 
 // typed is the command line, to be typed again. It names secrets and has none;

@@ -82,11 +82,12 @@ func run(c *cobra.Command, args []string, do func(*cobra.Command, []string) erro
 	ctx = context.WithValue(ctx, loggerKey{}, logger)
 	c.SetContext(ctx)
 	began := time.Now()
+	unwritable := metricsCanBeWritten(c)
 	err = errors.New("it did not come to its end") // unless it does: a panic passes here
 	defer func() {
 		end(err)
 		r := span.Run{Command: nameOf(c), Outcome: span.OutcomeOf(err), Ended: time.Now(), Took: time.Since(began)}
-		if unwritten := writeMetrics(c, provider.Tally(), r); unwritten != nil {
+		if unwritten := writeMetrics(c, provider.Tally(), r); unwritten != nil && unwritable == nil {
 			logger.WarnContext(ctx, "what the run did stands; its metrics do not: "+unwritten.Error())
 		}
 		if lost := provider.Shutdown(ctx); lost != nil {
@@ -94,8 +95,8 @@ func run(c *cobra.Command, args []string, do func(*cobra.Command, []string) erro
 		}
 	}()
 	return speak(c, logger, told, func() error {
-		if err := metricsCanBeWritten(c); err != nil {
-			return err
+		if unwritable != nil {
+			return unwritable
 		}
 		return do(c, args)
 	})

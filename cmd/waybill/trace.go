@@ -204,8 +204,12 @@ func (o *tracing) target(cmd *cobra.Command, text string, rt http.RoundTripper) 
 			return t.Image(ctx, text, image.Source, image.Repository, image.Reference())
 		}, nil
 	}
-	target, err := lineage.ParseTarget(text)
-	return target, nil, err
+	target, unread := lineage.ParseTarget(text)
+	if unread != nil && err == nil {
+		unread = verdict.Refuse(verdict.Usage, text, "it is no regular file, so it has no digest").
+			Advise("name a file in it, an artifact of the release, or a digest")
+	}
+	return target, nil, unread
 }
 
 func ofFile(path string) (lineage.Target, find, error) {

@@ -128,6 +128,15 @@ func TestT03OneInitialTracePerRelease(t *testing.T) {
 	if strings.Contains(again.Stderr, origin) || strings.Contains(again.Stderr, `"trace_id"`) {
 		t.Errorf("text has ids:\n%s", again.Stderr)
 	}
+	s.Env = []string{"TRACEPARENT=00-" + another + "-00f067aa0ba902b7-01", "BAGGAGE=initial-trace-id=" + another}
+	stray := s.Run(t.Context(), append(again.Args, "--log-format", "json")...)
+	s.Env = nil
+	want(t, stray, 0)
+	if !slices.ContainsFunc(logLines(t, stray), func(l logLine) bool {
+		return l.Level == "WARN" && strings.HasPrefix(l.Msg, "WARNING: ") && strings.Contains(l.Msg, origin) && strings.Contains(l.Msg, another)
+	}) {
+		t.Errorf("no line warns of another beginning:\n%s", stray.Stderr)
+	}
 }
 
 // measured checks a file of metrics, in the form of Prometheus.
@@ -168,6 +177,8 @@ func TestMetricsOfAFailure(t *testing.T) {
 	}
 	if r := a.with(nil, "stage", "v0.1.0", "--profile", "none.yaml", "--metrics-file", "none/x.prom"); r.Code != 2 || !strings.Contains(r.Stderr, "--metrics-file") {
 		t.Errorf("into no directory: %d\n%s", r.Code, r.Stderr)
+	} else if strings.Contains(r.Stderr, "what the run did stands") {
+		t.Errorf("a run that did not begin did something:\n%s", r.Stderr)
 	}
 }
 

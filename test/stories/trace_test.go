@@ -272,6 +272,7 @@ func askedWrongly(t *testing.T, w week) {
 		{"a digest that is none", []string{"sha256:abc", "--state", "state"}, "", 2, "TARGET"},
 		{"a trace of zeros", []string{strings.Repeat("0", 32), "--state", "state"}, "", 2, "names none"},
 		{"a trace in capitals", []string{strings.Repeat("AB", 16), "--state", "state"}, "", 2, "lower-case"},
+		{"a directory", []string{"./state", "--state", "state"}, "", 2, "no regular file"},
 		{"no place to look at", []string{none}, "", 2, "no other place is named"},
 		{"a state directory that is none", []string{none, "--state", "nowhere"}, "", 2, "no release has been started here"},
 		{"no version", []string{none, "--profile", "profile.yaml"}, "", 2, "VERSION"},
