@@ -116,7 +116,7 @@ func (s *Server) admit(ctx context.Context, who caller.Principal, n int) (leave 
 	}
 	if !s.rates.take(who.Name(), n) {
 		leave()
-		return nil, verdict.Refuse(verdict.Busy, who.Name(), "it asks more than %d decisions a second", s.limits.PerCaller)
+		return nil, verdict.Refuse(verdict.Busy, who.Name(), "it asks more than %d decisions a second", s.limits.PerCaller).Advise(askLater)
 	}
 	return leave, nil
 }

@@ -31,8 +31,11 @@ func (s slots) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
+// askLater is the next act of who was not let in because too much is asked.
+const askLater = "nothing was decided; ask again after the time that Retry-After says"
+
 func errBusy() error {
-	return verdict.Refuse(verdict.Busy, "gate", "it has more to decide than it can")
+	return verdict.Refuse(verdict.Busy, "gate", "it has more to decide than it can").Advise(askLater)
 }
 
 // maxRates bounds the callers whose rate is kept: there are no more than the

@@ -98,8 +98,11 @@ func (s *Server) page() page {
 	p.Cached, p.Reasons, p.TurnedAway = t.hits, byCount(t.reasons), byCount(t.away)
 	p.HitRatio = ratio(p.Cached, p.All)
 	for i, away := range p.TurnedAway {
-		if away.Code == verdict.Usage { // who asks a service has no --help
+		switch away.Code { // what to do is said to who asks a service, not to who runs a command
+		case verdict.Usage:
 			p.TurnedAway[i].Fix = seeDocument
+		case verdict.Busy:
+			p.TurnedAway[i].Fix = askLater
 		}
 	}
 	p.Last = slices.Clone(t.last)
