@@ -67,7 +67,7 @@ func run(c *cobra.Command, args []string, do func(*cobra.Command, []string) erro
 		return verdict.Wrap(verdict.Usage, "--"+logFlag, err)
 	}
 	ctx, provider, unsent := span.Setup(c.Context(), span.Config{
-		Service: "waybill", Version: cli.BuildVersion(), Silent: isSet(c, "offline"),
+		Service: "waybill", Version: cli.BuildVersion(), Silent: isSet(c, "offline"), Serves: nameOf(c) == gateServe,
 		Transport: func() http.RoundTripper { return cli.Transport(false) },
 	})
 	ctx, unread := span.FromEnviron(carry.Run(ctx))

@@ -114,8 +114,8 @@ func (s *Server) readRequest(r *http.Request) (ask.Request, error) {
 	switch {
 	case q.Schema != ask.SchemaRequest:
 		return ask.Request{}, wrong("schema %.100q: want %s", q.Schema, ask.SchemaRequest)
-	case len(q.Decisions) == 0 || len(q.Decisions) > ask.MaxBatch:
-		return ask.Request{}, wrong("%d decisions: want from 1 to %d", len(q.Decisions), ask.MaxBatch)
+	case len(q.Decisions) == 0 || len(q.Decisions) > s.limits.batch():
+		return ask.Request{}, wrong("%d decisions: want from 1 to %d", len(q.Decisions), s.limits.batch())
 	case q.TimeoutSeconds < 0:
 		return ask.Request{}, wrong("timeoutSeconds: want none, or a number from 1")
 	}

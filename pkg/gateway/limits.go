@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/gateway/ask"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -42,6 +43,13 @@ func errBusy() error {
 // book has.
 const maxRates = 10_000
 
+// burst is for how many seconds at once a caller may ask what it may ask.
+const burst = 10
+
+// batch is how many decisions a request may ask for: no more than a caller may
+// ask for at once, or it would be told for ever to come again.
+func (l Limits) batch() int { return min(ask.MaxBatch, burst*l.PerCaller) }
+
 // rates are how much each caller may still ask.
 type rates struct {
 	perSecond int
@@ -63,7 +71,7 @@ func (r *rates) take(name string, n int) bool {
 	if r.all == nil || len(r.all) >= maxRates {
 		r.all = map[string]*rate{}
 	}
-	now, most := r.clock(), float64(10*r.perSecond)
+	now, most := r.clock(), float64(burst*r.perSecond)
 	one := r.all[name]
 	if one == nil {
 		one = &rate{left: most, at: now}

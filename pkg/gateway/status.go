@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	_ "embed"
+	"fmt"
 	"html/template"
 	"maps"
 	"net/http"
@@ -26,6 +27,7 @@ type page struct {
 	Policy, PolicyDigest       string
 	TrustRoot                  string
 	RootAge                    string // since it was read; empty is unknown
+	RootDate                   string // when the root was current, where that is known
 	Lab                        bool
 	Since                      time.Time
 	Failed                     string
@@ -74,6 +76,9 @@ func (s *Server) page() page {
 		Now: now.UTC(), Policy: basis.Policy.Name(), PolicyDigest: basis.Policy.Digest().String(),
 		TrustRoot: basis.Verifier.Root().Digest().String(), Lab: basis.Verifier.Root().IsLab(),
 		Since: basis.since.UTC(), Draining: s.draining.Load(), FailedAt: basis.failedAt.UTC(),
+	}
+	if date := basis.Verifier.Root().Date(); !date.IsZero() {
+		p.RootDate = fmt.Sprintf("%s, %d days ago", date.Format(time.DateOnly), int(now.Sub(date).Hours()/24))
 	}
 	if !basis.RootFrom.IsZero() {
 		p.RootAge = now.Sub(basis.RootFrom).Round(time.Second).String()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -12,12 +13,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/gateway/ask"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -340,5 +343,26 @@ func TestGatewayConnections(t *testing.T) {
 	}
 	if status, _, raw := g.do(g.request()); status != 200 {
 		t.Errorf("after all that: %d %s", status, raw)
+	}
+}
+
+// TestGatewayBatchOfACaller: a request that asks for more at once than its
+// caller ever may is malformed, not to be asked again; one that asks for just
+// as much is answered.
+func TestGatewayBatchOfACaller(t *testing.T) {
+	g := openGatehouse(t, func(g *gatehouse) { g.limits.PerCaller = 1 })
+	batch := func(n int) (int, []verdict.Code) {
+		questions := slices.Repeat([]ask.Question{{Verb: ask.Verify, Image: g.image, Version: g.w.version.String()}}, n)
+		body := must[[]byte](t)(json.Marshal(ask.Request{Schema: ask.SchemaRequest, Decisions: questions}))
+		req := g.request()
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		status, codes, _ := g.do(req)
+		return status, codes
+	}
+	if status, codes := batch(11); status != http.StatusUnprocessableEntity || !slices.Equal(codes, []verdict.Code{verdict.Usage}) {
+		t.Errorf("eleven at once of one a second: %d %v", status, codes)
+	}
+	if status, codes := batch(10); status != http.StatusOK {
+		t.Errorf("ten at once: %d %v", status, codes)
 	}
 }

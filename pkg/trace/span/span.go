@@ -71,6 +71,9 @@ type Config struct {
 	Transport func() http.RoundTripper
 	// Silent sends nothing, whatever the variables say: the command is offline.
 	Silent bool
+	// Serves says that the process answers others. Most of them have no receiver
+	// and say that nobody records: that is no reason for it not to record.
+	Serves bool
 }
 
 // Provider makes spans, until it is shut down.
@@ -94,12 +97,20 @@ func Setup(ctx context.Context, c Config) (context.Context, *Provider, error) {
 	if err == nil && Wanted() && !c.Silent {
 		var exporter sdk.SpanExporter
 		if exporter, err = newExporter(ctx, c); err == nil {
-			options = append(options, sdk.WithSampler(sdk.ParentBased(sdk.AlwaysSample())), sdk.WithBatcher(exporter))
+			options = append(options, sdk.WithSampler(sampler(c)), sdk.WithBatcher(exporter))
 		}
 	}
 	provider := sdk.NewTracerProvider(options...)
 	p := &Provider{sdk: provider, tracer: provider.Tracer(scope, otel.WithInstrumentationVersion(c.Version)), tally: newTally()}
 	return context.WithValue(ctx, key{}, p), p, err
+}
+
+// sampler records what a parent records, and whatever has none.
+func sampler(c Config) sdk.Sampler {
+	if c.Serves {
+		return sdk.ParentBased(sdk.AlwaysSample(), sdk.WithRemoteParentNotSampled(sdk.AlwaysSample()))
+	}
+	return sdk.ParentBased(sdk.AlwaysSample())
 }
 
 // Wanted says that the environment names a receiver of spans.
