@@ -92,7 +92,7 @@ func (w Writer) act(j joint, r Run, t Target, last bool) branch {
 		}
 	}
 	if j.Traced == Hint && j.Mark == Verified {
-		b.lines = append(b.lines, "its trace is a hint: nobody signed it")
+		b.lines = append(b.lines, "its trace is a hint: what is signed names none")
 	}
 	if j.Kind == Command {
 		return b
