@@ -111,7 +111,7 @@ func attestImages(ctx context.Context, req Request, list []about) error {
 		return err
 	}
 	return req.Signer.Each(ctx, orders, func(i int, bundle []byte, _ verify.Evidence) error {
-		return attach(ctx, req.Workspace.Images(), list[i].manifestAt, evidence{bundle, list[i].predicateType, inRun(ctx, req)})
+		return attach(ctx, req.Workspace.Images(), list[i].manifestAt, evidence{bundle, list[i].predicateType, inRun(ctx, req, orders[i])})
 	})
 }
 
@@ -136,9 +136,13 @@ type evidence struct {
 	ids           trace.IDs
 }
 
-// inRun is the run of the context as what it signs for a release carries it.
-func inRun(ctx context.Context, req Request) trace.IDs {
-	now := carry.From(ctx)
+// inRun is the run that signed an order as what it signs for a release carries
+// it: not that which goes on with it, or what it attaches would be another thing.
+func inRun(ctx context.Context, req Request, o sign.Order) trace.IDs {
+	now := req.Signer.Began(o)
+	if now.IsZero() {
+		now = carry.From(ctx)
+	}
 	if now.IsZero() {
 		return trace.IDs{}
 	}

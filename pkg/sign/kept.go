@@ -14,6 +14,7 @@ import (
 	rekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
 
 	"github.com/waybill-release/waybill/pkg/journal"
+	"github.com/waybill-release/waybill/pkg/trace"
 )
 
 // The acts that a journal of signatures knows.
@@ -55,6 +56,8 @@ type made struct {
 	Timestamps [][]byte `json:"timestamps,omitempty"`
 	// Timestamp is how one was kept when there could be only one.
 	Timestamp []byte `json:"timestamp,omitempty"`
+	// Traceparent is the action that made it, which a later run does not change.
+	Traceparent string `json:"traceparent,omitempty"`
 }
 
 // logged reports whether every log has the signature.
@@ -126,6 +129,27 @@ func (k *Kept) hold(ctx context.Context, name string) (record, func(), error) {
 			return record{}, nil, context.Cause(ctx)
 		}
 	}
+}
+
+// Began is the action in which the signature of an order was made, which an
+// earlier run may have done; the zero value where that is not known.
+func (s *Signer) Began(o Order) trace.Context {
+	c, err := s.content(o)
+	if err != nil || s.config.Work.Kept == nil {
+		return trace.Context{}
+	}
+	began, err := trace.ParseTraceparent(s.config.Work.Kept.recalled(c.name(s.as)).Traceparent)
+	if err != nil {
+		return trace.Context{}
+	}
+	return began
+}
+
+// recalled is what is known of one content.
+func (k *Kept) recalled(name string) record {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.records[name]
 }
 
 // signed keeps a signature before the log has it.

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/trace/carry"
 	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -247,7 +248,7 @@ func (s *Signer) stamped(ctx context.Context, c content) (m made, until time.Tim
 	if err != nil {
 		return made{}, until, err
 	}
-	m = made{Signature: signature}
+	m = made{Signature: signature, Traceparent: carry.From(ctx).Traceparent()}
 	for _, authority := range s.stampsOf(c) {
 		timestamp, err := authority.stamp(ctx, cred, signature)
 		if errors.Is(err, errLapsed) || errors.Is(err, errLate) {

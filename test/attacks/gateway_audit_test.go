@@ -83,7 +83,9 @@ func TestAuditChain(t *testing.T) {
 		v := checkRecord(t, heads, logs...)
 		if v.Outcome() != verdict.Refused || v.Findings[0].Code != verdict.AuditChain {
 			t.Errorf("%s: %s", what, v.Headline())
+			return
 		}
+		observe(t, verdict.AuditChain)
 	}
 	whole := func(what string, heads []ask.Head, logs ...string) *verdict.Verdict {
 		t.Helper()

@@ -158,7 +158,7 @@ func inUse() int64 {
 func TestGatewaySlots(t *testing.T) {
 	const slots, queue, more = 256, 20, 50
 	open := make(chan struct{})
-	var lab http.RoundTripper = http.DefaultTransport
+	lab := http.DefaultTransport
 	gated := roundTripper(func(r *http.Request) (*http.Response, error) {
 		select {
 		case <-open:

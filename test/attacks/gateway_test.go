@@ -165,6 +165,7 @@ func (g *gatehouse) do(req *http.Request) (int, []verdict.Code, string) {
 			codes = append(codes, f.Code)
 		}
 	}
+	observe(g.t, codes...)
 	return resp.StatusCode, codes, string(raw)
 }
 

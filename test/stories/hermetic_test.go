@@ -60,7 +60,7 @@ func TestHermeticBuild(t *testing.T) {
 			t.Errorf("what it took is not named: %+v", measure.ResolvedDependencies)
 		}
 		for _, step := range []string{"compile-linux-amd64", "measure"} {
-			if log := s.predicate(t, "state", step).RunDetails.Byproducts; len(log) != 1 || log[0].Name != "log" {
+			if log := s.predicate(t, "state", step).RunDetails.Byproducts; len(log) != 2 || log[0].Name != "log" || log[1].Name != "otel-trace" {
 				t.Errorf("step %s: byproducts %+v", step, log)
 			}
 		}

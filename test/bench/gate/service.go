@@ -98,7 +98,7 @@ func (s *service) look(ctx context.Context) (l looks, err error) {
 }
 
 func (s *service) proc(name string) string {
-	return filepath.Join("/proc", strconv.Itoa(s.cmd.Process.Pid), name)
+	return "/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/" + name
 }
 
 // spent is the CPU that the threads of the process took.
