@@ -60,7 +60,11 @@ func openWorld(dir string) (*world, error) {
 	}
 	w := &world{Scene: s}
 	for _, role := range lab.Roles() {
-		if err := os.WriteFile(s.Path(role+".token"), []byte(s.Lab.Token(role)), 0o600); err != nil {
+		token, err := s.Lab.Mint(role, map[string]any{"exp": time.Now().Add(time.Hour).Unix()}) // all the suite uses it, on machines that are slow
+		if err != nil {
+			return w, err
+		}
+		if err := os.WriteFile(s.Path(role+".token"), []byte(token), 0o600); err != nil {
 			return w, err
 		}
 	}
