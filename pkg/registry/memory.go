@@ -36,6 +36,8 @@ type answered struct {
 	file *os.File // unnamed, in place of raw
 	list []Descriptor
 	err  error
+
+	abandoned bool // whoever asked was told to stop, which is no answer to the others
 }
 
 // Remember returns a memory of src. With a spool, blobs that are too large for
@@ -61,30 +63,46 @@ func (m *Memory) Close() {
 }
 
 // once asks a question if nobody did, and waits for the answer. An error is no
-// answer: the next one asks again.
+// answer: the next one asks again. So does whoever waited for one that was told
+// to stop.
 func (m *Memory) once(ctx context.Context, key string, ask func(*answered) error) (*answered, error) {
+	for {
+		a, mine := m.question(key)
+		if mine {
+			if a.err = ask(a); a.err != nil {
+				a.abandoned = ctx.Err() != nil
+				m.forget(key)
+			}
+			close(a.done)
+			return a, a.err
+		}
+		select {
+		case <-a.done:
+			if !a.abandoned {
+				return a, a.err
+			}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// question is the one of that key, and whether it is the caller who asks it.
+func (m *Memory) question(key string) (a *answered, mine bool) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	a, asked := m.known[key]
 	if !asked {
 		a = &answered{done: make(chan struct{})}
 		m.known[key] = a
 	}
-	m.mu.Unlock()
-	if !asked {
-		if a.err = ask(a); a.err != nil {
-			m.mu.Lock()
-			delete(m.known, key)
-			m.mu.Unlock()
-		}
-		close(a.done)
-		return a, a.err
-	}
-	select {
-	case <-a.done:
-		return a, a.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	return a, !asked
+}
+
+func (m *Memory) forget(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.known, key)
 }
 
 // Resolve implements [Source].
