@@ -47,6 +47,7 @@ func join(v, more *verdict.Verdict) {
 	v.Scope.Checks = union(v.Scope.Checks, more.Scope.Checks)
 	v.Scope.Left = union(v.Scope.Left, more.Scope.Left)
 	v.Notes = union(v.Notes, more.Notes)
+	v.AddFeatures(more.Features...)
 	for _, in := range more.Inputs {
 		if !slices.Contains(v.Inputs, in) {
 			v.Inputs = append(v.Inputs, in)

@@ -93,7 +93,7 @@ func Release(ctx context.Context, req Request) *verdict.Verdict { return Decide(
 // Decide decides, and keeps what it verified.
 func Decide(ctx context.Context, req Request) Decided {
 	v := verdict.New("release "+req.Version.String()+" at "+req.Files.URI(), req.Now)
-	v.Policy, v.TrustRoot = req.Policy.Digest(), req.Verifier.Root().Digest()
+	v.Policy, v.Features, v.TrustRoot = req.Policy.Digest(), req.Policy.Features(), req.Verifier.Root().Digest()
 	if req.Verifier.Root().IsLab() {
 		v.Note("the trust root is an INSECURE LAB: anybody can have its keys")
 	}

@@ -46,7 +46,7 @@ type JudgedFile struct {
 // start begins a verdict with what the policy asks of the question itself.
 func (r PolicyRequest) start(question string, classes ...plan.Class) *verdict.Verdict {
 	v := verdict.New(question, r.Now)
-	v.Policy, v.TrustRoot = r.Policy.Digest(), r.Verifier.Root().Digest()
+	v.Policy, v.Features, v.TrustRoot = r.Policy.Digest(), r.Policy.Features(), r.Verifier.Root().Digest()
 	v.Scope.Checks = []string{"policy " + r.Policy.Name() + " at stage " + string(r.Stage)}
 	v.Scope.Left = []string{"the rest of the release"}
 	for _, lack := range r.Policy.Lacks(r.Stage, classes) {

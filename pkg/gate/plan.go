@@ -259,6 +259,7 @@ func (p *planning) add(c *planCase) {
 	}
 	v.Waived = append(v.Waived, said.Waived...)
 	v.Proofs = append(v.Proofs, said.Proofs...)
+	v.AddFeatures(said.Features...)
 	v.Scope.Checks, v.Scope.Left = union(v.Scope.Checks, said.Scope.Checks), union(v.Scope.Left, said.Scope.Left)
 	if v.TrustRoot.IsZero() {
 		v.TrustRoot = said.TrustRoot

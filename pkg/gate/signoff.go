@@ -16,20 +16,35 @@ import (
 // provenance was held against, and of its commit. It is evidence beside the
 // release, and not listed: it can be signed before or after the seal.
 func (d *decision) checkSignoff(ctx context.Context) {
+	mode := d.Policy.NeedsSignoff(d.Stage)
 	switch {
-	case !d.Policy.NeedsSignoff(d.Stage):
+	case mode == policy.Off:
 		return
 	case d.Options.Scope.Depth != AllEvidence:
 		d.leave("sign-off")
 		return
 	}
-	d.v.Counts.Required++
 	proof, err := d.signedOff(ctx)
+	if mode == policy.Warn {
+		d.warnOfSignoff(proof, err)
+		return
+	}
+	d.v.Counts.Required++
 	if err != nil {
 		d.v.Add(verdict.FindingOf(releasesignoff.Name, err))
 		return
 	}
 	d.v.Counts.Verified++
+	d.prove(proof)
+}
+
+// warnOfSignoff says what a sign-off is worth that is not required yet, or no
+// longer.
+func (d *decision) warnOfSignoff(proof verdict.Proof, err error) {
+	if err != nil {
+		d.v.Warn(verdict.FindingOf(releasesignoff.Name, err))
+		return
+	}
 	d.prove(proof)
 }
 

@@ -52,7 +52,7 @@ func Unsealed(ctx context.Context, req UnsealedRequest) Decided {
 
 func decideUnsealed(ctx context.Context, req UnsealedRequest) *unsealed {
 	v := verdict.New("release "+req.Version.String()+" at "+req.Files.URI()+", which has no manifest", req.Now)
-	v.Policy, v.TrustRoot = req.Policy.Digest(), req.Verifier.Root().Digest()
+	v.Policy, v.Features, v.TrustRoot = req.Policy.Digest(), req.Policy.Features(), req.Verifier.Root().Digest()
 	if req.Verifier.Root().IsLab() {
 		v.Note("the trust root is an INSECURE LAB: anybody can have its keys")
 	}

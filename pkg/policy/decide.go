@@ -54,7 +54,7 @@ func (p Policy) Decide(evidence []verify.Evidence, q Question) *verdict.Verdict 
 // Decide answers one question from verified evidence.
 func (h *Hearing) Decide(evidence []verify.Evidence, q Question) *verdict.Verdict {
 	v := verdict.New(string(q.Class)+" "+q.Subject, q.At)
-	v.Policy = h.policy.digest
+	v.Policy, v.Features = h.policy.digest, h.policy.Features()
 	for _, a := range h.policy.decide(h.read(evidence), q) {
 		switch {
 		case a.mode == Require:
@@ -187,6 +187,9 @@ func (p Policy) Lacks(stage Stage, classes []plan.Class) []string {
 				lacks = append(lacks, string(check)+" of "+string(class))
 			}
 		}
+	}
+	if slices.Contains(p.signoff.stages, stage) && p.NeedsSignoff(stage) != Require {
+		lacks = append(lacks, "sign-off")
 	}
 	if p.plan != Require {
 		lacks = append(lacks, "plan")

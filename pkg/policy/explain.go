@@ -24,7 +24,7 @@ func (s *Section) add(format string, args ...any) {
 // it does not look at, and who can get past what.
 func (p Policy) Explain() []Section {
 	var all []Section
-	for _, part := range []func() Section{p.explainWho, p.explainBuilds, p.explainAsked, p.explainPlaces, p.explainLeft, p.explainPower} {
+	for _, part := range []func() Section{p.explainWho, p.explainBuilds, p.explainAsked, p.explainPlaces, p.explainFeatures, p.explainLeft, p.explainPower} {
 		if s := part(); len(s.Lines) > 0 {
 			all = append(all, s)
 		}
@@ -36,10 +36,10 @@ func (p Policy) explainWho() Section {
 	s := Section{Title: "Who is believed"}
 	duties := map[Role]string{
 		Release: "signs the manifest, files and images", Verifier: "says that others checked", Officer: "signs policies, exceptions and known defects",
-		Channels: "says which release a channel stands for", Signoffs: "signs releases off",
+		Channels: "says which release a channel stands for", Signoffs: "signs releases off", Reconciler: "says which requirements are switched on",
 	}
-	for _, role := range []Role{Release, Verifier, Officer, Channels, Signoffs} {
-		if len(p.roles[role]) == 0 && role != Channels && role != Signoffs { // whose word no release needs
+	for _, role := range []Role{Release, Verifier, Officer, Channels, Signoffs, Reconciler} {
+		if len(p.roles[role]) == 0 && role != Channels && role != Signoffs && role != Reconciler { // whose word no release needs
 			s.add("nobody %s", strings.Replace(duties[role], "signs", "may sign", 1))
 		}
 		for _, who := range p.roles[role] {

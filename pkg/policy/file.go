@@ -28,6 +28,8 @@ type file struct {
 	Summaries  []fileSummary     `yaml:"summaries"`
 	Defects    *fileDefects      `yaml:"defects"`
 	Rules      []fileRule        `yaml:"rules"`
+	// Features are the requirements that features may switch on and off.
+	Features map[string]fileFeature `yaml:"features"`
 }
 
 // fileTrustRoot says which trust roots will do beside those of real

@@ -75,7 +75,7 @@ func (l *loader) load() (Policy, error) {
 	l.policy = Policy{name: l.Name, digest: digest.Of(digest.SHA256, l.raw), sequence: l.Sequence}
 	for _, part := range []func() error{
 		l.loadHead, l.loadRoles, l.loadBuilders, l.checkSeparate, l.loadSource, l.loadParameters,
-		l.loadSummaries, l.loadThresholds, l.loadLimits, l.loadPlaces, l.loadLate, l.loadSignoff, l.loadRules, l.loadRequire, l.checkPlanned,
+		l.loadSummaries, l.loadThresholds, l.loadLimits, l.loadPlaces, l.loadLate, l.loadSignoff, l.loadRules, l.loadRequire, l.checkPlanned, l.loadFeatures,
 	} {
 		if err := part(); err != nil {
 			return Policy{}, err
@@ -170,8 +170,8 @@ func (l *loader) loadRoles() error {
 	l.policy.roles = map[Role][]Signer{}
 	for _, role := range slices.Sorted(maps.Keys(l.Roles)) {
 		path := at("roles", string(role))
-		if role != Release && role != Verifier && role != Officer && role != Channels && role != Signoffs {
-			return l.fail(codeValue, path, "not release, verifier, policy, channel or signoff")
+		if role != Release && role != Verifier && role != Officer && role != Channels && role != Signoffs && role != Reconciler {
+			return l.fail(codeValue, path, "not release, verifier, policy, channel, signoff or reconciler")
 		}
 		signers, err := l.signers(l.Roles[role], path)
 		if err != nil {

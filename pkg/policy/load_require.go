@@ -172,7 +172,7 @@ func (l *loader) loadLate() error {
 		switch {
 		case late.Predicate == "":
 			return l.fail(codeEmpty, append(path, "predicate"), "empty")
-		case late.Role == Channels, late.Role == Signoffs, late.Role == Builder && l.policy.counts.builders < 2, len(l.policy.SignersOf(late.Role)) == 0:
+		case late.Role == Channels, late.Role == Signoffs, late.Role == Reconciler, late.Role == Builder && l.policy.counts.builders < 2, len(l.policy.SignersOf(late.Role)) == 0:
 			return l.fail(codeValue, append(path, "role"), "%q, want a role other than builder that somebody has", late.Role)
 		case len(late.Stages) == 0:
 			return l.fail(codeEmpty, append(path, "stages"), "empty")

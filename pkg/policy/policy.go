@@ -65,6 +65,8 @@ type Policy struct {
 	closed   map[string]Mode
 	late     []fileLate
 	signoff  signoff
+	floors   map[string]Mode   // of the features that may switch a requirement
+	features []verdict.Feature // that it is under
 	rules    []rule
 	counts   thresholds
 	manifest time.Duration // how old it may be; zero: as old as it likes

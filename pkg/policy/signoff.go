@@ -19,6 +19,8 @@ type signoff struct {
 	// template is what the documents must have been held against; zero leaves it
 	// to the role.
 	template digest.Digest
+	// mode is how much it counts; empty is required.
+	mode Mode
 }
 
 // SignedRelease is the release that a sign-off must be of.
@@ -31,8 +33,16 @@ type SignedRelease struct {
 // signature may be: one is told, the other proven.
 const signoffSlack = time.Hour
 
-// NeedsSignoff reports whether a release needs a sign-off at a stage.
-func (p Policy) NeedsSignoff(stage Stage) bool { return slices.Contains(p.signoff.stages, stage) }
+// NeedsSignoff is how much it counts that a release has a sign-off at a stage.
+func (p Policy) NeedsSignoff(stage Stage) Mode {
+	switch {
+	case !slices.Contains(p.signoff.stages, stage):
+		return Off
+	case p.signoff.mode != "":
+		return p.signoff.mode
+	}
+	return Require
+}
 
 // IsSignoff reports whether evidence is a sign-off, or its summary, by the role
 // that signs those, of a policy that asks for one somewhere.
@@ -136,7 +146,7 @@ const caseSignoff plan.Class = "signoff"
 // release.yaml. It is nil for a case about anything else, and of a policy that
 // asks for none.
 func (p *Policy) rehearseSignoff(facts []*Fact, q Question) []ruling {
-	if q.Class != caseSignoff || !p.NeedsSignoff(q.Stage) {
+	if q.Class != caseSignoff || p.NeedsSignoff(q.Stage) == Off {
 		return nil
 	}
 	var err error = verdict.Refuse(verdict.SignoffMissing, releasesignoff.Name, "nobody signed off the release")

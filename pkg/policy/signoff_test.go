@@ -31,7 +31,7 @@ func TestSignoffLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !p.NeedsSignoff(policy.Staging) || p.NeedsSignoff(policy.Published) || load(t).NeedsSignoff(policy.Staging) {
+	if p.NeedsSignoff(policy.Staging) != policy.Require || p.NeedsSignoff(policy.Published) != policy.Off || load(t).NeedsSignoff(policy.Staging) != policy.Off {
 		t.Error("it is not asked for in staging alone")
 	}
 	if role, known := p.RoleOf(who("signoff")); !known || role != policy.Signoffs {

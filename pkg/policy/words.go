@@ -17,6 +17,8 @@ const (
 	Officer  Role = "policy"
 	Channels Role = "channel"
 	Signoffs Role = "signoff"
+	// Reconciler says which requirements are switched on.
+	Reconciler Role = "reconciler"
 )
 
 // Places that a policy can close: nothing but the release may be in them.

@@ -17,7 +17,8 @@ import (
 )
 
 // TestMayState: a builder, the verifier, the policy's officer, whoever tends
-// the channels and whoever signs off sign their own kinds and nothing else; nobody else signs those.
+// the channels, whoever signs off and the reconciler of features sign their own
+// kinds and nothing else; nobody else signs those.
 func TestMayState(t *testing.T) {
 	owner := map[string]policy.Role{
 		provenance.PredicateType:              policy.Builder,
@@ -31,14 +32,14 @@ func TestMayState(t *testing.T) {
 		releasesignoff.SVRType:                policy.Signoffs,
 		vsa.PredicateType:                     policy.Verifier,
 		promotion.PredicateType:               policy.Verifier,
-		featuretransition.PredicateType:       policy.Verifier,
+		featuretransition.PredicateType:       policy.Reconciler,
 		releasemanifest.PredicateType:         "",
 		"https://example.test/predicate/v1":   "",
 		exception.PredicateType + "/../v1":    "",
 		"https://slsa.dev/provenance/v1?more": "",
 	}
 	for kind, of := range owner {
-		for _, role := range []policy.Role{policy.Builder, policy.Release, policy.Verifier, policy.Officer, policy.Channels, policy.Signoffs} {
+		for _, role := range []policy.Role{policy.Builder, policy.Release, policy.Verifier, policy.Officer, policy.Channels, policy.Signoffs, policy.Reconciler} {
 			want := of == role || of == "" && role == policy.Release
 			if got := mayState(role, kind); got != want {
 				t.Errorf("the %s role signs %s: %t, want %t", role, kind, got, want)

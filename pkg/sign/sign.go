@@ -232,8 +232,10 @@ func mayState(role policy.Role, kind string) bool {
 		owner = policy.Channels
 	case releasesignoff.PredicateType, releasesignoff.SVRType:
 		owner = policy.Signoffs
-	case vsa.PredicateType, promotion.PredicateType, featuretransition.PredicateType:
+	case vsa.PredicateType, promotion.PredicateType:
 		owner = policy.Verifier
+	case featuretransition.PredicateType:
+		owner = policy.Reconciler
 	}
 	if ownKindsOnly(role) {
 		return owner == role
@@ -244,7 +246,11 @@ func mayState(role policy.Role, kind string) bool {
 // ownKindsOnly reports whether a role signs statements of its own kinds, and
 // nothing else.
 func ownKindsOnly(role policy.Role) bool {
-	return role == policy.Builder || role == policy.Verifier || role == policy.Officer || role == policy.Channels || role == policy.Signoffs
+	switch role {
+	case policy.Builder, policy.Verifier, policy.Officer, policy.Channels, policy.Signoffs, policy.Reconciler:
+		return true
+	}
+	return false
 }
 
 // foresee stops a signature by somebody else before anybody is asked for

@@ -84,7 +84,7 @@ func TestDocsPage(t *testing.T) {
 	}
 	roles, field, _ := strings.Cut(strings.TrimPrefix(blocks[2], "roles:\n"), "signoff: {")
 	text := strings.Replace(string(valid), "roles:\n", "roles:\n"+roles, 1) + "signoff: {" + field
-	if p, err := policy.Parse([]byte(text), nil); err != nil || !p.NeedsSignoff("staging") {
+	if p, err := policy.Parse([]byte(text), nil); err != nil || p.NeedsSignoff("staging") != policy.Require {
 		t.Errorf("the policy: %v", err)
 	}
 }

@@ -176,9 +176,11 @@ type Verdict struct {
 	Levels []Levels `json:"levels,omitempty"`
 	// Least is the lowest level that everything built reached; nil where none
 	// was worked out.
-	Least     *Least        `json:"least,omitempty"`
-	Inputs    []Input       `json:"inputs,omitempty"`
-	Policy    digest.Digest `json:"policy,omitzero"`
+	Least  *Least        `json:"least,omitempty"`
+	Inputs []Input       `json:"inputs,omitempty"`
+	Policy digest.Digest `json:"policy,omitzero"`
+	// Features are the requirements of the policy that are switched on and off.
+	Features  []Feature     `json:"features,omitempty"`
 	TrustRoot digest.Digest `json:"trustRoot,omitzero"`
 }
 
