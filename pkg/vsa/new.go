@@ -99,7 +99,7 @@ func NewFailed(v verdict.Verdict, c Claim) (intoto.Statement, error) {
 func (c Claim) write(v verdict.Verdict, r Result) written {
 	w := written{
 		Verifier: writtenVerifier{c.Verifier.ID, c.Verifier.Version}, Time: v.Time.UTC().Format(time.RFC3339), Resource: c.Resource,
-		Policy: intoto.Resource{URI: c.Policy, Digest: digest.Set{SHA256: v.Policy}.Map()}, Result: r, SLSA: slsaWritten,
+		Policy: policyOf(v, c.Policy), Result: r, SLSA: slsaWritten,
 	}
 	counted := map[string]bool{}
 	for _, p := range v.Proofs {
@@ -112,6 +112,23 @@ func (c Claim) write(v verdict.Verdict, r Result) written {
 		w.Inputs = append(w.Inputs, intoto.Resource{Digest: map[string]string{"sha256": hex}})
 	}
 	return w
+}
+
+// policyOf names what was judged by. Where features had something of the policy
+// count less, it is no longer the policy that others pin; the features are named.
+func policyOf(v verdict.Verdict, uri string) intoto.Resource {
+	policy := intoto.Resource{URI: uri}
+	if !v.Policy.IsZero() {
+		policy.Digest = digest.Set{SHA256: verdict.InForce(v.Policy, v.Features)}.Map()
+	}
+	if len(v.Features) > 0 {
+		raw, err := json.Marshal(map[string]any{"policy": v.Policy, "features": v.Features})
+		if err != nil {
+			panic("vsa: " + err.Error()) // no field of it can fail
+		}
+		policy.Annotations = raw
+	}
+	return policy
 }
 
 // statement encodes a summary, and reads what it encoded as any consumer will.

@@ -62,6 +62,35 @@ func TestNew(t *testing.T) {
 	}
 }
 
+// TestNewUnderFeatures: what was judged while something of the policy did not
+// count says so, and is no yes for whoever pinned the policy.
+func TestNewUnderFeatures(t *testing.T) {
+	for mode, counts := range map[string]bool{"require": true, "warn": false, "off": false} {
+		v := judged()
+		v.AddFeatures(verdict.Feature{Name: "waybill/RequireProvenance", State: "TurningOn", Number: 3, Mode: mode})
+		s, err := vsa.New(v, claim())
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, err := vsa.Parse(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = said.Answer(vsa.Question{
+			VerifierID: "https://verifier.example", ResourceURI: "https://dl.example.test/lantern/v0.1.0/", PolicyURI: "https://example.test/policy",
+			Policy: v.Policy, Levels: map[string]int{vsa.TrackBuild: 2}, Now: v.Time.Add(time.Hour), MaxAge: 24 * time.Hour,
+		})
+		if (err == nil) != counts || !counts && verdict.FindingOf("", err).Code != verdict.VSAPolicy {
+			t.Errorf("%s: %v", mode, err)
+		}
+		for _, words := range []string{`"name":"waybill/RequireProvenance"`, `"state":"TurningOn"`, v.Policy.String()} {
+			if !strings.Contains(string(said.Policy.Annotations), words) {
+				t.Errorf("%s: it does not say %s: %s", mode, words, said.Policy.Annotations)
+			}
+		}
+	}
+}
+
 // TestNewClaimsNoMore: a level is claimed only if it was worked out of
 // everything.
 func TestNewClaimsNoMore(t *testing.T) {
