@@ -213,6 +213,35 @@ func TestSustained429EndsWithPatience(t *testing.T) {
 	})
 }
 
+// Who has no time for the pause that is asked for is given the answer that there
+// is, and nobody else is told that the host was given up.
+func TestNoTimeForAnotherAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		rt, done := served(Config{}, func(w http.ResponseWriter, _ *http.Request) {
+			asked++
+			w.Header().Set("Retry-After", "5")
+			w.WriteHeader(503)
+		})
+		defer done()
+		begun := time.Now()
+		ctx, stop := context.WithTimeout(t.Context(), 12*time.Second)
+		defer stop()
+		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://a.example/", nil)
+		resp, err := Client(rt).Do(req)
+		if err != nil {
+			t.Fatalf("the last answer is lost: %v", err)
+		}
+		resp.Body.Close()
+		if took := time.Since(begun); resp.StatusCode != 503 || asked != 3 || took < 10*time.Second || took > 12*time.Second {
+			t.Errorf("status %d after asking %d times in %s", resp.StatusCode, asked, took)
+		}
+		if get(t, rt); asked < 6 {
+			t.Errorf("somebody who has time asked %d times", asked-3)
+		}
+	})
+}
+
 // Row 3: bursts of 5xx, three in ten answers, many seeds: everything that may be
 // repeated ends well.
 func TestBurstsAreRiddenOut(t *testing.T) {

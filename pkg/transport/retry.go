@@ -46,12 +46,13 @@ func (t *Transport) exchange(req *http.Request, w way, slot bool) (*http.Respons
 		if !failed(req, resp, err) {
 			return resp, err
 		}
+		hurried := endsWithin(req.Context(), pause)
 		end := attempt >= t.config.Attempts && !overloaded(resp, says) || refused(err) && attempt >= refusals ||
-			time.Since(begun)+pause > t.config.Patience || host.gaveUp() ||
+			time.Since(begun)+pause > t.config.Patience || host.gaveUp() || hurried ||
 			!repeatable(req) || !harmlessAgain(req, resp, err, says)
 		t.observe(Event{Method: req.Method, Host: req.URL.Host, Attempt: attempt, Err: err, Wait: pause, Last: end}, resp)
 		if end {
-			host.giveUp(attempt > 1)
+			host.giveUp(attempt > 1 && !hurried) // that one has no time says nothing to the others
 			return resp, err
 		}
 		if resp != nil {
@@ -62,6 +63,13 @@ func (t *Transport) exchange(req *http.Request, w way, slot bool) (*http.Respons
 			return nil, err
 		}
 	}
+}
+
+// endsWithin reports whether a request has no time for a pause. Then what was
+// answered is the answer: after the pause there would be none.
+func endsWithin(ctx context.Context, pause time.Duration) bool {
+	until, has := ctx.Deadline()
+	return has && time.Until(until) <= pause
 }
 
 // prepare copies req, because a RoundTripper must not change what it is given

@@ -15,9 +15,10 @@
 //     body and the pace of a body have a limit of their own; no request hangs
 //     for ever. How long one request is tried in all is [Config.Patience].
 //   - Retries are jittered, honour Retry-After (RFC 9110, 10.2.3) and end with
-//     the request's context. A request is repeated only if repeating it is
-//     harmless (RFC 9110, 9.2.2, or [Repeatable]) or nothing of it was sent,
-//     and only if its body can be read again.
+//     the request's context. What has no time for another attempt ends with the
+//     answer that it has. A request is repeated only if repeating it is harmless
+//     (RFC 9110, 9.2.2, or [Repeatable]) or nothing of it was sent, and only if
+//     its body can be read again.
 //   - All workers share one budget per host: when it answers 429, all of them
 //     wait, and then ask less at once and less often, until it takes more again.
 //   - The body of a GET that breaks off is continued where it broke, if the

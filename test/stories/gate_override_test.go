@@ -47,7 +47,7 @@ func TestGateOverride(t *testing.T) {
 	with := s.excepted(r.Stdout, to)
 
 	once := s.token(map[string]any{"jti": "one"})
-	want(t, check(once, with...), 3, "UNAVAILABLE", "approvals") // the place is not there yet
+	want(t, check(once, append(with, "--timeout", "3s")...), 3, "UNAVAILABLE", "approvals") // the place is not there yet
 	want(t, s.Run(t.Context(), "waybill", "gate", "serve", "service.yaml", "--check"), 3, "approvals")
 	if err := os.Mkdir(s.Path("approvals"), 0o755); err != nil {
 		t.Fatal(err)

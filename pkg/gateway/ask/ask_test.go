@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/gateway/ask"
+	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -78,6 +79,30 @@ func TestDecide(t *testing.T) {
 			t.Errorf("%s: %v, accepted: %v", c.name, err, a.Accepted())
 		}
 		srv.Close()
+	}
+}
+
+// TestNoTimeToAskAgain: a gate that says that nothing was decided, and when to
+// come again, has said why; who has no time for that is told so.
+func TestNoTimeToAskAgain(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		a := yes(t)
+		a.Outcome, a.Decisions[0].Outcome = "unavailable", "unavailable"
+		a.Decisions[0].Verdict.Add(verdict.Find(verdict.PlaceDown, image, "its summary could not be signed"))
+		w.Header().Set("Retry-After", "5")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_ = json.NewEncoder(w).Encode(a)
+	}))
+	defer srv.Close()
+	client, err := ask.New(srv.URL, transport.New(transport.Config{}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 4*time.Second)
+	defer stop()
+	a, err := client.Decide(ctx, []ask.Question{{Verb: ask.Promote, Image: image, To: "prod.example.test/demo"}})
+	if err != nil || len(a.Decisions) != 1 || len(a.Decisions[0].Verdict.Findings) != 1 || a.Accepted() {
+		t.Errorf("what it said is lost: %+v, %v", a, err)
 	}
 }
 
