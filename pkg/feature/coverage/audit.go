@@ -6,12 +6,20 @@
 // turning the feature on refuses nothing that is there today. What would be
 // refused is named, for as long as the feature only warns.
 //
+//	by := gate.PolicyRequest{Policy: written, Verifier: v, Stage: policy.Staging}
 //	deeds := reconcile.Deeds{
-//		Sweeps:   map[string]reconcile.Sweep{coverage.AuditTask: coverage.Audit{Public: places, Judge: gate}},
+//		Sweeps: map[string]reconcile.Sweep{coverage.AuditTask: coverage.Provenance(
+//			coverage.Registries{Repositories: public, Transport: rt}, by)},
 //		Dangling: reconcile.Nothing{}, // it writes nothing that could stay behind
 //	}
 //
-// The package neither lists registries nor verifies evidence.
+// [Signoffs] is the same for releases and their sign-offs. Who judges is the gate
+// itself, by the policy as it is written: that is what counts when everything in
+// it is on.
+//
+// Three things are not done, and never taken for it: an audit of nothing, which
+// proves nothing; one of a place that cannot be listed; and one in which anything
+// could not be decided.
 package coverage
 
 import (
@@ -32,19 +40,28 @@ import (
 // AuditTask names the task.
 const AuditTask = "CoverageAudit"
 
-// Image is one image that is public.
+// Image is one image that is public, and what it is called.
 type Image struct {
-	Repository string
+	Repository string // HOST/PATH
 	Digest     digest.Digest
+	Tags       []string
 }
 
 // String is REPOSITORY@DIGEST.
 func (i Image) String() string { return i.Repository + "@" + i.Digest.String() }
 
-// Public lists the images in a scope, each once. What it cannot list is an
-// error: an image that nobody asked about would be refused later.
+// Listed is what is public in a scope.
+type Listed struct {
+	Images []Image // each once
+	// Empty are the parts of the scope, and the repositories, in which there is
+	// no image: they were misspelled, or are not used yet.
+	Empty []string
+}
+
+// Public lists what is public in a scope. What it cannot list is an error: an
+// image that nobody asked about would be refused later.
 type Public interface {
-	Images(ctx context.Context, s feature.Scope) ([]Image, error)
+	Images(ctx context.Context, s feature.Scope) (Listed, error)
 }
 
 // Judge answers nil of an image that the gate would accept with the feature on,
@@ -57,25 +74,26 @@ type Judge interface {
 type Audit struct {
 	Public Public
 	Judge  Judge
-	// AtOnce is how many images are asked about at the same time. Default 8.
+	// AtOnce is how many images are asked about at the same time. Default 32.
 	AtOnce int
 }
 
 const (
-	atOnce    = 8
+	atOnce    = 32 // a far registry answers slowly, and most of the time is waiting for it
 	maxImages = 2_000_000
-	named     = 5 // images in a message
+	maxText   = 900 // bytes of names in a message, of which an object keeps 1024
 )
 
 // Sweep asks about every image. One about which nothing can be decided leaves
-// everything undecided. A scope without an image was misspelled, or is not used
-// yet: then the audit proves nothing, and is not done.
+// everything undecided. Where there is no image nothing is proven, and then the
+// audit is not done.
 func (a Audit) Sweep(ctx context.Context, w reconcile.Work) (feature.Outcome, error) {
-	images, err := a.Public.Images(ctx, w.Scope)
+	public, err := a.Public.Images(ctx, w.Scope)
+	images := public.Images
 	switch {
 	case err != nil:
 		return feature.Outcome{}, fmt.Errorf("listing what is public: %w", err)
-	case len(images) == 0:
+	case len(images) == 0 && len(public.Empty) == 0:
 		return feature.Outcome{Remaining: 1, Message: "nothing is public in the scope: look at its spelling"}, nil
 	case len(images) > maxImages:
 		return feature.Outcome{}, verdict.Refuse(verdict.Limit, w.Key.String(), "%d images, the limit is %d", len(images), maxImages)
@@ -85,36 +103,12 @@ func (a Audit) Sweep(ctx context.Context, w reconcile.Work) (feature.Outcome, er
 			return feature.Outcome{}, fmt.Errorf("listing what is public: %q is none of the scope", i.Repository)
 		}
 	}
-	refused, err := a.judge(ctx, images)
+	answers, err := askAll(ctx, a.AtOnce, len(images), func(ctx context.Context, n int) error {
+		err := a.Judge.Judge(ctx, images[n])
+		return undecided(images[n].String(), err)
+	})
 	if err != nil {
 		return feature.Outcome{}, err
-	}
-	if len(refused) > 0 {
-		return feature.Outcome{Remaining: len(refused), Message: fmt.Sprintf("%d of %d images would be refused: %s", len(refused), len(images), list(refused))}, nil
-	}
-	return feature.Outcome{Done: true, Message: fmt.Sprintf("all of %d images would be accepted", len(images))}, nil
-}
-
-// judge lists those that would be refused, sorted.
-func (a Audit) judge(ctx context.Context, images []Image) ([]string, error) {
-	answers := make([]error, len(images))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(max(a.AtOnce, 1))
-	if a.AtOnce == 0 {
-		group.SetLimit(atOnce)
-	}
-	for n, i := range images {
-		group.Go(func() error {
-			err := a.Judge.Judge(ctx, i)
-			if err != nil && verdict.OutcomeOf(err) != verdict.Refused {
-				return fmt.Errorf("judging %s: %w", i, err) // nothing was decided about it
-			}
-			answers[n] = err
-			return ctx.Err()
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
 	}
 	var refused []string
 	for n, err := range answers {
@@ -122,23 +116,87 @@ func (a Audit) judge(ctx context.Context, images []Image) ([]string, error) {
 			refused = append(refused, images[n].String()+" ("+code(err)+")")
 		}
 	}
-	slices.Sort(refused)
-	return refused, nil
+	return told(refused, len(images), public.Empty), nil
+}
+
+// told is the outcome of an audit of images.
+func told(refused []string, of int, empty []string) feature.Outcome {
+	var words []string
+	if len(refused) > 0 {
+		slices.Sort(refused)
+		words = append(words, fmt.Sprintf("%d of %d images would be refused: %s", len(refused), of, list(refused)))
+	}
+	if len(empty) > 0 {
+		words = append(words, "no image is public in "+list(empty)+": look at the spelling, or leave it out until there is one")
+	}
+	if remaining := len(refused) + len(empty); remaining > 0 {
+		return feature.Outcome{Remaining: remaining, Message: strings.Join(words, "; ")}
+	}
+	return feature.Outcome{Done: true, Message: fmt.Sprintf("all of %d images would be accepted", of)}
+}
+
+// undecidedError marks what is no answer: nothing was decided about it.
+type undecidedError struct{ error }
+
+// Unwrap returns the error itself.
+func (e undecidedError) Unwrap() error { return e.error }
+
+// undecided tells a refusal, which is an answer, from everything that is none.
+func undecided(name string, err error) error {
+	if err != nil && verdict.OutcomeOf(err) != verdict.Refused {
+		return undecidedError{fmt.Errorf("judging %s: %w", name, err)}
+	}
+	return err
+}
+
+// askAll asks about n things, some at a time. The first about which nothing can
+// be decided ends it.
+func askAll(ctx context.Context, some, n int, ask func(context.Context, int) error) ([]error, error) {
+	answers := make([]error, n)
+	group, ctx := errgroup.WithContext(ctx)
+	if some < 1 {
+		some = atOnce
+	}
+	group.SetLimit(some)
+	for i := range n {
+		group.Go(func() error {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			answers[i] = ask(ctx, i)
+			if none := (undecidedError{}); errors.As(answers[i], &none) {
+				return none.error
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return answers, nil
 }
 
 // code is the reason of a refusal.
 func code(err error) string {
 	if of := (*verdict.NotAcceptedError)(nil); errors.As(err, &of) {
 		for _, f := range of.Verdict.Findings {
-			return string(f.Code)
+			if f.Code.Outcome() == verdict.Refused {
+				return string(f.Code)
+			}
 		}
 	}
 	return string(verdict.FindingOf("", err).Code)
 }
 
+// list names as many as a message has room for, and one at least.
 func list(names []string) string {
-	if more := len(names) - named; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:named], ", "), more)
+	n, size := 1, len(names[0])
+	for n < len(names) && size+len(names[n]) < maxText {
+		size += len(names[n]) + len(", ")
+		n++
+	}
+	if more := len(names) - n; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), more)
 	}
 	return strings.Join(names, ", ")
 }

@@ -22,6 +22,7 @@ import (
 // places is what is public, and why the gate would refuse some of it.
 type places struct {
 	images []coverage.Image
+	empty  []string
 	why    map[string]error // by repository
 	down   error
 	asked  atomic.Int32
@@ -35,11 +36,11 @@ func public(names ...string) *places {
 	return p
 }
 
-func (p *places) Images(_ context.Context, s feature.Scope) ([]coverage.Image, error) {
-	var list []coverage.Image
+func (p *places) Images(_ context.Context, s feature.Scope) (coverage.Listed, error) {
+	list := coverage.Listed{Empty: p.empty}
 	for _, i := range p.images {
 		if feature.Covers(s, i.Repository) {
-			list = append(list, i)
+			list.Images = append(list.Images, i)
 		}
 	}
 	return list, p.down
@@ -75,11 +76,20 @@ func TestAudit(t *testing.T) {
 		}, false, 0, "timeout", true},
 		"one answers oddly":     {func(p *places) { p.why["r.example.test/b"] = errors.New("what?") }, false, 0, "what?", true},
 		"nothing is public":     {func(p *places) { p.images = nil }, false, 1, "nothing is public in the scope", false},
+		"a repository is empty": {func(p *places) { p.empty = []string{"r.example.test/d"} }, false, 1, "no image is public in r.example.test/d", false},
+		"one is empty, one has none": {func(p *places) {
+			p.empty, p.why["r.example.test/b"] = []string{"r.example.test/d"}, lacking("b")
+		}, false, 2, "(NO_PROVENANCE); no image is public in r.example.test/d", false},
 		"the list is cut short": {func(p *places) { p.down = errors.New("page 2 is missing") }, false, 0, "page 2 is missing", true},
 		"one without a digest":  {func(p *places) { p.images[1].Digest = digest.Digest{} }, false, 0, "is none of the scope", true},
 		"a verdict that refuses": {func(p *places) {
 			v := verdict.New("image", time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 			v.Add(verdict.Find(verdict.Level, "a", "too low"))
+			p.why["r.example.test/a"] = v.Err()
+		}, false, 1, "(LEVEL)", false},
+		"the reason that refuses": {func(p *places) {
+			v := verdict.New("image", time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+			v.Add(verdict.Find(verdict.PlaceDown, "a", "its log is down"), verdict.Find(verdict.Level, "a", "too low"))
 			p.why["r.example.test/a"] = v.Err()
 		}, false, 1, "(LEVEL)", false},
 	} {
@@ -119,10 +129,12 @@ func TestScopeIsHonoured(t *testing.T) {
 
 type all struct{ *places }
 
-func (a all) Images(context.Context, feature.Scope) ([]coverage.Image, error) { return a.images, nil }
+func (a all) Images(context.Context, feature.Scope) (coverage.Listed, error) {
+	return coverage.Listed{Images: a.images}, nil
+}
 
 // TestMany: a thousand images are asked about once each, and the message stays a
-// line.
+// line that says how many it does not name.
 func TestMany(t *testing.T) {
 	p := public()
 	for i := range 1000 {
@@ -131,7 +143,8 @@ func TestMany(t *testing.T) {
 		p.why[name] = lacking(name)
 	}
 	o, err := coverage.Audit{Public: p, Judge: p, AtOnce: 32}.Sweep(t.Context(), everywhere())
-	if err != nil || o.Remaining != 1000 || p.asked.Load() != 1000 || len(o.Message) > 1024 || !strings.HasSuffix(o.Message, "and 995 more") {
+	if err != nil || o.Remaining != 1000 || p.asked.Load() != 1000 || len(o.Message) > 1024 || strings.Count(o.Message, "@sha256:") < 5 ||
+		!strings.HasSuffix(o.Message, fmt.Sprintf("and %d more", 1000-strings.Count(o.Message, "@sha256:"))) {
 		t.Errorf("%+v, %v, asked %d times", o, err, p.asked.Load())
 	}
 }
