@@ -52,6 +52,50 @@ func Open(bundle []byte) (Material, error) {
 	return m.With(e)
 }
 
+// Convert reads a bundle of any version that can be written in the older forms:
+// one certificate signed it, and a log of version 1 promised its entry. What
+// cannot is refused with the reason. The bundle is parsed, not proven.
+func Convert(bundle []byte) (Material, error) {
+	if len(bundle) > MaxBundle {
+		return Material{}, verdict.Refuse(verdict.Limit, "bundle", "%d bytes, the limit is %d", len(bundle), MaxBundle)
+	}
+	var b protobundle.Bundle
+	if err := protojson.Unmarshal(bundle, &b); err != nil {
+		return Material{}, verdict.Wrap(verdict.BundleParse, "bundle", err)
+	}
+	lacks := func(why string) (Material, error) {
+		return Material{}, verdict.Refuse(verdict.BundleLacks, "bundle", "%s", why)
+	}
+	vm, envelope := b.GetVerificationMaterial(), b.GetDsseEnvelope()
+	certificate := vm.GetCertificate().GetRawBytes()
+	if chain := vm.GetX509CertificateChain().GetCertificates(); certificate == nil && len(chain) > 0 {
+		certificate = chain[0].GetRawBytes()
+	}
+	switch {
+	case envelope == nil:
+		return lacks("it signs bytes, and not a statement: what older clients read carries the bytes that were signed")
+	case len(envelope.GetSignatures()) != 1 || envelope.GetPayloadType() != intoto.PayloadType:
+		return lacks("its envelope has not exactly one signature of a statement")
+	case certificate == nil:
+		return lacks("a key signed it, and what older clients read here names a certificate")
+	}
+	m, err := NewAttestation(envelope.GetPayload(), envelope.GetSignatures()[0].GetSig(), certificate)
+	if err != nil {
+		return Material{}, err
+	}
+	for _, w := range vm.GetTlogEntries() {
+		if len(w.GetInclusionPromise().GetSignedEntryTimestamp()) == 0 {
+			continue
+		}
+		e, err := entryOf(w)
+		if err != nil {
+			return Material{}, err
+		}
+		return m.With(e)
+	}
+	return lacks("no log promised its entry: older clients know no other proof, and logs of version 2 give none")
+}
+
 // entryOf is the inverse of [Entry.proto].
 func entryOf(w *rekor.TransparencyLogEntry) (Entry, error) {
 	e := Entry{

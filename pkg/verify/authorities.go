@@ -1,0 +1,25 @@
+package verify
+
+import (
+	"crypto/x509"
+
+	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
+)
+
+// Chain is the chain of authorities of a certificate, from the trust root and
+// without the certificate itself; none if it has none there. Older clients are
+// given it with a signature.
+func (v *Verifier) Chain(certificate []byte) (chain [][]byte) {
+	leaf, err := x509.ParseCertificate(certificate)
+	if err != nil {
+		return nil
+	}
+	chains, err := sigstore.VerifyLeafCertificate(leaf.NotBefore, leaf, v.material)
+	if err != nil || len(chains) == 0 {
+		return nil
+	}
+	for _, c := range chains[0][1:] {
+		chain = append(chain, c.Raw)
+	}
+	return chain
+}
