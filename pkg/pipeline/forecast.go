@@ -190,7 +190,7 @@ func (p *Pipeline) forecast(planned plan.Plan, commit string) Forecast {
 
 // request is a request to look at a release: it has no signer.
 func (p *Pipeline) request(planned plan.Plan, w *workspace.Workspace) seal.Request {
-	return seal.Request{Plan: planned, Workspace: w, Verifier: p.verifier, Policy: p.Profile.Policy, Clock: p.Clock, Report: p.Report}
+	return seal.Request{Plan: planned, Workspace: w, Verifier: p.verifier, Policy: p.Profile.Policy, Clock: p.Clock, Report: p.Report, Hints: p.Ways.Hint}
 }
 
 // view is what a forecast is made from.

@@ -70,7 +70,11 @@ func (p *Pipeline) records() bool {
 
 // rules name by what images are decided about, and whether that is recorded.
 func (p *Pipeline) rules() string {
-	return fmt.Sprintf("policy %s, trust root %s, recorded %v", p.Profile.Policy.Digest(), p.Profile.TrustRoot.Digest(), p.records())
+	rules := fmt.Sprintf("policy %s, trust root %s, recorded %v", p.Profile.Policy.Digest(), p.Profile.TrustRoot.Digest(), p.records())
+	if p.records() && !p.Ways.Summarize() { // who wants summaries later does not find them
+		rules += " without summaries"
+	}
+	return rules
 }
 
 // promotions is the journal of what was promoted from this state directory.

@@ -27,6 +27,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/record"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/sign"
@@ -66,6 +67,8 @@ type Signing struct {
 	Legacy bool
 	// Maker is what records say of this program.
 	Maker Maker
+	// Ways are what is left out of what is signed and attached.
+	Ways record.Ways
 }
 
 // World is how a pipeline reaches what is outside of it.

@@ -36,6 +36,9 @@ const maxRecords = 100
 // recorders bounds how many images are recorded at once.
 const recorders = 8
 
+// unsummarized says why there is no summary where the others are.
+const unsummarized = "no summary was written: none is wanted, because the feature EmitVSA is off"
+
 // Maker is this program and the job that runs it, as records name them.
 type Maker struct {
 	promotion.Promoter
@@ -85,7 +88,7 @@ func (p *Pipeline) recorder(j *journal.Journal, verb string) (*record.Records, *
 		return nil, nil, err
 	}
 	records, err := record.New(record.Config{
-		Signer: signer, Journal: j, Verifier: p.verifier, Policy: p.Profile.Policy, Job: p.Maker.Job, Clock: p.Clock,
+		Signer: signer, Journal: j, Verifier: p.verifier, Policy: p.Profile.Policy, Job: p.Maker.Job, Clock: p.Clock, Ways: p.Ways,
 		As: record.As{ID: p.Profile.Records.Verifier, Policy: p.Profile.Records.Policy, Promoter: p.Maker.Promoter},
 	})
 	return records, signer, err
@@ -131,6 +134,9 @@ func (r recording) all(ctx context.Context) (said []string, err error) {
 	}
 	if promoted > 0 {
 		said = append(said, "recorded: the promotion of "+several(promoted, "image", "images"))
+	}
+	if !r.records.Summarizes() {
+		return append(said, unsummarized), nil
 	}
 	there, err := r.beside(ctx)
 	if err != nil {
@@ -232,6 +238,15 @@ func (r recording) attachAll(ctx context.Context, s record.Signed) error {
 
 // attach makes a record refer to an image. One that does already is left.
 func attach(ctx context.Context, to promote.Registry, a release.Artifact, s record.Signed) error {
+	if s.Found { // perhaps with other hints, which make no second one of it
+		there, err := registry.Bundles(ctx, to, a.Repository, a.Digests.SHA256)
+		switch {
+		case err != nil && !errors.Is(err, registry.ErrNotFound):
+			return err
+		case slices.ContainsFunc(there, func(raw []byte) bool { return bytes.Equal(raw, s.Bundle) }):
+			return nil
+		}
+	}
 	subject := registry.Descriptor{MediaType: a.MediaType, Digest: a.Digests.SHA256, Size: a.Size}
 	d, raw, blobs := registry.HintedManifest(subject, s.Bundle, s.Kind, s.IDs.Annotations())
 	for _, b := range blobs {

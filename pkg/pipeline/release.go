@@ -99,6 +99,8 @@ func (p *Pipeline) Afterwards(ctx context.Context) ([]string, error) {
 	lines := []string{"the verifier would record it"}
 	if why := p.unrecorded(); why != "" {
 		lines[0] = "no record would be written: " + why
+	} else if !p.Ways.Summarize() {
+		lines[0] += ", without a summary"
 	}
 	at, err := p.place(profile.Staging)
 	if err != nil {

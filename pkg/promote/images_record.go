@@ -96,6 +96,12 @@ func (o one) attach(ctx context.Context, t *target, records []record.Signed) err
 			return fmt.Errorf("recording the promotion: a record of %s, which is no part of the image", r.Of)
 		}
 		d, raw, blobs := registry.HintedManifest(subject, r.Bundle, r.Kind, r.IDs.Annotations())
+		if there, is, err := t.attached(ctx, o.edge.Image, r); err != nil {
+			return err
+		} else if is {
+			t.copied.Referrers[r.Of] = append(t.copied.Referrers[r.Of], there)
+			continue
+		}
 		for _, b := range blobs {
 			open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes)), nil }
 			if err := t.remote.PushBlob(ctx, o.edge.Image, b.Descriptor, open); err != nil {
@@ -109,4 +115,13 @@ func (o one) attach(ctx context.Context, t *target, records []record.Signed) err
 		t.copied.Blobs = append(t.copied.Blobs, blobs[len(blobs)-1].Descriptor) // each has the same configuration
 	}
 	return nil
+}
+
+// attached is the manifest by which a record refers to the image at the
+// destination already, perhaps with other hints: those make no second one of it.
+func (t *target) attached(ctx context.Context, image string, r record.Signed) (registry.Descriptor, bool, error) {
+	if !slices.ContainsFunc(t.there, func(raw []byte) bool { return bytes.Equal(raw, r.Bundle) }) {
+		return registry.Descriptor{}, false, nil
+	}
+	return registry.ReferrerOf(ctx, t.remote, image, r.Of, r.Bundle)
 }

@@ -57,7 +57,24 @@ type Config struct {
 	As       As
 	Job      promotion.Job
 	Clock    func() time.Time
+	Ways     Ways
 }
+
+// Ways are what may be left out of records. Each is asked where it is decided,
+// and nowhere else; nil leaves nothing out.
+type Ways struct {
+	// Summaries reports whether what is accepted is vouched for by summaries.
+	Summaries func() bool
+	// Hints reports whether what is attached names, in its annotations, the run
+	// that made it. What was signed names it in any case.
+	Hints func() bool
+}
+
+// Summarize reports whether summaries are made.
+func (w Ways) Summarize() bool { return w.Summaries == nil || w.Summaries() }
+
+// Hint reports whether what is attached names its run.
+func (w Ways) Hint() bool { return w.Hints == nil || w.Hints() }
 
 // As is whom records name.
 type As struct {
@@ -125,7 +142,8 @@ type Signed struct {
 	Bundle []byte
 	// Found says that it is the very bundle that was there.
 	Found bool
-	// IDs are of the run that made it, as the record itself says.
+	// IDs are of the run that made it, as the record itself says, for whoever
+	// attaches it to repeat; none if no hints are wanted.
 	IDs trace.IDs
 }
 
@@ -208,8 +226,10 @@ func (m Promoted) check() error {
 }
 
 // Summarizes reports whether it is known for which verifier summaries are
-// made, and where the policy can be read.
-func (r *Records) Summarizes() bool { return r.config.As.ID != "" && r.config.As.Policy != "" }
+// made, and where the policy can be read, and whether any are wanted.
+func (r *Records) Summarizes() bool {
+	return r.config.As.ID != "" && r.config.As.Policy != "" && r.config.Ways.Summarize()
+}
 
 // Summary makes the summaries of a verdict on many artifacts: one, or as many
 // as it takes for clients to read them.
@@ -358,7 +378,7 @@ func (r *Records) sign(ctx context.Context, s intoto.Statement, known map[digest
 		return Signed{}, err
 	}
 	if one, there := known[key]; there {
-		return Signed{Kind: s.PredicateType(), Bundle: one.bundle, Found: true, IDs: one.ids}, nil
+		return Signed{Kind: s.PredicateType(), Bundle: one.bundle, Found: true, IDs: r.hints(one.ids)}, nil
 	}
 	if s, err = r.draft(ctx, key, s); err != nil {
 		return Signed{}, err
@@ -370,7 +390,15 @@ func (r *Records) sign(ctx context.Context, s intoto.Statement, known map[digest
 	if role, is := r.config.Policy.RoleOf(policy.Who(e)); !is || role != policy.Verifier {
 		return Signed{}, verdict.Refuse(verdict.IdentityRole, s.PredicateType(), "records are signed by the verifier, not by the role %q", role)
 	}
-	return Signed{Kind: s.PredicateType(), Bundle: bundle, IDs: said(s)}, nil
+	return Signed{Kind: s.PredicateType(), Bundle: bundle, IDs: r.hints(said(s))}, nil
+}
+
+// hints are the ids of a run as whoever attaches its record repeats them.
+func (r *Records) hints(ids trace.IDs) trace.IDs {
+	if !r.config.Ways.Hint() {
+		return trace.IDs{}
+	}
+	return ids
 }
 
 // draft is the statement to sign: the one that the journal has, or this one,

@@ -83,12 +83,23 @@ func HintedManifest(subject Descriptor, bundle []byte, predicateType string, hin
 // Refers reports whether a bundle refers to a manifest already, whatever hints
 // it came with.
 func Refers(ctx context.Context, src Source, repo string, to digest.Digest, bundle []byte) (bool, error) {
+	_, is, err := ReferrerOf(ctx, src, repo, to, bundle)
+	return is, err
+}
+
+// ReferrerOf is the manifest by which a bundle refers to another manifest
+// already, whatever hints it came with, and whether there is one.
+func ReferrerOf(ctx context.Context, src Source, repo string, to digest.Digest, bundle []byte) (Descriptor, bool, error) {
 	there, err := src.Referrers(ctx, repo, to)
 	if err != nil {
-		return false, err
+		return Descriptor{}, false, err
 	}
 	hint := layerHint(blobOf(MediaTypeBundle, bundle).Descriptor)
-	return slices.ContainsFunc(there, func(d Descriptor) bool { return d.Annotations[AnnotationLayer] == hint }), nil
+	i := slices.IndexFunc(there, func(d Descriptor) bool { return d.Annotations[AnnotationLayer] == hint })
+	if i < 0 {
+		return Descriptor{}, false, nil
+	}
+	return there[i], true, nil
 }
 
 // layerHint is what [AnnotationLayer] says of a bundle.

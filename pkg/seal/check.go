@@ -46,6 +46,9 @@ type Request struct {
 	// Examined is what this run has examined; nil if it begins here.
 	Examined *crosscheck.Examined
 	History  History
+	// Hints reports whether what is attached to images names, in its annotations,
+	// the run that made it; nil: it does. It is asked when something is attached.
+	Hints func() bool
 
 	taken map[string]digest.Set // by From, of another tool's files
 }

@@ -36,7 +36,7 @@ func (s *Signed) images(ctx context.Context, req Request, p proven) error {
 		if err != nil {
 			return err
 		}
-		if err := attach(ctx, req.Workspace.Images(), image.manifestAt, evidence{bundle, provenance.PredicateType, p.ran[image.Step]}); err != nil {
+		if err := attach(ctx, req.Workspace.Images(), image.manifestAt, req.evidence(bundle, provenance.PredicateType, p.ran[image.Step])); err != nil {
 			return err
 		}
 		document, err := imageSBOM(ctx, req, image.Artifact, image.Descriptor)
@@ -111,7 +111,7 @@ func attestImages(ctx context.Context, req Request, list []about) error {
 		return err
 	}
 	return req.Signer.Each(ctx, orders, func(i int, bundle []byte, _ verify.Evidence) error {
-		return attach(ctx, req.Workspace.Images(), list[i].manifestAt, evidence{bundle, list[i].predicateType, inRun(ctx, req, orders[i])})
+		return attach(ctx, req.Workspace.Images(), list[i].manifestAt, req.evidence(bundle, list[i].predicateType, inRun(ctx, req, orders[i])))
 	})
 }
 
@@ -129,11 +129,19 @@ func ordersOf(list []about) (orders []sign.Order, err error) {
 	return orders, nil
 }
 
-// evidence is a bundle about an image, and the run that made it.
+// evidence is a bundle about an image, and the run that made it, if that is to
+// be told.
 type evidence struct {
 	bundle        []byte
 	predicateType string
 	ids           trace.IDs
+}
+
+func (r Request) evidence(bundle []byte, predicateType string, ids trace.IDs) evidence {
+	if r.Hints != nil && !r.Hints() {
+		ids = trace.IDs{}
+	}
+	return evidence{bundle, predicateType, ids}
 }
 
 // inRun is the run that signed an order as what it signs for a release carries
