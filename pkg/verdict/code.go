@@ -220,6 +220,10 @@ const (
 	CertKey     Code = "CERT_KEY"
 	NotWritable Code = "NOT_WRITABLE"
 
+	// Features that switch requirements on and off.
+	FeatureState  Code = "FEATURE_STATE"
+	FeatureUnsafe Code = "FEATURE_UNSAFE"
+
 	// The machine that a release is made on.
 	DiskSpace   Code = "DISK_SPACE"
 	Busy        Code = "BUSY"

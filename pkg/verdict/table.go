@@ -205,6 +205,9 @@ var codes = map[Code]row{
 	SignedAsElse: {Refused, "nothing was signed in that name; give the token of somebody whom the policy names in the role"},
 	NotWritable:  {Refused, "ask whoever owns the place for the permission to write there, and check which credentials this machine has"},
 
+	FeatureState:  {Refused, "find out who can write to the site of the features; waybill feature reconcile brings it to what is wanted"},
+	FeatureUnsafe: {Refused, "do what is said first, and ask again before the other version is started"},
+
 	DiskSpace:   {Unavailable, "nothing was begun; free some space, or give a --state on a larger disk"},
 	Busy:        {Unavailable, "nothing was begun; wait until the other run has ended, and look at waybill status"},
 	ToolMissing: {Refused, "install the tool where it is in the PATH, or take it out of the step in release.yaml"},
