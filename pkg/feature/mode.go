@@ -22,8 +22,8 @@ func (m Mode) rank() int {
 	return 2
 }
 
-// stricter is the stricter of two modes.
-func stricter(a, b Mode) Mode {
+// Stricter is the stricter of two modes.
+func Stricter(a, b Mode) Mode {
 	if max(a.rank(), b.rank()) == 2 {
 		return ModeRequire
 	}
@@ -50,9 +50,9 @@ func (l Floor) Of(k Key) Mode {
 func ModeOf(s State, floor Mode) Mode {
 	switch s {
 	case Off:
-		return stricter(ModeOff, floor)
+		return Stricter(ModeOff, floor)
 	case TurningOn, TurningOff:
-		return stricter(ModeWarn, floor)
+		return Stricter(ModeWarn, floor)
 	}
 	return ModeRequire
 }

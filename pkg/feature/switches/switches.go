@@ -1,0 +1,204 @@
+// Package switches says how far the requirements of a policy count just now, by
+// the features that switch them.
+//
+//	s, err := switches.Read(ctx, switches.Config{Site: site, Policy: p, Verifier: v})
+//	…
+//	effective, err := s.For(p, "registry.example.test/prod/lantern")
+//
+// What is in force is what was signed. A site is read, and not believed: of each
+// feature that the policy names, the last signed statement about a transition
+// counts, by somebody to whom the policy gives the role reconciler. The stored
+// object must be what the statement says, or one transition further, which then
+// waits for its signature; one that is behind was put back (FEATURE_STATE).
+//
+// What cannot be seen is that the newest statements were removed together with
+// the object. Against that stand the floor of the policy, and a place in which
+// nobody may remove anything.
+package switches
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/feature"
+	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// Config is what is read, and by whose word it counts.
+type Config struct {
+	Site     featurestore.Site
+	Policy   policy.Policy
+	Verifier *verify.Verifier
+}
+
+// Switches are the states of the features that a policy names, as they were
+// read once.
+type Switches struct {
+	states []featuretransition.State
+}
+
+// Read reads the features that the policy names. A policy that names none has
+// nothing that could be switched, and needs no site. A feature that nobody
+// announced is in no state: its requirement counts as it is written.
+func Read(ctx context.Context, c Config) (*Switches, error) {
+	names := slices.Sorted(maps.Keys(c.Policy.Floors()))
+	s := &Switches{}
+	if len(names) == 0 {
+		return s, nil
+	}
+	objects, err := c.Site.Statements.List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing the statements about features: %w", err)
+	}
+	for _, name := range names {
+		k := feature.Key{Namespace: feature.CoreNamespace, Name: name}
+		state, there, err := c.state(ctx, k, last(k, objects))
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			s.states = append(s.states, state)
+		}
+	}
+	return s, nil
+}
+
+// statements are the names of statements about features.
+var statements = regexp.MustCompile(`\A([a-z0-9-]+)/([A-Za-z0-9]+)/([1-9][0-9]{0,8})\.sigstore\.json\z`)
+
+// last is the number of the last statement about a feature; 0 for none.
+func last(k feature.Key, objects []store.Object) (number int) {
+	for _, o := range objects {
+		m := statements.FindStringSubmatch(o.Name)
+		if m == nil || m[1] != k.Namespace || m[2] != k.Name {
+			continue
+		}
+		if n, err := strconv.Atoi(m[3]); err == nil {
+			number = max(number, n)
+		}
+	}
+	return number
+}
+
+// StatementName is the name of the statement about a transition.
+func StatementName(k feature.Key, number int) string {
+	return fmt.Sprintf("%s/%d.sigstore.json", k, number)
+}
+
+// state is what is in force of one feature. Statements are read before the
+// object, and written after it: so the object is never behind them.
+func (c Config) state(ctx context.Context, k feature.Key, number int) (state featuretransition.State, there bool, err error) {
+	if number > 0 {
+		if state, err = c.signed(ctx, k, number); err != nil {
+			return state, false, err
+		}
+	}
+	f, err := c.Site.Features.Get(ctx, k)
+	if errors.Is(err, featurestore.ErrNotFound) {
+		if number > 0 {
+			return state, false, c.refuse(k, "transition %d is signed, and the feature is not there", number)
+		}
+		return state, false, nil
+	}
+	if err != nil {
+		return state, false, err
+	}
+	stored := f.Effective()
+	switch {
+	case stored.Number < number:
+		return state, false, c.refuse(k, "it is at transition %d, and %d is signed: it was put back", stored.Number, number)
+	case stored.Number == number && number > 0 && string(stored.Bytes()) != string(state.Bytes()):
+		return state, false, &verdict.Error{Finding: verdict.Find(verdict.FeatureState, k.String(), "what is stored is not what transition %d says", number).
+			Differ(string(state.Bytes()), string(stored.Bytes()))}
+	case stored.Number > number+1:
+		return state, false, c.refuse(k, "it is at transition %d, and %d is the last that is signed: one is skipped", stored.Number, number)
+	case number == 0: // no transition counts that nobody signed
+		state = featuretransition.State{Namespace: k.Namespace, Name: k.Name, State: featuretransition.Off}
+	}
+	return state, true, nil
+}
+
+func (c Config) refuse(k feature.Key, format string, args ...any) error {
+	return verdict.Refuse(verdict.FeatureState, k.String()+" at "+c.Site.URI, format, args...)
+}
+
+// signed is the state that the statement about a transition says.
+func (c Config) signed(ctx context.Context, k feature.Key, number int) (featuretransition.State, error) {
+	name := StatementName(k, number)
+	raw, err := store.Read(ctx, c.Site.Statements, name, verify.MaxBundle)
+	if err != nil {
+		return featuretransition.State{}, fmt.Errorf("reading the statement about a feature: %w", err)
+	}
+	return Judge(c.Policy, c.Verifier, raw, k, number)
+}
+
+// Judge reads the statement about one transition of a feature, by whoever may
+// make it.
+func Judge(p policy.Policy, v *verify.Verifier, bundle []byte, k feature.Key, number int) (featuretransition.State, error) {
+	e, err := v.Attestation(bundle)
+	if err != nil {
+		return featuretransition.State{}, fmt.Errorf("%s: %w", StatementName(k, number), err)
+	}
+	said, err := featuretransition.Parse(e.Statement())
+	if err != nil {
+		return featuretransition.State{}, err
+	}
+	state := said.State()
+	ask := policy.Ask{Role: policy.Reconciler, Kind: featuretransition.PredicateType, Subject: k.String(), Bytes: digest.SetOf(state.Bytes())}
+	if _, err := p.Judge(e, ask); err != nil {
+		return featuretransition.State{}, err
+	}
+	if said.Subject() != k.String() || said.Number != number {
+		return featuretransition.State{}, verdict.Refuse(verdict.FeatureState, StatementName(k, number), "it is about transition %d of %s", said.Number, said.Subject())
+	}
+	return state, nil
+}
+
+// States are the states in force, by the name of the feature.
+func (s *Switches) States() []featuretransition.State { return slices.Clone(s.states) }
+
+// For is the policy as it counts for what is at one of these places, or goes
+// there: a repository, or all that lies beneath it. Of several, each requirement
+// counts as much as where it counts most.
+func (s *Switches) For(p policy.Policy, places ...string) (policy.Policy, error) {
+	var found []verdict.Feature
+	for _, state := range s.states {
+		mode := feature.ModeOff
+		for _, place := range places {
+			mode = feature.Stricter(mode, modeAt(state, place))
+		}
+		if len(places) == 0 {
+			mode = feature.ModeRequire // nobody says where: wherever it is
+		}
+		found = append(found, verdict.Feature{Name: state.Namespace + "/" + state.Name, State: state.State, Number: state.Number, Mode: string(mode)})
+	}
+	return p.Under(found...)
+}
+
+// modeAt is how much a feature counts at a place. Where only a part of what lies
+// there is in its scope, it counts for all of it: nobody splits a release.
+func modeAt(s featuretransition.State, place string) feature.Mode {
+	f := feature.Feature{
+		Metadata: feature.Metadata{Namespace: s.Namespace, Name: s.Name},
+		Status:   feature.Status{State: feature.State(s.State), Enforced: s.Enforced, Preparing: s.Preparing},
+	}
+	mode := f.Mode(place, nil)
+	for _, inside := range slices.Concat(s.Enforced.Repositories, s.Preparing.Repositories) {
+		if strings.HasPrefix(inside, strings.TrimSuffix(place, "/")+"/") {
+			mode = feature.Stricter(mode, f.Mode(inside, nil))
+		}
+	}
+	return mode
+}
