@@ -1,0 +1,99 @@
+package switchboard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
+	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// Suffix ends the name of the bundle of a transition.
+const Suffix = ".sigstore.json"
+
+// maxStatement bounds a bundle that is read back.
+const maxStatement = 4 << 20
+
+// Signer signs transitions as the policy's reconciler, and keeps the bundles in
+// a place that is written once. It implements [reconcile.Signer].
+type Signer struct {
+	// By makes the signatures, in the role [policy.Reconciler].
+	By       *sign.Signer
+	Verifier *verify.Verifier
+	Policy   policy.Policy
+	// Statements is where the bundles are kept.
+	Statements featurestore.Place
+}
+
+// Sign signs the statement about a transition, and keeps it as
+// NAME.sigstore.json. One that is there is kept, if it says the same and the same role signed it:
+// then an earlier run came this far, and its signature is in the log already.
+func (s Signer) Sign(ctx context.Context, name string, st intoto.Statement) (string, error) {
+	file := name + Suffix
+	switch there, err := s.there(ctx, file, st); {
+	case err != nil:
+		return "", err
+	case there:
+		return file, nil
+	}
+	bundle, e, err := s.By.Statement(ctx, st)
+	if err != nil {
+		return "", err
+	}
+	if err := s.judge(file, e, st); err != nil {
+		return "", fmt.Errorf("judging what was signed, which was not written: %w", err)
+	}
+	err = s.Statements.Put(ctx, file, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{IfAbsent: true, MediaType: "application/json"})
+	if err != nil && !errors.Is(err, store.ErrExists) {
+		return "", fmt.Errorf("keeping the statement about a transition: %w", err)
+	}
+	// Whether it was written now or somebody was quicker: what counts is what
+	// can be read.
+	switch there, err := s.there(ctx, file, st); {
+	case err != nil:
+		return "", err
+	case !there:
+		return "", &verdict.UnavailableError{Place: s.Statements.URI(), Op: "reading back " + file, Err: errors.New("it was written, and is not there")}
+	}
+	return file, nil
+}
+
+// there reports whether the statement is kept already. What is there and is
+// something else is refused: it is never written over.
+func (s Signer) there(ctx context.Context, file string, want intoto.Statement) (bool, error) {
+	raw, err := store.Read(ctx, s.Statements, file, maxStatement)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the statement about a transition: %w", err)
+	}
+	e, err := s.Verifier.Attestation(raw)
+	if err == nil {
+		err = s.judge(file, e, want)
+	}
+	if err != nil {
+		return false, fmt.Errorf("%q at %q is not the statement that belongs there; find out who wrote it, and move it away: %w", file, s.Statements.URI(), err)
+	}
+	return true, nil
+}
+
+// judge holds a verified statement against the one that is wanted.
+func (s Signer) judge(file string, e verify.Evidence, want intoto.Statement) error {
+	ask := policy.Ask{Role: policy.Reconciler, Kind: featuretransition.PredicateType, Subject: file, Whole: true}
+	if _, err := s.Policy.Judge(e, ask); err != nil {
+		return err
+	}
+	if !bytes.Equal(e.Statement().Raw(), want.Raw()) {
+		return verdict.Refuse(verdict.FileConflict, file, "it says another thing of the transition than the features do")
+	}
+	return nil
+}

@@ -1,0 +1,324 @@
+package switchboard
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
+	"github.com/waybill-release/waybill/pkg/feature"
+	"github.com/waybill-release/waybill/pkg/feature/reconcile"
+	"github.com/waybill-release/waybill/pkg/redact"
+	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// The kinds of what is written as JSON besides a feature itself.
+const (
+	kindList   = "FeatureList"
+	kindPasses = "FeaturePasses"
+)
+
+// Writer writes features, as a table for people or as JSON.
+type Writer struct {
+	// Format is table or json.
+	Format string
+}
+
+// Check refuses a format that is none.
+func (w Writer) Check() error {
+	if !w.table() && w.Format != string(render.JSON) {
+		return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", w.Format)
+	}
+	return nil
+}
+
+func (w Writer) table() bool { return w.Format == string(render.Table) }
+
+// List writes many features, a line each and what they wait for. Those that no
+// program has known for long are left out.
+func (w Writer) List(to io.Writer, all []feature.Feature) error {
+	shown := slices.DeleteFunc(slices.Clone(all), func(f feature.Feature) bool { return f.Status.Forgotten })
+	if !w.table() {
+		return encode(to, struct {
+			APIVersion string            `json:"apiVersion"`
+			Kind       string            `json:"kind"`
+			Items      []feature.Feature `json:"items"`
+		}{feature.APIVersion, kindList, append([]feature.Feature{}, shown...)})
+	}
+	p := newPage(to)
+	if len(shown) > 0 {
+		p.row("FEATURE", "STATE", "DESIRED", "DEFAULT", "STAGE", "WHERE")
+	}
+	for _, f := range shown {
+		p.row(f.Key().String(), string(f.Status.State), desired(f), string(f.Status.Default), f.Status.Stage, scopes(f))
+	}
+	for _, f := range shown {
+		for _, left := range lefts(f) {
+			p.line("%s: %s", f.Key(), left)
+		}
+	}
+	if n := len(all) - len(shown); n > 0 {
+		p.line("%d more that no program has known for three minor versions; waybill feature get NAMESPACE/Name shows one", n)
+	}
+	if len(all) == 0 {
+		p.line("no feature is there yet; waybill feature reconcile announces them")
+	}
+	return p.end()
+}
+
+// Feature writes all that is known of one.
+func (w Writer) Feature(to io.Writer, f feature.Feature) error {
+	if !w.table() {
+		return encode(to, f)
+	}
+	p, s := newPage(to), f.Status
+	p.line("%s", f.Key())
+	p.row("  state", fmt.Sprintf("%s since transition %d", s.State, s.Number))
+	p.row("  desired", desired(f))
+	p.row("  default", string(s.Default))
+	p.row("  stage", s.Stage)
+	p.row("  where", scopes(f))
+	p.row("  set by", setBy(f))
+	p.row("  data", fmt.Sprintf("of %s, form %d", s.Version, s.Schema))
+	p.row("  last known by", s.LastKnownVersion)
+	if f.Spec.PrepareFor != "" {
+		p.row("  prepared for", f.Spec.PrepareFor)
+	}
+	p.tasks(f)
+	p.uses(s.Uses)
+	p.conditions(s.Conditions)
+	p.history(s.History)
+	return p.end()
+}
+
+// Passes writes what one pass did to each feature, and what is left to do.
+func (w Writer) Passes(to io.Writer, passes []reconcile.Pass) error {
+	if w.table() {
+		p := newPage(to)
+		for _, text := range Lines(passes) {
+			p.line("%s", text)
+		}
+		return p.end()
+	}
+	type said struct {
+		Name   string           `json:"name"`
+		Before feature.State    `json:"before,omitempty"`
+		After  feature.State    `json:"after,omitempty"`
+		Did    string           `json:"did,omitempty"`
+		Left   []string         `json:"left,omitempty"`
+		Error  *verdict.Finding `json:"error,omitempty"`
+	}
+	all := []said{}
+	for _, p := range passes {
+		one := said{Name: p.Key.String(), Before: p.Before, After: p.After, Did: p.Did, Left: lefts(p.Feature)}
+		if p.Err != nil {
+			f := verdict.FindingOf(p.Key.String(), p.Err)
+			one.Error = &f
+		}
+		all = append(all, one)
+	}
+	return encode(to, struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Passes     []said `json:"passes"`
+	}{feature.APIVersion, kindPasses, all})
+}
+
+// Lines say in plain words what one pass did to each feature, and what is left
+// to do: who is waited for, and what the tasks name.
+func Lines(passes []reconcile.Pass) (lines []string) {
+	for _, p := range passes {
+		text := p.Did
+		switch {
+		case text == "" && p.Err == nil && p.After.IsSteady():
+			text = "nothing to do"
+		case text == "":
+			text = "nothing was done"
+		}
+		if p.After != "" {
+			text = string(p.After) + ": " + text
+		}
+		lines = append(lines, p.Key.String()+"  "+text)
+		for _, left := range lefts(p.Feature) {
+			lines = append(lines, "  "+left)
+		}
+		if p.Err != nil {
+			f := verdict.FindingOf(p.Key.String(), p.Err)
+			lines = append(lines, fmt.Sprintf("  %s %v", f.Code, p.Err), "  → "+f.Fix)
+		}
+	}
+	return lines
+}
+
+// Changed reports whether there is anything to tell of a pass: something was
+// done, or went wrong.
+func Changed(p reconcile.Pass) bool {
+	return p.Err != nil || p.Did != "" && !strings.HasPrefix(p.Did, "left to ")
+}
+
+// lefts is what is left to do before the state of a feature changes, and what
+// refers to one that is off.
+func lefts(f feature.Feature) (list []string) {
+	for i, t := range f.Status.Tasks {
+		text := "then " + t.Name
+		if i == 0 {
+			text = "left " + t.Name
+		}
+		if t.Message != "" {
+			text += ": " + t.Message
+		}
+		list = append(list, text)
+	}
+	if c := f.Condition(feature.Dangling); c.Status == "True" {
+		list = append(list, fmt.Sprintf("dangling: it is Off, and %d still refer to it: %s", c.Count, strings.Join(c.Sample, ", ")))
+	}
+	return list
+}
+
+func desired(f feature.Feature) string {
+	if f.Spec.Desired == "" {
+		return "-"
+	}
+	return string(f.Spec.Desired)
+}
+
+func setBy(f feature.Feature) string {
+	switch {
+	case f.Spec.Dynamic:
+		return "the store: waybill feature set"
+	case f.Spec.Desired != "":
+		return "the reconciler's file"
+	}
+	return "its default"
+}
+
+// scopes is where a feature counts, and how.
+func scopes(f feature.Feature) string {
+	s := f.Status
+	var parts []string
+	if !s.Enforced.IsNone() {
+		parts = append(parts, "enforced at "+Where(s.Enforced))
+	}
+	if !s.Preparing.IsNone() {
+		parts = append(parts, "warned about at "+Where(s.Preparing))
+	}
+	if len(parts) == 0 {
+		return "nowhere"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Where is a scope in words.
+func Where(s feature.Scope) string {
+	const few = 3
+	switch {
+	case s.Everything:
+		return "everything"
+	case s.IsNone():
+		return "nothing"
+	case len(s.Repositories) > few:
+		return fmt.Sprintf("%s and %d more", strings.Join(s.Repositories[:few], " "), len(s.Repositories)-few)
+	}
+	return strings.Join(s.Repositories, " ")
+}
+
+// page is text in columns. Whatever others wrote is made harmless for a
+// terminal.
+type page struct{ w *tabwriter.Writer }
+
+// safe makes a text harmless, and leaves it whole: what is named in it is to be
+// looked up.
+func safe(text string) string {
+	words := strings.SplitAfter(redact.Secrets(text), " ")
+	for i, w := range words {
+		words[i] = render.Safe(w)
+	}
+	return strings.Join(words, "")
+}
+
+func newPage(to io.Writer) page { return page{tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)} }
+
+func (p page) row(cells ...string) {
+	for i, c := range cells {
+		cells[i] = safe(c)
+	}
+	fmt.Fprintln(p.w, strings.Join(cells, "\t"))
+}
+
+func (p page) line(format string, args ...any) {
+	fmt.Fprintln(p.w, safe(fmt.Sprintf(format, args...)))
+}
+
+func (p page) end() error { return p.w.Flush() }
+
+func (p page) tasks(f feature.Feature) {
+	for _, left := range lefts(f) {
+		p.line("  %s", left)
+	}
+	for _, d := range f.Status.Done {
+		p.line("  done %s: %s", d.Name, d.Message)
+	}
+}
+
+func (p page) uses(all []feature.Use) {
+	for i, u := range all {
+		if i == 0 {
+			p.line("")
+			p.row("  USED BY", "VERSION", "VALUE", "ASKED", "LAST SEEN")
+		}
+		value, asked := string(feature.Off), "no"
+		if u.Value {
+			value = string(feature.On)
+		}
+		if u.Checked {
+			asked = "yes"
+		}
+		p.row("  "+u.Identity, u.Version, value, asked, u.LastSeen.Format(time.RFC3339))
+	}
+}
+
+func (p page) conditions(all []feature.Condition) {
+	for i, c := range all {
+		if i == 0 {
+			p.line("")
+			p.row("  CONDITION", "STATUS", "WHY")
+		}
+		text := c.Message
+		if c.Count > 0 {
+			text += fmt.Sprintf(" (%d: %s)", c.Count, strings.Join(c.Sample, ", "))
+		}
+		p.row("  "+c.Type, c.Status, text)
+	}
+}
+
+func (p page) history(all []feature.Entry) {
+	for i, e := range all {
+		if i == 0 {
+			p.line("")
+			p.row("  NUMBER", "AT", "WENT", "WHY", "STATEMENT")
+		}
+		t := e.Transition
+		statement := e.Statement
+		if statement == "" {
+			statement = "not signed yet"
+		}
+		p.row(fmt.Sprintf("  %d", t.Number), t.At.Format(time.RFC3339), went(t), t.Reason, statement)
+	}
+}
+
+func went(t featuretransition.Predicate) string { return t.From + " to " + t.To }
+
+func encode(to io.Writer, v any) error {
+	e := json.NewEncoder(to)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
