@@ -32,13 +32,14 @@ type Registries struct {
 // and each digest that one names is an image. What no tag names is not public.
 type registries struct {
 	Registries
+	limit int // tags
 
 	mu     sync.Mutex // owns opened
 	opened map[string]*registry.Remote
 }
 
 func (r Registries) open() *registries {
-	return &registries{Registries: r, opened: map[string]*registry.Remote{}}
+	return &registries{Registries: r, limit: maxImages, opened: map[string]*registry.Remote{}}
 }
 
 // of finds a repository: its registry, which is opened once, and its path there.
@@ -136,8 +137,8 @@ func (r *registries) list(ctx context.Context, repositories []string) ([]tag, er
 				tags = append(tags, tag{repository, name, listings[n].Tags[name]})
 			}
 		}
-		if len(tags) > maxImages {
-			return nil, verdict.Refuse(verdict.Limit, repository, "up to here there are %d tags, the limit is %d", len(tags), maxImages)
+		if len(tags) > r.limit {
+			return nil, verdict.Refuse(verdict.Limit, repository, "up to here there are %d tags, the limit is %d", len(tags), r.limit)
 		}
 	}
 	return tags, nil
