@@ -37,3 +37,9 @@ func Referring(ctx context.Context, src Source, repo string, d digest.Digest) ([
 	}
 	return all, nil
 }
+
+// BundleReferrers lists the referrers that are bundles, as the source describes
+// them. Where a list of all is too long, the registry is asked for these alone.
+func BundleReferrers(ctx context.Context, src Source, repo string, d digest.Digest) ([]Descriptor, error) {
+	return bundleReferrers(ctx, src, repo, d)
+}

@@ -133,3 +133,20 @@ func (s Swap) in(d Descriptor, raw []byte) ([]byte, error) {
 func AwaitReferrers(ctx context.Context, at Source, repo string, of digest.Digest, want ...Descriptor) error {
 	return readBackReferrers(ctx, at, repo, of, want)
 }
+
+// Entries are the digests that an index lists, whether they are there or not.
+func Entries(d Descriptor, raw []byte) ([]digest.Digest, error) {
+	doc, err := parse(d, raw)
+	if err != nil {
+		return nil, err
+	}
+	list, err := descriptors(doc.Manifests)
+	if err != nil {
+		return nil, &FormError{Digest: d.Digest, Err: err}
+	}
+	var all []digest.Digest
+	for _, e := range list {
+		all = append(all, e.Digest)
+	}
+	return all, nil
+}
