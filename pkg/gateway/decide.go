@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/caller"
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/feature/known"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gateway/ask"
 	"github.com/waybill-release/waybill/pkg/policy"
@@ -153,29 +154,37 @@ func (s *Server) decide(ctx context.Context, basis *standing, all []asked) ([]as
 // nothing that it rests on has changed.
 func (s *Server) one(ctx context.Context, basis *standing, a asked) ask.Decision {
 	now := s.world.Clock()
-	bucket := now.Truncate(s.limits.Remember)
-	key := fmt.Sprint(a.host, "/", a.repository, "@", a.digest, " ", a.Version, " ", basis.digest, " ", bucket.Unix())
-	known := &s.cache
-	if a.Verb == ask.Override { // nothing of it is remembered, and nothing that is remembered answers it
-		known = new(cache)
+	basis, err := s.under(basis, a)
+	if err != nil {
+		return answered(a, made{verdict: s.undecided(basis, a, err)}, false)
 	}
-	got, hit, err := known.get(ctx, key, now, s.guarded(basis, a, func(own context.Context) made {
+	bucket := now.Truncate(s.limits.Remember)
+	// What counts of the policy is part of what was decided by.
+	key := fmt.Sprint(a.host, "/", a.repository, "@", a.digest, " ", a.Version, " ", basis.digest, " ", basis.Policy.InForce(), basis.Policy.Features(), " ", bucket.Unix())
+	remembered := &s.cache
+	if a.Verb == ask.Override { // nothing of it is remembered, and nothing that is remembered answers it
+		remembered = new(cache)
+	}
+	got, hit, err := remembered.get(ctx, key, now, s.guarded(basis, a, func(own context.Context) made {
 		return made{verdict: s.judge(own, basis, a), until: bucket.Add(s.limits.Remember)}
 	}))
-	if err == nil && basis.Summaries.speakOf(a, got) {
+	if err == nil && basis.Summaries.speakOf(a, got) && s.flags.ask(known.EmitVSA) {
 		got, err = s.summarized(ctx, basis, summary{a, got, key})
 	}
-	v := got.verdict
 	if err != nil {
-		v = s.undecided(basis, a, &verdict.UnavailableError{Place: a.host, Op: "deciding", Err: fmt.Errorf("it took longer than there was time: %w", err)})
+		got.verdict = s.undecided(basis, a, &verdict.UnavailableError{Place: a.host, Op: "deciding", Err: fmt.Errorf("it took longer than there was time: %w", err)})
 	}
-	return ask.Decision{Image: a.Image, Outcome: v.Outcome().String(), Cached: hit, Verdict: v, Summary: got.summary}
+	return answered(a, got, hit)
+}
+
+func answered(a asked, got made, hit bool) ask.Decision {
+	return ask.Decision{Image: a.Image, Outcome: got.verdict.Outcome().String(), Cached: hit, Verdict: got.verdict, Summary: got.summary}
 }
 
 // undecided is the answer where something kept the policy from being asked.
 func (s *Server) undecided(basis *standing, a asked, err error) *verdict.Verdict {
 	v := verdict.New("image "+a.Image, s.world.Clock())
-	v.Policy, v.TrustRoot = basis.Policy.Digest(), basis.Verifier.Root().Digest()
+	v.Policy, v.Features, v.TrustRoot = basis.Policy.Digest(), basis.Policy.Features(), basis.Verifier.Root().Digest()
 	v.Counts.Required = 1
 	v.AddError(a.Image, err)
 	return v

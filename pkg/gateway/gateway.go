@@ -19,6 +19,11 @@
 // along. Each token is good for one such request: that it was used is written,
 // if it is not there yet, into a place that all replicas share (see [Ledger]).
 //
+// Features that others switch can lower what the policy asks, as far as it lets
+// them (see [Features]): they are read now and then, and a question is judged by
+// the policy as it counts where the image is to go. Where it is not known how
+// they stand nothing is decided.
+//
 // Each decision, and each request that was not let in, is a line of the record,
 // which has the digest of the line before; [RecordCheck] holds a log to that.
 // GET /v1/audit tells auditors the last decisions and where the record ends.
@@ -39,8 +44,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
 	"github.com/waybill-release/waybill/pkg/caller"
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/feature/gates"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/registry"
@@ -85,6 +92,11 @@ type World struct {
 	// Approvals is where used approvals are written; without it nothing is
 	// overridden.
 	Approvals Ledger
+	// Gate is the feature gates of the program; nil for the defaults of Waybill.
+	Gate *gates.Gate
+	// Features is how it goes by features that others switch; nil for not at all:
+	// then the policy counts as it is written.
+	Features *Features
 }
 
 // Limits are what a server bears. A zero field is its default.
@@ -107,6 +119,8 @@ type Limits struct {
 	// it is not ready, and has each connection closed after its answer, so that
 	// callers turn to another. Default 3 s.
 	Parting time.Duration
+	// Follow is the time between two readings of the features. Default 30 s.
+	Follow time.Duration
 }
 
 // AtOnce is how many requests are dealt with at a time, unless [Limits.AtOnce]
@@ -131,6 +145,9 @@ func (l Limits) withDefaults() Limits {
 	if l.Parting == 0 {
 		l.Parting = 3 * time.Second
 	}
+	if l.Follow == 0 {
+		l.Follow = 30 * time.Second
+	}
 	if l.Body == 0 {
 		l.Body = 1 << 20
 	}
@@ -153,9 +170,13 @@ type Server struct {
 
 	written *record
 	judging chan struct{} // bounds what is decided at the same time
+	flags   *flags
 
 	draining atomic.Bool
-	reload   sync.Mutex // held while the basis is read
+	reloaded chan struct{} // is told when the basis was read anew
+	reload   sync.Mutex    // held while the basis is read; owns highest
+	// highest are the newest states that were in force, by feature.
+	highest map[string]featuretransition.State
 }
 
 // standing is a basis in force.
@@ -163,6 +184,8 @@ type standing struct {
 	Basis
 	digest digest.Digest
 	since  time.Time
+	// switched is how the features stand; nil where none are gone by.
+	switched *switched
 	// tokens are those that the callers of this basis were recognised by.
 	tokens *recognised
 	// failed is why the newest basis could not be read, and when.
@@ -180,6 +203,11 @@ func New(ctx context.Context, w World, l Limits) (*Server, error) {
 	s.keys.fetch, s.keys.clock = w.Keys, w.Clock
 	s.rates.perSecond, s.rates.clock = l.PerCaller, w.Clock
 	s.open.open = w.Open
+	s.reloaded, s.highest = make(chan struct{}, 1), map[string]featuretransition.State{}
+	var err error
+	if s.flags, err = newFlags(w.Gate); err != nil {
+		return nil, err
+	}
 	if err := s.Reload(ctx); err != nil {
 		return nil, err
 	}
@@ -196,6 +224,10 @@ func (s *Server) Reload(ctx context.Context) error {
 	if err == nil {
 		err = errors.Join(next.Policy.Life(s.world.Clock()), next.Policy.Root(next.Verifier.Root().IsLab()))
 	}
+	var features *switched
+	if err == nil {
+		features, err = s.featuresOf(ctx, next)
+	}
 	now := s.world.Clock()
 	if err != nil {
 		if last := s.basis.Load(); last != nil {
@@ -207,7 +239,7 @@ func (s *Server) Reload(ctx context.Context) error {
 		s.tally.reloaded(false)
 		return err
 	}
-	s.basis.Store(&standing{Basis: next, digest: next.digest(), since: now, tokens: &recognised{}})
+	s.basis.Store(&standing{Basis: next, digest: next.digest(), since: now, switched: features, tokens: &recognised{}})
 	s.tally.reloaded(true)
 	s.world.Log.InfoContext(ctx, "basis in force", "policy", next.Policy.Digest().String(), "trust_root", next.Verifier.Root().Digest().String())
 	return nil

@@ -35,6 +35,7 @@ func (s *Server) Admin() http.Handler {
 	mux.HandleFunc("GET /readyz", s.ready)
 	mux.HandleFunc("GET /metrics", s.metrics)
 	mux.HandleFunc("GET /statusz", s.status)
+	mux.HandleFunc("GET /flagz", s.flagz)
 	return mux
 }
 
@@ -45,6 +46,11 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	if s.draining.Load() {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = io.WriteString(w, "ending\n")
+		return
+	}
+	if s.known(s.basis.Load().switched) != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, "it is not known how the features stand\n")
 		return
 	}
 	_, _ = io.WriteString(w, "ready\n")

@@ -93,9 +93,13 @@ func unspent(at Ledger, err error) error {
 	return &verdict.UnavailableError{Place: at.URI(), Op: "writing down that an approval is used", Err: err}
 }
 
-// Check reports whether the places that the service writes to answer. It is for
-// who starts it: one that does not answer later is unavailable, each time.
+// Check reports whether the features were read, and the places that the service
+// writes to answer. It is for who starts it: one that does not answer later is
+// unavailable, each time.
 func (s *Server) Check(ctx context.Context) error {
+	if err := s.known(s.basis.Load().switched); err != nil {
+		return err
+	}
 	if s.world.Approvals.isZero() {
 		return nil
 	}

@@ -166,7 +166,7 @@ func (s *Server) writeDown(ctx context.Context, basis *standing, r request) erro
 			Time: now, Level: levelInfo, Message: ask.Decided, Request: r.id, Principal: r.who.Name(), Verb: q.Verb,
 			Image: q.Image, To: q.To, Channel: q.Channel, Outcome: d.Outcome, Cached: d.Cached,
 			Trace: r.acts[i].Trace, Span: r.acts[i].Span, Initial: r.acts[i].Initial,
-			Policy: basis.Policy.Digest().String(), TrustRoot: basis.Verifier.Root().Digest().String(), Took: r.took.String(),
+			Policy: basis.Policy.Digest().String(), Features: d.Verdict.Features, TrustRoot: basis.Verifier.Root().Digest().String(), Took: r.took.String(),
 		}
 		for _, f := range d.Verdict.Findings[:min(len(d.Verdict.Findings), maxReasons)] {
 			e.Reasons = append(e.Reasons, f.Code)

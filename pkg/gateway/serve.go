@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/waybill-release/waybill/pkg/strictyaml"
 	"github.com/waybill-release/waybill/pkg/trace/span"
@@ -69,6 +70,20 @@ type Grounds struct {
 	// Summaries has what is accepted to be promoted vouched for: by a summary that
 	// the verifier signs, for whom and by whose policy the profile says in records.
 	Summaries bool `yaml:"summaries"`
+	// Features are where others switch what the policy lets them; none leaves the
+	// policy as it is written.
+	Features *FeatureUse `yaml:"features"`
+}
+
+// FeatureUse is how the service goes by features.
+type FeatureUse struct {
+	// Site is where they are kept: a directory, or a bucket.
+	Site string `yaml:"site"`
+	// ReportAs is the name under which it reports what it found, which those who
+	// switch features wait for; without one it reports nothing.
+	ReportAs string `yaml:"reportAs"`
+	// Reconcile is the file of a reconciler that is to run inside the service.
+	Reconcile string `yaml:"reconcile"`
 }
 
 // TLS are the files of the service's certificate. With Clients, the authorities
@@ -98,6 +113,10 @@ func ParseConfig(raw []byte, dir string) (Config, error) {
 		return refuse("profile and callers are required")
 	case err != nil || err2 != nil || c.Listen == c.Admin && port != "0":
 		return refuse("listen %q, admin %q: want two addresses, HOST:PORT", c.Listen, c.Admin)
+	case c.Features != nil && c.Features.Site == "":
+		return refuse("features: want site, the directory or bucket where they are kept")
+	case c.Features != nil && strings.ContainsFunc(c.Features.ReportAs, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' }):
+		return refuse("features: reportAs %.100q: want a name without spaces, such as gate", c.Features.ReportAs)
 	case c.TLS == nil && !transport.Loopback(host):
 		return refuse("tls: required, for %s is not this machine alone", c.Listen)
 	case c.TLS != nil && (c.TLS.Certificate == "" || c.TLS.Key == ""):
@@ -110,6 +129,12 @@ func ParseConfig(raw []byte, dir string) (Config, error) {
 	paths := []*string{&c.Profile, &c.Callers}
 	if !strings.Contains(c.Approvals, "://") {
 		paths = append(paths, &c.Approvals)
+	}
+	if f := c.Features; f != nil {
+		paths = append(paths, &f.Reconcile)
+		if !strings.Contains(f.Site, "://") {
+			paths = append(paths, &f.Site)
+		}
 	}
 	if c.TLS != nil {
 		paths = append(paths, &c.TLS.Certificate, &c.TLS.Key, &c.TLS.Clients)
@@ -168,15 +193,38 @@ func (s *Server) Serve(ctx context.Context, c Config, reload <-chan os.Signal, r
 		}
 		ended <- theirs.Serve(front)
 	}()
+	defer s.begin(ctx)()
 	ready(front.Addr().String(), back.Addr().String())
 	for {
 		select {
 		case <-reload:
 			_ = s.Reload(ctx) // what is wrong is logged, and shown
+			select {
+			case s.reloaded <- struct{}{}:
+			default: // it was told already
+			}
 		case err := <-ended:
 			return fmt.Errorf("listening: %w", err)
 		case <-ctx.Done():
 			return s.end(theirs, ours)
+		}
+	}
+}
+
+// begin tends the features beside what is answered. The function that it returns
+// ends that, and waits for it.
+func (s *Server) begin(ctx context.Context) (end func()) {
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.tend(ctx)
+	}()
+	return func() {
+		stop()
+		select {
+		case <-ended:
+		case <-time.After(DrainTime): // what a pass has begun another one goes on with
 		}
 	}
 }

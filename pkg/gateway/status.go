@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/feature/known"
 	"github.com/waybill-release/waybill/pkg/gateway/ask"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -40,6 +41,7 @@ type page struct {
 	Last                       []line
 	Head                       ask.Head
 	Lost                       string // why the record could not be written
+	Features                   *featuresPage
 }
 
 // reason is a code and how often it was said.
@@ -51,6 +53,10 @@ type reason struct {
 
 // status answers GET /statusz with a page for people.
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
+	if !s.flags.ask(known.StatusPage) {
+		http.Error(w, "there is no status page: the feature "+known.StatusPage+" is off; /flagz says by whom", http.StatusNotFound)
+		return
+	}
 	t, err := template.New("status").Parse(statusPage)
 	var out bytes.Buffer
 	if err == nil {
@@ -83,6 +89,7 @@ func (s *Server) page() page {
 	if !basis.RootFrom.IsZero() {
 		p.RootAge = now.Sub(basis.RootFrom).Round(time.Second).String()
 	}
+	p.Features = s.featuresPage(basis)
 	if basis.failed != nil {
 		p.Failed = basis.failed.Error()
 	}

@@ -27,6 +27,7 @@ type tally struct {
 	hits     int64
 	unsaid   int64    // lines that the record did not take
 	reloads  [2]int64 // failed, succeeded
+	features [2]int64 // the same, of readings of the features
 	seconds  histogram
 	last     []line
 }
@@ -65,6 +66,16 @@ func (t *tally) reloaded(well bool) {
 		t.reloads[1]++
 	} else {
 		t.reloads[0]++
+	}
+}
+
+func (t *tally) readFeatures(well bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if well {
+		t.features[1]++
+	} else {
+		t.features[0]++
 	}
 }
 
@@ -111,6 +122,7 @@ func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	var all bytes.Buffer // who reads slowly holds up no decision
 	s.tally.write(&all)
+	s.measure(&all)
 	process(&all)
 	_, _ = w.Write(all.Bytes())
 }
@@ -145,6 +157,8 @@ func (t *tally) write(w io.Writer) {
 	fmt.Fprintf(w, "waybill_gate_unrecorded_total %d\n", t.unsaid)
 	head("waybill_gate_reloads_total", "counter", "Reloads of policy, trust root and callers.")
 	fmt.Fprintf(w, "waybill_gate_reloads_total{result=\"failed\"} %d\nwaybill_gate_reloads_total{result=\"ok\"} %d\n", t.reloads[0], t.reloads[1])
+	head("waybill_features_reads_total", "counter", "Readings of the features that switch requirements of the policy.")
+	fmt.Fprintf(w, "waybill_features_reads_total{result=\"failed\"} %d\nwaybill_features_reads_total{result=\"ok\"} %d\n", t.features[0], t.features[1])
 	head("waybill_gate_request_seconds", "histogram", "How long decisions took.")
 	var sum int64
 	for i, n := range t.seconds.counts {

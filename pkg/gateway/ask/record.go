@@ -49,11 +49,13 @@ type Entry struct {
 	Outcome   string         `json:"outcome,omitempty"`
 	Reasons   []verdict.Code `json:"reasons,omitempty"`
 	// Waived are the exceptions that it rests on: code and evidence of each.
-	Waived    []string `json:"waived,omitempty"`
-	Cached    bool     `json:"cached,omitempty"`
-	Policy    string   `json:"policy,omitempty"`
-	TrustRoot string   `json:"trust_root,omitempty"`
-	Took      string   `json:"took,omitempty"`
+	Waived []string `json:"waived,omitempty"`
+	Cached bool     `json:"cached,omitempty"`
+	Policy string   `json:"policy,omitempty"`
+	// Features are what of the policy was switched, and how far it counted.
+	Features  []verdict.Feature `json:"features,omitempty"`
+	TrustRoot string            `json:"trust_root,omitempty"`
+	Took      string            `json:"took,omitempty"`
 
 	// Code, Problem and Status say why a request was not let in.
 	Code    verdict.Code `json:"code,omitempty"`

@@ -1,0 +1,260 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
+	"github.com/waybill-release/waybill/pkg/feature"
+	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// How long a reading of the features may take, and for how long the last one
+// counts where none succeeds: whoever keeps the site from answering keeps no
+// requirement switched off for longer than that.
+const (
+	featuresTime = 20 * time.Second
+	featuresLife = 10 * time.Minute
+)
+
+// Switches is how the features stood that switch requirements of a policy, when
+// they were read. Package switches reads them.
+type Switches interface {
+	// For is the policy as it counts for what is at a place, or goes there.
+	For(p policy.Policy, places ...string) (policy.Policy, error)
+	// States are those in force.
+	States() []featuretransition.State
+}
+
+// Features is how a server goes by features that others switch.
+type Features struct {
+	// Site is where they are kept.
+	Site string
+	// Read reads how those stand that the policy of a basis names.
+	Read func(ctx context.Context, b Basis) (Switches, error)
+	// Store has them as they are stored: for the page, and for what is asked of
+	// the store while the service runs.
+	Store featurestore.Store
+	// Identity is whom the service reports as, and Version the program's; no
+	// identity reports nothing. The gate was told of the reporter.
+	Identity, Version string
+	// Loop reconciles until its context ends; nil leaves that to others.
+	Loop func(ctx context.Context) error
+}
+
+// switched is how the features stand, as far as it is known.
+type switched struct {
+	Switches           // nil: they were never read
+	at       time.Time // when they were read last
+	objects  []feature.Feature
+	// failed is why they could not be read since, and when that was.
+	failed   error
+	failedAt time.Time
+}
+
+// until is for how long they count.
+func (f *switched) until() time.Time { return f.at.Add(featuresLife) }
+
+// known reports by an error that it is not known any more how the features
+// stand. A site that answers wrongly is worth no more than one that does not.
+func (s *Server) known(f *switched) error {
+	if f == nil || f.Switches != nil && s.world.Clock().Before(f.until()) {
+		return nil
+	}
+	why := errors.New("they were never read")
+	switch {
+	case f.Switches != nil:
+		why = fmt.Errorf("they were read last at %s, and count for %s: %v", f.at.UTC().Format(time.RFC3339), featuresLife, f.failed) //nolint:errorlint // what is refused there is refused here to nobody
+	case f.failed != nil:
+		why = fmt.Errorf("they were never read: %v", f.failed) //nolint:errorlint // the same
+	}
+	return &verdict.UnavailableError{Place: s.world.Features.Site, Op: "reading features", Err: why}
+}
+
+// under is the basis with its policy as it counts for a question.
+func (s *Server) under(basis *standing, a asked) (*standing, error) {
+	if basis.switched == nil {
+		return basis, nil
+	}
+	if err := s.known(basis.switched); err != nil {
+		return basis, err
+	}
+	for name := range basis.Policy.Floors() {
+		s.flags.ask(name)
+	}
+	counts, err := basis.switched.For(basis.Policy, a.To)
+	if err != nil {
+		return basis, err
+	}
+	own := *basis
+	own.Policy = counts
+	return &own, nil
+}
+
+// Follow reads the features anew. A state that has changed is in force from then
+// on; where they cannot be read the last ones stay, for some minutes.
+func (s *Server) Follow(ctx context.Context) error {
+	if s.world.Features == nil {
+		return nil
+	}
+	s.reload.Lock()
+	defer s.reload.Unlock()
+	next := *s.basis.Load()
+	next.switched = s.readFeatures(ctx, next.Basis, next.switched)
+	s.basis.Store(&next)
+	return next.switched.failed
+}
+
+// featuresOf reads the features for a new basis. They stay as they are where
+// they cannot be read and the basis is to be believed for the same reasons as
+// the last; else there is no basis without them.
+func (s *Server) featuresOf(ctx context.Context, b Basis) (*switched, error) {
+	if s.world.Features == nil {
+		return nil, nil
+	}
+	before := s.basis.Load()
+	if before == nil {
+		return s.readFeatures(ctx, b, nil), nil
+	}
+	last := before.switched
+	same := before.Policy.Digest().Equal(b.Policy.Digest()) && before.Verifier.Root().Digest().Equal(b.Verifier.Root().Digest())
+	if !same && last.Switches != nil {
+		next := s.readFeatures(ctx, b, nil)
+		return next, next.failed
+	}
+	return s.readFeatures(ctx, b, last), nil
+}
+
+// readFeatures reads the features, or says why they cannot be read. It needs
+// reload.
+func (s *Server) readFeatures(ctx context.Context, b Basis, last *switched) *switched {
+	f, now := s.world.Features, s.world.Clock()
+	ctx, stop := context.WithTimeout(ctx, featuresTime)
+	defer stop()
+	next := &switched{at: now}
+	err := s.survived(ctx, "reading features", func() (err error) {
+		if next.Switches, err = f.Read(ctx, b); err == nil {
+			err = s.forwards(b, next.Switches)
+		}
+		return err
+	})
+	s.tally.readFeatures(err == nil)
+	if err != nil {
+		kept := switched{}
+		if last != nil {
+			kept = *last
+		}
+		kept.failed, kept.failedAt = err, now
+		s.world.Log.ErrorContext(ctx, "features not read", "site", f.Site, "error", err.Error(), "code", string(verdict.FindingOf("features", err).Code))
+		return &kept
+	}
+	if next.objects, err = f.Store.List(ctx); err != nil {
+		s.world.Log.WarnContext(ctx, "features not listed, the page shows those that the policy names", "site", f.Site, "error", err.Error())
+	}
+	s.flags.follow(next)
+	return next
+}
+
+// forwards refuses states that are behind those that were in force, and others
+// of the same number: what was signed once is not taken back by putting an older
+// statement in its place. It is known for as long as the process lives.
+func (s *Server) forwards(b Basis, read Switches) error {
+	now := map[string]featuretransition.State{}
+	for _, state := range read.States() {
+		now[feature.Key{Namespace: state.Namespace, Name: state.Name}.String()] = state
+	}
+	for name, seen := range s.highest {
+		state, there := now[name]
+		_, named := b.Policy.Floors()[seen.Name]
+		switch {
+		case !there && !named:
+		case !there || state.Number < seen.Number:
+			return verdict.Refuse(verdict.FeatureState, name+" at "+s.world.Features.Site, "it is at transition %d, and was at %d: it was put back", state.Number, seen.Number)
+		case state.Number == seen.Number && string(state.Bytes()) != string(seen.Bytes()):
+			return verdict.Refuse(verdict.FeatureState, name+" at "+s.world.Features.Site, "transition %d says another thing than it did", state.Number)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		state := now[name]
+		if before, seen := s.highest[name]; !seen || before.Number != state.Number {
+			s.world.Log.Info("feature in force", "feature", name, "state", state.State, "transition", state.Number)
+		}
+		s.highest[name] = state
+	}
+	return nil
+}
+
+// survived does what others have a hand in. A bug that is met there ends it, and
+// not the service.
+func (s *Server) survived(ctx context.Context, op string, do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.world.Log.ErrorContext(ctx, "a bug was met while "+op, "panic", fmt.Sprintf("%.1000v", p), "stack", string(debug.Stack()))
+			err = verdict.Refuse(verdict.InternalBug, op, "a bug was met")
+		}
+	}()
+	return do()
+}
+
+// tend reads the features now and then, reports what was found, and reconciles
+// where that is ours, until ctx ends and for what is under way then.
+func (s *Server) tend(ctx context.Context) {
+	f := s.world.Features
+	if f == nil {
+		return
+	}
+	looped := make(chan struct{})
+	go func() {
+		defer close(looped)
+		s.reconcile(ctx)
+	}()
+	for {
+		s.report(ctx)
+		select {
+		case <-ctx.Done():
+			s.report(context.WithoutCancel(ctx))
+			<-looped
+			return
+		case <-time.After(s.limits.Follow):
+			_ = s.Follow(ctx) // what is wrong is logged, and shown
+		case <-s.reloaded:
+		}
+	}
+}
+
+// reconcile keeps the loop going: nothing that it meets ends the service.
+func (s *Server) reconcile(ctx context.Context) {
+	loop := s.world.Features.Loop
+	for loop != nil && ctx.Err() == nil {
+		err := s.survived(ctx, "reconciling features", func() error { return loop(ctx) })
+		if ctx.Err() != nil {
+			return
+		}
+		s.world.Log.ErrorContext(ctx, "reconciling features ended, and begins anew", "error", fmt.Sprint(err))
+		select {
+		case <-ctx.Done():
+		case <-time.After(s.limits.Follow):
+		}
+	}
+}
+
+// report reports what the service found, if what is stored does not say it.
+func (s *Server) report(ctx context.Context) {
+	f, now := s.world.Features, s.basis.Load().switched
+	if f.Identity == "" || now == nil || !s.flags.unsaid(now.objects, f, s.world.Clock()) {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, featuresTime)
+	defer stop()
+	err := s.survived(ctx, "reporting features", func() error { return s.flags.gate.Report(ctx) })
+	if err != nil && ctx.Err() == nil {
+		s.world.Log.WarnContext(ctx, "features not reported, it is tried again", "site", f.Site, "error", err.Error())
+	}
+}
