@@ -35,6 +35,7 @@ type gateCheck struct {
 	one     onePolicy
 	class   string
 	server  asking
+	feature featureFlags
 }
 
 func gateCheckCommand() *cobra.Command {
@@ -84,6 +85,7 @@ authority of your own is believed if SSL_CERT_FILE names a file with that.
 	cmd.Flags().StringVar(&o.class, "class", string(plan.Binary), "what the files are: binary, archive, other or sums")
 	o.release.AddFlags(cmd)
 	o.server.addFlags(cmd)
+	o.feature.addSiteFlags(cmd)
 	return cmd
 }
 
@@ -135,7 +137,7 @@ func (o *gateCheck) ask(cmd *cobra.Command, asked references) error {
 	if err := o.release.Output.Check(); err != nil {
 		return err
 	}
-	local := slices.DeleteFunc(slices.Concat(ofRelease, notOfRelease), func(name string) bool { return name == "release-version" || name == "exception" })
+	local := slices.DeleteFunc(slices.Concat(ofRelease, notOfRelease, []string{"features", "report-as"}), func(name string) bool { return name == "release-version" || name == "exception" })
 	o.server.exceptions = o.release.Waivers.Exceptions()
 	if err := only(cmd, local, "the gate at --server has a policy and a trust root of its own"); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/waybill-release/waybill/cmd/internal/ui"
+	"github.com/waybill-release/waybill/pkg/feature/known"
 	"github.com/waybill-release/waybill/pkg/sign/keyfile"
 	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -23,6 +24,9 @@ type keys struct {
 	names    []string // whose there may be
 	given    []string // NAME=FILE or NAME=SERVICE://KEY
 	password string
+	// services is asked, when a key of a service is to be opened, whether such
+	// keys may sign; nil: they may.
+	services func() bool
 }
 
 func (o *keys) addFlags(cmd *cobra.Command, names ...string) {
@@ -51,6 +55,9 @@ func (o *keys) open(ctx context.Context, stderr io.Writer) (map[string]crypto.Si
 			return nil, verdict.Refuse(verdict.Usage, "--key", "%q: want %s=FILE or SERVICE://KEY", text, strings.Join(o.names, "=… or "))
 		case found[name] != nil:
 			return nil, verdict.Refuse(verdict.Usage, "--key", "%q: %s has a key already", text, name)
+		case strings.Contains(from, "://") && o.services != nil && !o.services():
+			return nil, verdict.Refuse(verdict.Usage, "--key", "%q: the feature %s is off, so no key of a service signs", text, known.KMSSigning).
+				Advise(fmt.Sprintf("sign by an identity or by the key of a file, or leave %s out of --%s", known.KMSSigning, gatesFlag))
 		case strings.Contains(from, "://"):
 			found[name], err = keyfile.OpenKMS(ctx, from)
 		default:

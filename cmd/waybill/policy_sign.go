@@ -15,6 +15,7 @@ import (
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/feature/known"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
@@ -31,6 +32,7 @@ type officer struct {
 	profile string
 	as      identities
 	keys    keys
+	feature featureFlags
 	confirm bool
 }
 
@@ -42,6 +44,8 @@ func (o *officer) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.profile, "profile", "", "profile that names policy, trust root and signing services (required)")
 	o.as.addFlags(cmd, o.token())
 	o.keys.addFlags(cmd, o.token())
+	o.feature.addFlags(cmd)
+	o.keys.services = o.feature.asks(known.KMSSigning)
 	f.BoolVar(&o.confirm, "confirm", false, "really sign")
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/build"
+	"github.com/waybill-release/waybill/pkg/feature/known"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/sign"
@@ -35,6 +36,7 @@ type project struct {
 	wait    time.Duration
 	chosen  parameters
 	legacy  bool
+	feature featureFlags
 }
 
 func (o *project) addFlags(cmd *cobra.Command) {
@@ -54,6 +56,13 @@ func (o *project) addTokenFlags(cmd *cobra.Command) {
 	o.as.addFlags(cmd, pipeline.TokenNames()...)
 	o.keys.addFlags(cmd, pipeline.KeyNames()...)
 	cmd.Flags().DurationVar(&o.wait, "patience", 10*time.Minute, "how long a signing service, or a fresh token in place of one that ran out, is waited for")
+}
+
+// addFeatureFlags lets features say how a command signs and attaches. It comes
+// after the command has what it runs.
+func (o *project) addFeatureFlags(cmd *cobra.Command) {
+	o.feature.addFlags(cmd)
+	o.keys.services = o.feature.asks(known.KMSSigning)
 }
 
 func (o *project) addLegacyFlag(cmd *cobra.Command) {
@@ -126,7 +135,7 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 	}
 	return pipeline.Config{
 		Profile: loaded, State: o.state, Source: source, Parameters: chosen,
-		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.legacy, Maker: maker()},
+		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.legacy, Maker: maker(), Ways: o.feature.ways()},
 		World: pipeline.World{
 			Typed:     pipeline.Typed{Args: typed(), Dir: here(), Profile: o.profile},
 			Transport: rt, Clock: time.Now, Progress: progress, Work: sign.Work{Patience: o.wait, Report: report},

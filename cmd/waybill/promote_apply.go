@@ -90,6 +90,7 @@ func (o *applying) addFlags(cmd *cobra.Command) {
 	addMetricsFlag(cmd)
 	o.as.addFlags(cmd, pipeline.TokenVerifier)
 	o.keys.addFlags(cmd, pipeline.TokenVerifier)
+	o.addFeatureFlags(cmd)
 	f.DurationVar(&o.wait, "patience", 10*time.Minute, "how long a signing service, or a fresh token in place of one that ran out, is waited for")
 	o.sharing.addFlags(cmd)
 	o.waivers.AddFlags(cmd)

@@ -118,6 +118,7 @@ func composite(cmd cobra.Command, purpose doctor.Purpose, run func(*pipeline.Pip
 	}
 	o.addFlags(&cmd)
 	o.addTokenFlags(&cmd)
+	o.addFeatureFlags(&cmd)
 	for _, add := range more {
 		add(o, &cmd)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -22,13 +23,15 @@ func schemas() map[string]func() []byte {
 
 func schemaCommand() *cobra.Command {
 	kinds := strings.Join(slices.Sorted(maps.Keys(schemas())), " or ")
-	return &cobra.Command{
+	g := newGate()
+	cmd := &cobra.Command{
 		Use:   "schema KIND",
 		Short: "Print the JSON schema of a file that people write, or of a verdict",
 		Long: `Print the JSON schema of release.yaml ("release"), of release.lock.yaml ("lock")
 or of a policy ("policy"), for editors. What a schema accepts may still be refused: it knows no
 names of lists and no templates. Those of "verdict" and of "lineage", which trace
-prints, are for whoever reads --output json.
+prints, are for whoever reads --output json. What belongs to a feature that
+--feature-gates switches off is left out.
 
 ` + exit.Table,
 		Example: `  waybill schema release > release.schema.json`,
@@ -38,8 +41,56 @@ prints, are for whoever reads --output json.
 			if !known {
 				return verdict.Refuse(verdict.Usage, "KIND", "%q: want %s", args[0], kinds)
 			}
-			_, err := cmd.OutOrStdout().Write(schema())
+			text, err := withoutKeys(schema(), switchedOff(g))
+			if err == nil {
+				_, err = cmd.OutOrStdout().Write(text)
+			}
 			return err
 		},
 	}
+	addGatesFlag(cmd, g)
+	return cmd
+}
+
+// withoutKeys is a schema without the properties and the words that have these
+// names; the very same text if there are none.
+func withoutKeys(schema []byte, keys []string) ([]byte, error) {
+	var all any
+	if err := json.Unmarshal(schema, &all); err != nil {
+		return nil, err
+	}
+	if !dropKeys(all, keys) {
+		return schema, nil
+	}
+	text, err := json.MarshalIndent(all, "", "  ")
+	return append(text, '\n'), err
+}
+
+// dropKeys drops names wherever a schema lists names, and says whether there
+// were any.
+func dropKeys(in any, keys []string) (dropped bool) {
+	switch in := in.(type) {
+	case []any:
+		for _, part := range in {
+			dropped = dropKeys(part, keys) || dropped
+		}
+	case map[string]any:
+		for name, part := range in {
+			switch list := part.(type) {
+			case map[string]any:
+				if name == "properties" {
+					before := len(list)
+					maps.DeleteFunc(list, func(name string, _ any) bool { return slices.Contains(keys, name) })
+					dropped = dropped || len(list) < before
+				}
+			case []any:
+				if name == "required" || name == "enum" {
+					in[name] = slices.DeleteFunc(list, func(word any) bool { text, is := word.(string); return is && slices.Contains(keys, text) })
+					dropped = dropped || len(in[name].([]any)) < len(list)
+				}
+			}
+			dropped = dropKeys(in[name], keys) || dropped
+		}
+	}
+	return dropped
 }

@@ -125,6 +125,7 @@ func sealCommand() *cobra.Command {
 	o.addSourceFlags(cmd)
 	o.addTokenFlags(cmd)
 	o.addLegacyFlag(cmd)
+	o.addFeatureFlags(cmd)
 	s.addFlags(cmd)
 	return cmd
 }

@@ -73,6 +73,7 @@ not begun.
 	o.addFlags(cmd)
 	o.addSourceFlags(cmd)
 	o.addTokenFlags(cmd)
+	o.addFeatureFlags(cmd)
 	return cmd
 }
 
@@ -133,6 +134,7 @@ for which it needs --use-signed-timestamps.
 	o.addSourceFlags(cmd)
 	o.addTokenFlags(cmd)
 	o.addLegacyFlag(cmd)
+	o.addFeatureFlags(cmd)
 	s.addFlags(cmd, "really sign")
 	return cmd
 }

@@ -7,6 +7,7 @@ package known
 
 import (
 	"github.com/waybill-release/waybill/pkg/feature"
+	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/version"
 )
 
@@ -60,15 +61,17 @@ func Namespace() feature.Namespace {
 		{
 			Name: RequireProvenance, About: "what is promoted has provenance that the policy believes",
 			Versions: since(feature.Beta, feature.Off), OnTasks: sweep(CoverageAudit),
+			Keys: []string{RequireProvenance},
 		},
 		{
 			Name: RequireSignoff, About: "a release has a sign-off of the documents that it rests on",
 			Versions: since(feature.Alpha, feature.Off), OnTasks: sweep(SignoffAudit),
+			Keys: []string{RequireSignoff, "signoff"},
 		},
 		{
 			Name: TraceAnnotations, About: "what is attached to an image names, as a hint, the run that attached it",
 			Versions: since(feature.Beta, feature.On), OffTasks: sweep(StripAnnotations), Pristine: true,
-			Keys: []string{"waybill.dev/traceparent"},
+			Keys: []string{trace.AnnotationTrace, trace.AnnotationSpan, trace.AnnotationInitial},
 		},
 		{
 			Name: EmitVSA, About: "what is accepted is vouched for by a verification summary",
@@ -89,6 +92,7 @@ func Namespace() feature.Namespace {
 		{
 			Name: KMSSigning, About: "keys that a service keeps can sign, which --key names",
 			Versions: since(feature.Beta, feature.On), RequiresFlags: []string{"key"},
+			Keys: []string{"NAME=SERVICE://KEY"},
 		},
 	}}
 }
