@@ -252,6 +252,9 @@ func (p Policy) Overriders() []string {
 	} else {
 		add("%s alone can publish anything: no provenance is required", names(Release))
 	}
+	for _, name := range slices.Sorted(maps.Keys(p.floors)) {
+		add("%s can have %s count as little as %s", names(Reconciler), name, p.floors[name])
+	}
 	add("whoever owns the identity providers %s can become any of these", strings.Join(p.issuers(), " and "))
 	for _, who := range p.SignersOf(Release) {
 		if who.exact.Subject == "" {
@@ -263,7 +266,7 @@ func (p Policy) Overriders() []string {
 
 func (p Policy) issuers() []string {
 	var all []string
-	for _, role := range []Role{Release, Verifier, Officer, Channels, Signoffs, Builder} {
+	for _, role := range Roles() {
 		for _, s := range p.SignersOf(role) {
 			if issuer := s.matcher.Issuer(); !slices.Contains(all, issuer) {
 				all = append(all, issuer)
@@ -292,10 +295,13 @@ func (p Policy) Lint() []string {
 	if len(p.roles[Signoffs]) > 0 && len(p.signoff.stages) == 0 {
 		note("the role signoff is given and its word is never asked for; write signoff: {stages: [staging]}")
 	}
+	if len(p.roles[Reconciler]) > 0 && len(p.floors) == 0 {
+		note("the role reconciler is given and switches nothing; write features: {RequireProvenance: {floor: warn}}")
+	}
 	if p.lab {
 		note("it accepts a lab's trust root; write trustRoot: {lab: \"off\"} before anybody relies on it")
 	}
-	for _, role := range []Role{Release, Verifier, Officer, Channels, Signoffs, Builder} {
+	for _, role := range Roles() {
 		for _, s := range p.SignersOf(role) {
 			if s.exact.Subject == "" {
 				note("%s is a pattern in role %s: make sure that nobody else can get such an identity", s, role)

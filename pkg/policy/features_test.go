@@ -38,11 +38,17 @@ func TestFeaturesLoad(t *testing.T) {
 	if floors := p.Floors(); len(floors) != 2 || floors[policy.RequireProvenance] != policy.Off || floors[policy.RequireSignoff] != policy.Warn {
 		t.Errorf("floors %v", floors)
 	}
+	if role, known := p.RoleOf(who("reconciler")); !known || role != policy.Reconciler {
+		t.Errorf("reconciler@ is %q", role)
+	}
 	said := fmt.Sprint(p.Explain())
 	for _, words := range []string{"reconciler@example.test", "says which requirements are switched on", "not at all while it is off", "as a warning at least"} {
 		if !strings.Contains(said, words) {
 			t.Errorf("explain does not say %q", words)
 		}
+	}
+	if lint := fmt.Sprint(p.Lint()); strings.Contains(lint, "switches nothing") {
+		t.Errorf("lint: %s", lint)
 	}
 	if len(load(t).Floors()) != 0 || strings.Contains(fmt.Sprint(load(t).Explain()), "switched") {
 		t.Error("a policy without features speaks of some")
@@ -56,6 +62,10 @@ func TestFeaturesLoad(t *testing.T) {
 		{reconciler, "features: {RequireProvenance: {floor: \"off\", until: tomorrow}}\n", "until"},
 	} {
 		refused(t, withFeatures(t, r.roles, r.field), r.says)
+	}
+	idle, err := policy.Parse([]byte(withFeatures(t, reconciler, "")), nil)
+	if err != nil || !strings.Contains(fmt.Sprint(idle.Lint()), "switches nothing") {
+		t.Errorf("lint: a role without a word: %v", err)
 	}
 	refused(t, withSignoff(t, reconciler, "features: {RequireSignoff: {floor: \"off\"}}\n"), "asks for no sign-off")
 	bare := strings.ReplaceAll(withFeatures(t, reconciler, switched), "signature: require", "signature: warn")

@@ -89,7 +89,7 @@ func (s *Signer) claimed(f *Fact) bool {
 func (p Policy) RoleOf(who identity.Identity) (Role, bool) { return p.roleOf(who) }
 
 func (p *Policy) roleOf(who identity.Identity) (found Role, is bool) {
-	for _, role := range [...]Role{Release, Verifier, Officer, Channels, Signoffs, Builder} {
+	for _, role := range [...]Role{Release, Verifier, Officer, Channels, Signoffs, Reconciler, Builder} {
 		if !anyOf(p.holders(role), who) {
 			continue
 		}

@@ -21,6 +21,11 @@ const (
 	Reconciler Role = "reconciler"
 )
 
+// Roles are all roles.
+func Roles() []Role {
+	return []Role{Release, Verifier, Officer, Channels, Signoffs, Reconciler, Builder}
+}
+
 // Places that a policy can close: nothing but the release may be in them.
 const (
 	Files  = "files"

@@ -26,7 +26,10 @@ func (r *reader) vocabulary(e ast.Expr) (words []string) {
 				words = append(words, string(class))
 			}
 		case "policy.EvidenceView.role":
-			return []string{string(policy.Builder), string(policy.Release), string(policy.Verifier), string(policy.Officer), string(policy.Channels), string(policy.Signoffs), ""}
+			for _, role := range policy.Roles() {
+				words = append(words, string(role))
+			}
+			words = append(words, "")
 		}
 	}
 	return words
