@@ -114,6 +114,7 @@ func provokedHere() map[verdict.Code]string {
 		verdict.InternalBug:     "TestErrorsOfNobody",
 		verdict.Replay:          "TestOverrideOnce",
 		verdict.AuditChain:      "TestAuditChain",
+		verdict.FeatureState:    "TestFeatureStates",
 	}
 }
 

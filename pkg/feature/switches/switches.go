@@ -82,7 +82,7 @@ var statements = regexp.MustCompile(`\A([a-z0-9-]+)/([A-Za-z0-9]+)/([1-9][0-9]{0
 func last(k feature.Key, objects []store.Object) (number int) {
 	for _, o := range objects {
 		m := statements.FindStringSubmatch(o.Name)
-		if m == nil || m[1] != k.Namespace || m[2] != k.Name {
+		if len(m) != 4 || m[1] != k.Namespace || m[2] != k.Name {
 			continue
 		}
 		if n, err := strconv.Atoi(m[3]); err == nil {

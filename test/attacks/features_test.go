@@ -1,0 +1,232 @@
+package attacks
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/feature"
+	"github.com/waybill-release/waybill/pkg/feature/known"
+	"github.com/waybill-release/waybill/pkg/feature/reconcile"
+	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
+	"github.com/waybill-release/waybill/pkg/feature/switches"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/test/lab"
+)
+
+const (
+	reconciler = "reconciler@lab.invalid"
+	inScope    = "registry.example.test/prod"
+)
+
+// switchyard is a site, and the reconciler that made what lies there.
+type switchyard struct {
+	t      *testing.T
+	w      *world
+	dir    string
+	site   featurestore.Site
+	policy policy.Policy
+	now    time.Time
+	signer string // who signs statements
+}
+
+var provenanceKey = feature.Key{Namespace: feature.CoreNamespace, Name: known.RequireProvenance}
+
+// newSwitchyard has RequireProvenance On, at transition 2, for one registry.
+func newSwitchyard(t *testing.T) *switchyard {
+	t.Helper()
+	w := theWorld(t)
+	y := &switchyard{t: t, w: w, dir: t.TempDir(), now: time.Now().Add(-48 * time.Hour), signer: reconciler}
+	issuer, _ := w.Lab.Identity(lab.RoleRelease)
+	text := strings.Replace(string(must[[]byte](t)(os.ReadFile(w.Path("policy.yaml")))), "roles:\n",
+		"features:\n  RequireProvenance: {floor: \"off\"}\nroles:\n  reconciler: [{issuer: \""+issuer+"\", subject: "+reconciler+", type: email}]\n", 1)
+	y.policy = must[policy.Policy](t)(policy.Parse([]byte(text), nil))
+	if err := featurestore.MakeSite(y.dir); err != nil {
+		t.Fatal(err)
+	}
+	y.site = must[featurestore.Site](t)(featurestore.OpenSite(y.dir, func(uri string) (featurestore.Place, error) {
+		at, err := store.Open(uri, nil)
+		if err != nil {
+			return featurestore.Place{}, err
+		}
+		to, err := store.OpenWriter(uri)
+		return featurestore.Place{Place: at, Writer: to}, err
+	}))
+	y.turn(feature.On)
+	return y
+}
+
+// Sign implements [reconcile.Signer].
+func (y *switchyard) Sign(ctx context.Context, name string, s intoto.Statement) (string, error) {
+	raw, err := y.w.Scene.Sign(ctx, y.signer, s.Raw())
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(y.dir, "statements", filepath.FromSlash(name)+".sigstore.json")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", err
+	}
+	return name, os.WriteFile(path, raw, 0o644)
+}
+
+// Sweep implements [reconcile.Sweep]: everything has provenance.
+func (y *switchyard) Sweep(context.Context, reconcile.Work) (feature.Outcome, error) {
+	return feature.Outcome{Done: true, Message: "all have provenance"}, nil
+}
+
+// turn has the feature wanted, and reconciles until it is so.
+func (y *switchyard) turn(want feature.State) {
+	y.t.Helper()
+	d, _ := known.Registry().Definition(provenanceKey)
+	alone := must[feature.Registry](y.t)(feature.NewRegistry(feature.Namespace{Name: provenanceKey.Namespace, Features: []feature.Definition{d}}))
+	for range 12 {
+		y.pass(alone, want)
+		f := must[feature.Feature](y.t)(y.site.Features.Get(y.t.Context(), provenanceKey))
+		if f.Status.State == want && len(f.Status.Tasks) == 0 {
+			return
+		}
+		f = must[feature.Feature](y.t)(feature.Report(f, feature.Use{Identity: "promoter", Version: "v0.1.0", Checked: true, Value: want == feature.On, LastSeen: y.now}))
+		must[feature.Feature](y.t)(y.site.Features.Update(y.t.Context(), f))
+		y.now = y.now.Add(2 * time.Minute)
+	}
+	y.t.Fatalf("it is not %s", want)
+}
+
+func (y *switchyard) pass(r feature.Registry, want feature.State) {
+	y.t.Helper()
+	once := must[*reconcile.Reconciler](y.t)(reconcile.New(reconcile.Config{
+		Store: y.site.Features, Registry: r, Signer: y, Clock: func() time.Time { return y.now },
+		Deeds:  map[feature.Key]reconcile.Deeds{provenanceKey: {Sweeps: map[string]reconcile.Sweep{known.CoverageAudit: y}, Dangling: reconcile.Nothing{}}},
+		Expect: map[string]reconcile.Expect{provenanceKey.Namespace: {Reporters: []reconcile.Reporter{{Identity: "promoter", Every: time.Minute}}}},
+		Wishes: reconcile.Wishes{Wanted: map[feature.Key]feature.Wanted{provenanceKey: {Desired: want, Scope: feature.Scope{Repositories: []string{inScope}}}}},
+		Self:   reconcile.Self{Identity: "test", Version: known.Newest()},
+	}))
+	must[[]reconcile.Pass](y.t)(once.Once(y.t.Context()))
+}
+
+// mode is how much provenance counts at a place.
+func (y *switchyard) mode(places ...string) (string, error) {
+	s, err := switches.Read(y.t.Context(), switches.Config{Site: y.site, Policy: y.policy, Verifier: y.w.verifier})
+	if err != nil {
+		return "", err
+	}
+	p, err := s.For(y.policy, places...)
+	if err != nil {
+		return "", err
+	}
+	if len(p.Features()) == 0 {
+		return "as written", nil
+	}
+	return p.Features()[0].Mode, nil
+}
+
+// store puts an object in the place of the one that is there, as somebody can
+// who may write to the site.
+func (y *switchyard) store(edit func(*feature.Feature)) {
+	y.t.Helper()
+	f := must[feature.Feature](y.t)(y.site.Features.Get(y.t.Context(), provenanceKey))
+	edit(&f)
+	raw := must[[]byte](y.t)(f.Bytes())
+	if err := os.WriteFile(filepath.Join(y.dir, "features", provenanceKey.String()+".json"), raw, 0o644); err != nil {
+		y.t.Fatal(err)
+	}
+}
+
+func (y *switchyard) statement(number string) string {
+	return filepath.Join(y.dir, "statements", provenanceKey.String(), number+".sigstore.json")
+}
+
+// TestFeatureStates attacks a site of features: what is in force is what was
+// signed, and nobody lowers it by writing there.
+func TestFeatureStates(t *testing.T) {
+	var before feature.Feature
+	for _, row := range []struct {
+		name   string
+		attack func(y *switchyard)
+		want   []verdict.Code
+		mode   string // where nothing is refused
+	}{
+		{"nothing is done", func(*switchyard) {}, nil, "require"},
+		{"a report is added", func(y *switchyard) {
+			y.store(func(f *feature.Feature) { f.Status.Uses, f.Metadata.Generation = nil, f.Metadata.Generation+1 })
+		}, nil, "require"},
+		{"another scope is stored", func(y *switchyard) {
+			y.store(func(f *feature.Feature) {
+				elsewhere := feature.Scope{Repositories: []string{"elsewhere.example.test"}}
+				f.Status.Enforced, f.Status.History[1].Transition.Enforced = elsewhere, elsewhere
+			})
+		}, codes(verdict.FeatureState), ""},
+		{"the announcement is put back", func(y *switchyard) { y.store(func(f *feature.Feature) { *f = before }) }, codes(verdict.FeatureState), ""},
+		{"the object is removed", func(y *switchyard) { os.Remove(filepath.Join(y.dir, "features", provenanceKey.String()+".json")) }, codes(verdict.FeatureState), ""},
+		{"everything is removed", func(y *switchyard) {
+			os.RemoveAll(filepath.Join(y.dir, "statements", "waybill"))
+			os.Remove(filepath.Join(y.dir, "features", provenanceKey.String()+".json"))
+		}, nil, "as written"},
+		{"the last statement is removed", func(y *switchyard) { os.Remove(y.statement("2")) }, nil, "warn"},
+		{"the statements are removed", func(y *switchyard) { os.RemoveAll(filepath.Join(y.dir, "statements", "waybill")) }, codes(verdict.FeatureState), ""},
+		{"an older statement under the next number", func(y *switchyard) {
+			raw := must[[]byte](y.t)(os.ReadFile(y.statement("1")))
+			if err := os.WriteFile(y.statement("3"), raw, 0o644); err != nil {
+				y.t.Fatal(err)
+			}
+		}, codes(verdict.FeatureState), ""},
+		{"the verifier says that it is off", func(y *switchyard) { y.signer = lab.RoleVerifier; y.turn(feature.Off) }, codes(verdict.IdentityRole), ""},
+		{"a stranger says that it is off", func(y *switchyard) { y.signer = "mallory@evil.example"; y.turn(feature.Off) }, codes(verdict.Identity), ""},
+		{"the reconciler says that it is off", func(y *switchyard) { y.turn(feature.Off) }, nil, "off"},
+		{"a statement that is none", func(y *switchyard) {
+			if err := os.WriteFile(y.statement("3"), []byte("{}"), 0o644); err != nil {
+				y.t.Fatal(err)
+			}
+		}, codes(verdict.BundleVersion), ""},
+		{"a site that is not there", func(y *switchyard) { os.RemoveAll(y.dir) }, codes(verdict.PlaceDown), ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			y := newSwitchyard(t)
+			if before.Kind == "" {
+				before = must[feature.Feature](t)(feature.Announce(provenanceKey, must2(known.Registry().Definition(provenanceKey)), known.Newest()))
+				before.Metadata.Generation = 9
+			}
+			row.attack(y)
+			mode, err := y.mode(inScope + "/lantern")
+			refused(t, err, row.want...)
+			if err == nil && mode != row.mode {
+				t.Errorf("provenance counts %q, want %q", mode, row.mode)
+			}
+		})
+	}
+}
+
+func must2[T any](v T, _ bool) T { return v }
+
+// TestFeatureScopes: a feature counts in its scope and beneath it, and for
+// whatever has a part of its scope; where nobody says where, it counts.
+func TestFeatureScopes(t *testing.T) {
+	y := newSwitchyard(t)
+	for _, row := range []struct {
+		places []string
+		want   string
+	}{
+		{[]string{inScope}, "require"},
+		{[]string{inScope + "/lantern/eu"}, "require"},
+		{[]string{"registry.example.test"}, "require"},
+		{[]string{"registry.example.test/"}, "require"},
+		{[]string{"registry.example.test/production"}, "off"},
+		{[]string{"registry.example.test/staging", inScope + "/lantern"}, "require"},
+		{[]string{"registry.example.test/staging"}, "off"},
+		{nil, "require"},
+	} {
+		if mode, err := y.mode(row.places...); err != nil || mode != row.want {
+			t.Errorf("%v: %q, %v, want %q", row.places, mode, err, row.want)
+		}
+	}
+	// A policy that names no feature is asked of nobody.
+	if s, err := switches.Read(t.Context(), switches.Config{Policy: y.w.profile.Policy}); err != nil || len(s.States()) != 0 {
+		t.Errorf("%v, %v", s, err)
+	}
+}
