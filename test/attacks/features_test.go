@@ -64,7 +64,7 @@ func newSwitchyard(t *testing.T) *switchyard {
 
 // Sign implements [reconcile.Signer].
 func (y *switchyard) Sign(ctx context.Context, name string, s intoto.Statement) (string, error) {
-	raw, err := y.w.Scene.Sign(ctx, y.signer, s.Raw())
+	raw, err := y.w.Sign(ctx, y.signer, s.Raw())
 	if err != nil {
 		return "", err
 	}
