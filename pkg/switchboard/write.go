@@ -156,10 +156,27 @@ func Lines(passes []reconcile.Pass) (lines []string) {
 	return lines
 }
 
-// Changed reports whether there is anything to tell of a pass: something was
-// done, or went wrong.
-func Changed(p reconcile.Pass) bool {
-	return p.Err != nil || p.Did != "" && !strings.HasPrefix(p.Did, "left to ")
+// News are the passes of a loop of which there is something to tell: something
+// was done, or went wrong, or is left to do that was not before. The zero News
+// has heard nothing yet.
+type News struct{ left map[feature.Key]string }
+
+// Of are those among the features of one pass.
+func (n *News) Of(passes []reconcile.Pass) (fresh []reconcile.Pass) {
+	if n.left == nil {
+		n.left = map[feature.Key]string{}
+	}
+	for _, p := range passes {
+		left := strings.Join(lefts(p.Feature), "\n")
+		others := p.After == "" // who else tends it tells of it
+		if p.Err != nil || !others && p.Did != "" || !others && left != n.left[p.Key] {
+			fresh = append(fresh, p)
+		}
+		if !others {
+			n.left[p.Key] = left
+		}
+	}
+	return fresh
 }
 
 // lefts is what is left to do before the state of a feature changes, and what
