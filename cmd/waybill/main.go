@@ -50,12 +50,13 @@ proof, and lets anyone check the whole of it with one command.
 		&cobra.Group{ID: "stage", Title: "One stage:"},
 		&cobra.Group{ID: "check", Title: "Decide and check:"},
 		&cobra.Group{ID: "carry", Title: "Carry:"},
+		&cobra.Group{ID: "switch", Title: "Switch:"},
 	)
 	cmd.AddCommand(
 		initCommand(), lockCommand(), planCommand(), stageCommand(), releaseCommand(), statusCommand(),
 		buildCommand(), sbomCommand(), signCommand(), sealCommand(), promoteCommand(),
 		gateCommand(), verifyCommand(), inspectCommand(), traceCommand(),
-		policyCommand(), signoffCommand(), trustCommand(), doctorCommand(), schemaCommand(),
+		policyCommand(), signoffCommand(), featureCommand(), trustCommand(), doctorCommand(), schemaCommand(),
 	)
 	return cmd
 }

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"maps"
+	"net/http"
+
+	"github.com/waybill-release/waybill/pkg/feature"
+	"github.com/waybill-release/waybill/pkg/feature/coverage"
+	"github.com/waybill-release/waybill/pkg/feature/known"
+	"github.com/waybill-release/waybill/pkg/feature/reconcile"
+	"github.com/waybill-release/waybill/pkg/feature/sweeps"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/store/cloud"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// deeds are what the features of Waybill bring along: what is done, audited or
+// counted when one is switched. Audits judge by the policy as it is written,
+// because that is what counts when everything in it is on.
+func deeds(b bench, v *verify.Verifier, rt http.RoundTripper) (map[feature.Key]reconcile.Deeds, error) {
+	public := coverage.Registries{Repositories: b.config.Public, Transport: rt}
+	releases := coverage.Releases{
+		Versions: b.config.Releases, Profile: b.profile,
+		Open: func(uri string) (store.Place, error) { return cloud.OpenPlace(uri, rt) },
+	}
+	by := gate.PolicyRequest{Policy: b.profile.Policy, Verifier: v, Stage: policy.Staging, Waivers: gate.Waivers{Lists: b.profile.Defects}}
+	ofReleases := by
+	ofReleases.Stage = policy.Published // they lie where users fetch them
+	swept, err := sweeps.New(sweeps.Config{
+		Repositories: b.config.Public, Verifier: v, Policy: b.profile.Policy,
+		Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, rt) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	key := func(name string) feature.Key { return feature.Key{Namespace: feature.CoreNamespace, Name: name} }
+	one := func(task string, s reconcile.Sweep) map[string]reconcile.Sweep {
+		return map[string]reconcile.Sweep{task: s}
+	}
+	all := map[feature.Key]reconcile.Deeds{
+		key(known.RequireProvenance): {Sweeps: one(known.CoverageAudit, coverage.Provenance(public, by)), Dangling: reconcile.Nothing{}},
+		key(known.RequireSignoff):    {Sweeps: one(known.SignoffAudit, coverage.Signoffs(releases, ofReleases)), Dangling: reconcile.Nothing{}},
+		key(known.StatusPage):        {Dangling: reconcile.Nothing{}},
+		key(known.KMSSigning):        {Dangling: reconcile.Nothing{}},
+	}
+	maps.Copy(all, swept.Deeds())
+	return all, nil
+}

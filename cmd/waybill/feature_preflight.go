@@ -1,0 +1,77 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/feature/known"
+	"github.com/waybill-release/waybill/pkg/switchboard"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// preflighting are the options of asking before another version is started.
+type preflighting struct {
+	siteFlags
+	to     string
+	output cli.Output
+}
+
+func featurePreflightCommand() *cobra.Command {
+	o := &preflighting{}
+	cmd := &cobra.Command{
+		Use:   "preflight FEATURES.yaml|--features PLACE --to v0.2",
+		Short: "Ask whether another version of Waybill can be started over the features",
+		Long: `Ask, with the version of Waybill that runs, whether another one can be started over
+the features of a site as they are: a newer one, or the one to go back to. It is
+refused (FEATURE_UNSAFE) while a feature is on its way, while a transition is not
+signed, where data have a form that the other version does not read, and where it
+does not know a feature that is in use; each time with what to do first. What will
+happen by itself is told as a note.
+
+Every feature that this version knows must be there to be looked at. A site that is
+empty is never safe: nothing was looked at.
+
+` + exit.Table,
+		Example: `  waybill feature preflight FEATURES.yaml --to v0.3
+  waybill feature preflight --features gs://gate/features --to v0.1 --output json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: o.run,
+	}
+	o.addFlags(cmd)
+	cmd.Flags().StringVar(&o.to, "to", "", "version that is to be started, as v0.3 (required)")
+	o.output.AddFlags(cmd)
+	return cmd
+}
+
+func (o *preflighting) run(cmd *cobra.Command, args []string) error {
+	if err := o.output.Check(); err != nil {
+		return err
+	}
+	if len(args) == 1 {
+		o.file = args[0]
+	}
+	if o.to == "" {
+		return verdict.Refuse(verdict.Usage, "--to", "required: the version that is to be started")
+	}
+	to, err := minorVersion("--to", o.to)
+	if err != nil {
+		return err
+	}
+	site, err := o.open()
+	if err != nil {
+		return err
+	}
+	v, err := switchboard.Preflight(cmd.Context(), switchboard.Move{
+		Site: site.URI, Features: site.Features, Registry: known.Registry(), From: featureVersion(), To: to,
+	}, time.Now())
+	if err != nil {
+		return err
+	}
+	if err := o.output.Write(cmd.OutOrStdout(), *v); err != nil {
+		return err
+	}
+	return v.Err()
+}
