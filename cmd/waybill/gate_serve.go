@@ -19,6 +19,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/caller"
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/feature/gates"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gateway"
 	"github.com/waybill-release/waybill/pkg/pipeline"
@@ -42,10 +43,11 @@ type serving struct {
 	log   string
 	check bool
 	as    identities
+	gates *gates.Gate
 }
 
 func gateServeCommand() *cobra.Command {
-	o := &serving{}
+	o := &serving{gates: newGate()}
 	cmd := &cobra.Command{
 		Use:   "serve SERVICE.yaml",
 		Short: "Decide about images over HTTP",
@@ -58,6 +60,7 @@ func gateServeCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.log, "log-format", "json", "json for machines, text for people; the record is JSON in any case")
 	o.as.addFlags(cmd, pipeline.TokenVerifier)
+	addGatesFlag(cmd, o.gates)
 	cmd.Flags().BoolVar(&o.check, "check", false, "read everything, say what is wrong, and end")
 	return cmd
 }
@@ -104,8 +107,8 @@ slash stands for everything below it. verify is asked with from and to the same:
     to: [registry.example.test/prod/]
     channels: [none]
 
-The admin address has /livez, /readyz, /metrics and /statusz, a page for people;
-keep it from callers. What the service bears can be set; without, it is:
+The admin address has /livez, /readyz, /metrics, /flagz, the features of the
+program, and /statusz, a page for people; keep it from callers. What the service bears can be set; without, it is:
 
   limits: {deadlineSeconds: 8, atOnce: 256, queue: 1000, perCallerPerSecond: 100, rememberSeconds: 300}
 
@@ -123,7 +126,7 @@ was used is written into PLACE, a directory that is there or a bucket, which all
 replicas of the service share. Files in it can be removed after the time that
 they give.
 
-Standard error is the log, and in it the record: a line of JSON for each decision
+` + featuresOfGate + `Standard error is the log, and in it the record: a line of JSON for each decision
 and each request that was not let in, with the digest of the line before. waybill
 gate audit checks it; GET /v1/audit tells auditors the last decisions and where
 the record ends. What cannot be recorded is not answered.
@@ -152,7 +155,10 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	world.Record = cmd.ErrOrStderr()
+	world.Record, world.Gate = cmd.ErrOrStderr(), o.gates
+	if world.Features, err = gateFeatures(c, o.gates); err != nil {
+		return err
+	}
 	s, err := gateway.New(cmd.Context(), world, c.Bear())
 	if err != nil {
 		return err

@@ -115,8 +115,8 @@ func ParseConfig(raw []byte, dir string) (Config, error) {
 		return refuse("listen %q, admin %q: want two addresses, HOST:PORT", c.Listen, c.Admin)
 	case c.Features != nil && c.Features.Site == "":
 		return refuse("features: want site, the directory or bucket where they are kept")
-	case c.Features != nil && strings.ContainsFunc(c.Features.ReportAs, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' }):
-		return refuse("features: reportAs %.100q: want a name without spaces, such as gate", c.Features.ReportAs)
+	case c.Features != nil && !isReporter(c.Features.ReportAs):
+		return refuse("features: reportAs %.100q: want a name without spaces of at most 100 characters, such as gate", c.Features.ReportAs)
 	case c.TLS == nil && !transport.Loopback(host):
 		return refuse("tls: required, for %s is not this machine alone", c.Listen)
 	case c.TLS != nil && (c.TLS.Certificate == "" || c.TLS.Key == ""):
@@ -145,6 +145,11 @@ func ParseConfig(raw []byte, dir string) (Config, error) {
 		}
 	}
 	return c, nil
+}
+
+// isReporter reports whether text can be a name to report as; none is "".
+func isReporter(text string) bool {
+	return len(text) <= 100 && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' })
 }
 
 // Check reads the files of the certificate, as the service does when it begins.
