@@ -26,10 +26,11 @@ import (
 // signature and this certificate. Almost all entries are. Everything else is
 // read by the library.
 
-// expectedBody is what a log writes for the bundle's signature, in the version
-// of an entry; nil where this package does not know it: for other keys than
-// P-256, and for an envelope in a log of version 1.
-func (m material) expectedBody(version string) []byte {
+// expectedBody is what a log writes for the bundle's signature, in the kind
+// and version of an entry; nil where this package does not know it: for other
+// keys than P-256, and for kinds that few write. The body that the entry has
+// is asked for nothing but the one digest in it that no bundle shows.
+func (m material) expectedBody(e *protorekor.TransparencyLogEntry) []byte {
 	if m.leaf == nil {
 		return nil
 	}
@@ -37,18 +38,25 @@ func (m material) expectedBody(version string) []byte {
 	if !ok || key.Curve != elliptic.P256() {
 		return nil
 	}
+	kind := e.GetKindVersion()
+	if kind.GetKind() == kindEnvelope {
+		return m.expectedEnvelope(kind.GetVersion(), e.GetCanonicalizedBody())
+	}
+	if kind.GetKind() != "hashedrekord" {
+		return nil
+	}
 	sum, signature, enveloped := m.signedSHA256()
-	switch {
+	b := make([]byte, 0, len(e.GetCanonicalizedBody())+1)
+	switch version := kind.GetVersion(); {
 	case sum == nil:
 		return nil
 	case version == "0.0.1" && !enveloped:
-		block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: m.leaf.Raw})
-		b := hex.AppendEncode([]byte(headV1), sum)
+		b = hex.AppendEncode(append(b, headV1...), sum)
 		b = text(append(b, `"}},"signature":{"content":"`...), signature)
-		b = text(append(b, `","publicKey":{"content":"`...), block)
+		b = text(append(b, `","publicKey":{"content":"`...), certificatePEM(m.leaf.Raw))
 		return append(b, `"}}}}`...)
 	case version == "0.0.2":
-		b := text([]byte(headV2), sum)
+		b = text(append(b, headV2...), sum)
 		b = text(append(b, `"},"signature":{"content":"`...), signature)
 		b = text(append(b, `","verifier":{"keyDetails":"PKIX_ECDSA_P256_SHA_256","x509Certificate":{"rawBytes":"`...), m.leaf.Raw)
 		return append(b, `"}}}}}}`...)
@@ -56,10 +64,45 @@ func (m material) expectedBody(version string) []byte {
 	return nil
 }
 
+func certificatePEM(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// expectedEnvelope is what a log of version 1 writes for the bundle's envelope.
+// It hashes the envelope in the form in which it was sent, which nobody can
+// know from a bundle, so nobody compares that: whatever digest is said stands.
+// Everything that makes the entry one of this bundle comes from the bundle.
+func (m material) expectedEnvelope(version string, said []byte) []byte {
+	envelope := m.entity.GetDsseEnvelope()
+	if version != "0.0.1" || len(envelope.GetSignatures()) != 1 || len(envelope.GetPayload()) == 0 {
+		return nil
+	}
+	sent, ok := bytes.CutPrefix(said, []byte(headEnvelope))
+	if !ok || len(sent) < hex.EncodedLen(sha256.Size) || !isHex(sent[:hex.EncodedLen(sha256.Size)]) {
+		return nil
+	}
+	payload := sha256.Sum256(envelope.GetPayload())
+	b := make([]byte, 0, len(said)+1)
+	b = append(append(b, headEnvelope...), sent[:hex.EncodedLen(sha256.Size)]...)
+	b = hex.AppendEncode(append(b, `"},"payloadHash":{"algorithm":"sha256","value":"`...), payload[:])
+	b = text(append(b, `"},"signatures":[{"signature":"`...), envelope.GetSignatures()[0].GetSig())
+	b = text(append(b, `","verifier":"`...), certificatePEM(m.leaf.Raw))
+	return append(b, `"}]}}`...)
+}
+
+// isHex reports whether text is hexadecimal as logs write it.
+func isHex(text []byte) bool {
+	return !slices.ContainsFunc(text, func(c byte) bool { return (c < '0' || c > '9') && (c < 'a' || c > 'f') })
+}
+
+// kindEnvelope is the kind of entries that are of an envelope.
+const kindEnvelope = "dsse"
+
 // How the bodies of entries begin.
 const (
-	headV1 = `{"apiVersion":"0.0.1","kind":"hashedrekord","spec":{"data":{"hash":{"algorithm":"sha256","value":"`
-	headV2 = `{"apiVersion":"0.0.2","kind":"hashedrekord","spec":{"hashedRekordV002":{"data":{"algorithm":"SHA2_256","digest":"`
+	headV1       = `{"apiVersion":"0.0.1","kind":"hashedrekord","spec":{"data":{"hash":{"algorithm":"sha256","value":"`
+	headV2       = `{"apiVersion":"0.0.2","kind":"hashedrekord","spec":{"hashedRekordV002":{"data":{"algorithm":"SHA2_256","digest":"`
+	headEnvelope = `{"apiVersion":"0.0.1","kind":"dsse","spec":{"envelopeHash":{"algorithm":"sha256","value":"`
 )
 
 // text appends bytes as base64.
@@ -87,14 +130,13 @@ func (m material) signedSHA256() (sum, signature []byte, enveloped bool) {
 // isExpected reports whether an entry is, in every byte of its body, what its
 // log must have written, and has everything that an entry must have.
 func (m material) isExpected(e *protorekor.TransparencyLogEntry) bool {
-	kind := e.GetKindVersion()
-	if e.GetLogId().GetKeyId() == nil || e.GetLogIndex() < 0 || kind.GetKind() != "hashedrekord" {
+	if e.GetLogId().GetKeyId() == nil || e.GetLogIndex() < 0 {
 		return false
 	}
 	if p := e.GetInclusionProof(); p != nil && p.GetCheckpoint().GetEnvelope() == "" {
 		return false
 	}
-	body := m.expectedBody(kind.GetVersion())
+	body := m.expectedBody(e)
 	return body != nil && bytes.Equal(body, e.GetCanonicalizedBody())
 }
 
@@ -164,7 +206,9 @@ func (w *witness) promises(e *protorekor.TransparencyLogEntry, at time.Time) boo
 	if !ok || at.Unix() <= 0 || at.Unix() >= exact || e.GetLogIndex() >= exact || w.log.ValidityPeriodStart.IsZero() || !believedAt(w.log, at) {
 		return false
 	}
-	b := text([]byte(`{"body":"`), e.GetCanonicalizedBody())
+	const rest = 256 // bytes, and some to spare
+	b := make([]byte, 0, base64.StdEncoding.EncodedLen(len(e.GetCanonicalizedBody()))+rest)
+	b = text(append(b, `{"body":"`...), e.GetCanonicalizedBody())
 	b = strconv.AppendInt(append(b, `","integratedTime":`...), e.GetIntegratedTime(), 10)
 	b = hex.AppendEncode(append(b, `,"logID":"`...), e.GetLogId().GetKeyId())
 	b = strconv.AppendInt(append(b, `","logIndex":`...), e.GetLogIndex(), 10)

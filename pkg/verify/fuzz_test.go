@@ -28,7 +28,7 @@ func genuine(t testing.TB, name, file string) []byte {
 	return raw
 }
 
-var genuineNames = []string{"blob", "blob-again", "blob-rekor-v1", "blob-key", "attestation", "attestation-sha512", "attestation-key", "attestation-key-id"}
+var genuineNames = []string{"blob", "blob-again", "blob-rekor-v1", "blob-key", "attestation", "attestation-rekor-v1", "attestation-sha512", "attestation-key", "attestation-key-id"}
 
 // prover is a keyless or a key verifier.
 type prover interface {

@@ -39,14 +39,18 @@ const (
 	attestSHA512    = "attestation by SHA-512 alone"
 	attestOfAnother = "attestation of another artifact"
 	attestPlain     = "attestation of another payload type"
+	attestInOldLog  = "attestation in a log of version 1"
 	keyBlob         = "blob by a key"
 	keyBlobByOther  = "blob by another key"
 	keyAttestation  = "attestation by a key"
 
-	keyAttestByOther = "attestation by another key, with the key id of the key"
-	blobOfStatement  = "signature of a statement's bytes"
-	blobInRogueLog   = "blob in another world's log"
-	blobByForeigner  = "blob by another world's certificate"
+	keyAttestByOther        = "attestation by another key, with the key id of the key"
+	attestAgainInOldLog     = "attestation again, in a log of version 1"
+	attestOfAnotherInOldLog = "attestation of another artifact in a log of version 1"
+
+	blobOfStatement = "signature of a statement's bytes"
+	blobInRogueLog  = "blob in another world's log"
+	blobByForeigner = "blob by another world's certificate"
 )
 
 // maker is a lab with what it signed.
@@ -206,6 +210,9 @@ func scripts() []script {
 		{attestAgain, "author", said(intoto.PayloadType, of)},
 		{attestSHA512, "author", said(intoto.PayloadType, subject("sha512", hex.EncodeToString(long[:])))},
 		{attestOfAnother, "author", said(intoto.PayloadType, ofAnother)},
+		{attestInOldLog, "old", said(intoto.PayloadType, of)},
+		{attestAgainInOldLog, "old", said(intoto.PayloadType, of)},
+		{attestOfAnotherInOldLog, "old", said(intoto.PayloadType, ofAnother)},
 		{attestPlain, "author", said("application/json", of)},
 		{keyBlob, "key", plain(artifact)},
 		{keyBlobByOther, "other key", plain(artifact)},

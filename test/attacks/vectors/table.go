@@ -56,6 +56,7 @@ func genuine() []vector {
 		{name: "blob-again", from: blobAgain, why: "the same author signs the same artifact again"},
 		{name: "blob-rekor-v1", from: blobInOldLog, why: "the log entry has a promise, a proof and a signed time"},
 		{name: "attestation", from: attestation, why: "an in-toto statement of the artifact"},
+		{name: "attestation-rekor-v1", from: attestInOldLog, why: "an in-toto statement in a log that has its envelope, not its digest"},
 		{name: "attestation-sha512", from: attestSHA512, why: "the statement names the artifact by SHA-512 alone"},
 		{name: "blob-key", from: keyBlob, why: "signed by a long-lived key"},
 		{name: "attestation-key", from: keyAttestation, why: "a statement signed by a long-lived key"},
@@ -98,6 +99,11 @@ func bindings() []vector {
 		{"another-identity", "everything holds, another identity signed", blob, whole(blobByStranger), nil, verdict.Identity},
 		{"another-world", "everything holds under another trust root", blob, whole(blobElsewhere), nil, verdict.LogUnknown},
 		{"attestation-log-entry-of-another-signature", "A03: the log entry of an earlier envelope of the same payload", attestation, entries(attestAgain), nil, verdict.LogSigMismatch},
+		{"attestation-rekor-v1-log-entry-of-another-artifact", "A01: the log entry is genuine, but of an envelope with another payload", attestInOldLog, entries(attestOfAnotherInOldLog), nil, verdict.LogEntryUnbound},
+		{"attestation-rekor-v1-log-entry-of-another-signature", "A03: the log entry is of an earlier envelope of the same payload", attestInOldLog, entries(attestAgainInOldLog), nil, verdict.LogSigMismatch},
+		{"attestation-rekor-v1-another-certificate", "A02: the certificate of another key, of the same identity", attestInOldLog, func(s *maker, b *bundlepb.Bundle) {
+			b.VerificationMaterial.Content = s.copyOf(blobByAnother).VerificationMaterial.Content
+		}, nil, verdict.LogKeyMismatch},
 		{"key-id-of-the-key", "A16: another key signed, and the envelope's hint names the key that is asked", keyAttestation, whole(keyAttestByOther), nil, verdict.LogKeyMismatch},
 		{"blob-signature-of-a-statement", "A18: a blob signature over the bytes of the statement, where an attestation is asked for", attestation, whole(blobOfStatement), nil, verdict.MaterialKind},
 		{"entry-of-a-rogue-log", "D20: logged in a log of somebody else's, whose key is its own word", blob, whole(blobInRogueLog), nil, verdict.LogUnknown},
@@ -137,6 +143,9 @@ func proofs() []vector {
 			promise[len(promise)-1] ^= 1
 		}, nil, verdict.LogPromise},
 		{"rekor-v1-time-changed", "D02: the time of the entry is covered by the promise", blobInOldLog, func(_ *maker, b *bundlepb.Bundle) {
+			of(b).TlogEntries[0].IntegratedTime++
+		}, nil, verdict.LogPromise},
+		{"attestation-rekor-v1-time-changed", "D02: the same, of an envelope", attestInOldLog, func(_ *maker, b *bundlepb.Bundle) {
 			of(b).TlogEntries[0].IntegratedTime++
 		}, nil, verdict.LogPromise},
 		{"no-timestamp", "D03: a log of version 2 signs no time, and there is no other", blob, func(_ *maker, b *bundlepb.Bundle) {
