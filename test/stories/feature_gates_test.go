@@ -1,0 +1,215 @@
+package stories
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/feature"
+	"github.com/waybill-release/waybill/pkg/feature/known"
+	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
+	"github.com/waybill-release/waybill/pkg/promotion"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/trace"
+	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/test/scene"
+)
+
+// site is where features are switched.
+type site struct {
+	dir      string
+	features featurestore.Store
+}
+
+// openSite has every feature of Waybill announced, as a reconciler does it.
+func openSite(t *testing.T) site {
+	t.Helper()
+	s := site{dir: t.TempDir()}
+	if err := featurestore.MakeSite(s.dir); err != nil {
+		t.Fatal(err)
+	}
+	at, err := featurestore.OpenSite(s.dir, func(uri string) (featurestore.Place, error) {
+		from, err := store.Open(uri, nil)
+		if err != nil {
+			return featurestore.Place{}, err
+		}
+		to, err := store.OpenWriter(uri)
+		return featurestore.Place{Place: from, Writer: to}, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.features = at.Features
+	for _, k := range known.Registry().Keys() {
+		d, _ := known.Registry().Definition(k)
+		f, err := feature.Announce(k, d, known.Newest())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.features.Create(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// used is what is reported of a feature, for each value: who, and whether it
+// was asked for.
+func (s site) used(t *testing.T, name string) (uses []string) {
+	t.Helper()
+	f, err := s.features.Get(t.Context(), feature.Key{Namespace: feature.CoreNamespace, Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range f.Status.Uses {
+		said := u.Identity + " found it off"
+		if u.Value {
+			said = u.Identity + " found it on"
+		}
+		if u.Checked {
+			said += " and asked"
+		}
+		uses = append(uses, said)
+	}
+	return uses
+}
+
+// refer is what refers to the images of the release, by kind, and how many of
+// that name a run.
+func (n night) refer(t *testing.T, place string) (kinds map[string]int, hinted int) {
+	t.Helper()
+	remote, err := registry.OpenRemote(n.Lab.Registry+"/"+place+"/lantern", http.DefaultTransport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds = map[string]int{}
+	for _, a := range n.sealedNow(t).Images() {
+		list, err := remote.Referrers(t.Context(), a.Repository, a.Digests.SHA256)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range list {
+			kinds[d.Annotations[registry.AnnotationPredicate]]++
+			if ids := trace.FromAnnotations(d.Annotations); ids != (trace.IDs{}) {
+				hinted++
+			}
+		}
+	}
+	return kinds, hinted
+}
+
+// TestFeatureGatesRelease: without TraceAnnotations nothing that is attached
+// names its run, and without EmitVSA nothing is vouched for; the release is
+// accepted by whoever verifies it, and the site is told what each run found.
+// With both on again the summary is made, and nothing is attached twice.
+func TestFeatureGatesRelease(t *testing.T) {
+	n, s := evening(t), openSite(t)
+	want(t, n.Stage(t.Context(), "--feature-gates", "TraceAnnotations=false", "--features", s.dir, "--report-as", "builder"), 0, "ACCEPTED")
+	staged, hinted := n.refer(t, "staging")
+	if hinted != 0 || len(staged) < 3 {
+		t.Errorf("in staging %v refer to the images, %d with hints", staged, hinted)
+	}
+	if got := s.used(t, known.TraceAnnotations); !slices.Equal(got, []string{"builder found it off and asked"}) {
+		t.Errorf("of annotations: %q", got)
+	}
+	if got := s.used(t, known.EmitVSA); !slices.Equal(got, []string{"builder found it on"}) {
+		t.Errorf("of summaries, which staging does not make: %q", got)
+	}
+
+	off := []string{"--feature-gates", "TraceAnnotations=false,EmitVSA=false", "--features", s.dir, "--report-as", "promoter"}
+	want(t, n.releases(t, off...), 0, "the verifier would record it, without a summary")
+	want(t, n.releases(t, append(off, "--confirm")...), 0, "ACCEPTED: complete", "recorded: the promotion of 1 image", "no summary was written: none is wanted, because the feature EmitVSA is off")
+	kinds, hinted := n.refer(t, "release")
+	if hinted != 0 || kinds[vsa.PredicateType] != 0 || kinds[promotion.PredicateType] != 1 {
+		t.Errorf("%v refer to the images, %d with hints", kinds, hinted)
+	}
+	if n.object(t, "lantern/"+scene.Version+"/"+vsa.Name(1)) != "" {
+		t.Error("there is a summary beside the manifest")
+	}
+	want(t, n.Verify(t.Context()), 0, "ACCEPTED: complete")
+	for name, use := range map[string]string{
+		known.EmitVSA: "promoter found it off and asked", known.TraceAnnotations: "promoter found it off and asked", known.RequireProvenance: "promoter found it off",
+	} {
+		if got := s.used(t, name); !slices.Contains(got, use) {
+			t.Errorf("of %s: %q", name, got)
+		}
+	}
+
+	for range 2 { // the second run finds the summary
+		want(t, n.releases(t, "--confirm"), 0, "ACCEPTED: complete", vsa.Name(1))
+	}
+	kinds, hinted = n.refer(t, "release")
+	if images := len(n.sealedNow(t).Images()); kinds[vsa.PredicateType] != images || kinds[promotion.PredicateType] != 1 || hinted != images {
+		t.Errorf("%v refer to the images, %d with hints", kinds, hinted)
+	}
+	want(t, n.releases(t, "--confirm", "--feature-gates", "TraceAnnotations=false"), 0, vsa.Name(1)+", which was there")
+	if again, _ := n.refer(t, "release"); again[vsa.PredicateType] != kinds[vsa.PredicateType] {
+		t.Errorf("the summary is attached again without hints: %v", again)
+	}
+	want(t, n.Verify(t.Context()), 0, "ACCEPTED: complete")
+}
+
+// TestFeatureGatesPromote: the same of a promotion of images by a plan. Who
+// wants summaries later gets them by running it again.
+func TestFeatureGatesPromote(t *testing.T) {
+	a, s := openAdmin(t), openSite(t)
+	want(t, a.apply("--feature-gates", "EmitVSA=false,TraceAnnotations=false", "--features", s.dir, "--report-as", "promoter"), 0, "ACCEPTED")
+	for _, region := range regions() {
+		if kinds := a.kinds(region, a.image.Digest); slices.Contains(kinds, vsa.PredicateType) || !slices.Contains(kinds, promotion.PredicateType) {
+			t.Errorf("%s: %q", region, kinds)
+		}
+		if a.hints(region) != 0 {
+			t.Errorf("%s: the record of the promotion names its run in its annotations", region)
+		}
+	}
+	if got := s.used(t, known.EmitVSA); !slices.Equal(got, []string{"promoter found it off and asked"}) {
+		t.Errorf("of summaries: %q", got)
+	}
+	want(t, a.apply("--feature-gates", "EmitVSA=false"), 0, "2 were there already, with their evidence")
+	want(t, a.apply(), 0, "ACCEPTED")
+	for _, region := range regions() {
+		kinds := a.kinds(region, a.image.Digest)
+		of := func(kind string) int { return strings.Count(strings.Join(kinds, "\n"), kind) }
+		if of(vsa.PredicateType) != 1 || of(promotion.PredicateType) != 1 || a.hints(region) != 1 {
+			t.Errorf("%s: %q, %d with hints", region, kinds, a.hints(region))
+		}
+	}
+	want(t, a.apply(), 0, "2 were there already, with their evidence")
+}
+
+// hints is how many records of the image name, in their annotations, the run
+// that made them.
+func (a admin) hints(region string) (n int) {
+	a.t.Helper()
+	list, err := a.at(region).Referrers(a.t.Context(), "lantern", a.image.Digest)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for _, d := range list {
+		kind := d.Annotations[registry.AnnotationPredicate]
+		if (kind == vsa.PredicateType || kind == promotion.PredicateType) && trace.FromAnnotations(d.Annotations) != (trace.IDs{}) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestFeatureGatesUse: what stands on the command line is judged before anything
+// is done, and a site that does not answer costs the report and nothing else.
+func TestFeatureGatesUse(t *testing.T) {
+	n := openDesk(t)
+	sign := func(flags ...string) scene.Result {
+		return n.Run(t.Context(), append([]string{"waybill", "sign", scene.Version, "--profile", "profile.yaml", "--state", "state"}, flags...)...)
+	}
+	want(t, sign("--feature-gates", "RequireLantern=true"), 2, "unrecognized feature gate: RequireLantern", "known are BundleReferrers, ")
+	want(t, sign("--report-as", "promoter"), 2, "--features names the site")
+	want(t, sign("--key", "release=awskms:///alias/lantern", "--feature-gates", "KMSSigning=false"), 2, "KMSSigning is off", "leave KMSSigning out of --feature-gates")
+	judged := []string{"waybill", "gate", "check", scene.Version, "--profile", "profile.yaml"}
+	without := n.Run(t.Context(), judged...)
+	with := n.Run(t.Context(), append(judged, "--report-as", "promoter", "--features", n.Path("absent"))...)
+	if with.Code != without.Code || with.Stdout != without.Stdout || strings.Count(with.Stderr, "are not reported") != 1 {
+		t.Errorf("with a site that is away: %d\n%s%s\nwithout: %d\n%s", with.Code, with.Stdout, with.Stderr, without.Code, without.Stdout)
+	}
+}
