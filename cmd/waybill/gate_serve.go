@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -59,7 +60,7 @@ func gateServeCommand() *cobra.Command {
 		RunE: o.run,
 	}
 	cmd.Flags().StringVar(&o.log, "log-format", "json", "json for machines, text for people; the record is JSON in any case")
-	o.as.addFlags(cmd, pipeline.TokenVerifier)
+	o.as.addFlags(cmd, pipeline.TokenVerifier, tokenReconciler)
 	addGatesFlag(cmd, o.gates)
 	cmd.Flags().BoolVar(&o.check, "check", false, "read everything, say what is wrong, and end")
 	return cmd
@@ -156,7 +157,7 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	world.Record, world.Gate = cmd.ErrOrStderr(), o.gates
-	if world.Features, err = gateFeatures(c, o.gates); err != nil {
+	if world.Features, err = o.features(cmd, c); err != nil {
 		return err
 	}
 	s, err := gateway.New(cmd.Context(), world, c.Bear())
