@@ -35,6 +35,10 @@ import (
 // tokenReconciler is the name of the identity that signs transitions.
 const tokenReconciler = string(policy.Reconciler)
 
+// signingPatience is how long a signing service is waited for, unless somebody
+// says otherwise.
+const signingPatience = 10 * time.Minute
+
 // reconciling are the options of the reconciler.
 type reconciling struct {
 	as      identities
@@ -61,7 +65,7 @@ func featureReconcileCommand() *cobra.Command {
 	f.BoolVar(&o.once, "once", false, "make one pass and end, as a job that runs by a timer does")
 	o.as.addFlags(cmd, tokenReconciler)
 	o.keys.addFlags(cmd, tokenReconciler)
-	f.DurationVar(&o.wait, "patience", 10*time.Minute, "how long a signing service is waited for")
+	f.DurationVar(&o.wait, "patience", signingPatience, "how long a signing service is waited for")
 	addLogFlag(cmd, "text")
 	addFeatureOutput(cmd, &o.output)
 	f.BoolVar(&o.confirm, "confirm", false, "really do it")
@@ -268,9 +272,14 @@ func (o *reconciling) ahead(cmd *cobra.Command, b bench) error {
 
 // loop makes passes until it is told to end, and logs what is new.
 func loop(cmd *cobra.Command, c switchboard.Config, r *reconcile.Reconciler) error {
-	logger, news := loggerOf(cmd.Context()), switchboard.News{}
-	logger.InfoContext(cmd.Context(), fmt.Sprintf("reconciling the features at %s as %s, every %s", c.Site, c.Identity, c.Every))
-	return c.Loop(cmd.Context(), r, func(ctx context.Context, did []reconcile.Pass, err error) {
+	return passes(cmd.Context(), loggerOf(cmd.Context()), c, r)
+}
+
+// passes makes passes until ctx ends, and logs what is new.
+func passes(ctx context.Context, logger *slog.Logger, c switchboard.Config, r *reconcile.Reconciler) error {
+	news := switchboard.News{}
+	logger.InfoContext(ctx, fmt.Sprintf("reconciling the features at %s as %s, every %s", c.Site, c.Identity, c.Every))
+	return c.Loop(ctx, r, func(ctx context.Context, did []reconcile.Pass, err error) {
 		fresh := news.Of(did)
 		for _, line := range switchboard.Lines(fresh) {
 			logger.InfoContext(ctx, line)

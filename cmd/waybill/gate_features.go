@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/feature/gates"
 	"github.com/waybill-release/waybill/pkg/feature/switches"
 	"github.com/waybill-release/waybill/pkg/gateway"
+	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // featuresOfGate is what the help of the service says of features.
@@ -25,14 +29,26 @@ says so. reportAs is the name under which the service reports what it found,
 which the reconciler waits for. With --feature-gates EmitVSA=false no summaries
 are signed; StatusPage has /statusz, and follows the site while the service runs.
 
+With reconcile: FEATURES.yaml the service reconciles the features itself, as
+waybill feature reconcile does, and signs transitions as the reconciler: give it
+--identity-token reconciler=FILE. Of several replicas each has a file with an
+identity of its own. What goes wrong there is logged, and ends no service.
+
 `
 
-// gateFeatures is how a service goes by the features of its file, with what the
-// gates of the program say; nil where the file names none.
-func gateFeatures(c gateway.Config, g *gates.Gate) (*gateway.Features, error) {
+// features is how the service goes by the features of its file; nil where that
+// names none.
+func (o *serving) features(cmd *cobra.Command, c gateway.Config) (*gateway.Features, error) {
 	use := c.Features
 	if use == nil {
 		return nil, nil
+	}
+	loop, err := o.reconciler(cmd, use)
+	if err != nil {
+		return nil, err
+	}
+	if o.check && loop != nil && unprepared(use.Site) {
+		return nil, nil // the reconciler prepares it
 	}
 	site, err := openSite(use.Site, false)
 	if err != nil {
@@ -40,13 +56,13 @@ func gateFeatures(c gateway.Config, g *gates.Gate) (*gateway.Features, error) {
 	}
 	v := featureVersion()
 	if use.ReportAs != "" {
-		err = g.InitReporter(gates.Reporter{Store: site.Features, Namespace: feature.CoreNamespace, Identity: use.ReportAs, Version: v})
+		err = o.gates.InitReporter(gates.Reporter{Store: site.Features, Namespace: feature.CoreNamespace, Identity: use.ReportAs, Version: v})
 		if err != nil {
 			return nil, err
 		}
 	}
 	return &gateway.Features{
-		Site: use.Site, Store: site.Features, Identity: use.ReportAs, Version: v.String(),
+		Site: use.Site, Store: site.Features, Identity: use.ReportAs, Version: v.String(), Loop: loop,
 		Read: func(ctx context.Context, b gateway.Basis) (gateway.Switches, error) {
 			s, err := switches.Read(ctx, switches.Config{Site: site, Policy: b.Policy, Verifier: b.Verifier})
 			if err != nil {
@@ -54,5 +70,41 @@ func gateFeatures(c gateway.Config, g *gates.Gate) (*gateway.Features, error) {
 			}
 			return s, nil
 		},
+	}, nil
+}
+
+// reconciles reports whether a service has a reconciler inside.
+func reconciles(c gateway.Config) bool { return c.Features != nil && c.Features.Reconcile != "" }
+
+// reconciler is the one that runs inside the service, which is opened now, to
+// tell what is wrong with it, and each time that it begins; nil where others do.
+func (o *serving) reconciler(cmd *cobra.Command, use *gateway.FeatureUse) (func(context.Context) error, error) {
+	if use.Reconcile == "" {
+		return nil, nil
+	}
+	r := &reconciling{as: o.as, confirm: !o.check, wait: signingPatience}
+	open := func() (bench, error) {
+		c, err := readFeatures(use.Reconcile)
+		switch {
+		case err != nil:
+			return bench{}, err
+		case strings.TrimSuffix(c.Site, "/") != strings.TrimSuffix(use.Site, "/"):
+			return bench{}, verdict.Refuse(verdict.ConfigParse, use.Reconcile, "it keeps the features at %q, and the service goes by those at %q", c.Site, use.Site)
+		}
+		return r.open(cmd, c)
+	}
+	if _, err := open(); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		b, err := open()
+		if err != nil {
+			return err
+		}
+		one, err := b.config.Reconciler(b.world)
+		if err != nil {
+			return err
+		}
+		return passes(ctx, loggerOf(cmd.Context()), b.config, one)
 	}, nil
 }

@@ -191,6 +191,10 @@ func serviceWorld(c gateway.Config, as identities, logger *slog.Logger) (gateway
 	case !c.Summaries && verifier != nil:
 		return gateway.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "a token of the verifier is for summaries, and the service's file does not have summaries: true")
 	}
+	if r := found[tokenReconciler]; reconciles(c) != (r != nil) {
+		return gateway.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "a token of the reconciler goes with reconcile: FEATURES.yaml in the features of the service's file, and the one is there without the other").
+			Advise("give --identity-token reconciler=FILE, or --identity reconciler=SOURCE, to a service that reconciles, and to no other")
+	}
 	w := gateway.World{
 		Load: func(ctx context.Context) (gateway.Basis, error) { return loadBasis(ctx, c, verifier) },
 		Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, rt) },

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/feature"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
 	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -45,7 +46,8 @@ type Features struct {
 	// Identity is whom the service reports as, and Version the program's; no
 	// identity reports nothing. The gate was told of the reporter.
 	Identity, Version string
-	// Loop reconciles until its context ends; nil leaves that to others.
+	// Loop reconciles until its context ends; nil leaves that to others. It is
+	// ended and begun anew when the basis was read anew.
 	Loop func(ctx context.Context) error
 }
 
@@ -225,6 +227,9 @@ func (s *Server) tend(ctx context.Context) {
 		case <-time.After(s.limits.Follow):
 			_ = s.Follow(ctx) // what is wrong is logged, and shown
 		case <-s.reloaded:
+			if stop := s.looping.Load(); stop != nil {
+				(*stop)()
+			}
 		}
 	}
 }
@@ -233,15 +238,16 @@ func (s *Server) tend(ctx context.Context) {
 func (s *Server) reconcile(ctx context.Context) {
 	loop := s.world.Features.Loop
 	for loop != nil && ctx.Err() == nil {
-		err := s.survived(ctx, "reconciling features", func() error { return loop(ctx) })
-		if ctx.Err() != nil {
-			return
+		own, stop := context.WithCancel(ctx)
+		s.looping.Store(&stop)
+		err := s.survived(own, "reconciling features", func() error { return loop(own) })
+		told := own.Err() != nil
+		stop()
+		if told {
+			continue
 		}
 		s.world.Log.ErrorContext(ctx, "reconciling features ended, and begins anew", "error", fmt.Sprint(err))
-		select {
-		case <-ctx.Done():
-		case <-time.After(s.limits.Follow):
-		}
+		_ = transport.Sleep(ctx, s.limits.Follow)
 	}
 }
 

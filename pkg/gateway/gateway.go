@@ -174,7 +174,8 @@ type Server struct {
 
 	draining atomic.Bool
 	reloaded chan struct{} // is told when the basis was read anew
-	reload   sync.Mutex    // held while the basis is read; owns highest
+	looping  atomic.Pointer[context.CancelFunc]
+	reload   sync.Mutex // held while the basis is read; owns highest
 	// highest are the newest states that were in force, by feature.
 	highest map[string]featuretransition.State
 }

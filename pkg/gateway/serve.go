@@ -203,16 +203,23 @@ func (s *Server) Serve(ctx context.Context, c Config, reload <-chan os.Signal, r
 	for {
 		select {
 		case <-reload:
-			_ = s.Reload(ctx) // what is wrong is logged, and shown
-			select {
-			case s.reloaded <- struct{}{}:
-			default: // it was told already
-			}
+			s.renew(ctx)
 		case err := <-ended:
 			return fmt.Errorf("listening: %w", err)
 		case <-ctx.Done():
 			return s.end(theirs, ours)
 		}
+	}
+}
+
+// renew reads the basis anew, and has everything begin by it that rests on one.
+func (s *Server) renew(ctx context.Context) {
+	if s.Reload(ctx) != nil {
+		return // what is wrong is logged, and shown
+	}
+	select {
+	case s.reloaded <- struct{}{}:
+	default: // it was told already
 	}
 }
 
