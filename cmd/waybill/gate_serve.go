@@ -60,7 +60,7 @@ func gateServeCommand() *cobra.Command {
 		RunE: o.run,
 	}
 	cmd.Flags().StringVar(&o.log, "log-format", "json", "json for machines, text for people; the record is JSON in any case")
-	o.as.addFlags(cmd, pipeline.TokenVerifier, tokenReconciler)
+	o.as.addFlags(cmd, pipeline.TokenVerifier)
 	addGatesFlag(cmd, o.gates)
 	cmd.Flags().BoolVar(&o.check, "check", false, "read everything, say what is wrong, and end")
 	return cmd
@@ -157,7 +157,7 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	world.Record, world.Gate = cmd.ErrOrStderr(), o.gates
-	if world.Features, err = o.features(cmd, c); err != nil {
+	if world.Features, err = gateFeatures(c, o.gates); err != nil {
 		return err
 	}
 	s, err := gateway.New(cmd.Context(), world, c.Bear())
@@ -167,12 +167,20 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 	if o.check {
 		return errors.Join(c.Check(), s.Check(cmd.Context()))
 	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
+	}
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
 	return s.Serve(cmd.Context(), c, reload, func(callers, admin string) {
 		fmt.Fprintf(cmd.OutOrStdout(), "callers %s\nadmin   %s\n", callers, admin)
 	})
 }
+
+// garbage is how much may be left behind before it is collected, in hundredths
+// of what is kept. A decision leaves much and keeps little, and collecting four
+// times as often costs a tenth more CPU. GOMEMLIMIT bounds it.
+const garbage = 400
 
 // serviceWorld is how the service reaches what is outside of it. Where images
 // lie is named by callers, so nothing inside our network is asked that the
@@ -190,10 +198,6 @@ func serviceWorld(c gateway.Config, as identities, logger *slog.Logger) (gateway
 			Advise("give --identity-token verifier=FILE, or --identity verifier=SOURCE; or leave summaries out of the service's file")
 	case !c.Summaries && verifier != nil:
 		return gateway.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "a token of the verifier is for summaries, and the service's file does not have summaries: true")
-	}
-	if r := found[tokenReconciler]; reconciles(c) != (r != nil) {
-		return gateway.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "a token of the reconciler goes with reconcile: FEATURES.yaml in the features of the service's file, and the one is there without the other").
-			Advise("give --identity-token reconciler=FILE, or --identity reconciler=SOURCE, to a service that reconciles, and to no other")
 	}
 	w := gateway.World{
 		Load: func(ctx context.Context) (gateway.Basis, error) { return loadBasis(ctx, c, verifier) },
