@@ -60,7 +60,7 @@ func gateServeCommand() *cobra.Command {
 		RunE: o.run,
 	}
 	cmd.Flags().StringVar(&o.log, "log-format", "json", "json for machines, text for people; the record is JSON in any case")
-	o.as.addFlags(cmd, pipeline.TokenVerifier)
+	o.as.addFlags(cmd, pipeline.TokenVerifier, tokenReconciler)
 	addGatesFlag(cmd, o.gates)
 	cmd.Flags().BoolVar(&o.check, "check", false, "read everything, say what is wrong, and end")
 	return cmd
@@ -157,7 +157,7 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	world.Record, world.Gate = cmd.ErrOrStderr(), o.gates
-	if world.Features, err = gateFeatures(c, o.gates); err != nil {
+	if world.Features, err = o.features(cmd, c); err != nil {
 		return err
 	}
 	s, err := gateway.New(cmd.Context(), world, c.Bear())
@@ -198,6 +198,10 @@ func serviceWorld(c gateway.Config, as identities, logger *slog.Logger) (gateway
 			Advise("give --identity-token verifier=FILE, or --identity verifier=SOURCE; or leave summaries out of the service's file")
 	case !c.Summaries && verifier != nil:
 		return gateway.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "a token of the verifier is for summaries, and the service's file does not have summaries: true")
+	}
+	if r := found[tokenReconciler]; reconciles(c) != (r != nil) {
+		return gateway.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "a token of the reconciler goes with reconcile: FEATURES.yaml in the features of the service's file, and the one is there without the other").
+			Advise("give --identity-token reconciler=FILE, or --identity reconciler=SOURCE, to a service that reconciles, and to no other")
 	}
 	w := gateway.World{
 		Load: func(ctx context.Context) (gateway.Basis, error) { return loadBasis(ctx, c, verifier) },
