@@ -49,6 +49,8 @@ type Request struct {
 	Now     time.Time
 	Options Options
 	Waivers Waivers
+	// Switches, if there are any, say how far the policy counts.
+	Switches Switches
 }
 
 // Waivers are what is said about findings: which are known, and which the
@@ -93,6 +95,12 @@ func Release(ctx context.Context, req Request) *verdict.Verdict { return Decide(
 // Decide decides, and keeps what it verified.
 func Decide(ctx context.Context, req Request) Decided {
 	v := verdict.New("release "+req.Version.String()+" at "+req.Files.URI(), req.Now)
+	effective, err := Effective(req.Switches, req.Policy, req.Canon.places()...)
+	if err != nil {
+		v.AddError("features", err)
+		return Decided{Verdict: v}
+	}
+	req.Policy = effective
 	v.Policy, v.Features, v.TrustRoot = req.Policy.Digest(), req.Policy.Features(), req.Verifier.Root().Digest()
 	if req.Verifier.Root().IsLab() {
 		v.Note("the trust root is an INSECURE LAB: anybody can have its keys")

@@ -43,9 +43,12 @@ func (p *Pipeline) PromoteImages(ctx context.Context, plan routes.Plan, how Prom
 		return promote.Applied{}, err
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
+	goals := plan.Goals()
 	work := promote.Images{
 		Plan: plan, Shard: how.Shard, Ledger: promote.OpenLedger(j, p.rules(), p.Clock),
-		Judge:  func(r routes.Route, e routes.Edge) (gate.ImageJudge, error) { return p.judgeOf(r, e, how.Waivers) },
+		Judge: func(r routes.Route, e routes.Edge) (gate.ImageJudge, error) {
+			return p.judgeOf(r, e, how.Waivers, goals.Of(r.Source, e.Image))
+		},
 		Open:   func(prefix string) (*registry.Remote, error) { return registry.OpenRemote(prefix, p.Transport) },
 		Rights: promote.Rights{Exclusive: how.Exclusive, MayMove: p.mayMove(how.Waivers)},
 		Run:    promote.Run{Now: p.Clock(), Progress: how.Progress},
@@ -74,6 +77,9 @@ func (p *Pipeline) rules() string {
 	if p.records() && !p.Ways.Summarize() { // who wants summaries later does not find them
 		rules += " without summaries"
 	}
+	if p.Switches != nil { // what went while something was off is looked at again when it is on
+		rules += fmt.Sprintf(", features %v", p.Switches)
+	}
 	return rules
 }
 
@@ -88,10 +94,14 @@ func (p *Pipeline) promotions(s promote.Shard) string {
 }
 
 // judgeOf is who decides about an image: the policy of the profile, and what
-// the manifest demands besides.
-func (p *Pipeline) judgeOf(r routes.Route, e routes.Edge, w gate.Waivers) (gate.ImageJudge, error) {
+// the manifest demands besides. The policy counts as it does where the image goes.
+func (p *Pipeline) judgeOf(r routes.Route, e routes.Edge, w gate.Waivers, goals []string) (gate.ImageJudge, error) {
+	effective, err := gate.Effective(p.Switches, p.Profile.Policy, goals...)
+	if err != nil {
+		return nil, err
+	}
 	bench := gate.Bench{gate.PolicyRequest{
-		Policy: p.Profile.Policy, Verifier: p.verifier, Stage: policy.Staging, Version: gate.VersionOf(e.Tags), Now: p.Clock(), Waivers: w,
+		Policy: effective, Verifier: p.verifier, Stage: policy.Staging, Version: gate.VersionOf(e.Tags), Now: p.Clock(), Waivers: w,
 	}}
 	if !r.Policy.Demands() {
 		return bench, nil

@@ -24,6 +24,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/build"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/doctor"
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
@@ -87,6 +88,8 @@ type World struct {
 	Work sign.Work
 	// Typed is the command that all this is for.
 	Typed Typed
+	// Switches say how far the policy counts, if features switch it.
+	Switches gate.Switches
 }
 
 // Source is where the release is built from. An empty Ref is the version.

@@ -76,7 +76,7 @@ func (p *Pipeline) gate(ctx context.Context, s profile.Stage) (*verdict.Verdict,
 	if err != nil {
 		return nil, err
 	}
-	req := gate.Request{Version: p.Version, Files: at.files, Verifier: p.verifier, Policy: p.Profile.Policy, Stage: policy.Stage(s), Now: p.Clock()}
+	req := gate.Request{Version: p.Version, Files: at.files, Verifier: p.verifier, Policy: p.Profile.Policy, Stage: policy.Stage(s), Now: p.Clock(), Switches: p.Switches}
 	if at.images != nil {
 		req.Images = at.images
 	}

@@ -14,10 +14,14 @@ import (
 // PromoteFiles applies a plan of files, by what the policy of the profile asks
 // of binaries: a list does not say what its files are.
 func (p *Pipeline) PromoteFiles(ctx context.Context, planned routes.Plan, how Promotion) (*verdict.Verdict, error) {
+	effective, err := gate.Effective(p.Switches, p.Profile.Policy, planned.FileGoals()...)
+	if err != nil {
+		return nil, err
+	}
 	return promote.Files{
 		Plan: planned, Class: plan.Binary, Open: p.openPlace, OpenWriter: p.OpenWriter, Now: p.Clock(), Progress: how.Progress,
 		Judge: gate.PolicyRequest{
-			Policy: p.Profile.Policy, Verifier: p.verifier, Stage: policy.Staging, Now: p.Clock(), Waivers: how.Waivers,
+			Policy: effective, Verifier: p.verifier, Stage: policy.Staging, Now: p.Clock(), Waivers: how.Waivers,
 		},
 	}.Apply(ctx)
 }

@@ -2,6 +2,7 @@ package routes
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -69,4 +70,40 @@ func (p Plan) Extent() Extent {
 		e.Bytes += int64(to) * f.Size
 	}
 	return e
+}
+
+// Goals are all registries that images of a source go to, by the source: of
+// several routes from one source, those of all.
+type Goals map[string][]string
+
+// Of are the repositories that an image goes to.
+func (g Goals) Of(source, image string) []string {
+	all := make([]string, len(g[source]))
+	for i, to := range g[source] {
+		all[i] = to + "/" + image
+	}
+	return all
+}
+
+// Goals are those of the plan.
+func (p Plan) Goals() Goals {
+	all := Goals{}
+	for _, r := range p.Routes {
+		all[r.Source] = append(all[r.Source], r.Destinations...)
+	}
+	for source, to := range all {
+		slices.Sort(to)
+		all[source] = slices.Compact(to)
+	}
+	return all
+}
+
+// FileGoals are all places that files of the plan go to.
+func (p Plan) FileGoals() []string {
+	var all []string
+	for _, s := range p.Stores {
+		all = append(all, s.Destinations...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

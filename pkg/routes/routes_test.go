@@ -91,3 +91,22 @@ func TestTwoDigestsOfOneName(t *testing.T) {
 		t.Error("a plan of nothing")
 	}
 }
+
+// TestGoals: an image of a source goes wherever a route from there leads.
+func TestGoals(t *testing.T) {
+	p := Plan{Routes: []Route{
+		{Source: "staging.example.test/a", Destinations: []string{"us.example.test", "eu.example.test"}},
+		{Source: "staging.example.test/b", Destinations: []string{"eu.example.test/b"}},
+		{Source: "staging.example.test/a", Destinations: []string{"eu.example.test", "asia.example.test"}},
+	}, Stores: []Store{{Destinations: []string{"gs://two", "gs://one"}}, {Destinations: []string{"gs://one"}}}}
+	goals := p.Goals()
+	if got, want := goals.Of("staging.example.test/a", "lantern"), []string{"asia.example.test/lantern", "eu.example.test/lantern", "us.example.test/lantern"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := goals.Of("staging.example.test/b", "lantern"); !slices.Equal(got, []string{"eu.example.test/b/lantern"}) {
+		t.Errorf("%v", got)
+	}
+	if len(goals.Of("elsewhere.example.test", "lantern")) != 0 || !slices.Equal(p.FileGoals(), []string{"gs://one", "gs://two"}) {
+		t.Errorf("%v", p.FileGoals())
+	}
+}

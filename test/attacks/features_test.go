@@ -219,7 +219,7 @@ func TestFeatureScopes(t *testing.T) {
 		{[]string{"registry.example.test/production"}, "off"},
 		{[]string{"registry.example.test/staging", inScope + "/lantern"}, "require"},
 		{[]string{"registry.example.test/staging"}, "off"},
-		{nil, "require"},
+		{nil, "require"}, // as anywhere
 	} {
 		if mode, err := y.mode(row.places...); err != nil || mode != row.want {
 			t.Errorf("%v: %q, %v, want %q", row.places, mode, err, row.want)

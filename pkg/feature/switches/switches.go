@@ -169,9 +169,18 @@ func Judge(p policy.Policy, v *verify.Verifier, bundle []byte, k feature.Key, nu
 // States are the states in force, by the name of the feature.
 func (s *Switches) States() []featuretransition.State { return slices.Clone(s.states) }
 
+// String says all states, the same for the same ones.
+func (s *Switches) String() string {
+	var words []string
+	for _, state := range s.states {
+		words = append(words, string(state.Bytes()))
+	}
+	return strings.Join(words, " ")
+}
+
 // For is the policy as it counts for what is at one of these places, or goes
 // there: a repository, or all that lies beneath it. Of several, each requirement
-// counts as much as where it counts most.
+// counts as much as where it counts most; where no place is named, as anywhere.
 func (s *Switches) For(p policy.Policy, places ...string) (policy.Policy, error) {
 	var found []verdict.Feature
 	for _, state := range s.states {
@@ -180,11 +189,19 @@ func (s *Switches) For(p policy.Policy, places ...string) (policy.Policy, error)
 			mode = feature.Stricter(mode, modeAt(state, place))
 		}
 		if len(places) == 0 {
-			mode = feature.ModeRequire // nobody says where: wherever it is
+			mode = anywhere(state)
 		}
 		found = append(found, verdict.Feature{Name: state.Namespace + "/" + state.Name, State: state.State, Number: state.Number, Mode: string(mode)})
 	}
 	return p.Under(found...)
+}
+
+// anywhere is how much a feature counts where it counts most.
+func anywhere(s featuretransition.State) feature.Mode {
+	if !s.Enforced.IsNone() {
+		return feature.ModeRequire
+	}
+	return feature.ModeOf(feature.State(s.State), feature.ModeOff)
 }
 
 // modeAt is how much a feature counts at a place. Where only a part of what lies

@@ -1,0 +1,39 @@
+package gate
+
+import (
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/policy"
+)
+
+// Switches say how far the requirements of a policy count just now, where
+// features switch them on and off.
+type Switches interface {
+	// For is the policy as it counts for what is at these places, or goes there.
+	For(p policy.Policy, places ...string) (policy.Policy, error)
+}
+
+// Effective is the policy as it counts for what is at these places, or goes
+// there: as it is written, if nothing switches it.
+func Effective(s Switches, p policy.Policy, places ...string) (policy.Policy, error) {
+	if s == nil {
+		return p, nil
+	}
+	for i, place := range places {
+		if _, rest, is := strings.Cut(place, "://"); is {
+			place = rest
+		}
+		places[i] = strings.TrimSuffix(place, "/")
+	}
+	return s.For(p, places...)
+}
+
+// places are where a release belongs, wherever it is looked at: before it is
+// promoted it is judged for where it goes.
+func (c Canonical) places() []string {
+	all := []string{c.Files}
+	if c.Images != "" {
+		all = append(all, c.Images)
+	}
+	return all
+}
