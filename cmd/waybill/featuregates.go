@@ -19,9 +19,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/feature/gates"
 	"github.com/waybill-release/waybill/pkg/feature/known"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
+	"github.com/waybill-release/waybill/pkg/feature/switches"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/record"
 	"github.com/waybill-release/waybill/pkg/store/cloud"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/version"
 )
 
@@ -137,6 +141,20 @@ func (f *featureFlags) site() (featurestore.Site, bool, error) {
 		f.opened = true
 	}
 	return f.at, f.failed == nil, f.failed
+}
+
+// switches are how far the requirements of a policy count by the features of
+// the site; nil without one, and then they count as they are written.
+func (f *featureFlags) switches(ctx context.Context, p policy.Policy, v *verify.Verifier) (gate.Switches, error) {
+	site, there, err := f.site()
+	if err != nil || !there {
+		return nil, err
+	}
+	s, err := switches.Read(ctx, switches.Config{Site: site, Policy: p, Verifier: v})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // openSite opens a site at a directory or in a bucket.

@@ -86,6 +86,7 @@ authority of your own is believed if SSL_CERT_FILE names a file with that.
 	o.release.AddFlags(cmd)
 	o.server.addFlags(cmd)
 	o.feature.addSiteFlags(cmd)
+	o.release.Switches = o.feature.switches
 	return cmd
 }
 
@@ -165,6 +166,14 @@ func (o *gateCheck) judge(cmd *cobra.Command, asked references) (*verdict.Verdic
 			return nil, err
 		}
 	}
+	switches, err := o.feature.switches(cmd.Context(), req.Policy, req.Verifier)
+	if err != nil {
+		return nil, err
+	}
+	anywhere := req // where an image or a file is to go is not said
+	if anywhere.Policy, err = gate.Effective(switches, req.Policy); err != nil {
+		return nil, err
+	}
 	var answers []*verdict.Verdict
 	rt := cli.Transport(o.release.Trust.Offline)
 	for _, reference := range asked.images {
@@ -172,18 +181,18 @@ func (o *gateCheck) judge(cmd *cobra.Command, asked references) (*verdict.Verdic
 		if err != nil {
 			return nil, err
 		}
-		answers = append(answers, req.Image(cmd.Context(), image))
+		answers = append(answers, anywhere.Image(cmd.Context(), image))
 	}
 	for _, path := range asked.files {
 		f, err := judgedFile(path, o.class)
 		if err != nil {
 			return nil, err
 		}
-		answers = append(answers, req.File(cmd.Context(), f))
+		answers = append(answers, anywhere.File(cmd.Context(), f))
 	}
 	for _, p := range asked.plans {
 		if len(p.Files) > 0 && p.Release == nil {
-			v, err := o.judgeFiles(cmd, req, p)
+			v, err := o.judgeFiles(cmd, anywhere, p)
 			if err != nil {
 				return nil, err
 			}
@@ -191,7 +200,7 @@ func (o *gateCheck) judge(cmd *cobra.Command, asked references) (*verdict.Verdic
 			continue
 		}
 		ask := gate.PlanRequest{
-			Plan: p, Now: req.Now, Judge: o.judgeOf(req), Progress: ui.NewCount(cmd.ErrOrStderr(), "images").Update,
+			Plan: p, Now: req.Now, Judge: o.judgeOf(req, switches, p.Goals()), Progress: ui.NewCount(cmd.ErrOrStderr(), "images").Update,
 			Open: func(prefix string) (registry.Source, error) { return registry.OpenRemote(prefix, rt) },
 		}
 		answers = append(answers, gate.Plan(cmd.Context(), ask))
@@ -200,12 +209,17 @@ func (o *gateCheck) judge(cmd *cobra.Command, asked references) (*verdict.Verdic
 }
 
 // judgeOf says who decides about an image of a route: the policy that was named,
-// and what its manifest demands.
-func (o *gateCheck) judgeOf(req gate.PolicyRequest) func(routes.Route, routes.Edge) (gate.ImageJudge, error) {
+// as far as it counts where the image goes, and what its manifest demands.
+func (o *gateCheck) judgeOf(req gate.PolicyRequest, switches gate.Switches, goals routes.Goals) func(routes.Route, routes.Edge) (gate.ImageJudge, error) {
 	return func(r routes.Route, e routes.Edge) (gate.ImageJudge, error) {
 		var bench gate.Bench
 		if o.one.policy != "" {
 			one := req
+			effective, err := gate.Effective(switches, req.Policy, goals.Of(r.Source, e.Image)...)
+			if err != nil {
+				return nil, err
+			}
+			one.Policy = effective
 			if one.Version == "" {
 				one.Version = gate.VersionOf(e.Tags)
 			}

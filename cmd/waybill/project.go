@@ -23,6 +23,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/store/cloud"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // project are the options of every command that works on a release.
@@ -129,6 +130,14 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 	if err != nil {
 		return pipeline.Config{}, nil, err
 	}
+	verifier, err := verify.NewWith(loaded.TrustRoot, loaded.Policy.Verification())
+	if err != nil {
+		return pipeline.Config{}, nil, err
+	}
+	switches, err := o.feature.switches(ctx, loaded.Policy, verifier)
+	if err != nil {
+		return pipeline.Config{}, nil, err
+	}
 	report := func(format string, args ...any) {
 		text := fmt.Sprintf(format, args...)
 		logger.Log(ctx, levelOf(text), text)
@@ -138,7 +147,7 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.legacy, Maker: maker(), Ways: o.feature.ways()},
 		World: pipeline.World{
 			Typed:     pipeline.Typed{Args: typed(), Dir: here(), Profile: o.profile},
-			Transport: rt, Clock: time.Now, Progress: progress, Work: sign.Work{Patience: o.wait, Report: report},
+			Transport: rt, Clock: time.Now, Progress: progress, Switches: switches, Work: sign.Work{Patience: o.wait, Report: report},
 			OpenPlace:  func(uri string) (store.Place, error) { return cloud.OpenPlace(uri, rt) },
 			OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
 		},

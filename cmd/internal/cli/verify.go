@@ -48,6 +48,8 @@ type VerifyRelease struct {
 	// Inside looks into artifacts; the small verifier can not.
 	Inside  gate.Inside
 	Waivers Waivers
+	// Switches read how far a policy counts; nil where no features switch it.
+	Switches func(ctx context.Context, p policy.Policy, v *verify.Verifier) (gate.Switches, error)
 	// Log is asked about signatures that do not say when they were made.
 	Log Log
 
@@ -144,6 +146,11 @@ func (o *VerifyRelease) prepare(ctx context.Context, args []string, stage profil
 	ask := asking{Request: gate.Request{Policy: p.Policy, Stage: policy.Stage(stage), Now: now}}
 	if ask.Verifier, err = verify.NewWith(p.TrustRoot, p.Policy.Verification()); err != nil {
 		return asking{}, err
+	}
+	if o.Switches != nil {
+		if ask.Switches, err = o.Switches(ctx, p.Policy, ask.Verifier); err != nil {
+			return asking{}, err
+		}
 	}
 	if ask.channel, err = o.resolve(ctx, args, p, ask.Request); err != nil {
 		return asking{}, err
