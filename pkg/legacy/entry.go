@@ -39,6 +39,7 @@ type proof struct {
 type said struct {
 	blob      bool
 	digest    string // "sha256:…" of the blob, or of the payload
+	envelope  string // "sha256:…" of the text of an envelope, as it was sent
 	signature []byte
 	signer    []byte // PEM
 }
@@ -94,12 +95,14 @@ type wireSpec struct {
 			Content []byte `json:"content"`
 		} `json:"publicKey"`
 	} `json:"signature"`
-	PayloadHash wireHash   `json:"payloadHash"` // dsse
-	Signatures  []struct { // dsse
+	EnvelopeHash wireHash   `json:"envelopeHash"` // dsse
+	PayloadHash  wireHash   `json:"payloadHash"`  // dsse
+	Signatures   []struct { // dsse
 		Signature []byte `json:"signature"`
 		Verifier  []byte `json:"verifier"`
 	} `json:"signatures"`
 	Content struct { // intoto
+		Hash        wireHash `json:"hash"`
 		PayloadHash wireHash `json:"payloadHash"`
 		Envelope    struct {
 			Signatures []struct {
@@ -116,6 +119,14 @@ type wireHash struct {
 }
 
 func (h wireHash) String() string { return h.Algorithm + ":" + h.Value }
+
+// text is the digest, or nothing where there is none.
+func (h wireHash) text() string {
+	if h.Value == "" {
+		return ""
+	}
+	return h.String()
+}
 
 // readBody reads what the entry says. An entry of a kind that is not known
 // here says nothing: a log holds many, and a search finds them too.
@@ -144,7 +155,7 @@ func (e *Entry) readBody() error {
 			return refuseEntry("it is of %d signatures, want one", len(b.Spec.Signatures))
 		}
 		s := b.Spec.Signatures[0]
-		e.said = said{digest: b.Spec.PayloadHash.String(), signature: s.Signature, signer: s.Verifier}
+		e.said = said{digest: b.Spec.PayloadHash.String(), envelope: b.Spec.EnvelopeHash.text(), signature: s.Signature, signer: s.Verifier}
 	case "intoto 0.0.2":
 		if len(b.Spec.Content.Envelope.Signatures) != 1 {
 			return refuseEntry("it is of %d signatures, want one", len(b.Spec.Content.Envelope.Signatures))
@@ -154,7 +165,7 @@ func (e *Entry) readBody() error {
 		if err != nil {
 			return refuseEntry("its signature is not base64 of base64")
 		}
-		e.said = said{digest: b.Spec.Content.PayloadHash.String(), signature: signature, signer: s.PublicKey}
+		e.said = said{digest: b.Spec.Content.PayloadHash.String(), envelope: b.Spec.Content.Hash.text(), signature: signature, signer: s.PublicKey}
 	}
 	return nil
 }

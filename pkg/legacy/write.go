@@ -74,21 +74,32 @@ func (m Material) Proposal() ([]byte, error) {
 	return json.Marshal(p)
 }
 
+// writings are the texts in which programs send one envelope to a log. Readers
+// of the older forms hold the text of the layer against what the log has, so it
+// must be the one that was sent, and a bundle does not keep it.
+var writings = [...]string{
+	`{"payloadType":%[1]q,"payload":%[2]q,"signatures":[{"keyid":"","sig":%[3]q}]}`, // ours, and cosign 2's
+	`{"payload":%[2]q,"payloadType":%[1]q,"signatures":[{"sig":%[3]q}]}`,            // sigstore-go's, so cosign 3's
+	`{"payload":%[2]q,"payloadType":%[1]q,"signatures":[{"sig":%[3]q,"keyid":""}]}`, // sigstore-js's
+	`{"payload": %[2]q, "payloadType": %[1]q, "signatures": [{"sig": %[3]q}]}`,      // sigstore-python's
+	`{"payload":%[2]q,"payloadType":%[1]q,"signatures":[{"keyid":"","sig":%[3]q}]}`, // with the fields sorted
+	`{"payload": %[2]q, "payloadType": %[1]q, "signatures": [{"keyid": "", "sig": %[3]q}]}`,
+}
+
 // Layer is the layer of a tag sha256-<digest>.att that carries an attestation:
-// its envelope. The layer of a signature is the payload, which the signer has.
+// its envelope, in the words in which the log has it. The layer of a signature
+// is the payload, which the signer has.
 func (m Material) Layer() ([]byte, error) {
 	if !m.IsAttestation() {
 		return nil, verdict.Refuse(verdict.MaterialKind, "signature", "it is of bytes, and no attestation")
 	}
-	type signature struct {
-		KeyID string `json:"keyid"`
-		Sig   []byte `json:"sig"`
+	for _, form := range writings {
+		raw := fmt.Appendf(nil, form, m.envelope.PayloadType, text(m.envelope.Payload), text(m.signature))
+		if m.entry == nil || m.entry.said.envelope == "" || m.entry.said.envelope == digest.Of(digest.SHA256, raw).String() {
+			return raw, nil
+		}
 	}
-	return json.Marshal(struct {
-		PayloadType string      `json:"payloadType"`
-		Payload     []byte      `json:"payload"`
-		Signatures  []signature `json:"signatures"`
-	}{m.envelope.PayloadType, m.envelope.Payload, []signature{{Sig: m.signature}}})
+	return nil, verdict.Refuse(verdict.BundleLacks, "signature", "its envelope was sent to the log in words that nobody kept: older clients hold them against the log")
 }
 
 // Files are the texts of a file's .sig and .cert, byte for byte as cosign

@@ -12,7 +12,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -285,7 +284,8 @@ type Mortal struct {
 // NewMortal lives for so many writes.
 func NewMortal(writes int) *Mortal { return &Mortal{left: writes} }
 
-var errDead = errors.New("the program has ended")
+// errDead is no reason to try again.
+var errDead = fmt.Errorf("the program has ended: %w", context.Canceled)
 
 // RoundTrip implements [http.RoundTripper].
 func (m *Mortal) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -1,0 +1,109 @@
+package field
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/feature"
+	"github.com/waybill-release/waybill/pkg/feature/featuretest"
+	"github.com/waybill-release/waybill/pkg/feature/known"
+	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/test/lab"
+)
+
+// lantern is the repository of the fixtures.
+const lantern = "prod/lantern"
+
+// checked is the kind of the fixtures' statements.
+const checked = "https://example.test/checked/v1"
+
+// Fixtures are those of the features that leave something in registries. Each
+// has a registry of its own, of the kind that was asked for.
+func Fixtures(t testing.TB, l *lab.Lab, kind Kind) map[feature.Key]featuretest.Fixture {
+	t.Helper()
+	all := map[feature.Key]featuretest.Fixture{}
+	for name, make := range map[string]func(testing.TB, *Field) featuretest.Fixture{
+		known.TraceAnnotations: annotated, known.EmitVSA: summarized, known.BundleReferrers: referring,
+	} {
+		key := feature.Key{Namespace: feature.CoreNamespace, Name: name}
+		f := On(t, l, kind)
+		fixture := make(t, f)
+		fixture.Deeds = f.Sweeps(t, lantern).Deeds()[key]
+		all[key] = fixture
+	}
+	return all
+}
+
+// annotated is an image whose evidence is attached as without the feature, and
+// once more with it, as one does who goes on with an earlier run.
+func annotated(t testing.TB, f *Field) featuretest.Fixture {
+	image := f.Image(t, lantern, "v1")
+	bundle := f.Sign(t, lab.RoleRelease, Log2, About(t, image.Digest, checked, map[string]bool{"checked": true}))
+	f.Attach(t, lantern, image, checked, bundle, nil)
+	return featuretest.Fixture{
+		Use:      func(ctx context.Context) error { return f.attach(ctx, image, bundle, checked, Hints()) },
+		Snapshot: func(ctx context.Context) ([]byte, error) { return f.Snapshot(ctx, lantern) },
+	}
+}
+
+// summarized is an image for which a verifier vouches; the summary holds until
+// people delete it.
+func summarized(t testing.TB, f *Field) featuretest.Fixture {
+	image := f.Image(t, lantern, "v1")
+	bundle := f.Sign(t, lab.RoleVerifier, Log2, Summary(t, image.Digest, time.Now()))
+	d, _, _ := registry.HintedManifest(image, bundle, vsa.PredicateType, nil)
+	return featuretest.Fixture{
+		Use: func(ctx context.Context) error { return f.attach(ctx, image, bundle, vsa.PredicateType, nil) },
+		Remove: func(ctx context.Context) error {
+			return f.unlist(ctx, image, d)
+		},
+	}
+}
+
+// unlist has somebody take a referrer away, and from the list under a tag, too.
+func (f *Field) unlist(ctx context.Context, image, d registry.Descriptor) error {
+	r := f.Remote
+	if err := r.Delete(ctx, lantern, d.Digest); err != nil {
+		return err
+	}
+	tag := registry.AttachedTag(image.Digest, "")
+	if _, err := r.Resolve(ctx, lantern, tag); err != nil {
+		return nil // it keeps no list
+	}
+	raw := fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":%q,"manifests":[]}`, registry.MediaTypeIndex)
+	list := registry.Descriptor{MediaType: registry.MediaTypeIndex, Digest: digest.Of(digest.SHA256, raw), Size: int64(len(raw))}
+	return r.TagManifest(ctx, lantern, tag, list, raw)
+}
+
+// referring is an image with evidence that older clients can be given, too.
+func referring(t testing.TB, f *Field) featuretest.Fixture {
+	image := f.Image(t, lantern, "v1")
+	bundle := f.Sign(t, lab.RoleRelease, Log1, About(t, image.Digest, checked, map[string]bool{"checked": true}))
+	return featuretest.Fixture{
+		Use: func(ctx context.Context) error { return f.attach(ctx, image, bundle, checked, nil) },
+	}
+}
+
+// attach is [Field.Attach] while no test may end.
+func (f *Field) attach(ctx context.Context, image registry.Descriptor, bundle []byte, kind string, hints map[string]string) error {
+	d, raw, blobs := registry.HintedManifest(image, bundle, kind, hints)
+	return registry.Parcel{Descriptor: d, Raw: raw, Blobs: blobs}.PushTo(ctx, f.Remote, lantern)
+}
+
+// Verifier is who judges in summaries.
+const Verifier = "https://verifier.example.test"
+
+// Summary is a verifier's word about an image, as of a time.
+func Summary(t testing.TB, image digest.Digest, at time.Time) intoto.Statement {
+	t.Helper()
+	return About(t, image, vsa.PredicateType, map[string]any{
+		"verifier": map[string]string{"id": Verifier}, "timeVerified": at.UTC().Format(time.RFC3339), "resourceUri": "pkg:oci/lantern",
+		"policy":             map[string]any{"uri": "https://example.test/policy", "digest": map[string]string{"sha256": digest.Of(digest.SHA256, nil).Hex()}},
+		"verificationResult": "PASSED", "verifiedLevels": []string{"SLSA_BUILD_LEVEL_1"},
+	})
+}
