@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -46,7 +47,11 @@ func readFeatures(path string) (switchboard.Config, error) {
 	if err != nil {
 		return switchboard.Config{}, err
 	}
-	return switchboard.ParseConfig(raw, filepath.Dir(path), known.Registry())
+	c, err := switchboard.ParseConfig(raw, filepath.Dir(path), known.Registry())
+	if err != nil {
+		return switchboard.Config{}, fmt.Errorf("reading %q: %w", path, err)
+	}
+	return c, nil
 }
 
 // siteFlags say where the features are.
