@@ -115,6 +115,7 @@ func provokedHere() map[verdict.Code]string {
 		verdict.Replay:          "TestOverrideOnce",
 		verdict.AuditChain:      "TestAuditChain",
 		verdict.FeatureState:    "TestFeatureStates",
+		verdict.FeatureUnsafe:   "TestFeaturePreflight",
 	}
 }
 
