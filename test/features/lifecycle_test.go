@@ -174,11 +174,11 @@ func dangling(ctx context.Context, c reconcile.Counter, n int) error {
 func annotationsFixture(t *testing.T) fixture {
 	w, image, deeds := swept(t, known.TraceAnnotations)
 	bundle := w.Sign(t, lab.RoleRelease, field.Log2, field.About(t, image.Digest, provenance.PredicateType, map[string]string{}))
-	w.Attach(t, "prod/lantern", image, provenance.PredicateType, bundle, nil)
+	w.Attach(t, "prod/lantern", image, field.Evidence{Kind: provenance.PredicateType, Bundle: bundle})
 	return fixture{w, featuretest.Fixture{
 		Deeds: deeds, Snapshot: w.snapshot,
 		Use: func(ctx context.Context) error {
-			w.Attach(t, "prod/lantern", image, provenance.PredicateType, bundle, field.Hints())
+			w.Attach(t, "prod/lantern", image, field.Evidence{Kind: provenance.PredicateType, Bundle: bundle, Hints: field.Hints()})
 			return dangling(ctx, deeds.Dangling, 1)
 		},
 	}}
@@ -197,7 +197,7 @@ func summariesFixture(t *testing.T) fixture {
 	return fixture{w, featuretest.Fixture{
 		Deeds: deeds,
 		Use: func(ctx context.Context) error {
-			attached = w.Attach(t, "prod/lantern", image, vsa.PredicateType, bundle, nil)
+			attached = w.Attach(t, "prod/lantern", image, field.Evidence{Kind: vsa.PredicateType, Bundle: bundle})
 			return dangling(ctx, deeds.Holds[known.VSAsInForce], 1)
 		},
 		Remove: func(ctx context.Context) error {
@@ -216,7 +216,7 @@ func referrersFixture(t *testing.T) fixture {
 	return fixture{w, featuretest.Fixture{
 		Deeds: deeds,
 		Use: func(ctx context.Context) error {
-			w.Attach(t, "prod/lantern", image, provenance.PredicateType, bundle, nil)
+			w.Attach(t, "prod/lantern", image, field.Evidence{Kind: provenance.PredicateType, Bundle: bundle})
 			return dangling(ctx, deeds.Dangling, 1)
 		},
 	}}
@@ -285,7 +285,7 @@ func keyFixture(t *testing.T) fixture {
 			if e.Key().IsZero() {
 				return errors.New("an identity signed, and not the key")
 			}
-			w.Attach(t, "prod/lantern", image, intoto.CosignSignature, bundle, nil)
+			w.Attach(t, "prod/lantern", image, field.Evidence{Kind: intoto.CosignSignature, Bundle: bundle})
 			return nil
 		},
 	}}

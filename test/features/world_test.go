@@ -135,7 +135,7 @@ func (w *world) attest(repository string, image registry.Descriptor) {
 		},
 		"runDetails": map[string]any{"builder": map[string]any{"id": builder}},
 	})
-	w.Attach(w.t, repository, image, provenance.PredicateType, w.Sign(w.t, lab.RoleBuilder, field.Log2, said), nil)
+	w.Attach(w.t, repository, image, field.Evidence{Kind: provenance.PredicateType, Bundle: w.Sign(w.t, lab.RoleBuilder, field.Log2, said)})
 }
 
 // commit is what the releases were built from.

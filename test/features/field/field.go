@@ -4,7 +4,8 @@
 //
 //	f := field.New(t, field.Referrers)
 //	image := f.Image(t, "prod/lantern", "v1")
-//	f.Attach(t, "prod/lantern", image, f.Sign(t, lab.RoleRelease, field.Log2, f.About(image, kind)), field.Hints())
+//	bundle := f.Sign(t, lab.RoleRelease, field.Log2, field.About(t, image.Digest, kind, said))
+//	f.Attach(t, "prod/lantern", image, field.Evidence{Kind: kind, Bundle: bundle, Hints: field.Hints()})
 //	fixture := featuretest.Fixture{Deeds: f.Sweeps(t, "prod/lantern").Deeds()[key], …}
 package field
 
@@ -221,10 +222,18 @@ func Hints() map[string]string {
 	}
 }
 
-// Attach has a bundle refer to an image, with hints or none.
-func (f *Field) Attach(t testing.TB, repo string, image registry.Descriptor, kind string, bundle []byte, hints map[string]string) registry.Descriptor {
+// Evidence is a bundle as it is attached: what its referrer says of its kind,
+// and perhaps of a run.
+type Evidence struct {
+	Kind   string
+	Bundle []byte
+	Hints  map[string]string
+}
+
+// Attach has a bundle refer to an image.
+func (f *Field) Attach(t testing.TB, repo string, image registry.Descriptor, e Evidence) registry.Descriptor {
 	t.Helper()
-	d, raw, blobs := registry.HintedManifest(image, bundle, kind, hints)
+	d, raw, blobs := registry.HintedManifest(image, e.Bundle, e.Kind, e.Hints)
 	must(t, registry.Parcel{Descriptor: d, Raw: raw, Blobs: blobs}.PushTo(t.Context(), f.Remote, repo))
 	return d
 }

@@ -2,6 +2,7 @@ package field
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -44,9 +45,9 @@ func Fixtures(t testing.TB, l *lab.Lab, kind Kind) map[feature.Key]featuretest.F
 func annotated(t testing.TB, f *Field) featuretest.Fixture {
 	image := f.Image(t, lantern, "v1")
 	bundle := f.Sign(t, lab.RoleRelease, Log2, About(t, image.Digest, checked, map[string]bool{"checked": true}))
-	f.Attach(t, lantern, image, checked, bundle, nil)
+	f.Attach(t, lantern, image, Evidence{Kind: checked, Bundle: bundle})
 	return featuretest.Fixture{
-		Use:      func(ctx context.Context) error { return f.attach(ctx, image, bundle, checked, Hints()) },
+		Use:      func(ctx context.Context) error { return f.attach(ctx, image, Evidence{checked, bundle, Hints()}) },
 		Snapshot: func(ctx context.Context) ([]byte, error) { return f.Snapshot(ctx, lantern) },
 	}
 }
@@ -58,7 +59,9 @@ func summarized(t testing.TB, f *Field) featuretest.Fixture {
 	bundle := f.Sign(t, lab.RoleVerifier, Log2, Summary(t, image.Digest, time.Now()))
 	d, _, _ := registry.HintedManifest(image, bundle, vsa.PredicateType, nil)
 	return featuretest.Fixture{
-		Use: func(ctx context.Context) error { return f.attach(ctx, image, bundle, vsa.PredicateType, nil) },
+		Use: func(ctx context.Context) error {
+			return f.attach(ctx, image, Evidence{Kind: vsa.PredicateType, Bundle: bundle})
+		},
 		Remove: func(ctx context.Context) error {
 			return f.unlist(ctx, image, d)
 		},
@@ -72,8 +75,11 @@ func (f *Field) unlist(ctx context.Context, image, d registry.Descriptor) error 
 		return err
 	}
 	tag := registry.AttachedTag(image.Digest, "")
-	if _, err := r.Resolve(ctx, lantern, tag); err != nil {
+	switch _, err := r.Resolve(ctx, lantern, tag); {
+	case errors.Is(err, registry.ErrNotFound):
 		return nil // it keeps no list
+	case err != nil:
+		return err
 	}
 	raw := fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":%q,"manifests":[]}`, registry.MediaTypeIndex)
 	list := registry.Descriptor{MediaType: registry.MediaTypeIndex, Digest: digest.Of(digest.SHA256, raw), Size: int64(len(raw))}
@@ -85,13 +91,13 @@ func referring(t testing.TB, f *Field) featuretest.Fixture {
 	image := f.Image(t, lantern, "v1")
 	bundle := f.Sign(t, lab.RoleRelease, Log1, About(t, image.Digest, checked, map[string]bool{"checked": true}))
 	return featuretest.Fixture{
-		Use: func(ctx context.Context) error { return f.attach(ctx, image, bundle, checked, nil) },
+		Use: func(ctx context.Context) error { return f.attach(ctx, image, Evidence{Kind: checked, Bundle: bundle}) },
 	}
 }
 
 // attach is [Field.Attach] while no test may end.
-func (f *Field) attach(ctx context.Context, image registry.Descriptor, bundle []byte, kind string, hints map[string]string) error {
-	d, raw, blobs := registry.HintedManifest(image, bundle, kind, hints)
+func (f *Field) attach(ctx context.Context, image registry.Descriptor, e Evidence) error {
+	d, raw, blobs := registry.HintedManifest(image, e.Bundle, e.Kind, e.Hints)
 	return registry.Parcel{Descriptor: d, Raw: raw, Blobs: blobs}.PushTo(ctx, f.Remote, lantern)
 }
 

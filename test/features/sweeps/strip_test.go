@@ -111,14 +111,14 @@ func (e *evidence) use(t *testing.T, kind field.Kind) *used {
 	t.Helper()
 	u := &used{Field: field.On(t, e.lab, kind), bundles: e.ours, foreign: [][]byte{e.foreign}}
 	u.image = u.Image(t, repo, "v1")
-	u.Attach(t, repo, u.image, provenance.PredicateType, u.foreign[0], field.Hints())
+	u.Attach(t, repo, u.image, field.Evidence{Kind: provenance.PredicateType, Bundle: u.foreign[0], Hints: field.Hints()})
 	for _, b := range u.bundles {
-		u.Attach(t, repo, u.image, provenance.PredicateType, b, nil)
+		u.Attach(t, repo, u.image, field.Evidence{Kind: provenance.PredicateType, Bundle: b})
 	}
 	var err error
 	u.before, err = u.Snapshot(t.Context(), repo)
 	must(t, err)
-	u.Attach(t, repo, u.image, provenance.PredicateType, u.bundles[0], field.Hints())
+	u.Attach(t, repo, u.image, field.Evidence{Kind: provenance.PredicateType, Bundle: u.bundles[0], Hints: field.Hints()})
 	return u
 }
 
@@ -128,7 +128,7 @@ func (e *evidence) fresh(t *testing.T, kind field.Kind) *used {
 	u := &used{Field: field.On(t, e.lab, kind), bundles: e.ours, foreign: [][]byte{e.foreign}}
 	u.image = u.Image(t, repo, "v1")
 	for _, b := range slices.Concat(u.bundles, u.foreign) {
-		u.Attach(t, repo, u.image, provenance.PredicateType, b, field.Hints())
+		u.Attach(t, repo, u.image, field.Evidence{Kind: provenance.PredicateType, Bundle: b, Hints: field.Hints()})
 	}
 	return u
 }
@@ -252,7 +252,7 @@ func TestStripTwice(t *testing.T) {
 func TestScope(t *testing.T) {
 	u := prepare(t).fresh(t, field.Referrers)
 	image := u.Image(t, another, "v1")
-	u.Attach(t, another, image, provenance.PredicateType, u.Sign(t, lab.RoleRelease, field.Log2, field.About(t, image.Digest, provenance.PredicateType, map[string]int{})), field.Hints())
+	u.Attach(t, another, image, field.Evidence{Kind: provenance.PredicateType, Bundle: u.Sign(t, lab.RoleRelease, field.Log2, field.About(t, image.Digest, provenance.PredicateType, map[string]int{})), Hints: field.Hints()})
 	before, err := u.Snapshot(t.Context(), another)
 	must(t, err)
 	unchanged := func(what string) {
@@ -293,12 +293,12 @@ func TestStripFlood(t *testing.T) {
 		for n := range 60 {
 			junk := fmt.Appendf(nil, "%s%*s", u.foreign[0], n+1, "")
 			u.foreign = append(u.foreign, junk)
-			u.Attach(t, repo, u.image, provenance.PredicateType, junk, field.Hints())
+			u.Attach(t, repo, u.image, field.Evidence{Kind: provenance.PredicateType, Bundle: junk, Hints: field.Hints()})
 		}
 		// One of ours that is of another image is not of this one.
 		elsewhere := u.Sign(t, lab.RoleRelease, field.Log2, field.About(t, digest.Of(digest.SHA256, nil), provenance.PredicateType, map[string]int{}))
 		u.foreign = append(u.foreign, elsewhere)
-		kept := u.Attach(t, repo, u.image, provenance.PredicateType, elsewhere, field.Hints())
+		kept := u.Attach(t, repo, u.image, field.Evidence{Kind: provenance.PredicateType, Bundle: elsewhere, Hints: field.Hints()})
 		s := u.Sweeps(t, repo)
 		counts(t, s.Annotated(), 2, repo)
 		done(t, s.StripAnnotations())
@@ -323,8 +323,8 @@ func TestStripHeld(t *testing.T) {
 	s := u.Sweeps(t, repo)
 	remains(t, s.StripAnnotations(), 1, "remove the tag first")
 	must(t, u.Remote.Delete(t.Context(), repo, d.Digest)) // the tag goes with it
-	u.Attach(t, repo, u.image, provenance.PredicateType, u.bundles[0], field.Hints())
-	u.Attach(t, repo, d, provenance.PredicateType, []byte("about it"), nil)
+	u.Attach(t, repo, u.image, field.Evidence{Kind: provenance.PredicateType, Bundle: u.bundles[0], Hints: field.Hints()})
+	u.Attach(t, repo, d, field.Evidence{Kind: provenance.PredicateType, Bundle: []byte("about it")})
 	remains(t, s.StripAnnotations(), 1, "something refers to it")
 	if len(list) != 3 {
 		t.Errorf("%d referrers", len(list))

@@ -27,7 +27,7 @@ func summary(t *testing.T, f *field.Field, image registry.Descriptor, at time.Ti
 
 func summaryBy(t *testing.T, f *field.Field, image registry.Descriptor, as string, at time.Time) registry.Descriptor {
 	t.Helper()
-	return f.Attach(t, repo, image, vsa.PredicateType, f.Sign(t, as, field.Log2, field.Summary(t, image.Digest, at)), nil)
+	return f.Attach(t, repo, image, field.Evidence{Kind: vsa.PredicateType, Bundle: f.Sign(t, as, field.Log2, field.Summary(t, image.Digest, at))})
 }
 
 // TestSummaries: summaries hold while they are not too old, or while the policy
@@ -40,7 +40,7 @@ func TestSummaries(t *testing.T) {
 	young := summary(t, f, image, now)
 	summary(t, f, image, now.Add(-48*time.Hour))
 	summaryBy(t, f, image, stranger, now)
-	f.Attach(t, repo, image, provenance.PredicateType, f.Sign(t, lab.RoleRelease, field.Log2, field.About(t, image.Digest, provenance.PredicateType, map[string]int{})), nil)
+	f.Attach(t, repo, image, field.Evidence{Kind: provenance.PredicateType, Bundle: f.Sign(t, lab.RoleRelease, field.Log2, field.About(t, image.Digest, provenance.PredicateType, map[string]int{}))})
 	before, err := f.Snapshot(t.Context(), repo)
 	must(t, err)
 	with := func(edit func(*sweeps.Config)) *sweeps.Sweeps {
@@ -98,12 +98,12 @@ func TestBroken(t *testing.T) {
 	image, gone := f.Image(t, repo, "v1"), f.Image(t, repo, "v2")
 	layer := registry.Attached{Descriptor: registry.Descriptor{MediaType: "application/vnd.dsse.envelope.v1+json"}, Bytes: []byte("{}")}
 	f.AttachTag(t, repo, image.Digest, registry.SuffixAttestations, layer)
-	f.Attach(t, repo, image, provenance.PredicateType, []byte("a stranger's"), nil)
+	f.Attach(t, repo, image, field.Evidence{Kind: provenance.PredicateType, Bundle: []byte("a stranger's")})
 	s := f.Sweeps(t, repo)
 	counts(t, s.ReferrersLeft(), 0, "")
 
 	f.AttachTag(t, repo, gone.Digest, registry.SuffixSignatures, layer)
-	lost := f.Attach(t, repo, gone, provenance.PredicateType, []byte("another"), nil)
+	lost := f.Attach(t, repo, gone, field.Evidence{Kind: provenance.PredicateType, Bundle: []byte("another")})
 	counts(t, s.ReferrersLeft(), 0, "")
 	deleted(t, f, gone.Digest.String())
 	deleted(t, f, "v2")

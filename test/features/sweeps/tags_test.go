@@ -66,7 +66,7 @@ func TestBackfill(t *testing.T) {
 		one, two := f.Sign(t, lab.RoleRelease, field.Log1, said(t, image, 1)), f.Sign(t, lab.RoleRelease, field.Log1, said(t, image, 2))
 		foreign := f.Sign(t, stranger, field.Log1, said(t, image, 3))
 		f.AttachTag(t, repo, image.Digest, registry.SuffixAttestations, olderLayer(t, f, one), olderLayer(t, f, foreign), olderLayer(t, f, two))
-		f.Attach(t, repo, image, predicate, two, nil) // there in both forms
+		f.Attach(t, repo, image, field.Evidence{Kind: predicate, Bundle: two}) // there in both forms
 		s := f.Sweeps(t, repo)
 		done(t, s.Backfill())
 		list := bundles(t, f, image)
@@ -102,9 +102,9 @@ func TestBackfillSignature(t *testing.T) {
 	s := f.Sweeps(t, repo)
 	remains(t, s.Backfill(), 1, "sign the image again")
 	statement := field.About(t, image.Digest, intoto.CosignSignature, map[string]string{})
-	f.Attach(t, repo, image, intoto.CosignSignature, f.Sign(t, lab.RoleVerifier, field.Log2, statement), nil)
+	f.Attach(t, repo, image, field.Evidence{Kind: intoto.CosignSignature, Bundle: f.Sign(t, lab.RoleVerifier, field.Log2, statement)})
 	remains(t, s.Backfill(), 1, "release@lab.invalid") // another's does not do
-	f.Attach(t, repo, image, intoto.CosignSignature, f.Sign(t, lab.RoleRelease, field.Log2, statement), nil)
+	f.Attach(t, repo, image, field.Evidence{Kind: intoto.CosignSignature, Bundle: f.Sign(t, lab.RoleRelease, field.Log2, statement)})
 	done(t, s.Backfill())
 	// The other way, the .sig stands for the release identity, and for no other.
 	remains(t, s.ReemitTags(), 1, "verifier@lab.invalid")
@@ -135,8 +135,8 @@ func TestReemit(t *testing.T) {
 	image := f.Image(t, repo, "v1")
 	foreign := olderLayer(t, f, f.Sign(t, stranger, field.Log1, said(t, image, 3)))
 	f.AttachTag(t, repo, image.Digest, registry.SuffixAttestations, foreign)
-	f.Attach(t, repo, image, predicate, f.Sign(t, lab.RoleRelease, field.Log1, said(t, image, 1)), nil)
-	f.Attach(t, repo, image, predicate, f.Sign(t, stranger, field.Log2, said(t, image, 4)), nil)
+	f.Attach(t, repo, image, field.Evidence{Kind: predicate, Bundle: f.Sign(t, lab.RoleRelease, field.Log1, said(t, image, 1))})
+	f.Attach(t, repo, image, field.Evidence{Kind: predicate, Bundle: f.Sign(t, stranger, field.Log2, said(t, image, 4))})
 	s := f.Sweeps(t, repo)
 	counts(t, s.ReferrersLeft(), 1, predicate)
 	done(t, s.ReemitTags())
@@ -168,10 +168,10 @@ func TestReemit(t *testing.T) {
 		t.Error("cosign 2 takes an image without evidence")
 	}
 
-	f.Attach(t, repo, image, predicate, f.Sign(t, lab.RoleRelease, field.Log2, said(t, image, 5)), nil)
+	f.Attach(t, repo, image, field.Evidence{Kind: predicate, Bundle: f.Sign(t, lab.RoleRelease, field.Log2, said(t, image, 5))})
 	remains(t, s.ReemitTags(), 1, "no log promised its entry")
 	counts(t, s.ReferrersLeft(), 1, "which no tag attaches")
-	f.Attach(t, repo, image, intoto.CosignSignature, f.Sign(t, lab.RoleRelease, field.Log1, field.About(t, image.Digest, intoto.CosignSignature, map[string]string{})), nil)
+	f.Attach(t, repo, image, field.Evidence{Kind: intoto.CosignSignature, Bundle: f.Sign(t, lab.RoleRelease, field.Log1, field.About(t, image.Digest, intoto.CosignSignature, map[string]string{}))})
 	remains(t, s.ReemitTags(), 2, "only it can make")
 }
 
@@ -201,7 +201,7 @@ func TestReemitKeepsOthers(t *testing.T) {
 	f := field.New(t, field.Listless)
 	image := f.Image(t, repo, "v1")
 	f.AttachTag(t, repo, image.Digest, registry.SuffixAttestations, registry.Attached{Descriptor: registry.Descriptor{MediaType: "application/vnd.oci.image.layer.v1.tar"}, Bytes: []byte("a layer")})
-	f.Attach(t, repo, image, predicate, f.Sign(t, lab.RoleRelease, field.Log1, said(t, image, 1)), nil)
+	f.Attach(t, repo, image, field.Evidence{Kind: predicate, Bundle: f.Sign(t, lab.RoleRelease, field.Log1, said(t, image, 1))})
 	s := f.Sweeps(t, repo)
 	before, err := f.Snapshot(t.Context(), repo)
 	must(t, err)
@@ -228,7 +228,7 @@ func TestFormsCrash(t *testing.T) {
 				f := field.On(t, l, kind)
 				image := f.Image(t, repo, "v1")
 				f.AttachTag(t, repo, image.Digest, registry.SuffixAttestations, foreign, olderLayer(t, f, one))
-				f.Attach(t, repo, image, predicate, two, nil)
+				f.Attach(t, repo, image, field.Evidence{Kind: predicate, Bundle: two})
 				c, life := f.Config(t, repo), field.NewMortal(n)
 				c.Open = field.Through(life)
 				mortal, err := sweeps.New(c)
