@@ -46,8 +46,8 @@ func TestFeaturePreflight(t *testing.T) {
 	loose := feature.Condition{Type: feature.Dangling, Status: "Unknown"}
 	rows := []struct {
 		name, to, said string
-		change   func(t *testing.T, all map[string]feature.Feature)
-		twin     func(t *testing.T, all map[string]feature.Feature) // nil: as it was
+		change         func(t *testing.T, all map[string]feature.Feature)
+		twin           func(t *testing.T, all map[string]feature.Feature) // nil: as it was
 	}{
 		{"an empty site", "v0.3.0", "nothing was looked at", func(_ *testing.T, all map[string]feature.Feature) { clear(all) }, nil},
 		{"a feature that was never announced", "v0.3.0", "no reconciler has announced it", func(_ *testing.T, all map[string]feature.Feature) { delete(all, known.RequireSignoff) }, nil},
