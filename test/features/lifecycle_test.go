@@ -26,7 +26,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/feature/gates"
 	"github.com/waybill-release/waybill/pkg/feature/known"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
-	"github.com/waybill-release/waybill/pkg/feature/sweeps"
 	"github.com/waybill-release/waybill/pkg/gateway"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/policy"
@@ -34,7 +33,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/version"
-	"github.com/waybill-release/waybill/pkg/vsa"
 	"github.com/waybill-release/waybill/test/features/field"
 	"github.com/waybill-release/waybill/test/lab"
 )
@@ -47,7 +45,7 @@ type fixture struct {
 
 // TestLifecycle (F10, F11): every feature of Waybill, and one of a third party
 // beside them, goes on, is used, and goes off again, over registries that are
-// served. A feature that has no fixture here fails.
+// served. A feature that has no fixture here or in package field fails.
 func TestLifecycle(t *testing.T) {
 	table, err := feature.NewRegistry(known.Namespace(), theirs())
 	if err != nil {
@@ -58,13 +56,11 @@ func TestLifecycle(t *testing.T) {
 		key(known.RequireProvenance):                provenanceFixture(t),
 		key(known.RequireSignoff):                   signoffFixture(t),
 		key(known.TraceAnnotations):                 annotationsFixture(t),
-		key(known.EmitVSA):                          summariesFixture(t),
-		key(known.BundleReferrers):                  referrersFixture(t),
 		key(known.StatusPage):                       pageFixture(t),
 		key(known.KMSSigning):                       keyFixture(t),
 		{Namespace: "example", Name: "NightlyTags"}: theirFixture(t),
 	}
-	fixtures, used := map[feature.Key]featuretest.Fixture{}, map[feature.Key][]byte{}
+	fixtures, used := field.Fixtures(t, lab.New(t), field.Referrers), map[feature.Key][]byte{}
 	for k, f := range all {
 		use := f.Use
 		f.Use = func(ctx context.Context) error {
@@ -149,17 +145,6 @@ func signoffFixture(t *testing.T) fixture {
 	}}
 }
 
-// swept is a world with an image, and the deeds of a feature that leaves
-// something beside it.
-func swept(t *testing.T, name string) (*world, registry.Descriptor, reconcile.Deeds) {
-	t.Helper()
-	w := openWorld(t)
-	s := must[*sweeps.Sweeps](t)(sweeps.New(sweeps.Config{
-		Repositories: []string{w.Host + "/prod/lantern"}, Open: field.Through(http.DefaultTransport), Verifier: w.Verifier, Policy: w.profile.Policy,
-	}))
-	return w, w.image("prod/lantern", "v0.1.0"), s.Deeds()[feature.Key{Namespace: feature.CoreNamespace, Name: name}]
-}
-
 // dangling demands that so much refers to a feature.
 func dangling(ctx context.Context, c reconcile.Counter, n int) error {
 	found, err := c.Count(ctx, work())
@@ -170,53 +155,18 @@ func dangling(ctx context.Context, c reconcile.Counter, n int) error {
 }
 
 // annotationsFixture is evidence that is attached as it is, and then once more by
-// a run that names itself.
+// a run that names itself. Of all manifests and tags that the registry has none
+// may be another one in the end, whether something names it or not.
 func annotationsFixture(t *testing.T) fixture {
-	w, image, deeds := swept(t, known.TraceAnnotations)
+	w := openWorld(t)
+	image := w.image("prod/lantern", "v0.1.0")
+	deeds := w.Sweeps(t, "prod/lantern").Deeds()[feature.Key{Namespace: feature.CoreNamespace, Name: known.TraceAnnotations}]
 	bundle := w.Sign(t, lab.RoleRelease, field.Log2, field.About(t, image.Digest, provenance.PredicateType, map[string]string{}))
 	w.Attach(t, "prod/lantern", image, field.Evidence{Kind: provenance.PredicateType, Bundle: bundle})
 	return fixture{w, featuretest.Fixture{
 		Deeds: deeds, Snapshot: w.snapshot,
 		Use: func(ctx context.Context) error {
 			w.Attach(t, "prod/lantern", image, field.Evidence{Kind: provenance.PredicateType, Bundle: bundle, Hints: field.Hints()})
-			return dangling(ctx, deeds.Dangling, 1)
-		},
-	}}
-}
-
-// summariesFixture is a summary that somebody may go by, until people delete it.
-func summariesFixture(t *testing.T) fixture {
-	w, image, deeds := swept(t, known.EmitVSA)
-	said := field.About(t, image.Digest, vsa.PredicateType, map[string]any{
-		"verifier": map[string]any{"id": "https://verifier.example.test"}, "timeVerified": time.Now().UTC().Format(time.RFC3339),
-		"resourceUri": "oci://registry.example.test/prod/lantern", "policy": map[string]any{"uri": "https://example.test/policy"},
-		"verificationResult": "PASSED", "verifiedLevels": []string{"SLSA_BUILD_LEVEL_3"},
-	})
-	bundle := w.Sign(t, lab.RoleVerifier, field.Log2, said)
-	var attached registry.Descriptor
-	return fixture{w, featuretest.Fixture{
-		Deeds: deeds,
-		Use: func(ctx context.Context) error {
-			attached = w.Attach(t, "prod/lantern", image, field.Evidence{Kind: vsa.PredicateType, Bundle: bundle})
-			return dangling(ctx, deeds.Holds[known.VSAsInForce], 1)
-		},
-		Remove: func(ctx context.Context) error {
-			if err := dangling(ctx, deeds.Holds[known.VSAsInForce], 1); err != nil {
-				return err // nothing but people removes it
-			}
-			return w.remove(ctx, "prod/lantern", attached.Digest.String())
-		},
-	}}
-}
-
-// referrersFixture is evidence that is attached as a referrer alone.
-func referrersFixture(t *testing.T) fixture {
-	w, image, deeds := swept(t, known.BundleReferrers)
-	bundle := w.Sign(t, lab.RoleRelease, field.Log1, field.About(t, image.Digest, provenance.PredicateType, map[string]string{}))
-	return fixture{w, featuretest.Fixture{
-		Deeds: deeds,
-		Use: func(ctx context.Context) error {
-			w.Attach(t, "prod/lantern", image, field.Evidence{Kind: provenance.PredicateType, Bundle: bundle})
 			return dangling(ctx, deeds.Dangling, 1)
 		},
 	}}
