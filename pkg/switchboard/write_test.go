@@ -1,0 +1,204 @@
+package switchboard_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/feature"
+	"github.com/waybill-release/waybill/pkg/feature/known"
+	"github.com/waybill-release/waybill/pkg/feature/reconcile"
+	"github.com/waybill-release/waybill/pkg/switchboard"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// table writes as people read it.
+func table(t *testing.T, write func(w switchboard.Writer, to *bytes.Buffer) error) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := write(switchboard.Writer{Format: "table"}, &b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// wants demands that a text has all of these.
+func wants(t *testing.T, text string, all ...string) {
+	t.Helper()
+	for _, want := range all {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+}
+
+// some are features at rest and on their way, one with something that dangles
+// and one that no program knows any more.
+func some(t *testing.T) []feature.Feature {
+	t.Helper()
+	w := newTestWorld(t)
+	for range 2 {
+		w.pass()
+	}
+	var all []feature.Feature
+	for _, p := range w.pass() {
+		f := p.Feature
+		switch p.Key.Name {
+		case known.RequireSignoff:
+			f = feature.WithConditions(f, feature.Condition{Type: feature.Dangling, Status: "True", Count: 2, Sample: []string{"one@sha256:1", "two@sha256:2"}})
+		case known.RequireProvenance:
+			f.Status.Forgotten = true
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+func TestList(t *testing.T) {
+	all := some(t)
+	text := table(t, func(w switchboard.Writer, to *bytes.Buffer) error { return w.List(to, all) })
+	wants(t, text, "FEATURE", "waybill/EmitVSA", "TurningOn", "warned about at everything", "warned about at registry.example.test/prod",
+		"waybill/EmitVSA: left WaitForUses: the window ends", "not yet heard of: promoter",
+		"waybill/RequireSignoff: dangling: it is Off, and 2 still refer to it: one@sha256:1, two@sha256:2", "1 more that no program has known")
+	if strings.Contains(text, known.RequireProvenance) {
+		t.Errorf("a forgotten feature is listed:\n%s", text)
+	}
+	wants(t, table(t, func(w switchboard.Writer, to *bytes.Buffer) error { return w.List(to, nil) }), "no feature is there yet")
+
+	var b bytes.Buffer
+	if err := (switchboard.Writer{Format: "json"}).List(&b, all); err != nil {
+		t.Fatal(err)
+	}
+	var list struct {
+		Kind  string
+		Items []json.RawMessage
+	}
+	if err := json.Unmarshal(b.Bytes(), &list); err != nil || list.Kind != "FeatureList" || len(list.Items) != len(all)-1 {
+		t.Fatalf("%d of kind %q, %v", len(list.Items), list.Kind, err)
+	}
+	for _, raw := range list.Items {
+		if _, err := feature.Parse(raw); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestFeature(t *testing.T) {
+	w := newTestWorld(t)
+	for range 2 {
+		w.pass()
+		w.report()
+	}
+	f, err := w.Site.Features.Get(t.Context(), key(known.StatusPage))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Spec.PrepareFor = "v0.1.0"
+	text := table(t, func(w switchboard.Writer, to *bytes.Buffer) error { return w.Feature(to, f) })
+	wants(t, text, "TurningOn since transition 1", "the store: waybill feature set", "prepared for   v0.1.0", "promoter  v0.2.0   On     yes", "left WaitForUses",
+		"Dangling         Unknown  it is TurningOn", "Off to TurningOn", "waybill/StatusPage/1.sigstore.json")
+	f.Status.History[0].Statement = ""
+	wants(t, table(t, func(w switchboard.Writer, to *bytes.Buffer) error { return w.Feature(to, f) }), "not signed yet")
+	var b bytes.Buffer
+	if err := (switchboard.Writer{Format: "json"}).Feature(&b, f); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := feature.Parse(b.Bytes()); err != nil || again.Key() != f.Key() {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestPasses: who is missing and what would be refused is said whole, what others
+// wrote moves no cursor, and what went wrong has a next act.
+func TestPasses(t *testing.T) {
+	var images []string
+	for n := range 8 {
+		images = append(images, fmt.Sprintf("registry.example.test/prod/lantern@sha256:%064d (UNSIGNED)", n))
+	}
+	f := some(t)[0]
+	f.Status.Tasks = []feature.Task{
+		{Kind: feature.Sweep, Name: known.CoverageAudit, Message: "8 of 9 images would be refused: " + strings.Join(images, ", ")},
+		{Kind: feature.Hold, Name: known.VSAsInForce, Message: "\x1b[2Jheld"},
+	}
+	passes := []reconcile.Pass{
+		{Key: key(known.RequireProvenance), Before: feature.TurningOn, After: feature.TurningOn, Feature: f},
+		{Key: key(known.StatusPage), Before: feature.On, After: feature.On},
+		{Key: key(known.EmitVSA), Did: "left to reconciler-1"},
+		{Key: key(known.KMSSigning), After: feature.Off, Err: &verdict.UnavailableError{Place: "gs://gate", Op: "reading", Err: errors.New("it is down")}},
+	}
+	text := table(t, func(w switchboard.Writer, to *bytes.Buffer) error { return w.Passes(to, passes) })
+	wants(t, text, append(images, "waybill/RequireProvenance  TurningOn: nothing was done", "  left CoverageAudit: 8 of 9", "  then VSAsInForce: ",
+		"waybill/StatusPage  On: nothing to do", "waybill/EmitVSA  left to reconciler-1", "UNAVAILABLE reading", "→ nothing was decided")...)
+	if strings.Contains(text, "\x1b") {
+		t.Errorf("%q moves the cursor", text)
+	}
+	var b bytes.Buffer
+	if err := (switchboard.Writer{Format: "json"}).Passes(&b, passes); err != nil {
+		t.Fatal(err)
+	}
+	var said struct {
+		Passes []struct {
+			Name, Did string
+			Left      []string
+			Error     *struct{ Code string }
+		}
+	}
+	if err := json.Unmarshal(b.Bytes(), &said); err != nil || len(said.Passes) != 4 {
+		t.Fatalf("%v\n%s", err, b.String())
+	}
+	if p := said.Passes; len(p[0].Left) != 2 || p[2].Did != "left to reconciler-1" || p[3].Error == nil || p[3].Error.Code != "UNAVAILABLE" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestNews: a loop tells what is new, once.
+func TestNews(t *testing.T) {
+	f := some(t)[0]
+	waiting := func(message string) reconcile.Pass {
+		g := f
+		g.Status.Tasks = []feature.Task{{Kind: feature.WaitForUses, Name: "WaitForUses", Message: message}}
+		return reconcile.Pass{Key: f.Key(), Before: feature.TurningOn, After: feature.TurningOn, Feature: g}
+	}
+	turned := waiting("")
+	turned.Did = "Off to TurningOn"
+	failed := waiting("a is missing")
+	failed.Err = errors.New("it is down")
+	elsewhere := reconcile.Pass{Key: f.Key(), Did: "left to reconciler-1"}
+	var n switchboard.News
+	for i, step := range []struct {
+		pass  reconcile.Pass
+		fresh bool
+	}{
+		{turned, true}, {waiting("a, b are missing"), true}, {waiting("a, b are missing"), false}, {waiting("a is missing"), true},
+		{elsewhere, false}, {waiting("a is missing"), false}, {failed, true}, {failed, true}, {waiting("a is missing"), false},
+	} {
+		if fresh := n.Of([]reconcile.Pass{step.pass}); (len(fresh) == 1) != step.fresh {
+			t.Errorf("step %d: %d to tell, want %t", i, len(fresh), step.fresh)
+		}
+	}
+}
+
+func TestWriterCheck(t *testing.T) {
+	for format, known := range map[string]bool{"table": true, "json": true, "": false, "html": false} {
+		if err := (switchboard.Writer{Format: format}).Check(); (err == nil) != known {
+			t.Errorf("%q: %v", format, err)
+		}
+	}
+}
+
+func TestParseName(t *testing.T) {
+	for text, want := range map[string]string{"EmitVSA": "waybill/EmitVSA", "fleet/Drain": "fleet/Drain"} {
+		k, err := switchboard.ParseName(text)
+		if err != nil || k.String() != want || switchboard.Short(k) != text {
+			t.Errorf("%q is %s, short %s: %v", text, k, switchboard.Short(k), err)
+		}
+	}
+	for _, text := range []string{"", "emitVSA", "fleet/", "/Drain", "Fleet/Drain", "a/b/C", "Drain "} {
+		if k, err := switchboard.ParseName(text); err == nil {
+			t.Errorf("%q is %s", text, k)
+		}
+	}
+}
