@@ -30,6 +30,7 @@ func filled(text string) *verdict.Verdict {
 	v.Proofs = []verdict.Proof{{Subject: text + "2", Identity: text, Statement: text, Role: text, Bundle: digest.Of(digest.SHA256, nil)}}
 	v.Levels = []verdict.Levels{{Subject: text, Track: text, Next: []string{text}, Requirements: []verdict.Requirement{{ID: text, Why: text}}}}
 	v.Inputs = []verdict.Input{{Name: text, Place: text}}
+	v.Features = []verdict.Feature{{Name: text, State: text, Mode: text}}
 	return v
 }
 

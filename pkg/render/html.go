@@ -166,6 +166,9 @@ func (h *hyper) facts(v verdict.Verdict) {
 	if !v.Policy.IsZero() {
 		h.put("<li>policy %s</li>\n", h.mono(v.Policy.String()))
 	}
+	for _, f := range v.Features {
+		h.put("<li>feature <bdi>%s</bdi></li>\n", h.text(f.String()))
+	}
 	for _, in := range v.Inputs {
 		h.put("<li>%s %s", h.mono(in.Name), h.mono(in.Place))
 		if !in.Digest.IsZero() {

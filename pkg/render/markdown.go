@@ -123,6 +123,9 @@ func (p *page) mdFacts(v verdict.Verdict) {
 	if !v.Policy.IsZero() {
 		p.line("- policy %s", code(v.Policy.String()))
 	}
+	for _, f := range v.Features {
+		p.line("- feature %s", prose(p.text(f.String())))
+	}
 	p.line("")
 	p.line("</details>")
 }

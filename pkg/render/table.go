@@ -37,6 +37,9 @@ func (p Printer) table(w io.Writer, v verdict.Verdict) error {
 	if !v.Policy.IsZero() {
 		t.line("  policy     %s", v.Policy)
 	}
+	for _, f := range v.Features {
+		t.line("  feature    %s", t.text(f.String()))
+	}
 	t.line("")
 	word, rest := headline(v)
 	t.line("%s%s", word, printable(rest))

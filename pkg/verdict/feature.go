@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -19,6 +20,15 @@ type Feature struct {
 	// Mode is off, warn or require: what follows from the state where it was
 	// asked, and from the least that the policy demands.
 	Mode string `json:"mode"`
+}
+
+// String says it in words.
+func (f Feature) String() string {
+	text := f.Name + " is " + f.State
+	if f.Number > 0 {
+		text += fmt.Sprintf(" since transition %d", f.Number)
+	}
+	return text + ": " + f.Mode
 }
 
 // inForce is a policy and what of it counted, as it is digested.
