@@ -174,7 +174,10 @@ func TestEntryBodies(t *testing.T) {
 		{"another payload", flipped(payload), false, verdict.LogEntryUnbound},
 		{"a payload of another algorithm", replaced(`"payloadHash":{"algorithm":"sha256"`, `"payloadHash":{"algorithm":"sha512"`), false, verdict.BundleParse},
 		{"another signature", replaced(`"signature":"ME`, `"signature":"MF`), false, verdict.LogSigMismatch},
-		{"no signature", func(b string) string { return b[:strings.Index(b, `"signatures":[`)] + `"signatures":[]}}` }, false, verdict.BundleParse},
+		{"no signature", func(b string) string {
+			head, _, _ := strings.Cut(b, `"signatures":[`)
+			return head + `"signatures":[]}}`
+		}, false, verdict.BundleParse},
 		{"another certificate", replaced(string(own), string(stranger)), false, verdict.LogKeyMismatch},
 		{"another signer's signature before", replaced(`[{`, `[{"signature":"MEUC","verifier":"`+string(stranger)+`"},{`), false, verdict.LogSigMismatch},
 		{"another signer's signature behind", replaced(`"}]`, `"},{"signature":"MEUC","verifier":"`+string(stranger)+`"}]`), false, ""},

@@ -30,6 +30,7 @@ type material struct {
 	content   sigstore.VerificationContent
 	signature []byte                    // set by readSignature, as is
 	message   sigstore.SignatureContent // nil: an envelope is signed
+	named     *named                    // whom the certificate names; nil: not yet known
 	entries   []*tlog.Entry
 	unread    bool // all entries are as expected, and none was read
 }
@@ -68,6 +69,18 @@ func open(raw []byte) (*bundle.Bundle, error) {
 
 // readForm reads a bundle as what its specification says that it is.
 func readForm(raw []byte) (*protobundle.Bundle, error) {
+	form, is := readPlain(raw)
+	if !is {
+		return readAny(raw)
+	}
+	if err := checkCounts(form); err != nil {
+		return nil, err
+	}
+	return form, checkForm(form)
+}
+
+// readAny reads a bundle in whatever way it is written.
+func readAny(raw []byte) (*protobundle.Bundle, error) {
 	if err := checkStructure("bundle", raw, maxStructure); err != nil {
 		return nil, err
 	}
@@ -98,25 +111,39 @@ func readEntries(b *bundle.Bundle) ([]*tlog.Entry, error) {
 
 // parse reads a bundle. Counts and sizes are checked before certificates are
 // parsed, and keys before they are used.
-func parse(raw []byte) (material, error) {
+func parse(raw []byte, seen *memory) (material, error) {
 	b, err := open(raw)
 	if err != nil {
 		return material{}, err
 	}
 	m := material{entity: b, raw: raw}
-	if m.content, err = b.VerificationContent(); err != nil {
-		return material{}, verdict.Wrap(verdict.CertParse, "certificate", err)
-	}
-	if m.leaf = m.content.Certificate(); m.leaf != nil {
-		if err := checkProfile(m.leaf); err != nil {
-			return material{}, err
-		}
+	if err := m.readCertificate(seen); err != nil {
+		return material{}, err
 	}
 	if m.unread = m.allExpected(); m.unread {
 		return m, nil
 	}
 	m.entries, err = readEntries(b)
 	return m, err
+}
+
+// readCertificate reads the certificate that signed, if one did. One that was
+// proven before is known by its bytes.
+func (m *material) readCertificate(seen *memory) error {
+	if all := certificates(m.entity.GetVerificationMaterial()); len(all) > 0 {
+		if who, ok := seen.leaves.find(all[0]); ok {
+			m.named, m.content, m.leaf = who, who.content, who.content.Certificate()
+			return nil
+		}
+	}
+	var err error
+	if m.content, err = m.entity.VerificationContent(); err != nil {
+		return verdict.Wrap(verdict.CertParse, "certificate", err)
+	}
+	if m.leaf = m.content.Certificate(); m.leaf != nil {
+		return checkProfile(m.leaf)
+	}
+	return nil
 }
 
 // readSignature finds what signs. The library is asked for a plain signature

@@ -5,6 +5,10 @@ import (
 
 	ctx509 "github.com/google/certificate-transparency-go/x509"
 	"github.com/sigstore/sigstore-go/pkg/root"
+	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/identity"
 )
 
 // How much is remembered of each kind: a count, and the bytes that it is
@@ -25,11 +29,21 @@ const (
 // with no memory involved.
 type memory struct {
 	chains  memo[issued] // by the signer's certificate
+	leaves  memo[*named] // too
 	anchors memo[anchor] // by the authority's place in the trust root, and its name
 	issuers memo[*ctx509.Certificate]
 
 	stamping  []root.TimestampingAuthority // each remembers for itself
 	witnesses map[string]*witness          // by the hexadecimal identifier; so does each of these
+}
+
+// named is a signer's certificate, read, with whom it names. It is kept of one
+// with which a signature was proven, and nobody changes it.
+type named struct {
+	content  sigstore.VerificationContent
+	digest   digest.Digest
+	identity identity.Identity
+	claims   identity.Claims
 }
 
 func newMemory(material root.TrustedMaterial) *memory {

@@ -30,7 +30,7 @@ func known(t testing.TB, name string) (material, *Verifier) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := parse(read("bundle.sigstore.json"))
+	m, err := parse(read("bundle.sigstore.json"), &memory{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,6 +352,36 @@ func TestMemoIsBounded(t *testing.T) {
 		}
 		if got, ok := m.find(large); !ok || got != i {
 			t.Fatal("the last one is forgotten")
+		}
+	}
+}
+
+// A certificate is kept once a signature was proven with it, under its own
+// bytes, and whatever is read of it again is the same.
+func TestRememberedCertificate(t *testing.T) {
+	for _, name := range []string{"blob", "attestation-rekor-v1"} {
+		m, v := known(t, name)
+		bad := m
+		bad.unread, bad.entries = false, nil // nothing is logged
+		if _, err := prove(bad, v.material, v.rules, v.seen); err == nil || !v.seen.leaves.isEmpty() {
+			t.Errorf("%s: kept of a bundle that was refused: %v", name, err)
+		}
+		fresh, err := v.keyless(m)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		again, err := parse(m.raw, v.seen)
+		if err != nil || again.named == nil || again.leaf != m.leaf {
+			t.Fatalf("%s: the certificate is not known: %v", name, err)
+		}
+		warm, err := v.keyless(again)
+		if err != nil || warm.identity != fresh.identity || warm.claims != fresh.claims || warm.leaf != fresh.leaf {
+			t.Errorf("%s: %+v, and again %+v, %v", name, fresh, warm, err)
+		}
+		raw := certificates(again.entity.GetVerificationMaterial())[0]
+		raw[len(raw)-1] ^= 1
+		if err := again.readCertificate(v.seen); err != nil || again.leaf == m.leaf {
+			t.Errorf("%s: another certificate is taken for the one that is known: %v", name, err)
 		}
 	}
 }

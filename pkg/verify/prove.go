@@ -37,7 +37,6 @@ func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) 
 	}
 	e := Evidence{bundle: digest.Of(digest.SHA256, m.raw), signedAt: latest(at), logIndex: logged.index, log: logged.name()}
 	if m.leaf != nil {
-		e.leaf = digest.Of(digest.SHA256, m.leaf.Raw)
 		// "… certification path validation … with the pre-distributed Fulcio
 		// root certificate(s)", at every time that was established.
 		found, err := chained(m.leaf, trusted, at, seen)
@@ -49,16 +48,33 @@ func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) 
 		if err := published(found, trusted, rules.SCTs, seen); err != nil {
 			return Evidence{}, err
 		}
-		if e.identity, e.claims, err = identityOf(m.leaf); err != nil {
+		if err := m.readName(); err != nil {
 			return Evidence{}, err
 		}
+		e.leaf, e.identity, e.claims = m.named.digest, m.named.identity, m.named.claims
 	}
 	// "The Verifier MUST verify the provided signature … against the key in
 	// the leaf of the certificate chain", or the key that was given.
 	if err := signed(m, trusted); err != nil {
 		return Evidence{}, err
 	}
+	if m.leaf != nil {
+		seen.leaves.keep(m.leaf.Raw, m.named)
+	}
 	return e, nil
+}
+
+// readName reads whom the certificate names, unless that is known.
+func (m *material) readName() error {
+	if m.named != nil {
+		return nil
+	}
+	who, claims, err := identityOf(m.leaf)
+	if err != nil {
+		return err
+	}
+	m.named = &named{content: m.content, digest: digest.Of(digest.SHA256, m.leaf.Raw), identity: who, claims: claims}
+	return nil
 }
 
 // observed establishes when: by timestamp authorities, and by logs that sign

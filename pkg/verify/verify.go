@@ -74,12 +74,12 @@ func (v *Verifier) Root() trust.Root { return v.root }
 // read as others may write it; whoever reads a format of ours from it reads
 // its bytes again, strictly.
 func (v *Verifier) Attestation(raw []byte) (Evidence, error) {
-	return attestation(raw, v.keyless)
+	return v.attestation(raw, v.keyless)
 }
 
 // Blob verifies a bundle that signs exactly these bytes.
 func (v *Verifier) Blob(raw []byte, artifact digest.Set) (Evidence, error) {
-	return blob(raw, artifact, v.keyless)
+	return v.blob(raw, artifact, v.keyless)
 }
 
 // keyless proves a bundle that must have been signed with a certificate.
@@ -141,11 +141,11 @@ func (k *KeyVerifier) Public() crypto.PublicKey { return k.key.public }
 func (k *KeyVerifier) Digest() digest.Digest { return k.key.digest }
 
 // Attestation verifies a statement that the key signed.
-func (k *KeyVerifier) Attestation(raw []byte) (Evidence, error) { return attestation(raw, k.keyed) }
+func (k *KeyVerifier) Attestation(raw []byte) (Evidence, error) { return k.attestation(raw, k.keyed) }
 
 // Blob verifies the key's signature of exactly these bytes.
 func (k *KeyVerifier) Blob(raw []byte, artifact digest.Set) (Evidence, error) {
-	return blob(raw, artifact, k.keyed)
+	return k.blob(raw, artifact, k.keyed)
 }
 
 func (k *KeyVerifier) keyed(m material) (Evidence, error) {
@@ -157,8 +157,8 @@ func (k *KeyVerifier) keyed(m material) (Evidence, error) {
 
 // attestation reads the statement only after everything about its signature
 // has been proven.
-func attestation(raw []byte, prove func(material) (Evidence, error)) (Evidence, error) {
-	m, err := parse(raw)
+func (v *Verifier) attestation(raw []byte, prove func(material) (Evidence, error)) (Evidence, error) {
+	m, err := parse(raw, v.seen)
 	if err != nil {
 		return Evidence{}, err
 	}
@@ -179,11 +179,11 @@ func attestation(raw []byte, prove func(material) (Evidence, error)) (Evidence, 
 	return e, nil
 }
 
-func blob(raw []byte, artifact digest.Set, prove func(material) (Evidence, error)) (Evidence, error) {
+func (v *Verifier) blob(raw []byte, artifact digest.Set, prove func(material) (Evidence, error)) (Evidence, error) {
 	if artifact.IsZero() {
 		return Evidence{}, verdict.Refuse(verdict.NoArtifact, "bundle", "no artifact was given to bind it to")
 	}
-	m, err := parse(raw)
+	m, err := parse(raw, v.seen)
 	if err != nil {
 		return Evidence{}, err
 	}
