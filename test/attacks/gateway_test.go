@@ -18,6 +18,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/caller"
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/feature/gates"
 	"github.com/waybill-release/waybill/pkg/gateway"
 	"github.com/waybill-release/waybill/pkg/gateway/ask"
 	"github.com/waybill-release/waybill/pkg/policy"
@@ -42,6 +43,11 @@ type gatehouse struct {
 	approvals gateway.Ledger
 	verbs     string // that are granted
 	record    io.Writer
+	clock     func() time.Time
+	// features is how it goes by features, as a gate of features says; nil not at
+	// all.
+	features *gateway.Features
+	gate     *gates.Gate
 }
 
 const gateAudience = "https://gate.example.test"
@@ -82,20 +88,21 @@ func openGatehouse(t *testing.T, edits ...func(*gatehouse)) *gatehouse {
 	g.keys = gateway.IssuerKeys(http.DefaultTransport)
 	g.open = func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, http.DefaultTransport) }
 	g.limits = gateway.Limits{PerCaller: 100_000, Parting: time.Millisecond}
-	g.verbs, g.record = "verify, promote", &g.log
+	g.verbs, g.record, g.clock = "verify, promote", &g.log, time.Now
 	for _, edit := range edits {
 		edit(g)
 	}
 	issuer, subject := w.Lab.Identity("verifier")
 	book := must[caller.Book](t)(caller.Parse(fmt.Appendf(nil, `audience: %s
 callers: [{name: promoter, token: {issuer: %q, subject: %q}}]
-grants: [{caller: promoter, verbs: [%[5]s], from: [%[4]s/gated/], to: [%[4]s/gated/, prod.example.test/], channels: [none, stable]}]
+grants: [{caller: promoter, verbs: [%[5]s], from: [%[4]s/gated/], to: [%[4]s/gated/, prod.example.test/, registry.example.test/], channels: [none, stable]}]
 `, gateAudience, issuer, subject, w.Lab.Registry, g.verbs)))
 	g.server = must[*gateway.Server](t)(gateway.New(t.Context(), gateway.World{
 		Load: func(context.Context) (gateway.Basis, error) {
 			return gateway.Basis{Policy: *g.policy.Load(), Verifier: w.verifier, Callers: book}, nil
 		},
-		Open: g.open, Keys: g.keys, Clock: time.Now, Log: slog.New(slog.NewJSONHandler(g.record, nil)), Record: g.record, Approvals: g.approvals,
+		Open: g.open, Keys: g.keys, Clock: g.clock, Log: slog.New(slog.NewJSONHandler(g.record, nil)), Record: g.record, Approvals: g.approvals,
+		Features: g.features, Gate: g.gate,
 	}, g.limits))
 	ctx, stop := context.WithCancel(t.Context())
 	listening, ended := make(chan string, 1), make(chan error, 1)
