@@ -17,7 +17,6 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/gates"
 	"github.com/waybill-release/waybill/pkg/feature/known"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	"github.com/waybill-release/waybill/pkg/feature/switches"
