@@ -101,6 +101,9 @@ type candidate struct {
 // deeply embedded wins, among those one that is named by its tag, and a tie
 // leaves the key without a field.
 func (all shapes) fields(t reflect.Type) map[string]*shape {
+	if found, alone := all.ownFields(t); alone {
+		return found
+	}
 	found := map[string]*shape{}
 	decided := map[string]bool{}
 	visited := map[reflect.Type]bool{}
@@ -131,9 +134,35 @@ func (all shapes) fields(t reflect.Type) map[string]*shape {
 	return found
 }
 
+// ownFields finds the keys of a struct type in which no field competes with
+// another, as in almost all: none is embedded, and no two have one key.
+func (all shapes) ownFields(t reflect.Type) (found map[string]*shape, alone bool) {
+	found = make(map[string]*shape, t.NumField())
+	for i := range t.NumField() {
+		name, own, embedded := all.read(t.Field(i))
+		if _, rival := found[name]; rival || embedded != nil {
+			return nil, false
+		}
+		if own.shape != nil {
+			found[name] = own.shape
+		}
+	}
+	return found, true
+}
+
 // compete enters one field under its key, or returns the struct whose fields
 // take its place.
 func (all shapes) compete(here map[string][]candidate, f reflect.StructField) (embedded reflect.Type) {
+	name, c, embedded := all.read(f)
+	if c.shape != nil {
+		here[name] = append(here[name], c)
+	}
+	return embedded
+}
+
+// read finds the key of a field, or the struct whose fields take its place; a
+// hidden field has neither, and no shape.
+func (all shapes) read(f reflect.StructField) (name string, c candidate, embedded reflect.Type) {
 	target := f.Type
 	if target.Name() == "" && target.Kind() == reflect.Pointer {
 		target = target.Elem()
@@ -141,16 +170,16 @@ func (all shapes) compete(here map[string][]candidate, f reflect.StructField) (e
 	tag := f.Tag.Get("json")
 	hidden := !f.IsExported() && (!f.Anonymous || target.Kind() != reflect.Struct)
 	if tag == "-" || hidden {
-		return nil
+		return "", candidate{}, nil
 	}
 	name, options, _ := strings.Cut(tag, ",")
 	if strings.ContainsFunc(name, notInTag) {
 		name = ""
 	}
 	if f.Anonymous && name == "" && target.Kind() == reflect.Struct {
-		return target
+		return "", candidate{}, target
 	}
-	c := candidate{tagged: name != ""}
+	c.tagged = name != ""
 	if !c.tagged {
 		name = f.Name
 	}
@@ -159,8 +188,7 @@ func (all shapes) compete(here map[string][]candidate, f reflect.StructField) (e
 	} else {
 		c.shape = all.of(f.Type)
 	}
-	here[name] = append(here[name], c)
-	return nil
+	return name, c, nil
 }
 
 // dominant returns the winner among fields of equal depth, nil if there is none.

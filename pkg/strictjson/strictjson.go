@@ -133,13 +133,20 @@ func unmarshal(data []byte, v any, s *scanner) error {
 	}
 	// A fresh value, because encoding/json merges into whatever is there.
 	fresh := reflect.New(target.Type().Elem())
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if !s.open {
-		dec.DisallowUnknownFields()
-	}
-	if err := dec.Decode(fresh.Interface()); err != nil {
+	if err := s.decode(fresh.Interface()); err != nil {
 		return decodeError(err)
 	}
 	target.Elem().Set(fresh.Elem())
 	return nil
+}
+
+// decode has encoding/json read what was checked. Only a decoder refuses keys
+// without a field once more; it makes a copy of the document.
+func (s *scanner) decode(into any) error {
+	if s.open {
+		return json.Unmarshal(s.data, into)
+	}
+	dec := json.NewDecoder(bytes.NewReader(s.data))
+	dec.DisallowUnknownFields()
+	return dec.Decode(into)
 }
