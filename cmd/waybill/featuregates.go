@@ -81,7 +81,7 @@ func (f *featureFlags) addSiteFlags(cmd *cobra.Command) {
 	explain(cmd, `--features names the site whose features the policy goes by, where it says so.
 With --report-as the run tells it which features it found how, so that nobody
 switches one while a program is behind. A site that does not answer costs the
-report, and nothing else.`)
+report; if the policy goes by it, nothing is decided.`)
 	do := cmd.RunE
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		end, err := f.begin(c)
@@ -144,8 +144,13 @@ func (f *featureFlags) site() (featurestore.Site, bool, error) {
 }
 
 // switches are how far the requirements of a policy count by the features of
-// the site; nil without one, and then they count as they are written.
+// the site; nil without one, or where the policy leaves nothing to one, and
+// then they count as they are written.
 func (f *featureFlags) switches(ctx context.Context, p policy.Policy, v *verify.Verifier) (gate.Switches, error) {
+	floors := p.Floors()
+	if len(floors) == 0 {
+		return nil, nil
+	}
 	site, there, err := f.site()
 	if err != nil || !there {
 		return nil, err
@@ -153,6 +158,11 @@ func (f *featureFlags) switches(ctx context.Context, p policy.Policy, v *verify.
 	s, err := switches.Read(ctx, switches.Config{Site: site, Policy: p, Verifier: v})
 	if err != nil {
 		return nil, err
+	}
+	for _, l := range f.gate.Lines() {
+		if _, left := floors[l.Name]; left { // it is here that a command goes by it
+			f.gate.Enabled(featuregate.Feature(l.Name))
+		}
 	}
 	return s, nil
 }
@@ -304,7 +314,7 @@ func switchedOff(g *gates.Gate) (keys []string) {
 // that --feature-gates switches off on the same command line: a flag of that
 // name, and a choice between others, as in "FILE or KEY".
 func leaveOutHelp(cmd *cobra.Command, g *gates.Gate) {
-	print := cmd.HelpFunc()
+	show := cmd.HelpFunc()
 	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {
 		for _, key := range switchedOff(g) {
 			c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -312,6 +322,6 @@ func leaveOutHelp(cmd *cobra.Command, g *gates.Gate) {
 				f.Hidden = f.Hidden || f.Name == key
 			})
 		}
-		print(c, args)
+		show(c, args)
 	})
 }

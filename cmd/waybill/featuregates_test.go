@@ -36,7 +36,7 @@ func using(end error, names ...string) *used {
 		}
 		return end
 	}}
-	u.featureFlags.addFlags(u.Command)
+	u.addFlags(u.Command)
 	u.SetOut(&u.said)
 	u.SetErr(&u.said)
 	return u
