@@ -237,3 +237,16 @@ func TestWriteFails(t *testing.T) {
 		write(t, render.Format(f), refusedRelease())
 	}
 }
+
+// TestFeaturesAreShown: how far a requirement counted is part of what a verdict
+// rests on, in every form for people.
+func TestFeaturesAreShown(t *testing.T) {
+	v := verdict.New("image lantern", noon())
+	v.Policy = digest.Of(digest.SHA256, []byte("policy"))
+	v.AddFeatures(verdict.Feature{Name: "waybill/RequireProvenance", State: "TurningOn", Number: 1, Mode: "warn"})
+	for _, f := range []render.Format{render.Table, render.Markdown, render.HTML} {
+		if got := write(t, f, v); !strings.Contains(strings.ReplaceAll(got, "\\", ""), "waybill/RequireProvenance is TurningOn since transition 1: warn") {
+			t.Errorf("%s does not say it:\n%s", f, got)
+		}
+	}
+}
