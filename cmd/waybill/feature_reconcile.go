@@ -141,7 +141,8 @@ func (o *reconciling) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if !o.once {
-		return loop(cmd, b.config, r)
+		loop(cmd, b.config, r)
+		return nil
 	}
 	did, failed := r.Once(cmd.Context())
 	return errors.Join(failed, o.output.Passes(cmd.OutOrStdout(), did))
@@ -271,15 +272,15 @@ func (o *reconciling) ahead(cmd *cobra.Command, b bench) error {
 }
 
 // loop makes passes until it is told to end, and logs what is new.
-func loop(cmd *cobra.Command, c switchboard.Config, r *reconcile.Reconciler) error {
-	return passes(cmd.Context(), loggerOf(cmd.Context()), c, r)
+func loop(cmd *cobra.Command, c switchboard.Config, r *reconcile.Reconciler) {
+	passes(cmd.Context(), loggerOf(cmd.Context()), c, r)
 }
 
 // passes makes passes until ctx ends, and logs what is new.
-func passes(ctx context.Context, logger *slog.Logger, c switchboard.Config, r *reconcile.Reconciler) error {
+func passes(ctx context.Context, logger *slog.Logger, c switchboard.Config, r *reconcile.Reconciler) {
 	news := switchboard.News{}
 	logger.InfoContext(ctx, fmt.Sprintf("reconciling the features at %s as %s, every %s", c.Site, c.Identity, c.Every))
-	return c.Loop(ctx, r, func(ctx context.Context, did []reconcile.Pass, err error) {
+	c.Loop(ctx, r, func(ctx context.Context, did []reconcile.Pass, err error) {
 		fresh := news.Of(did)
 		for _, line := range switchboard.Lines(fresh) {
 			logger.InfoContext(ctx, line)

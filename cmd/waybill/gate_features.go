@@ -105,6 +105,7 @@ func (o *serving) reconciler(cmd *cobra.Command, use *gateway.FeatureUse) (func(
 		if err != nil {
 			return err
 		}
-		return passes(ctx, loggerOf(cmd.Context()), b.config, one)
+		passes(ctx, loggerOf(cmd.Context()), b.config, one)
+		return nil
 	}, nil
 }

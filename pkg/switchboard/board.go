@@ -62,23 +62,21 @@ func traceOf(ctx context.Context) *feature.Trace {
 	return &feature.Trace{TraceID: now.Trace.String(), SpanID: now.Span.String(), InitialTraceID: now.Initial.String()}
 }
 
+// Told is shown what came of a pass, which is a run of its own.
+type Told func(pass context.Context, did []reconcile.Pass, err error)
+
 // Loop makes a pass at once and then one each time that the configuration says,
-// until the context ends, which is no error. Each pass is a run of its own, and
-// told is shown what came of it; what went wrong is tried again in the next.
-func (c Config) Loop(ctx context.Context, r *reconcile.Reconciler, told func(context.Context, []reconcile.Pass, error)) error {
+// until the context ends. What goes wrong is told, and tried again in the next.
+func (c Config) Loop(ctx context.Context, r *reconcile.Reconciler, told Told) {
 	for ctx.Err() == nil {
 		pass, end := span.Start(span.Anew(ctx), span.Command("feature.reconcile"))
 		did, err := r.Once(pass)
 		end(err)
-		if ctx.Err() != nil {
-			break // what was interrupted is not told as if it had failed
+		if ctx.Err() == nil { // what was interrupted is not told as if it had failed
+			told(pass, did, err)
 		}
-		told(pass, did, err)
-		if transport.Sleep(ctx, c.Every) != nil {
-			break
-		}
+		_ = transport.Sleep(ctx, c.Every) // if it ends early, so does the loop
 	}
-	return nil
 }
 
 // Ahead is what the next pass would do. Nothing is written, signed or swept: a

@@ -5,7 +5,7 @@
 //	c, err := switchboard.ParseConfig(raw, dir, known.Registry())
 //	…
 //	r, err := c.Reconciler(switchboard.World{Site: site, Registry: known.Registry(), Deeds: deeds, Signer: signer, Version: v})
-//	err = c.Loop(ctx, r, func(did []reconcile.Pass, err error) { … })
+//	c.Loop(ctx, r, func(pass context.Context, did []reconcile.Pass, err error) { … })
 //
 // It knows no feature by name: the table of features comes from whoever calls,
 // and what their tasks do as well, so a program with features of its own, in a
@@ -99,7 +99,7 @@ type wanted struct {
 // reviewed it believes that it has one.
 func ParseConfig(raw []byte, dir string, known feature.Registry) (Config, error) {
 	r := reader{raw: raw, known: known}
-	if err := strictyaml.Unmarshal(raw, &r.wire); err != nil {
+	if err := strictyaml.Unmarshal(raw, &r.file); err != nil {
 		return Config{}, verdict.Wrap(verdict.ConfigParse, "features", err)
 	}
 	for _, part := range []func() error{r.head, r.reporters, r.window, r.desired, r.dynamic, r.public, r.releases} {
@@ -107,9 +107,9 @@ func ParseConfig(raw []byte, dir string, known feature.Registry) (Config, error)
 			return Config{}, verdict.Wrap(verdict.ConfigParse, "features", err)
 		}
 	}
-	r.Config.Profile = beside(dir, r.Config.Profile)
-	if !strings.Contains(r.Config.Site, "://") {
-		r.Config.Site = beside(dir, r.Config.Site)
+	r.Profile = beside(dir, r.Profile)
+	if !strings.Contains(r.Site, "://") {
+		r.Site = beside(dir, r.Site)
 	}
 	return r.Config, nil
 }
@@ -123,9 +123,8 @@ func beside(dir, path string) string {
 
 // reader turns a file into a Config, part by part.
 type reader struct {
-	wire
 	Config
-
+	file  wire
 	raw   []byte
 	known feature.Registry
 }
@@ -138,7 +137,7 @@ func (r *reader) fail(path []any, format string, args ...any) error {
 func at(path ...any) []any { return path }
 
 func (r *reader) head() error {
-	w := r.wire
+	w := r.file
 	switch {
 	case w.APIVersion != "waybill/v1" || w.Kind != Kind:
 		return r.fail(nil, "want apiVersion waybill/v1 and kind %s", Kind)
@@ -149,18 +148,18 @@ func (r *reader) head() error {
 	case !featuretransition.IsNamespace(w.Identity):
 		return r.fail(at("identity"), "%q: want the name of a slot, such as reconciler-0", w.Identity)
 	}
-	r.Config.Site, r.Config.Profile, r.Config.Identity, r.Config.Every = w.Site, w.Profile, w.Identity, usual
+	r.Site, r.Profile, r.Identity, r.Every = w.Site, w.Profile, w.Identity, usual
 	if w.Every != nil {
 		if *w.Every < time.Second {
 			return r.fail(at("every"), "%s: want the time between two passes, from 1s", *w.Every)
 		}
-		r.Config.Every = *w.Every
+		r.Every = *w.Every
 	}
 	return nil
 }
 
 func (r *reader) reporters() error {
-	list := r.wire.Reporters
+	list := r.file.Reporters
 	if len(list) == 0 {
 		return r.fail(at("reporters"), "nobody: want those that use the features, and how long it is between two runs of each; a wait for nobody proves nothing")
 	}
@@ -206,29 +205,29 @@ func isName(text string) bool {
 }
 
 func (r *reader) window() error {
-	if r.wire.Window == nil {
+	if r.file.Window == nil {
 		return nil
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(r.Expect)) {
 		e := r.Expect[namespace]
 		for _, one := range e.Reporters {
-			if *r.wire.Window < one.Every {
-				return r.fail(at("window"), "%s: it is %s between two runs of %s, so a window that short waits for what cannot come", *r.wire.Window, one.Every, one.Identity)
+			if *r.file.Window < one.Every {
+				return r.fail(at("window"), "%s: it is %s between two runs of %s, so a window that short waits for what cannot come", *r.file.Window, one.Every, one.Identity)
 			}
 		}
-		e.Window = *r.wire.Window
+		e.Window = *r.file.Window
 		r.Expect[namespace] = e
 	}
 	return nil
 }
 
 func (r *reader) desired() error {
-	if r.wire.Desired != nil && len(r.wire.Desired) == 0 {
+	if r.file.Desired != nil && len(r.file.Desired) == 0 {
 		return r.fail(at("desired"), "empty; say what is wanted of a feature, or leave the key out")
 	}
 	r.Wishes.Wanted = map[feature.Key]feature.Wanted{}
-	for _, name := range slices.Sorted(maps.Keys(r.wire.Desired)) {
-		w := r.wire.Desired[name]
+	for _, name := range slices.Sorted(maps.Keys(r.file.Desired)) {
+		w := r.file.Desired[name]
 		k, _, err := r.named(name, at("desired", name))
 		if err != nil {
 			return err
@@ -300,10 +299,10 @@ func (r *reader) named(name string, path []any) (feature.Key, feature.Definition
 }
 
 func (r *reader) dynamic() error {
-	if r.wire.Dynamic != nil && len(r.wire.Dynamic) == 0 {
+	if r.file.Dynamic != nil && len(r.file.Dynamic) == 0 {
 		return r.fail(at("dynamic"), "empty; name a feature, or leave the key out")
 	}
-	for i, name := range r.wire.Dynamic {
+	for i, name := range r.file.Dynamic {
 		path := at("dynamic", i)
 		k, d, err := r.named(name, path)
 		if err != nil {
@@ -326,25 +325,25 @@ func (r *reader) dynamic() error {
 }
 
 func (r *reader) public() (err error) {
-	if r.wire.Public != nil {
-		r.Config.Public, err = r.repositories(r.wire.Public, at("public"))
+	if r.file.Public != nil {
+		r.Public, err = r.repositories(r.file.Public, at("public"))
 	}
 	return err
 }
 
 func (r *reader) releases() error {
-	if r.wire.Releases != nil && len(r.wire.Releases) == 0 {
+	if r.file.Releases != nil && len(r.file.Releases) == 0 {
 		return r.fail(at("releases"), "empty; name a release, or leave the key out")
 	}
-	for i, text := range r.wire.Releases {
+	for i, text := range r.file.Releases {
 		v, err := version.Parse(text)
 		if err != nil {
 			return r.fail(at("releases", i), "%v", err)
 		}
-		if slices.Contains(r.Config.Releases, v) {
+		if slices.Contains(r.Releases, v) {
 			return r.fail(at("releases", i), "%s is listed twice", v)
 		}
-		r.Config.Releases = append(r.Config.Releases, v)
+		r.Releases = append(r.Releases, v)
 	}
 	return nil
 }
