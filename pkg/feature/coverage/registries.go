@@ -2,6 +2,7 @@ package coverage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -121,10 +122,7 @@ func (r *registries) list(ctx context.Context, repositories []string) ([]tag, er
 			if err == nil {
 				listings[n], err = at.Listing(ctx, path)
 			}
-			if err != nil {
-				return fmt.Errorf("%s: nothing is decided unless it can be listed: %w", repository, err)
-			}
-			return nil
+			return unlisted(repository, err)
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -162,13 +160,23 @@ func (r *registries) resolve(ctx context.Context, tags []tag) error {
 			if err == nil {
 				t.digest, err = at.Claimed(ctx, path, t.name)
 			}
-			if err != nil {
-				return fmt.Errorf("%s:%s: %w", t.repository, t.name, err)
-			}
-			return nil
+			return unlisted(t.repository+":"+t.name, err)
 		})
 	}
 	return group.Wait()
+}
+
+// unlisted is why what is public cannot be listed. Nothing is decided then: also
+// of what is not there, which nobody sealed and nobody lost.
+func unlisted(name string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, registry.ErrNotFound):
+		return verdict.Refuse(verdict.PlaceDown, name, "it is not there, and nothing is decided unless everything that is public can be listed").
+			Advise("correct its name where the public repositories are listed, or leave it out until an image is there")
+	}
+	return fmt.Errorf("%s: nothing is decided unless it can be listed: %w", name, err)
 }
 
 // fold makes one image of all tags of a repository that name the same.

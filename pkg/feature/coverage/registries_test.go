@@ -196,10 +196,10 @@ func TestImagesUndecided(t *testing.T) {
 	}{
 		"the twin":                  {public: []string{"prod/a", "prod/b"}},
 		"as many as there may be":   {public: []string{"prod/a", "prod/b"}, limit: 3},
-		"one that is not there":     {public: []string{"prod/a", "prod/c"}, says: "/prod/c: nothing is decided"},
+		"one that is not there":     {public: []string{"prod/a", "prod/c"}, says: "/prod/c: it is not there", code: verdict.PlaceDown},
 		"one that keeps its door":   {public: []string{"prod/a", "prod/b"}, spoil: on("GET", "prod/b/tags/list", status(http.StatusForbidden)), says: "/prod/b: nothing is decided"},
 		"a list that is none":       {public: []string{"prod/a"}, spoil: on("GET", "prod/a/tags/list", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"tags":["v1"`) }), says: "/prod/a: nothing is decided"},
-		"a tag that is gone by now": {public: []string{"prod/a"}, spoil: on("HEAD", "prod/a/manifests/v2", status(http.StatusNotFound)), says: "/prod/a:v2"},
+		"a tag that is gone by now": {public: []string{"prod/a"}, spoil: on("HEAD", "prod/a/manifests/v2", status(http.StatusNotFound)), says: "/prod/a:v2: it is not there", code: verdict.PlaceDown},
 		"a page that is missing": {public: []string{"prod/a"}, spoil: on("GET", "prod/a/tags/list", func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.RawQuery != "" {
 				w.WriteHeader(http.StatusForbidden)
