@@ -1,6 +1,7 @@
 package stories
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -211,5 +212,19 @@ func TestFeatureGatesUse(t *testing.T) {
 	with := n.Run(t.Context(), append(judged, "--report-as", "promoter", "--features", n.Path("absent"))...)
 	if with.Code != without.Code || with.Stdout != without.Stdout || strings.Count(with.Stderr, "are not reported") != 1 {
 		t.Errorf("with a site that is away: %d\n%s%s\nwithout: %d\n%s", with.Code, with.Stdout, with.Stderr, without.Code, without.Stdout)
+	}
+	// A policy that goes by the site is another thing: then nothing is decided,
+	// and who comes to a decision by it has asked.
+	issuer, subject := n.Lab.Identity("release")
+	bench{n.Scene}.policy(t, "policy.yaml", string(n.read(t, "policy.yaml")), "roles:\n",
+		fmt.Sprintf("features: {RequireProvenance: {floor: warn}}\nroles:\n  reconciler: [{issuer: %q, subject: %q, type: email}]\n", issuer, "reconciler-"+subject))
+	want(t, n.Run(t.Context(), append(judged, "--features", n.Path("absent"))...), 3, "make the directory, or mount it")
+	s := openSite(t)
+	n.Run(t.Context(), append(judged, "--features", s.dir, "--report-as", "promoter")...)
+	if got := s.used(t, known.RequireProvenance); !slices.Equal(got, []string{"promoter found it off and asked"}) {
+		t.Errorf("of provenance: %q", got)
+	}
+	if got := s.used(t, known.RequireSignoff); !slices.Equal(got, []string{"promoter found it off"}) {
+		t.Errorf("of sign-offs, which the policy does not leave to the site: %q", got)
 	}
 }
