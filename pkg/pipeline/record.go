@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -249,13 +248,7 @@ func attach(ctx context.Context, to promote.Registry, a release.Artifact, s reco
 	}
 	subject := registry.Descriptor{MediaType: a.MediaType, Digest: a.Digests.SHA256, Size: a.Size}
 	d, raw, blobs := registry.HintedManifest(subject, s.Bundle, s.Kind, s.IDs.Annotations())
-	for _, b := range blobs {
-		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes)), nil }
-		if err := to.PushBlob(ctx, a.Repository, b.Descriptor, open); err != nil {
-			return err
-		}
-	}
-	return to.PushManifest(ctx, a.Repository, d, raw)
+	return registry.Parcel{Descriptor: d, Raw: raw, Blobs: blobs}.PushTo(ctx, to, a.Repository)
 }
 
 // promotions records how each image came here from staging, and says of how

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -102,13 +101,7 @@ func (o one) attach(ctx context.Context, t *target, records []record.Signed) err
 			t.copied.Referrers[r.Of] = append(t.copied.Referrers[r.Of], there)
 			continue
 		}
-		for _, b := range blobs {
-			open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes)), nil }
-			if err := t.remote.PushBlob(ctx, o.edge.Image, b.Descriptor, open); err != nil {
-				return err
-			}
-		}
-		if err := (registry.ReadLater{Remote: t.remote}).PushManifest(ctx, o.edge.Image, d, raw); err != nil {
+		if err := (registry.Parcel{Descriptor: d, Raw: raw, Blobs: blobs}).PushTo(ctx, registry.ReadLater{Remote: t.remote}, o.edge.Image); err != nil {
 			return err
 		}
 		t.copied.Referrers[r.Of] = append(t.copied.Referrers[r.Of], d)

@@ -1,9 +1,7 @@
 package seal
 
 import (
-	"bytes"
 	"context"
-	"io"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
@@ -165,13 +163,7 @@ func attach(ctx context.Context, images *registry.Layout, m manifestAt, e eviden
 		return err
 	}
 	d, manifest, blobs := registry.HintedManifest(m.Descriptor, e.bundle, e.predicateType, e.ids.Annotations())
-	for _, b := range blobs {
-		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes)), nil }
-		if err := images.PushBlob(ctx, m.repository, b.Descriptor, open); err != nil {
-			return err
-		}
-	}
-	return images.PushManifest(ctx, m.repository, d, manifest)
+	return registry.Parcel{Descriptor: d, Raw: manifest, Blobs: blobs}.PushTo(ctx, images, m.repository)
 }
 
 // signatureOf is the digest of the signature bundle that an image carries and

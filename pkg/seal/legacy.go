@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -246,13 +245,7 @@ func attachOlder(ctx context.Context, req Request, i int, image planned, all []o
 	images := req.Workspace.Images()
 	for suffix, layers := range bySuffix {
 		d, manifest, blobs := registry.AttachedManifest(layers)
-		for _, b := range blobs {
-			open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes)), nil }
-			if err := images.PushBlob(ctx, image.repository, b.Descriptor, open); err != nil {
-				return err
-			}
-		}
-		if err := images.PushManifest(ctx, image.repository, d, manifest); err != nil {
+		if err := (registry.Parcel{Descriptor: d, Raw: manifest, Blobs: blobs}).PushTo(ctx, images, image.repository); err != nil {
 			return err
 		}
 		if err := images.Tag(ctx, image.repository, registry.AttachedTag(image.Digest, suffix), d); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	"github.com/waybill-release/waybill/pkg/feature/sweeps"
+	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/transport"
@@ -328,5 +329,27 @@ func TestStripHeld(t *testing.T) {
 	remains(t, s.StripAnnotations(), 1, "something refers to it")
 	if len(list) != 3 {
 		t.Errorf("%d referrers", len(list))
+	}
+}
+
+// TestStripListedElsewhere: what a list names, and what refers to something
+// else, is left as it is, even where it is ours and of both.
+func TestStripListedElsewhere(t *testing.T) {
+	f := field.New(t, field.Listless)
+	one, two := f.Image(t, repo, "v1"), f.Image(t, another, "v1")
+	subjects := []intoto.Subject{{Digests: digest.Set{SHA256: one.Digest}}, {Digests: digest.Set{SHA256: two.Digest}}}
+	s, err := intoto.New(provenance.PredicateType, subjects, map[string]int{})
+	must(t, err)
+	e := field.Evidence{Kind: provenance.PredicateType, Bundle: f.Sign(t, lab.RoleRelease, field.Log2, s), Hints: field.Hints()}
+	d := f.Attach(t, another, one, e) // into the repository of the other
+	raw := fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":%q,"manifests":[{"mediaType":%q,"digest":%q,"size":%d,"artifactType":%q}]}`,
+		registry.MediaTypeIndex, d.MediaType, d.Digest, d.Size, registry.MediaTypeBundle)
+	list := registry.Descriptor{MediaType: registry.MediaTypeIndex, Digest: digest.Of(digest.SHA256, raw), Size: int64(len(raw))}
+	must(t, f.Remote.TagManifest(t.Context(), another, registry.AttachedTag(two.Digest, ""), list, raw))
+	sweep := f.Sweeps(t, another)
+	counts(t, sweep.Annotated(), 0, "")
+	done(t, sweep.StripAnnotations())
+	if now, err := f.Remote.Resolve(t.Context(), another, registry.AttachedTag(two.Digest, "")); err != nil || !now.Digest.Equal(list.Digest) {
+		t.Errorf("the list was written: %v", err)
 	}
 }
