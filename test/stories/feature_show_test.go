@@ -76,7 +76,7 @@ func (s switching) signed(tag string) registry.Descriptor {
 	s.t.Helper()
 	image := s.Image(s.t, s.repository, tag)
 	said := field.About(s.t, image.Digest, intoto.CosignSignature, map[string]any{})
-	s.Attach(s.t, s.repository, image, field.Evidence{Kind: intoto.CosignSignature, Bundle: s.Field.Sign(s.t, lab.RoleRelease, field.Log2, said)})
+	s.Attach(s.t, s.repository, image, field.Evidence{Kind: intoto.CosignSignature, Bundle: s.Sign(s.t, lab.RoleRelease, field.Log2, said)})
 	return image
 }
 
@@ -90,7 +90,7 @@ func (s switching) attests(image registry.Descriptor) {
 		},
 		"runDetails": map[string]any{"builder": map[string]any{"id": showBuilder}},
 	})
-	s.Attach(s.t, s.repository, image, field.Evidence{Kind: provenance.PredicateType, Bundle: s.Field.Sign(s.t, lab.RoleBuilder, field.Log2, said)})
+	s.Attach(s.t, s.repository, image, field.Evidence{Kind: provenance.PredicateType, Bundle: s.Sign(s.t, lab.RoleBuilder, field.Log2, said)})
 }
 
 // asks asks the gate about an image, as the promoter, who reports what it found.
