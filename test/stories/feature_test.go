@@ -22,6 +22,7 @@ import (
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/switchboard"
 	"github.com/waybill-release/waybill/pkg/version"
 	"github.com/waybill-release/waybill/test/scene"
 )
@@ -363,5 +364,42 @@ func TestFeatureReconcileLoop(t *testing.T) {
 	}
 	if f := s.get(known.StatusPage); f.Status.State != feature.TurningOn || f.Status.History[0].Statement == "" {
 		t.Errorf("it is %s, %+v", f.Status.State, f.Status.History)
+	}
+}
+
+// TestFeatureBucket: a site can be a bucket, which needs no preparing, and has
+// the history of every feature.
+func TestFeatureBucket(t *testing.T) {
+	s := openSwitchroom(t)
+	site := strings.Replace(s.Lab.Bucket, "http://", "gs+http://", 1) + "/staging/features"
+	bench{s.Scene}.policy(t, "FEATURES.yaml", string(s.read(t, "FEATURES.yaml")), "site: site", fmt.Sprintf("site: %q", site))
+	want(t, s.feature("reconcile", "FEATURES.yaml", "--once"), 0, "waybill/StatusPage  Off: announced", "nothing was done")
+	want(t, s.feature("preflight", "FEATURES.yaml", "--to", "v0.3"), 1, "nothing was looked at")
+	want(t, s.pass(), 0, "waybill/StatusPage  Off: announced")
+	want(t, s.pass(), 0, "waybill/StatusPage  TurningOn: Off to TurningOn")
+	want(t, s.feature("get", "StatusPage", "--features", site), 0, "TurningOn since transition 1", "waybill/StatusPage/1.sigstore.json")
+	want(t, s.feature("set", "StatusPage", "Off", "--features", site, "--confirm"), 0, "Off is wanted")
+	want(t, s.pass(), 0, "waybill/StatusPage  TurningOff: TurningOn to TurningOff")
+	if err := s.Lab.Stop("bucket"); err != nil {
+		t.Fatal(err)
+	}
+	s.Env = append(s.Env, "WAYBILL_PATIENCE=1s")
+	want(t, s.pass(), 3, "UNAVAILABLE")
+	want(t, s.feature("list", "--config", "FEATURES.yaml"), 3, "UNAVAILABLE")
+	want(t, s.feature("preflight", "FEATURES.yaml", "--to", "v0.3"), 3, "UNAVAILABLE")
+}
+
+// TestFeatureHelp: every command explains itself, and the file that the help
+// shows is one.
+func TestFeatureHelp(t *testing.T) {
+	s := newBench(t)
+	for _, command := range []string{"list", "get", "set", "reconcile", "preflight"} {
+		want(t, s.Run(t.Context(), "waybill", "feature", command, "--help"), 0, "EXIT STATUS", "Examples:")
+	}
+	help := s.Run(t.Context(), "waybill", "feature", "reconcile", "--help").Stdout
+	_, shown, _ := strings.Cut(help, "\n\n  apiVersion:")
+	shown, _, _ = strings.Cut(shown, "\n\n")
+	if _, err := switchboard.ParseConfig([]byte(strings.ReplaceAll("apiVersion:"+shown, "\n  ", "\n")), ".", known.Registry()); err != nil {
+		t.Errorf("%v\n%s", err, shown)
 	}
 }
