@@ -149,11 +149,23 @@ func Lines(passes []reconcile.Pass) (lines []string) {
 			lines = append(lines, "  "+left)
 		}
 		if p.Err != nil {
-			f := verdict.FindingOf(p.Key.String(), p.Err)
-			lines = append(lines, fmt.Sprintf("  %s %v", f.Code, p.Err), "  → "+f.Fix)
+			lines = append(lines, failure(p.Key, p.Err)...)
 		}
 	}
+	for i, text := range lines {
+		lines[i] = safe(text)
+	}
 	return lines
+}
+
+// failure says why something could not be done, and the next act.
+func failure(k feature.Key, err error) []string {
+	f := verdict.FindingOf(k.String(), err)
+	text := strings.ReplaceAll(err.Error(), "\n", "; ")
+	if !strings.Contains(text, string(f.Code)) {
+		text = string(f.Code) + " " + text
+	}
+	return []string{"  " + text, "  → " + f.Fix}
 }
 
 // News are the passes of a loop of which there is something to tell: something

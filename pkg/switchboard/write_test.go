@@ -127,13 +127,14 @@ func TestPasses(t *testing.T) {
 		{Key: key(known.RequireProvenance), Before: feature.TurningOn, After: feature.TurningOn, Feature: f},
 		{Key: key(known.StatusPage), Before: feature.On, After: feature.On},
 		{Key: key(known.EmitVSA), Did: "left to reconciler-1"},
+		{Key: key(known.BundleReferrers), After: feature.On, Err: verdict.Refuse(verdict.FileConflict, "a", "one\ntwo\x1b[2J")},
 		{Key: key(known.KMSSigning), After: feature.Off, Err: &verdict.UnavailableError{Place: "gs://gate", Op: "reading", Err: errors.New("it is down")}},
 	}
 	text := table(t, func(w switchboard.Writer, to *bytes.Buffer) error { return w.Passes(to, passes) })
 	wants(t, text, append(images, "waybill/RequireProvenance  TurningOn: nothing was done", "  left CoverageAudit: 8 of 9", "  then VSAsInForce: ",
-		"waybill/StatusPage  On: nothing to do", "waybill/EmitVSA  left to reconciler-1", "UNAVAILABLE reading", "→ nothing was decided")...)
-	if strings.Contains(text, "\x1b") {
-		t.Errorf("%q moves the cursor", text)
+		"waybill/StatusPage  On: nothing to do", "waybill/EmitVSA  left to reconciler-1", "  UNAVAILABLE reading", "  FILE_CONFLICT a: one; two", "→ nothing was decided")...)
+	if logged := strings.Join(switchboard.Lines(passes), "\n"); strings.Contains(text+logged, "\x1b") || strings.Count(logged, "\n") != strings.Count(text, "\n")-1 {
+		t.Errorf("%q moves the cursor", text+logged)
 	}
 	var b bytes.Buffer
 	if err := (switchboard.Writer{Format: "json"}).Passes(&b, passes); err != nil {
@@ -146,10 +147,10 @@ func TestPasses(t *testing.T) {
 			Error     *struct{ Code string }
 		}
 	}
-	if err := json.Unmarshal(b.Bytes(), &said); err != nil || len(said.Passes) != 4 {
+	if err := json.Unmarshal(b.Bytes(), &said); err != nil || len(said.Passes) != 5 {
 		t.Fatalf("%v\n%s", err, b.String())
 	}
-	if p := said.Passes; len(p[0].Left) != 2 || p[2].Did != "left to reconciler-1" || p[3].Error == nil || p[3].Error.Code != "UNAVAILABLE" {
+	if p := said.Passes; len(p[0].Left) != 2 || p[2].Did != "left to reconciler-1" || p[4].Error == nil || p[4].Error.Code != "UNAVAILABLE" {
 		t.Errorf("%+v", p)
 	}
 }
