@@ -37,6 +37,7 @@ type project struct {
 	wait    time.Duration
 	chosen  parameters
 	legacy  bool
+	signs   bool // files or images
 	feature featureFlags
 }
 
@@ -67,7 +68,14 @@ func (o *project) addFeatureFlags(cmd *cobra.Command) {
 }
 
 func (o *project) addLegacyFlag(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&o.legacy, "legacy", false, "sign in the forms from before bundles, too: FILE.sig and FILE.cert, and the tags .sig and .att of images; needs a Rekor v1 log in the signing config")
+	cmd.Flags().BoolVar(&o.legacy, "legacy", false, "sign in the forms from before bundles, too: FILE.sig and FILE.cert, and the tags .sig and .att of images; needs a Rekor v1 log in the signing config. So it is where the feature BundleReferrers is off")
+	o.signs = true
+}
+
+// older reports whether what is signed is signed in the older forms, too: as is
+// asked for, or because evidence is not to be attached as referrers alone.
+func (o *project) older() bool {
+	return o.legacy || o.signs && !o.feature.gate.Enabled(known.BundleReferrers)
 }
 
 // open makes the pipeline of a release. The context carries the id of the run.
@@ -144,7 +152,7 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 	}
 	return pipeline.Config{
 		Profile: loaded, State: o.state, Source: source, Parameters: chosen,
-		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.legacy, Maker: maker(), Ways: o.feature.ways()},
+		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.older(), Maker: maker(), Ways: o.feature.ways()},
 		World: pipeline.World{
 			Typed:     pipeline.Typed{Args: typed(), Dir: here(), Profile: o.profile},
 			Transport: rt, Clock: time.Now, Progress: progress, Switches: switches, Work: sign.Work{Patience: o.wait, Report: report},

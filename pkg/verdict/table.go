@@ -214,7 +214,7 @@ var codes = map[Code]row{
 
 	ServiceRefused:     {Refused, "nothing was published; read what the service answered, and whether the signing configuration names the one in use"},
 	ServiceSelector:    {Malformed, "nothing was signed; correct the selector of the signing configuration, or name services that are valid now"},
-	LegacyNeedsRekorV1: {Malformed, "nothing was signed; add a Rekor v1 log to the signing configuration (rekorTlogUrls, majorApiVersion 1), or sign without --legacy"},
+	LegacyNeedsRekorV1: {Malformed, "nothing was signed; add a Rekor v1 log to the signing configuration (rekorTlogUrls, majorApiVersion 1), or sign without --legacy and with BundleReferrers on"},
 	KeyUnknown:         {Refused, "a key that nobody knows made the signature; name its public key in the policy if it may sign, in the role in which it may"},
 
 	ConfigParse:    {Malformed, "correct the file at the line named"},

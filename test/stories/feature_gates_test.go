@@ -207,6 +207,14 @@ func TestFeatureGatesUse(t *testing.T) {
 	want(t, sign("--feature-gates", "RequireLantern=true"), 2, "unrecognized feature gate: RequireLantern", "known are BundleReferrers, ")
 	want(t, sign("--report-as", "promoter"), 2, "--features names the site")
 	want(t, sign("--key", "release=awskms:///alias/lantern", "--feature-gates", "KMSSigning=false"), 2, "KMSSigning is off", "leave KMSSigning out of --feature-gates")
+	// Evidence that is attached by tags, too, needs a log that older clients know,
+	// as --legacy does; without either it is not asked for.
+	stage := func(flags ...string) scene.Result {
+		return n.Run(t.Context(), append([]string{"waybill", "stage", scene.Version, "--source", "lantern", "--profile", "profile.yaml", "--state", "state"}, flags...)...)
+	}
+	want(t, stage("--legacy"), 2, "LEGACY_NEEDS_REKOR_V1")
+	want(t, stage("--feature-gates", "BundleReferrers=false"), 2, "LEGACY_NEEDS_REKOR_V1")
+	want(t, stage("--feature-gates", "BundleReferrers=true"), 0, "--confirm")
 	judged := []string{"waybill", "gate", "check", scene.Version, "--profile", "profile.yaml"}
 	without := n.Run(t.Context(), judged...)
 	with := n.Run(t.Context(), append(judged, "--report-as", "promoter", "--features", n.Path("absent"))...)
