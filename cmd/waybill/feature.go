@@ -155,7 +155,7 @@ NAME is that of a feature of Waybill, or NAMESPACE/Name.
 			if err != nil {
 				return err
 			}
-			f, err := site.Features.Get(cmd.Context(), k)
+			f, err := switchboard.Find(cmd.Context(), site.Features, k)
 			if err != nil {
 				return err
 			}

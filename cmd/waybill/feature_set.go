@@ -76,7 +76,7 @@ func (o *setting) run(cmd *cobra.Command, args []string) error {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s is %s; %s. The reconciler takes it there.\n", name, f.Status.State, render.Safe(switchboard.Wants(f)))
 		return nil
 	}
-	before, err := site.Features.Get(ctx, w.Key)
+	before, err := switchboard.Find(ctx, site.Features, w.Key)
 	if err != nil {
 		return err
 	}

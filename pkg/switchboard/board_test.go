@@ -317,6 +317,24 @@ func TestWish(t *testing.T) {
 	}
 }
 
+// TestFind: who misspells a feature is told where the names are, and not to
+// fetch a file.
+func TestFind(t *testing.T) {
+	w := newTestWorld(t)
+	w.pass()
+	if f, err := switchboard.Find(t.Context(), w.Site.Features, key(known.StatusPage)); err != nil || f.Metadata.Name != known.StatusPage {
+		t.Fatalf("%q, %v", f.Metadata.Name, err)
+	}
+	_, err := switchboard.Find(t.Context(), w.Site.Features, key("Nonsense"))
+	var said *verdict.Error
+	if !errors.As(err, &said) || !errors.Is(err, featurestore.ErrNotFound) {
+		t.Fatalf("%v, want one that is not found", err)
+	}
+	if said.Finding.Code != verdict.Missing || !strings.Contains(said.Finding.Fix, "waybill feature list") {
+		t.Errorf("%+v", said.Finding)
+	}
+}
+
 // TestWishWhileOthersReport: a report that comes in between is no reason to fail,
 // and is not lost.
 func TestWishWhileOthersReport(t *testing.T) {

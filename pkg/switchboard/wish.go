@@ -66,6 +66,19 @@ func (w Wish) Of(f feature.Feature) (feature.Feature, error) {
 	return f, f.Validate()
 }
 
+// Find reads a feature that somebody named. Of one that is not there it says
+// where the names are to be had.
+func Find(ctx context.Context, s featurestore.Store, k feature.Key) (feature.Feature, error) {
+	f, err := s.Get(ctx, k)
+	if errors.Is(err, featurestore.ErrNotFound) {
+		missing := verdict.Refuse(verdict.Missing, k.String(), "no such feature at the site").
+			Advise("waybill feature list names those that are there; one that is new is announced by waybill feature reconcile")
+		missing.Cause = err
+		return feature.Feature{}, missing
+	}
+	return f, err
+}
+
 // attempts is how often a wish is written again that a report overtook.
 const attempts = 16
 
@@ -76,7 +89,7 @@ func (w Wish) Store(ctx context.Context, s featurestore.Store) (feature.Feature,
 	var err error
 	for range attempts {
 		var f feature.Feature
-		if f, err = people.Get(ctx, w.Key); err != nil {
+		if f, err = Find(ctx, people, w.Key); err != nil {
 			return feature.Feature{}, err
 		}
 		if f, err = w.Of(f); err != nil {
