@@ -23,6 +23,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/feature/known"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
+	"github.com/waybill-release/waybill/pkg/feature/switches"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/sign"
@@ -183,6 +184,9 @@ func (o *reconciling) open(cmd *cobra.Command, c switchboard.Config) (bench, err
 		return bench{}, err
 	}
 	b.world.Site, err = o.site(c)
+	if b.world.Site.Statements.Place != nil {
+		b.world.Statements = switches.Statements{At: b.world.Site.Statements, Policy: b.profile.Policy, Verifier: v}
+	}
 	if err != nil || !o.confirm {
 		return b, err
 	}

@@ -26,7 +26,9 @@ type World struct {
 	Registry feature.Registry
 	Deeds    map[feature.Key]reconcile.Deeds
 	Signer   reconcile.Signer
-	Version  version.Version // of the program
+	// Statements tells what was signed, by which a site is mended.
+	Statements reconcile.Statements
+	Version    version.Version // of the program
 	// Clock is the time. Default [time.Now].
 	Clock func() time.Time
 }
@@ -48,7 +50,7 @@ func (c Config) Reconciler(w World) (*reconcile.Reconciler, error) {
 func (c Config) with(w World, live reconcile.Live) reconcile.Config {
 	return reconcile.Config{
 		Store: w.Site.Features, Registry: w.Registry, Deeds: w.Deeds, Expect: c.Expect, Wishes: c.Wishes,
-		Self:   reconcile.Self{Identity: c.Identity, Version: w.Version, Live: live, Trace: traceOf},
+		Self:   reconcile.Self{Identity: c.Identity, Version: w.Version, Live: live, Statements: w.Statements, Trace: traceOf},
 		Signer: w.Signer, Clock: w.Clock,
 	}
 }

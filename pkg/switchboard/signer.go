@@ -81,7 +81,7 @@ func (s Signer) there(ctx context.Context, file string, want intoto.Statement) (
 		err = s.judge(file, e, want)
 	}
 	if err != nil {
-		return false, fmt.Errorf("%q at %q is not the statement that belongs there; find out who wrote it, and move it away: %w", file, s.Statements.URI(), err)
+		return false, fmt.Errorf("%q at %q is not the statement that belongs there; find out who wrote it, and who can write there: %w", file, s.Statements.URI(), err)
 	}
 	return true, nil
 }

@@ -205,7 +205,7 @@ var codes = map[Code]row{
 	SignedAsElse: {Refused, "nothing was signed in that name; give the token of somebody whom the policy names in the role"},
 	NotWritable:  {Refused, "ask whoever owns the place for the permission to write there, and check which credentials this machine has"},
 
-	FeatureState:  {Refused, "find out who can write to the site of the features; waybill feature reconcile brings it to what is wanted"},
+	FeatureState:  {Refused, "find out who can write to the site of the features; the next pass of waybill feature reconcile restores it from what was signed"},
 	FeatureUnsafe: {Refused, "do what is said first, and ask again before the other version is started"},
 
 	DiskSpace:   {Unavailable, "nothing was begun; free some space, or give a --state on a larger disk"},

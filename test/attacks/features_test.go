@@ -83,10 +83,8 @@ func (y *switchyard) Sweep(context.Context, reconcile.Work) (feature.Outcome, er
 // turn has the feature wanted, and reconciles until it is so.
 func (y *switchyard) turn(want feature.State) {
 	y.t.Helper()
-	d, _ := known.Registry().Definition(provenanceKey)
-	alone := must[feature.Registry](y.t)(feature.NewRegistry(feature.Namespace{Name: provenanceKey.Namespace, Features: []feature.Definition{d}}))
 	for range 12 {
-		y.pass(alone, want)
+		y.turning(want)
 		f := must[feature.Feature](y.t)(y.site.Features.Get(y.t.Context(), provenanceKey))
 		if f.Status.State == want && len(f.Status.Tasks) == 0 {
 			return
@@ -98,14 +96,20 @@ func (y *switchyard) turn(want feature.State) {
 	y.t.Fatalf("it is not %s", want)
 }
 
-func (y *switchyard) pass(r feature.Registry, want feature.State) {
+// turning makes one pass with the feature wanted so.
+func (y *switchyard) turning(want feature.State) {
 	y.t.Helper()
+	d, _ := known.Registry().Definition(provenanceKey)
+	r := must[feature.Registry](y.t)(feature.NewRegistry(feature.Namespace{Name: provenanceKey.Namespace, Features: []feature.Definition{d}}))
 	once := must[*reconcile.Reconciler](y.t)(reconcile.New(reconcile.Config{
 		Store: y.site.Features, Registry: r, Signer: y, Clock: func() time.Time { return y.now },
 		Deeds:  map[feature.Key]reconcile.Deeds{provenanceKey: {Sweeps: map[string]reconcile.Sweep{known.CoverageAudit: y}, Dangling: reconcile.Nothing{}}},
 		Expect: map[string]reconcile.Expect{provenanceKey.Namespace: {Reporters: []reconcile.Reporter{{Identity: "promoter", Every: time.Minute}}}},
 		Wishes: reconcile.Wishes{Wanted: map[feature.Key]feature.Wanted{provenanceKey: {Desired: want, Scope: feature.Scope{Repositories: []string{inScope}}}}},
-		Self:   reconcile.Self{Identity: "test", Version: known.Newest()},
+		Self: reconcile.Self{
+			Identity: "test", Version: known.Newest(),
+			Statements: switches.Statements{At: y.site.Statements, Policy: y.policy, Verifier: y.w.verifier},
+		},
 	}))
 	must[[]reconcile.Pass](y.t)(once.Once(y.t.Context()))
 }
@@ -176,8 +180,8 @@ func TestFeatureStates(t *testing.T) {
 				y.t.Fatal(err)
 			}
 		}, codes(verdict.FeatureState), ""},
-		{"the verifier says that it is off", func(y *switchyard) { y.signer = lab.RoleVerifier; y.turn(feature.Off) }, codes(verdict.IdentityRole), ""},
-		{"a stranger says that it is off", func(y *switchyard) { y.signer = "mallory@evil.example"; y.turn(feature.Off) }, codes(verdict.Identity), ""},
+		{"the verifier says that it is off", func(y *switchyard) { y.signer = lab.RoleVerifier; y.turning(feature.Off) }, codes(verdict.IdentityRole), ""},
+		{"a stranger says that it is off", func(y *switchyard) { y.signer = "mallory@evil.example"; y.turning(feature.Off) }, codes(verdict.Identity), ""},
 		{"the reconciler says that it is off", func(y *switchyard) { y.turn(feature.Off) }, nil, "off"},
 		{"a statement that is none", func(y *switchyard) {
 			if err := os.WriteFile(y.statement("3"), []byte("{}"), 0o644); err != nil {
@@ -200,6 +204,60 @@ func TestFeatureStates(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFeatureRestored: a site that lost a feature, or has an older one, is mended
+// by the next pass, from what was signed; statements are never made for what
+// was not done.
+func TestFeatureRestored(t *testing.T) {
+	object := func(y *switchyard) string { return filepath.Join(y.dir, "features", provenanceKey.String()+".json") }
+	for name, attack := range map[string]func(y *switchyard, older []byte){
+		"lost":     func(y *switchyard, _ []byte) { os.Remove(object(y)) },
+		"put back": func(y *switchyard, older []byte) { os.WriteFile(object(y), older, 0o644) },
+		"another scope": func(y *switchyard, _ []byte) {
+			y.store(func(f *feature.Feature) {
+				elsewhere := feature.Scope{Repositories: []string{"elsewhere.example.test"}}
+				f.Status.Enforced, f.Status.History[1].Transition.Enforced = elsewhere, elsewhere
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newSwitchyard(t)
+			older := must[feature.Feature](t)(feature.Announce(provenanceKey, must2(known.Registry().Definition(provenanceKey)), known.Newest()))
+			older.Metadata.Generation = 9
+			attack(y, must[[]byte](t)(older.Bytes()))
+			_, err := y.mode(inScope)
+			refused(t, err, verdict.FeatureState)
+			y.turn(feature.On) // which it is, so that the first pass is all that there is to do
+			if mode, err := y.mode(inScope); err != nil || mode != "require" {
+				t.Fatalf("after a pass provenance counts %q: %v", mode, err)
+			}
+			if _, err := os.Stat(y.statement("3")); err == nil {
+				t.Error("a transition was made up")
+			}
+			y.turn(feature.Off)
+			if mode, err := y.mode(inScope); err != nil || mode != "off" {
+				t.Errorf("off again, it counts %q: %v", mode, err)
+			}
+		})
+	}
+	t.Run("statements removed", func(t *testing.T) {
+		y := newSwitchyard(t)
+		os.RemoveAll(filepath.Join(y.dir, "statements", "waybill"))
+		if _, err := y.mode(inScope); err == nil {
+			t.Error("what nobody signed counts")
+		}
+	})
+	t.Run("in the middle of a transition", func(t *testing.T) {
+		y := newSwitchyard(t)
+		y.signer = reconciler
+		y.turning(feature.Off)
+		os.Remove(object(y))
+		y.turn(feature.Off)
+		if mode, err := y.mode(inScope); err != nil || mode != "off" {
+			t.Errorf("it counts %q: %v", mode, err)
+		}
+	})
 }
 
 func must2[T any](v T, _ bool) T { return v }

@@ -81,6 +81,12 @@ type Signer interface {
 	Sign(ctx context.Context, name string, s intoto.Statement) (string, error)
 }
 
+// Statements tells which transition of a feature was signed last. What is there
+// and does not hold is an error.
+type Statements interface {
+	Last(ctx context.Context, k feature.Key) (feature.LastSigned, error)
+}
+
 // Live tells who else reconciles the same features just now.
 type Live interface {
 	Identities(ctx context.Context) ([]string, error)
@@ -137,6 +143,9 @@ type Self struct {
 	Version  version.Version // of the program
 	// Live tells who else does. Default: nobody is asked, and all is done.
 	Live Live
+	// Statements tells what was signed, by which a store is mended that lost a
+	// feature or has an older one. Default: the store is believed.
+	Statements Statements
 	// Trace is the run that a transition belongs to. Default: none is told.
 	Trace func(context.Context) *feature.Trace
 }

@@ -10,6 +10,7 @@ import (
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
 	"github.com/waybill-release/waybill/pkg/feature"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/version"
 )
 
@@ -104,24 +105,67 @@ func (t *turn) tend(ctx context.Context, k feature.Key) error {
 		_, known = d.At(c.Self.Version)
 	}
 	f, err := c.Store.Get(ctx, k)
-	if errors.Is(err, featurestore.ErrNotFound) {
-		if !known {
-			return nil
-		}
-		return t.announce(ctx, k, d)
-	}
-	if err != nil {
+	there := err == nil
+	if err != nil && !errors.Is(err, featurestore.ErrNotFound) {
 		return err
 	}
-	t.saw(f)
-	t.pass.Before = f.Status.State
-	if !known {
+	if there {
+		t.saw(f)
+		t.pass.Before = f.Status.State
+	}
+	switch {
+	case !known && there:
 		return t.stranger(ctx)
+	case !known:
+		return nil
+	}
+	if restored, err := t.restore(ctx, k, d); restored || err != nil {
+		return err
+	}
+	if !there {
+		return t.announce(ctx, k, d)
 	}
 	if err := t.step(ctx, d); err != nil {
 		return err
 	}
 	return t.look(ctx, d)
+}
+
+// restore puts a feature back to the last signed transition, if the store has
+// none, or one that is behind it or says something else of it. The object was
+// read before the statements, so one that is written meanwhile is no loss: the
+// store refuses to write over it.
+func (t *turn) restore(ctx context.Context, k feature.Key, d feature.Definition) (restored bool, err error) {
+	c := t.r.c
+	if c.Self.Statements == nil {
+		return false, nil
+	}
+	last, err := c.Self.Statements.Last(ctx, k)
+	if err != nil || last.Said.Number == 0 {
+		return false, err
+	}
+	has := t.f.Effective()
+	switch n := last.Said.Number; {
+	case has.Number > n+1:
+		return false, verdict.Refuse(verdict.FeatureState, k.String(), "it is at transition %d, and %d is the last that is signed", has.Number, n).
+			Advise("statements are missing: put those back that were removed")
+	case has.Number > n, has.Number == n && string(has.Bytes()) == string(last.Said.State().Bytes()):
+		return false, nil
+	}
+	f, err := d.Restore(last, c.Self.Version, c.Clock())
+	if err != nil {
+		return false, err
+	}
+	write := c.Store.Create
+	if f.Metadata.Generation = t.f.Metadata.Generation; f.Metadata.Generation > 0 {
+		write = c.Store.Update
+	}
+	if f, err = write(ctx, f); err != nil {
+		return false, err
+	}
+	t.saw(f)
+	t.did("restored from the statement about transition %d: the site had lost it, or had an older one", last.Said.Number)
+	return true, nil
 }
 
 // saw remembers the object as it is stored.

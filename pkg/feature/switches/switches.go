@@ -92,18 +92,15 @@ func last(k feature.Key, objects []store.Object) (number int) {
 	return number
 }
 
-// StatementName is the name of the statement about a transition.
-func StatementName(k feature.Key, number int) string {
-	return fmt.Sprintf("%s/%d.sigstore.json", k, number)
-}
-
 // state is what is in force of one feature. Statements are read before the
 // object, and written after it: so the object is never behind them.
 func (c Config) state(ctx context.Context, k feature.Key, number int) (state featuretransition.State, there bool, err error) {
 	if number > 0 {
-		if state, err = c.signed(ctx, k, number); err != nil {
+		signed, err := Statements{c.Site.Statements, c.Policy, c.Verifier}.read(ctx, k, number)
+		if err != nil {
 			return state, false, err
 		}
+		state = signed.Said.State()
 	}
 	f, err := c.Site.Features.Get(ctx, k)
 	if errors.Is(err, featurestore.ErrNotFound) {
@@ -134,36 +131,53 @@ func (c Config) refuse(k feature.Key, format string, args ...any) error {
 	return verdict.Refuse(verdict.FeatureState, k.String()+" at "+c.Site.URI, format, args...)
 }
 
-// signed is the state that the statement about a transition says.
-func (c Config) signed(ctx context.Context, k feature.Key, number int) (featuretransition.State, error) {
-	name := StatementName(k, number)
-	raw, err := store.Read(ctx, c.Site.Statements, name, verify.MaxBundle)
-	if err != nil {
-		return featuretransition.State{}, fmt.Errorf("reading the statement about a feature: %w", err)
-	}
-	return Judge(c.Policy, c.Verifier, raw, k, number)
+// Statements are those of a site. They implement [reconcile.Statements].
+type Statements struct {
+	At       featurestore.Place
+	Policy   policy.Policy
+	Verifier *verify.Verifier
 }
 
-// Judge reads the statement about one transition of a feature, by whoever may
-// make it.
-func Judge(p policy.Policy, v *verify.Verifier, bundle []byte, k feature.Key, number int) (featuretransition.State, error) {
-	e, err := v.Attestation(bundle)
+// Last reads the last statement about a feature, which must hold.
+func (s Statements) Last(ctx context.Context, k feature.Key) (feature.LastSigned, error) {
+	objects, err := s.At.List(ctx)
 	if err != nil {
-		return featuretransition.State{}, fmt.Errorf("%s: %w", StatementName(k, number), err)
+		return feature.LastSigned{}, fmt.Errorf("listing the statements about features: %w", err)
+	}
+	number := last(k, objects)
+	if number == 0 {
+		return feature.LastSigned{}, nil
+	}
+	return s.read(ctx, k, number)
+}
+
+// read reads the statement about one transition, by whoever may make it.
+func (s Statements) read(ctx context.Context, k feature.Key, number int) (feature.LastSigned, error) {
+	name := statementName(k, number)
+	raw, err := store.Read(ctx, s.At, name, verify.MaxBundle)
+	if err != nil {
+		return feature.LastSigned{}, fmt.Errorf("reading the statement about a feature: %w", err)
+	}
+	e, err := s.Verifier.Attestation(raw)
+	if err != nil {
+		return feature.LastSigned{}, fmt.Errorf("%s: %w", name, err)
 	}
 	said, err := featuretransition.Parse(e.Statement())
 	if err != nil {
-		return featuretransition.State{}, err
+		return feature.LastSigned{}, err
 	}
-	state := said.State()
-	ask := policy.Ask{Role: policy.Reconciler, Kind: featuretransition.PredicateType, Subject: k.String(), Bytes: digest.SetOf(state.Bytes())}
-	if _, err := p.Judge(e, ask); err != nil {
-		return featuretransition.State{}, err
+	ask := policy.Ask{Role: policy.Reconciler, Kind: featuretransition.PredicateType, Subject: k.String(), Bytes: digest.SetOf(said.State().Bytes())}
+	if _, err := s.Policy.Judge(e, ask); err != nil {
+		return feature.LastSigned{}, err
 	}
 	if said.Subject() != k.String() || said.Number != number {
-		return featuretransition.State{}, verdict.Refuse(verdict.FeatureState, StatementName(k, number), "it is about transition %d of %s", said.Number, said.Subject())
+		return feature.LastSigned{}, verdict.Refuse(verdict.FeatureState, name, "it is about transition %d of %s", said.Number, said.Subject())
 	}
-	return state, nil
+	return feature.LastSigned{Said: said, Statement: name}, nil
+}
+
+func statementName(k feature.Key, number int) string {
+	return fmt.Sprintf("%s/%d.sigstore.json", k, number)
 }
 
 // States are the states in force, by the name of the feature.
