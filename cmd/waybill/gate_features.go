@@ -5,9 +5,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/component-base/featuregate"
 
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/feature/gates"
+	"github.com/waybill-release/waybill/pkg/feature/known"
 	"github.com/waybill-release/waybill/pkg/feature/switches"
 	"github.com/waybill-release/waybill/pkg/gateway"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -39,6 +41,12 @@ identity of its own. What goes wrong there is logged, and ends no service.
 // features is how the service goes by the features of its file; nil where that
 // names none.
 func (o *serving) features(cmd *cobra.Command, c gateway.Config) (*gateway.Features, error) {
+	for _, name := range []featuregate.Feature{known.RequireProvenance, known.RequireSignoff} {
+		if o.gates.ExplicitlySet(name) {
+			return nil, verdict.Refuse(verdict.Usage, "--"+gatesFlag, "%s is a requirement of the policy: no flag switches it", name).
+				Advise("name it under features in the policy, and switch it at the site")
+		}
+	}
 	use := c.Features
 	if use == nil {
 		return nil, nil

@@ -245,7 +245,7 @@ func TestFeaturesAreShown(t *testing.T) {
 	v.Policy = digest.Of(digest.SHA256, []byte("policy"))
 	v.AddFeatures(verdict.Feature{Name: "waybill/RequireProvenance", State: "TurningOn", Number: 1, Mode: "warn"})
 	for _, f := range []render.Format{render.Table, render.Markdown, render.HTML} {
-		if got := write(t, f, v); !strings.Contains(strings.ReplaceAll(got, "\\", ""), "waybill/RequireProvenance is TurningOn since transition 1: warn") {
+		if got := write(t, f, v); !strings.Contains(strings.ReplaceAll(got, "\\", ""), "waybill/RequireProvenance is TurningOn since transition 1; here it counts as warn") {
 			t.Errorf("%s does not say it:\n%s", f, got)
 		}
 	}

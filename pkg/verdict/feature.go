@@ -28,7 +28,7 @@ func (f Feature) String() string {
 	if f.Number > 0 {
 		text += fmt.Sprintf(" since transition %d", f.Number)
 	}
-	return text + ": " + f.Mode
+	return text + "; here it counts as " + f.Mode
 }
 
 // inForce is a policy and what of it counted, as it is digested.

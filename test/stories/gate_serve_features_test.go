@@ -160,6 +160,8 @@ func TestGateServeFeaturesConfig(t *testing.T) {
 		return s.Run(t.Context(), append([]string{"waybill", "gate", "serve", "checked.yaml", "--check"}, flags...)...)
 	}
 	want(t, check("", "", tokens...), 0)
+	want(t, check("", "", append([]string{"--feature-gates", "EmitVSA=true"}, tokens...)...), 0)
+	want(t, check("", "", append([]string{"--feature-gates", "RequireProvenance=false"}, tokens...)...), 2, "no flag switches it")
 	want(t, check("site: site, ", "", tokens...), 2, "want site")
 	want(t, check("reportAs: gate", `reportAs: "a gate"`, tokens...), 2, "reportAs")
 	want(t, check("reportAs: gate", "reportsAs: gate", tokens...), 2, "reportsAs")

@@ -41,6 +41,9 @@ func OpenSite(uri string, open func(uri string) (Place, error)) (Site, error) {
 		return Site{}, err
 	}
 	if path, local := directory(uri); local {
+		if unprepared(path) {
+			return Site{}, &verdict.UnavailableError{Place: uri, Op: "opening features", Err: errors.New("nothing was reconciled here yet: waybill feature reconcile FEATURES.yaml --once --confirm begins it")}
+		}
 		if s.Features, err = OpenDirectory(filepath.Join(path, partFeatures)); err != nil {
 			return Site{}, err
 		}
@@ -66,6 +69,15 @@ func MakeSite(uri string) error {
 		}
 	}
 	return nil
+}
+
+// unprepared reports whether a directory is there and no site was made in it.
+func unprepared(path string) bool {
+	if _, err := os.Stat(path); err != nil {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(path, partFeatures))
+	return errors.Is(err, os.ErrNotExist)
 }
 
 // directory is the path of a place that is a directory of this machine.

@@ -2,6 +2,7 @@ package featurestore
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/store"
@@ -22,7 +23,10 @@ func TestSite(t *testing.T) {
 	}
 	dir := t.TempDir()
 	var down *verdict.UnavailableError
-	if _, err := OpenSite(dir, open); !errors.As(err, &down) {
+	if _, err := OpenSite(dir+"/absent", open); !errors.As(err, &down) || strings.Contains(err.Error(), "reconcile") {
+		t.Errorf("a directory that is not there: %v", err)
+	}
+	if _, err := OpenSite(dir, open); !errors.As(err, &down) || !strings.Contains(err.Error(), "waybill feature reconcile") {
 		t.Errorf("a site that nobody made: %v", err)
 	}
 	if err := MakeSite(dir + "/absent"); !errors.As(err, &down) {
