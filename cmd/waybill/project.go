@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/build"
 	"github.com/waybill-release/waybill/pkg/feature/known"
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/sign"
@@ -138,11 +139,7 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 	if err != nil {
 		return pipeline.Config{}, nil, err
 	}
-	verifier, err := verify.NewWith(loaded.TrustRoot, loaded.Policy.Verification())
-	if err != nil {
-		return pipeline.Config{}, nil, err
-	}
-	switches, err := o.feature.switches(ctx, loaded.Policy, verifier)
+	switches, err := o.switches(ctx, loaded)
 	if err != nil {
 		return pipeline.Config{}, nil, err
 	}
@@ -161,6 +158,19 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 		},
 		Report: report,
 	}, ctx, nil
+}
+
+// switches are how far the policy counts by the features of a site, if one is
+// named: who asks what a profile lacks has none to judge by.
+func (o *project) switches(ctx context.Context, loaded profile.Profile) (gate.Switches, error) {
+	if o.feature.place == "" {
+		return nil, nil
+	}
+	v, err := verify.NewWith(loaded.TrustRoot, loaded.Policy.Verification())
+	if err != nil {
+		return nil, err
+	}
+	return o.feature.switches(ctx, loaded.Policy, v)
 }
 
 // levelOf is how loud a line is: in text its first word says so, for machines the
