@@ -5,12 +5,9 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -237,21 +234,10 @@ func (o *reconciling) site(c switchboard.Config) (featurestore.Site, error) {
 		if err := featurestore.MakeSite(c.Site); err != nil {
 			return featurestore.Site{}, err
 		}
-	} else if unprepared(c.Site) {
+	} else if featurestore.Unprepared(c.Site) {
 		return featurestore.Site{URI: c.Site}, nil
 	}
 	return openSite(c.Site, false)
-}
-
-// unprepared reports whether a site is a directory that is there, and has no
-// features in it yet.
-func unprepared(uri string) bool {
-	if strings.Contains(uri, "://") {
-		return false
-	}
-	_, there := os.Stat(uri)
-	_, features := os.Stat(filepath.Join(uri, "features"))
-	return there == nil && errors.Is(features, fs.ErrNotExist)
 }
 
 // warn says which wishes the policy of the profile has no use for.

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/feature/gates"
 	"github.com/waybill-release/waybill/pkg/feature/known"
+	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
 	"github.com/waybill-release/waybill/pkg/feature/switches"
 	"github.com/waybill-release/waybill/pkg/gateway"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -55,7 +56,7 @@ func (o *serving) features(cmd *cobra.Command, c gateway.Config) (*gateway.Featu
 	if err != nil {
 		return nil, err
 	}
-	if o.check && loop != nil && unprepared(use.Site) {
+	if o.check && loop != nil && featurestore.Unprepared(use.Site) {
 		return nil, nil // the reconciler prepares it
 	}
 	site, err := openSite(use.Site, false)

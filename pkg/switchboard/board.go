@@ -8,6 +8,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/trace/carry"
 	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/transport"
@@ -105,5 +106,5 @@ func (c Config) Ahead(ctx context.Context, w World) ([]reconcile.Pass, error) {
 
 // Sign implements [reconcile.Signer] for a draft, which signs nothing.
 func (d *draft) Sign(_ context.Context, name string, _ intoto.Statement) (string, error) {
-	return name + Suffix, nil
+	return plan.BundleName(name), nil
 }

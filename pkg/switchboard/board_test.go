@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/switchboard"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -91,7 +92,7 @@ func openPart(uri string) (featurestore.Place, error) {
 // Sign implements [reconcile.Signer].
 func (w *testWorld) Sign(_ context.Context, name string, _ intoto.Statement) (string, error) {
 	w.signed = append(w.signed, name)
-	return name + switchboard.Suffix, nil
+	return plan.BundleName(name), nil
 }
 
 // Sweep implements [reconcile.Sweep].

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/switchboard"
 )
 
@@ -17,7 +18,7 @@ import (
 type unsigned struct{}
 
 func (unsigned) Sign(_ context.Context, name string, _ intoto.Statement) (string, error) {
-	return name + switchboard.Suffix, nil
+	return plan.BundleName(name), nil
 }
 
 // A program with a feature of its own has a namespace of its own, says what the

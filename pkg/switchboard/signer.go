@@ -9,15 +9,13 @@ import (
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
-
-// Suffix ends the name of the bundle of a transition.
-const Suffix = ".sigstore.json"
 
 // maxStatement bounds a bundle that is read back.
 const maxStatement = 4 << 20
@@ -37,7 +35,7 @@ type Signer struct {
 // NAME.sigstore.json. One that is there is kept, if it says the same and the same role signed it:
 // then an earlier run came this far, and its signature is in the log already.
 func (s Signer) Sign(ctx context.Context, name string, st intoto.Statement) (string, error) {
-	file := name + Suffix
+	file := plan.BundleName(name)
 	switch there, err := s.there(ctx, file, st); {
 	case err != nil:
 		return "", err

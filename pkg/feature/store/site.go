@@ -41,7 +41,7 @@ func OpenSite(uri string, open func(uri string) (Place, error)) (Site, error) {
 		return Site{}, err
 	}
 	if path, local := directory(uri); local {
-		if unprepared(path) {
+		if Unprepared(uri) {
 			return Site{}, &verdict.UnavailableError{Place: uri, Op: "opening features", Err: errors.New("nothing was reconciled here yet: waybill feature reconcile FEATURES.yaml --once --confirm begins it")}
 		}
 		if s.Features, err = OpenDirectory(filepath.Join(path, partFeatures)); err != nil {
@@ -71,9 +71,11 @@ func MakeSite(uri string) error {
 	return nil
 }
 
-// unprepared reports whether a directory is there and no site was made in it.
-func unprepared(path string) bool {
-	if _, err := os.Stat(path); err != nil {
+// Unprepared reports whether a site is a directory that is there, and in which
+// none was made yet.
+func Unprepared(uri string) bool {
+	path, local := directory(uri)
+	if _, err := os.Stat(path); !local || err != nil {
 		return false
 	}
 	_, err := os.Stat(filepath.Join(path, partFeatures))

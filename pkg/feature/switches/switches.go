@@ -30,6 +30,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/feature"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -177,7 +178,7 @@ func (s Statements) read(ctx context.Context, k feature.Key, number int) (featur
 }
 
 func statementName(k feature.Key, number int) string {
-	return fmt.Sprintf("%s/%d.sigstore.json", k, number)
+	return plan.BundleName(fmt.Sprintf("%s/%d", k, number))
 }
 
 // States are the states in force, by the name of the feature.
