@@ -83,7 +83,7 @@ func transition(t *testing.T, reason string) intoto.Statement {
 
 const (
 	transitionName = "waybill/StatusPage/1"
-	transitionFile = transitionName + switchboard.Suffix
+	transitionFile = transitionName + ".sigstore.json"
 )
 
 // read is a bundle as it is kept.
