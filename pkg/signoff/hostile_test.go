@@ -107,7 +107,7 @@ func TestHostileSets(t *testing.T) {
 
 func FuzzDocument(f *testing.F) {
 	w := good(f)
-	for _, text := range []string{w.files[readme], w.files["template.md"], "# a\n<!-- \n```\n-->\n- [x] (R) y\n", "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n# a\n"} {
+	for _, text := range []string{w.files[readme], w.files["template.md"], "# a\n<!-- \n```\n-->\n- [x] (R) y\n", "# a\n## --\n<!--DIRECTIVE", "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n# a\n"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {

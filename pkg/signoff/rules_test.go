@@ -56,6 +56,7 @@ func TestK01Directives(t *testing.T) {
 	for text, want := range map[string]string{
 		"<!--DIRECTIVE: required: true-->\n# T\n":                                 "no heading above",
 		"# T\n<!--DIRECTIVE: required: true-->\n<!--DIRECTIVE: required: true-->": "already",
+		"# T\n## --\n<!--DIRECTIVE: required: true-->":                            "no words",
 		"# T\n<!-- a comment\n":                                                   "never ends",
 	} {
 		tm, err := signoff.ParseTemplate([]byte(text))

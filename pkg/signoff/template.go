@@ -70,6 +70,9 @@ func (t *Template) apply(dir directive) {
 	switch {
 	case of < 0:
 		t.faults = append(t.faults, Fault{dir.line, "the directive has no heading above it"})
+	case key(t.rules[of].Title) == "":
+		// Sections are known by the words of their titles, so no document could have this one.
+		t.faults = append(t.faults, Fault{dir.line, "the heading above the directive has no words"})
 	case t.rules[of].Stated:
 		t.faults = append(t.faults, Fault{dir.line, "the section " + quoted(t.rules[of].Title) + " has a directive already"})
 	default:
