@@ -143,7 +143,7 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 	if err != nil {
 		return pipeline.Config{}, nil, err
 	}
-	report := func(format string, args ...any) {
+	report := func(ctx context.Context, format string, args ...any) {
 		text := fmt.Sprintf(format, args...)
 		logger.Log(ctx, levelOf(text), text)
 	}

@@ -170,16 +170,16 @@ func (r *run) reuse(ctx context.Context, step plan.Step) (bool, error) {
 	if err != nil || r.Trust.Policy.Provenance(e, r.Plan.Version.String()) != nil || said.RunDetails.Metadata.InvocationID != r.Workspace.Identity().Invocation {
 		return false, nil //nolint:nilerr // as above
 	}
-	return r.stillMadeOf(step, said) && r.stillThere(ctx, step, e) && r.stillOlder(ctx, step), nil
+	return r.stillMadeOf(ctx, step, said) && r.stillThere(ctx, step, e) && r.stillOlder(ctx, step), nil
 }
 
 // stillMadeOf reports whether what a finished step took is what the steps
 // before it have made now.
-func (r *run) stillMadeOf(step plan.Step, said provenance.Provenance) bool {
+func (r *run) stillMadeOf(ctx context.Context, step plan.Step, said provenance.Provenance) bool {
 	for _, name := range step.Inputs() {
 		m, err := r.taken(name)
 		if err != nil || !said.Used(name).Equal(m.digests) {
-			r.Report("step %s runs again: %s is another than the one that it took", step.Instance, name)
+			r.Report(ctx, "step %s runs again: %s is another than the one that it took", step.Instance, name)
 			return false
 		}
 	}

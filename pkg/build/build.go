@@ -48,8 +48,9 @@ type Request struct {
 	Machine   Machine
 	Signer    *sign.Signer
 	Trust     Trust
-	// Report is told what happens, one call at a time.
-	Report func(format string, args ...any)
+	// Report is told what happens, one call at a time, in the context of the act
+	// that it happens in: a line of a log has that act's ids.
+	Report func(ctx context.Context, format string, args ...any)
 	// Progress is shown the steps that run; nil shows nobody.
 	Progress Progress
 }
@@ -129,12 +130,12 @@ func Run(ctx context.Context, req Request) error {
 }
 
 // oneByOne keeps steps that run at the same time from talking at once.
-func oneByOne(report func(string, ...any)) func(string, ...any) {
+func oneByOne(report func(context.Context, string, ...any)) func(context.Context, string, ...any) {
 	var mu sync.Mutex
-	return func(format string, args ...any) {
+	return func(ctx context.Context, format string, args ...any) {
 		mu.Lock()
 		defer mu.Unlock()
-		report(format, args...)
+		report(ctx, format, args...)
 	}
 }
 
@@ -173,7 +174,7 @@ func (r *run) turn(ctx context.Context, number int, step plan.Step) error {
 		return err
 	}
 	if reused {
-		r.Report("%s is done already", of)
+		r.Report(ctx, "%s is done already", of)
 		return nil
 	}
 	start := r.Trust.Clock()
@@ -186,7 +187,7 @@ func (r *run) turn(ctx context.Context, number int, step plan.Step) error {
 	if err != nil {
 		return fmt.Errorf("step %s: %w", step.Instance, err)
 	}
-	r.Report("%s, done in %s", of, r.Trust.Clock().Sub(start).Round(time.Millisecond))
+	r.Report(ctx, "%s, done in %s", of, r.Trust.Clock().Sub(start).Round(time.Millisecond))
 	return nil
 }
 

@@ -135,7 +135,7 @@ func (r *run) execute(ctx context.Context, step plan.Step, at stand) (sandbox.Re
 	report.Print(log)
 	for _, a := range report.Asked {
 		if !a.Allowed {
-			r.Report("step %s asked for %s and was refused: %s", step.Instance, a.Host, a.Reason)
+			r.Report(ctx, "step %s asked for %s and was refused: %s", step.Instance, a.Host, a.Reason)
 		}
 	}
 	if err != nil {

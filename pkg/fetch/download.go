@@ -36,7 +36,7 @@ func (s *Store) Download(ctx context.Context, name string, d plan.DownloadLock) 
 		return File{}, fmt.Errorf("fetching download %q: %w", name, err)
 	}
 	if fetched {
-		s.report("download %s: %d bytes from %s", name, d.Size, d.URL)
+		s.report(ctx, "download %s: %d bytes from %s", name, d.Size, d.URL)
 	}
 	out.Path = s.path(at)
 	return out, nil

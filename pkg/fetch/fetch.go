@@ -47,12 +47,12 @@ type Store struct {
 	root   *os.Root
 	rt     http.RoundTripper
 	client *http.Client
-	report func(format string, args ...any)
+	report func(ctx context.Context, format string, args ...any)
 }
 
 // Open opens the store in dir, making it if it is not there. Everything is
 // asked through t. The caller closes it.
-func Open(dir string, t http.RoundTripper, report func(format string, args ...any)) (*Store, error) {
+func Open(dir string, t http.RoundTripper, report func(ctx context.Context, format string, args ...any)) (*Store, error) {
 	if t == nil || report == nil {
 		return nil, verdict.Refuse(verdict.Usage, dir, "want a transport and a reporter")
 	}

@@ -80,7 +80,7 @@ func (s *Store) unpack(ctx context.Context, base image.Base, name string) (Root,
 	if err := s.root.Rename(part, name); err != nil {
 		return Root{}, err
 	}
-	s.report("image %s unpacked for %s; %d devices left out", u.Digest, platform, u.Dropped)
+	s.report(ctx, "image %s unpacked for %s; %d devices left out", u.Digest, platform, u.Dropped)
 	return Root{Dir: s.path(name), Env: u.Env, Digest: u.Digest}, nil
 }
 

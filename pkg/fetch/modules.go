@@ -79,7 +79,7 @@ func (s *Store) Modules(ctx context.Context, proxy string, goSums ...[]byte) (Mo
 	if err := s.describe(list, found); err != nil {
 		return Modules{}, err
 	}
-	s.tell(found)
+	s.tell(ctx, found)
 	return Modules{Dir: s.path(modulesDir), List: list}, nil
 }
 
@@ -274,7 +274,7 @@ func (s *Store) clear(dir string, keep map[string]bool) error {
 }
 
 // tell says what was done, in one line.
-func (s *Store) tell(found []had) {
+func (s *Store) tell(ctx context.Context, found []had) {
 	var fetched, there int
 	var size int64
 	for _, h := range found {
@@ -286,6 +286,6 @@ func (s *Store) tell(found []had) {
 		size += h.size
 	}
 	if len(found) > 0 {
-		s.report("modules: %d files fetched (%d bytes of code), %d were there; every one is as go.sum pins it", fetched, size, there)
+		s.report(ctx, "modules: %d files fetched (%d bytes of code), %d were there; every one is as go.sum pins it", fetched, size, there)
 	}
 }

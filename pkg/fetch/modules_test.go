@@ -3,6 +3,7 @@ package fetch_test
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -293,7 +294,7 @@ func TestModulesRefusesWords(t *testing.T) {
 	if got, err := s.Modules(t.Context(), p.URL); err != nil || len(got.List) != 0 || len(tree(t, got.Dir)) != 0 {
 		t.Errorf("no modules at all: %+v, %v", got, err)
 	}
-	if _, err := fetch.Open(t.TempDir(), nil, t.Logf); err == nil {
+	if _, err := fetch.Open(t.TempDir(), nil, func(context.Context, string, ...any) {}); err == nil {
 		t.Error("a store without transport")
 	}
 }

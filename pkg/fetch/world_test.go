@@ -2,6 +2,7 @@ package fetch_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -120,7 +121,7 @@ func must[V any](v V, err error) func(*testing.T) V {
 
 func open(t *testing.T, dir string) *fetch.Store {
 	t.Helper()
-	s, err := fetch.Open(dir, http.DefaultTransport, t.Logf)
+	s, err := fetch.Open(dir, http.DefaultTransport, func(_ context.Context, format string, args ...any) { t.Logf(format, args...) })
 	if err != nil {
 		t.Fatal(err)
 	}

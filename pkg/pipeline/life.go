@@ -38,7 +38,7 @@ func (p *Pipeline) inLife(ctx context.Context, of trace.IDs) context.Context {
 	ctx, ids, conflict := span.Stamp(ctx, trace.Update, of)
 	if conflict != nil && !p.told {
 		p.told = true
-		p.Report("WARNING: %v", conflict)
+		p.Report(ctx, "WARNING: %v", conflict)
 	}
 	return carry.WithInitial(ctx, ids.Initial)
 }

@@ -52,8 +52,9 @@ type Config struct {
 	// declares; the others have their defaults.
 	Parameters map[string]string
 	World
-	// Report is told what is happening, for people.
-	Report func(format string, args ...any)
+	// Report is told what is happening, for people, in the context of the act
+	// that it happens in.
+	Report func(ctx context.Context, format string, args ...any)
 }
 
 // Signing says who signs, and in which forms.
@@ -252,14 +253,14 @@ func (w World) signConfig(prof profile.Profile, v *verify.Verifier, role policy.
 }
 
 // isolation says how steps will run, and with whose identity.
-func (p *Pipeline) isolation(walls sandbox.Report) (sandbox.Mode, string) {
+func (p *Pipeline) isolation(ctx context.Context, walls sandbox.Report) (sandbox.Mode, string) {
 	if walls.Mode == sandbox.Isolated {
 		for _, line := range walls.Loud() {
-			p.Report("WARNING: %s", line)
+			p.Report(ctx, "WARNING: %s", line)
 		}
 		return walls.Mode, TokenBuilder
 	}
-	p.Report("WARNING: steps run %s (%s); the builder id is that of unisolated builds and no level 3 can be claimed", walls.Mode, walls.Reason())
+	p.Report(ctx, "WARNING: steps run %s (%s); the builder id is that of unisolated builds and no level 3 can be claimed", walls.Mode, walls.Reason())
 	return walls.Mode, TokenUnisolated
 }
 

@@ -269,7 +269,7 @@ func (p *Pipeline) promote(ctx context.Context, from promote.From, s profile.Sta
 	if err := promote.Apply(ctx, planned, from, target); err != nil {
 		return err
 	}
-	p.Report("%s is at %s: %s", planned.Name, to.files.URI(), planned.Extent())
+	p.Report(ctx, "%s is at %s: %s", planned.Name, to.files.URI(), planned.Extent())
 	return nil
 }
 

@@ -89,15 +89,15 @@ func (s Source) tag(ctx context.Context, c vcs.Commit) (vcs.Tag, error) {
 }
 
 // sayTag tells people what provenance will say of the tag.
-func (p *Pipeline) sayTag(s build.Source) {
+func (p *Pipeline) sayTag(ctx context.Context, s build.Source) {
 	switch {
 	case s.Tag.Signer != "":
-		p.Report("%s is signed by %s", s.Commit.Ref, s.Tag.Signer)
+		p.Report(ctx, "%s is signed by %s", s.Commit.Ref, s.Tag.Signer)
 	case s.Tag != (vcs.Tag{}):
-		p.Report("%s: no signer is verified: %s", s.Commit.Ref, s.Tag.NotVerified)
+		p.Report(ctx, "%s: no signer is verified: %s", s.Commit.Ref, s.Tag.NotVerified)
 	}
 	if s.Commit.Release != "" {
-		p.Report("%s names the empty commit %.12s; its parent is built", s.Commit.Ref, s.Commit.Release)
+		p.Report(ctx, "%s names the empty commit %.12s; its parent is built", s.Commit.Ref, s.Commit.Release)
 	}
 }
 

@@ -28,14 +28,14 @@ func (p *Pipeline) Build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	mode, name := p.isolation(f.walls)
+	mode, name := p.isolation(ctx, f.walls)
 	return p.signing(ctx, w, act{ActBuild, policy.Builder, name}, func(ctx context.Context, signer *sign.Signer, s *Summary) error {
 		if err := signer.Prepare(ctx); err != nil {
 			return err
 		}
 		p.warnOfLife(ctx, name, f.plan)
-		p.sayTag(f.source)
-		p.Report("build %s %s from %.12s, steps run %s", f.plan.Name, f.plan.Version, f.source.Commit.Commit, mode)
+		p.sayTag(ctx, f.source)
+		p.Report(ctx, "build %s %s from %.12s, steps run %s", f.plan.Name, f.plan.Version, f.source.Commit.Commit, mode)
 		err := build.Run(ctx, build.Request{
 			Plan: f.plan, Source: f.source, Workspace: w, Signer: signer, Report: p.Report, Progress: p.Progress,
 			Machine: build.Machine{Mode: mode, Jobs: runtime.GOMAXPROCS(0), Transport: p.Transport, Modules: p.Profile.ModuleProxy, Secrets: p.secrets()},
@@ -119,7 +119,7 @@ func (p *Pipeline) signing(ctx context.Context, w *workspace.Workspace, a act, d
 		err = do(ctx, signer, &s)
 		s = p.sum(s, signer, began)
 		if err == nil || s.Signed+s.Reused+s.Retries > 0 { // else it was refused before anything
-			p.Report("%s", s)
+			p.Report(ctx, "%s", s)
 		}
 		return err
 	})
@@ -191,11 +191,11 @@ func (p *Pipeline) Stage(ctx context.Context) (*verdict.Verdict, error) {
 		{actToStaging, p.PromoteToStaging},
 	}
 	for _, s := range stages {
-		p.Report("— %s", s.name)
+		p.Report(ctx, "— %s", s.name)
 		if err := s.run(ctx); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	p.Report("— gate")
+	p.Report(ctx, "— gate")
 	return p.Gate(ctx, profile.Staging)
 }

@@ -80,10 +80,10 @@ func (p *Pipeline) conclude(ctx context.Context, v *verdict.Verdict) (*verdict.V
 			return err
 		})
 		for _, line := range said {
-			p.Report("%s", line)
+			p.Report(ctx, "%s", line)
 		}
 		if err != nil {
-			p.Report("the release is public and was verified there; this failed after it, and the same command goes on with it")
+			p.Report(ctx, "the release is public and was verified there; this failed after it, and the same command goes on with it")
 			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
 		for _, line := range said {
@@ -142,7 +142,7 @@ type diary struct {
 // step tells people, and the journal if there is one, which step of the act
 // begins.
 func (p *Pipeline) step(ctx context.Context, name string) error {
-	p.Report("— %s", name)
+	p.Report(ctx, "— %s", name)
 	if p.diary.journal == nil {
 		return context.Cause(ctx)
 	}

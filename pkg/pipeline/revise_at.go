@@ -99,7 +99,7 @@ func (p *Pipeline) ReviseAt(ctx context.Context, s profile.Stage, next release.M
 	if err := p.supersede(ctx, at, superseded, bundle); err != nil {
 		return err
 	}
-	p.Report("revision %d is at %s, and supersedes %s: %s", next.Revision, at.files.URI(), next.Supersedes, next.Change)
+	p.Report(ctx, "revision %d is at %s, and supersedes %s: %s", next.Revision, at.files.URI(), next.Supersedes, next.Change)
 	return p.bringAlong(ctx, other(s), superseded, bundle)
 }
 
@@ -148,11 +148,11 @@ func (p *Pipeline) bringAlong(ctx context.Context, s profile.Stage, superseded d
 	case errors.Is(err, store.ErrNotFound):
 		return nil
 	case errors.Is(err, store.ErrChanged):
-		p.Report("%s has another manifest than the one that was superseded; it was left as it is", at.files.URI())
+		p.Report(ctx, "%s has another manifest than the one that was superseded; it was left as it is", at.files.URI())
 		return nil
 	case err != nil:
 		return fmt.Errorf("the revision is at the %s place; bringing it to the %s place too: %w", other(s), s, err)
 	}
-	p.Report("it is at %s, too", at.files.URI())
+	p.Report(ctx, "it is at %s, too", at.files.URI())
 	return nil
 }

@@ -35,7 +35,7 @@ func (p *Pipeline) SBOM(ctx context.Context) error {
 		if err := d.describeAll(ctx); err != nil {
 			return err
 		}
-		p.Report("wrote %d SBOMs", len(d.all)+1)
+		p.Report(ctx, "wrote %d SBOMs", len(d.all)+1)
 		return nil
 	})
 }

@@ -36,7 +36,7 @@ func leaseName(s promote.Shard) string {
 // the lease of its shard while it works, and writes its results in the end. A
 // run that does not come to results, because it was ended, writes none.
 func (p *Pipeline) PromoteShard(ctx context.Context, plan routes.Plan, how Promotion, with Shared) (promote.Applied, error) {
-	p.Report("promote by the plan %s", plan.Digest())
+	p.Report(ctx, "promote by the plan %s", plan.Digest())
 	var held *lease.Lease
 	if with.Lease != "" {
 		var err error
@@ -65,7 +65,7 @@ func (p *Pipeline) PromoteShard(ctx context.Context, plan routes.Plan, how Promo
 	if err != nil {
 		return promote.Applied{}, fmt.Errorf("writing the results: %w", err)
 	}
-	p.Report("the results are in %s%s", at, name)
+	p.Report(ctx, "the results are in %s%s", at, name)
 	return done, nil
 }
 

@@ -52,7 +52,7 @@ func (r *renewed) Token(ctx context.Context) (string, error) {
 		}
 		if told.IsZero() || now.Sub(told) >= 30*time.Second {
 			told = now
-			r.work.Report("waiting for a fresh token in %s, which is read every %s, given up in %s: %s",
+			r.work.Report(ctx, "waiting for a fresh token in %s, which is read every %s, given up in %s: %s",
 				string(r.File), look, left.Round(time.Second), verdict.FindingOf("", dead).Message)
 		}
 		if err := pause(ctx, min(look, left)); err != nil {
@@ -105,7 +105,7 @@ func (p *Pipeline) warnOfLife(ctx context.Context, name string, planned plan.Pla
 	}
 	said, err := token.Read(text)
 	if left := said.Expires.Sub(p.Clock()); err == nil && left < longest {
-		p.Report("WARNING: the token in %s expires in %s, and step %s may take %s: write a fresh one there in time; a step that has ended waits %s for it",
+		p.Report(ctx, "WARNING: the token in %s expires in %s, and step %s may take %s: write a fresh one there in time; a step that has ended waits %s for it",
 			string(file), left.Round(time.Second), step, longest, p.Work.Patience)
 	}
 }

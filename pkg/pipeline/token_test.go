@@ -52,7 +52,7 @@ func TestTokenThatRunsOut(t *testing.T) {
 			pauses, told := 0, ""
 			r := &renewed{File: token.File(path), begun: row.begun, clock: func() time.Time { return now }, work: sign.Work{
 				Patience: time.Minute,
-				Report:   func(format string, args ...any) { told += fmt.Sprintf(format, args...) + "\n" },
+				Report:   func(_ context.Context, format string, args ...any) { told += fmt.Sprintf(format, args...) + "\n" },
 				Pause: func(_ context.Context, d time.Duration) error {
 					now = now.Add(d)
 					if pauses++; pauses == row.renewed {
@@ -79,7 +79,7 @@ func TestTokenThatRunsOut(t *testing.T) {
 func TestWaitingForATokenEnds(t *testing.T) {
 	stop := errors.New("stop")
 	r := &renewed{File: token.File(filepath.Join(t.TempDir(), "none")), begun: true, clock: time.Now, work: sign.Work{
-		Patience: time.Hour, Report: func(string, ...any) {}, Pause: func(context.Context, time.Duration) error { return stop },
+		Patience: time.Hour, Report: func(context.Context, string, ...any) {}, Pause: func(context.Context, time.Duration) error { return stop },
 	}}
 	if _, err := r.Token(t.Context()); !errors.Is(err, stop) {
 		t.Error(err)

@@ -46,7 +46,7 @@ func (t Train) Plan(ctx context.Context) (plan.Releases, error) {
 		if err != nil {
 			return nil, fmt.Errorf("planning %s: %w", p.Version, err)
 		}
-		p.Report("%s from commit %.12s", p.Version, source.Commit.Commit)
+		p.Report(ctx, "%s from commit %.12s", p.Version, source.Commit.Commit)
 		plans = append(plans, planned)
 	}
 	return plan.NewReleases(plans...)
@@ -63,11 +63,11 @@ func (t Train) Run(ctx context.Context, purpose doctor.Purpose, act func(ctx con
 	}
 	for i, p := range t {
 		if len(t) > 1 {
-			p.Report("release %d of %d: %s", i+1, len(t), p.Version)
+			p.Report(ctx, "release %d of %d: %s", i+1, len(t), p.Version)
 		}
 		if err := act(ctx, i); err != nil {
 			for _, later := range t[i+1:] {
-				p.Report("%s was not begun, because %s failed", later.Version, p.Version)
+				p.Report(ctx, "%s was not begun, because %s failed", later.Version, p.Version)
 			}
 			return err
 		}

@@ -114,11 +114,11 @@ func (l luggage) provenances(ctx context.Context) (findings []verdict.Finding, e
 		}
 		switch {
 		case unproven == nil:
-			l.Report("%s: signed by %s, and verified: %s", a.Name, e.Identity(), l.level(e, users))
+			l.Report(ctx, "%s: signed by %s, and verified: %s", a.Name, e.Identity(), l.level(e, users))
 		case l.asked(users, policy.Provenance) == policy.Require:
 			findings = append(findings, of(a.Name, unproven))
 		default:
-			l.Report("%s: carried, and believed by nobody: %s", a.Name, of(a.Name, unproven).Message)
+			l.Report(ctx, "%s: carried, and believed by nobody: %s", a.Name, of(a.Name, unproven).Message)
 		}
 	}
 	return findings, nil
@@ -261,7 +261,7 @@ func (l luggage) sboms(ctx context.Context) (findings []verdict.Finding, err err
 		case l.asked(users, policy.SBOM) == policy.Require || looksSPDX(string(text)):
 			findings = append(findings, of(a.Name, err))
 		default:
-			l.Report("%s: carried, and compared with nothing: %s", a.Name, of(a.Name, err).Message)
+			l.Report(ctx, "%s: carried, and compared with nothing: %s", a.Name, of(a.Name, err).Message)
 		}
 	}
 	return findings, nil

@@ -42,7 +42,7 @@ type Request struct {
 	Policy    policy.Policy
 	Signer    *sign.Signer
 	Clock     func() time.Time
-	Report    func(format string, args ...any)
+	Report    func(ctx context.Context, format string, args ...any)
 	// Examined is what this run has examined; nil if it begins here.
 	Examined *crosscheck.Examined
 	History  History

@@ -55,7 +55,7 @@ func crossCheck(ctx context.Context, req Request, p proven) error {
 			c.served[c.due[i].Name] = r.image
 		}
 	}
-	findings = append(findings, c.together(results)...)
+	findings = append(findings, c.together(ctx, results)...)
 	if len(findings) > 0 {
 		return all(req, findings)
 	}
@@ -255,14 +255,14 @@ func (c *crossing) image(ctx context.Context, a plan.Artifact, about crosscheck.
 }
 
 // together compares files that hold images with the images.
-func (c *crossing) together(results []crossed) (findings []verdict.Finding) {
+func (c *crossing) together(ctx context.Context, results []crossed) (findings []verdict.Finding) {
 	for _, r := range results {
 		if r.image != nil || r.artifact.Document.IsZero() {
 			continue
 		}
 		more, compared := crosscheck.Saved(r.artifact, c.served)
 		if findings = append(findings, more...); !compared {
-			c.Report("%s holds an image, and the release has none of its name: it was compared with no registry", r.artifact.Name)
+			c.Report(ctx, "%s holds an image, and the release has none of its name: it was compared with no registry", r.artifact.Name)
 		}
 	}
 	return findings

@@ -88,7 +88,7 @@ func From(ctx context.Context, req Request, from Origin, config []byte) (release
 		return release.Manifest{}, err
 	}
 	req.taken[plan.ConfigName] = digest.SetOf(config)
-	req.Report("took over %d files and %d images from %s", len(req.Plan.Given), len(req.Plan.GivenImages), from.Files.URI())
+	req.Report(ctx, "took over %d files and %d images from %s", len(req.Plan.Given), len(req.Plan.GivenImages), from.Files.URI())
 	if err := inspect(ctx, req); err != nil {
 		return release.Manifest{}, err
 	}

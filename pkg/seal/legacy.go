@@ -38,7 +38,7 @@ func signLegacy(ctx context.Context, req Request, p proven) error {
 	if err != nil {
 		return fmt.Errorf("in the older form: %w", err)
 	}
-	req.Report("signed %d files and %d image manifests in the older form too", files, images)
+	req.Report(ctx, "signed %d files and %d image manifests in the older form too", files, images)
 	return nil
 }
 

@@ -146,7 +146,7 @@ func Revise(ctx context.Context, req Request, next release.Manifest) error {
 		return fmt.Errorf("writing revision %d of the manifest: %w", next.Revision, err)
 	}
 	dropDraft(req)
-	req.Report("sealed revision %d, which supersedes %s: %s", next.Revision, next.Supersedes, next.Change)
+	req.Report(ctx, "sealed revision %d, which supersedes %s: %s", next.Revision, next.Supersedes, next.Change)
 	return nil
 }
 

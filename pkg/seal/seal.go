@@ -31,7 +31,7 @@ func Run(ctx context.Context, req Request) (release.Manifest, error) {
 		return release.Manifest{}, withdrawn(before)
 	case already:
 		dropDraft(req)
-		req.Report("sealed already: %d artifacts", len(m.Artifacts))
+		req.Report(ctx, "sealed already: %d artifacts", len(m.Artifacts))
 		return before, nil
 	case before.Revision > 1:
 		return release.Manifest{}, verdict.Refuse(verdict.Equivocation, releasemanifest.Name,
@@ -52,7 +52,7 @@ func Run(ctx context.Context, req Request) (release.Manifest, error) {
 		return release.Manifest{}, fmt.Errorf("writing the manifest: %w", err)
 	}
 	dropDraft(req)
-	req.Report("sealed %d artifacts", len(m.Artifacts))
+	req.Report(ctx, "sealed %d artifacts", len(m.Artifacts))
 	return m, nil
 }
 

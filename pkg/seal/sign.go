@@ -58,7 +58,7 @@ func Sign(ctx context.Context, req Request) (Signed, error) {
 	if failed != nil {
 		return done, failures(req, failed)
 	}
-	req.Report("signed %d files and %d image manifests; %d had a signature", done.Files, done.Images, done.Held)
+	req.Report(ctx, "signed %d files and %d image manifests; %d had a signature", done.Files, done.Images, done.Held)
 	return done, signLegacy(ctx, req, p)
 }
 

@@ -45,7 +45,7 @@ func (l luggage) checksums(ctx context.Context) (findings []verdict.Finding, err
 			}
 		}
 		if foreign > 0 {
-			l.Report("%s: %d lines were compared with nothing: no sha256 or sha512 of a file", a.Name, foreign)
+			l.Report(ctx, "%s: %d lines were compared with nothing: no sha256 or sha512 of a file", a.Name, foreign)
 		}
 	}
 	return findings, nil

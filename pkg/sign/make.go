@@ -112,7 +112,7 @@ func (s *Signer) takeUp(ctx context.Context, c content) ([]byte, verify.Evidence
 	}
 	if r.Signature != nil {
 		if err := s.stillHolds(c, r.made); err != nil {
-			s.config.Work.Report("what was kept of %s does not hold, so it is signed anew: %v", name, err)
+			s.config.Work.Report(ctx, "what was kept of %s does not hold, so it is signed anew: %v", name, err)
 			r = record{}
 		}
 	}
@@ -136,7 +136,7 @@ func (s *Signer) complete(ctx context.Context, c content, r record, name string)
 		if round == rounds {
 			return nil, verify.Evidence{}, verdict.Refuse(verdict.ServiceRefused, "transparency log", "%v, several times in a row", err)
 		}
-		s.config.Work.Report("%v, so it is signed once more", err)
+		s.config.Work.Report(ctx, "%v, so it is signed once more", err)
 		if errors.Is(err, errUnplaced) {
 			s.tally.twice.Add(1)
 			s.tally.entries.Add(1) // it has one of this signature, wherever
@@ -252,7 +252,7 @@ func (s *Signer) stamped(ctx context.Context, c content) (m made, until time.Tim
 	for _, authority := range s.stampsOf(c) {
 		timestamp, err := authority.stamp(ctx, cred, signature)
 		if errors.Is(err, errLapsed) || errors.Is(err, errLate) {
-			cred.told.Do(func() { s.config.Work.Report("%v; signing anew", err) })
+			cred.told.Do(func() { s.config.Work.Report(ctx, "%v; signing anew", err) })
 			s.drop(ctx, cred)
 		}
 		if err != nil {

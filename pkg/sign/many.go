@@ -59,7 +59,7 @@ func (s *Signer) Each(ctx context.Context, orders []Order, keep func(i int, bund
 	defer stop()
 	run := &progress{signer: s, all: len(orders), began: s.config.Clock(), stop: stop}
 	run.pace = pace.From(run.began)
-	run.watch()
+	run.watch(within)
 	var group errgroup.Group
 	group.SetLimit(workers)
 	for _, c := range contents {
@@ -131,7 +131,7 @@ func (p *progress) handOver(ctx context.Context, places []int, keep func(int) er
 		}
 		p.done++
 	}
-	p.watch()
+	p.watch(ctx)
 }
 
 // fail notes that the orders at some places are not signed.
@@ -158,7 +158,7 @@ func (p *progress) failed(ctx context.Context, places []int, err error) {
 
 // watch shows how far it is, or tells it now and then. The caller holds the
 // mutex, or is alone.
-func (p *progress) watch() {
+func (p *progress) watch(ctx context.Context) {
 	if watch := p.signer.config.Work.Watch; watch != nil {
 		watch(p.done, p.all)
 		return
@@ -169,7 +169,7 @@ func (p *progress) watch() {
 	if p.done > 0 && (now.Sub(p.told) >= every && took >= every || p.done == p.all) {
 		p.told = now
 		left := p.pace.Left(now, p.all-p.done)
-		p.signer.config.Work.Report("signed %d of %d in %s, %s left", p.done, p.all, took.Round(time.Second), left.Round(time.Second))
+		p.signer.config.Work.Report(ctx, "signed %d of %d in %s, %s left", p.done, p.all, took.Round(time.Second), left.Round(time.Second))
 	}
 }
 

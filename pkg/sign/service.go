@@ -37,7 +37,7 @@ type Work struct {
 	// Workers is how many signatures [Signer.Each] has under way. Default 64.
 	Workers int
 	// Report is told what is waited for, and how far it is.
-	Report func(format string, args ...any)
+	Report func(ctx context.Context, format string, args ...any)
 	// Watch is shown how many of how many [Signer.Each] has signed, at the
 	// beginning and after each, one call at a time. Where it is nil Report is
 	// told, now and then.
@@ -173,7 +173,7 @@ func (s *service) stand(ctx context.Context, err error, still func() bool, act f
 		return true, err
 	}
 	for pause := firstPause; still(); pause = min(2*pause, longestPause) {
-		wait, patient := s.wait(pause)
+		wait, patient := s.wait(ctx, pause)
 		switch {
 		case !patient:
 			return true, err
@@ -218,7 +218,7 @@ func (s *service) isAway(ctx context.Context, err error) bool {
 		s.again++
 	case s.cause != nil:
 		if !s.told.IsZero() {
-			s.work.Report("the %s answers again, after %s", s.name, s.clock().Sub(s.since).Round(time.Second))
+			s.work.Report(ctx, "the %s answers again, after %s", s.name, s.clock().Sub(s.since).Round(time.Second))
 		}
 		s.cause, s.told, s.left = nil, time.Time{}, false
 	}
@@ -234,7 +234,7 @@ func (s *service) count(n int) {
 // wait says how long to leave the service alone, not at all if it answers
 // again, and tells people now and then. It is false when there is no more
 // patience.
-func (s *service) wait(pause time.Duration) (time.Duration, bool) {
+func (s *service) wait(ctx context.Context, pause time.Duration) (time.Duration, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cause == nil {
@@ -245,7 +245,7 @@ func (s *service) wait(pause time.Duration) (time.Duration, bool) {
 	left := s.work.Patience - now.Sub(s.since)
 	if left <= 0 || s.cause.after > left {
 		if !s.left {
-			s.work.Report("the %s has been away for %s; giving up: %v", s.name, lasted, s.cause.Err)
+			s.work.Report(ctx, "the %s has been away for %s; giving up: %v", s.name, lasted, s.cause.Err)
 		}
 		s.left = true
 		return 0, false
@@ -253,7 +253,7 @@ func (s *service) wait(pause time.Duration) (time.Duration, bool) {
 	next := min(max(pause*3/4+rand.N(pause/4+1), s.cause.after), left)
 	if s.told.IsZero() || now.Sub(s.told) >= longestPause {
 		s.told = now
-		s.work.Report("waiting for the %s %s, with %d signatures: it has not answered for %s, next try in %s, given up in %s: %v",
+		s.work.Report(ctx, "waiting for the %s %s, with %d signatures: it has not answered for %s, next try in %s, given up in %s: %v",
 			s.name, s.address, s.behind, lasted, next.Round(time.Second), left.Round(time.Second), s.cause.Err)
 	}
 	return next, true

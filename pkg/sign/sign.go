@@ -134,7 +134,7 @@ func NewKeyed(c Config, key crypto.Signer) (*Signer, error) {
 
 func prepare(c Config, as string, p prover) (*Signer, error) {
 	if c.Work.Report == nil {
-		c.Work.Report = func(string, ...any) {}
+		c.Work.Report = func(context.Context, string, ...any) {}
 	}
 	if c.Work.Pause == nil {
 		c.Work.Pause = transport.Sleep

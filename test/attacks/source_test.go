@@ -1,6 +1,7 @@
 package attacks
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,7 +62,7 @@ func TestBuildSources(t *testing.T) {
 			r.before(t, source)
 			p := must[*pipeline.Pipeline](t)(w.pipeline(state, func(c *pipeline.Config) {
 				c.Source.Repository = source
-				c.Report = func(format string, _ ...any) {
+				c.Report = func(_ context.Context, format string, _ ...any) {
 					if strings.HasPrefix(format, "build ") {
 						r.then(t, source)
 					}

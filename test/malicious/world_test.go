@@ -177,7 +177,7 @@ func (w *world) build(t *testing.T, b *release) error {
 	return build.Run(ctx, build.Request{
 		Plan: planned, Source: source, Workspace: ws, Signer: signer,
 		Machine: build.Machine{Mode: b.mode, Jobs: 2, Transport: http.DefaultTransport},
-		Report:  func(string, ...any) {}, Trust: build.Trust{Verifier: w.verifier, Policy: w.profile.Policy, Clock: time.Now},
+		Report:  func(context.Context, string, ...any) {}, Trust: build.Trust{Verifier: w.verifier, Policy: w.profile.Policy, Clock: time.Now},
 	})
 }
 

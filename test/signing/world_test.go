@@ -129,7 +129,7 @@ func (w *world) pause(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-func (w *world) report(format string, args ...any) {
+func (w *world) report(_ context.Context, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reports = append(w.reports, fmt.Sprintf(format, args...))

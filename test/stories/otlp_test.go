@@ -108,8 +108,10 @@ func TestT02OneSpanPerAct(t *testing.T) {
 	to := openReceiver(t)
 	s := openProject(t, project(t, map[string]string{"release.yaml": quick})).Scene
 	s.Env = []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + to.URL, "TRACEPARENT=00-" + askingTrace + "-" + askingSpan + "-01"}
-	want(t, s.Stage(t.Context()), 0)
+	staged := s.Stage(t.Context(), "--log-format", "json")
+	want(t, staged, 0)
 	all := to.taken(t)
+	linesOfActs(t, logLines(t, staged), all)
 	byID := map[string]*spans.Span{askingSpan: {}}
 	for _, x := range all {
 		if hex.EncodeToString(x.GetTraceId()) != askingTrace {
@@ -161,6 +163,42 @@ func TestT02OneSpanPerAct(t *testing.T) {
 	for _, x := range all {
 		if id := attribute(x.GetAttributes(), "cicd.pipeline.task.run.id"); x.GetName() != "waybill.stage" && id != hex.EncodeToString(x.GetSpanId()) {
 			t.Errorf("%s is span %x and says that it is %s", x.GetName(), x.GetSpanId(), id)
+		}
+	}
+}
+
+// linesOfActs holds what a run said of an act against the span of that act: a
+// line of the log leads to it, and not only to the run.
+func linesOfActs(t *testing.T, lines []logLine, all []*spans.Span) {
+	t.Helper()
+	for _, x := range all {
+		task, said := attribute(x.GetAttributes(), "cicd.pipeline.task.name"), ""
+		switch x.GetName() {
+		case "waybill.stage":
+			said = "— build"
+		case "build":
+			said = "build lantern " + scene.Version
+		case "build step":
+			said = ": " + task + ", done in "
+		case "sign":
+			said = "signed "
+		case "seal":
+			said = "sealed "
+		default:
+			continue
+		}
+		id, found := hex.EncodeToString(x.GetSpanId()), false
+		for _, l := range lines {
+			if !strings.Contains(l.Msg, said) || x.GetName() == "sign" && !strings.Contains(l.Msg, "image manifests") {
+				continue
+			}
+			found = true
+			if l.Span != id {
+				t.Errorf("%q was said in the span %s, and %s %s is %s", l.Msg, l.Span, x.GetName(), task, id)
+			}
+		}
+		if !found {
+			t.Errorf("no line says %q of %s", said, x.GetName())
 		}
 	}
 }
