@@ -99,7 +99,7 @@ test: ## Run all tests of both modules.
 .PHONY: race
 race: ## Run the tests that run the product in their own process under the race detector (needs a C compiler).
 	@$(STRICT) if command -v "$$($(GO) env CC)" > /dev/null; then \
-	  export CGO_ENABLED=1; $(GO) test $(PATIENT) -race ./...; \
+	  export CGO_ENABLED=1 GORACE=atexit_sleep_ms=0; $(GO) test $(PATIENT) -race ./...; \
 	  cd test; $(GO) test $(PATIENT) -race -skip '$(SLOWED)' $$($(GO) list ./... | grep -vE '$(BUILT)'); \
 	elif [ -n "$${CI:-}" ]; then \
 	  echo "race: the race detector needs a C compiler, and CI runs it always"; exit 1; \
