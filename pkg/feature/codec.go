@@ -26,11 +26,14 @@ const (
 	maxHistory = 20
 	maxSample  = 20
 	maxLine    = 1024
+	maxNames   = 250
 	maxDepth   = 12
-	// maxIdentity bounds the name of a reporter, and maxHistorySize the bytes of
-	// what is remembered, so that full lists leave room for all the rest.
+	// maxIdentity bounds the name of a reporter, maxHistorySize the bytes of what
+	// is remembered, and maxNamesSize those of what remains of a task, so that full
+	// lists leave room for all the rest.
 	maxIdentity    = 200
 	maxHistorySize = MaxSize / 4
+	maxNamesSize   = MaxSize / 16
 )
 
 // Parse reads an object strictly: a field that is not known, a state that no
@@ -150,6 +153,9 @@ func (s Status) listed() error {
 		if t.Kind == WaitForUses && t.Since.IsZero() {
 			return fmt.Errorf("task %s waits since never", t.Name)
 		}
+		if len(t.Names) > maxNames || slices.ContainsFunc(t.Names, func(n string) bool { return !isLine(n) }) {
+			return fmt.Errorf("task %s: want at most %d names of what remains, a line each", t.Name, maxNames)
+		}
 	}
 	for _, c := range s.Conditions {
 		if !slices.Contains([]string{Dangling, SafeToUpgrade, SafeToDowngrade}, c.Type) || !slices.Contains([]string{"True", "False", "Unknown"}, c.Status) ||
@@ -246,6 +252,22 @@ func line(text string) string {
 		text = strings.ToValidUTF8(text[:limit], "") + "…"
 	}
 	return strings.TrimSpace(text)
+}
+
+// kept are the first of the names of what remains, as many as an object has
+// room for.
+func kept(names []string) (some []string) {
+	size := 0
+	for _, n := range names {
+		if n = line(n); n == "" {
+			continue
+		}
+		if size += len(n); len(some) == maxNames || size > maxNamesSize {
+			break
+		}
+		some = append(some, n)
+	}
+	return some
 }
 
 // stamp is a time as it is kept.

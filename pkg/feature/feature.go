@@ -182,11 +182,13 @@ type Task struct {
 	Kind   TaskKind          `json:"kind"`
 	Name   string            `json:"name"`
 	Params map[string]string `json:"params,omitempty"`
-	// Attempts counts those that ended otherwise than the one before; Remaining
-	// and Message are of the last.
-	Attempts  int    `json:"attempts,omitempty"`
-	Remaining int    `json:"remaining,omitempty"`
-	Message   string `json:"message,omitempty"`
+	// Attempts counts those that ended otherwise than the one before; Remaining,
+	// Message and Names are of the last. Names are of what remains, as many as
+	// the object has room for.
+	Attempts  int      `json:"attempts,omitempty"`
+	Remaining int      `json:"remaining,omitempty"`
+	Message   string   `json:"message,omitempty"`
+	Names     []string `json:"names,omitempty"`
 	// Since is when the window of a wait was opened.
 	Since time.Time `json:"since,omitzero"`
 }

@@ -1,6 +1,7 @@
 package feature_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -279,6 +280,49 @@ func TestF20(t *testing.T) {
 	again, err := feature.Next(w.in)
 	if err != nil || again.Run == nil || again.Run.Name != "Strip" || again.Changed {
 		t.Errorf("after a crash: %+v, %v", again, err)
+	}
+}
+
+// TestNamesOfWhatRemains: an object keeps the first names of what remains, each
+// one line, with how many there are; others than before are news, and what is
+// done leaves none.
+func TestNamesOfWhatRemains(t *testing.T) {
+	w := reach(t, feature.TurningOff)
+	w.heard(false)
+	ran := *w.pass().Run
+	var long []string
+	for i := range 1000 {
+		long = append(long, fmt.Sprintf("r.example.test/lantern:v0.%d.0", i))
+	}
+	for i, row := range []struct{ names, kept []string }{
+		{[]string{"a", "b"}, []string{"a", "b"}},
+		{[]string{"a", "c"}, []string{"a", "c"}},
+		{[]string{"a", "c"}, []string{"a", "c"}},
+		{[]string{"two\nlines", "", strings.Repeat("x", 2000)}, []string{"two lines", strings.Repeat("x", 1021) + "…"}},
+		{long, long[:250]},
+		{slices.Repeat([]string{strings.Repeat("x", 1000)}, 100), slices.Repeat([]string{strings.Repeat("x", 1000)}, 65)},
+		{nil, nil},
+	} {
+		w.apply(ran, feature.Outcome{Remaining: 5, Message: "5 left", Names: row.names})
+		if got := w.in.Feature.Status.Tasks[0]; !slices.Equal(got.Names, row.kept) || got.Attempts != []int{1, 2, 2, 3, 4, 5, 6}[i] {
+			t.Errorf("step %d: after %d attempts it names %d: %.80q", i, got.Attempts, len(got.Names), got.Names)
+		}
+		if again, err := feature.Parse(raw(t, w.in.Feature)); err != nil || !slices.Equal(again.Status.Tasks[0].Names, row.kept) {
+			t.Errorf("step %d: read again: %v", i, err)
+		}
+	}
+	w.apply(ran, feature.Outcome{Names: []string{"a"}})
+	for name, names := range map[string][]string{"too many": long[:251], "two lines": {"a\nb"}, "nothing": {""}} {
+		f := w.in.Feature
+		f.Status.Tasks = slices.Clone(f.Status.Tasks)
+		f.Status.Tasks[0].Names = names
+		if err := f.Validate(); err == nil {
+			t.Errorf("%s: it is taken", name)
+		}
+	}
+	w.apply(ran, feature.Outcome{Done: true})
+	if strings.Contains(string(raw(t, w.in.Feature)), `"names"`) {
+		t.Error("what is done names something")
 	}
 }
 

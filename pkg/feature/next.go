@@ -98,6 +98,8 @@ type Outcome struct {
 	Done      bool
 	Remaining int
 	Message   string
+	// Names are what remains, all of it, in the order in which it is told.
+	Names []string
 	// reporters are those that were waited for.
 	reporters []string
 	// reopen says that the window of a wait begins anew.
@@ -262,12 +264,12 @@ func (p *pass) assemble(jobs []Job) {
 // changes the state, in the same write.
 func (p *pass) apply(first Task, o Outcome) {
 	s := &p.f.Status
-	o.Message = line(o.Message)
-	other := o.Message != first.Message || o.Remaining != first.Remaining
+	o.Message, o.Names = line(o.Message), kept(o.Names)
+	other := o.Message != first.Message || o.Remaining != first.Remaining || !slices.Equal(o.Names, first.Names)
 	if other {
 		first.Attempts++
 	}
-	first.Message, first.Remaining = o.Message, max(o.Remaining, 0)
+	first.Message, first.Remaining, first.Names = o.Message, max(o.Remaining, 0), o.Names
 	if o.reopen {
 		first.Since, s.Uses = stamp(p.Now), nil
 	}

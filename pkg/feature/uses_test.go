@@ -2,6 +2,7 @@ package feature_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,13 @@ func TestFullObjectsMove(t *testing.T) {
 	}
 	if s := w.in.Feature.Status; s.Number != 12 || s.State != feature.Off || len(s.History) >= 12 {
 		t.Errorf("%s after %d transitions, %d of them kept", s.State, s.Number, len(s.History))
+	}
+	w.want(feature.On)
+	w.pass()
+	w.heard(true)
+	w.apply(*w.pass().Run, feature.Outcome{Remaining: 5000, Names: slices.Repeat([]string{strings.Repeat(`"`, 500)}, 5000)})
+	if f, err := feature.Parse(raw(t, w.in.Feature)); err != nil || len(f.Status.Tasks[0].Names) < 100 {
+		t.Errorf("with all that remains: %v", err)
 	}
 	w = reach(t, feature.TurningOn)
 	w.heard(true)

@@ -43,27 +43,28 @@ func (w Writer) table() bool { return w.Format == string(render.Table) }
 // List writes many features, a line each and what they wait for. Those that no
 // program has known for long are left out.
 func (w Writer) List(to io.Writer, all []feature.Feature) error {
-	shown := slices.DeleteFunc(slices.Clone(all), func(f feature.Feature) bool { return f.Status.Forgotten })
+	listed := slices.DeleteFunc(slices.Clone(all), func(f feature.Feature) bool { return f.Status.Forgotten })
 	if !w.table() {
 		return encode(to, struct {
 			APIVersion string            `json:"apiVersion"`
 			Kind       string            `json:"kind"`
 			Items      []feature.Feature `json:"items"`
-		}{feature.APIVersion, kindList, append([]feature.Feature{}, shown...)})
+		}{feature.APIVersion, kindList, append([]feature.Feature{}, listed...)})
 	}
 	p := newPage(to)
-	if len(shown) > 0 {
+	if len(listed) > 0 {
 		p.row("FEATURE", "STATE", "DESIRED", "DEFAULT", "STAGE", "WHERE")
 	}
-	for _, f := range shown {
+	for _, f := range listed {
 		p.row(f.Key().String(), string(f.Status.State), desired(f), string(f.Status.Default), f.Status.Stage, scopes(f))
 	}
-	for _, f := range shown {
+	for _, f := range listed {
 		for _, left := range lefts(f) {
-			p.line("%s: %s", f.Key(), left)
+			p.line("%s: %s", f.Key(), left.text)
+			p.indented("  ", left.few())
 		}
 	}
-	if n := len(all) - len(shown); n > 0 {
+	if n := len(all) - len(listed); n > 0 {
 		p.line("%d more that no program has known for three minor versions; waybill feature get NAMESPACE/Name shows one", n)
 	}
 	if len(all) == 0 {
@@ -112,11 +113,15 @@ func (w Writer) Passes(to io.Writer, passes []reconcile.Pass) error {
 		After  feature.State    `json:"after,omitempty"`
 		Did    string           `json:"did,omitempty"`
 		Left   []string         `json:"left,omitempty"`
+		Names  []string         `json:"names,omitempty"` // of what remains of the first
 		Error  *verdict.Finding `json:"error,omitempty"`
 	}
 	all := []said{}
 	for _, p := range passes {
-		one := said{Name: p.Key.String(), Before: p.Before, After: p.After, Did: p.Did, Left: lefts(p.Feature)}
+		one := said{Name: p.Key.String(), Before: p.Before, After: p.After, Did: p.Did, Names: names(p)}
+		for _, left := range lefts(p.Feature) {
+			one.Left = append(one.Left, left.text)
+		}
 		if p.Err != nil {
 			f := verdict.FindingOf(p.Key.String(), p.Err)
 			one.Error = &f
@@ -130,8 +135,18 @@ func (w Writer) Passes(to io.Writer, passes []reconcile.Pass) error {
 	}{feature.APIVersion, kindPasses, all})
 }
 
+// names are what remains of the task that a pass ran, or else of the one that
+// was run before.
+func names(p reconcile.Pass) []string {
+	if tasks := p.Feature.Status.Tasks; len(p.Names) == 0 && len(tasks) > 0 {
+		return tasks[0].Names
+	}
+	return p.Names
+}
+
 // Lines say in plain words what one pass did to each feature, and what is left
-// to do: who is waited for, and what the tasks name.
+// to do: who is waited for, and what the tasks name, a line each and some of
+// them.
 func Lines(passes []reconcile.Pass) (lines []string) {
 	for _, p := range passes {
 		text := p.Did
@@ -146,7 +161,10 @@ func Lines(passes []reconcile.Pass) (lines []string) {
 		}
 		lines = append(lines, p.Key.String()+"  "+text)
 		for _, left := range lefts(p.Feature) {
-			lines = append(lines, "  "+left)
+			lines = append(lines, "  "+left.text)
+			for _, name := range left.few() {
+				lines = append(lines, "    "+name)
+			}
 		}
 		if p.Err != nil {
 			lines = append(lines, failure(p.Key, p.Err)...)
@@ -179,7 +197,7 @@ func (n *News) Of(passes []reconcile.Pass) (fresh []reconcile.Pass) {
 		n.left = map[feature.Key]string{}
 	}
 	for _, p := range passes {
-		left := strings.Join(lefts(p.Feature), "\n")
+		left := fmt.Sprint(lefts(p.Feature))
 		others := p.After == "" // who else tends it tells of it
 		if p.Err != nil || !others && p.Did != "" || !others && left != n.left[p.Key] {
 			fresh = append(fresh, p)
@@ -191,9 +209,29 @@ func (n *News) Of(passes []reconcile.Pass) (fresh []reconcile.Pass) {
 	return fresh
 }
 
+// left is something that is left to do, and what it is about.
+type left struct {
+	text  string
+	names []string
+	of    int // names that there are, of which these are the first
+}
+
+// shown is how many names are shown one by one. JSON has more.
+const shown = 20
+
+// few are as many names as are shown, and how many are not.
+func (l left) few() []string {
+	n := min(len(l.names), shown)
+	few := slices.Clone(l.names[:n])
+	if more := max(l.of, len(l.names)) - n; more > 0 && n > 0 {
+		few = append(few, fmt.Sprintf("and %d more", more))
+	}
+	return few
+}
+
 // lefts is what is left to do before the state of a feature changes, and what
 // refers to one that is off.
-func lefts(f feature.Feature) (list []string) {
+func lefts(f feature.Feature) (list []left) {
 	for i, t := range f.Status.Tasks {
 		text := "then " + t.Name
 		if i == 0 {
@@ -202,10 +240,10 @@ func lefts(f feature.Feature) (list []string) {
 		if t.Message != "" {
 			text += ": " + t.Message
 		}
-		list = append(list, text)
+		list = append(list, left{text, t.Names, t.Remaining})
 	}
 	if c := f.Condition(feature.Dangling); c.Status == "True" {
-		list = append(list, fmt.Sprintf("dangling: it is Off, and %d still refer to it: %s", c.Count, strings.Join(c.Sample, ", ")))
+		list = append(list, left{fmt.Sprintf("dangling: it is Off, and %d still refer to it", c.Count), c.Sample, c.Count})
 	}
 	return list
 }
@@ -284,11 +322,18 @@ func (p page) line(format string, args ...any) {
 	fmt.Fprintln(p.w, safe(fmt.Sprintf(format, args...)))
 }
 
+func (p page) indented(by string, lines []string) {
+	for _, text := range lines {
+		p.line("%s%s", by, text)
+	}
+}
+
 func (p page) end() error { return p.w.Flush() }
 
 func (p page) tasks(f feature.Feature) {
 	for _, left := range lefts(f) {
-		p.line("  %s", left)
+		p.line("  %s", left.text)
+		p.indented("    ", left.few())
 	}
 	for _, d := range f.Status.Done {
 		p.line("  done %s: %s", d.Name, d.Message)

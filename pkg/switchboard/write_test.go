@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,7 +63,7 @@ func TestList(t *testing.T) {
 	text := table(t, func(w switchboard.Writer, to *bytes.Buffer) error { return w.List(to, all) })
 	wants(t, text, "FEATURE", "waybill/EmitVSA", "TurningOn", "warned about at everything", "warned about at registry.example.test/prod",
 		"waybill/EmitVSA: left WaitForUses: the window ends", "not yet heard of: promoter",
-		"waybill/RequireSignoff: dangling: it is Off, and 2 still refer to it: one@sha256:1, two@sha256:2", "1 more that no program has known")
+		"waybill/RequireSignoff: dangling: it is Off, and 2 still refer to it\n  one@sha256:1\n  two@sha256:2\n", "1 more that no program has known")
 	if strings.Contains(text, known.RequireProvenance) {
 		t.Errorf("a forgotten feature is listed:\n%s", text)
 	}
@@ -111,16 +112,17 @@ func TestFeature(t *testing.T) {
 	}
 }
 
-// TestPasses: who is missing and what would be refused is said whole, what others
-// wrote moves no cursor, and what went wrong has a next act.
+// TestPasses: who is missing and what would be refused is said, a line each, what
+// others wrote moves no cursor, and what went wrong has a next act.
 func TestPasses(t *testing.T) {
-	var images []string
+	var images, lines []string
 	for n := range 8 {
-		images = append(images, fmt.Sprintf("registry.example.test/prod/lantern@sha256:%064d (UNSIGNED)", n))
+		images = append(images, fmt.Sprintf("registry.example.test/prod/lantern:v0.%d.0@sha256:%064d (UNSIGNED)", n, n))
+		lines = append(lines, "\n    "+images[n]+"\n")
 	}
 	f := some(t)[0]
 	f.Status.Tasks = []feature.Task{
-		{Kind: feature.Sweep, Name: known.CoverageAudit, Message: "8 of 9 images would be refused: " + strings.Join(images, ", ")},
+		{Kind: feature.Sweep, Name: known.CoverageAudit, Message: "8 of 9 images would be refused", Remaining: 8, Names: images},
 		{Kind: feature.Hold, Name: known.VSAsInForce, Message: "\x1b[2Jheld"},
 	}
 	passes := []reconcile.Pass{
@@ -131,7 +133,7 @@ func TestPasses(t *testing.T) {
 		{Key: key(known.KMSSigning), After: feature.Off, Err: &verdict.UnavailableError{Place: "gs://gate", Op: "reading", Err: errors.New("it is down")}},
 	}
 	text := table(t, func(w switchboard.Writer, to *bytes.Buffer) error { return w.Passes(to, passes) })
-	wants(t, text, append(images, "waybill/RequireProvenance  TurningOn: nothing was done", "  left CoverageAudit: 8 of 9", "  then VSAsInForce: ",
+	wants(t, text, append(lines, "waybill/RequireProvenance  TurningOn: nothing was done", "  left CoverageAudit: 8 of 9 images would be refused\n", "  then VSAsInForce: ",
 		"waybill/StatusPage  On: nothing to do", "waybill/EmitVSA  left to reconciler-1", "  UNAVAILABLE reading", "  FILE_CONFLICT a: one; two", "→ nothing was decided")...)
 	if logged := strings.Join(switchboard.Lines(passes), "\n"); strings.Contains(text+logged, "\x1b") || strings.Count(logged, "\n") != strings.Count(text, "\n")-1 {
 		t.Errorf("%q moves the cursor", text+logged)
@@ -144,14 +146,47 @@ func TestPasses(t *testing.T) {
 		Passes []struct {
 			Name, Did string
 			Left      []string
+			Names     []string
 			Error     *struct{ Code string }
 		}
 	}
 	if err := json.Unmarshal(b.Bytes(), &said); err != nil || len(said.Passes) != 5 {
 		t.Fatalf("%v\n%s", err, b.String())
 	}
-	if p := said.Passes; len(p[0].Left) != 2 || p[2].Did != "left to reconciler-1" || p[4].Error == nil || p[4].Error.Code != "UNAVAILABLE" {
+	if p := said.Passes; len(p[0].Left) != 2 || !slices.Equal(p[0].Names, images) || p[2].Did != "left to reconciler-1" || p[4].Error == nil || p[4].Error.Code != "UNAVAILABLE" {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestManyNames: of a long list some are shown, and how many more there are; JSON
+// has what the object has, and of the pass that found them all of them.
+func TestManyNames(t *testing.T) {
+	f := some(t)[0]
+	var all []string
+	for n := range 300 {
+		all = append(all, fmt.Sprintf("registry.example.test/prod/lantern:v0.%d.0", n))
+	}
+	f.Status.Tasks = []feature.Task{{Kind: feature.Sweep, Name: known.CoverageAudit, Message: "all would be refused", Remaining: len(all), Names: all[:250]}}
+	found := reconcile.Pass{Key: f.Key(), After: feature.TurningOn, Feature: f, Names: all}
+	for name, text := range map[string]string{
+		"list":  table(t, func(w switchboard.Writer, to *bytes.Buffer) error { return w.List(to, []feature.Feature{f}) }),
+		"get":   table(t, func(w switchboard.Writer, to *bytes.Buffer) error { return w.Feature(to, f) }),
+		"pass":  table(t, func(w switchboard.Writer, to *bytes.Buffer) error { return w.Passes(to, []reconcile.Pass{found}) }),
+		"lines": strings.Join(switchboard.Lines([]reconcile.Pass{found}), "\n") + "\n",
+	} {
+		if shown := strings.Count(text, "prod/lantern:"); shown != 20 || !strings.Contains(text, all[19]+"\n") || !strings.Contains(text, " and 280 more\n") {
+			t.Errorf("%s shows %d:\n%s", name, shown, text)
+		}
+	}
+	later := reconcile.Pass{Key: f.Key(), After: feature.TurningOn, Feature: f}
+	for want, pass := range map[int]reconcile.Pass{300: found, 250: later} {
+		var b bytes.Buffer
+		if err := (switchboard.Writer{Format: "json"}).Passes(&b, []reconcile.Pass{pass}); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(b.String(), "prod/lantern:"); n != want {
+			t.Errorf("JSON has %d, want %d", n, want)
+		}
 	}
 }
 

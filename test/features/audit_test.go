@@ -43,7 +43,7 @@ func outcome(t *testing.T, s reconcile.Sweep, w reconcile.Work) (feature.Outcome
 		}
 		return o, err.Error()
 	}
-	return o, o.Message
+	return o, o.Message + ": " + strings.Join(o.Names, ", ")
 }
 
 // TestProvenanceAudit: the gate itself judges what is public, by the policy as it
@@ -68,11 +68,11 @@ func TestProvenanceAudit(t *testing.T) {
 		says   []string
 	}{
 		"one with provenance":       {public: []string{"good"}, done: true, says: []string{"all of 1 images would be accepted"}},
-		"one with none beside it":   {public: []string{"good", "bare"}, remain: 1, says: []string{"1 of 2 images would be refused: ", "/prod/bare@" + bare.Digest.String() + " (NO_PROVENANCE)"}},
-		"provenance of another":     {public: []string{"good", "other"}, remain: 1, says: []string{"/prod/other@" + other.Digest.String()}},
+		"one with none beside it":   {public: []string{"good", "bare"}, remain: 1, says: []string{"1 of 2 images would be refused: ", "/prod/bare:v0.1.0@" + bare.Digest.String() + " (NO_PROVENANCE)"}},
+		"provenance of another":     {public: []string{"good", "other"}, remain: 1, says: []string{"/prod/other:v0.1.0@" + other.Digest.String()}},
 		"a repository with nothing": {public: []string{"good", "none"}, says: []string{"listing what is public", "/prod/none"}},
 		"no answer about evidence": {
-			public: []string{"good"}, says: []string{"judging ", "/prod/good@"},
+			public: []string{"good"}, says: []string{"judging ", "/prod/good:latest@"},
 			fault: faults.Fault{Path: "/referrers/", Do: faults.Status(503)},
 		},
 		"no answer about tags": {
@@ -117,7 +117,7 @@ func TestProvenanceAuditMends(t *testing.T) {
 		t.Errorf("%+v: %s", o, said)
 	}
 	w.attest("prod/a", images["a"])
-	if o, said := outcome(t, audit, work()); o.Remaining != 1 || strings.Contains(said, "/a@") {
+	if o, said := outcome(t, audit, work()); o.Remaining != 1 || strings.Contains(said, "/a:v0.1.0@") {
 		t.Errorf("%+v: %s", o, said)
 	}
 	if o, said := outcome(t, audit, work(w.Host+"/prod/a")); !o.Done {

@@ -94,7 +94,7 @@ func one(task string, s reconcile.Sweep) reconcile.Deeds {
 // remains demands that a task is not done yet, and names something.
 func remains(ctx context.Context, s reconcile.Sweep, n int, named string) error {
 	o, err := s.Sweep(ctx, work())
-	if err == nil && (o.Done || o.Remaining != n || !strings.Contains(o.Message, named)) {
+	if err == nil && (o.Done || o.Remaining != n || !slices.ContainsFunc(o.Names, func(n string) bool { return strings.Contains(n, named) })) {
 		err = fmt.Errorf("want %d of them, with %q: %+v", n, named, o)
 	}
 	return err
@@ -114,7 +114,7 @@ func provenanceFixture(t *testing.T) fixture {
 	return fixture{w, featuretest.Fixture{
 		Deeds: one(known.CoverageAudit, audit),
 		Use: func(ctx context.Context) error {
-			if err := remains(ctx, audit, 3, "/prod/b@"+images["prod/b"].Digest.String()+" (NO_PROVENANCE)"); err != nil {
+			if err := remains(ctx, audit, 3, "/prod/b:v0.1.0@"+images["prod/b"].Digest.String()+" (NO_PROVENANCE)"); err != nil {
 				return err
 			}
 			for name, image := range images {

@@ -47,8 +47,25 @@ type Image struct {
 	Tags       []string
 }
 
-// String is REPOSITORY@DIGEST.
-func (i Image) String() string { return i.Repository + "@" + i.Digest.String() }
+// String is REPOSITORY:TAG@DIGEST, with the first of its tags.
+func (i Image) String() string {
+	name := i.Repository
+	if len(i.Tags) > 0 {
+		name += ":" + i.Tags[0]
+	}
+	return name + "@" + i.Digest.String()
+}
+
+// others says which tags the image has besides the one in its name.
+func (i Image) others() string {
+	switch n := len(i.Tags); {
+	case n < 2:
+		return ""
+	case n-1 > maxTags:
+		return fmt.Sprintf(", also tagged %s and %d more", strings.Join(i.Tags[1:1+maxTags], ", "), n-1-maxTags)
+	}
+	return ", also tagged " + strings.Join(i.Tags[1:], ", ")
+}
 
 // Listed is what is public in a scope.
 type Listed struct {
@@ -81,7 +98,7 @@ type Audit struct {
 const (
 	atOnce    = 32 // a far registry answers slowly, and most of the time is waiting for it
 	maxImages = 2_000_000
-	maxText   = 900 // bytes of names in a message, of which an object keeps 1024
+	maxTags   = 5 // of one image are named
 )
 
 // Sweep asks about every image. One about which nothing can be decided leaves
@@ -113,7 +130,7 @@ func (a Audit) Sweep(ctx context.Context, w reconcile.Work) (feature.Outcome, er
 	var refused []string
 	for n, err := range answers {
 		if err != nil {
-			refused = append(refused, images[n].String()+" ("+code(err)+")")
+			refused = append(refused, images[n].String()+" ("+code(err)+")"+images[n].others())
 		}
 	}
 	return told(refused, len(images), public.Empty), nil
@@ -122,15 +139,20 @@ func (a Audit) Sweep(ctx context.Context, w reconcile.Work) (feature.Outcome, er
 // told is the outcome of an audit of images.
 func told(refused []string, of int, empty []string) feature.Outcome {
 	var words []string
+	slices.Sort(refused)
+	slices.Sort(empty)
 	if len(refused) > 0 {
-		slices.Sort(refused)
-		words = append(words, fmt.Sprintf("%d of %d images would be refused: %s", len(refused), of, list(refused)))
+		words = append(words, fmt.Sprintf("%d of %d images would be refused", len(refused), of))
 	}
 	if len(empty) > 0 {
-		words = append(words, "no image is public in "+list(empty)+": look at the spelling, or leave it out until there is one")
+		words = append(words, "no image is public in some of the scope: look at its spelling, or leave it out until there is one")
 	}
-	if remaining := len(refused) + len(empty); remaining > 0 {
-		return feature.Outcome{Remaining: remaining, Message: strings.Join(words, "; ")}
+	names := refused
+	for _, part := range empty {
+		names = append(names, part+" (no image is public there)")
+	}
+	if len(names) > 0 {
+		return feature.Outcome{Remaining: len(names), Message: strings.Join(words, "; "), Names: names}
 	}
 	return feature.Outcome{Done: true, Message: fmt.Sprintf("all of %d images would be accepted", of)}
 }
@@ -186,17 +208,4 @@ func code(err error) string {
 		}
 	}
 	return string(verdict.FindingOf("", err).Code)
-}
-
-// list names as many as a message has room for, and one at least.
-func list(names []string) string {
-	n, size := 1, len(names[0])
-	for n < len(names) && size+len(names[n]) < maxText {
-		size += len(names[n]) + len(", ")
-		n++
-	}
-	if more := len(names) - n; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), more)
-	}
-	return strings.Join(names, ", ")
 }

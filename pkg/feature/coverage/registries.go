@@ -216,5 +216,5 @@ func (j judge) Judge(ctx context.Context, i Image) error {
 	if by.Version == "" {
 		by.Version = gate.VersionOf(i.Tags)
 	}
-	return by.Image(ctx, gate.Image{Source: at, Name: i.String(), Repository: path, Digest: i.Digest, To: i.Repository}).Err()
+	return by.Image(ctx, gate.Image{Source: at, Name: i.Repository + "@" + i.Digest.String(), Repository: path, Digest: i.Digest, To: i.Repository}).Err()
 }

@@ -60,7 +60,7 @@ func (r releases) Sweep(ctx context.Context, _ reconcile.Work) (feature.Outcome,
 	}
 	slices.Sort(lacking)
 	if len(lacking) > 0 {
-		return feature.Outcome{Remaining: len(lacking), Message: fmt.Sprintf("%d of %d releases have no sign-off that counts: %s", len(lacking), len(answers), list(lacking))}, nil
+		return feature.Outcome{Remaining: len(lacking), Message: fmt.Sprintf("%d of %d releases have no sign-off that counts", len(lacking), len(answers)), Names: lacking}, nil
 	}
 	return feature.Outcome{Done: true, Message: fmt.Sprintf("all of %d releases are signed off", len(answers))}, nil
 }

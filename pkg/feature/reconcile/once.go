@@ -21,6 +21,9 @@ type Pass struct {
 	Before, After feature.State
 	// Did is what was done, in words; "" if there was nothing to do.
 	Did string
+	// Names are what remains of the task that was run, all of it: the object keeps
+	// only some.
+	Names []string
 	// Feature is the object as it is stored now.
 	Feature feature.Feature
 	// Err is why it could not be done. The next pass tries again.
@@ -233,6 +236,7 @@ func (t *turn) step(ctx context.Context, d feature.Definition) error {
 		outcome = feature.Outcome{Remaining: step.Run.Remaining, Message: err.Error()}
 		t.did("task %s failed", step.Run.Name)
 	}
+	t.pass.Names = outcome.Names
 	if wrong := t.settle(ctx, d, *step.Run, outcome); wrong != nil {
 		return wrong
 	}

@@ -155,7 +155,7 @@ func (w sweep) Sweep(ctx context.Context, about reconcile.Work) (feature.Outcome
 		return feature.Outcome{}, err
 	}
 	if found := t.found(); found.Count > 0 {
-		return feature.Outcome{Remaining: found.Count, Message: "remain " + found.String()}, nil
+		return feature.Outcome{Remaining: found.Count, Message: fmt.Sprintf("%d remain", found.Count), Names: t.names}, nil
 	}
 	return feature.Outcome{Done: true, Message: fmt.Sprintf("%s in %d repositories", w.did, len(places))}, nil
 }

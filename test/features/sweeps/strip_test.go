@@ -65,7 +65,7 @@ func done(t *testing.T, s reconcile.Sweep) {
 
 func remains(t *testing.T, s reconcile.Sweep, n int, says string) {
 	t.Helper()
-	if o := outcome(t, s); o.Done || o.Remaining != n || !strings.Contains(o.Message, says) {
+	if o := outcome(t, s); o.Done || o.Remaining != n || !strings.Contains(strings.Join(o.Names, "\n"), says) {
 		t.Fatalf("want %d and %q: %+v", n, says, o)
 	}
 }
