@@ -152,7 +152,8 @@ Stages are cumulative. An exception in the record sets one kind of finding about
 one section or file aside until a day; the document's approvers give it, never
 its authors, at most 3 days after the freeze that closes the matter. The verdict
 names it. Ticks of the checklist are shown as claims, and refuse only where they
-are not so.
+are not so. An approval is of README.md and kep.yaml as they are; the line that
+the record needs is printed as a note, and where one is lacking as its fix.
 
 Production readiness is looked up in prod-readiness/SIG/NUMBER.yaml. The page of
 pkg/signoff shows the form of the record and of the registry.

@@ -51,6 +51,7 @@ type Checked struct {
 	ReviewRequired     bool
 	ReviewApproved     bool
 	Gates              []string
+	Unapproved         []Approval        // that would make it approved, where no record lists any
 	Findings           []verdict.Finding // that stand
 	Warnings           []verdict.Finding
 	Excepted           []verdict.Finding
@@ -186,7 +187,7 @@ func (j *judging) report(v *verdict.Verdict) Checked {
 	c := Checked{
 		Dir: j.e.Dir, Number: number, Stage: j.at, Status: j.k.Status, Sections: j.sections, Boxes: boxes,
 		ReviewRequired: j.k.needsReview(), ReviewApproved: j.reviewed, Gates: gateNames(j.k.Gates),
-		Findings: j.findings, Warnings: j.warnings,
+		Unapproved: j.unasked, Findings: j.findings, Warnings: j.warnings,
 	}
 	if j.d != nil {
 		c.Title = mend(j.d.Title())
@@ -322,6 +323,11 @@ func (r Report) note(v *verdict.Verdict, q Question) {
 		}
 		all, _ := c.required()
 		v.Note("%s: %d of %d items ticked, %d marked (R), %d proven by these checks; a tick is a claim", d.Dir, c.ticked(), len(c.Items), all, proven)
+	}
+	for _, d := range r.Documents {
+		for _, a := range d.Unapproved {
+			v.Note("%s: %s approves it as it is with this line of the record: %s", d.Dir, plain(a.Approver), a.Line())
+		}
 	}
 	for _, line := range q.Record.passed(v.Findings, q.Now) {
 		v.Note("%s", line)

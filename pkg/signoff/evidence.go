@@ -58,7 +58,7 @@ func proofs() []provable {
 			if !j.Record.approves || !j.said {
 				return "", false, false
 			}
-			return either(j.approved, "each approver approved this text", "not every approver approved this text"), j.approved, true
+			return either(j.approved, "each approver approved README.md and kep.yaml as they are", "not every approver approved README.md and kep.yaml as they are"), j.approved, true
 		}},
 		{"implementation history", filled("Implementation History")},
 		{"graduation criteria is in place", filled("Graduation Criteria")},

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -137,52 +136,4 @@ func (j *judging) checkReview() {
 		refuse("production readiness: %s is an author of the document", quoted(who))
 	}
 	j.reviewed = len(j.findings) == before
-}
-
-// checkApprovals asks whether each listed approver approved the text as it is,
-// once it is to be implemented.
-func (j *judging) checkApprovals() {
-	if j.k.Status != "implementable" && j.k.Status != "implemented" {
-		return
-	}
-	var named []string
-	for _, who := range j.k.Approvers {
-		if !example.MatchString(who) {
-			named = append(named, who)
-		}
-	}
-	switch {
-	case len(named) < len(j.k.Approvers):
-		j.find(verdict.SignoffApproval, j.kep(), "it is %s, and approvers has the example of the template", j.k.Status)
-	case len(named) == 0:
-		j.find(verdict.SignoffApproval, j.kep(), "it is %s, and names no approvers", j.k.Status)
-	}
-	if !j.Record.approves {
-		return
-	}
-	number, _, _ := strings.Cut(path.Base(j.e.Dir), "-")
-	now := digest.Of(digest.SHA256, j.e.Readme)
-	lacking := 0
-	for _, who := range named {
-		if word := j.Record.word(number, who, now); word != "" {
-			j.find(verdict.SignoffApproval, j.kep(), "%s %s", who, word)
-			lacking++
-		}
-	}
-	j.approved = lacking == 0 && len(named) > 0
-}
-
-// word says what an approver's approval lacks, "" for nothing.
-func (r Record) word(number, who string, now digest.Digest) string {
-	word := "has not approved it"
-	for _, a := range r.Approvals {
-		if a.Document != number || !same(a.Approver, who) {
-			continue
-		}
-		if a.Digest.Equal(now) {
-			return ""
-		}
-		word = "approved another text than README.md is now"
-	}
-	return word
 }

@@ -18,8 +18,9 @@ type judging struct {
 	said bool // the kep.yaml could be read
 	at   Stage
 
-	reviewed bool // production readiness is approved, where it must be
-	approved bool // each approver approved this very text
+	reviewed bool       // production readiness is approved, where it must be
+	approved bool       // each approver approved these very files
+	unasked  []Approval // that no record was there to hold
 	sections []Judged
 	findings []verdict.Finding
 	warnings []verdict.Finding

@@ -44,11 +44,17 @@ const grace = 3 * 24 * time.Hour
 // MaxLife is the longest that an exception lasts: about one release.
 const MaxLife = 120 * 24 * time.Hour
 
-// Approval is one person's word for one text of a document.
+// Approval is one person's word for a document as it is: for what README.md
+// says, and for the stage, milestone, gates and approvers of kep.yaml.
 type Approval struct {
-	Document string
-	Approver string
-	Digest   digest.Digest // of README.md
+	Document    string
+	Approver    string
+	Readme, KEP digest.Digest
+}
+
+// Line is the approval as it stands in a record.
+func (a Approval) Line() string {
+	return fmt.Sprintf("- {document: %q, approver: %q, files: {%s: %q, %s: %q}}", a.Document, a.Approver, readmeName, a.Readme, kepName, a.KEP)
 }
 
 // Exception sets one kind of finding about one thing aside for a time.
@@ -67,11 +73,7 @@ type recordFile struct {
 	Kind       string            `yaml:"kind"`
 	Milestone  string            `yaml:"milestone"`
 	Freezes    map[Freeze]string `yaml:"freezes"`
-	Approvals  []struct {
-		Document string `yaml:"document"`
-		Approver string `yaml:"approver"`
-		Digest   string `yaml:"digest"`
-	} `yaml:"approvals"`
+	Approvals  []approvalEntry   `yaml:"approvals"`
 	Exceptions []struct {
 		Document string       `yaml:"document"`
 		Code     verdict.Code `yaml:"code"`
@@ -81,6 +83,40 @@ type recordFile struct {
 		Filed    string       `yaml:"filed"`
 		Expires  string       `yaml:"expires"`
 	} `yaml:"exceptions"`
+}
+
+type approvalEntry struct {
+	Document string `yaml:"document"`
+	Approver string `yaml:"approver"`
+	Files    struct {
+		Readme string `yaml:"README.md"`
+		KEP    string `yaml:"kep.yaml"`
+	} `yaml:"files"`
+	// Digest is what approvals had when they were of README.md alone.
+	Digest string `yaml:"digest"`
+}
+
+// approval reads one. What covers less than both files is not taken for less:
+// it is refused.
+func (e approvalEntry) approval() (Approval, error) {
+	a := Approval{Document: e.Document, Approver: e.Approver}
+	if e.Digest != "" {
+		return Approval{}, fmt.Errorf("digest is of %s alone, and leaves %s open; %s has to approve both: waybill signoff check without --record prints the line", readmeName, kepName, quoted(e.Approver))
+	}
+	for _, f := range []struct {
+		text string
+		to   *digest.Digest
+	}{{e.Files.Readme, &a.Readme}, {e.Files.KEP, &a.KEP}} {
+		sum, err := digest.Parse(f.text)
+		if err != nil || sum.Algorithm() != digest.SHA256 {
+			return Approval{}, fmt.Errorf("want files with the sha256:… digests of %s and of %s, as waybill signoff check without --record prints them", readmeName, kepName)
+		}
+		*f.to = sum
+	}
+	if a.Document == "" || a.Approver == "" {
+		return Approval{}, fmt.Errorf("want document, approver and files")
+	}
+	return a, nil
 }
 
 // RecordKind is the kind of a file that is a [Record].
@@ -113,12 +149,12 @@ func ParseRecord(raw []byte) (Record, error) {
 	if len(r.Freezes) != len(f.Freezes) {
 		return fail("freezes: want any of %v", Freezes())
 	}
-	for i, a := range f.Approvals {
-		d, err := digest.Parse(a.Digest)
-		if err != nil || d.Algorithm() != digest.SHA256 || a.Document == "" || a.Approver == "" {
-			return fail("approval %d: want document, approver, and the sha256:… digest of README.md", i+1)
+	for i, e := range f.Approvals {
+		a, err := e.approval()
+		if err != nil {
+			return fail("approval %d: %v", i+1, err)
 		}
-		r.Approvals = append(r.Approvals, Approval{a.Document, a.Approver, d})
+		r.Approvals = append(r.Approvals, a)
 	}
 	for i, x := range f.Exceptions {
 		e := Exception{Document: x.Document, Code: x.Code, About: x.About, Reason: x.Reason, Approver: x.Approver}

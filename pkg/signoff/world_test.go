@@ -56,7 +56,7 @@ func (w *world) change(t testing.TB, file, before, after string) *world {
 	return w
 }
 
-// check judges, with an approval of the text as it is.
+// check judges, with an approval of both files as they are.
 func (w *world) check(t testing.TB) (*verdict.Verdict, signoff.Report) {
 	t.Helper()
 	fsys := fstest.MapFS{}
@@ -70,8 +70,9 @@ func (w *world) check(t testing.TB) (*verdict.Verdict, signoff.Report) {
 	if w.q.Set, err = signoff.Read(fsys, "enhancements"); err != nil {
 		t.Fatal(err)
 	}
-	sum := digest.Of(digest.SHA256, []byte(w.files[readme])).Hex()
-	if w.q.Record, err = signoff.ParseRecord([]byte(strings.ReplaceAll(w.files["record.yaml"], "{readme}", sum))); err != nil {
+	sum := func(file string) string { return digest.Of(digest.SHA256, []byte(w.files[file])).Hex() }
+	sums := strings.NewReplacer("{readme}", sum(readme), "{kep}", sum(kep))
+	if w.q.Record, err = signoff.ParseRecord([]byte(sums.Replace(w.files["record.yaml"]))); err != nil {
 		t.Fatal(err)
 	}
 	if w.q.Registry, err = signoff.ParseRegistry([]byte(w.files["registry.yaml"])); err != nil {

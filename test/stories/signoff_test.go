@@ -76,23 +76,25 @@ func TestSignoffWithARecord(t *testing.T) {
 	}
 	one := s.Path("enhancements", "1-release-signoff", "README.md")
 	edit(t, one, "Leave `signoff` out of the policy.", "TBD\n\nLeave `signoff` out of the policy, see https://example.test/.")
-	page, err := os.ReadFile(one)
-	if err != nil {
-		t.Fatal(err)
+	sum := func(file ...string) string {
+		raw, err := os.ReadFile(s.Path(append([]string{"enhancements"}, file...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return digest.Of(digest.SHA256, raw).String()
 	}
-	other, err := os.ReadFile(s.Path("enhancements", "2-closed-releases", "README.md"))
-	if err != nil {
-		t.Fatal(err)
+	files := func(dir string) string {
+		return fmt.Sprintf("{README.md: %q, kep.yaml: %q}", sum(dir, "README.md"), sum(dir, "kep.yaml"))
 	}
 	record := fmt.Sprintf(`apiVersion: waybill/v1
 kind: SignoffRecord
 milestone: v0.1
 approvals:
-- {document: "1", approver: "@waybill-release/maintainers", digest: %q}
-- {document: "2", approver: "@waybill-release/maintainers", digest: %q}
+- {document: "1", approver: "@waybill-release/maintainers", files: %s}
+- {document: "2", approver: "@waybill-release/maintainers", files: %s}
 exceptions:
 - {document: "1", code: SIGNOFF_PLACEHOLDER, about: Switching it off, reason: it is being written, approver: "@waybill-release/maintainers", filed: "2026-11-01", expires: "2026-12-01"}
-`, digest.Of(digest.SHA256, page), digest.Of(digest.SHA256, other))
+`, files("1-release-signoff"), files("2-closed-releases"))
 	write("record.yaml", record)
 	write("registry.yaml", "metrics: [any]\n")
 	check := func(flags ...string) scene.Result {
@@ -100,12 +102,15 @@ exceptions:
 		return s.Run(t.Context(), instead(args, flags)...)
 	}
 	const placeholder = "SIGNOFF_PLACEHOLDER"
-	want(t, check(), 1, placeholder, "Switching it off")
+	want(t, check(), 1, placeholder, "Switching it off", `files: {README.md: "`+sum("1-release-signoff", "README.md"))
 	want(t, check("--record", "record.yaml", "--registry", "registry.yaml"), 0, "EXCEPTION", placeholder, "it is being written", "@waybill-release/maintainers")
 	want(t, check("--record", "record.yaml", "--now", "2026-12-01T00:00:00Z"), 1, placeholder, "it expired on 2026-12-01")
 	want(t, check("--record", "record.yaml", "--milestone", "v0.2"), 2, "another milestone")
-	write("changed.yaml", strings.Replace(record, digest.Of(digest.SHA256, other).Hex(), strings.Repeat("0", 64), 1))
-	want(t, check("--record", "changed.yaml"), 1, "SIGNOFF_APPROVAL", "approved another text")
+	kep := sum("2-closed-releases", "kep.yaml")
+	write("changed.yaml", strings.Replace(record, kep, "sha256:"+strings.Repeat("0", 64), 1))
+	want(t, check("--record", "changed.yaml"), 1, "SIGNOFF_APPROVAL", "approved another kep.yaml", "add to approvals of the record", kep)
+	write("old.yaml", strings.Replace(record, "files: "+files("2-closed-releases"), fmt.Sprintf("digest: %q", sum("2-closed-releases", "README.md")), 1))
+	want(t, check("--record", "old.yaml"), 2, "approval 2", "leaves kep.yaml open", "waybill signoff check")
 	want(t, check("--record", "record.yaml", "--closed-hosts"), 1, "SIGNOFF_LINK", "example.test")
 	want(t, check("--record", "record.yaml", "--closed-hosts", "--allow-host", "example.test"), 0, "EXCEPTION")
 }
