@@ -132,10 +132,17 @@ func TestT03OneInitialTracePerRelease(t *testing.T) {
 	stray := s.Run(t.Context(), append(again.Args, "--log-format", "json")...)
 	s.Env = nil
 	want(t, stray, 0)
-	if !slices.ContainsFunc(logLines(t, stray), func(l logLine) bool {
+	lines := logLines(t, stray)
+	warned := slices.IndexFunc(lines, func(l logLine) bool {
 		return l.Level == "WARN" && strings.HasPrefix(l.Msg, "WARNING: ") && strings.Contains(l.Msg, origin) && strings.Contains(l.Msg, another)
-	}) {
-		t.Errorf("no line warns of another beginning:\n%s", stray.Stderr)
+	})
+	if warned < 0 || warned == len(lines)-1 {
+		t.Fatalf("no line warns of another beginning, or none follows:\n%s", stray.Stderr)
+	}
+	for _, l := range lines[warned:] {
+		if l.Initial != origin {
+			t.Errorf("the release keeps %s, and is known: %+v", origin, l)
+		}
 	}
 }
 

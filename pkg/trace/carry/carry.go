@@ -36,8 +36,12 @@ func WithInitial(ctx context.Context, initial trace.ID) context.Context {
 	}
 	now := From(ctx)
 	now.Initial = initial
-	return With(ctx, now)
+	return context.WithValue(With(ctx, now), ownKey{}, initial)
 }
+
+// ownKey is where a context holds the beginning that an object says itself. What
+// a run came with is somebody's offer.
+type ownKey struct{}
 
 // lifeKey is where a context holds what a run found out.
 type lifeKey struct{}
@@ -66,17 +70,21 @@ func Run(ctx context.Context) context.Context {
 }
 
 // Line is what a line of a log says of its action. A line of the run itself,
-// which began before it was known on what it acts, says what was found out,
-// unless that were several objects of different beginnings.
+// which began before it was known on what it acts, says what was found out from
+// then on, whatever the run came with; and nothing if that were several objects
+// of different beginnings.
 func Line(ctx context.Context) trace.Context {
 	now := From(ctx)
 	run, ok := ctx.Value(lifeKey{}).(*life)
-	if !ok || !now.Initial.IsZero() {
+	if own, _ := ctx.Value(ownKey{}).(trace.ID); !ok || !own.IsZero() && own == now.Initial {
 		return now
 	}
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	if !run.several {
+	switch {
+	case run.several:
+		now.Initial = trace.ID{}
+	case run.known:
 		now.Initial = run.initial
 	}
 	return now

@@ -38,7 +38,7 @@ func Continue(ctx context.Context, traceparent, baggage string) (context.Context
 // Anew returns a context that belongs to no action: the next span begins a trace
 // of its own. A service is one run, and what it is asked is others'.
 func Anew(ctx context.Context) context.Context {
-	return carry.With(otel.ContextWithSpanContext(ctx, otel.SpanContext{}), trace.Context{})
+	return carry.Run(carry.With(otel.ContextWithSpanContext(ctx, otel.SpanContext{}), trace.Context{}))
 }
 
 // FromEnviron is [Continue] with what the process that started this one said.
@@ -66,8 +66,9 @@ func Environ(ctx context.Context) []string {
 func Inject(ctx context.Context, h http.Header) { carry.Inject(ctx, h) }
 
 // Extract is [Continue] with the headers of a request. It is for callers that
-// were let in.
+// were let in. What one request turns out to be about says nothing of another.
 func Extract(ctx context.Context, h http.Header) (context.Context, error) {
+	ctx = carry.Run(ctx)
 	parents := h.Values(trace.HeaderTraceparent)
 	if len(parents) > 1 {
 		return ctx, errors.New("a request has one traceparent, not several")
