@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -55,6 +56,18 @@ func TestGuardedDialRefusesWhatANameResolvesTo(t *testing.T) {
 	}
 	if _, err := rt.wires.open.DialContext(t.Context(), "tcp", "localhost:9"); err == nil || errors.As(err, &refused) {
 		t.Errorf("the operator's own address: %v, want that nobody listens", err)
+	}
+}
+
+// A certificate is shown at addresses that the operator named, and at no other;
+// who has none speaks HTTP/2 where that is spoken.
+func TestCertificateIsForOneServer(t *testing.T) {
+	with, without := New(Config{Certificate: &tls.Certificate{}}).wires, New(Config{}).wires
+	if with.open.TLSClientConfig.GetClientCertificate == nil || with.guarded.TLSClientConfig.GetClientCertificate != nil {
+		t.Error("a certificate is not shown, or shown to strangers")
+	}
+	if without.open.TLSClientConfig.GetClientCertificate != nil || !without.open.ForceAttemptHTTP2 {
+		t.Error("without a certificate the wire is another")
 	}
 }
 

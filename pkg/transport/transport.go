@@ -39,6 +39,7 @@
 package transport
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net/http"
@@ -66,6 +67,9 @@ type Config struct {
 	// Roots are the certificate authorities to believe; nil means those of
 	// the system (and SSL_CERT_FILE). See [LoadRoots].
 	Roots *x509.CertPool
+	// Certificate is shown to servers that ask for one, at addresses that the
+	// operator named; nil shows none. A transport that has one is for one server.
+	Certificate *tls.Certificate
 	// Attempts is how often one request is sent at most, those not counted that
 	// the host asked to send later: they end with the patience. Default 10.
 	Attempts int

@@ -72,11 +72,23 @@ func wired(c Config, l limits) wires {
 	lenient := &net.Dialer{Timeout: l.dial, KeepAlive: 30 * time.Second}
 	strict := &net.Dialer{Timeout: l.dial, KeepAlive: 30 * time.Second, Control: refuseInternal}
 	w.open = wire(c, l, w.inside.watch(lenient))
+	if c.Certificate != nil {
+		shows(w.open, c.Certificate)
+	}
 	w.guarded = wire(c, l, func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := strict.DialContext(ctx, network, address)
 		return conn, named(err, address)
 	})
 	return w
+}
+
+// shows has a certificate shown to whoever asks for one, whichever authorities
+// it names: it says itself, by an alert, why it does not believe this one. That
+// comes after the handshake, and net/http's HTTP/2 does not pass it on.
+func shows(t *http.Transport, one *tls.Certificate) {
+	t.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return one, nil }
+	t.ForceAttemptHTTP2, t.Protocols = false, new(http.Protocols)
+	t.Protocols.SetHTTP1(true)
 }
 
 // watch dials, and remembers what is internal.

@@ -9,6 +9,12 @@
 // asked, and says yes in every place where it says something. The package
 // knows nothing of how a gate decides; whoever must not rely on the gate's word
 // verifies the image itself.
+//
+// Who asks shows a token, or a certificate, which the transport brings:
+//
+//	pair, err := ask.Certificate(certificatePEM, keyPEM)
+//	rt := transport.New(transport.Config{Certificate: &pair})
+//	c, err := ask.New("https://gate.example.test", rt, nil)
 package ask
 
 import (
@@ -138,8 +144,9 @@ type Client struct {
 }
 
 // New makes a client of the gate at an address, reached through rt, which
-// brings a client certificate where there is one. Without a token function no
-// token is shown.
+// brings a client certificate where there is one, see [Certificate]. Without a
+// token function no token is shown. A redirect is no answer: neither a question
+// nor who asks it is shown to anybody else.
 func New(address string, rt http.RoundTripper, token func(ctx context.Context) (string, error)) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && (u.Scheme != "http" || !transport.Loopback(u.Hostname())) {
@@ -147,7 +154,14 @@ func New(address string, rt http.RoundTripper, token func(ctx context.Context) (
 	}
 	// Asking twice changes nothing, so what got no answer is asked again; but not
 	// an override, which uses its token up.
-	return &Client{address: u, http: transport.Client(transport.Repeatable(rt)), once: transport.Client(rt), token: token}, nil
+	return &Client{address: u, http: client(transport.Repeatable(rt)), once: client(rt), token: token}, nil
+}
+
+// client takes what the address answers, and goes nowhere else.
+func client(rt http.RoundTripper) *http.Client {
+	c := transport.Client(rt)
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c
 }
 
 // Decide asks. A gate that refuses to answer is the refusal that it gives as a
@@ -188,6 +202,9 @@ func (c *Client) do(req *http.Request, through *http.Client) (status int, raw []
 	}
 	carry.Inject(req.Context(), req.Header)
 	resp, err := through.Do(req)
+	if refused := refusal(c.address.String(), err); refused != nil {
+		return 0, nil, refused
+	}
 	if err != nil {
 		return 0, nil, c.unavailable(err)
 	}
