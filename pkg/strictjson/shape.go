@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -40,8 +41,23 @@ func (sh *shape) fold(key string) (twin string) {
 	return twin
 }
 
-// shapes holds those of one call. A shape enters before it is complete, which
-// is what ends the recursion on recursive types.
+// compiled are the shapes of types that were read into, as encoding/json keeps
+// its own: the type alone says what its shape is, nobody changes one that is
+// complete, and a program has no more types than it was written with.
+var compiled = sync.Map{} // of reflect.Type to *shape
+
+// shapeOf returns the shape of a type, which is made once.
+func shapeOf(t reflect.Type) *shape {
+	if known, ok := compiled.Load(t); ok {
+		return known.(*shape)
+	}
+	sh := shapes{}.of(t)
+	compiled.Store(t, sh)
+	return sh
+}
+
+// shapes holds those that are being made. A shape enters before it is complete,
+// which is what ends the recursion on recursive types.
 type shapes map[reflect.Type]*shape
 
 func (all shapes) of(t reflect.Type) *shape {

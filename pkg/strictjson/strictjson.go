@@ -128,7 +128,7 @@ func unmarshal(data []byte, v any, s *scanner) error {
 	if target.Kind() != reflect.Pointer || target.IsNil() {
 		panic(fmt.Sprintf("strictjson: cannot unmarshal into %T", v))
 	}
-	if err := check(data, s, shapes{}.of(target.Type())); err != nil {
+	if err := check(data, s, shapeOf(target.Type())); err != nil {
 		return err
 	}
 	// A fresh value, because encoding/json merges into whatever is there.
