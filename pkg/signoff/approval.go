@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// checkApprovals asks whether each listed approver approved the document as it
-// is, once it is to be implemented.
+// checkApprovals asks whether each listed approver who is no author approved
+// the document as it is, once it is to be implemented.
 func (j *judging) checkApprovals() {
 	if j.k.Status != "implementable" && j.k.Status != "implemented" {
 		return
@@ -35,20 +35,28 @@ func (j *judging) checkApprovals() {
 	j.approved = j.Record.approves && lacking == 0 && len(named) > 0
 }
 
-// approvers are those who have to approve.
-func (j *judging) approvers() (named []string) {
+// approvers are those who have to approve. An author may be among them, and is
+// asked for nothing: what they think of their own work is known.
+func (j *judging) approvers() (others []string) {
+	examples := 0
 	for _, who := range j.k.Approvers {
-		if !example.MatchString(who) {
-			named = append(named, who)
+		switch {
+		case example.MatchString(who):
+			examples++
+		case !wrote(who, j.k.Authors):
+			others = append(others, who)
 		}
 	}
 	switch {
-	case len(named) < len(j.k.Approvers):
+	case examples > 0:
 		j.find(verdict.SignoffApproval, j.kep(), "it is %s, and approvers has the example of the template", j.k.Status)
-	case len(named) == 0:
+	case len(j.k.Approvers) == 0:
 		j.find(verdict.SignoffApproval, j.kep(), "it is %s, and names no approvers", j.k.Status)
+	case len(others) == 0:
+		j.find(verdict.SignoffApproval, j.kep(), "it is %s, and its approvers are its authors: nobody approves their own work", j.k.Status)
+		j.findings[len(j.findings)-1].Fix = "name an approver in " + kepName + " who is no author, and have them approve"
 	}
-	return named
+	return others
 }
 
 // approvalBy is the approval that somebody would give to the files as they

@@ -116,3 +116,31 @@ func TestApprovalOfLess(t *testing.T) {
 		}
 	}
 }
+
+// TestAuthorsApproveNothing: an author among the approvers is asked for nothing
+// and counts for nothing.
+func TestAuthorsApproveNothing(t *testing.T) {
+	const approver = "  - \"@harbour\""
+	with := func(approvers, authors string) *world {
+		return unticked(t, good(t)).change(t, kep, approver, approvers).change(t, kep, "  - \"@keeper\"", authors)
+	}
+	const keeper, own = "  - \"@keeper\"", "approvers are its authors"
+	with(keeper, keeper).change(t, "record.yaml", "@harbour", "@keeper").expect(t, verdict.SignoffApproval, own)
+	with(keeper, keeper+"\n"+approver).change(t, "record.yaml", "@harbour", "@keeper").expect(t, verdict.SignoffApproval, own)
+	with(approver, keeper+"\n"+approver).expect(t, verdict.SignoffApproval, own)
+	with(keeper+"\n"+approver, keeper).accepted(t)
+	with(keeper+"\n"+approver, keeper).change(t, "record.yaml", "@harbour", "@keeper").expect(t, verdict.SignoffApproval, "@harbour has not approved it")
+	for _, author := range []string{"Harbour", "'@HARBOUR'", "A. Harbour (@harbour)", "'@harbour, the master'", "see @harbour.", `"@har\u200bbour"`, "'@keeper and @harbour'"} {
+		with(approver, "  - "+author).expect(t, verdict.SignoffApproval, own)
+	}
+	for _, author := range []string{"'@harbour-master'", "A. Harbour", "keeper@harbour", "'@the/harbour'"} {
+		with(approver, "  - "+author).accepted(t)
+	}
+	// Who may say so without a record is known, too.
+	w := with(keeper, keeper)
+	w.files["record.yaml"], _, _ = strings.Cut(w.files["record.yaml"], "approvals:")
+	w.expect(t, verdict.SignoffApproval, own)
+	// One address in two forms is one person.
+	w = with("  - harbour@example.test", "  - A. Harbour <Harbour@example.test>")
+	w.expect(t, verdict.SignoffApproval, own)
+}

@@ -132,7 +132,7 @@ func (j *judging) checkReview() {
 		refuse("production readiness: nobody says who may approve it; %s lists %s", aliasesName, reviewers)
 	case !among(who, j.Set.Reviewers):
 		refuse("production readiness: %s is none of %s", quoted(who), reviewers)
-	case among(who, j.k.Authors):
+	case wrote(who, j.k.Authors):
 		refuse("production readiness: %s is an author of the document", quoted(who))
 	}
 	j.reviewed = len(j.findings) == before

@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Review is the file that says who approved the production readiness of an
@@ -61,19 +60,6 @@ func ParseAliases(raw []byte) ([]string, error) {
 		}
 	}
 	return list, r.err
-}
-
-// same reports whether two handles are of one person.
-func same(a, b string) bool {
-	return handle(a) != "" && handle(a) == handle(b)
-}
-
-func handle(who string) string {
-	return strings.ToLower(strings.TrimPrefix(strings.TrimSpace(who), "@"))
-}
-
-func among(who string, list []string) bool {
-	return slices.ContainsFunc(list, func(o string) bool { return same(who, o) })
 }
 
 var milestone = regexp.MustCompile(`^v?(\d{1,4})\.(\d{1,4})$`)

@@ -226,7 +226,7 @@ func (r Record) refuses(x Exception, k KEP, now time.Time) string {
 		return "it expired on " + x.Expires.Format(time.DateOnly)
 	case frozen && x.Filed.After(last.Add(grace)):
 		return fmt.Sprintf("it was filed more than 3 days after the %s freeze", freeze)
-	case among(x.Approver, k.Authors):
+	case wrote(x.Approver, k.Authors):
 		return x.Approver + " is an author, and nobody excepts their own work"
 	case example.MatchString(x.Approver), example.MatchString("@" + handle(x.Approver)), example.MatchString(handle(x.Approver)):
 		return x.Approver + " is the example of the template, and nobody"
