@@ -30,8 +30,15 @@ type onePolicy struct {
 	output  cli.Output
 }
 
-func (o *onePolicy) addFlags(cmd *cobra.Command) {
+// oneArtifact are the options of gate file and gate image.
+type oneArtifact struct {
+	onePolicy
+	feature featureFlags
+}
+
+func (o *oneArtifact) addFlags(cmd *cobra.Command) {
 	o.addQuestion(cmd)
+	o.feature.addSiteFlags(cmd)
 	cmd.Flags().StringVar(&o.defects, "known-defects", "", "list of known defects: a bundle of the policy's officer, or YAML, which only explains")
 	cmd.Flags().BoolVar(&o.vouched, "accept-vsa", false, "take a verifier's summary that counts by the policy's summaries in place of provenance; the verdict names it")
 	o.trust.AddChoice(cmd)
@@ -80,7 +87,22 @@ func (o *onePolicy) request(cmd *cobra.Command) (req gate.PolicyRequest, err err
 	return req, err
 }
 
-func (o *onePolicy) answer(cmd *cobra.Command, v *verdict.Verdict) error {
+// effective is the request under the policy as far as it counts by the features
+// of a site. Where the artifact is to go is not said, so each requirement counts
+// as it does where it counts most.
+func (o *oneArtifact) effective(cmd *cobra.Command) (gate.PolicyRequest, error) {
+	req, err := o.request(cmd)
+	if err != nil {
+		return gate.PolicyRequest{}, err
+	}
+	switches, err := o.feature.switches(cmd.Context(), req.Policy, req.Verifier)
+	if err == nil {
+		req.Policy, err = gate.Effective(switches, req.Policy)
+	}
+	return req, err
+}
+
+func (o *oneArtifact) answer(cmd *cobra.Command, v *verdict.Verdict) error {
 	if err := o.output.Write(cmd.OutOrStdout(), *v); err != nil {
 		return err
 	}
@@ -88,7 +110,7 @@ func (o *onePolicy) answer(cmd *cobra.Command, v *verdict.Verdict) error {
 }
 
 func gateFileCommand() *cobra.Command {
-	o := &onePolicy{}
+	o := &oneArtifact{}
 	var f gate.JudgedFile
 	var class string
 	cmd := &cobra.Command{
@@ -111,7 +133,7 @@ said about the rest of the release.
 			if f.Path, f.Class = named.Path, named.Class; f.Name == "" {
 				f.Name = named.Name
 			}
-			req, err := o.request(cmd)
+			req, err := o.effective(cmd)
 			if err != nil {
 				return err
 			}
@@ -139,7 +161,7 @@ func fileClasses() []string {
 }
 
 func gateImageCommand() *cobra.Command {
-	o := &onePolicy{}
+	o := &oneArtifact{}
 	cmd := &cobra.Command{
 		Use:   "image REF",
 		Short: "Ask a policy about one image",
@@ -150,10 +172,11 @@ sha256-….sig and .att are read. The verdict is partial, for nothing is said
 about the rest of the release.
 
 ` + exit.Table,
-		Example: `  waybill gate image registry.example.test/lantern:v0.1.0 --policy policy.yaml --release-version v0.1.0`,
-		Args:    cobra.ExactArgs(1),
+		Example: `  waybill gate image registry.example.test/lantern:v0.1.0 --policy policy.yaml --release-version v0.1.0
+  waybill gate image registry.example.test/lantern:v0.1.0 --policy policy.yaml --features gs://gate/features`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req, err := o.request(cmd)
+			req, err := o.effective(cmd)
 			if err != nil {
 				return err
 			}

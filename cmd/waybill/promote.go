@@ -110,6 +110,9 @@ keeps or the machine's account.
 	}
 	options.AddFlags(whole)
 	options.AddPartFlags(whole)
+	by := &featureFlags{}
+	by.addSiteFlags(whole)
+	options.Switches = by.switches
 	cmd.AddCommand(whole, verifyFileCommand(), verifyBundleCommand(), verifyImageCommand())
 	return cmd
 }

@@ -86,6 +86,11 @@ func TestFeatureRequireSignoff(t *testing.T) {
 	r.wants(feature.On, scene.Version+", v0.9.0")
 	want(t, r.pass(), 0, "RequireSignoff", "Off to TurningOn")
 	want(t, r.asks(), 0, "SIGNOFF_MISSING", "TurningOn")
+	verifies := func(flags ...string) scene.Result {
+		return r.lodge.Run(t.Context(), append([]string{"waybill", "verify", "release", scene.Version, "--profile", "mine-profile.yaml"}, flags...)...)
+	}
+	want(t, verifies(), 1, "SIGNOFF_MISSING") // where it is public, as the policy is written
+	want(t, verifies("--features", "site"), 0, "ACCEPTED", "SIGNOFF_MISSING", "waybill/RequireSignoff is TurningOn", "it counts as warn")
 	r.says("2 of 2 releases have no sign-off that counts: v0.1.0 (SIGNOFF_MISSING), v0.9.0 (EVIDENCE_MISSING)")
 
 	public := strings.Replace(r.lodge.Lab.Bucket, "http://", "gs+http://", 1) + "/release/lantern/" + scene.Version + "/"

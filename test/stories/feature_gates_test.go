@@ -227,6 +227,14 @@ func TestFeatureGatesUse(t *testing.T) {
 	bench{n.Scene}.policy(t, "policy.yaml", string(n.read(t, "policy.yaml")), "roles:\n",
 		fmt.Sprintf("features: {RequireProvenance: {floor: warn}}\nroles:\n  reconciler: [{issuer: %q, subject: %q, type: email}]\n", issuer, "reconciler-"+subject))
 	want(t, n.Run(t.Context(), append(judged, "--features", n.Path("absent"))...), 3, "make the directory, or mount it")
+	for _, args := range [][]string{
+		{"waybill", "verify", "release", scene.Version, "--profile", "profile.yaml"},
+		{"waybill", "gate", "image", n.Lab.Registry + "/lantern:v0.1.0", "--policy", "policy.yaml", "--trusted-root", "trusted_root.json"},
+		{"waybill", "gate", "file", "policy.yaml", "--policy", "policy.yaml", "--trusted-root", "trusted_root.json"},
+	} {
+		want(t, n.Run(t.Context(), append(args, "--features", n.Path("absent"))...), 3, "make the directory, or mount it")
+		want(t, n.Run(t.Context(), append(args, "--report-as", "promoter")...), 2, "--features names the site")
+	}
 	s := openSite(t)
 	n.Run(t.Context(), append(judged, "--features", s.dir, "--report-as", "promoter")...)
 	if got := s.used(t, known.RequireProvenance); !slices.Equal(got, []string{"promoter found it off and asked"}) {

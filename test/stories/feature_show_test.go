@@ -100,6 +100,13 @@ func (s switching) asks(tag string) scene.Result {
 		"--policy", "policy.yaml", "--trusted-root", "trusted_root.json", "--features", "site", "--report-as", "promoter")
 }
 
+// alone asks the gate about an image, or a file of this machine, by itself.
+func (s switching) alone(kind, what string, flags ...string) scene.Result {
+	s.t.Helper()
+	args := []string{"waybill", "gate", kind, what, "--policy", "policy.yaml", "--trusted-root", "trusted_root.json"}
+	return s.Run(s.t.Context(), append(args, flags...)...)
+}
+
 // goesOn makes passes until one prints some words. The promoter runs all the
 // time.
 func (s switching) goesOn(words string) scene.Result {
@@ -136,6 +143,10 @@ func TestFeatureRequireProvenance(t *testing.T) {
 	want(t, s.pass(), 0, "RequireProvenance", "Off to TurningOn")
 	want(t, s.asks("v0.0.1"), 0, "NO_PROVENANCE", "TurningOn")
 	want(t, s.asks("v0.1.0"), 0, "ACCEPTED")
+	unattested := s.Host + "/" + s.repository + ":v0.0.1"
+	want(t, s.alone("image", unattested), 1, "NO_PROVENANCE")
+	want(t, s.alone("image", unattested, "--features", "site", "--report-as", "promoter"), 0, "NO_PROVENANCE", "it counts as warn")
+	want(t, s.alone("file", "policy.yaml", "--features", "site"), 1, "UNSIGNED", "it counts as warn")
 	audit := s.goesOn("would be refused")
 	for tag, image := range without {
 		if !strings.Contains(audit.Stdout, image.Digest.String()) {
@@ -152,6 +163,7 @@ func TestFeatureRequireProvenance(t *testing.T) {
 	want(t, s.asks("v0.0.3"), 0, "ACCEPTED")
 	s.signed("v0.2.0")
 	want(t, s.asks("v0.2.0"), 1, "NO_PROVENANCE")
+	want(t, s.alone("image", s.Host+"/"+s.repository+":v0.2.0", "--features", "site"), 1, "NO_PROVENANCE", "it counts as require")
 	s.attests(s.signed("v0.3.0"))
 	want(t, s.asks("v0.3.0"), 0, "ACCEPTED")
 
