@@ -39,8 +39,8 @@ LONGEST := ./stories ./faults ./malicious
 BUILT   := /test/(bench|faults|interop|legacy|malicious|roots|stories)(/|$$)
 
 # Floods are met with limits and deadlines that hold for a service ten times faster
-# than the detector lets one be.
-SLOWED  := ^TestGatewayFloods$$
+# than the detector lets one be; bombs are gigabytes for one goroutine to unpack.
+SLOWED  := ^Test(GatewayFloods|Bombs)$$
 
 LINTER := test/bin/golangci-lint
 PEERS  := test/bin/cosign2 test/bin/cosign3
@@ -99,7 +99,7 @@ test: ## Run all tests of both modules.
 .PHONY: race
 race: ## Run the tests that run the product in their own process under the race detector (needs a C compiler).
 	@$(STRICT) if command -v "$$($(GO) env CC)" > /dev/null; then \
-	  export CGO_ENABLED=1 GORACE=atexit_sleep_ms=0; $(GO) test $(PATIENT) -race ./...; \
+	  export CGO_ENABLED=1 GORACE=atexit_sleep_ms=0; $(GO) test $(PATIENT) -race -skip '$(SLOWED)' ./...; \
 	  cd test; $(GO) test $(PATIENT) -race -skip '$(SLOWED)' $$($(GO) list ./... | grep -vE '$(BUILT)'); \
 	elif [ -n "$${CI:-}" ]; then \
 	  echo "race: the race detector needs a C compiler, and CI runs it always"; exit 1; \
