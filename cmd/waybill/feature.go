@@ -45,13 +45,26 @@ const maxFeaturesFile = 1 << 20
 func readFeatures(path string) (switchboard.Config, error) {
 	raw, err := cli.ReadFile(path, maxFeaturesFile)
 	if err != nil {
-		return switchboard.Config{}, err
+		return switchboard.Config{}, unreadFeatures(path, err)
 	}
 	c, err := switchboard.ParseConfig(raw, filepath.Dir(path), known.Registry())
 	if err != nil {
 		return switchboard.Config{}, fmt.Errorf("reading %q: %w", path, err)
 	}
 	return c, nil
+}
+
+// unreadFeatures is why FEATURES.yaml was not read. It is the operator's own
+// file: one that is too large, or none at all, is wrong use and no refusal.
+func unreadFeatures(path string, err error) error {
+	const next = "name the file that says what is wanted of the features"
+	switch f := verdict.FindingOf(path, err); f.Code {
+	case verdict.Limit:
+		return verdict.Refuse(verdict.ConfigParse, path, "more than %d bytes, which no file of kind %s has", maxFeaturesFile, switchboard.Kind).Advise(next)
+	case verdict.FileType:
+		return verdict.Refuse(verdict.Usage, path, "%s", f.Message).Advise(next)
+	}
+	return err
 }
 
 // siteFlags say where the features are.

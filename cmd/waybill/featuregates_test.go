@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -196,6 +197,35 @@ func TestKMSSigning(t *testing.T) {
 	o.given = []string{"release=" + filepath.Join(t.TempDir(), "absent.key")}
 	if _, err := o.open(context.Background(), io.Discard); err == nil || asked != 1 {
 		t.Errorf("asked %d times: %v", asked, err)
+	}
+}
+
+// TestFeaturesFile: a file that says what is wanted of features is the
+// operator's own, so whatever is wrong with it is wrong use, its size included.
+func TestFeaturesFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "FEATURES.yaml")
+	for _, row := range []struct {
+		size int
+		code verdict.Code
+		says string
+	}{
+		{maxFeaturesFile + 1, verdict.ConfigParse, "more than 1048576 bytes"},
+		{maxFeaturesFile, verdict.ConfigParse, "FEATURES_VALUE"},
+	} {
+		text := "apiVersion: waybill/v1\nkind: Features\nsite: site\n#"
+		if err := os.WriteFile(path, []byte(text+strings.Repeat("x", row.size-len(text))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := readFeatures(path)
+		if code := verdict.FindingOf("", err).Code; code != row.code || verdict.OutcomeOf(err) != verdict.Malformed || !strings.Contains(err.Error(), row.says) {
+			t.Errorf("%d bytes: %v", row.size, err)
+		}
+	}
+	if _, err := readFeatures(path + ".not"); verdict.OutcomeOf(err) != verdict.Malformed {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if _, err := readFeatures(filepath.Dir(path)); verdict.OutcomeOf(err) != verdict.Malformed {
+		t.Errorf("a directory: %v", err)
 	}
 }
 
