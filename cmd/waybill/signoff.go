@@ -128,7 +128,10 @@ func (o *documents) set() (*signoff.Set, error) {
 	}
 	defer root.Close()
 	set, err := signoff.Read(root.FS(), filepath.Base(absolute))
-	if err != nil || o.aliases == "" {
+	if err != nil {
+		return nil, err
+	}
+	if err := reviewsAbove(set, absolute); err != nil || o.aliases == "" {
 		return set, err
 	}
 	raw, err := cli.ReadFile(o.aliases, maxRecord)
@@ -137,6 +140,25 @@ func (o *documents) set() (*signoff.Set, error) {
 	}
 	set.Reviewers, err = signoff.ParseAliases(raw)
 	return set, err
+}
+
+// reviewsAbove looks for the reviews of a part of a tree: they lie beside the
+// directories of SIGs, so at most two directories above one enhancement.
+func reviewsAbove(set *signoff.Set, directory string) error {
+	top := ".."
+	for above := filepath.Dir(directory); set.LacksReviews(); above = filepath.Dir(above) {
+		root, err := os.OpenRoot(above)
+		if err != nil {
+			return verdict.Wrap(verdict.PlaceDown, above, err)
+		}
+		found, err := set.ReadReviews(root.FS(), top)
+		_ = root.Close() // it was read only
+		if err != nil || found || top != ".." {
+			return err
+		}
+		top = "../.."
+	}
+	return nil
 }
 
 func signoffCheckCommand() *cobra.Command {
@@ -155,12 +177,14 @@ names it. Ticks of the checklist are shown as claims, and refuse only where they
 are not so. An approval is of README.md and kep.yaml as they are; the line that
 the record needs is printed as a note, and where one is lacking as its fix.
 
-Production readiness is looked up in prod-readiness/SIG/NUMBER.yaml. The page of
-pkg/signoff shows the form of the record and of the registry.
+Production readiness is looked up in prod-readiness/SIG/NUMBER.yaml of the
+directory; for one enhancement, or those of one SIG, beside the directories of
+SIGs above it. The page of pkg/signoff shows the form of the record and of the
+registry.
 
 ` + exit.Table,
 		Example: `  waybill signoff check --keps enhancements --template template.md --milestone v1.37
-  waybill signoff check --keps keps/sig-release/7001-lantern --template template.md --stage beta --output json`,
+  waybill signoff check --keps keps/sig-release/7001-lantern --template template.md --stage beta --aliases OWNERS_ALIASES --output json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := output.Check(); err != nil {

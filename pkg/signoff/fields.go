@@ -107,10 +107,12 @@ func (j *judging) checkReview() {
 	}
 	before := len(j.findings)
 	refuse := func(format string, args ...any) { j.find(verdict.SignoffApproval, j.kep(), format, args...) }
+	fix := func(text string) { j.findings[len(j.findings)-1].Fix = text }
 	number, _, _ := strings.Cut(path.Base(j.e.Dir), "-")
 	file, there := j.Set.reviewOf(number, j.k.OwningSIG)
 	if !there {
 		refuse("production readiness: there is no %s/%s/%s.yaml", reviewsDir, j.k.OwningSIG, number)
+		fix("have it reviewed; the file is looked for in the directory that is checked, and in the tree that has " + reviewsDir + " beside the directories of SIGs")
 		return
 	}
 	v, err := ParseReview(file.raw)
@@ -130,6 +132,7 @@ func (j *judging) checkReview() {
 		refuse("production readiness: %s names no approver for %s", file.path, stage)
 	case j.Set.Reviewers == nil:
 		refuse("production readiness: nobody says who may approve it; %s lists %s", aliasesName, reviewers)
+		fix("check a directory that has " + aliasesName + ", or name that file with --aliases")
 	case !among(who, j.Set.Reviewers):
 		refuse("production readiness: %s is none of %s", quoted(who), reviewers)
 	case wrote(who, j.k.Authors):

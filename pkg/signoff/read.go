@@ -79,7 +79,7 @@ func Read(fsys fs.FS, name string) (*Set, error) {
 		case misnamed(at) != "":
 			s.faults = append(s.faults, verdict.Find(verdict.SignoffDocument, at, "it is not read; is it meant to be called %s?", misnamed(at)))
 		case isReview(at):
-			return s.review(fsys, at)
+			return s.review(fsys, at, at)
 		}
 		return nil
 	})
@@ -126,14 +126,46 @@ func (s *Set) enhancement(fsys fs.FS, at, name string) error {
 	return nil
 }
 
-func (s *Set) review(fsys fs.FS, at string) error {
+// ReadReviews adds the reviews of a tree of which only a part was read, which
+// calls its top so. It reports whether that has any place for them.
+func (s *Set) ReadReviews(fsys fs.FS, top string) (bool, error) {
+	switch info, err := fs.Stat(fsys, reviewsDir); {
+	case errors.Is(err, fs.ErrNotExist), err == nil && !info.IsDir():
+		return false, nil
+	case err != nil:
+		return false, verdict.Wrap(verdict.PlaceDown, path.Join(top, reviewsDir), err)
+	}
+	entries := 0
+	return true, fs.WalkDir(fsys, reviewsDir, func(at string, e fs.DirEntry, err error) error {
+		switch entries++; {
+		case entries > maxEntries:
+			return verdict.Refuse(verdict.Limit, path.Join(top, reviewsDir), "more than %d entries", maxEntries)
+		case err != nil:
+			return verdict.Wrap(verdict.PlaceDown, path.Join(top, at), err)
+		case !e.IsDir() && isReview(at):
+			return s.review(fsys, at, path.Join(top, at))
+		}
+		return nil
+	})
+}
+
+// LacksReviews reports whether a document needs a review that was not read.
+func (s *Set) LacksReviews() bool {
+	return slices.ContainsFunc(s.Enhancements, func(e Enhancement) bool {
+		number, _, _ := strings.Cut(path.Base(e.Dir), "-")
+		k, err := ParseKEP(e.KEP)
+		return err == nil && k.needsReview() && len(s.reviews[number]) == 0
+	})
+}
+
+func (s *Set) review(fsys fs.FS, at, name string) error {
 	raw, err := readFile(fsys, at, maxFile)
 	if errors.Is(err, errTooLarge) {
 		raw, err = []byte("too large"), nil // which is no mapping, and found out when it is needed
 	}
 	if err == nil {
 		number := strings.TrimSuffix(path.Base(at), ".yaml")
-		s.reviews[number] = append(s.reviews[number], reviewFile{at, raw})
+		s.reviews[number] = append(s.reviews[number], reviewFile{name, raw})
 	}
 	return err
 }
