@@ -104,6 +104,9 @@ func (c Config) Ahead(ctx context.Context, w World) ([]reconcile.Pass, error) {
 	return passes, err
 }
 
+// Ready implements [reconcile.Signer] for a draft.
+func (d *draft) Ready(context.Context) error { return nil }
+
 // Sign implements [reconcile.Signer] for a draft, which signs nothing.
 func (d *draft) Sign(_ context.Context, name string, _ intoto.Statement) (string, error) {
 	return plan.BundleName(name), nil

@@ -89,6 +89,9 @@ func openPart(uri string) (featurestore.Place, error) {
 	return featurestore.Place{Place: at, Writer: w}, err
 }
 
+// Ready implements [reconcile.Signer].
+func (w *testWorld) Ready(context.Context) error { return nil }
+
 // Sign implements [reconcile.Signer].
 func (w *testWorld) Sign(_ context.Context, name string, _ intoto.Statement) (string, error) {
 	w.signed = append(w.signed, name)

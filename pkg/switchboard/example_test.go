@@ -17,6 +17,8 @@ import (
 // unsigned stands for the signer of a program, which is a [switchboard.Signer].
 type unsigned struct{}
 
+func (unsigned) Ready(context.Context) error { return nil }
+
 func (unsigned) Sign(_ context.Context, name string, _ intoto.Statement) (string, error) {
 	return plan.BundleName(name), nil
 }

@@ -31,9 +31,21 @@ type Signer struct {
 	Statements featurestore.Place
 }
 
+// Ready refuses a token or a key of somebody whom the policy does not let sign
+// transitions. The token alone is asked where it tells; where it does not, or is
+// not there just now, a certificate is waited for, which tells.
+func (s Signer) Ready(ctx context.Context) error {
+	who, err := s.By.As(ctx)
+	if who == "" && (err == nil || verdict.OutcomeOf(err) == verdict.Unavailable) {
+		return s.By.Prepare(ctx)
+	}
+	return err
+}
+
 // Sign signs the statement about a transition, and keeps it as
-// NAME.sigstore.json. One that is there is kept, if it says the same and the same role signed it:
-// then an earlier run came this far, and its signature is in the log already.
+// NAME.sigstore.json. One that is there is kept, if it says the same and the same
+// role signed it: then an earlier run came this far, and its signature is in the
+// log already.
 func (s Signer) Sign(ctx context.Context, name string, st intoto.Statement) (string, error) {
 	file := plan.BundleName(name)
 	switch there, err := s.there(ctx, file, st); {

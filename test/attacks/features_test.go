@@ -62,6 +62,9 @@ func newSwitchyard(t *testing.T) *switchyard {
 	return y
 }
 
+// Ready implements [reconcile.Signer].
+func (y *switchyard) Ready(context.Context) error { return nil }
+
 // Sign implements [reconcile.Signer].
 func (y *switchyard) Sign(ctx context.Context, name string, s intoto.Statement) (string, error) {
 	raw, err := y.w.Sign(ctx, y.signer, s.Raw())

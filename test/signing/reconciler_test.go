@@ -3,6 +3,7 @@ package signing
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -226,9 +227,48 @@ func TestReconcilerIsNamed(t *testing.T) {
 		c.Role, c.Policy = policy.Reconciler, s.Policy
 		c.Token = func(context.Context) (string, error) { return token, nil }
 	})
+	refused(t, s.Ready(t.Context()), verdict.SignedAsElse)
 	_, err := s.Sign(t.Context(), transitionName, transition(t, "On is wanted"))
 	refused(t, err, verdict.SignedAsElse)
 	if left, err := at.List(t.Context()); err != nil || len(left) > 0 {
 		t.Errorf("something was written: %v, %v", left, err)
+	}
+}
+
+// TestReconcilerIsReady: who will sign is told by the token where that tells;
+// where it does not, or nobody hands one out just now, by a certificate.
+func TestReconcilerIsReady(t *testing.T) {
+	w := newWorld(t)
+	away := &verdict.UnavailableError{Place: "token service", Op: "fetching", Err: errors.New("no answer")}
+	silent := "e30." + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"exp":%d}`, w.now().Add(time.Hour).Unix())) + ".c2ln"
+	for _, row := range []struct {
+		name   string
+		first  func() (string, error) // what is handed out first; then the reconciler's
+		fulcio int
+		want   verdict.Code
+	}{
+		{"the reconciler's token", nil, 0, ""},
+		{"a token of somebody else", func() (string, error) { return w.lasting(t, imposter), nil }, 0, verdict.SignedAsElse},
+		{"no token just now", func() (string, error) { return "", away }, 1, ""},
+		{"a token that does not tell", func() (string, error) { return silent, nil }, 1, ""},
+		{"no token", func() (string, error) { return "", verdict.Refuse(verdict.TokenRefused, "identity token", "none") }, 0, verdict.TokenRefused},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s, _ := w.switching(t, reconciler, statements(t))
+			m, good, asked := w.honest(), w.lasting(t, reconciler), 0
+			s.By = w.signer(t, m, func(c *sign.Config) {
+				c.Role, c.Policy = policy.Reconciler, s.Policy
+				c.Token = func(context.Context) (string, error) {
+					if asked++; asked == 1 && row.first != nil {
+						return row.first()
+					}
+					return good, nil
+				}
+			})
+			refused(t, s.Ready(t.Context()), row.want)
+			if n := m.to("fulcio"); n != row.fulcio || m.all != n {
+				t.Errorf("%d requests, %d of them to the certificate authority", m.all, n)
+			}
+		})
 	}
 }

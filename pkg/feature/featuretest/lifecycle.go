@@ -212,6 +212,9 @@ func (l *life) report(ctx context.Context, f feature.Feature, value bool) error 
 	return err
 }
 
+// Ready implements [reconcile.Signer].
+func (l *life) Ready(context.Context) error { return nil }
+
 // Sign implements [reconcile.Signer]: what is signed must be a statement, and the
 // next one.
 func (l *life) Sign(_ context.Context, name string, s intoto.Statement) (string, error) {

@@ -75,9 +75,13 @@ type Deeds struct {
 	Dangling Counter
 }
 
-// Signer signs the statement about a transition, and keeps it. It answers where
-// that is: the same for the same name, however often it is asked.
+// Signer signs the statements about transitions, and keeps them.
 type Signer interface {
+	// Ready finds out who will sign, and refuses somebody who may not. A pass asks
+	// before it does anything else.
+	Ready(ctx context.Context) error
+	// Sign signs a statement, and answers where it is: the same for the same name,
+	// however often it is asked.
 	Sign(ctx context.Context, name string, s intoto.Statement) (string, error)
 }
 

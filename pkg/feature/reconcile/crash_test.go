@@ -67,6 +67,8 @@ func (m *mortal) Get(ctx context.Context, k feature.Key) (feature.Feature, error
 	return m.Store.Get(ctx, k)
 }
 
+func (m *mortal) Ready(ctx context.Context) error { return m.signer.Ready(ctx) }
+
 func (m *mortal) Sign(ctx context.Context, name string, s intoto.Statement) (where string, err error) {
 	err = m.strike(func() error {
 		var wrong error

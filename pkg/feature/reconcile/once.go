@@ -32,7 +32,12 @@ type Pass struct {
 
 // Once makes one pass over all features. What goes wrong with one does not keep
 // the others; the error names all. One that is unavailable has decided nothing.
+// Where nobody can sign who may, nothing is done at all: what is begun would wait
+// for a signature that does not come.
 func (r *Reconciler) Once(ctx context.Context) ([]Pass, error) {
+	if err := r.c.Signer.Ready(ctx); err != nil {
+		return nil, fmt.Errorf("reconciling features, of which nothing was written: %w", err)
+	}
 	there, err := r.c.Store.List(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reconciling features: %w", err)

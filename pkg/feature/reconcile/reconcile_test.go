@@ -112,8 +112,11 @@ type statements struct {
 	mu   sync.Mutex // owns the rest
 	said map[string]string
 	down error
+	not  error // why nobody could sign at all
 	t    testing.TB
 }
+
+func (s *statements) Ready(context.Context) error { return s.not }
 
 func (s *statements) Sign(_ context.Context, name string, st intoto.Statement) (string, error) {
 	s.mu.Lock()
@@ -356,6 +359,43 @@ func TestSignerIsDown(t *testing.T) {
 		t.Errorf("it says it was at %s", at)
 	}
 }
+
+// TestNobodySigns: where it is known beforehand that nobody signs, nothing is
+// written, whatever there is to do, and it is said once.
+func TestNobodySigns(t *testing.T) {
+	b := newBench(t)
+	b.want(feature.On)
+	other := feature.Definition{Name: "RequireOther", About: "every image has another", Versions: []feature.Version{{Since: v(t, "v0.2.0"), Stage: feature.Alpha, Default: feature.On}}}
+	mine, _ := b.config.Registry.Definition(key)
+	var err error
+	if b.config.Registry, err = feature.NewRegistry(feature.Namespace{Name: "waybill", Features: []feature.Definition{mine, other}}); err != nil {
+		t.Fatal(err)
+	}
+	b.config.Deeds[feature.Key{Namespace: "waybill", Name: other.Name}] = reconcile.Deeds{Dangling: reconcile.Nothing{}}
+	live := new(asked)
+	b.config.Self.Live = live
+	for _, there := range []int{0, 2} { // before and after they were announced
+		b.signed.not = errors.New("the token is another's")
+		passes, err := b.reconciler().Once(t.Context())
+		if err == nil || strings.Count(err.Error(), "the token is another's") != 1 || len(passes) > 0 || *live > 0 {
+			t.Errorf("%d passes, asked %d times who lives: %v", len(passes), *live, err)
+		}
+		if all, err := b.store.List(t.Context()); err != nil || len(all) != there || there > 0 && all[0].Metadata.Generation != 1 {
+			t.Errorf("%d features: %v", len(all), err)
+		}
+		b.signed.not = nil
+		if there == 0 {
+			b.once()
+		}
+		*live = 0
+	}
+	b.expect(feature.TurningOn, "Off to TurningOn")
+}
+
+// asked counts how often somebody asks who lives.
+type asked int
+
+func (a *asked) Identities(context.Context) ([]string, error) { *a++; return nil, nil }
 
 // TestLongTask: reports that come while a task runs do not undo what it did.
 func TestLongTask(t *testing.T) {
