@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -100,6 +101,7 @@ func verified(body io.ReadCloser, place string, d Descriptor) io.ReadCloser {
 		r:      digest.NewVerifyingReader(world, d.Digest, d.Size),
 		place:  place,
 		want:   d.Digest,
+		bytes:  d.Size,
 	}
 }
 
@@ -123,6 +125,7 @@ type verifiedBody struct {
 	r     io.Reader
 	place string
 	want  digest.Digest
+	bytes int64
 }
 
 // Read implements [io.Reader].
@@ -136,8 +139,21 @@ func (v *verifiedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fetchAll reads a whole manifest.
+// size is how many bytes there are to be.
+func (v *verifiedBody) size() int64 { return v.bytes }
+
+// maxRoom is how much room is made for what somebody says is so long.
+const maxRoom = 64 << 10
+
+// fetchAll reads a whole manifest. Room is made once for what says how long it
+// is.
 func fetchAll(body io.ReadCloser) ([]byte, error) {
 	defer body.Close()
-	return io.ReadAll(body)
+	sized, is := body.(interface{ size() int64 })
+	if !is {
+		return io.ReadAll(body)
+	}
+	all := bytes.NewBuffer(make([]byte, 0, bytes.MinRead+min(max(0, sized.size()), maxRoom)))
+	_, err := all.ReadFrom(body)
+	return all.Bytes(), err
 }

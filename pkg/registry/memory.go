@@ -163,8 +163,16 @@ func (m *Memory) Fetch(ctx context.Context, repo string, d Descriptor) (io.ReadC
 	if int64(len(a.raw)) != d.Size {
 		return nil, &TamperedError{Place: repo, Digest: d.Digest, Err: &digest.SizeError{Want: d.Size, Got: int64(len(a.raw))}}
 	}
-	return io.NopCloser(bytes.NewReader(a.raw)), nil
+	return kept{bytes.NewReader(a.raw)}, nil
 }
+
+// kept is what was read before.
+type kept struct{ *bytes.Reader }
+
+func (k kept) size() int64 { return k.Size() }
+
+// Close implements [io.Closer].
+func (kept) Close() error { return nil }
 
 // read reads all of d, which is verified on its way.
 func (m *Memory) read(ctx context.Context, repo string, d Descriptor, a *answered) error {
