@@ -16,10 +16,13 @@ import (
 	"github.com/waybill-release/waybill/test/scene"
 )
 
-// promoters is how many run at once, unless all is asked for.
+// most is how many promoters run at once where all but one are kept out, and
+// promoters how many where each does everything, unless all is asked for.
+const most = 16
+
 func promoters() int {
 	if os.Getenv(allStrikes) != "" {
-		return 16
+		return most
 	}
 	return 4
 }
@@ -57,7 +60,7 @@ func (c *carry) leases() string {
 	return c.place + "-leases"
 }
 
-// Row 21: several promoters of one plan. Those that share a state directory, or
+// Row 21: sixteen promoters of one plan. Those that share a state directory, or
 // a lease, keep each other out: one does it, the others say that they are
 // busy, or that it is there already, and everything is recorded once.
 func TestCarryManyPromoters(t *testing.T) {
@@ -70,7 +73,7 @@ func TestCarryManyPromoters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, before, well := newCarry(t), entries(t), 0
-			for _, r := range c.atOnce(promoters(), flags(c)) {
+			for _, r := range c.atOnce(most, flags(c)) {
 				if r.Code == 0 {
 					well++
 				} else if r.Code != 3 || !strings.Contains(r.Stdout+r.Stderr, "BUSY") {
@@ -84,7 +87,7 @@ func TestCarryManyPromoters(t *testing.T) {
 			once(t, before, c.made())
 			c.mended()
 			once(t, before, c.made())
-			t.Logf("%d at once: %d ended well, the others were busy", promoters(), well)
+			t.Logf("%d at once: %d ended well, the others were busy", most, well)
 		})
 	}
 	t.Run("nothing keeps them out", func(t *testing.T) {
