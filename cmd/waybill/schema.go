@@ -13,12 +13,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/switchboard"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // schemas are the JSON schemas of what people write and programs read, by kind.
 func schemas() map[string]func() []byte {
-	return map[string]func() []byte{"release": plan.ConfigSchema, "lock": plan.LockSchema, "policy": policy.Schema, "verdict": render.VerdictSchema, "lineage": lineage.JSONSchema}
+	return map[string]func() []byte{
+		"release": plan.ConfigSchema, "lock": plan.LockSchema, "policy": policy.Schema, "features": switchboard.Schema, "verdict": render.VerdictSchema, "lineage": lineage.JSONSchema,
+	}
 }
 
 func schemaCommand() *cobra.Command {
@@ -27,15 +30,16 @@ func schemaCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schema KIND",
 		Short: "Print the JSON schema of a file that people write, or of a verdict",
-		Long: `Print the JSON schema of release.yaml ("release"), of release.lock.yaml ("lock")
-or of a policy ("policy"), for editors. What a schema accepts may still be refused: it knows no
-names of lists and no templates. Those of "verdict" and of "lineage", which trace
-prints, are for whoever reads --output json. What belongs to a feature that
---feature-gates switches off is left out.
+		Long: `Print the JSON schema of release.yaml ("release"), of release.lock.yaml ("lock"),
+of a policy ("policy") or of FEATURES.yaml ("features"), for editors. What a schema
+accepts may still be refused: it knows no names of lists and no templates. Those of
+"verdict" and of "lineage", which trace prints, are for whoever reads --output json.
+What belongs to a feature that --feature-gates switches off is left out.
 
 ` + exit.Table,
-		Example: `  waybill schema release > release.schema.json`,
-		Args:    cobra.ExactArgs(1),
+		Example: `  waybill schema release > release.schema.json
+  waybill schema features > features.schema.json`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			schema, known := schemas()[args[0]]
 			if !known {
