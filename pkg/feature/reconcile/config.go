@@ -85,9 +85,16 @@ type Signer interface {
 	Sign(ctx context.Context, name string, s intoto.Statement) (string, error)
 }
 
-// Statements tells which transition of a feature was signed last. What is there
-// and does not hold is an error.
+// Statements tells what was signed.
 type Statements interface {
+	// Signed lists what is there, for a pass.
+	Signed(ctx context.Context) (Signed, error)
+}
+
+// Signed are the statements that were there when they were listed.
+type Signed interface {
+	// Last reads the last one about a feature. What is there and does not hold is
+	// an error.
 	Last(ctx context.Context, k feature.Key) (feature.LastSigned, error)
 }
 

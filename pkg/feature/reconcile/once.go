@@ -48,11 +48,17 @@ func (r *Reconciler) Once(ctx context.Context) ([]Pass, error) {
 			keys = append(keys, f.Key())
 		}
 	}
+	var signed Signed
+	if from := r.c.Self.Statements; from != nil {
+		if signed, err = from.Signed(ctx); err != nil {
+			return nil, fmt.Errorf("reconciling features: %w", err)
+		}
+	}
 	live := r.live(ctx)
 	var passes []Pass
 	var failed []error
 	for _, k := range keys {
-		p := r.one(ctx, k, live)
+		p := r.one(ctx, k, live, signed)
 		if p.Err != nil {
 			failed = append(failed, fmt.Errorf("reconciling feature %s: %w", k, p.Err))
 		}
@@ -75,8 +81,8 @@ func (r *Reconciler) live(ctx context.Context) []string {
 }
 
 // one makes the pass over one feature.
-func (r *Reconciler) one(ctx context.Context, k feature.Key, live []string) Pass {
-	t := &turn{r: r, pass: Pass{Key: k}}
+func (r *Reconciler) one(ctx context.Context, k feature.Key, live []string, signed Signed) Pass {
+	t := &turn{r: r, signed: signed, pass: Pass{Key: k}}
 	if leader := feature.Leader(k, live); leader != r.c.Self.Identity {
 		t.pass.Did = "left to " + leader
 		return t.pass
@@ -92,9 +98,10 @@ func (r *Reconciler) one(ctx context.Context, k feature.Key, live []string) Pass
 
 // turn is the pass over one feature while it is made.
 type turn struct {
-	r    *Reconciler
-	pass Pass
-	f    feature.Feature
+	r      *Reconciler
+	signed Signed // nil: the store is believed
+	pass   Pass
+	f      feature.Feature
 }
 
 func (t *turn) did(format string, args ...any) {
@@ -140,19 +147,23 @@ func (t *turn) tend(ctx context.Context, k feature.Key) error {
 }
 
 // restore puts a feature back to the last signed transition, if the store has
-// none, or one that is behind it or says something else of it. The object was
-// read before the statements, so one that is written meanwhile is no loss: the
-// store refuses to write over it.
+// none, or one that is behind it or says something else of it. An object that
+// is written meanwhile is no loss: the store refuses to write over it.
 func (t *turn) restore(ctx context.Context, k feature.Key, d feature.Definition) (restored bool, err error) {
-	c := t.r.c
-	if c.Self.Statements == nil {
+	c, has := t.r.c, t.f.Effective()
+	if t.signed == nil {
 		return false, nil
 	}
-	last, err := c.Self.Statements.Last(ctx, k)
+	last, err := t.signed.Last(ctx, k)
+	if err == nil && last.Said.Number > 0 && has.Number > last.Said.Number+1 {
+		// The list was made when the pass began, and others sign, too.
+		if t.signed, err = c.Self.Statements.Signed(ctx); err == nil {
+			last, err = t.signed.Last(ctx, k)
+		}
+	}
 	if err != nil || last.Said.Number == 0 {
 		return false, err
 	}
-	has := t.f.Effective()
 	switch n := last.Said.Number; {
 	case has.Number > n+1:
 		return false, verdict.Refuse(verdict.FeatureState, k.String(), "it is at transition %d, and %d is the last that is signed", has.Number, n).

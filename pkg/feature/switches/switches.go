@@ -29,6 +29,7 @@ import (
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/feature"
+	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
@@ -59,13 +60,13 @@ func Read(ctx context.Context, c Config) (*Switches, error) {
 	if len(names) == 0 {
 		return s, nil
 	}
-	objects, err := c.Site.Statements.List(ctx)
+	signed, err := Statements{c.Site.Statements, c.Policy, c.Verifier}.Signed(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("listing the statements about features: %w", err)
+		return nil, err
 	}
 	for _, name := range names {
 		k := feature.Key{Namespace: feature.CoreNamespace, Name: name}
-		state, there, err := c.state(ctx, k, last(k, objects))
+		state, there, err := c.state(ctx, k, signed)
 		if err != nil {
 			return nil, err
 		}
@@ -79,29 +80,32 @@ func Read(ctx context.Context, c Config) (*Switches, error) {
 // statements are the names of statements about features.
 var statements = regexp.MustCompile(`\A([a-z0-9-]+)/([A-Za-z0-9]+)/([1-9][0-9]{0,8})\.sigstore\.json\z`)
 
-// last is the number of the last statement about a feature; 0 for none.
-func last(k feature.Key, objects []store.Object) (number int) {
+// lasts are the numbers of the last statements about features.
+func lasts(objects []store.Object) map[feature.Key]int {
+	numbers := map[feature.Key]int{}
 	for _, o := range objects {
 		m := statements.FindStringSubmatch(o.Name)
-		if len(m) != 4 || m[1] != k.Namespace || m[2] != k.Name {
+		if len(m) != 4 {
 			continue
 		}
+		k := feature.Key{Namespace: m[1], Name: m[2]}
 		if n, err := strconv.Atoi(m[3]); err == nil {
-			number = max(number, n)
+			numbers[k] = max(numbers[k], n)
 		}
 	}
-	return number
+	return numbers
 }
 
 // state is what is in force of one feature. Statements are read before the
 // object, and written after it: so the object is never behind them.
-func (c Config) state(ctx context.Context, k feature.Key, number int) (state featuretransition.State, there bool, err error) {
+func (c Config) state(ctx context.Context, k feature.Key, signed reconcile.Signed) (state featuretransition.State, there bool, err error) {
+	last, err := signed.Last(ctx, k)
+	if err != nil {
+		return state, false, err
+	}
+	number := last.Said.Number
 	if number > 0 {
-		signed, err := Statements{c.Site.Statements, c.Policy, c.Verifier}.read(ctx, k, number)
-		if err != nil {
-			return state, false, err
-		}
-		state = signed.Said.State()
+		state = last.Said.State()
 	}
 	f, err := c.Site.Features.Get(ctx, k)
 	if errors.Is(err, featurestore.ErrNotFound) {
@@ -139,17 +143,27 @@ type Statements struct {
 	Verifier *verify.Verifier
 }
 
-// Last reads the last statement about a feature, which must hold.
-func (s Statements) Last(ctx context.Context, k feature.Key) (feature.LastSigned, error) {
+// Signed implements [reconcile.Statements].
+func (s Statements) Signed(ctx context.Context) (reconcile.Signed, error) {
 	objects, err := s.At.List(ctx)
 	if err != nil {
-		return feature.LastSigned{}, fmt.Errorf("listing the statements about features: %w", err)
+		return nil, fmt.Errorf("listing the statements about features: %w", err)
 	}
-	number := last(k, objects)
-	if number == 0 {
+	return signed{s, lasts(objects)}, nil
+}
+
+// signed implements [reconcile.Signed].
+type signed struct {
+	Statements
+	numbers map[feature.Key]int
+}
+
+// Last reads the last statement about a feature, which must hold.
+func (s signed) Last(ctx context.Context, k feature.Key) (feature.LastSigned, error) {
+	if s.numbers[k] == 0 {
 		return feature.LastSigned{}, nil
 	}
-	return s.read(ctx, k, number)
+	return s.read(ctx, k, s.numbers[k])
 }
 
 // read reads the statement about one transition, by whoever may make it.
