@@ -10,8 +10,10 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/feature/known"
 	"github.com/waybill-release/waybill/pkg/signoff"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
 )
 
 func signoffCommand() *cobra.Command {
@@ -47,7 +49,7 @@ func (o *documents) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.milestone, "milestone", "", "judge the documents that target this milestone, as v1.37")
 	f.StringVar(&o.stage, "stage", "", "judge all at this stage: alpha, beta or stable (default: what each kep.yaml claims)")
 	f.StringVar(&o.record, "record", "", "file of approvals, dated exceptions and freezes of the milestone")
-	f.StringVar(&o.registry, "registry", "", "list of the feature gates and metrics that the release has, to compare with")
+	f.StringVar(&o.registry, "registry", "", "list of the feature gates and metrics that the release has, to compare with; known: the features of Waybill itself")
 	f.StringVar(&o.aliases, "aliases", "", "file that lists prod-readiness-approvers (default: OWNERS_ALIASES in the directory)")
 	f.StringArrayVar(&o.hosts, "allow-host", nil, "host that links may lead to besides the canonical ones; repeats")
 	f.BoolVar(&o.closedHosts, "closed-hosts", false, "refuse links to all other hosts, not just to those that look like one")
@@ -95,6 +97,9 @@ func (o *documents) question() (q signoff.Question, template []byte, err error) 
 	return q, template, err
 }
 
+// ourselves names the registry of this program's own features.
+const ourselves = "known"
+
 // files reads the files that may be given besides.
 func (o *documents) files(q *signoff.Question) error {
 	if o.record != "" {
@@ -106,7 +111,15 @@ func (o *documents) files(q *signoff.Question) error {
 			return err
 		}
 	}
-	if o.registry == "" {
+	switch o.registry {
+	case "":
+		return nil
+	case ourselves:
+		at := featureVersion()
+		if v, err := version.Parse(normal(o.milestone) + ".0"); err == nil {
+			at = v
+		}
+		q.Registry = signoff.Features(known.Registry(), at)
 		return nil
 	}
 	raw, err := cli.ReadFile(o.registry, maxRecord)
@@ -180,11 +193,12 @@ the record needs is printed as a note, and where one is lacking as its fix.
 Production readiness is looked up in prod-readiness/SIG/NUMBER.yaml of the
 directory; for one enhancement, or those of one SIG, beside the directories of
 SIGs above it. The page of pkg/signoff shows the form of the record and of the
-registry.
+registry; --registry known is the table of features that this program has.
 
 ` + exit.Table,
 		Example: `  waybill signoff check --keps enhancements --template template.md --milestone v1.37
-  waybill signoff check --keps keps/sig-release/7001-lantern --template template.md --stage beta --aliases OWNERS_ALIASES --output json`,
+  waybill signoff check --keps keps/sig-release/7001-lantern --template template.md --stage beta --aliases OWNERS_ALIASES --output json
+  waybill signoff check --keps pkg/signoff/enhancements --template pkg/signoff/enhancements/template.md --milestone v0.1 --registry known`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := output.Check(); err != nil {

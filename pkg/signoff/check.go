@@ -38,6 +38,7 @@ type Report struct {
 	Left       []string    // what was not checked
 	Skipped    []string    // documents of other milestones, and of none
 	untargeted int         // of those, the ones of none
+	unmeasured bool        // a document names metrics, and the registry lists none
 }
 
 // Checked is one enhancement that was judged.
@@ -85,6 +86,7 @@ func Check(q Question) (*verdict.Verdict, Report) {
 		j.atStage()
 		j.judge()
 		r.Documents = append(r.Documents, j.report(v))
+		r.unmeasured = r.unmeasured || len(j.k.Metrics) > 0 && q.Registry != nil && q.Registry.metrics == nil
 	}
 	v.Add(r.twice()...)
 	if len(r.Documents) == 0 {
@@ -95,6 +97,9 @@ func Check(q Question) (*verdict.Verdict, Report) {
 	r.Left = q.left()
 	if r.untargeted > 0 {
 		r.Left = append(r.Left, fmt.Sprintf("%d that name no milestone", r.untargeted))
+	}
+	if r.unmeasured {
+		r.Left = append(r.Left, "metrics (the registry has none)")
 	}
 	v.Scope.Left = r.Left
 	q.except(v, &r)

@@ -3,14 +3,47 @@ package signoff
 import (
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/strictyaml"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
 )
 
 // Registry lists the feature gates and metrics that the release really has.
 type Registry struct {
 	gates   map[string]registered
-	metrics map[string]bool
+	metrics map[string]bool // nil where nobody lists any
+}
+
+// Features is the registry of a program that has a table of its features: they
+// are at the stage that they have in a version. Such a table has no metrics.
+func Features(table feature.Registry, at version.Version) *Registry {
+	r := &Registry{gates: map[string]registered{}}
+	for _, k := range table.Keys() {
+		d, _ := table.Definition(k) // it is one of its keys
+		is, known := d.At(at)
+		if !known {
+			continue
+		}
+		name := k.String()
+		if k.Namespace == feature.CoreNamespace {
+			name = k.Name
+		}
+		// Each can be switched off: waiting for whoever uses it comes before the
+		// tasks that it has, and where it has none is all there is to do.
+		r.gates[name] = registered{Name: name, Stage: stageOf(is.Stage), OffTasks: true}
+	}
+	return r
+}
+
+// stageOf is a stage of the table in the words of documents: what is on its
+// way out had to be stable.
+func stageOf(s feature.Stage) Stage {
+	switch s {
+	case feature.GA, feature.Deprecated:
+		return Stable
+	}
+	return Stage(s)
 }
 
 type registered struct {
@@ -63,7 +96,7 @@ func (r *Registry) check(name string, k KEP, at Stage) (found []verdict.Finding)
 			say("it says that the feature can be disabled, and nothing in the release switches %s off again", quoted(g.Name))
 		}
 	}
-	if at.reaches(Beta) {
+	if at.reaches(Beta) && r.metrics != nil {
 		for _, m := range k.Metrics {
 			if !r.metrics[m] {
 				say("the release has no metric %s", quoted(m))

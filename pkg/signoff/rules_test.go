@@ -461,19 +461,3 @@ func TestK14WebPages(t *testing.T) {
 		t.Errorf("%q, %d sections, %v", d.Title(), len(d.Sections()), err)
 	}
 }
-
-// TestRegistry: gates and metrics that a document names are those that the
-// release has, and what can be disabled can be switched off.
-func TestRegistry(t *testing.T) {
-	reg := func(before, after string) *world { return good(t).change(t, "registry.yaml", before, after) }
-	reg("LanternDimmer", "LanternShade").expect(t, verdict.SignoffFeature, "no feature gate")
-	reg("stage: beta", "stage: alpha").expect(t, verdict.SignoffFeature, "another stage")
-	reg("offTasks: true", "offTasks: false").expect(t, verdict.SignoffFeature, "can be disabled")
-	reg("offTasks: true", "offTasks: false").change(t, kep, "disable-supported: true", "disable-supported: false").accepted(t)
-	reg("lantern_dimmed_total", "lantern_lit_total").expect(t, verdict.SignoffFeature, "no metric")
-	for _, text := range []string{"gates: []", "gates: [{name: A, stage: late}]", "gates: [{name: A, stage: beta}, {name: A, stage: beta}]", "x: y"} {
-		if _, err := signoff.ParseRegistry([]byte(text)); verdict.FindingOf("", err).Code != verdict.ConfigParse {
-			t.Errorf("%s: %v", text, err)
-		}
-	}
-}

@@ -96,14 +96,16 @@ exceptions:
 - {document: "1", code: SIGNOFF_PLACEHOLDER, about: Switching it off, reason: it is being written, approver: "@waybill-release/maintainers", filed: "2026-11-01", expires: "2026-12-01"}
 `, files("1-release-signoff"), files("2-closed-releases"))
 	write("record.yaml", record)
-	write("registry.yaml", "metrics: [any]\n")
+	write("registry.yaml", "gates: [{name: RequireSignoff, stage: beta}]\n")
 	check := func(flags ...string) scene.Result {
 		args := []string{"waybill", "signoff", "check", "--keps", "enhancements", "--template", "enhancements/template.md", "--milestone", "v0.1", "--now", "2026-11-20T12:00:00Z"}
 		return s.Run(t.Context(), instead(args, flags)...)
 	}
 	const placeholder = "SIGNOFF_PLACEHOLDER"
 	want(t, check(), 1, placeholder, "Switching it off", `files: {README.md: "`+sum("1-release-signoff", "README.md"))
-	want(t, check("--record", "record.yaml", "--registry", "registry.yaml"), 0, "EXCEPTION", placeholder, "it is being written", "@waybill-release/maintainers")
+	want(t, check("--record", "record.yaml", "--registry", "registry.yaml"), 1, "SIGNOFF_FEATURE", "another stage", "want alpha")
+	want(t, check("--record", "record.yaml", "--registry", "./known"), 2, "no such file")
+	want(t, check("--record", "record.yaml", "--registry", "known"), 0, "EXCEPTION", placeholder, "it is being written", "@waybill-release/maintainers")
 	want(t, check("--record", "record.yaml", "--now", "2026-12-01T00:00:00Z"), 1, placeholder, "it expired on 2026-12-01")
 	want(t, check("--record", "record.yaml", "--milestone", "v0.2"), 2, "another milestone")
 	kep := sum("2-closed-releases", "kep.yaml")
