@@ -3,7 +3,6 @@ package verify
 import (
 	"sync"
 
-	ctx509 "github.com/google/certificate-transparency-go/x509"
 	"github.com/sigstore/sigstore-go/pkg/root"
 	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
 
@@ -31,7 +30,6 @@ type memory struct {
 	chains  memo[issued] // by the signer's certificate
 	leaves  memo[*named] // too
 	anchors memo[anchor] // by the authority's place in the trust root, and its name
-	issuers memo[*ctx509.Certificate]
 
 	stamping  []root.TimestampingAuthority // each remembers for itself
 	witnesses map[string]*witness          // by the hexadecimal identifier; so does each of these

@@ -77,5 +77,30 @@ func withoutPayload(raw []byte, least int) (small, text []byte, is bool) {
 // payload last and not copied.
 func pae(e *protodsse.Envelope) io.Reader {
 	head := fmt.Sprintf("DSSEv1 %d %s %d ", len(e.GetPayloadType()), e.GetPayloadType(), len(e.GetPayload()))
-	return io.MultiReader(strings.NewReader(head), bytes.NewReader(e.GetPayload()))
+	return inTurn{strings.NewReader(head), bytes.NewReader(e.GetPayload())}
+}
+
+// inTurn reads one after the other. Whoever copies it needs no buffer, which
+// io.MultiReader makes, of 32 KiB, for each signature.
+type inTurn struct {
+	head    *strings.Reader
+	payload *bytes.Reader
+}
+
+// Read implements [io.Reader].
+func (t inTurn) Read(p []byte) (int, error) {
+	if t.head.Len() > 0 {
+		return t.head.Read(p)
+	}
+	return t.payload.Read(p)
+}
+
+// WriteTo implements [io.WriterTo].
+func (t inTurn) WriteTo(w io.Writer) (int64, error) {
+	n, err := t.head.WriteTo(w)
+	if err != nil {
+		return n, err
+	}
+	m, err := t.payload.WriteTo(w)
+	return n + m, err
 }
