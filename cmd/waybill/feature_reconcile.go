@@ -63,6 +63,9 @@ func featureReconcileCommand() *cobra.Command {
 	f.BoolVar(&o.once, "once", false, "make one pass and end, as a job that runs by a timer does")
 	o.as.addFlags(cmd, tokenReconciler)
 	o.keys.addFlags(cmd, tokenReconciler)
+	g := newGate()
+	addGatesFlag(cmd, g)
+	o.keys.services = func() bool { return g.Enabled(known.KMSSigning) }
 	f.DurationVar(&o.wait, "patience", signingPatience, "how long a signing service is waited for")
 	addLogFlag(cmd, "text")
 	addFeatureOutput(cmd, &o.output)
@@ -78,7 +81,8 @@ done is printed, and what is left: who was not heard of yet, which images would 
 refused. With --once it ends then, with 0 also where something is left; without, a
 pass is made every so often until SIGTERM.
 
-FEATURES.yaml is reviewed, as a policy is. Whatever it names is relative to it:
+FEATURES.yaml is reviewed, as a policy is (waybill schema features has its JSON
+schema). Whatever it names is relative to it:
 
   apiVersion: waybill/v1
   kind: Features
@@ -108,8 +112,11 @@ A pass can end anywhere, and be made again: a statement that was signed is kept,
 and not signed twice.
 
 The policy of the profile must name the identity in the role reconciler. Its token
-is read anew for each certificate. Without --confirm nothing is written, signed or
-swept, and what the next pass would do is printed.
+is read anew for each certificate. --feature-gates is of this run alone and switches
+nothing at the site: with KMSSigning=false no key of a service signs.
+
+Without --confirm nothing is written, signed or swept, and what the next pass would
+do is printed.
 
 ` + exit.Table
 }

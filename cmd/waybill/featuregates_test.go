@@ -251,6 +251,7 @@ func TestF12(t *testing.T) {
 	}{
 		{[]string{"sign", "--help"}, known.KMSSigning, []string{"NAME=SERVICE://KEY"}},
 		{[]string{"promote", "apply", "--help"}, known.KMSSigning, []string{"NAME=SERVICE://KEY"}},
+		{[]string{"feature", "reconcile", "--help"}, known.KMSSigning, []string{"NAME=SERVICE://KEY"}},
 		{[]string{"schema", "policy"}, known.RequireSignoff, []string{`"signoff"`, `"RequireSignoff"`}},
 		{[]string{"schema", "policy"}, known.RequireProvenance, []string{`"RequireProvenance"`}},
 	} {

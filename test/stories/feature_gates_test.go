@@ -207,6 +207,9 @@ func TestFeatureGatesUse(t *testing.T) {
 	want(t, sign("--feature-gates", "RequireLantern=true"), 2, "unrecognized feature gate: RequireLantern", "known are BundleReferrers, ")
 	want(t, sign("--report-as", "promoter"), 2, "--features names the site")
 	want(t, sign("--key", "release=awskms:///alias/lantern", "--feature-gates", "KMSSigning=false"), 2, "KMSSigning is off", "leave KMSSigning out of --feature-gates")
+	n.write(t, "FEATURES.yaml", []byte("apiVersion: waybill/v1\nkind: Features\nsite: site\nprofile: profile.yaml\nidentity: reconciler-0\nreporters: [{identity: promoter, every: 1s}]\n"))
+	want(t, n.Run(t.Context(), "waybill", "feature", "reconcile", "FEATURES.yaml", "--once", "--key", "reconciler=awskms:///alias/lantern", "--feature-gates", "KMSSigning=false"),
+		2, "KMSSigning is off", "leave KMSSigning out of --feature-gates")
 	// Evidence that is attached by tags, too, needs a log that older clients know,
 	// as --legacy does; without either it is not asked for.
 	stage := func(flags ...string) scene.Result {
