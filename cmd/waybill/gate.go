@@ -62,13 +62,15 @@ no policy is named, nothing is accepted. Nothing is copied or signed.
 
 With --server a gate that is a service decides about images, by its own policy:
 whether they would be accepted or, with --to, whether they may go there. It is
-shown the caller's token; its verdict is believed only if it answers what was
-asked. A gate that signs summaries vouches for what may go there: --summary keeps
-its word, a Sigstore bundle to attach to the image at its destination, and fails
-where there is none. With --exception the gate is asked to override: the
-exceptions are sent along, and the token, which needs an ID (jti), is used up; it
-vouches for nothing that was excepted. A gate whose certificate is by an
-authority of your own is believed if SSL_CERT_FILE names a file with that.
+shown the caller's token, or the certificate of --client-certificate and
+--client-key; with both, the token says who asks. Its verdict is believed only if
+it answers what was asked. A gate that signs summaries vouches for what may go
+there: --summary keeps its word, a Sigstore bundle to attach to the image at its
+destination, and fails where there is none. With --exception the gate is asked to
+override: the exceptions are sent along, and the token, which needs an ID (jti),
+is used up; a summary then names what was excepted, by whom and why. A gate whose
+certificate is by an authority of your own is believed if SSL_CERT_FILE names a
+file with that.
 
 ` + exit.Table,
 		Example: `  waybill gate check v0.1.0 --profile profile.yaml
@@ -76,6 +78,8 @@ authority of your own is believed if SSL_CERT_FILE names a file with that.
   waybill gate check ./registry.k8s.io --output table --output junit=gate.xml
   waybill gate check registry.example.test/staging/lantern:v0.1.0 --server https://gate.example.test \
     --to registry.example.test/prod/lantern --channel stable --identity caller=github
+  waybill gate check registry.example.test/prod/lantern:v0.1.0 --server https://gate.example.test \
+    --client-certificate tls.crt --client-key tls.key
   waybill promote plan ./registry.k8s.io --output json > plan.json && waybill gate check plan.json --policy policy.yaml`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: o.run,

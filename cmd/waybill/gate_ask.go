@@ -23,6 +23,7 @@ type asking struct {
 	summary                       string
 	exceptions                    []string // of an override
 	as                            identities
+	shown                         clientCertificate
 	timeout                       time.Duration
 }
 
@@ -30,7 +31,7 @@ type asking struct {
 const asCaller = "caller"
 
 // ofServer are the flags that only a question to a service has.
-var ofServer = []string{"to", "channel", "audience", "identity", "identity-token", "timeout", "summary"}
+var ofServer = []string{"to", "channel", "audience", "identity", "identity-token", "timeout", "summary", "client-certificate", "client-key"}
 
 func (o *asking) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
@@ -41,6 +42,7 @@ func (o *asking) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.summary, "summary", "", "file, or for several images directory, for the summary that the gate signs of what it accepts, to attach at the destination (only with --server and --to)")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long the gate is waited for (only with --server)")
 	o.as.addFlags(cmd, asCaller)
+	o.shown.addFlags(cmd)
 }
 
 // decide asks the gate about images. A tag is resolved here, once: the gate is
@@ -53,22 +55,18 @@ func (o *asking) decide(cmd *cobra.Command, asked references, version string) (*
 	if err != nil {
 		return nil, err
 	}
-	rt := cli.Transport(false)
-	show, err := o.token(rt)
+	client, err := o.client()
 	if err != nil {
 		return nil, err
 	}
-	client, err := ask.New(o.server, rt, show)
+	brought, err := o.bring()
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithTimeout(cmd.Context(), o.timeout)
 	defer stop()
+	rt := cli.Transport(false)
 	questions := make([]ask.Question, 0, len(asked.images))
-	brought, err := o.bring()
-	if err != nil {
-		return nil, err
-	}
 	for _, reference := range asked.images {
 		q, err := o.question(ctx, reference, rt)
 		if err != nil {
@@ -93,6 +91,19 @@ func (o *asking) decide(cmd *cobra.Command, asked references, version string) (*
 		answers = append(answers, d.Verdict)
 	}
 	return gate.Several(fmt.Sprintf("%d images", len(answers)), answers...), nil
+}
+
+// client is the gate's, with what the caller shows it.
+func (o *asking) client() (*ask.Client, error) {
+	to, err := o.shown.transport(o.server)
+	if err != nil {
+		return nil, err
+	}
+	show, err := o.token(cli.Transport(false))
+	if err != nil {
+		return nil, err
+	}
+	return ask.New(o.server, to, show)
 }
 
 func (o *asking) question(ctx context.Context, reference string, rt http.RoundTripper) (ask.Question, error) {
@@ -122,6 +133,10 @@ func (o *asking) question(ctx context.Context, reference string, rt http.RoundTr
 func (o *asking) bring() (all [][]byte, err error) {
 	if len(o.exceptions) > 0 && o.to == "" {
 		return nil, verdict.Refuse(verdict.Usage, "--exception", "an exception is for a place; name with --to where the images are to go")
+	}
+	if len(o.exceptions) > 0 && !o.shown.isZero() && len(o.as.files)+len(o.as.sources) == 0 {
+		return nil, verdict.Refuse(verdict.Usage, "--exception", "an override uses a token up, and a certificate is not used up").
+			Advise("show a token that has an ID (jti): --identity or --identity-token")
 	}
 	for _, path := range o.exceptions {
 		raw, err := cli.ReadFile(path, ask.MaxException)

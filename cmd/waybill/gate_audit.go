@@ -47,7 +47,8 @@ that was kept elsewhere shows that: --head N:DIGEST, as the status page and
 What no head is given for is named as left open.
 
 With --server a gate tells the last decisions, the newest first, and where its
-record ends. It tells what the caller is granted to audit.
+record ends. It tells what the caller is granted to audit. The caller shows a
+token, or the certificate of --client-certificate and --client-key.
 
 ` + exit.Table,
 		Example: `  kubectl -n waybill logs -l app.kubernetes.io/name=waybill-gate --tail=-1 | waybill gate audit - --head 4711:sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881
@@ -64,6 +65,7 @@ record ends. It tells what the caller is granted to audit.
 	f.StringVar(&o.gate.audience, "audience", "", "audience of a token that is fetched for it (only with --server; default the address of the server)")
 	f.DurationVar(&o.gate.timeout, "timeout", time.Minute, "how long the gate is waited for (only with --server)")
 	o.gate.as.addFlags(cmd, asCaller)
+	o.gate.shown.addFlags(cmd)
 	o.output.AddFlags(cmd)
 	return cmd
 }
@@ -75,7 +77,7 @@ func (o *auditing) run(cmd *cobra.Command, args []string) error {
 	if o.gate.server != "" {
 		return o.read(cmd, args)
 	}
-	if err := only(cmd, []string{"digest", "limit", "audience", "timeout", "identity", "identity-token"}, "it is for a gate that is a service, which --server names"); err != nil {
+	if err := only(cmd, []string{"digest", "limit", "audience", "timeout", "identity", "identity-token", "client-certificate", "client-key"}, "it is for a gate that is a service, which --server names"); err != nil {
 		return err
 	}
 	if len(args) == 0 {
@@ -135,12 +137,7 @@ func (o *auditing) read(cmd *cobra.Command, args []string) error {
 			return verdict.Wrap(verdict.Usage, "--digest", err)
 		}
 	}
-	rt := cli.Transport(false)
-	show, err := o.gate.token(rt)
-	if err != nil {
-		return err
-	}
-	client, err := ask.New(o.gate.server, rt, show)
+	client, err := o.gate.client()
 	if err != nil {
 		return err
 	}

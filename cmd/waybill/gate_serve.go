@@ -113,12 +113,14 @@ program, and /statusz, a page for people; keep it from callers. What the service
 
   limits: {deadlineSeconds: 8, atOnce: 256, queue: 1000, perCallerPerSecond: 100, rememberSeconds: 300}
 
-With summaries: true each image that may be promoted is vouched for, but not what
-was excepted: the answer has a SLSA verification summary for the destination that
-was asked about, signed by the verifier identity, for the verifier and the
-policy's address that the profile names in records. Who asked attaches it there;
-the gate writes to no registry. The verifier's token is read anew for each
-certificate. What cannot be signed is not decided: 503.
+With summaries: true each image that may be promoted is vouched for: the answer
+has a SLSA verification summary for the destination that was asked about, signed
+by the verifier identity, for the verifier and the policy's address that the
+profile names in records. That of an override names what was excepted, by whom
+and why, in its field waived, and claims no level where that was excepted. Who
+asked attaches it there; the gate writes to no registry. The verifier's token is
+read anew for each certificate. What cannot be signed is not decided: 503, and an
+override has used its token up.
 
 With approvals: PLACE the gate serves the verb override: promote, with exceptions
 that the policy's officer signed and the caller sends along. The caller shows a

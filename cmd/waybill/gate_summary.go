@@ -27,8 +27,6 @@ func (o *asking) summaries(images []string) (summaryAt, error) {
 	switch {
 	case o.to == "":
 		return summaryAt{}, verdict.Refuse(verdict.Usage, "--summary", "a gate vouches for what may go somewhere; name with --to where")
-	case len(o.exceptions) > 0: // said before the token is used up
-		return summaryAt{}, verdict.Refuse(verdict.Usage, "--summary", "a gate vouches for nothing that was excepted").Advise("leave the flag out")
 	case len(images) > 1 && !at.directory:
 		return summaryAt{}, verdict.Refuse(verdict.Usage, "--summary", "%q: for several images, want a directory that is there", o.summary)
 	}

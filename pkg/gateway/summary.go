@@ -15,7 +15,9 @@ import (
 
 // Summaries is how a gate vouches for what may be promoted: by a SLSA
 // verification summary for each destination, which who asked attaches there.
-// The gate itself writes to no registry. The zero value signs none.
+// That of an override names what was excepted, as every summary of a verdict
+// with exceptions does. The gate itself writes to no registry. The zero value
+// signs none.
 type Summaries struct {
 	// Signer signs in the role verifier.
 	Signer Signer
@@ -41,7 +43,7 @@ func (s Summaries) String() string {
 
 // speakOf reports whether a decision is to be vouched for.
 func (s Summaries) speakOf(a asked, got made) bool {
-	return s.Signer != nil && a.Verb == ask.Promote && got.verdict.Outcome() == verdict.Accepted
+	return s.Signer != nil && a.Verb != ask.Verify && got.verdict.Outcome() == verdict.Accepted
 }
 
 // summary is what is to be summarized: a question, the decision on it, and the
@@ -53,11 +55,15 @@ type summary struct {
 }
 
 // summarized is the decision with its summary. One decision has one summary for
-// each destination, for as long as it is remembered, however many ask. Where it
-// cannot be signed nothing is decided: whoever counts on the verifier's word
-// does not go on without it.
+// each destination, for as long as it is remembered, however many ask; that of
+// an override is nobody else's. Where it cannot be signed nothing is decided:
+// whoever counts on the verifier's word does not go on without it.
 func (s *Server) summarized(ctx context.Context, basis *standing, of summary) (made, error) {
-	got, _, err := s.vouch.get(ctx, fmt.Sprintf("%s to %q", of.key, of.To), s.world.Clock(), s.guarded(basis, of.asked, func(own context.Context) made {
+	remembered := &s.vouch
+	if of.Verb == ask.Override {
+		remembered = new(cache)
+	}
+	got, _, err := remembered.get(ctx, fmt.Sprintf("%s to %q", of.key, of.To), s.world.Clock(), s.guarded(basis, of.asked, func(own context.Context) made {
 		bundle, err := basis.Summaries.sign(own, of)
 		if err == nil {
 			s.world.Log.InfoContext(own, "summary signed", "image", of.Image, "to", of.To, "bundle", digest.Of(digest.SHA256, bundle).String())

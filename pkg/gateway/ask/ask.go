@@ -109,7 +109,7 @@ type Decision struct {
 	Verdict *verdict.Verdict `json:"verdict"`
 	// Summary is the verification summary of what was accepted to be promoted, as
 	// a Sigstore bundle to attach at the destination; only from a gate that signs
-	// them.
+	// them. That of an [Override] names what was excepted.
 	Summary json.RawMessage `json:"summary,omitempty"`
 }
 
