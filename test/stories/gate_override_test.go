@@ -2,14 +2,20 @@ package stories
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	exception "github.com/waybill-release/waybill/attestations/exception/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/vsa"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -33,7 +39,12 @@ func TestGateOverride(t *testing.T) {
 	}
 	s.write("policy.yaml", policy)
 	s.write("policy.token", s.Lab.Token("policy"))
-	s.start("approvals: approvals\n")
+	s.write("verifier.token", s.Lab.Token("verifier"))
+	signs := []string{"--identity-token", "verifier=verifier.token"}
+	s.start("approvals: approvals\nsummaries: true\n", signs...)
+	ready := func() scene.Result {
+		return s.Run(t.Context(), append([]string{"waybill", "gate", "serve", "service.yaml", "--check"}, signs...)...)
+	}
 	image, to := s.Lab.Registry+"/staging/lantern/lantern:"+scene.Version, s.Lab.Registry+"/eu/lantern"
 	check := func(token string, more ...string) scene.Result {
 		s.write("caller.token", token)
@@ -48,20 +59,59 @@ func TestGateOverride(t *testing.T) {
 
 	once := s.token(map[string]any{"jti": "one"})
 	want(t, check(once, append(with, "--timeout", "3s")...), 3, "UNAVAILABLE", "approvals") // the place is not there yet
-	want(t, s.Run(t.Context(), "waybill", "gate", "serve", "service.yaml", "--check"), 3, "approvals")
+	want(t, ready(), 3, "approvals")
 	if err := os.Mkdir(s.Path("approvals"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	want(t, s.Run(t.Context(), "waybill", "gate", "serve", "service.yaml", "--check"), 0)
+	want(t, ready(), 0)
 	want(t, check(s.token(nil), with...), 1, "REPLAY", "jti")
-	want(t, check(once, append(with, "--summary", "summary.json")...), 2, "excepted") // the token is not used up
-	want(t, check(once, with...), 0, "ACCEPTED", "the hosted builder was down", "policy@lab.invalid")
+	want(t, check(once, append(with, "--summary", "one.json")...), 0, "ACCEPTED", "the hosted builder was down", "policy@lab.invalid")
+	s.names("one.json", len(with)/2, to)
 	want(t, check(once, with...), 1, "REPLAY", "fresh token")
-	want(t, check(s.token(map[string]any{"jti": "two"}), with...), 0, "the hosted builder was down")
+	want(t, check(s.token(map[string]any{"jti": "two"}), append(with, "--summary", "two.json")...), 0, "the hosted builder was down")
+	if string(s.read("one.json")) == string(s.read("two.json")) {
+		t.Error("an override is remembered")
+	}
 	want(t, check(s.token(map[string]any{"jti": "three"}), with[:len(with)-2]...), 1, "LEVEL")
 	want(t, check(s.token(nil)), 1, "LEVEL")
 	want(t, s.Run(t.Context(), "waybill", "gate", "check", image, "--server", s.callers, "--exception", with[1]), 2, "--to")
 	s.audited(s.image.Digest.String())
+}
+
+// names: what a gate vouches for under exceptions says so, and claims nothing
+// that was excepted.
+func (s *gatehouse) names(path string, exceptions int, to string) {
+	t := s.t
+	t.Helper()
+	var bundle struct {
+		Envelope struct{ Payload []byte } `json:"dsseEnvelope"`
+	}
+	if err := json.Unmarshal(s.read(path), &bundle); err != nil {
+		t.Fatal(err)
+	}
+	statement, err := intoto.Parse(bundle.Envelope.Payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := vsa.Parse(statement)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var predicate map[string]json.RawMessage
+	var waived []vsa.Waived
+	if err := errors.Join(json.Unmarshal(statement.Predicate(), &predicate), json.Unmarshal(predicate[exception.PredicateType+"#waived"], &waived)); err != nil {
+		t.Fatal(err)
+	}
+	if len(waived) != exceptions || waived[0].Code != verdict.Level || waived[0].Reason != "the hosted builder was down" || !strings.Contains(waived[0].By, "policy@lab.invalid") {
+		t.Errorf("the summary does not name all %d exceptions: %+v", exceptions, waived)
+	}
+	err = said.Answer(vsa.Question{
+		VerifierID: verifierID, ResourceURI: to, PolicyURI: policyURI, Policy: digest.Of(digest.SHA256, s.read("policy.yaml")),
+		Levels: map[string]int{"BUILD": 1}, Now: time.Now().Add(time.Second), MaxAge: time.Hour,
+	})
+	if level, claimed := said.Level("BUILD"); claimed || said.Result != vsa.Passed || verdict.FindingOf("", err).Code != verdict.VSALevel {
+		t.Errorf("%s at level %d, %v: want that it passed, and that no level is claimed where that was excepted", said.Result, level, err)
+	}
 }
 
 // excepted has the officer except every finding of a verdict, and returns the

@@ -23,6 +23,7 @@ import (
 type gatehouse struct {
 	admin
 	callers, page string
+	second        string // begins the names of its files where it is not the first in the scene
 	cmd           *exec.Cmd
 }
 
@@ -50,21 +51,23 @@ func (s *gatehouse) startWith(env []string, more string, flags ...string) {
 	s.write("callers.yaml", fmt.Sprintf(`audience: %s
 callers:
 - {name: promoter, token: {issuer: %q, subject: %q}}
+- {name: admission, certificate: {uri: "spiffe://example.test/admission"}}
 grants:
 - {caller: promoter, verbs: [verify], from: [%[4]s/staging/], to: [%[4]s/staging/], channels: [none]}
 - {caller: promoter, verbs: [promote], from: [%[4]s/staging/], to: [%[4]s/eu/], channels: [stable]}
 - {caller: promoter, verbs: [override, audit], from: [%[4]s/staging/], to: [%[4]s/eu/], channels: [stable]}
+- {caller: admission, verbs: [verify, audit], from: [%[4]s/staging/], to: [%[4]s/staging/], channels: [none]}
 `, audience, issuer, subject, s.Lab.Registry))
-	s.write("service.yaml", `apiVersion: waybill/v1
+	s.write(s.second+"service.yaml", `apiVersion: waybill/v1
 kind: GateService
 profile: profile.yaml
 callers: callers.yaml
 listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 `+more)
-	s.cmd = exec.CommandContext(t.Context(), filepath.Join(bin, "waybill"), append([]string{"gate", "serve", "service.yaml"}, flags...)...)
+	s.cmd = exec.CommandContext(t.Context(), filepath.Join(bin, "waybill"), append([]string{"gate", "serve", s.second + "service.yaml"}, flags...)...)
 	s.cmd.Dir = s.Path(".")
-	log, err := os.Create(s.Path("gate.log"))
+	log, err := os.Create(s.Path(s.second + "gate.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +99,7 @@ func (s *gatehouse) write(name, text string) {
 }
 
 // log is what the service has logged so far.
-func (s *gatehouse) log() string { return string(s.read("gate.log")) }
+func (s *gatehouse) log() string { return string(s.read(s.second + "gate.log")) }
 
 // token is one of the promoter, with some claims changed.
 func (s *gatehouse) token(claims map[string]any) string {
@@ -175,6 +178,7 @@ func TestGateServe(t *testing.T) {
 	s.write("bad.yaml", string(s.read("service.yaml"))+"tls: {certificate: none.crt, key: none.key}\n")
 	want(t, s.Run(t.Context(), "waybill", "gate", "serve", "bad.yaml", "--check"), 2, "none.crt")
 	s.asked()
+	s.certified()
 	s.reloads(good)
 	s.pages()
 	if err := s.Lab.Stop("registry"); err != nil {
