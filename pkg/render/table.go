@@ -20,7 +20,7 @@ func (p Printer) table(w io.Writer, v verdict.Verdict) error {
 	t.line("%s", t.text(v.Question))
 	t.line("")
 	t.groups(v.Groups)
-	t.findings(v.Findings)
+	t.parts(v.Findings, v.Groups)
 	t.waived(v.Waived)
 	t.warnings(v.Warnings)
 	t.proofs(v.Proofs)
@@ -118,11 +118,15 @@ const labels = 22
 
 // groups says of what kinds the artifacts are, and how many of each held.
 func (p *page) groups(all []verdict.Group) {
+	width := 18
+	for _, g := range all {
+		width = max(width, utf8.RuneCountInString(p.text(g.Name)))
+	}
 	for i, g := range all {
 		if i == 0 {
-			p.line("  %-18s %8s  %8s", "GROUP", "VERIFIED", "REQUIRED")
+			p.line("  %-*s %8s  %8s", width, "GROUP", "VERIFIED", "REQUIRED")
 		}
-		p.line("  %-18s %8d  %8d", p.text(g.Name), g.Verified, g.Required)
+		p.line("  %-*s %8d  %8d", width, p.text(g.Name), g.Verified, g.Required)
 	}
 	p.line("")
 }

@@ -35,7 +35,7 @@ func (p *page) warnings(all []verdict.Finding) {
 	if len(all) == 0 {
 		return
 	}
-	p.line("  WARNINGS           the policy asks to be warned of these; they do not refuse")
+	p.line("  WARNINGS           these do not refuse")
 	p.line("")
 	p.findings(all)
 }

@@ -237,12 +237,16 @@ func (c Checked) table() string {
 		count[s.State]++
 	}
 	var words []string
-	for _, state := range []State{Filled, Missing, Commented, Empty, Placeholder, Unchanged} {
+	for _, state := range []State{Missing, Commented, Empty, Placeholder, Unchanged} {
 		if n := count[state]; n > 0 {
 			words = append(words, fmt.Sprintf("%d %s", n, state))
 		}
 	}
-	return fmt.Sprintf("%s: of %d sections required at %s are %s", c.Dir, len(c.Sections), c.Stage, strings.Join(words, ", "))
+	line := fmt.Sprintf("%s: %d of %d sections required at %s are filled", c.Dir, count[Filled], len(c.Sections), c.Stage)
+	if len(words) > 0 {
+		line += "; " + strings.Join(words, ", ")
+	}
+	return line
 }
 
 // except sets aside what exceptions cover, and says of each that covers

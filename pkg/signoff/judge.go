@@ -82,8 +82,11 @@ func (j *judging) open() {
 
 // lacks finds that a file is not there.
 func (j *judging) lacks(file string) {
-	f := verdict.Find(verdict.SignoffDocument, file, "there is none")
-	f.Fix = "write the file that is not there"
+	f := verdict.Find(verdict.SignoffDocument, file, "there is no such file")
+	f.Fix = "write the document after the template, as " + readmeName
+	if path.Base(file) == kepName {
+		f.Fix = "write " + kepName + " beside the document: title, authors, owning-sig, status, stage, creation-date, latest-milestone, approvers, feature-gates, disable-supported"
+	}
 	j.findings = append(j.findings, f)
 }
 

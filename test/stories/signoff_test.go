@@ -34,7 +34,7 @@ func TestSignoffOfOurFeatures(t *testing.T) {
 		args := []string{"waybill", "signoff", "check", "--keps", "enhancements", "--template", "enhancements/template.md"}
 		return s.Run(t.Context(), instead(args, flags)...)
 	}
-	want(t, check(), 0, "ACCEPTED, PARTIAL", "1-release-signoff: of 8 sections required at alpha are 8 filled", "a tick is a claim")
+	want(t, check(), 0, "ACCEPTED, PARTIAL", "1-release-signoff: 8 of 8 sections required at alpha are filled", "a tick is a claim")
 	want(t, check("--milestone", "v0.1", "--output", "table", "--output", "junit=report.xml", "--output", "json=report.json"), 0, "ACCEPTED")
 	for _, file := range []string{"report.xml", "report.json"} {
 		if raw, err := os.ReadFile(s.Path(file)); err != nil || len(raw) == 0 {
@@ -145,14 +145,14 @@ func TestSignoffOfProposals(t *testing.T) {
 	}
 	for stage, table := range map[string][]string{
 		"alpha": {
-			"3027-slsa-compliance: of 21 sections required at alpha are 7 filled, 3 missing, 11 commented out",
-			"3920-finish-feature-flags: of 21 sections required at alpha are 5 filled, 8 empty, 1 a placeholder, 7 unchanged template text",
-			"1668-log-tracking: of 21 sections required at alpha are 5 filled, 8 missing, 8 a placeholder",
+			"3027-slsa-compliance: 7 of 21 sections required at alpha are filled; 3 missing, 11 commented out",
+			"3920-finish-feature-flags: 5 of 21 sections required at alpha are filled; 8 empty, 1 a placeholder, 7 unchanged template text",
+			"1668-log-tracking: 5 of 21 sections required at alpha are filled; 8 missing, 8 a placeholder",
 		},
 		"beta": {
-			"3027-slsa-compliance: of 48 sections required at beta are 8 filled, 4 missing, 36 commented out",
-			"3920-finish-feature-flags: of 48 sections required at beta are 5 filled, 32 empty, 1 a placeholder, 10 unchanged template text",
-			"1668-log-tracking: of 48 sections required at beta are 5 filled, 28 missing, 15 a placeholder",
+			"3027-slsa-compliance: 8 of 48 sections required at beta are filled; 4 missing, 36 commented out",
+			"3920-finish-feature-flags: 5 of 48 sections required at beta are filled; 32 empty, 1 a placeholder, 10 unchanged template text",
+			"1668-log-tracking: 5 of 48 sections required at beta are filled; 28 missing, 15 a placeholder",
 		},
 	} {
 		r := s.Run(t.Context(), "waybill", "signoff", "check", "--keps", "keps", "--template", "template.md", "--stage", stage, "--verbose")
