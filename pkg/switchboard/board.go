@@ -44,7 +44,9 @@ func (c Config) Reconciler(w World) (*reconcile.Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return reconcile.New(c.with(w, members))
+	all := c.with(w, members)
+	all.Self.Tidy = w.Site.Tidy
+	return reconcile.New(all)
 }
 
 // with is the configuration of the reconciler itself.

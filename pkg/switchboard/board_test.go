@@ -3,6 +3,8 @@ package switchboard_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -183,6 +185,30 @@ func TestAhead(t *testing.T) {
 	members, err := w.Site.Members.List(t.Context())
 	if err != nil || len(members) != 1 {
 		t.Errorf("%d reconcilers, %v", len(members), err)
+	}
+}
+
+// TestTidies: a pass removes what a killed writer left; what is foretold of one
+// does not.
+func TestTidies(t *testing.T) {
+	w := newTestWorld(t)
+	w.pass()
+	left := filepath.Join(w.Site.URI, "statements", ".waybill-tmp-A")
+	if err := os.WriteFile(left, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.now = time.Now()
+	old := w.now.Add(-48 * time.Hour)
+	if err := os.Chtimes(left, old, old); err != nil {
+		t.Fatal(err)
+	}
+	w.ahead()
+	if _, err := os.Stat(left); err != nil {
+		t.Errorf("nothing was to be done: %v", err)
+	}
+	w.pass()
+	if _, err := os.Stat(left); err == nil {
+		t.Error("it is still there")
 	}
 }
 

@@ -157,6 +157,9 @@ type Self struct {
 	// Statements tells what was signed, by which a store is mended that lost a
 	// feature or has an older one. Default: the store is believed.
 	Statements Statements
+	// Tidy is done in each pass, for what programs that were killed left where the
+	// features are. Default: nothing is done.
+	Tidy func(now time.Time)
 	// Trace is the run that a transition belongs to. Default: none is told.
 	Trace func(context.Context) *feature.Trace
 }

@@ -54,6 +54,9 @@ func (r *Reconciler) Once(ctx context.Context) ([]Pass, error) {
 			return nil, fmt.Errorf("reconciling features: %w", err)
 		}
 	}
+	if r.c.Self.Tidy != nil {
+		r.c.Self.Tidy(r.c.Clock())
+	}
 	live := r.live(ctx)
 	var passes []Pass
 	var failed []error
