@@ -156,6 +156,9 @@ func (o one) copyTo(ctx context.Context, t *target) error {
 	if err != nil {
 		return err
 	}
+	var listing sync.WaitGroup // the tags will be needed, and are not waited for before
+	listing.Go(func() { _, _ = o.attached.of(ctx, o.src, o.route.Source, o.edge.Image) })
+	defer listing.Wait()
 	if t.copied, err = registry.Copy(ctx, registry.ReadLater{Remote: t.remote}, o.src, o.edge.Image, root); err != nil {
 		return err
 	}

@@ -91,3 +91,36 @@ func (a *ahead) bundles(ctx context.Context, d digest.Digest) {
 		a.wait.Go(func() { _, _ = bundle(ctx, a, a.repo, r) })
 	}
 }
+
+// referrersAhead asks for the manifests that refer to those of an image, for
+// whoever is about to copy them after it. As with [Memory.Ahead], only what will
+// be asked is asked.
+func (m *Memory) referrersAhead(ctx context.Context, repo string, of []*Node) (end func()) {
+	ctx, stop := context.WithCancel(ctx)
+	a := &ahead{Memory: m, repo: repo}
+	for _, n := range of {
+		a.wait.Go(func() { a.referrers(ctx, n.Descriptor.Digest) })
+	}
+	return func() {
+		stop()
+		a.wait.Wait()
+	}
+}
+
+// referrers reads the manifests that refer to another and can be copied.
+func (a *ahead) referrers(ctx context.Context, d digest.Digest) {
+	list, err := listReferrers(ctx, a, a.repo, d)
+	if err != nil || len(list) > maxReferrers { // then not all are copied
+		return
+	}
+	for _, r := range list[:min(aheadAtMost, len(list))] {
+		if !r.IsManifest() || r.IsIndex() || r.Size > maxInMemory {
+			continue
+		}
+		a.wait.Go(func() {
+			if body, err := a.Fetch(ctx, a.repo, r); err == nil {
+				_ = body.Close() // it is remembered
+			}
+		})
+	}
+}

@@ -81,9 +81,6 @@ func (c copier) image(ctx context.Context, d Descriptor, depth int) (Copied, err
 	if err != nil {
 		return Copied{}, err
 	}
-	if err := c.node(ctx, graph); err != nil {
-		return Copied{}, err
-	}
 	done := Copied{Image: graph, Referrers: map[digest.Digest][]Descriptor{}}
 	var nodes []*Node
 	_ = graph.Walk(func(n *Node) error { // the visitor returns no error
@@ -91,7 +88,14 @@ func (c copier) image(ctx context.Context, d Descriptor, depth int) (Copied, err
 		done.add(Copied{Blobs: n.Blobs()})
 		return nil
 	})
-	if depth == 0 || graph.isBundle() {
+	refers := depth > 0 && !graph.isBundle()
+	if m, can := c.src.(*Memory); can && refers {
+		defer m.referrersAhead(ctx, c.repo, nodes)()
+	}
+	if err := c.node(ctx, graph); err != nil {
+		return Copied{}, err
+	}
+	if !refers {
 		return done, nil
 	}
 	var mu sync.Mutex // owns done

@@ -13,7 +13,7 @@ import (
 )
 
 // readBackAtOnce is how much of one image is looked for at a time.
-const readBackAtOnce = 8
+const readBackAtOnce = 16
 
 // DriftError reports a registry that does not show what it took.
 type DriftError struct {
@@ -31,14 +31,17 @@ func (e *DriftError) Error() string {
 func (e *DriftError) Code() string { return "REPLICA_DRIFT" }
 
 // ReadBack demands that a place shows all that was copied: each manifest by its
-// bytes, what refers to each of them in its list, and each blob. What a registry
-// lost is unavailable, for it may have it the next time; what it has and does
-// not show is a [*DriftError].
+// bytes, what refers to each of them in its list, and each blob. All of it is
+// asked for at the same time. What a registry lost is unavailable, for it may
+// have it the next time; what it has and does not show is a [*DriftError]. A
+// manifest that is not there is reported before all else.
 func ReadBack(ctx context.Context, at Source, repo string, c Copied) error {
-	if _, err := Graph(ctx, at, repo, c.Image.Descriptor); err != nil {
-		return fmt.Errorf("reading back: %w", err)
-	}
-	group, inner := errgroup.WithContext(ctx)
+	manifests, below := errgroup.WithContext(ctx)
+	_ = c.Image.Walk(func(n *Node) error { // the visitor returns no error
+		manifests.Go(func() error { return readBackManifest(below, at, repo, n.Descriptor) })
+		return nil
+	})
+	group, inner := errgroup.WithContext(below)
 	group.SetLimit(readBackAtOnce)
 	for of, list := range c.Referrers { // the image's, and theirs
 		if len(list) > 0 {
@@ -58,7 +61,24 @@ func ReadBack(ctx context.Context, at Source, repo string, c Copied) error {
 			return err
 		})
 	}
-	return group.Wait()
+	shown := group.Wait()
+	if err := manifests.Wait(); err != nil {
+		return err
+	}
+	return shown
+}
+
+// readBackManifest reads a manifest, which is verified on its way: the bytes
+// are those that were written, so what they name need not be looked at again.
+func readBackManifest(ctx context.Context, at Source, repo string, d Descriptor) error {
+	body, err := at.Fetch(ctx, repo, d)
+	if err == nil {
+		_, err = fetchAll(body)
+	}
+	if err != nil {
+		return fmt.Errorf("reading back: %w", err)
+	}
+	return nil
 }
 
 // readBackReferrers looks for referrers in the list of their subject. A list

@@ -42,7 +42,7 @@ type sessionKey struct {
 type session struct {
 	mu     sync.Mutex // owns the rest while it is made; then it never changes
 	client *http.Client
-	pusher *remote.Pusher
+	pusher *remote.Pusher // only where something may be written
 }
 
 // session returns the way to target, opening it at first. A failed opening is
@@ -73,15 +73,21 @@ func (r *Remote) session(ctx context.Context, target name.Repository, scope stri
 	if err != nil {
 		return nil, err
 	}
-	// The way is a [ggcr.Wrapper], so neither option adds retries to those
-	// of the transport below. A whole upload is repeated, as nobody else can.
-	pusher, err := remote.NewPusher(remote.WithTransport(way), remote.WithRetryPredicate(uploadAgain),
-		remote.WithRetryBackoff(remote.Backoff{Duration: 100 * time.Millisecond, Factor: 3, Jitter: 0.5, Steps: uploads}))
-	if err != nil {
-		return nil, err
+	if scope == ggcr.PushScope {
+		if s.pusher, err = newPusher(way); err != nil {
+			return nil, err
+		}
 	}
-	s.client, s.pusher = transport.Client(way), pusher
+	s.client = transport.Client(way)
 	return s, nil
+}
+
+// newPusher is the library's way to write. The way to the registry is a
+// [ggcr.Wrapper], so neither option adds retries to those of the transport
+// below. A whole upload is repeated, as nobody else can.
+func newPusher(way http.RoundTripper) (*remote.Pusher, error) {
+	return remote.NewPusher(remote.WithTransport(way), remote.WithRetryPredicate(uploadAgain),
+		remote.WithRetryBackoff(remote.Backoff{Duration: 100 * time.Millisecond, Factor: 3, Jitter: 0.5, Steps: uploads}))
 }
 
 // way is the way to a repository. The registry is asked who may come in; one
