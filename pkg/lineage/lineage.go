@@ -145,7 +145,8 @@ type Act struct {
 	Log *Log `json:"log,omitempty"`
 	// Route is the way of a promotion, and what a verifier's summary is of.
 	Route Route `json:"route,omitzero"`
-	// Result is what was decided, or how a command ended.
+	// Result is what was decided, or how a command ended: done, failed, running,
+	// or nothing if it was stopped.
 	Result string `json:"result,omitempty"`
 	// Typed is a command with its arguments, as a journal keeps it.
 	Typed []string `json:"typed,omitempty"`

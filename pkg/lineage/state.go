@@ -82,28 +82,74 @@ func (t *Trail) commands(ctx context.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return t.failed(ctx, StateName, err)
 	}
-	why := "the journal of the state directory is signed by nobody"
-	var open *Act
+	for _, a := range commandsOf(entries, journal.Busy(w.Journal())) {
+		t.add(StateName, a)
+	}
+	return nil
+}
+
+// How a command ended, or did not yet.
+const (
+	commandDone    = "done"
+	commandFailed  = "failed"
+	commandRunning = "running"
+)
+
+// commandsOf joins what a journal says of commands: that each began, and how it
+// ended. A command can have parts, named after it. Of a part only the beginning
+// is noted: it ended when the next began, or the whole did. A command that is
+// followed by another and has no end was stopped, and nobody knows when.
+func commandsOf(entries []journal.Entry, busy bool) (all []Act) {
+	var open []int // of those that began and did not end; each but the first is a part of the one before
+	end := func(from int, e journal.Entry, result string) {
+		for _, i := range open[from:] {
+			all[i].Ended, all[i].Result = e.Time, result
+		}
+		open = open[:from]
+	}
 	for _, e := range entries {
 		if e.Act != "begin" {
-			if open != nil {
-				open.Ended, open.Result = e.Time, e.Act
+			subject, result := e.Act, commandDone
+			if e.Act == commandFailed {
+				subject, result = e.Subject, commandFailed
+			}
+			if from := slices.IndexFunc(open, func(i int) bool { return all[i].Name == subject }); from >= 0 {
+				end(from, e, result)
 			}
 			continue
 		}
-		var said noted
-		if err := json.Unmarshal(e.Detail, &said); err != nil {
-			continue // another form than ours: it is a hint
+		whole := slices.IndexFunc(open, func(i int) bool { return strings.HasPrefix(e.Subject, all[i].Name+": ") })
+		if whole < 0 {
+			open = nil
+		} else {
+			end(whole+1, e, commandDone)
 		}
-		a := Act{Kind: Command, Name: e.Subject, Began: e.Time, Signer: Signer{Mark: Hint, Why: why}}
-		if len(said.Args) > 0 {
-			a.Typed = append([]string{filepath.Base(said.Args[0])}, said.Args[1:]...)
+		if a, is := beganAt(e); is {
+			open = append(open, len(all))
+			all = append(all, a)
 		}
-		a.trust(said.Trace)
-		t.add(StateName, a)
-		open = t.acts[len(t.acts)-1]
 	}
-	return nil
+	for _, i := range open {
+		if busy {
+			all[i].Result = commandRunning
+		}
+	}
+	return all
+}
+
+// beganAt is the command that a journal's entry says to have begun.
+func beganAt(e journal.Entry) (Act, bool) {
+	var said noted
+	if err := json.Unmarshal(e.Detail, &said); err != nil {
+		return Act{}, false // another form than ours: it is a hint
+	}
+	why := "the journal of the state directory is signed by nobody"
+	a := Act{Kind: Command, Name: e.Subject, Began: e.Time, Signer: Signer{Mark: Hint, Why: why}}
+	if len(said.Args) > 0 {
+		a.Typed = append([]string{filepath.Base(said.Args[0])}, said.Args[1:]...)
+	}
+	a.trust(said.Trace)
+	return a, true
 }
 
 // refuse is the answer about something that nobody knows.

@@ -135,10 +135,7 @@ func (j joint) title() string {
 	case Summary:
 		text = j.Result + " by " + j.Name
 	case Command:
-		text = "began " + j.Name
-		if j.Result == "failed" {
-			text += ", which failed"
-		}
+		text = "began " + j.Name + j.ending()
 	default:
 		text = "stated " + j.Name
 	}
@@ -146,6 +143,19 @@ func (j joint) title() string {
 		text += " (upstream)"
 	}
 	return render.Safe(text)
+}
+
+// ending says how a command ended.
+func (j joint) ending() string {
+	switch j.Result {
+	case commandDone:
+		return ", done after " + brief(max(0, j.Ended.Sub(j.Began)))
+	case commandFailed:
+		return ", failed after " + brief(max(0, j.Ended.Sub(j.Began)))
+	case commandRunning:
+		return ", which still runs"
+	}
+	return ", which never ended"
 }
 
 func several(n int, what string) string {
