@@ -67,7 +67,6 @@ func featureReconcileCommand() *cobra.Command {
 	addGatesFlag(cmd, g)
 	o.keys.services = func() bool { return g.Enabled(known.KMSSigning) }
 	f.DurationVar(&o.wait, "patience", signingPatience, "how long a signing service is waited for")
-	addLogFlag(cmd, "text")
 	addFeatureOutput(cmd, &o.output)
 	f.BoolVar(&o.confirm, "confirm", false, "really do it")
 	return cmd

@@ -27,8 +27,10 @@ func group(cmd cobra.Command) *cobra.Command {
 		if len(args) > 0 {
 			return verdict.Refuse(verdict.Usage, c.CommandPath(), "there is no command %q", args[0])
 		}
-		c.SetOut(c.ErrOrStderr())
-		_ = c.Help() // it only prints
+		if formatOf(c) == "text" { // in lines of a log nobody reads a page
+			c.SetOut(c.ErrOrStderr())
+			_ = c.Help() // it only prints
+		}
 		return verdict.Refuse(verdict.Usage, c.CommandPath(), "name one of its commands")
 	}
 	return &cmd
@@ -45,6 +47,7 @@ proof, and lets anyone check the whole of it with one command.
 ` + exit.Table,
 		Version: cli.BuildVersion(),
 	})
+	addLogFlag(cmd)
 	cmd.AddGroup(
 		&cobra.Group{ID: "release", Title: "Run a release:"},
 		&cobra.Group{ID: "stage", Title: "One stage:"},

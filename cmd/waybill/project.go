@@ -46,7 +46,6 @@ func (o *project) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.profile, "profile", "", "profile that names places, policy, trust root and signing services (required)")
 	f.StringVar(&o.state, "state", ".waybill", "directory in which the release comes into being; a second run goes on from it")
-	addLogFlag(cmd, "text")
 	o.chosen.addFlags(cmd)
 }
 

@@ -86,7 +86,6 @@ func (o *applying) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.profile, "profile", "", "profile that names policy, trust root, signing services and the verifier (required)")
 	f.StringVar(&o.state, "state", ".waybill", "directory that remembers what was promoted and signed; a second run goes on from it")
-	addLogFlag(cmd, "text")
 	addMetricsFlag(cmd)
 	o.as.addFlags(cmd, pipeline.TokenVerifier)
 	o.keys.addFlags(cmd, pipeline.TokenVerifier)

@@ -23,11 +23,10 @@ import (
 // logFlag names the flag that says how a command speaks.
 const logFlag = "log-format"
 
-// addLogFlag adds --log-format to a command. What it says is obeyed by
-// [observed], for whatever the command writes to stderr.
-func addLogFlag(cmd *cobra.Command, format string) {
-	usage := "text for people, json for machines: each line with the ids of the run and of the action"
-	cmd.Flags().String(logFlag, format, usage)
+// addLogFlag adds --log-format to a command and to all below it. What it says is
+// obeyed by [observed], for whatever a command writes to stderr.
+func addLogFlag(cmd *cobra.Command) {
+	cmd.PersistentFlags().String(logFlag, "text", "how stderr is written: text for people, json for machines: each line with the ids of the run and of the action")
 }
 
 // gateServe writes lines of its own to stderr beside the log: the record of its
@@ -55,7 +54,22 @@ func observed(cmd *cobra.Command) *cobra.Command {
 	if do := cmd.RunE; do != nil {
 		cmd.RunE = func(c *cobra.Command, args []string) error { return run(c, args, do) }
 	}
+	if fit := cmd.Args; fit != nil {
+		cmd.Args = func(c *cobra.Command, args []string) error { return notBegun(c, fit(c, args)) }
+	}
+	if !cmd.HasParent() {
+		cmd.SetFlagErrorFunc(notBegun)
+	}
 	return cmd
+}
+
+// notBegun tells machines why a command does not begin, as it would tell them
+// why one failed. People are told by whoever called it.
+func notBegun(c *cobra.Command, err error) error {
+	if err == nil || formatOf(c) != "json" {
+		return err
+	}
+	return run(c, nil, func(*cobra.Command, []string) error { return verdict.Wrap(verdict.Usage, c.CommandPath(), err) })
 }
 
 // run runs a command as one span. However sending spans ends, the command ends

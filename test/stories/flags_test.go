@@ -27,6 +27,7 @@ func TestNoFlagIsEmpty(t *testing.T) {
 			t.Fatalf("%q --help: %v", path, err)
 		}
 		_, listed, _ := strings.Cut(string(help), "\nFlags:\n")
+		listed, _, _ = strings.Cut(listed, "\nGlobal Flags:\n") // which are those of the program
 		for _, f := range flagLine.FindAllStringSubmatch(listed, -1) {
 			flags++
 			flagIsChecked(t.Context(), t, path, f[1], f[2])

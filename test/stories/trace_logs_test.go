@@ -208,7 +208,7 @@ func leaves(a *asker, path ...string) []leaf {
 	_, flags, _ := strings.Cut(help, "\nFlags:\n")
 	_, below, has := strings.Cut(strings.Split(help, "\nFlags:\n")[0], "waybill "+strings.Join(append(slices.Clone(path), "[command]"), " "))
 	if !has {
-		l := leaf{path: path, json: strings.Contains(flags, "--log-format")}
+		l := leaf{path: path, json: strings.Count(flags, "--log-format") == 1}
 		for _, f := range textFlag.FindAllStringSubmatch(flags, -1) {
 			if !slices.Contains([]string{"output", "log-format", "now"}, f[1]) {
 				l.flags = append(l.flags, f[1])
@@ -227,7 +227,8 @@ func leaves(a *asker, path ...string) []leaf {
 
 // TestNoCommandTellsASecret: whatever command somebody gives an address with a
 // password to, as an argument or in any flag, it is in nothing that people read
-// and in no line of a log; and a token on the command line is not, either.
+// and in no line of a log; and a token on the command line is not, either. Every
+// command writes such a log, whatever it comes to.
 func TestNoCommandTellsASecret(t *testing.T) {
 	t.Parallel()
 	a := newAsker(t)
@@ -235,20 +236,25 @@ func TestNoCommandTellsASecret(t *testing.T) {
 	address := "https://ci:" + password + "@127.0.0.1:1/x"
 	token := "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0." + password
 	all := leaves(a)
-	if len(all) < 25 || !slices.ContainsFunc(all, func(l leaf) bool { return l.json && slices.Contains(l.flags, "profile") }) {
+	if len(all) < 25 || !slices.ContainsFunc(all, func(l leaf) bool { return slices.Contains(l.flags, "profile") }) {
 		t.Fatalf("only %d commands were found: %v", len(all), all)
 	}
 	for _, l := range all {
+		if !l.json {
+			t.Errorf("the help of %q does not list --log-format, once", l.path)
+		}
 		tries := [][]string{{address}, {address, address}, {token}}
 		for _, f := range l.flags {
 			tries = append(tries, []string{"v0.1.0", "--" + f, address})
 		}
 		for i, args := range tries {
-			args = append(slices.Clone(l.path), args...)
-			if l.json && i%2 == 1 { // the other half speaks in text
-				args = append(args, "--log-format", "json")
+			spoken := []string{"text", "json"}[i%2]
+			r := a.with(nil, append(append(slices.Clone(l.path), "--log-format", spoken), args...)...)
+			if spoken == "json" {
+				if lines := logLines(t, r); r.Code != 0 && (len(lines) == 0 || lines[len(lines)-1].Exit != r.Code) {
+					t.Errorf("%s ended with %d, and its log does not say so:\n%s", r, r.Code, r.Stderr)
+				}
 			}
-			r := a.with(nil, args...)
 			if strings.HasPrefix(r.Stdout, "{") { // a document is about what was named
 				r.Stdout = ""
 			}

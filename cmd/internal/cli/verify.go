@@ -3,11 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
-	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/download"
@@ -87,6 +86,7 @@ func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Sta
 	if err != nil {
 		return err
 	}
+	ask.Options.Progress = o.progress(cmd.ErrOrStderr())
 	decided, err := o.decide(cmd.Context(), ask.Request)
 	if err != nil {
 		return err
@@ -184,15 +184,21 @@ func (o *VerifyRelease) options(args []string) (gate.Options, error) {
 		options.Inside = o.Inside
 	}
 	options.Checkout.Repository, options.Checkout.Ref = vcs.Split(o.Source)
-	if term.IsTerminal(int(os.Stderr.Fd())) {
-		verb := "hashing"
-		if o.Keep.Download != "" {
-			verb = "fetching"
-		}
-		line := ui.NewProgress(os.Stderr, verb)
-		options.Progress = func(p gate.Progress) { line.Update(ui.Far(p)) }
-	}
 	return options, nil
+}
+
+// progress shows on a terminal how far it is, and elsewhere nothing: lines of a
+// log are not redrawn.
+func (o *VerifyRelease) progress(stderr io.Writer) func(gate.Progress) {
+	if ui.Width(stderr) == 0 {
+		return nil
+	}
+	verb := "hashing"
+	if o.Keep.Download != "" {
+		verb = "fetching"
+	}
+	line := ui.NewProgress(stderr, verb)
+	return func(p gate.Progress) { line.Update(ui.Far(p)) }
 }
 
 func (o *VerifyRelease) check(args []string) error {
