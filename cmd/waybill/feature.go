@@ -102,13 +102,19 @@ func addFeatureOutput(cmd *cobra.Command, w *switchboard.Writer) {
 }
 
 func featureListCommand() *cobra.Command {
-	at, out := &siteFlags{}, &switchboard.Writer{}
+	at, out := &siteFlags{}, &switchboard.Writer{Known: known.Registry()}
 	cmd := &cobra.Command{
 		Use:   "list --features PLACE",
 		Short: "List the features, and what each waits for",
 		Long: `List the features at a site: the state of each, what is desired of it, its default
 and stage, and where it counts; below, what is left to do before a state changes,
 who was not heard of yet, and what still refers to a feature that is Off.
+
+RequireProvenance and RequireSignoff are requirements: On, they are enforced by the
+gates that go by the site, as far as the policy leaves that to it, and on their way
+they are warned about. All others say what programs do: those that are dynamic follow
+the site while they run, and the rest has --feature-gates of each run, which the site
+is told, and waits for. waybill feature get says what On means of each.
 
 What is listed is what the site says. Who decides by a feature goes by the signed
 statements beside it.
@@ -140,7 +146,7 @@ statements beside it.
 }
 
 func featureGetCommand() *cobra.Command {
-	at, out := &siteFlags{}, &switchboard.Writer{}
+	at, out := &siteFlags{}, &switchboard.Writer{Known: known.Registry()}
 	cmd := &cobra.Command{
 		Use:   "get NAME --features PLACE",
 		Short: "Show all that is known of one feature",

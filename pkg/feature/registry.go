@@ -31,6 +31,9 @@ const CoreNamespace = "waybill"
 type Definition struct {
 	Name  string
 	About string // what it demands, in a line
+	// Requirement says that a gate refuses by it: while it is on its way that is
+	// warned about. Without it, On says that programs do what it is about.
+	Requirement bool
 	// Versions are sorted, each from one minor version of the program on.
 	Versions []Version
 	// Tasks of the four ways that a feature can go. Waiting for uses comes

@@ -28,6 +28,9 @@ const (
 type Writer struct {
 	// Format is table or json.
 	Format string
+	// Known is what the program knows of features, which tables tell. Default
+	// nothing.
+	Known feature.Registry
 }
 
 // Check refuses a format that is none.
@@ -56,7 +59,7 @@ func (w Writer) List(to io.Writer, all []feature.Feature) error {
 		p.row("FEATURE", "STATE", "DESIRED", "DEFAULT", "STAGE", "WHERE")
 	}
 	for _, f := range listed {
-		p.row(f.Key().String(), string(f.Status.State), desired(f), string(f.Status.Default), f.Status.Stage, scopes(f))
+		p.row(f.Key().String(), string(f.Status.State), desired(f), string(f.Status.Default), f.Status.Stage, w.scopes(f))
 	}
 	for _, f := range listed {
 		for _, left := range lefts(f) {
@@ -80,11 +83,14 @@ func (w Writer) Feature(to io.Writer, f feature.Feature) error {
 	}
 	p, s := newPage(to), f.Status
 	p.line("%s", f.Key())
+	if d, known := w.Known.Definition(f.Key()); known {
+		p.row("  on means", meaning(d))
+	}
 	p.row("  state", fmt.Sprintf("%s since transition %d", s.State, s.Number))
 	p.row("  desired", desired(f))
 	p.row("  default", string(s.Default))
 	p.row("  stage", s.Stage)
-	p.row("  where", scopes(f))
+	p.row("  where", w.scopes(f))
 	p.row("  set by", setBy(f))
 	p.row("  data", fmt.Sprintf("of %s, form %d", s.Version, s.Schema))
 	p.row("  last known by", s.LastKnownVersion)
@@ -265,15 +271,32 @@ func setBy(f feature.Feature) string {
 	return "its default"
 }
 
-// scopes is where a feature counts, and how.
-func scopes(f feature.Feature) string {
+// meaning is what it says of a feature that it is On.
+func meaning(d feature.Definition) string {
+	if d.Requirement {
+		return d.About + "; what has not is refused"
+	}
+	return d.About
+}
+
+// scopes is where a feature counts, and how: what is required is warned about
+// on its way, and everything else is just being switched.
+func (w Writer) scopes(f feature.Feature) string {
 	s := f.Status
+	d, _ := w.Known.Definition(f.Key())
+	here, soon := "on at ", "being switched on at "
+	switch {
+	case d.Requirement:
+		here, soon = "enforced at ", "warned about at "
+	case s.State == feature.TurningOff:
+		soon = "being switched off at "
+	}
 	var parts []string
 	if !s.Enforced.IsNone() {
-		parts = append(parts, "enforced at "+Where(s.Enforced))
+		parts = append(parts, here+Where(s.Enforced))
 	}
 	if !s.Preparing.IsNone() {
-		parts = append(parts, "warned about at "+Where(s.Preparing))
+		parts = append(parts, soon+Where(s.Preparing))
 	}
 	if len(parts) == 0 {
 		return "nowhere"

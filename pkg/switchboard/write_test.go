@@ -20,7 +20,7 @@ import (
 func table(t *testing.T, write func(w switchboard.Writer, to *bytes.Buffer) error) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := write(switchboard.Writer{Format: "table"}, &b); err != nil {
+	if err := write(switchboard.Writer{Format: "table", Known: known.Registry()}, &b); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -61,7 +61,7 @@ func some(t *testing.T) []feature.Feature {
 func TestList(t *testing.T) {
 	all := some(t)
 	text := table(t, func(w switchboard.Writer, to *bytes.Buffer) error { return w.List(to, all) })
-	wants(t, text, "FEATURE", "waybill/EmitVSA", "TurningOn", "warned about at everything", "warned about at registry.example.test/prod",
+	wants(t, text, "FEATURE", "waybill/EmitVSA", "TurningOn", "being switched on at everything",
 		"waybill/EmitVSA: left WaitForUses: the window ends", "not yet heard of: promoter",
 		"waybill/RequireSignoff: dangling: it is Off, and 2 still refer to it\n  one@sha256:1\n  two@sha256:2\n", "1 more that no program has known")
 	if strings.Contains(text, known.RequireProvenance) {
@@ -84,6 +84,38 @@ func TestList(t *testing.T) {
 		if _, err := feature.Parse(raw); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestListSaysWhatOnMeans: what is required is warned about on its way; of
+// everything else it is said where it is on, for nobody is warned of it.
+func TestListSaysWhatOnMeans(t *testing.T) {
+	everything := feature.Scope{Everything: true}
+	for _, row := range []struct {
+		name  string
+		state feature.State
+		want  string
+	}{
+		{known.RequireSignoff, feature.On, "enforced at everything"},
+		{known.RequireSignoff, feature.TurningOn, "warned about at everything"},
+		{known.RequireSignoff, feature.TurningOff, "warned about at everything"},
+		{known.EmitVSA, feature.On, "on at everything"},
+		{known.EmitVSA, feature.TurningOn, "being switched on at everything"},
+		{known.EmitVSA, feature.TurningOff, "being switched off at everything"},
+		{known.EmitVSA, feature.Off, "nowhere"},
+	} {
+		f := feature.Feature{Metadata: feature.Metadata{Namespace: feature.CoreNamespace, Name: row.name}, Status: feature.Status{State: row.state}}
+		switch row.state {
+		case feature.On:
+			f.Status.Enforced = everything
+		case feature.TurningOn, feature.TurningOff:
+			f.Status.Preparing = everything
+		}
+		text := table(t, func(w switchboard.Writer, to *bytes.Buffer) error { return w.List(to, []feature.Feature{f}) })
+		if line := strings.TrimSpace(strings.Split(text, "\n")[1]); !strings.HasSuffix(line, "  "+row.want) {
+			t.Errorf("%s, %s: %q", row.name, row.state, line)
+		}
+		wants(t, table(t, func(w switchboard.Writer, to *bytes.Buffer) error { return w.Feature(to, f) }), "on means  ")
 	}
 }
 

@@ -282,7 +282,7 @@ func (s switchroom) lists() {
 	if len(list.Items) != len(known.Namespace().Features) {
 		t.Errorf("%d features", len(list.Items))
 	}
-	want(t, s.feature("list", "--features", "site"), 0, "waybill/RequireProvenance  Off", "enforced at everything")
+	want(t, s.feature("list", "--features", "site"), 0, "waybill/RequireProvenance  Off", "on at everything")
 	want(t, s.feature("list", "--features", "site", "--output", "poem"), 2, "table or json")
 	want(t, s.feature("list", "--features", "nowhere"), 3, "nowhere")
 	want(t, s.feature(), 2)

@@ -59,12 +59,12 @@ func Namespace() feature.Namespace {
 	sweep := func(name string) []feature.Job { return []feature.Job{{Kind: feature.Sweep, Name: name}} }
 	return feature.Namespace{Name: feature.CoreNamespace, Features: []feature.Definition{
 		{
-			Name: RequireProvenance, About: "what is promoted has provenance that the policy believes",
+			Name: RequireProvenance, About: "what is promoted has provenance that the policy believes", Requirement: true,
 			Versions: since(feature.Beta, feature.Off), OnTasks: sweep(CoverageAudit),
 			Keys: []string{RequireProvenance},
 		},
 		{
-			Name: RequireSignoff, About: "a release has a sign-off of the documents that it rests on",
+			Name: RequireSignoff, About: "a release has a sign-off of the documents that it rests on", Requirement: true,
 			Versions: since(feature.Alpha, feature.Off), OnTasks: sweep(SignoffAudit),
 			Keys: []string{RequireSignoff, "signoff"},
 		},
