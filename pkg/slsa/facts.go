@@ -68,16 +68,16 @@ func signerOf(e signed) string {
 }
 
 // level is the highest Build level that the signer may state for the builder.
-func (f facts) level() int { return f.pair.Level }
+func (f *facts) level() int { return f.pair.Level }
 
 // noted reports whether the provenance contradicts itself in this way.
-func (f facts) noted(code string) bool {
+func (f *facts) noted(code string) bool {
 	return slices.ContainsFunc(f.lint, func(n provenance.Note) bool { return n.Code == code })
 }
 
 // unisolated reports whether provenance of our build type says that its steps
 // were not isolated.
-func (f facts) unisolated() bool {
+func (f *facts) unisolated() bool {
 	if f.claim.BuildType != provenance.BuildType {
 		return false
 	}
@@ -88,7 +88,7 @@ func (f facts) unisolated() bool {
 
 // saidHermetic is what provenance of our build type says of its own step:
 // whether it had no network, and everything it could use was fixed by digest.
-func (f facts) saidHermetic() provenance.Said {
+func (f *facts) saidHermetic() provenance.Said {
 	said, ok := f.claim.InternalParameter("hermetic")
 	switch {
 	case f.claim.BuildType != provenance.BuildType || !ok:
@@ -101,7 +101,7 @@ func (f facts) saidHermetic() provenance.Said {
 
 // local reports whether the source is a directory of one machine. Whoever has
 // that machine writes its history, and nobody else can ask it for the commit.
-func (f facts) local() bool { return strings.HasPrefix(f.claim.Source.Repository, "git+file:") }
+func (f *facts) local() bool { return strings.HasPrefix(f.claim.Source.Repository, "git+file:") }
 
 // noCanonicalSource is what is missing where the source is local.
 const noCanonicalSource = "a canonical source; git+file:// is a directory of one machine"

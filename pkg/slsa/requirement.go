@@ -1,6 +1,10 @@
 package slsa
 
-import "github.com/waybill-release/waybill/pkg/provenance"
+import (
+	"slices"
+
+	"github.com/waybill-release/waybill/pkg/provenance"
+)
 
 // requirement is one row of a specification: from which level on it is
 // required, and how to answer it. Optional rows are shown and never counted.
@@ -10,27 +14,25 @@ type requirement struct {
 	level    int
 	optional bool
 	title    string
-	ask      func(facts) Answer
+	ask      func(*facts) Answer
 }
 
 // requirements are all rows, in the order of the report.
 func requirements() []requirement {
-	rows := v01()
-	rows = append(rows, build()...)
-	return append(rows, source()...)
+	return slices.Concat(v01(), build(), source())
 }
 
 // build is the Build track of SLSA v1.2.
 func build() []requirement {
 	return []requirement{
-		{Build, "build.exists", 1, false, "Provenance exists and identifies the output by digest", facts.available},
-		{Build, "build.process", 1, false, "It says how the output was built", facts.instructed},
-		{Build, "build.builder", 1, false, "It names the builder", facts.builderNamed},
-		{Build, "build.authentic", 2, false, "It is signed by who may speak for the builder", facts.authentic},
+		{Build, "build.exists", 1, false, "Provenance exists and identifies the output by digest", (*facts).available},
+		{Build, "build.process", 1, false, "It says how the output was built", (*facts).instructed},
+		{Build, "build.builder", 1, false, "It names the builder", (*facts).builderNamed},
+		{Build, "build.authentic", 2, false, "It is signed by who may speak for the builder", (*facts).authentic},
 		{Build, "build.hosted", 2, false, "A hosted platform built it", atLeast(2, "ran on a hosted platform")},
 		{Build, "build.unforgeable", 3, false, "Build steps cannot reach the signing key", atLeast(3, "keeps its key out of reach of build steps")},
-		{Build, "build.isolated", 3, false, "Builds cannot influence each other", facts.isolated},
-		{Build, "build.parameters", 3, false, "External parameters are complete", facts.enumerated},
+		{Build, "build.isolated", 3, false, "Builds cannot influence each other", (*facts).isolated},
+		{Build, "build.parameters", 3, false, "External parameters are complete", (*facts).enumerated},
 	}
 }
 
@@ -45,7 +47,7 @@ func source() []requirement {
 }
 
 // available: there is provenance, and it is of these bytes.
-func (f facts) available() Answer {
+func (f *facts) available() Answer {
 	switch {
 	case !f.given:
 		return missing("provenance of this artifact")
@@ -56,7 +58,7 @@ func (f facts) available() Answer {
 }
 
 // instructed: it names a kind of build, and what it was told to do.
-func (f facts) instructed() Answer {
+func (f *facts) instructed() Answer {
 	switch {
 	case !f.exists:
 		return missing("provenance of this artifact")
@@ -69,7 +71,7 @@ func (f facts) instructed() Answer {
 }
 
 // authentic: signer and builder are a pair of the trust map.
-func (f facts) authentic() Answer {
+func (f *facts) authentic() Answer {
 	switch {
 	case !f.exists:
 		return missing("provenance of this artifact")
@@ -84,8 +86,8 @@ func (f facts) authentic() Answer {
 }
 
 // atLeast asks for a builder that is trusted up to a level.
-func atLeast(level int, what string) func(facts) Answer {
-	return func(f facts) Answer {
+func atLeast(level int, what string) func(*facts) Answer {
+	return func(f *facts) Answer {
 		a := f.authentic()
 		switch {
 		case a.State != Met:
@@ -98,7 +100,7 @@ func atLeast(level int, what string) func(facts) Answer {
 }
 
 // isolated: the builder can do it, and does not say that it did not.
-func (f facts) isolated() Answer {
+func (f *facts) isolated() Answer {
 	a := atLeast(3, "isolates builds from each other")(f)
 	if a.State == Met && f.unisolated() {
 		return notMet(f.evidence, "the provenance says that the steps were not isolated")
@@ -108,7 +110,7 @@ func (f facts) isolated() Answer {
 
 // enumerated: a builder of level 3 lists all parameters, unless it says that
 // it did not.
-func (f facts) enumerated() Answer {
+func (f *facts) enumerated() Answer {
 	a := atLeast(3, "records every external parameter")(f)
 	if a.State == Met && f.claim.Completeness.Parameters == provenance.SaidNo {
 		return notMet(f.evidence, "the provenance says that its parameters are not complete")
@@ -117,8 +119,8 @@ func (f facts) enumerated() Answer {
 }
 
 // sourceLevel asks for a level of the Source track.
-func sourceLevel(level int) func(facts) Answer {
-	return func(f facts) Answer {
+func sourceLevel(level int) func(*facts) Answer {
+	return func(f *facts) Answer {
 		if f.source.level < level {
 			return missing("%s", f.source.why)
 		}

@@ -9,44 +9,44 @@ import (
 // v01 is SLSA v0.1, the levels that KEP-3027 counts by.
 func v01() []requirement {
 	return []requirement{
-		{V01, "build.scripted", 1, false, "All steps are in a build script", facts.instructed},
-		{V01, "provenance.available", 1, false, "Provenance is available", facts.available},
-		{V01, "content.artifact", 1, false, "It identifies the artifact by hash", facts.available},
-		{V01, "content.builder", 1, false, "It identifies the builder", facts.builderNamed},
-		{V01, "content.instructions", 1, false, "It identifies the build instructions", facts.instructed},
-		{V01, "content.metadata", 1, true, "It has times and an invocation", facts.metadata},
+		{V01, "build.scripted", 1, false, "All steps are in a build script", (*facts).instructed},
+		{V01, "provenance.available", 1, false, "Provenance is available", (*facts).available},
+		{V01, "content.artifact", 1, false, "It identifies the artifact by hash", (*facts).available},
+		{V01, "content.builder", 1, false, "It identifies the builder", (*facts).builderNamed},
+		{V01, "content.instructions", 1, false, "It identifies the build instructions", (*facts).instructed},
+		{V01, "content.metadata", 1, true, "It has times and an invocation", (*facts).metadata},
 
-		{V01, "source.version-controlled", 2, false, "The source is version controlled", facts.versionControlled},
+		{V01, "source.version-controlled", 2, false, "The source is version controlled", (*facts).versionControlled},
 		{V01, "build.service", 2, false, "A build service ran it", atLeast(2, "is a build service")},
-		{V01, "provenance.authenticated", 2, false, "Provenance is authenticated", facts.authentic},
+		{V01, "provenance.authenticated", 2, false, "Provenance is authenticated", (*facts).authentic},
 		{V01, "provenance.service-generated", 2, false, "The service generated it", atLeast(2, "generates provenance itself")},
-		{V01, "content.source", 2, false, "It identifies the source by an immutable reference", facts.sourceNamed},
+		{V01, "content.source", 2, false, "It identifies the source by an immutable reference", (*facts).sourceNamed},
 
 		{V01, "source.verified-history", 3, false, "Every change has an authenticated actor", sourceLevel(2)},
-		{V01, "source.retained", 3, false, "The source is retained for 18 months", facts.retained},
-		{V01, "build.as-code", 3, false, "The build definition is in version control", facts.asCode},
+		{V01, "source.retained", 3, false, "The source is retained for 18 months", (*facts).retained},
+		{V01, "build.as-code", 3, false, "The build definition is in version control", (*facts).asCode},
 		{V01, "build.ephemeral", 3, false, "The environment is made for the build", atLeast(3, "makes an environment for each build")},
-		{V01, "build.isolated", 3, false, "Builds cannot influence each other", facts.isolated},
+		{V01, "build.isolated", 3, false, "Builds cannot influence each other", (*facts).isolated},
 		{V01, "provenance.non-falsifiable", 3, false, "Users of the service cannot falsify it", atLeast(3, "keeps its key out of reach of build steps")},
-		{V01, "content.source-authenticated", 3, false, "The service found the source itself", facts.sourceAuthenticated},
-		{V01, "content.entry-point", 3, false, "It identifies the entry point", facts.entryPoint},
-		{V01, "content.parameters", 3, false, "It includes all build parameters", facts.enumerated},
+		{V01, "content.source-authenticated", 3, false, "The service found the source itself", (*facts).sourceAuthenticated},
+		{V01, "content.entry-point", 3, false, "It identifies the entry point", (*facts).entryPoint},
+		{V01, "content.parameters", 3, false, "It includes all build parameters", (*facts).enumerated},
 
-		{V01, "source.two-person", 4, false, "Two people agreed to every change", facts.twoPerson},
-		{V01, "source.retained-indefinitely", 4, false, "The source is retained indefinitely", facts.retained},
-		{V01, "build.parameterless", 4, false, "Only the source and the entry point can change the output", facts.parameterless},
-		{V01, "build.hermetic", 4, false, "Steps have no network, inputs are declared before", facts.hermetic},
-		{V01, "build.reproducible", 4, true, "Building again gives the same bytes", facts.reproducible},
-		{V01, "provenance.dependencies", 4, false, "All dependencies are recorded", facts.dependencies},
-		{V01, "content.dependencies", 4, false, "It includes all transitive dependencies", facts.dependencies},
-		{V01, "content.reproducible", 4, false, "It says whether it can be reproduced", facts.reproducibleSaid},
-		{V01, "common.security", 4, false, "The platform meets a security standard", facts.human},
-		{V01, "common.access", 4, false, "Access to the platform is rare, logged and for few", facts.human},
-		{V01, "common.superusers", 4, false, "Few can override, and only two of them together", facts.human},
+		{V01, "source.two-person", 4, false, "Two people agreed to every change", (*facts).twoPerson},
+		{V01, "source.retained-indefinitely", 4, false, "The source is retained indefinitely", (*facts).retained},
+		{V01, "build.parameterless", 4, false, "Only the source and the entry point can change the output", (*facts).parameterless},
+		{V01, "build.hermetic", 4, false, "Steps have no network, inputs are declared before", (*facts).hermetic},
+		{V01, "build.reproducible", 4, true, "Building again gives the same bytes", (*facts).reproducible},
+		{V01, "provenance.dependencies", 4, false, "All dependencies are recorded", (*facts).dependencies},
+		{V01, "content.dependencies", 4, false, "It includes all transitive dependencies", (*facts).dependencies},
+		{V01, "content.reproducible", 4, false, "It says whether it can be reproduced", (*facts).reproducibleSaid},
+		{V01, "common.security", 4, false, "The platform meets a security standard", (*facts).human},
+		{V01, "common.access", 4, false, "Access to the platform is rare, logged and for few", (*facts).human},
+		{V01, "common.superusers", 4, false, "Few can override, and only two of them together", (*facts).human},
 	}
 }
 
-func (f facts) builderNamed() Answer {
+func (f *facts) builderNamed() Answer {
 	switch {
 	case !f.exists:
 		return missing("provenance of this artifact")
@@ -56,7 +56,7 @@ func (f facts) builderNamed() Answer {
 	return met("builder "+quote(f.claim.Builder.ID), f.evidence)
 }
 
-func (f facts) metadata() Answer {
+func (f *facts) metadata() Answer {
 	switch {
 	case !f.exists:
 		return missing("provenance of this artifact")
@@ -68,7 +68,7 @@ func (f facts) metadata() Answer {
 	return met("times and invocation", f.evidence)
 }
 
-func (f facts) versionControlled() Answer {
+func (f *facts) versionControlled() Answer {
 	if f.source.level >= 1 {
 		return met("a trusted verifier says so of this revision", f.source.evidence)
 	}
@@ -80,7 +80,7 @@ func (f facts) versionControlled() Answer {
 
 // sourceNamed: a service names a commit. Anybody could have written what
 // nobody trusted signed.
-func (f facts) sourceNamed() Answer {
+func (f *facts) sourceNamed() Answer {
 	a := atLeast(2, "names the source that it built")(f)
 	switch {
 	case a.State != Met:
@@ -91,14 +91,14 @@ func (f facts) sourceNamed() Answer {
 	return met("commit "+quote(f.claim.Source.Commit), f.evidence)
 }
 
-func (f facts) retained() Answer {
+func (f *facts) retained() Answer {
 	return missing("a declaration of the policy that the source is retained")
 }
 
-func (f facts) human() Answer { return missing("a declaration of the policy; no tool can look at it") }
+func (f *facts) human() Answer { return missing("a declaration of the policy; no tool can look at it") }
 
 // asCode: the definition is a file of the commit that was built.
-func (f facts) asCode() Answer {
+func (f *facts) asCode() Answer {
 	a := atLeast(3, "reads the build definition itself")(f)
 	switch {
 	case a.State != Met:
@@ -111,7 +111,7 @@ func (f facts) asCode() Answer {
 	return met("definition "+quote(f.claim.EntryPoint)+" of the commit", f.evidence)
 }
 
-func (f facts) sourceAuthenticated() Answer {
+func (f *facts) sourceAuthenticated() Answer {
 	if a := f.sourceNamed(); a.State != Met {
 		return a
 	}
@@ -121,7 +121,7 @@ func (f facts) sourceAuthenticated() Answer {
 	return atLeast(3, "resolves the source itself")(f)
 }
 
-func (f facts) entryPoint() Answer {
+func (f *facts) entryPoint() Answer {
 	a := atLeast(3, "records the entry point")(f)
 	if a.State == Met && f.claim.EntryPoint == "" {
 		return notMet(f.evidence, "no entry point is named")
@@ -129,14 +129,14 @@ func (f facts) entryPoint() Answer {
 	return a
 }
 
-func (f facts) twoPerson() Answer {
+func (f *facts) twoPerson() Answer {
 	if f.source.reviewed {
 		return met("a trusted verifier says that two parties reviewed this revision", f.source.evidence)
 	}
 	return sourceLevel(4)(f)
 }
 
-func (f facts) parameterless() Answer {
+func (f *facts) parameterless() Answer {
 	a := f.enumerated()
 	if a.State != Met {
 		return a
@@ -151,7 +151,7 @@ func (f facts) parameterless() Answer {
 	return met("no parameter but the source and the entry point", f.evidence)
 }
 
-func (f facts) hermetic() Answer {
+func (f *facts) hermetic() Answer {
 	a := f.isolated()
 	switch said := f.saidHermetic(); {
 	case a.State != Met:
@@ -168,7 +168,7 @@ func (f facts) hermetic() Answer {
 	return met("the builder's steps have no network, says the trust map", f.evidence)
 }
 
-func (f facts) reproducible() Answer {
+func (f *facts) reproducible() Answer {
 	if len(f.rebuilds) == 0 {
 		return missing("provenance of another trusted builder for the same bytes from the same source")
 	}
@@ -176,7 +176,7 @@ func (f facts) reproducible() Answer {
 }
 
 // dependencies: the builder can list all, and the list does not contradict it.
-func (f facts) dependencies() Answer {
+func (f *facts) dependencies() Answer {
 	a := atLeast(3, "records what it fetched")(f)
 	switch {
 	case a.State != Met:
@@ -195,7 +195,7 @@ func (f facts) dependencies() Answer {
 	return met("the builder lists everything that it fetches, says the trust map", f.evidence)
 }
 
-func (f facts) reproducibleSaid() Answer {
+func (f *facts) reproducibleSaid() Answer {
 	a := atLeast(3, "records whether a build can be reproduced")(f)
 	switch {
 	case len(f.rebuilds) > 0:

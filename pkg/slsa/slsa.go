@@ -99,7 +99,9 @@ func (t Trust) judge(q question) (Report, error) {
 		return Report{}, err
 	}
 	r := Report{Artifact: q.Name, Bytes: q.Bytes.Map(), Builder: f.claim.Builder.ID, Signer: f.signer}
-	for _, req := range requirements() {
+	all := requirements()
+	r.Answers = make([]Answer, 0, len(all))
+	for _, req := range all {
 		a := req.ask(f)
 		a.Track, a.Requirement, a.Title, a.Level, a.Optional = req.track, req.id, req.title, req.level, req.optional
 		if d, ok := f.declared[req.id]; ok && a.State == NotShown {
@@ -113,10 +115,10 @@ func (t Trust) judge(q question) (Report, error) {
 
 // gather turns what was given into facts, each counted only if it speaks of
 // this artifact.
-func (t Trust) gather(q question) (facts, error) {
-	f := facts{declared: map[string]Declaration{}}
+func (t Trust) gather(q question) (*facts, error) {
+	f := &facts{declared: map[string]Declaration{}}
 	if err := f.declare(q.Declared); err != nil {
-		return facts{}, err
+		return nil, err
 	}
 	statement := q.Unsigned
 	if !q.provenance.IsZero() {
@@ -129,7 +131,7 @@ func (t Trust) gather(q question) (facts, error) {
 	}
 	claim, err := provenance.Read(statement)
 	if err != nil {
-		return facts{}, err
+		return nil, err
 	}
 	f.claim, f.given, f.lint = claim, true, provenance.LintPredicate(claim)
 	f.exists = q.binds(statement)
@@ -137,7 +139,7 @@ func (t Trust) gather(q question) (facts, error) {
 		f.trust(t, q.provenance)
 	}
 	if err := f.judgeSource(t, q.source); err != nil {
-		return facts{}, err
+		return nil, err
 	}
 	return f, f.countRebuilds(t, q)
 }

@@ -449,7 +449,7 @@ func TestRequirementsGolden(t *testing.T) {
 			t.Errorf("%s is there twice, or at no level", key)
 		}
 		seen[key] = true
-		if a := r.ask(facts{}); a.State != NotShown || !strings.HasPrefix(a.Why, "missing: ") {
+		if a := r.ask(&facts{}); a.State != NotShown || !strings.HasPrefix(a.Why, "missing: ") {
 			t.Errorf("%s is %s where nothing is known: %q", r.id, a.State, a.Why)
 		}
 	}
