@@ -38,6 +38,7 @@ func (o one) record(ctx context.Context, at []*target, judged *verdict.Verdict) 
 	// Those that had it before are named, too: a run that goes on with what
 	// another began then says the same, and needs no record of its own.
 	for _, name := range o.route.Destinations {
+		p.For = append(p.For, name+"/"+o.edge.Image)
 		here := func(t *target) bool { return t.name == name }
 		if slices.ContainsFunc(at, here) || slices.Contains(o.there, name) {
 			p.Destinations = append(p.Destinations, record.Destination{Ref: name + "/" + o.edge.Image, Tags: o.edge.Tags})

@@ -6,13 +6,16 @@
 //	signed, err := r.Image(ctx, record.Promoted{Source: "staging.example.test/lantern", Digest: d, …})
 //
 // There is one record of a kind for a digest, however many places and tags it
-// went to. A statement is kept in a journal before it is signed, so that a run
-// that was interrupted is gone on with by signing the same bytes, which the
-// log then has once; and a record that lies at the destination already, and
-// says the same by the verifier, is taken for what would be made. Only the
-// time of judgement differs from run to run, and the run itself: each record
-// names the trace and the span in which it was made, and the trace in which what
-// it is about came to be, as far as that is known.
+// went to. A summary names all the places that were asked for, for it was judged
+// for all of them; the record of the promotion names those that have it, so for
+// a place that was away and comes back there is another. A statement is kept in
+// a journal before it is signed, so that a run that was interrupted is gone on
+// with by signing the same bytes, which the log then has once; and a record that
+// lies at the destination already, and says the same by the verifier, is taken
+// for what would be made. Only the time of judgement differs from run to run,
+// and the run itself: each record names the trace and the span in which it was
+// made, and the trace in which what it is about came to be, as far as that is
+// known.
 package record
 
 import (
@@ -157,7 +160,12 @@ type Promoted struct {
 	Children []digest.Digest
 	// Destinations are where it is now; the first is its canonical name.
 	Destinations []Destination
-	Verdict      *verdict.Verdict
+	// For are the repositories that it was judged for, as host/path, whether or
+	// not all of them have it yet; the first is its canonical name. Summaries name
+	// them, and so are the same whichever destination is away. None means the
+	// Destinations.
+	For     []string
+	Verdict *verdict.Verdict
 	// Manifest is the document that asked for it; may be zero.
 	Manifest promotion.Resource
 	// There are the bundles that refer to the image, or to one of the children,
@@ -273,11 +281,15 @@ func (a As) version() string {
 // summary is what was found of one manifest. Its resource is the image at its
 // canonical place, by digest.
 func (r *Records) summary(made Promoted, d digest.Digest, ids trace.IDs) (intoto.Statement, error) {
+	canonical, names := made.Destinations[0].Ref, made.names()
+	if len(made.For) > 0 {
+		canonical, names = made.For[0], slices.Compact(slices.Sorted(slices.Values(made.For)))
+	}
 	var subjects []intoto.Subject
-	for _, name := range made.names() {
+	for _, name := range names {
 		subjects = append(subjects, intoto.Subject{Name: name, Digests: digest.Set{SHA256: d}})
 	}
-	c := r.claim(made.Destinations[0].Ref+"@"+d.String(), subjects, 1+len(made.Children))
+	c := r.claim(canonical+"@"+d.String(), subjects, 1+len(made.Children))
 	c.Trace = ids
 	return vsa.New(*made.Verdict, c)
 }

@@ -101,9 +101,18 @@ func TestRecordsOfAnImage(t *testing.T) {
 	if !bytes.Equal(after[0].Bundle, made[0][0].Bundle) || !bytes.Equal(there[1].Bundle, made[0][1].Bundle) || !there[0].Found || after[0].Found || logged() != 2 {
 		t.Errorf("asked again: %d log entries", logged())
 	}
+	// While the canonical place is away the summary is the very same, for it was
+	// judged for both; the record of the promotion names the one that has it.
+	both := r.made.Destinations
+	r.made.There, r.made.Destinations = nil, both[1:]
+	r.made.For = []string{both[0].Ref, both[1].Ref}
+	away := must[[]record.Signed](t)(records.Image(t.Context(), r.made))
+	if !bytes.Equal(away[0].Bundle, made[0][0].Bundle) || bytes.Equal(away[1].Bundle, made[0][1].Bundle) || logged() != 3 {
+		t.Errorf("one place is away: %d log entries", logged())
+	}
 	// What is another statement is another record.
-	r.made.There, r.made.Destinations[1].Tags = nil, []string{"latest"}
-	if _, err := records.Image(t.Context(), r.made); err != nil || logged() != 3 {
+	r.made.Destinations, both[1].Tags = both, []string{"latest"}
+	if _, err := records.Image(t.Context(), r.made); err != nil || logged() != 4 {
 		t.Errorf("another tag: %d log entries, %v", logged(), err)
 	}
 }

@@ -263,7 +263,8 @@ func TestCarryFewDescriptors(t *testing.T) {
 }
 
 // TestCarryLaterRegion: a region that was away gets the image later, and what
-// is there already is asked about and left alone.
+// is there already is asked about and left alone. The summaries are those that
+// the other region has; only that the image is in both is recorded anew.
 func TestCarryLaterRegion(t *testing.T) {
 	c, before := newCarry(t), entries(t)
 	c.us.Spoil(all("", "", faults.Dies)...)
@@ -280,4 +281,7 @@ func TestCarryLaterRegion(t *testing.T) {
 	}
 	c.settled()
 	once(t, before, c.made())
+	if n := c.made(); n != len(c.image.Children)+3 {
+		t.Errorf("%d records: want a summary for each manifest, and two of the promotion", n)
+	}
 }
