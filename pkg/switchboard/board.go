@@ -2,6 +2,8 @@ package switchboard
 
 import (
 	"context"
+	"fmt"
+	"hash/fnv"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/feature"
@@ -70,18 +72,31 @@ func traceOf(ctx context.Context) *feature.Trace {
 // Told is shown what came of a pass, which is a run of its own.
 type Told func(pass context.Context, did []reconcile.Pass, err error)
 
-// Loop makes a pass at once and then one each time that the configuration says,
-// until the context ends. What goes wrong is told, and tried again in the next.
+// Loop makes a pass at once and then one at least as often as the configuration
+// says, until the context ends. What goes wrong is told, and tried again in the
+// next.
 func (c Config) Loop(ctx context.Context, r *reconcile.Reconciler, told Told) {
-	for ctx.Err() == nil {
+	for n := 0; ctx.Err() == nil; n++ {
 		pass, end := span.Start(span.Anew(ctx), span.Command("feature.reconcile"))
 		did, err := r.Once(pass)
 		end(err)
 		if ctx.Err() == nil { // what was interrupted is not told as if it had failed
 			told(pass, did, err)
 		}
-		_ = transport.Sleep(ctx, c.Every) // if it ends early, so does the loop
+		_ = transport.Sleep(ctx, c.pause(n)) // if it ends early, so does the loop
 	}
+}
+
+// pause is the time after the nth pass: between three quarters of what the
+// configuration says and all of it. It differs by the identity and from pass to
+// pass, so that reconcilers that were started together do not go on together, and
+// none goes with the programs that report as often.
+func (c Config) pause(n int) time.Duration {
+	sum := fnv.New32a()
+	fmt.Fprintf(sum, "%s/%d", c.Identity, n)
+	const parts = 1 << 10
+	share := time.Duration(sum.Sum32() % parts)
+	return c.Every - c.Every/(4*parts)*share
 }
 
 // Ahead is what the next pass would do. Nothing is written, signed or swept: a
