@@ -165,10 +165,13 @@ func (e undecidedError) Unwrap() error { return e.error }
 
 // undecided tells a refusal, which is an answer, from everything that is none.
 func undecided(name string, err error) error {
-	if err != nil && verdict.OutcomeOf(err) != verdict.Refused {
-		return undecidedError{fmt.Errorf("judging %s: %w", name, err)}
+	if err == nil || verdict.OutcomeOf(err) == verdict.Refused {
+		return err
 	}
-	return err
+	if f := verdict.FindingOf(name, err); f.Code == verdict.LogUnasked {
+		err = verdict.Refuse(f.Code, f.Subject, "%s", f.Message).Advise("sign it anew, or leave it out: promotions, and the gate as a service, ask no log about it either")
+	}
+	return undecidedError{fmt.Errorf("judging %s: %w", name, err)}
 }
 
 // askAll asks about n things, some at a time. The first about which nothing can

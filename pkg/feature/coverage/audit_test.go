@@ -124,6 +124,20 @@ func TestAudit(t *testing.T) {
 	}
 }
 
+// TestLogUnasked: where only a log could tell, nothing is decided, and the next
+// act is one that there is.
+func TestLogUnasked(t *testing.T) {
+	p := public("r.example.test/a", "r.example.test/b")
+	v := verdict.New("image", time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	v.Add(verdict.Find(verdict.LogUnasked, "signature", "it carries no log entry"))
+	p.why["r.example.test/b"] = v.Err()
+	_, err := coverage.Audit{Public: p, Judge: p}.Sweep(t.Context(), everywhere())
+	f := verdict.FindingOf("", err)
+	if f.Code != verdict.LogUnasked || verdict.OutcomeOf(err) != verdict.Unavailable || !strings.Contains(f.Fix, "sign it anew") || !strings.Contains(err.Error(), "judging r.example.test/b:v0.1.0@") {
+		t.Errorf("%v; %s", err, f.Fix)
+	}
+}
+
 // TestScopeIsHonoured: what is outside the scope is not asked about, and a place
 // that lists it all the same is not believed.
 func TestScopeIsHonoured(t *testing.T) {
