@@ -8,6 +8,14 @@ import (
 	"time"
 )
 
+// How many requests wait for one host's answer where nobody said how many: what
+// a stranger is asked at first, and what one is asked that never asked for less.
+// A host 50 ms away answers no more than 1,280 requests a second to the first.
+const (
+	firstPerHost = 64
+	mostPerHost  = 96
+)
+
 // The pace after a host asked for less: first and slowest.
 const (
 	firstGap   = 4 * time.Millisecond
@@ -31,7 +39,7 @@ func (e *BusyError) Unavailable() bool { return true }
 
 // hosts are the budgets, one for each origin.
 type hosts struct {
-	most int
+	first, most int
 
 	mu       sync.Mutex // owns byOrigin, not what it holds
 	byOrigin map[string]*host
@@ -45,7 +53,7 @@ func (h *hosts) of(origin string) *host {
 	}
 	one, ok := h.byOrigin[origin]
 	if !ok {
-		one = &host{name: origin, most: float64(h.most), limit: float64(h.most)}
+		one = &host{name: origin, first: float64(h.first), most: float64(h.most), limit: float64(h.first)}
 		h.byOrigin[origin] = one
 	}
 	return one
@@ -54,10 +62,11 @@ func (h *hosts) of(origin string) *host {
 // host is what one host may be asked: how much at once, how often, and not
 // before when. Less at each 429, slowly more with each other answer.
 type host struct {
-	name string
-	most float64
+	name  string
+	first float64
 
 	mu    sync.Mutex // owns the rest
+	most  float64    // that limit grows to; no more than first once it asked for less
 	limit float64    // of requests that wait for an answer
 	busy  int
 	until time.Time     // nobody asks before
@@ -159,6 +168,7 @@ func (h *host) leave(slot bool, l lesson) {
 	now := time.Now()
 	switch {
 	case l.overloaded:
+		h.most = h.first
 		if now.After(h.until) { // the first of those that were on their way
 			h.limit = max(1, min(h.limit, float64(h.busy))/2)
 			h.gap = min(max(h.gap+h.gap/2, firstGap), slowestGap)

@@ -124,3 +124,71 @@ func TestWaitersThatGoAway(t *testing.T) {
 		group.Wait()
 	})
 }
+
+// crowd is a host that counts how many requests wait for its answer at a time.
+type crowd struct {
+	mu                      sync.Mutex // guards the rest
+	answered, waiting, most int
+	refuse                  int // the request that is refused, 0 for none
+}
+
+// ServeHTTP works on a request for a while.
+func (c *crowd) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	c.mu.Lock()
+	c.answered++
+	no := c.answered == c.refuse
+	c.waiting++
+	c.most = max(c.most, c.waiting)
+	c.mu.Unlock()
+	time.Sleep(50 * time.Millisecond)
+	c.mu.Lock()
+	c.waiting--
+	c.mu.Unlock()
+	if no {
+		w.WriteHeader(http.StatusTooManyRequests)
+	}
+}
+
+// Whoever answers thousands of requests is asked more at a time, and nobody else
+// is: not who has just been met, not who asked for less once, and not who is to
+// get no more.
+func TestMoreAtATime(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		requests, refuse int
+		config           Config
+		want             int
+	}{
+		{"just met", 200, 0, Config{}, firstPerHost},
+		{"answered thousands", 3000, 0, Config{}, mostPerHost},
+		{"asked for less at once", 2600, 1, Config{}, firstPerHost},
+		{"told how many", 1000, 0, Config{PerHost: 8}, 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				host := &crowd{refuse: c.refuse}
+				rt, done := served(c.config, host.ServeHTTP)
+				defer done()
+				work := make(chan int)
+				var group sync.WaitGroup
+				for range mostPerHost + 8 {
+					group.Go(func() {
+						for range work {
+							if got := get(t, rt); got != 200 {
+								t.Errorf("status %d", got)
+							}
+						}
+					})
+				}
+				for i := range c.requests {
+					work <- i
+				}
+				close(work)
+				group.Wait()
+				if host.most < c.want || host.most > c.want+2 {
+					t.Errorf("%d requests waited for an answer at a time, want %d", host.most, c.want)
+				}
+			})
+		})
+	}
+}

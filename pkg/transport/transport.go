@@ -78,7 +78,8 @@ type Config struct {
 	// longer either. Default: what [Patience] says.
 	Patience time.Duration
 	// PerHost is how many requests wait for one host's answer at a time, at
-	// most. Default 64.
+	// most. Default 64 at first, and slowly more, up to 96, at a host that has
+	// answered thousands and never asked for less.
 	PerHost int
 	// Observe is told of every attempt that did not succeed. It is called by
 	// several goroutines and must not block. May be nil.
@@ -105,10 +106,11 @@ func New(c Config) *Transport {
 	if c.Attempts < 1 {
 		c.Attempts = 10
 	}
-	if c.PerHost < 1 {
-		c.PerHost = 64
-	}
 	t := &Transport{}
+	t.hosts.first = c.PerHost
+	if c.PerHost < 1 {
+		t.hosts.first, c.PerHost = firstPerHost, mostPerHost
+	}
 	if c.Patience <= 0 {
 		c.Patience, t.err = Patience()
 	}
