@@ -1,6 +1,14 @@
 package verify
 
 import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	network "encoding/binary"
 	"math"
 	"net/url"
 	"regexp"
@@ -11,6 +19,7 @@ import (
 	"github.com/sigstore/rekor/pkg/util"
 	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/sigstore/sigstore/pkg/signature"
+	"github.com/sigstore/sigstore/pkg/signature/options"
 	"golang.org/x/mod/sumdb/note"
 )
 
@@ -19,6 +28,7 @@ import (
 type witness struct {
 	log    *root.TransparencyLog
 	key    signature.Verifier
+	hint   uint32        // by which checkpoints of Rekor v1 name the key
 	name   note.Verifier // nil for a log that has no name to sign checkpoints in
 	signed memo[tree]    // by the checkpoint
 }
@@ -38,7 +48,12 @@ func witnesses(material root.TrustedMaterial) map[string]*witness {
 		if err != nil {
 			continue
 		}
-		w := &witness{log: l, key: key}
+		der, err := x509.MarshalPKIXPublicKey(l.PublicKey)
+		if err != nil {
+			continue
+		}
+		sum := sha256.Sum256(der)
+		w := &witness{log: l, key: key, hint: network.BigEndian.Uint32(sum[:])}
 		if u, err := url.Parse(l.BaseURL); err == nil && l.BaseURL != "" {
 			if n, err := rekornote.NewNoteVerifier(u.Hostname(), key); err == nil {
 				w.name = n
@@ -75,10 +90,31 @@ func (w *witness) checkpoint(envelope string, v1 bool) (tree, bool) {
 
 func (w *witness) signedV1(envelope string) (tree, bool) {
 	var c util.SignedCheckpoint
-	if err := c.UnmarshalText([]byte(envelope)); err != nil || !c.Verify(w.key) || c.Size > math.MaxInt64 {
+	if err := c.UnmarshalText([]byte(envelope)); err != nil || !w.signs(c.SignedNote) || c.Size > math.MaxInt64 {
 		return tree{}, false
 	}
 	return tree{int64(c.Size), c.Hash}, true
+}
+
+// signs reports whether every signature of a note is the log's, and there is
+// one. The library asks the same, and works out the key's name each time.
+func (w *witness) signs(n util.SignedNote) bool {
+	sum := sha256.Sum256([]byte(n.Note))
+	var how []signature.VerifyOption
+	switch w.log.PublicKey.(type) {
+	case *ecdsa.PublicKey, *rsa.PublicKey:
+		how = append(how, options.WithDigest(sum[:]))
+	case ed25519.PublicKey:
+	default:
+		return false
+	}
+	for _, s := range n.Signatures {
+		raw, err := base64.StdEncoding.DecodeString(s.Base64)
+		if err != nil || s.Hash != w.hint || w.key.VerifySignature(bytes.NewReader(raw), strings.NewReader(n.Note), how...) != nil {
+			return false
+		}
+	}
+	return len(n.Signatures) > 0
 }
 
 func (w *witness) signedV2(envelope string) (tree, bool) {
