@@ -142,6 +142,9 @@ func (r PolicyRequest) older(ctx context.Context, image Image, q policy.Question
 // asked about.
 func (r PolicyRequest) says(e verify.Evidence, q policy.Question, role policy.Role, kinds ...string) bool {
 	return slices.ContainsFunc(kinds, func(kind string) bool {
+		if e.Kind() != kind { // which the policy would say, too
+			return false
+		}
 		_, err := r.Policy.Judge(e, policy.Ask{Role: role, Kind: kind, Subject: q.Subject, Bytes: q.Bytes, InRegistry: true})
 		return err == nil
 	})
