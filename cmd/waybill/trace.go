@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/lineage"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
@@ -27,6 +28,7 @@ import (
 type tracing struct {
 	profile, policy, state string
 	files, images          []string
+	mirror                 cli.At
 	trust                  cli.Trust
 	output                 lineage.Writer
 }
@@ -53,7 +55,8 @@ verifiers' summaries, as a tree over time. TARGET is one of
 It is looked for in the state directory, if a release was begun there; with
 --profile in the staging place and in the release place of VERSION, which is that
 of the state directory unless it is named; and in whatever --files and --images
-name besides, as the registries that an image was promoted to.
+name besides, as the registries that an image was promoted to. With --place a
+mirror is read instead of the release place.
 
 What somebody signed who may say it, by the profile's policy or by --policy, is
 marked verified. With --trusted-root or --offline and no policy that is whoever
@@ -85,6 +88,7 @@ EXIT STATUS
 	f.StringVar(&o.state, "state", ".waybill", "directory in which the release came into being; it is left out if there is none")
 	f.StringArrayVar(&o.files, "files", nil, "look among these files, too: the place of a release, with its manifest; repeats")
 	f.StringArrayVar(&o.images, "images", nil, "look in this registry, too, for the images of the release; repeats")
+	o.mirror.AddInstead(cmd)
 	o.trust.AddChoice(cmd)
 	o.trust.AddFlags(cmd)
 	f.StringVarP((*string)(&o.output.Format), "output", "o", string(lineage.Table), "table or json")
@@ -114,6 +118,10 @@ func (o *tracing) run(cmd *cobra.Command, args []string) error {
 	t := lineage.Start(who)
 	if who.Verifier == nil {
 		t.Note("nothing was verified: --profile, or --policy and --trusted-root, say whom to believe")
+	}
+	if loaded == nil && len(o.mirror.Instead) > 0 {
+		return verdict.Refuse(verdict.Usage, "--place", "it is a mirror of a place that a profile names: give --profile and VERSION").
+			Advise("or name the mirror itself with --files and --images")
 	}
 	if !workspace.Is(o.state) && cmd.Flags().Changed("state") {
 		_, err := workspace.Open(o.state)
@@ -276,7 +284,7 @@ func (o *tracing) look(ctx context.Context, t *lineage.Trail, p *profile.Profile
 	}
 	if p != nil {
 		for _, stage := range []profile.Stage{profile.Staging, profile.Release} {
-			at, err := placesOf(p, stage, of, rt)
+			at, err := o.placesOf(t, p, stage, of, rt)
 			if err != nil {
 				return err
 			}
@@ -328,21 +336,39 @@ func (o *tracing) version(args []string, p *profile.Profile) (version.Version, e
 	return w.Identity().Version, nil
 }
 
-// placesOf opens the places that a profile has of a stage; it may have none.
-func placesOf(p *profile.Profile, stage profile.Stage, of version.Version, rt http.RoundTripper) (lineage.Published, error) {
-	at := lineage.Published{Name: string(stage)}
-	uri, err := p.Files(stage, of)
-	if err != nil {
-		return lineage.Published{}, nil //nolint:nilerr // it maps no such place, which is no fault of it
+// placesOf opens the places that a profile has of a stage; it may have none. Of
+// what is published a mirror is read instead, if one is named.
+func (o *tracing) placesOf(t *lineage.Trail, p *profile.Profile, stage profile.Stage, of version.Version, rt http.RoundTripper) (lineage.Published, error) {
+	at, mirror := lineage.Published{Name: string(stage)}, cli.At{}
+	if stage == profile.Release {
+		var canon gate.Canonical
+		var notes []string
+		var err error
+		canon.Files, canon.Images = p.Canonical(of)
+		if mirror, notes, err = o.mirror.Settle(canon); err != nil {
+			return lineage.Published{}, err
+		}
+		for _, n := range notes {
+			t.Note("%s", n)
+		}
+	}
+	var err error
+	uri := mirror.Files
+	if uri == "" {
+		if uri, err = p.Files(stage, of); err != nil {
+			return lineage.Published{}, nil //nolint:nilerr // it maps no such place, which is no fault of it
+		}
 	}
 	if at.Files, err = cloud.OpenPlace(uri, rt); err != nil {
 		return lineage.Published{}, err
 	}
-	prefix, err := p.Images(stage, of)
-	if err != nil || prefix == "" {
-		return at, err
+	prefix := mirror.Images
+	if prefix == "" {
+		if prefix, err = p.Images(stage, of); err != nil || prefix == "" {
+			return at, err
+		}
 	}
-	at.Images, err = registry.OpenRemote(prefix, rt)
+	at.Images, err = openImages(prefix, rt)
 	return at, err
 }
 

@@ -135,6 +135,7 @@ func TestT11(t *testing.T) {
 	w := openWeek(t)
 	t.Run("from a log line to its run, its artifacts, and back", func(t *testing.T) { fromLine(t, w) })
 	t.Run("from an image to every run", func(t *testing.T) { fromImage(t, w) })
+	t.Run("from a mirror", func(t *testing.T) { fromMirror(t, w) })
 	t.Run("any artifact leads to its run and back", func(t *testing.T) { anyArtifact(t, w) })
 	t.Run("what is asked wrongly, or of nobody", func(t *testing.T) { askedWrongly(t, w) })
 	t.Run("a hint that contradicts what is signed", func(t *testing.T) { contradicted(t, w) })
@@ -218,6 +219,19 @@ func fromImage(t *testing.T, w week) {
 	}
 }
 
+// fromMirror reads a copy of what is published, and not what it is a copy of.
+func fromMirror(t *testing.T, w week) {
+	args := append([]string{w.image.Digest.String()}, w.at()["published"]...)
+	l := w.finds(t, nil, append(args, "--place", "https://dl.example.test/lantern/"+scene.Version+"/=state/files", "--place", "registry.example.test/lantern=state/images")...)
+	said := strings.Join(l.Notes, "\n")
+	if !has(l, w.runs["stage"], lineage.Verified) || !strings.Contains(said, "was read at state/files") || !strings.Contains(said, "was read at state/images") {
+		t.Errorf("a mirror leads to %+v, and says %s", l.Runs, said)
+	}
+	if has(l, w.runs["release"], "") {
+		t.Errorf("what was added where it is public was read there: %+v", l.Runs)
+	}
+}
+
 // anyArtifact asks for everything that the release lists, at the machine that
 // made it and where it is published.
 func anyArtifact(t *testing.T, w week) {
@@ -276,6 +290,8 @@ func askedWrongly(t *testing.T, w week) {
 		{"no place to look at", []string{none}, "", 2, "no other place is named"},
 		{"a state directory that is none", []string{none, "--state", "nowhere"}, "", 2, "no release has been started here"},
 		{"no version", []string{none, "--profile", "profile.yaml"}, "", 2, "VERSION"},
+		{"a mirror of no place", append([]string{none, "--place", "https://elsewhere.example.test/=state/files"}, w.at()["published"]...), "", 2, "--place"},
+		{"a mirror without a profile", []string{none, "--place", "https://dl.example.test/=state/files"}, "", 2, "give --profile"},
 		{"another format", []string{none, "--state", "state", "-o", "xml"}, "", 2, "want table or json"},
 		{"a place that does not answer", append([]string{w.image.Digest.String(), "--files", closed}, w.at()["published"]...), "", 3, "unavailable"},
 		{"a registry that does not answer", append([]string{w.image.Digest.String(), "--images", "127.0.0.1:1/eu"}, w.at()["published"]...), "", 3, "unavailable"},

@@ -29,13 +29,18 @@ func (a *At) AddFlags(cmd *cobra.Command) {
 	f.StringVar(&a.Files, "files", "", "read the files here instead of where the profile says")
 	f.StringVar(&a.Images, "images", "", "read the images here instead of where the profile says")
 	f.StringVar(&a.Listing, "listing", "", "list the files here, where the place that has them lists nothing, as a web server does not")
-	f.StringArrayVar(&a.Instead, "place", nil, "CANONICAL=ACTUAL: read a mirror: what the manifest places at CANONICAL or below it is read at ACTUAL or below it; repeats, for files and for images")
+	a.AddInstead(cmd)
 }
 
-// settle finds out where a release is read: in the places that the flags name,
+// AddInstead adds the flag for a mirror alone.
+func (a *At) AddInstead(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&a.Instead, "place", nil, "CANONICAL=ACTUAL: read a mirror: what the manifest places at CANONICAL or below it is read at ACTUAL or below it; repeats, for files and for images")
+}
+
+// Settle finds out where a release is read: in the places that the flags name,
 // else where the profile has it at the stage. The notes say for a verdict what
 // was read elsewhere than where it belongs.
-func (a At) settle(canon gate.Canonical) (at At, notes []string, err error) {
+func (a At) Settle(canon gate.Canonical) (at At, notes []string, err error) {
 	at = a
 	for _, pair := range a.Instead {
 		from, to, paired := strings.Cut(pair, "=")
@@ -84,7 +89,7 @@ func join(to, rest string) string {
 // open opens the places of a stage, or those that the flags name instead.
 func (o *VerifyRelease) open(req *gate.Request, p profile.Profile, stage profile.Stage) (notes []string, err error) {
 	t := Transport(o.Trust.Offline)
-	at, notes, err := o.At.settle(req.Canon)
+	at, notes, err := o.At.Settle(req.Canon)
 	if err != nil {
 		return nil, err
 	}
