@@ -168,7 +168,9 @@ that is at work is not disturbed.
 It says what the places hold, not what a run believed: a release is at a place
 when its manifest is there and verifies; whether every file is, waybill verify
 tells. A run that was interrupted is gone on with by the very same command, which
-the journal in the state directory has kept.
+the journal in the state directory has kept. Where the last release was told to make
+no summary (--feature-gates EmitVSA=false), none is missing; who released without
+that directory gives the flag here, too.
 
 EXIT STATUS
   0  everything could be looked at, wherever the release stands
@@ -195,6 +197,8 @@ EXIT STATUS
 		},
 	}
 	o.addFlags(cmd)
+	o.feature.gate = newGate()
+	addGatesFlag(cmd, o.feature.gate)
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
 	return cmd
 }
@@ -224,7 +228,11 @@ func printStatus(w io.Writer, output string, s pipeline.Status) error {
 		}
 		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 		for _, stage := range s.Stages {
-			fmt.Fprintf(t, "  %s\t%d of %d\t%s\n", stage.Name, stage.Done, stage.Of, stage.Note)
+			far := fmt.Sprintf("%d of %d", stage.Done, stage.Of)
+			if stage.Of == 0 {
+				far = "not wanted"
+			}
+			fmt.Fprintf(t, "  %s\t%s\t%s\n", stage.Name, far, stage.Note)
 		}
 		if err := t.Flush(); err != nil {
 			return err

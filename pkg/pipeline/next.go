@@ -32,6 +32,7 @@ type standing struct {
 	staged, released     at
 	other                bool // what is public is of another run
 	behind               bool // a marker does not point as far as what is public
+	unsummarized         bool // the last release was told to make no summary
 }
 
 // advise says what to type now. Whatever ended in the middle is taken up by the

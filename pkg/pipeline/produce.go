@@ -162,13 +162,17 @@ func (p *Pipeline) journaled(ctx context.Context, w *workspace.Workspace, act st
 	if err := j.Append(ctx, journal.Entry{Time: p.Clock().UTC(), Act: actBegin, Subject: act, Detail: detail}); err != nil {
 		return err
 	}
-	p.diary = diary{j, act, detail}
+	p.diary = diary{journal: j, act: act, typed: detail}
 	defer func() { p.diary = diary{} }()
 	if err := do(ctx); err != nil {
 		why, _ := json.Marshal(verdict.FindingOf("", err).Code) // a word
 		return errors.Join(err, j.Append(context.WithoutCancel(ctx), journal.Entry{Time: p.Clock().UTC(), Act: actFailed, Subject: act, Detail: why}))
 	}
-	return j.Append(ctx, journal.Entry{Time: p.Clock().UTC(), Act: act, Subject: w.Identity().Name + " " + w.Identity().Version.String()})
+	done := journal.Entry{Time: p.Clock().UTC(), Act: act, Subject: w.Identity().Name + " " + w.Identity().Version.String()}
+	if p.diary.left != "" {
+		done.Detail, _ = json.Marshal(p.diary.left) // a word
+	}
+	return j.Append(ctx, done)
 }
 
 // Stage takes a ref to the staging place: plan, build, sbom, sign, seal,

@@ -135,6 +135,7 @@ func (r recording) all(ctx context.Context) (said []string, err error) {
 		said = append(said, "recorded: the promotion of "+several(promoted, "image", "images"))
 	}
 	if !r.records.Summarizes() {
+		r.diary.left = leftSummaries
 		return append(said, unsummarized), nil
 	}
 	there, err := r.beside(ctx)
@@ -294,7 +295,8 @@ func (r recording) promotion(ctx context.Context, from string, a release.Artifac
 }
 
 // recorded looks for a summary of the release beside its manifest, which the
-// verifier signed of nothing but what the manifest lists.
+// verifier signed of nothing but what the manifest lists. Nothing is missing
+// where none is there and none was wanted.
 func (p *Pipeline) recorded(ctx context.Context, m release.Manifest, at store.Place) Stage {
 	stage := Stage{Name: stepRecord, Of: 1, Note: "no summary of the verifier: " + at.URI()}
 	all, err := summariesAt(ctx, at)

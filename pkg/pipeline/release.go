@@ -137,7 +137,11 @@ type diary struct {
 	journal *journal.Journal
 	act     string
 	typed   json.RawMessage
+	left    string // out by the act, in a word for its end
 }
+
+// leftSummaries says of a release that no summary of it was wanted.
+const leftSummaries = "no summary"
 
 // step tells people, and the journal if there is one, which step of the act
 // begins.

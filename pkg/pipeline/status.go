@@ -62,8 +62,8 @@ const (
 	Revoked   Public = "withdrawn"
 )
 
-// Stage is one stage of the way and how far it got. A stage that is Down could
-// not be looked at.
+// Stage is one stage of the way and how far it got; Of is 0 where nothing of it
+// is wanted. A stage that is Down could not be looked at.
 type Stage struct {
 	Name string `json:"name"`
 	Done int    `json:"done"`
@@ -126,6 +126,9 @@ func (s *Status) after(ctx context.Context, p *Pipeline, m release.Manifest, t *
 		return // as above
 	}
 	if found := p.recorded(ctx, m, at); found.Done > 0 || p.Profile.Records.Verifier != "" {
+		if found.Done == 0 && !found.Down && (t.unsummarized || !p.Ways.Summarize()) {
+			found.Of, found.Note = 0, unsummarized+": "+at.URI()
+		}
 		s.Stages = append(s.Stages, found)
 	}
 	if s.Markers, t.behind, err = p.lookAtMarkers(ctx, m, at); err != nil {
@@ -174,13 +177,14 @@ func (p *Pipeline) atHome(ctx context.Context, s *Status) (standing, error) {
 	if err != nil {
 		return standing{}, err
 	}
-	t.typed = s.read(entries)
+	t.typed, t.unsummarized = s.read(entries)
 	return t, nil
 }
 
 // read finds in the journal what was done last, and what was begun and never
-// ended, with the command that did.
-func (s *Status) read(entries []journal.Entry) (typed Typed) {
+// ended, with the command that did; and whether the last release was told to
+// make no summary.
+func (s *Status) read(entries []journal.Entry) (typed Typed, without bool) {
 	begun := ""
 	for _, e := range entries {
 		switch e.Act {
@@ -191,6 +195,11 @@ func (s *Status) read(entries []journal.Entry) (typed Typed) {
 			_ = json.Unmarshal(e.Detail, &s.Failed) // as above
 		default:
 			begun, s.Failed = "", ""
+			if e.Act == ActRelease {
+				var left string
+				_ = json.Unmarshal(e.Detail, &left) // as above
+				without = left == leftSummaries
+			}
 		}
 		s.Last = fmt.Sprintf("%s, %s", e.Act, e.Time.Format(time.RFC3339))
 		if e.Act == actBegin || e.Act == actFailed {
@@ -200,7 +209,7 @@ func (s *Status) read(entries []journal.Entry) (typed Typed) {
 	if !s.Busy {
 		s.Broken = begun
 	}
-	return typed
+	return typed, without
 }
 
 func count(ctx context.Context, name string, planned plan.Plan, files store.Place, class plan.Class) (Stage, error) {

@@ -130,6 +130,12 @@ func TestFeatureGatesRelease(t *testing.T) {
 		t.Error("there is a summary beside the manifest")
 	}
 	want(t, n.Verify(t.Context()), 0, "ACCEPTED: complete")
+	where := func(flags ...string) scene.Result {
+		return n.Run(t.Context(), append([]string{"waybill", "status", scene.Version, "--profile", "profile.yaml"}, flags...)...)
+	}
+	want(t, where("--state", "state"), 0, "record", "not wanted", "the feature EmitVSA is off", "verifies it as users will")
+	want(t, where("--state", "elsewhere"), 0, "0 of 1", "no summary of the verifier")
+	want(t, where("--state", "elsewhere", "--feature-gates", "EmitVSA=false"), 0, "not wanted", "the feature EmitVSA is off")
 	for name, use := range map[string]string{
 		known.EmitVSA: "promoter found it off and asked", known.TraceAnnotations: "promoter found it off and asked", known.RequireProvenance: "promoter found it off",
 	} {
@@ -141,6 +147,7 @@ func TestFeatureGatesRelease(t *testing.T) {
 	for range 2 { // the second run finds the summary
 		want(t, n.releases(t, "--confirm"), 0, "ACCEPTED: complete", vsa.Name(1))
 	}
+	want(t, where("--state", "state", "--feature-gates", "EmitVSA=false"), 0, "1 of 1") // it is there, whatever is wanted now
 	kinds, hinted = n.refer(t, "release")
 	if images := len(n.sealedNow(t).Images()); kinds[vsa.PredicateType] != images || kinds[promotion.PredicateType] != 1 || hinted != images {
 		t.Errorf("%v refer to the images, %d with hints", kinds, hinted)
