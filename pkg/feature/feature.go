@@ -77,6 +77,25 @@ func Covers(s Scope, repository string) bool {
 	})
 }
 
+// Select finds those of some repositories that a scope covers, each once and
+// sorted, and the parts of the scope that cover none of them: they were
+// misspelled, or are not in use yet.
+func Select(s Scope, repositories []string) (covered, without []string) {
+	for _, r := range repositories {
+		if Covers(s, r) {
+			covered = append(covered, r)
+		}
+	}
+	slices.Sort(covered)
+	for _, part := range s.Repositories {
+		one := Scope{Repositories: []string{part}}
+		if !slices.ContainsFunc(covered, func(r string) bool { return Covers(one, r) }) {
+			without = append(without, part)
+		}
+	}
+	return slices.Compact(covered), without
+}
+
 // within reports whether all that inner covers is covered by outer.
 func within(inner, outer Scope) bool {
 	if inner.Everything {

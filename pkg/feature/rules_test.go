@@ -325,6 +325,26 @@ func TestF09(t *testing.T) {
 	}
 }
 
+// TestSelect: what a scope covers of some repositories, and which of its parts
+// cover none.
+func TestSelect(t *testing.T) {
+	all := []string{"r.example.test/prod/b", "r.example.test/prod/a", "r.example.test/test", "r.example.test/prod/a"}
+	for _, row := range []struct {
+		scope            feature.Scope
+		covered, without []string
+	}{
+		{feature.Scope{Everything: true}, []string{"r.example.test/prod/a", "r.example.test/prod/b", "r.example.test/test"}, nil},
+		{feature.Scope{Repositories: []string{"r.example.test/prod"}}, []string{"r.example.test/prod/a", "r.example.test/prod/b"}, nil},
+		{feature.Scope{Repositories: []string{"r.example.test/pro", "r.example.test/test"}}, []string{"r.example.test/test"}, []string{"r.example.test/pro"}},
+		{feature.Scope{Repositories: []string{"r.example.test/prod/a/x"}}, nil, []string{"r.example.test/prod/a/x"}},
+		{feature.Scope{}, nil, nil},
+	} {
+		if covered, without := feature.Select(row.scope, all); !slices.Equal(covered, row.covered) || !slices.Equal(without, row.without) {
+			t.Errorf("%+v covers %q, and nothing by %q", row.scope, covered, without)
+		}
+	}
+}
+
 // TestF12: what a feature adds is not shown while it is off, and a part of the
 // repositories can go first.
 func TestF12(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
+	"github.com/waybill-release/waybill/pkg/feature/switches"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
@@ -16,9 +16,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
-
-// maxStatement bounds a bundle that is read back.
-const maxStatement = 4 << 20
 
 // Signer signs transitions as the policy's reconciler, and keeps the bundles in
 // a place that is written once. It implements [reconcile.Signer].
@@ -58,7 +55,7 @@ func (s Signer) Sign(ctx context.Context, name string, st intoto.Statement) (str
 	if err != nil {
 		return "", err
 	}
-	if err := s.judge(file, e, st); err != nil {
+	if err := errors.Join(s.kept().May(e, file), same(file, e, st)); err != nil {
 		return "", fmt.Errorf("judging what was signed, which was not written: %w", err)
 	}
 	err = s.Statements.Put(ctx, file, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{IfAbsent: true, MediaType: "application/json"})
@@ -79,16 +76,14 @@ func (s Signer) Sign(ctx context.Context, name string, st intoto.Statement) (str
 // there reports whether the statement is kept already. What is there and is
 // something else is refused: it is never written over.
 func (s Signer) there(ctx context.Context, file string, want intoto.Statement) (bool, error) {
-	raw, err := store.Read(ctx, s.Statements, file, maxStatement)
-	if errors.Is(err, store.ErrNotFound) {
+	e, err := s.kept().Evidence(ctx, file)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
 		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("reading the statement about a transition: %w", err)
-	}
-	e, err := s.Verifier.Attestation(raw)
-	if err == nil {
-		err = s.judge(file, e, want)
+	case err != nil && verdict.OutcomeOf(err) == verdict.Unavailable:
+		return false, err
+	case err == nil:
+		err = same(file, e, want)
 	}
 	if err != nil {
 		return false, fmt.Errorf("%q at %q is not the statement that belongs there; find out who wrote it, and who can write there: %w", file, s.Statements.URI(), err)
@@ -96,12 +91,13 @@ func (s Signer) there(ctx context.Context, file string, want intoto.Statement) (
 	return true, nil
 }
 
-// judge holds a verified statement against the one that is wanted.
-func (s Signer) judge(file string, e verify.Evidence, want intoto.Statement) error {
-	ask := policy.Ask{Role: policy.Reconciler, Kind: featuretransition.PredicateType, Subject: file, Whole: true}
-	if _, err := s.Policy.Judge(e, ask); err != nil {
-		return err
-	}
+// kept are the statements as whoever goes by them reads them.
+func (s Signer) kept() switches.Statements {
+	return switches.Statements{At: s.Statements, Policy: s.Policy, Verifier: s.Verifier}
+}
+
+// same refuses a statement that is not the one that is wanted.
+func same(file string, e verify.Evidence, want intoto.Statement) error {
 	if !bytes.Equal(e.Statement().Raw(), want.Raw()) {
 		return verdict.Refuse(verdict.FileConflict, file, "it says another thing of the transition than the features do")
 	}

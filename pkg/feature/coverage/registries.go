@@ -71,7 +71,7 @@ type tag struct {
 
 // Images implements [Public].
 func (r *registries) Images(ctx context.Context, s feature.Scope) (Listed, error) {
-	repositories, empty := r.within(s)
+	repositories, empty := feature.Select(s, r.Repositories) // what is empty would be enforced without having been looked at
 	tags, err := r.list(ctx, repositories)
 	if err != nil {
 		return Listed{}, err
@@ -90,24 +90,6 @@ func (r *registries) Images(ctx context.Context, s feature.Scope) (Listed, error
 		}
 	}
 	return out, nil
-}
-
-// within lists the repositories that a scope covers, and the parts of it that
-// cover none: they would be enforced without ever having been looked at.
-func (r *registries) within(s feature.Scope) (covered, empty []string) {
-	for _, repository := range r.Repositories {
-		if feature.Covers(s, repository) {
-			covered = append(covered, repository)
-		}
-	}
-	for _, part := range s.Repositories {
-		one := feature.Scope{Repositories: []string{part}}
-		if !slices.ContainsFunc(covered, func(repository string) bool { return feature.Covers(one, repository) }) {
-			empty = append(empty, part)
-		}
-	}
-	slices.Sort(covered)
-	return slices.Compact(covered), empty
 }
 
 // list lists the tags of repositories, with what they name where the registry

@@ -186,25 +186,16 @@ func (c counter) Count(ctx context.Context, about reconcile.Work) (reconcile.Fou
 }
 
 // places are the public repositories in a scope. A part of the scope without
-// any was misspelled, or is not public.
+// any is refused: what is done over less than was meant looks as if it were done.
 func (s *Sweeps) places(scope feature.Scope) ([]string, error) {
-	var covered []string
-	for _, r := range s.c.Repositories {
-		if feature.Covers(scope, r) {
-			covered = append(covered, r)
-		}
-	}
-	if len(covered) == 0 {
+	covered, without := feature.Select(scope, s.c.Repositories)
+	switch {
+	case len(covered) == 0:
 		return nil, usage("no public repository is in the scope: name those that are public in the file that configures features")
+	case len(without) > 0:
+		return nil, usage("no public repository is at or beneath %q of the scope: look at its spelling, or leave it out until there is one", without[0])
 	}
-	for _, part := range scope.Repositories {
-		one := feature.Scope{Repositories: []string{part}}
-		if !slices.ContainsFunc(covered, func(r string) bool { return feature.Covers(one, r) }) {
-			return nil, usage("no public repository is at or beneath %q of the scope: look at its spelling", part)
-		}
-	}
-	slices.Sort(covered)
-	return slices.Compact(covered), nil
+	return covered, nil
 }
 
 // each looks at repositories. What goes wrong with one keeps none of the others.

@@ -27,7 +27,6 @@ import (
 	"strings"
 
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
@@ -168,21 +167,13 @@ func (s signed) Last(ctx context.Context, k feature.Key) (feature.LastSigned, er
 
 // read reads the statement about one transition, by whoever may make it.
 func (s Statements) read(ctx context.Context, k feature.Key, number int) (feature.LastSigned, error) {
-	name := statementName(k, number)
-	raw, err := store.Read(ctx, s.At, name, verify.MaxBundle)
-	if err != nil {
-		return feature.LastSigned{}, fmt.Errorf("reading the statement about a feature: %w", err)
-	}
-	e, err := s.Verifier.Attestation(raw)
-	if err != nil {
-		return feature.LastSigned{}, fmt.Errorf("%s: %w", name, err)
-	}
-	said, err := featuretransition.Parse(e.Statement())
+	name := plan.BundleName(fmt.Sprintf("%s/%d", k, number))
+	e, err := s.Evidence(ctx, name)
 	if err != nil {
 		return feature.LastSigned{}, err
 	}
-	ask := policy.Ask{Role: policy.Reconciler, Kind: featuretransition.PredicateType, Subject: k.String(), Bytes: digest.SetOf(said.State().Bytes())}
-	if _, err := s.Policy.Judge(e, ask); err != nil {
+	said, err := featuretransition.Parse(e.Statement())
+	if err != nil {
 		return feature.LastSigned{}, err
 	}
 	if said.Subject() != k.String() || said.Number != number {
@@ -191,8 +182,27 @@ func (s Statements) read(ctx context.Context, k feature.Key, number int) (featur
 	return feature.LastSigned{Said: said, Statement: name}, nil
 }
 
-func statementName(k feature.Key, number int) string {
-	return plan.BundleName(fmt.Sprintf("%s/%d", k, number))
+// Evidence is the statement at a name, by whoever may make one. What it says is
+// for the caller to judge.
+func (s Statements) Evidence(ctx context.Context, name string) (verify.Evidence, error) {
+	raw, err := store.Read(ctx, s.At, name, verify.MaxBundle)
+	if err != nil {
+		return verify.Evidence{}, fmt.Errorf("reading the statement about a feature: %w", err)
+	}
+	e, err := s.Verifier.Attestation(raw)
+	if err != nil {
+		return verify.Evidence{}, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := s.May(e, name); err != nil {
+		return verify.Evidence{}, err
+	}
+	return e, nil
+}
+
+// May refuses a statement by somebody whom the policy does not let make it.
+func (s Statements) May(e verify.Evidence, name string) error {
+	_, err := s.Policy.Judge(e, policy.Ask{Role: policy.Reconciler, Kind: featuretransition.PredicateType, Subject: name, Whole: true})
+	return err
 }
 
 // States are the states in force, by the name of the feature.
