@@ -345,6 +345,28 @@ func TestSelect(t *testing.T) {
 	}
 }
 
+// TestOnByDefault: on a new site a feature that is on by default is announced
+// Off, and turned on as any other: it warns while it is waited for and audited.
+func TestOnByDefault(t *testing.T) {
+	w := newWorld(t)
+	w.in.Definition.Versions = slices.Clone(w.in.Definition.Versions)
+	w.in.Definition.Versions[0].Default = feature.On
+	f, err := feature.Announce(gateKey, w.in.Definition, w.in.Running)
+	if err != nil || f.Status.Default != feature.On || f.Status.State != feature.Off {
+		t.Fatalf("it is %s, by default %s: %v", f.Status.State, f.Status.Default, err)
+	}
+	w.in.Feature = f
+	w.pass()
+	if got := kinds(w.in.Feature); w.state() != feature.TurningOn || w.in.Feature.Mode("r.example.test/a", nil) != feature.ModeWarn || !slices.Equal(got, []string{"WaitForUses", "Audit"}) {
+		t.Errorf("it is %s, with %q before it", w.state(), got)
+	}
+	w.heard(true)
+	w.apply(*w.pass().Run, feature.Outcome{Done: true})
+	if w.state() != feature.On {
+		t.Errorf("it is %s when all is done", w.state())
+	}
+}
+
 // TestF12: what a feature adds is not shown while it is off, and a part of the
 // repositories can go first.
 func TestF12(t *testing.T) {
