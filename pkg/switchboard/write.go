@@ -248,6 +248,9 @@ func lefts(f feature.Feature) (list []left) {
 		}
 		list = append(list, left{text, t.Names, t.Remaining})
 	}
+	if s := f.Status.State; s.IsSteady() && len(f.Status.Tasks) == 0 && f.Wants() != s {
+		list = append(list, left{text: fmt.Sprintf("next: %s is wanted, which a pass of its reconciler begins", f.Wants())})
+	}
 	if c := f.Condition(feature.Dangling); c.Status == "True" {
 		list = append(list, left{fmt.Sprintf("dangling: it is Off, and %d still refer to it", c.Count), c.Sample, c.Count})
 	}
@@ -256,7 +259,7 @@ func lefts(f feature.Feature) (list []left) {
 
 func desired(f feature.Feature) string {
 	if f.Spec.Desired == "" {
-		return "-"
+		return "its default"
 	}
 	return string(f.Spec.Desired)
 }

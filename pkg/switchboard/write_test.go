@@ -68,6 +68,9 @@ func TestList(t *testing.T) {
 		t.Errorf("a forgotten feature is listed:\n%s", text)
 	}
 	wants(t, table(t, func(w switchboard.Writer, to *bytes.Buffer) error { return w.List(to, nil) }), "no feature is there yet")
+	fresh := newTestWorld(t).pass() // what is On by default is announced Off
+	wants(t, strings.Join(switchboard.Lines(fresh), "\n"), "waybill/EmitVSA  Off: announced\n  next: On is wanted, which a pass of its reconciler begins\n",
+		"waybill/RequireSignoff  Off: announced\nwaybill/StatusPage")
 
 	var b bytes.Buffer
 	if err := (switchboard.Writer{Format: "json"}).List(&b, all); err != nil {
