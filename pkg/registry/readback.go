@@ -12,8 +12,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/transport"
 )
 
-// readBackAtOnce is how much of one image is looked for at a time.
-const readBackAtOnce = 16
+// readBackAtOnce is how many lists and blobs of one image are looked for at a
+// time, beside its manifests: hosts with a quota refuse what comes all at once.
+const readBackAtOnce = 8
 
 // DriftError reports a registry that does not show what it took.
 type DriftError struct {
@@ -31,8 +32,8 @@ func (e *DriftError) Error() string {
 func (e *DriftError) Code() string { return "REPLICA_DRIFT" }
 
 // ReadBack demands that a place shows all that was copied: each manifest by its
-// bytes, what refers to each of them in its list, and each blob. All of it is
-// asked for at the same time. What a registry lost is unavailable, for it may
+// bytes, what refers to each of them in its list, and each blob. None waits for
+// those of another kind. What a registry lost is unavailable, for it may
 // have it the next time; what it has and does not show is a [*DriftError]. A
 // manifest that is not there is reported before all else.
 func ReadBack(ctx context.Context, at Source, repo string, c Copied) error {
