@@ -31,18 +31,20 @@ func (s Site) Tidy(now time.Time) {
 	defer root.Close()
 	left := map[string]time.Time{} // by name
 	last := time.Time{}
+	note := func(name string, d fs.DirEntry) {
+		info, err := d.Info()
+		switch {
+		case err != nil:
+		case store.IsStaging(name):
+			left[name] = info.ModTime()
+		case info.ModTime().After(last):
+			last = info.ModTime()
+		}
+	}
 	for _, part := range []string{partFeatures, partStatements, partMembers} {
 		_ = fs.WalkDir(root.FS(), part, func(name string, d fs.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() {
-				return nil
-			}
-			info, err := d.Info()
-			switch {
-			case err != nil:
-			case store.IsStaging(name):
-				left[name] = info.ModTime()
-			case info.ModTime().After(last):
-				last = info.ModTime()
+			if err == nil && d.Type().IsRegular() {
+				note(name, d)
 			}
 			return nil
 		})
