@@ -88,7 +88,7 @@ schema). Whatever it names is relative to it:
   site: ./features          # a directory that is there, or gs://… or s3://…
   profile: profile.yaml     # policy, trust root, signing services
   identity: reconciler-0    # slot name of this one among the reconcilers
-  every: 1m                 # between two passes
+  every: 1m                 # at most, between two passes
   reporters:                # who uses the features: --report-as of each
   - {identity: promoter, every: 24h}
   window: 48h               # default twice the longest of them
@@ -111,8 +111,9 @@ A pass can end anywhere, and be made again: a statement that was signed is kept,
 and not signed twice.
 
 The policy of the profile must name the identity in the role reconciler. Its token
-is read anew for each certificate. --feature-gates is of this run alone and switches
-nothing at the site: with KMSSigning=false no key of a service signs.
+is read anew for each certificate; a token or key of somebody who may not sign is
+refused before anything is written. --feature-gates is of this run alone and
+switches nothing at the site: with KMSSigning=false no key of a service signs.
 
 Without --confirm nothing is written, signed or swept, and what the next pass would
 do is printed.
