@@ -72,7 +72,7 @@ func TestCarryQuota(t *testing.T) {
 				if each := c.writes(c.us); q.writes != 5*each {
 					t.Errorf("%d writes for five regions, where one takes %d", q.writes, each)
 				}
-				if q.refused > q.taken/10 {
+				if q.refused > q.taken/5 { // without a pace of its own for the host it was a third
 					t.Errorf("%d requests were refused, and %d taken", q.refused, q.taken)
 				}
 				mu.Lock()
