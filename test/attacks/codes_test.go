@@ -226,7 +226,7 @@ func provokedElsewhere() map[verdict.Code]string {
 		verdict.SignoffStatus:      "pkg/signoff/rules_test.go",
 		verdict.SignoffField:       "pkg/signoff/rules_test.go",
 		verdict.SignoffApproval:    "pkg/signoff/rules_test.go",
-		verdict.SignoffFeature:     "pkg/signoff/rules_test.go",
+		verdict.SignoffFeature:     "pkg/signoff/registry_test.go",
 		verdict.SignoffChecklist:   "pkg/signoff/rules_test.go",
 		verdict.SignoffTemplate:    "pkg/signoff/rules_test.go",
 		verdict.SignoffDocument:    "pkg/signoff/hostile_test.go",

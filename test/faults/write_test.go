@@ -148,6 +148,21 @@ func TestRow04FailsButPersisted(t *testing.T) {
 	})
 }
 
+// onlyThere does the same to every request for the first thing that it meets,
+// and nothing to others: they come side by side.
+func onlyThere(do faults.Act) faults.Act {
+	var once sync.Once
+	var there string
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		once.Do(func() { there = r.URL.Path })
+		if r.URL.Path == there {
+			do(w, r, next)
+			return
+		}
+		next.ServeHTTP(w, r)
+	}
+}
+
 // Row 5: a write that the other side took, and lost.
 func TestRow05SaysYesAndLostIt(t *testing.T) {
 	t.Parallel()
@@ -155,7 +170,7 @@ func TestRow05SaysYesAndLostIt(t *testing.T) {
 	promotions(t, []spoiled{
 		{"image manifest", toRegistry, one("PUT", "/manifests/sha256:", faults.Loses(201, "")), 3, ""},
 		{"every manifest", toRegistry, all("PUT", "/manifests/sha256:", faults.Loses(201, "")), 3, ""},
-		{"the last manifest, a signature", toRegistry, []faults.Fault{{Method: "PUT", Path: "/manifests/sha256:", Skip: 4, Times: 2, Do: faults.Loses(201, "")}}, 3, "does not have it"},
+		{"a signature", toRegistry, []faults.Fault{{Method: "PUT", Path: "/manifests/sha256:", Skip: 4, Do: onlyThere(faults.Loses(201, ""))}}, 3, "does not have it"},
 		{"tag", toRegistry, all("PUT", "/manifests/v", faults.Loses(201, "")), 3, "does not have it"},
 		{"blob", toRegistry, one("PUT", "/blobs/uploads/", faults.Loses(201, "")), 3, ""},
 		{"object", toBucket, one("POST", "/upload/", object), 3, "does not have it"},

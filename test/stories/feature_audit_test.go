@@ -91,11 +91,11 @@ func TestFeatureRequireSignoff(t *testing.T) {
 	}
 	want(t, verifies(), 1, "SIGNOFF_MISSING") // where it is public, as the policy is written
 	want(t, verifies("--features", "site"), 0, "ACCEPTED", "SIGNOFF_MISSING", "waybill/RequireSignoff is TurningOn", "it counts as warn")
-	r.says("2 of 2 releases have no sign-off that counts: v0.1.0 (SIGNOFF_MISSING), v0.9.0 (EVIDENCE_MISSING)")
+	r.says("2 of 2 releases have no sign-off that counts\n    v0.1.0 (SIGNOFF_MISSING)\n    v0.9.0 (EVIDENCE_MISSING)\n")
 
 	public := strings.Replace(r.lodge.Lab.Bucket, "http://", "gs+http://", 1) + "/release/lantern/" + scene.Version + "/"
 	want(t, r.attest(t, "--confirm", "--to", public), 0, releasesignoff.Name, "verified as it was written")
-	want(t, r.pass(), 0, "1 of 2 releases have no sign-off that counts: v0.9.0 (EVIDENCE_MISSING)")
+	want(t, r.pass(), 0, "1 of 2 releases have no sign-off that counts\n    v0.9.0 (EVIDENCE_MISSING)\n")
 	r.wants(feature.On, scene.Version)
 	r.until(known.RequireSignoff, feature.On)
 	want(t, r.asks(), 1, "SIGNOFF_MISSING") // it was signed off where it is public, and not where it is staged
