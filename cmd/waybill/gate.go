@@ -121,7 +121,7 @@ func (o *gateCheck) run(cmd *cobra.Command, args []string) error {
 	if o.server.server != "" {
 		return o.ask(cmd, asked)
 	}
-	if err := only(cmd, ofServer, "it is for a gate that is a service, which --server names"); err != nil {
+	if err := only(cmd, ofServer("to", "channel", "summary"), "it is for a gate that is a service, which --server names"); err != nil {
 		return err
 	}
 	if asked.version {

@@ -30,8 +30,11 @@ type asking struct {
 // asCaller is the name of the token with which a gate is asked.
 const asCaller = "caller"
 
-// ofServer are the flags that only a question to a service has.
-var ofServer = []string{"to", "channel", "audience", "identity", "identity-token", "timeout", "summary", "client-certificate", "client-key"}
+// ofServer returns the flags that only a question to a service has: how it is
+// asked and who asks, and those of the command itself.
+func ofServer(own ...string) []string {
+	return append(own, "audience", "identity", "identity-token", "timeout", "client-certificate", "client-key")
+}
 
 func (o *asking) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
