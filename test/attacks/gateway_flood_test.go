@@ -70,6 +70,17 @@ func (f *fortress) honest() (ask func() error, done func()) {
 	}, to.CloseIdleConnections
 }
 
+// calm is an honest caller who was answered, and how many goroutines there are
+// before anybody attacks.
+func (f *fortress) calm() (ask func() error, done func(), goroutines int) {
+	f.t.Helper()
+	ask, done = f.honest()
+	if err := ask(); err != nil {
+		f.t.Fatal(err)
+	}
+	return ask, done, runtime.NumGoroutine()
+}
+
 // spoken is a connection that HTTP/2 is spoken on, frame by frame.
 type spoken struct {
 	*http2.Framer
@@ -229,11 +240,7 @@ const attackers = 4
 // (H14).
 func TestGatewayFloods(t *testing.T) {
 	f := openFortress(t)
-	ask, done := f.honest()
-	if err := ask(); err != nil {
-		t.Fatal(err)
-	}
-	before := runtime.NumGoroutine()
+	ask, done, before := f.calm()
 	for _, c := range floods() {
 		t.Run(c.name, func(t *testing.T) { f.under(t, c, ask, before) })
 	}

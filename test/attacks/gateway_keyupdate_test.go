@@ -15,7 +15,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -123,11 +122,7 @@ func (r *rekeying) ended() error {
 // 16 records in a row that bring nothing.
 func TestGatewayKeyUpdates(t *testing.T) {
 	f := openFortress(t)
-	ask, done := f.honest()
-	if err := ask(); err != nil {
-		t.Fatal(err)
-	}
-	before := runtime.NumGoroutine()
+	ask, done, before := f.calm()
 	t.Run("one for each byte of a request", func(t *testing.T) { // the twin
 		r := f.rekey()
 		defer r.wire.Close()
