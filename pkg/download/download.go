@@ -2,15 +2,21 @@
 // was accepted.
 //
 // A [Download] is a place: whoever verifies a release reads through it, and
-// what was read to its end lies beside the directory that was asked for, under
-// the same name with [Suffix]. [Download.Finish] leaves there what was
-// verified and nothing else, and gives it the directory's name, at once. A run
-// that ends before that shows nothing; the next takes over every file whose
-// bytes are those that the manifest lists, and fetches the others again.
+// what was read to its end lies in a directory beside the one that was asked
+// for, under the same name with [Suffix]. [Download.Finish] gives the files that
+// were verified the directory's name, all at once. A run that ends before that
+// shows nothing; the next takes over every file whose bytes are those that the
+// manifest lists, and fetches the others again.
 //
-//	d, err := download.Open("release", place)
+//	d, err := download.Open("release", "v1.2.3", place)
+//	defer d.Close()
 //	decided := gate.Decide(ctx, gate.Request{Files: d, …})
-//	err = d.Finish(ctx, names)
+//	kept, err := d.Finish(ctx, files)
+//
+// The directory with [Suffix] is one that this package made: it belongs to this
+// account, has a marker with the release and the place, and holds no links; any
+// other is refused with DOWNLOAD_DIR. One process has it at a time
+// (DOWNLOAD_BUSY). Only files that this run wrote are ever removed from it.
 //
 // A manifest whose names cannot lie in one directory of every system is refused
 // on all of them: see [store.CheckNames].
@@ -28,6 +34,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -48,8 +55,9 @@ const Suffix = ".part"
 
 // Download is a place that keeps what is read of another one.
 type Download struct {
-	dir  string
+	dir  string // absolute
 	from store.Place
+	held *holder
 	kept store.Place
 	into store.Writer
 
@@ -59,43 +67,66 @@ type Download struct {
 	known  map[string]bool        // whole; true where it was so before this run
 }
 
-// Open prepares a download from a place into a directory that is not there
-// yet, or is empty.
-func Open(dir string, from store.Place) (*Download, error) {
-	dir = filepath.Clean(dir)
-	switch entries, err := os.ReadDir(dir); {
-	case err == nil && len(entries) > 0:
-		return nil, verdict.Refuse(verdict.Usage, dir, "it is not empty; name a directory that is not there yet")
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, verdict.Wrap(verdict.Usage, dir, err)
-	}
-	d := &Download{dir: dir, from: from, busy: map[string]*sync.Mutex{}, known: map[string]bool{}}
-	var err error
-	if d.kept, err = store.Open(dir+Suffix, nil); err != nil {
+// Open prepares a download of a release from a place into a directory that is
+// not there yet, or is empty. It must be closed.
+func Open(dir, release string, from store.Place) (*Download, error) {
+	dir, err := target(dir)
+	if err != nil {
 		return nil, err
 	}
-	d.into, err = store.OpenWriter(dir + Suffix)
-	return d, err
+	held, err := hold(dir+Suffix, marker{Kind: markerKind, Release: release, Place: from.URI()})
+	if err != nil {
+		return nil, err
+	}
+	d := &Download{dir: dir, from: from, held: held, busy: map[string]*sync.Mutex{}, known: map[string]bool{}}
+	files := filepath.Join(held.path, filesName)
+	if d.kept, err = store.Open(files, nil); err == nil {
+		d.into, err = store.OpenWriter(files)
+	}
+	if err != nil {
+		return nil, errors.Join(err, held.Close())
+	}
+	return d, nil
 }
+
+// target is the absolute path of a directory that a download may make.
+func target(dir string) (string, error) {
+	refuse := func(format string, args ...any) (string, error) {
+		return "", verdict.Refuse(verdict.Usage, dir, format, args...)
+	}
+	path, err := filepath.Abs(dir)
+	if err != nil || dir == "" {
+		return refuse("it is no path of a directory")
+	}
+	if base := filepath.Base(filepath.Clean(dir)); base == "." || base == ".." || filepath.Dir(path) == path {
+		return refuse("a download makes its directory; name one that is not there yet")
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return path, nil
+	case err != nil:
+		return "", verdict.Wrap(verdict.Usage, dir, err)
+	case !info.IsDir():
+		return refuse("it is %s; name a directory that is not there yet", kind(info))
+	}
+	switch entries, err := os.ReadDir(path); {
+	case err != nil:
+		return "", verdict.Wrap(verdict.Usage, dir, err)
+	case len(entries) > 0:
+		return refuse("it is not empty; name a directory that is not there yet")
+	}
+	return path, nil
+}
+
+// Close lets another run have the directory.
+func (d *Download) Close() error { return d.held.Close() }
 
 // URI implements [store.Place]: it is that of the place that is read.
 func (d *Download) URI() string { return d.from.URI() }
 
 // List implements [store.Place].
 func (d *Download) List(ctx context.Context) ([]store.Object, error) { return d.from.List(ctx) }
-
-// Taken is how many files were taken over from an earlier run.
-func (d *Download) Taken() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	n := 0
-	for _, before := range d.known {
-		if before {
-			n++
-		}
-	}
-	return n
-}
 
 // Open implements [store.Place]. What the manifest lists is kept when it was
 // read to its end; the rest is only read.
@@ -134,6 +165,7 @@ func (d *Download) manifest(ctx context.Context) (io.ReadCloser, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	d.learn(releasemanifest.Name, false)
 	if err := d.into.Put(ctx, releasemanifest.Name, int64(len(raw)), bytes.NewReader(raw), store.PutOptions{}); err != nil {
 		return nil, 0, err
 	}
@@ -208,51 +240,126 @@ func (d *Download) learn(name string, before bool) {
 	}
 }
 
-// Finish leaves there the files that were verified, by their names, and
-// nothing else, and shows them under the directory's own name.
-func (d *Download) Finish(ctx context.Context, verified []string) error {
-	there, err := d.kept.List(ctx)
-	if err != nil {
-		return err
-	}
-	if err := d.tidy(there, verified); err != nil {
-		return err
-	}
-	if err := os.Remove(d.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return d.unavailable("replacing", err)
-	}
-	if err := os.Rename(d.dir+Suffix, d.dir); err != nil {
-		return d.unavailable("showing", err)
-	}
-	return nil
+// File is a file that was verified.
+type File struct {
+	Name string
+	// Program is true of what is run: its copy is executable.
+	Program bool
 }
 
-// tidy leaves there the files that were verified, and nothing else. When it
-// returns nothing has the directory open: some systems rename none that is.
-func (d *Download) tidy(there []store.Object, verified []string) error {
-	root, err := os.OpenRoot(d.dir + Suffix)
+// Kept says what a download made.
+type Kept struct {
+	Dir    string
+	Files  int
+	Bytes  int64
+	Before int // of the files, those of an earlier run
+	// Left are files of the directory with [Suffix] that are no part of what was
+	// accepted and that this run did not write. They were left in it.
+	Left int
+}
+
+// Finish shows the files that were verified, and nothing else, under the
+// directory's own name.
+func (d *Download) Finish(ctx context.Context, verified []File) (Kept, error) {
+	there, err := d.kept.List(ctx)
 	if err != nil {
-		return d.unavailable("opening", err)
+		return Kept{}, err
 	}
-	defer root.Close()
+	kept, err := d.tidy(there, verified)
+	if err != nil {
+		return Kept{}, err
+	}
+	if err := os.Remove(d.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Kept{}, d.unavailable("replacing", err)
+	}
+	if err := os.Rename(filepath.Join(d.held.path, filesName), d.dir); err != nil {
+		return Kept{}, d.unavailable("showing", err)
+	}
+	return kept, d.held.remove()
+}
+
+// tidy leaves among the files those that were verified: what else this run
+// wrote is removed, and what it did not write is moved aside.
+func (d *Download) tidy(there []store.Object, verified []File) (Kept, error) {
+	kept := Kept{Dir: d.dir}
+	programs := make(map[string]bool, len(verified))
+	for _, f := range verified {
+		programs[f.Name] = f.Program
+	}
+	files, err := d.held.root.OpenRoot(filesName)
+	if err != nil {
+		return kept, d.unavailable("opening", err)
+	}
+	defer files.Close() // some systems rename no directory that is open
 	found := map[string]bool{}
 	for _, o := range there {
-		if found[o.Name] = slices.Contains(verified, o.Name); found[o.Name] {
+		program, wanted := programs[o.Name]
+		switch {
+		case wanted && program:
+			err = files.Chmod(o.Name, 0o755)
+		case wanted:
+		case d.wrote(o.Name):
+			err = files.Remove(o.Name)
+		default:
+			kept.Left++
+			err = d.setAside(o.Name)
+		}
+		if err != nil {
+			return kept, d.unavailable("tidying", err)
+		}
+		if wanted {
+			found[o.Name] = true
+			kept.Files, kept.Bytes = kept.Files+1, kept.Bytes+o.Size
+			if !d.wrote(o.Name) {
+				kept.Before++
+			}
+		}
+	}
+	for _, f := range verified {
+		if !found[f.Name] {
+			return kept, verdict.Refuse(verdict.InternalBug, f.Name, "verified, and not kept")
+		}
+	}
+	if err := removeEmpty(files, "."); err != nil {
+		return kept, d.unavailable("tidying", err)
+	}
+	return kept, nil
+}
+
+// setAside moves a file that this run did not write out of those that will be
+// shown.
+func (d *Download) setAside(name string) error {
+	at := path.Join(leftName, name)
+	if err := d.held.root.MkdirAll(path.Dir(at), 0o755); err != nil {
+		return err
+	}
+	return d.held.root.Rename(path.Join(filesName, name), at)
+}
+
+// wrote reports whether this run wrote a file.
+func (d *Download) wrote(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before, known := d.known[name]
+	return known && !before
+}
+
+// Discard removes the files that this run wrote and that were refused, so that
+// none lies anywhere under its own name.
+func (d *Download) Discard(refused func(name string) bool) error {
+	d.mu.Lock()
+	names := slices.Collect(maps.Keys(d.known))
+	d.mu.Unlock()
+	var failed error
+	for _, name := range names {
+		if !refused(name) {
 			continue
 		}
-		if err := root.Remove(o.Name); err != nil {
-			return d.unavailable("tidying", err)
+		if err := d.held.root.Remove(path.Join(filesName, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = errors.Join(failed, d.unavailable("removing", err))
 		}
 	}
-	for _, name := range verified {
-		if !found[name] {
-			return verdict.Refuse(verdict.InternalBug, name, "verified, and not kept")
-		}
-	}
-	if err := removeEmpty(root, "."); err != nil {
-		return d.unavailable("tidying", err)
-	}
-	return nil
+	return failed
 }
 
 func (d *Download) unavailable(op string, err error) error {

@@ -25,10 +25,11 @@ func begun(t *testing.T) (*Download, string) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "got")
-	d, err := Open(dir, place)
+	d, err := Open(dir, "v1.0.0", place)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = d.Close() })
 	return d, dir
 }
 
@@ -70,13 +71,13 @@ func TestOnlyWhatWasReadToItsEndIsKept(t *testing.T) {
 			if err := body.Close(); err != nil || !freed {
 				t.Errorf("closing: %v, freed %v", err, freed)
 			}
-			if got := there(filepath.Join(dir+Suffix, "bin", "a")); got != row.kept {
+			if got := there(filepath.Join(dir+Suffix, filesName, "bin", "a")); got != row.kept {
 				t.Errorf("kept: %v, want %v", got, row.kept)
 			}
 			if there(dir) {
 				t.Error("it is visible")
 			}
-			if left, err := filepath.Glob(filepath.Join(dir+Suffix, "bin", ".*")); err != nil || len(left) > 0 {
+			if left, err := filepath.Glob(filepath.Join(dir+Suffix, filesName, "bin", ".*")); err != nil || len(left) > 0 {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
 		})
@@ -86,7 +87,8 @@ func TestOnlyWhatWasReadToItsEndIsKept(t *testing.T) {
 // TestADiskThatFails tells the reader, and ends.
 func TestADiskThatFails(t *testing.T) {
 	d, dir := begun(t)
-	if err := os.WriteFile(dir+Suffix, nil, 0o644); err != nil { // a file where the directory must be
+	files := filepath.Join(dir+Suffix, filesName)
+	if err := errors.Join(os.Remove(files), os.WriteFile(files, nil, 0o644)); err != nil { // a file where the directory must be
 		t.Fatal(err)
 	}
 	body := d.keep(t.Context(), "a", io.NopCloser(strings.NewReader("alpha")), func() {})
@@ -98,30 +100,79 @@ func TestADiskThatFails(t *testing.T) {
 	}
 }
 
-// TestFinish: what was verified is shown, at once, and nothing else.
+// put writes a file as this run would.
+func (d *Download) put(t *testing.T, name, body string) {
+	t.Helper()
+	if err := d.into.Put(t.Context(), name, -1, strings.NewReader(body), store.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d.learn(name, false)
+}
+
+// TestFinish: what was verified is shown, at once, and nothing else; what this
+// run did not write is not removed.
 func TestFinish(t *testing.T) {
 	d, dir := begun(t)
 	for name, body := range map[string]string{"bin/a": "alpha", "old/b": "beta", "c": "gamma"} {
-		if err := d.into.Put(t.Context(), name, -1, strings.NewReader(body), store.PutOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		d.put(t, name, body)
 	}
-	if err := d.Finish(t.Context(), []string{"bin/a", "nowhere"}); err == nil || there(dir) {
+	mine := filepath.Join(dir+Suffix, filesName, "mine", "thesis.txt")
+	if err := errors.Join(os.Mkdir(filepath.Dir(mine), 0o755), os.WriteFile(mine, []byte("thesis"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Finish(t.Context(), []File{{Name: "bin/a"}, {Name: "nowhere"}}); err == nil || there(dir) {
 		t.Errorf("a file that is not there: %v, visible %v", err, there(dir))
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil { // empty: it may be replaced
 		t.Fatal(err)
 	}
-	if err := d.Finish(t.Context(), []string{"bin/a"}); err != nil {
+	kept, err := d.Finish(t.Context(), []File{{Name: "bin/a", Program: true}})
+	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]bool{dir + "/bin/a": true, dir + "/old": false, dir + "/c": false, dir + Suffix: false} {
+	if want := (Kept{Dir: dir, Files: 1, Bytes: 5}); kept != want { // the thesis was moved by the first try
+		t.Errorf("%+v, want %+v", kept, want)
+	}
+	left := filepath.Join(dir+Suffix, leftName, "mine", "thesis.txt")
+	for path, want := range map[string]bool{dir + "/bin/a": true, dir + "/old": false, dir + "/c": false, dir + "/mine": false, left: true} {
 		if there(path) != want {
 			t.Errorf("%s: %v, want %v", path, !want, want)
 		}
 	}
-	if _, err := Open(dir, d.from); err == nil || verdict.FindingOf("", err).Code != verdict.Usage {
+	if info, err := os.Stat(dir + "/bin/a"); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("a program: %v, %v", info, err)
+	}
+	if _, err := Open(dir, "v1.0.0", d.from); err == nil || verdict.FindingOf("", err).Code != verdict.Usage {
 		t.Errorf("into a directory that is not empty: %v", err)
+	}
+}
+
+// TestFinishLeavesNothingBeside: where every file was this run's, the directory
+// beside is gone.
+func TestFinishLeavesNothingBeside(t *testing.T) {
+	d, dir := begun(t)
+	d.put(t, "bin/a", "alpha")
+	d.put(t, "b", "beta")
+	if _, err := d.Finish(t.Context(), []File{{Name: "bin/a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if there(dir+Suffix) || there(dir+"/b") || !there(dir+"/bin/a") {
+		t.Errorf("beside %v, b %v, bin/a %v", there(dir+Suffix), there(dir+"/b"), there(dir+"/bin/a"))
+	}
+}
+
+// TestDiscard: what this run wrote and was refused is gone, what is good stays
+// for the next run.
+func TestDiscard(t *testing.T) {
+	d, dir := begun(t)
+	d.put(t, "good", "alpha")
+	d.put(t, "bad", "beta")
+	if err := d.Discard(func(name string) bool { return name == "bad" }); err != nil {
+		t.Fatal(err)
+	}
+	files := filepath.Join(dir+Suffix, filesName)
+	if there(filepath.Join(files, "bad")) || !there(filepath.Join(files, "good")) {
+		t.Errorf("bad %v, good %v", there(filepath.Join(files, "bad")), there(filepath.Join(files, "good")))
 	}
 }
 
@@ -135,7 +186,7 @@ func TestBeforeTheManifest(t *testing.T) {
 	if raw, err := io.ReadAll(body); err != nil || string(raw) != "alpha" || body.Close() != nil {
 		t.Errorf("%q, %v", raw, err)
 	}
-	if there(filepath.Join(dir+Suffix, "a")) {
+	if there(filepath.Join(dir+Suffix, filesName, "a")) {
 		t.Error("it was kept")
 	}
 }

@@ -132,7 +132,7 @@ func Decide(ctx context.Context, req Request) Decided {
 	checkClock(v)
 	d.waive()
 	slices.SortStableFunc(v.Findings, byWeight)
-	return Decided{Verdict: v, sums: d.sums()}
+	return Decided{Verdict: v, sums: d.sums(), bad: d.bad, classOf: d.classOf}
 }
 
 // look looks at everything that is asked about.

@@ -12,6 +12,7 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -155,6 +156,8 @@ type Decided struct {
 	Verdict *verdict.Verdict
 	sums    []Sum
 	kept    []string // nil: those of the sums
+	bad     map[string]bool
+	classOf func(name string) plan.Class
 }
 
 // Kept are the names of the files that a copy of what was accepted has.
@@ -171,6 +174,14 @@ func (d Decided) Kept() (names []string) {
 	return names
 }
 
+// IsProgram reports whether a file of the release is made to be run.
+func (d Decided) IsProgram(name string) bool {
+	return d.classOf != nil && d.classOf(name) == plan.Binary
+}
+
+// IsRefused reports whether something is wrong with a file of the release.
+func (d Decided) IsRefused(name string) bool { return d.bad[name] }
+
 // Sums are the files of the scope, under the names that they were given by or
 // have in the release: of a verdict that does not accept, none.
 func (d Decided) Sums() []Sum {
@@ -178,6 +189,16 @@ func (d Decided) Sums() []Sum {
 		return nil
 	}
 	return d.sums
+}
+
+// classOf is the class of a file that the manifest lists.
+func (d *decision) classOf(name string) plan.Class {
+	for _, a := range d.manifest.Artifacts {
+		if a.Name == name {
+			return a.Class
+		}
+	}
+	return ""
 }
 
 // sums lists what was verified. Of an artifact that was excepted nothing is

@@ -47,7 +47,10 @@ type UnsealedRequest struct {
 // verdict says that nobody looked.
 func Unsealed(ctx context.Context, req UnsealedRequest) Decided {
 	u := decideUnsealed(ctx, req)
-	return Decided{Verdict: u.v, sums: u.proven, kept: u.kept}
+	return Decided{
+		Verdict: u.v, sums: u.proven, kept: u.kept, bad: u.bad,
+		classOf: func(name string) plan.Class { return expected.KindOf(name).Class },
+	}
 }
 
 func decideUnsealed(ctx context.Context, req UnsealedRequest) *unsealed {

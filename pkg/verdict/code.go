@@ -225,9 +225,12 @@ const (
 	FeatureUnsafe Code = "FEATURE_UNSAFE"
 
 	// The machine that a release is made on.
-	DiskSpace   Code = "DISK_SPACE"
-	Busy        Code = "BUSY"
-	ToolMissing Code = "TOOL_MISSING"
+	DiskSpace Code = "DISK_SPACE"
+	Busy      Code = "BUSY"
+	// The directory of a download.
+	DownloadDir  Code = "DOWNLOAD_DIR"
+	DownloadBusy Code = "DOWNLOAD_BUSY"
+	ToolMissing  Code = "TOOL_MISSING"
 
 	// Services that signatures need.
 	ServiceRefused     Code = "SERVICE_REFUSED"

@@ -208,9 +208,11 @@ var codes = map[Code]row{
 	FeatureState:  {Refused, "find out who can write to the site of the features; the next pass of waybill feature reconcile restores it from what was signed"},
 	FeatureUnsafe: {Refused, "do what is said first, and ask again before the other version is started"},
 
-	DiskSpace:   {Unavailable, "nothing was begun; free some space, or give a --state on a larger disk"},
-	Busy:        {Unavailable, "nothing was begun; wait until the other run has ended, and look at waybill status"},
-	ToolMissing: {Refused, "install the tool where it is in the PATH, or take it out of the step in release.yaml"},
+	DiskSpace:    {Unavailable, "nothing was begun; free some space, or give a --state on a larger disk"},
+	Busy:         {Unavailable, "nothing was begun; wait until the other run has ended, and look at waybill status"},
+	DownloadDir:  {Malformed, "nothing was changed; name another directory, or move away what is there"},
+	DownloadBusy: {Unavailable, "nothing was begun; wait until the other download has ended, or name another directory"},
+	ToolMissing:  {Refused, "install the tool where it is in the PATH, or take it out of the step in release.yaml"},
 
 	ServiceRefused:     {Refused, "nothing was published; read what the service answered, and whether the signing configuration names the one in use"},
 	ServiceSelector:    {Malformed, "nothing was signed; correct the selector of the signing configuration, or name services that are valid now"},

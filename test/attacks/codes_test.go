@@ -191,6 +191,8 @@ func provokedElsewhere() map[verdict.Code]string {
 		verdict.LockStale:          "pkg/plan/lock_test.go",
 		verdict.NotWritable:        "pkg/doctor/doctor_test.go",
 		verdict.DiskSpace:          "pkg/doctor/doctor_test.go",
+		verdict.DownloadDir:        "pkg/download/hold_test.go",
+		verdict.DownloadBusy:       "pkg/download/hold_test.go",
 		verdict.Busy:               "pkg/journal/journal_unix_test.go",
 		verdict.ToolMissing:        "pkg/doctor/doctor_test.go",
 		verdict.PlanDiffers:        "pkg/plan/diff_test.go",

@@ -24,8 +24,8 @@ func TestPartOfARelease(t *testing.T) {
 	t.Run("sums", func(t *testing.T) { summedUp(t, d) })
 	t.Run("under attack", func(t *testing.T) { scopedAttacks(t, d) })
 	t.Run("download", func(t *testing.T) { downloads(t, d) })
+	t.Run("download among others", func(t *testing.T) { downloadsAmongOthers(t, d) })
 	t.Run("offline", func(t *testing.T) { alone(t, d) })
-
 }
 
 func scopes(t *testing.T, d *desk) {
@@ -177,37 +177,51 @@ func scopedAttacks(t *testing.T, d *desk) {
 	want(t, d.Verify(t.Context()), 0, "ACCEPTED: complete")
 }
 
+// flip changes one byte of the published lamp, until it is called.
+func (d *desk) flip(t *testing.T) func() {
+	t.Helper()
+	for _, a := range scene.Attacks() {
+		if a.Name != "one flipped byte" {
+			continue
+		}
+		undo, err := a.Do(t.Context(), d.Scene)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			if err := undo(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Fatal("there is no such attack")
+	return nil
+}
+
 // downloads: nothing is visible before it is accepted; what an earlier run
 // fetched is taken over if it is whole, and nothing else is.
 func downloads(t *testing.T, d *desk) {
 	keep := []string{"--only", "files", "--download", "got"}
 	d.write(t, "occupied", nil)
-	want(t, d.Verify(t.Context(), "--download", "."), 2, "not empty")
+	want(t, d.Verify(t.Context(), "--download", "."), 2, "name one that is not there yet")
 	want(t, d.Verify(t.Context(), "--download", "occupied"), 2)
-	undo := func() error { return nil }
-	for _, a := range scene.Attacks() {
-		if a.Name == "one flipped byte" {
-			var err error
-			if undo, err = a.Do(t.Context(), d.Scene); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	undo := d.flip(t)
 	want(t, d.Verify(t.Context(), keep...), 1, "TAMPERED", "nothing was downloaded")
-	if err := undo(); err != nil {
-		t.Fatal(err)
-	}
+	undo()
 	d.absent(t, "got")
 	for name, raw := range map[string]string{"SHA256SUMS": "torn", "left-over": "of another release", "SHA512SUMS.sigstore.json": ""} {
-		d.write(t, filepath.Join("got.part", name), []byte(raw))
+		d.write(t, filepath.Join("got.part", "files", name), []byte(raw))
 	}
-	want(t, d.Verify(t.Context(), keep...), 0, "PARTIAL: without images", "files were downloaded")
-	d.absent(t, "got.part")
+	d.absent(t, filepath.Join("got.part", "files", lamp)) // it was refused
+	want(t, d.Verify(t.Context(), keep...), 0, "PARTIAL: without images", "downloaded to", "left in")
 	d.absent(t, "got/left-over")
+	if got := d.read(t, "got.part/left/left-over"); string(got) != "of another release" {
+		t.Errorf("a file that no run wrote is %q", got)
+	}
 	r := d.at(t, "--only", "files", "--offline", "--files", "got")
 	want(t, r, 0, "PARTIAL: without images\n") // closed: nothing is there but the release
 	r = d.Verify(t.Context(), "--platform", "linux/amd64", "--depth", "files", "--download", "less")
-	want(t, r, 0, "0 of them in an earlier run")
+	want(t, r, 0, "of which an earlier run fetched 0")
 	d.absent(t, "less/bin/linux/arm64")
 	if got := d.read(t, filepath.Join("less", lamp)); len(got) == 0 {
 		t.Error("the file of the platform is not there")

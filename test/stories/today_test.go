@@ -139,7 +139,7 @@ func todayDownloaded(t *testing.T, s *scene.Scene, r *kubernetes.Release, verify
 		t.Errorf("sums of what was refused:\n%s", out)
 	}
 	request(t, http.MethodPut, object, r.Files[kubectl])
-	want(t, verify("--download", "got"), 0, "files were downloaded")
+	want(t, verify("--download", "got"), 0, "downloaded to", "the answers of the log are in evidence")
 	for name, body := range r.Files {
 		if name == "release-notes.json" || name == "announcement.html" {
 			continue // nobody names them, and nothing is known of their bytes
@@ -149,6 +149,13 @@ func todayDownloaded(t *testing.T, s *scene.Scene, r *kubernetes.Release, verify
 		}
 	}
 	want(t, s.Run(t.Context(), "k8s-verify-release", upstream, "--profile", "profile.yaml", "--evidence", "evidence", "--files", "got", "--only", "files"), 0, "verified=121")
+	// Without --evidence the answers of the log are kept beside the copy, which
+	// can then be verified where there is no network; without them it can not.
+	bare := []string{"k8s-verify-release", upstream, "--profile", "profile.yaml", "--only", "files"}
+	want(t, s.Run(t.Context(), append(bare, "--download", "alone")...), 0, "the answers of the log are in alone.evidence")
+	bare = append(bare, "--offline", "--files", "alone")
+	want(t, s.Run(t.Context(), append(bare, "--evidence", "alone.evidence")...), 0, "verified=121")
+	want(t, s.Run(t.Context(), bare...), 3)
 	sums := verify("--print-sums")
 	want(t, sums, 0, "verified=175")
 	line := digest.Of(digest.SHA256, r.Files[kubectl]).Hex() + "  " + kubectl + "\n"

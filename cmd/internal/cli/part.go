@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/download"
 	"github.com/waybill-release/waybill/pkg/follow"
 	"github.com/waybill-release/waybill/pkg/gate"
@@ -98,7 +99,7 @@ type Keep struct {
 func (k *Keep) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&k.Sums, "print-sums", false, "print the sums of the verified files as sha256sum reads them, if the release is accepted; the verdict goes to stderr")
-	f.StringVar(&k.Download, "download", "", "keep the files in this directory, which must not be there yet; it is there only once they are accepted, and a run that was interrupted goes on where it was")
+	f.StringVar(&k.Download, "download", "", "keep the files in this directory, which must not be there yet; it appears only once they are accepted. Until then they are in DIR.part, from which the next run goes on. Of a release without a manifest, the answers of the log are kept in DIR.evidence")
 	f.StringVar(&k.State, "state", "", "directory that remembers the channel index that was seen (default waybill/channels in the user's cache directory)")
 }
 
@@ -146,13 +147,26 @@ func (a asking) finish(ctx context.Context, decided gate.Decided) {
 	}
 	v := decided.Verdict
 	if v.Err() != nil {
-		v.Note("nothing was downloaded: what was fetched waits in the directory with %s at the end of its name", download.Suffix)
+		if err := a.into.Discard(decided.IsRefused); err != nil {
+			v.AddError("--download", err)
+		}
+		v.Note("nothing was downloaded: the files that were fetched and have no finding are in the directory with %s at the end of its name, and the next run takes them from there", download.Suffix)
 		return
 	}
-	names := decided.Kept()
-	if err := a.into.Finish(ctx, names); err != nil {
+	var files []download.File
+	for _, name := range decided.Kept() {
+		files = append(files, download.File{Name: name, Program: decided.IsProgram(name)})
+	}
+	kept, err := a.into.Finish(ctx, files)
+	if err != nil {
 		v.AddError("--download", err)
 		return
 	}
-	v.Note("%d files were downloaded, %d of them in an earlier run", len(names), a.into.Taken())
+	v.Note("downloaded to %s: files %d, of which an earlier run fetched %d; %s", kept.Dir, kept.Files, kept.Before, ui.Bytes(kept.Bytes))
+	if kept.Left > 0 {
+		v.Note("left in %s: files that are no part of the release and that this run did not write, %d", kept.Dir+download.Suffix, kept.Left)
+	}
+	if a.evidence != "" {
+		v.Note("the answers of the log are in %s; to verify the copy without a network: --offline --files %s --evidence %s", a.evidence, kept.Dir, a.evidence)
+	}
 }

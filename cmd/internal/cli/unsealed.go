@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/waybill-release/waybill/pkg/download"
 	"github.com/waybill-release/waybill/pkg/expected"
@@ -19,6 +20,7 @@ func (o *VerifyRelease) decide(ctx context.Context, req gate.Request) (gate.Deci
 		return gate.Decided{}, err
 	}
 	log := o.Log
+	log.Evidence = o.answers()
 	if log.URL == "" && !o.Trust.Offline {
 		log.URL = o.unsealed.Log
 	}
@@ -35,6 +37,16 @@ func (o *VerifyRelease) decide(ctx context.Context, req gate.Request) (gate.Deci
 		ask.Expect = into.Expect
 	}
 	return gate.Unsealed(ctx, ask), nil
+}
+
+// answers is the directory that keeps the log's answers. A download of a
+// release whose signatures need them has one beside it, so that its copy can be
+// verified without a network.
+func (o *VerifyRelease) answers() string {
+	if o.Log.Evidence != "" || o.unsealed == nil || o.Keep.Download == "" {
+		return o.Log.Evidence
+	}
+	return filepath.Clean(o.Keep.Download) + ".evidence"
 }
 
 // unsealedAct is what whoever asks for more can do.

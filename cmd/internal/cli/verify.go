@@ -86,6 +86,9 @@ func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Sta
 	if err != nil {
 		return err
 	}
+	if ask.into != nil {
+		defer func() { _ = ask.into.Close() }() // the process's end does it, too
+	}
 	ask.Options.Progress = o.progress(cmd.ErrOrStderr())
 	decided, err := o.decide(cmd.Context(), ask.Request)
 	if err != nil {
@@ -123,8 +126,11 @@ func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Sta
 type asking struct {
 	gate.Request
 	channel
-	into  *download.Download
-	notes []string // for the verdict
+	into *download.Download
+	// evidence is the directory with the answers of the log, if the download
+	// needs them to be verified again.
+	evidence string
+	notes    []string // for the verdict
 }
 
 func (o *VerifyRelease) prepare(ctx context.Context, args []string, stage profile.Stage) (asking, error) {
@@ -167,10 +173,10 @@ func (o *VerifyRelease) prepare(ctx context.Context, args []string, stage profil
 	if ask.notes, err = o.open(&ask.Request, p, stage); err != nil || o.Keep.Download == "" {
 		return ask, err
 	}
-	if ask.into, err = download.Open(o.Keep.Download, ask.Files); err != nil {
+	if ask.into, err = download.Open(o.Keep.Download, ask.Version.String(), ask.Files); err != nil {
 		return asking{}, err
 	}
-	ask.Files = ask.into
+	ask.Files, ask.evidence = ask.into, o.answers()
 	return ask, nil
 }
 
