@@ -12,7 +12,9 @@
 //	for _, name := range set.Names() { … }
 //	findings := set.Compare(have)
 //
-// Believed is nobody, and everybody is held to what the others say:
+// No witness is believed here, and each is held to what the others say. The SBOM
+// is signed: what its signature holds of is asked of it by name, with
+// [Witness.Gives] and [Witness.Built].
 //
 //   - A name that any witness gives must be there: MISSING.
 //   - The bytes under a name must be those of every witness that gives a
@@ -51,7 +53,8 @@ type Witness struct {
 	independent bool
 	covers      func(name string) bool // of what it must name every file
 	claims      map[string]digest.Set
-	images      map[Image]bool
+	images      map[Image]Built
+	source      digest.Set // the SBOM of the source, as that of the release refers to it
 }
 
 // Name is what the witness is called: the name of its file, or where a list

@@ -202,22 +202,29 @@ func TestProvenance(t *testing.T) {
 
 // TestSBOM reads what the SBOM of a release describes.
 func TestSBOM(t *testing.T) {
+	const image, here = "registry.k8s.io/kube-proxy-amd64:v1.31.2", "https://sbom.k8s.io/v1.31.2/release"
 	for _, c := range []struct {
-		name, file, image string
-		want              verdict.Code
-		images            int
+		name, file, image, id, at string
+		want                      verdict.Code
+		images                    int
 	}{
-		{"a file and an image", "./" + kubectl, "registry.k8s.io/kube-proxy-amd64:v1.31.2", "", 1},
-		{"an index, which has no platform", "./" + kubectl, "registry.k8s.io/kube-proxy:v1.31.2", "", 0},
-		{"a layer", "./" + kubectl, "sha256:0123", "", 0},
-		{"an image of another version", "./" + kubectl, "registry.k8s.io/kube-proxy-amd64:v1.31.1", verdict.Version, 0},
-		{"a file outside", "./bin/../../kubectl", "registry.k8s.io/kube-proxy-amd64:v1.31.2", verdict.Path, 0},
+		{"a file and an image", "./" + kubectl, image, "Image", here, "", 1},
+		{"an image by its identifier", "./" + kubectl, "kube-proxy.tar", "Package-registry.k8s.io-kube-proxy-amd64-v1.31.2", here, "", 1},
+		{"an index, which has no platform", "./" + kubectl, "registry.k8s.io/kube-proxy:v1.31.2", "Image", here, "", 0},
+		{"a layer", "./" + kubectl, "sha256:0123", "Package-registry.k8s.io-kube-proxy-amd64-v1.31.2-sha256-0123", here, "", 0},
+		{"an image of another version", "./" + kubectl, "registry.k8s.io/kube-proxy-amd64:v1.31.1", "Image", here, verdict.Version, 0},
+		{"an identifier of another version", "./" + kubectl, "kube-proxy.tar", "Package-registry.k8s.io-kube-proxy-amd64-v1.20.0", here, verdict.Version, 0},
+		{"a document of another version", "./" + kubectl, "x", "Image", "https://sbom.k8s.io/v1.20.0/release", verdict.Version, 0},
+		{"a document of the source", "./" + kubectl, "x", "Image", "https://sbom.k8s.io/v1.31.2/source", verdict.Version, 0},
+		{"a document elsewhere with an image of the version", "./" + kubectl, image, "Image", "https://example.test/release", "", 1},
+		{"a document elsewhere that says no version", "./" + kubectl, "x", "Image", "https://example.test/release", verdict.Version, 0},
+		{"a file outside", "./bin/../../kubectl", image, "Image", here, verdict.Path, 0},
 	} {
 		raw, err := spdx.EncodeTagValue(spdx.Draft{
-			Name: "release", Namespace: "https://example.test/release", Created: time.Unix(0, 0), Tool: "test",
-			Packages:      []spdx.Package{{ID: "SPDXRef-Image", Name: c.image}},
+			Name: "release", Namespace: c.at, Created: time.Unix(0, 0), Tool: "test",
+			Packages:      []spdx.Package{{ID: "SPDXRef-" + c.id, Name: c.image}},
 			Files:         []spdx.File{{ID: "SPDXRef-File", Name: c.file, SHA1: strings.Repeat("0", 40), Digests: digest.SetOf([]byte("x"))}},
-			Relationships: []spdx.Relationship{{From: spdx.DocumentID, Type: spdx.Describes, To: "SPDXRef-File"}, {From: spdx.DocumentID, Type: spdx.Describes, To: "SPDXRef-Image"}},
+			Relationships: []spdx.Relationship{{From: spdx.DocumentID, Type: spdx.Describes, To: "SPDXRef-File"}, {From: spdx.DocumentID, Type: spdx.Describes, To: "SPDXRef-" + c.id}},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -21,6 +21,21 @@ func (i Image) Alone() string {
 	return i.Name + "-" + i.Platform[strings.LastIndexByte(i.Platform, '/')+1:]
 }
 
+// Archive is the name of the file that the image was loaded from, where it is
+// published.
+func (i Image) Archive() string { return "bin/" + i.Platform + "/" + i.Name + ".tar" }
+
+// imageIn is the image whose archive a file is, by its name.
+func imageIn(file string) Image {
+	rest, below := strings.CutPrefix(file, "bin/")
+	at := strings.LastIndexByte(rest, '/')
+	name, archive := strings.CutSuffix(rest[at+1:], ".tar")
+	if !below || at < 0 || !archive {
+		return Image{}
+	}
+	return Image{Name: name, Platform: rest[:at]}
+}
+
 // architectures are those for which images are made, or were.
 var architectures = []string{"386", "amd64", "arm", "arm64", "ppc64le", "riscv64", "s390x"}
 
@@ -54,9 +69,10 @@ func (s Set) CompareImages() (findings []verdict.Finding) {
 	for _, i := range s.Images() {
 		var with, without []string
 		for _, w := range s.witnesses {
+			_, names := w.images[i]
 			switch {
 			case len(w.images) == 0:
-			case w.images[i]:
+			case names:
 				with = append(with, w.name)
 			default:
 				without = append(without, w.name)

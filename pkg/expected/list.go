@@ -241,13 +241,13 @@ func (l List) Sources() []ListSource { return slices.Clone(l.sources) }
 
 // Witness is the list as a witness. It names files, and knows no bytes.
 func (l List) Witness() Witness {
-	w := Witness{name: "the list of " + l.minor, independent: true, claims: map[string]digest.Set{}, images: map[Image]bool{}}
+	w := Witness{name: "the list of " + l.minor, independent: true, claims: map[string]digest.Set{}, images: map[Image]Built{}}
 	for _, name := range l.files {
 		w.claims[name] = digest.Set{}
 	}
 	for _, name := range l.images {
 		for _, platform := range l.platforms {
-			w.images[Image{name, platform}] = true
+			w.images[Image{name, platform}] = Built{}
 		}
 	}
 	return w

@@ -35,7 +35,7 @@ func (s Set) For(platform string) Set {
 			return of != "" && of != platform
 		})
 		part.witnesses[i].images = maps.Clone(w.images)
-		maps.DeleteFunc(part.witnesses[i].images, func(i Image, _ bool) bool { return i.Platform != platform })
+		maps.DeleteFunc(part.witnesses[i].images, func(i Image, _ Built) bool { return i.Platform != platform })
 	}
 	return part
 }

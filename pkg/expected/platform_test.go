@@ -32,7 +32,7 @@ func TestPartOfASet(t *testing.T) {
 	w := Witness{
 		name:   "a witness",
 		claims: map[string]digest.Set{"bin/linux/amd64/kubectl": sum, "bin/linux/arm64/kubectl": sum, "kubernetes.tar.gz": sum},
-		images: map[Image]bool{{Name: "pause", Platform: "linux/amd64"}: true, {Name: "pause", Platform: "linux/s390x"}: true},
+		images: map[Image]Built{{Name: "pause", Platform: "linux/amd64"}: {}, {Name: "pause", Platform: "linux/s390x"}: {}},
 	}
 	set, err := Of(Layout(), w)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/version"
 )
@@ -46,35 +45,6 @@ func setOf(d digest.Digest) digest.Set {
 		return digest.Set{SHA512: d}
 	}
 	return digest.Set{SHA256: d}
-}
-
-// imagesAt is how the SBOM begins the names of the release's images.
-const imagesAt = "registry.k8s.io/"
-
-// ReadSBOM reads what the SBOM of the release describes: the files with their
-// bytes, and images by their names.
-func ReadSBOM(name string, doc spdx.Document, v version.Version) (Witness, error) {
-	w := Witness{name: name, covers: inSBOM}
-	for _, f := range doc.Files() {
-		if err := w.claim(strings.TrimPrefix(f.Name, "./"), f.Digests); err != nil {
-			return Witness{}, err
-		}
-	}
-	for _, p := range doc.Packages() {
-		image, tag, tagged := strings.Cut(p.Name, ":")
-		i, alone := parseImage(image[strings.LastIndexByte(image, '/')+1:])
-		switch {
-		case !tagged || !strings.HasPrefix(image, imagesAt):
-		case tag != v.String():
-			return Witness{}, &verdict.Error{Finding: verdict.Find(verdict.Version, name, "it describes the image of another version, %.200q", p.Name).Differ(v.String(), tag)}
-		case alone:
-			if w.images == nil {
-				w.images = map[Image]bool{}
-			}
-			w.images[i] = true
-		}
-	}
-	return w, nil
 }
 
 // ReadProvenance reads the subjects of provenance: those of a release, and

@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/expected"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/version"
 )
 
 // written is when the documents say that they were written.
@@ -57,13 +58,36 @@ func (r *Release) releaseSBOM() []byte {
 	}
 	for _, i := range r.Images {
 		for _, platform := range serverPlatforms {
-			alone := expected.Image{Name: i.Name, Platform: platform}.Alone()
-			id := "SPDXRef-Package-" + alone
-			d.Packages = append(d.Packages, spdx.Package{ID: id, Name: "registry.k8s.io/" + alone + ":" + r.Version.String(), Purpose: spdx.Container})
-			describe(id)
+			r.describeImage(&d, i, platform)
+			describe(imageID(i, platform, r.Version))
 		}
 	}
 	return []byte(strings.ReplaceAll(string(encode(d)), "FileName: ./", "FileName: "))
+}
+
+// imageID is the identifier of an image's package: bom makes it of the reference,
+// which stands nowhere else.
+func imageID(i *Image, platform string, v version.Version) string {
+	return "SPDXRef-Package-registry.k8s.io-" + expected.Image{Name: i.Name, Platform: platform}.Alone() + "-" + v.String()
+}
+
+// describeImage describes the archive of one image, and the layers in it.
+func (r *Release) describeImage(d *spdx.Draft, i *Image, platform string) {
+	id, m := imageID(i, platform, r.Version), i.Platforms[platform]
+	p := spdx.Package{ID: id, Name: i.Name + ".tar", Purpose: spdx.Container}
+	if !r.Archiveless {
+		p.Digests = digest.SetOf(i.Archive(platform))
+	}
+	d.Packages = append(d.Packages, p)
+	if r.Layerless || m == nil {
+		return
+	}
+	for _, layer := range m.Blobs[1:] {
+		sum := digest.SetOf(layer)
+		inside := id + "-sha256-" + sum.SHA256.Hex()
+		d.Packages = append(d.Packages, spdx.Package{ID: inside, Name: sum.SHA256.String(), Digests: sum})
+		d.Relationships = append(d.Relationships, spdx.Relationship{From: id, Type: spdx.Contains, To: inside})
+	}
 }
 
 func encode(d spdx.Draft) []byte {

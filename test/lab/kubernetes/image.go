@@ -1,9 +1,11 @@
 package kubernetes
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -85,6 +87,40 @@ func newImage(v version.Version, name string) *Image {
 	}
 	i.Reindex()
 	return i
+}
+
+// Archive is one platform of the image as docker saves it, under the reference
+// by which it is published by itself.
+func (i *Image) Archive(platform string) []byte {
+	m := i.Platforms[platform]
+	if m == nil {
+		return nil
+	}
+	config := digest.Of(digest.SHA256, m.Blobs[0]).Hex() + ".json"
+	var layers []string
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	add := func(name string, body []byte) {
+		if err := errors.Join(w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(body))}), write(w, body)); err != nil {
+			panic("kubernetes: " + err.Error()) // it is written to memory
+		}
+	}
+	add(config, m.Blobs[0])
+	for _, layer := range m.Blobs[1:] {
+		layers = append(layers, digest.Of(digest.SHA256, layer).Hex()+"/layer.tar")
+		add(layers[len(layers)-1], layer)
+	}
+	ref := "registry.k8s.io/" + expected.Image{Name: i.Name, Platform: platform}.Alone() + ":" + i.version.String()
+	add("manifest.json", encodeJSON([]map[string]any{{"Config": config, "RepoTags": []string{ref}, "Layers": layers}}))
+	if err := w.Close(); err != nil {
+		panic("kubernetes: " + err.Error()) // it is written to memory
+	}
+	return out.Bytes()
+}
+
+func write(w io.Writer, body []byte) error {
+	_, err := w.Write(body)
+	return err
 }
 
 // Reindex makes the index of the platforms that there are. It is signed by

@@ -54,6 +54,9 @@ type Release struct {
 	Version version.Version
 	Files   map[string][]byte
 	Images  []*Image
+	// Layerless and Archiveless leave of the images' layers and archives nothing
+	// in the SBOM.
+	Layerless, Archiveless bool
 }
 
 // Make makes a release with all of its documents. Nothing is signed yet.
@@ -68,7 +71,13 @@ func Make(v version.Version) *Release {
 		}
 	}
 	for _, name := range images {
-		r.Images = append(r.Images, newImage(v, name))
+		i := newImage(v, name)
+		r.Images = append(r.Images, i)
+		for platform := range i.Platforms {
+			if archive := (expected.Image{Name: name, Platform: platform}).Archive(); r.Files[archive] != nil {
+				r.Files[archive] = i.Archive(platform)
+			}
+		}
 	}
 	r.Document()
 	return r
