@@ -30,9 +30,12 @@ each with a reason code and the next act.
 
 Without --profile it asks about a release of Kubernetes at its public
 addresses, as it is published today, by the policy that this program carries.
-Such a release has no manifest: what belongs to it is worked out from all that
-speak of it, a part of it can be asked about or downloaded all the same, and
-FILEs that you have are judged by the signatures that lie beside them there.
+Such a release has no manifest. Its SBOM, kubernetes-release.spdx, is signed, and
+says which bytes have which name in which version: it is read first, and nothing
+is accepted without it. What else belongs to the release is worked out from the
+documents that speak of it, which prove nothing by themselves. A part of it can
+be asked about or downloaded, and FILEs that you have are held against the SBOM
+and against the signatures that lie beside them there.
 
 Only the whole release, with all its evidence, is called complete. With FILEs,
 --only, --platform or a smaller --depth the verdict is partial, and says without

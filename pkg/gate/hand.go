@@ -93,11 +93,7 @@ func (d *decision) recognise(g *atHand) error {
 
 // listed names artifacts, the first few.
 func listed(all []release.Artifact) string {
-	names := make([]string, len(all))
-	for i, a := range all {
-		names[i] = a.Name
-	}
-	return some(names)
+	return some(names(all))
 }
 
 // nearestTo is the name that has most of its end in common with a path.

@@ -34,11 +34,14 @@ type UnsealedRequest struct {
 	Expect func(claimed map[string]digest.Set) error
 }
 
-// Unsealed decides about a release without a manifest. What belongs to it is
-// worked out from all that speak of it, and each is held against the others;
-// every file is hashed once and held against all of them, against its sidecars
-// and its signature; every image, and each of its platforms, against its
-// signature.
+// Unsealed decides about a release without a manifest. Accepted is only what a
+// signature covers that the policy believes, and what the SBOM of the release,
+// which is signed, binds to its name and version: see [unsealed.anchor]. What
+// belongs to the release is worked out from all that speak of it, and each is
+// held against the others; documents that nobody signed give findings, and
+// prove nothing. Every file is hashed once and held against all of them, against
+// its sidecars and its signature; every image, and each of its platforms,
+// against its signature and what the SBOM says of it.
 //
 // It says what nobody can prove of such a release, and so never calls one
 // complete. A place that closes is a place with a list of all that belongs to
@@ -59,7 +62,6 @@ func decideUnsealed(ctx context.Context, req UnsealedRequest) *unsealed {
 	if req.Verifier.Root().IsLab() {
 		v.Note("the trust root is an INSECURE LAB: anybody can have its keys")
 	}
-	v.Counts.Required = 1 // something must be expected at all
 	u := &unsealed{
 		decision: decision{Request: req.Request, v: v, bad: map[string]bool{}, hearing: req.Policy.Hear()},
 		finder:   req.Finder, list: req.List, expect: req.Expect, read: map[string]digest.Digest{}, digests: map[string]digest.Set{},
@@ -68,30 +70,40 @@ func decideUnsealed(ctx context.Context, req UnsealedRequest) *unsealed {
 		v.AddError("policy "+req.Policy.Name(), err)
 		return u
 	}
-	v.Scope.Checks = []string{"expected set", "files", "hash sidecars", "signatures", "images"}
-	if err := u.gather(ctx); err != nil {
-		v.AddError("expected set", err)
-		return u
-	}
-	v.Counts.Verified = 1
-	if err := u.narrow(); err != nil {
+	if err := req.Options.Scope.fitsUnsealed(); err != nil {
 		v.AddError("scope", err)
 		return u
 	}
-	if len(req.Options.Scope.Given) > 0 {
-		v.Scope.Checks = []string{"expected set", "given files", "signatures"}
-		u.checkGiven(ctx)
-		u.checkSignatures(ctx)
-	} else {
-		u.checkPlaces(ctx)
+	if u.anchor(ctx) {
+		u.decide(ctx)
 	}
-	u.say()
 	v.Groups = groups(v.Groups).sorted()
 	checkClock(v)
 	u.advise()
 	u.waive()
 	slices.SortStableFunc(v.Findings, byWeight)
 	return u
+}
+
+// decide looks at everything that is asked about.
+func (u *unsealed) decide(ctx context.Context) {
+	u.v.Scope.Checks = []string{"expected set", "files", "hash sidecars", "signatures", "images"}
+	if err := u.gather(ctx); err != nil {
+		u.v.AddError("expected set", err)
+		return
+	}
+	if err := u.narrow(); err != nil {
+		u.v.AddError("scope", err)
+		return
+	}
+	if len(u.Options.Scope.Given) > 0 {
+		u.v.Scope.Checks = []string{"expected set", "given files", "signatures"}
+		u.checkGiven(ctx)
+		u.checkSignatures(ctx)
+	} else {
+		u.checkPlaces(ctx)
+	}
+	u.say()
 }
 
 // unsealed is one release without a manifest being decided about.
@@ -101,6 +113,7 @@ type unsealed struct {
 	list    expected.List
 	expect  func(map[string]digest.Set) error
 	set     expected.Set
+	signed  expected.Witness         // the SBOM, once its signature holds
 	said    []plan.Class             // classes of what is there
 	read    map[string]digest.Digest // documents, as they were read
 	digests map[string]digest.Set    // what was hashed, by name
@@ -149,6 +162,7 @@ func (u *unsealed) advise() {
 		verdict.Extra:           "find out who put it there, and do not use it: nothing of the release speaks of it",
 		verdict.Version:         "ask for the version that it is of, or fetch the one of this release where the project publishes it",
 		verdict.EvidenceMissing: "fetch it again where the project publishes it; as it is, it says nothing of the release",
+		verdict.VersionUnbound:  "do not use it as a part of this version, whoever signed it; ask the project to have it in its SBOM",
 		verdict.TagMoved:        "find out who moved the tag; until then name the image by a digest that is signed",
 	}
 	for i, f := range u.v.Findings {
@@ -164,7 +178,7 @@ func (u *unsealed) waive() {
 		Policy: u.Policy, Version: u.Version, Subjects: u.images,
 		Lists: u.Waivers.Lists, Accept: u.Waivers.Accept, Exceptions: u.Waivers.Exceptions,
 	}
-	for _, name := range u.set.Names() {
+	for name := range u.digests {
 		c.Subjects = append(c.Subjects, waiver.Subject{Name: name, Digests: u.digests[name], Destination: u.Canon.Files})
 	}
 	waiver.Apply(u.v, c)
@@ -181,9 +195,8 @@ func (u *unsealed) say() {
 		left("expected set: not independent of the build")
 		u.v.Note("expected set: not independent: nobody has read in the source what a release of %d.%d has, so what the build left out is missed by nobody", u.Version.Major(), u.Version.Minor())
 	}
-	left("which version a signature is of: nothing that is signed says it")
 	if len(u.images) > 0 {
-		left("other addresses of the images, and what the SBOM says of them: it describes archives, not what a registry serves")
+		left("other addresses of the images")
 	}
 	for _, source := range u.list.Sources() {
 		u.v.Inputs = append(u.v.Inputs, verdict.Input{Name: "list of " + u.list.Minor() + ", " + source.Name, Place: source.Repository + "/blob/" + source.Commit + "/" + source.Path})

@@ -19,7 +19,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/slsa"
-	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -32,16 +31,15 @@ const (
 	maxAsked = 16
 )
 
-// gather reads everything that says what belongs to the release. What can not
-// be read is a finding, and the others are heard all the same.
+// gather reads everything else that says what belongs to the release. What can
+// not be read is a finding, and the others are heard all the same.
 func (u *unsealed) gather(ctx context.Context) error {
-	witnesses := []expected.Witness{expected.Layout()}
+	witnesses := []expected.Witness{expected.Layout(), u.signed}
 	for _, from := range []struct {
 		name string
 		read func(name string, raw []byte) (expected.Witness, error)
 	}{
-		{expected.SHA256Sums, u.readSums}, {expected.SHA512Sums, u.readSums},
-		{expected.ReleaseSBOM, u.readSBOM}, {expected.Provenance, u.readProvenance},
+		{expected.SHA256Sums, u.readSums}, {expected.SHA512Sums, u.readSums}, {expected.Provenance, u.readProvenance},
 	} {
 		raw, err := store.Read(ctx, u.Files, from.name, maxDocument)
 		if errors.Is(err, store.ErrNotFound) {
@@ -49,8 +47,7 @@ func (u *unsealed) gather(ctx context.Context) error {
 		}
 		var w expected.Witness
 		if err == nil {
-			u.read[from.name] = digest.Of(digest.SHA256, raw)
-			u.v.Inputs = append(u.v.Inputs, verdict.Input{Name: from.name, Place: u.Files.URI(), Digest: u.read[from.name]})
+			u.note(from.name, digest.Of(digest.SHA256, raw))
 			w, err = from.read(from.name, raw)
 		}
 		if err == nil {
@@ -70,16 +67,14 @@ func (u *unsealed) gather(ctx context.Context) error {
 	return err
 }
 
-func (u *unsealed) readSums(name string, raw []byte) (expected.Witness, error) {
-	return expected.ParseSums(name, raw, u.Version)
+// note remembers a document as it was read.
+func (u *unsealed) note(name string, sum digest.Digest) {
+	u.read[name] = sum
+	u.v.Inputs = append(u.v.Inputs, verdict.Input{Name: name, Place: u.Files.URI(), Digest: sum})
 }
 
-func (u *unsealed) readSBOM(name string, raw []byte) (expected.Witness, error) {
-	doc, err := spdx.ParseTagValue(raw)
-	if err != nil {
-		return expected.Witness{}, err
-	}
-	return expected.ReadSBOM(name, doc, u.Version)
+func (u *unsealed) readSums(name string, raw []byte) (expected.Witness, error) {
+	return expected.ParseSums(name, raw, u.Version)
 }
 
 // readProvenance reads what nobody signed. It shows that there is provenance,
@@ -128,7 +123,7 @@ func witnessed(w expected.Witness) string {
 	case w.Independent():
 		word = "read in the source"
 	case w.Name() == expected.ReleaseSBOM:
-		word = "a file of the release"
+		word = "signed"
 	case w.Name() == expected.Layout().Name():
 		word = "what every release has"
 	}
@@ -211,7 +206,8 @@ func (u *unsealed) hashUnsealed(ctx context.Context, objects []store.Object) []c
 
 // checkSignatures asks the policy about each file, with the signature beside
 // it. Files that are bad already are left out: their evidence is of other
-// bytes, and what is wrong with them was said.
+// bytes, and what is wrong with them was said. A signature says neither name nor
+// version: what it holds of, the SBOM must give for the name.
 func (u *unsealed) checkSignatures(ctx context.Context) {
 	var due []string
 	for _, name := range u.set.Names() {
@@ -227,24 +223,40 @@ func (u *unsealed) checkSignatures(ctx context.Context) {
 			continue
 		}
 		group.Go(func() error {
-			q := u.question(expected.KindOf(name).Class, name, u.digests[name])
-			var evidence []verify.Evidence
-			if e, err := u.signature(ctx, name); err == nil {
-				evidence = append(evidence, e)
-			} else {
-				q.Why[policy.Signature] = about(name, err)
-			}
-			answers[i] = u.hearing.Decide(evidence, q)
+			answers[i] = u.judgeFile(ctx, name)
 			return nil
 		})
 	}
 	_ = group.Wait() // no function returns an error: all are answers
 	for i, name := range due {
-		u.judged(expected.KindOf(name).Class, name, answers[i])
-		if answers[i] != nil && len(answers[i].Proofs) > 0 && !u.bad[name] {
+		class := expected.KindOf(name).Class
+		if expected.KindOf(name).Signed && proves(answers[i]) {
+			if err := u.bindFile(ctx, name); err != nil {
+				u.fail(name, err)
+			}
+		}
+		u.judged(class, name, answers[i])
+		if proves(answers[i]) && !u.bad[name] {
 			u.proves(name)
 		}
 	}
+}
+
+// proves reports whether an answer accepts something by evidence.
+func proves(answer *verdict.Verdict) bool {
+	return answer != nil && answer.Outcome() == verdict.Accepted && len(answer.Proofs) > 0
+}
+
+// judgeFile asks the policy about one file, with the signature beside it.
+func (u *unsealed) judgeFile(ctx context.Context, name string) *verdict.Verdict {
+	q := u.question(expected.KindOf(name).Class, name, u.digests[name])
+	var evidence []verify.Evidence
+	if e, err := u.signature(ctx, name); err == nil {
+		evidence = append(evidence, e)
+	} else {
+		q.Why[policy.Signature] = about(name, err)
+	}
+	return u.hearing.Decide(evidence, q)
 }
 
 // about names the file in a refusal that speaks of a part of its evidence.

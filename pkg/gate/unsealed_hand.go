@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/expected"
@@ -15,9 +16,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// checkGiven holds files of this machine against what the witnesses say. Each
-// must be a file of the release, by name and digest, and one that somebody
-// signs: what is signed by nobody proves nothing alone.
+// checkGiven holds files of this machine against the SBOM, which is signed: it
+// must give their bytes for a name. Each must have a signature of its own, too.
 func (u *unsealed) checkGiven(ctx context.Context) {
 	paths := slices.Compact(slices.Sorted(slices.Values(u.Options.Scope.Given)))
 	u.given = map[string]string{}
@@ -42,39 +42,85 @@ func (u *unsealed) checkGiven(ctx context.Context) {
 // fixStranger is the next act where a file at hand is none of the release.
 const fixStranger = "it is none of this release: ask about the version that it is of, or find out where it came from"
 
-// whichOf finds which file of the release the bytes are.
+// whichOf finds which file of the release the bytes are, as the SBOM says. What
+// nobody signed is asked for the words of a refusal only, and for disagreement.
 func (u *unsealed) whichOf(at string, bytes digest.Set) (string, error) {
 	base := filepath.Base(at)
 	var same, named []release.Artifact
-	for _, name := range u.set.Names() {
-		with, against, want := u.set.Sides(name, bytes)
-		one := release.Artifact{Artifact: plan.Artifact{Name: name}}
+	unsigned := ""
+	for _, name := range u.whole.Names() {
+		gives, fits := u.signed.Gives(name, bytes)
+		if name == expected.ReleaseSBOM {
+			gives, fits = true, u.digests[name].SHA256.Equal(bytes.SHA256)
+		}
+		with, against, want := u.whole.Sides(name, bytes)
+		one := release.Artifact{Artifact: plan.Artifact{Name: name, Platform: expected.PlatformOf(name)}}
 		switch {
-		case len(with) > 0 && len(against) > 0:
+		case gives && fits && len(against) > 0:
 			return "", &verdict.Error{Finding: verdict.Find(verdict.Conflict, at, "the bytes are those of %s for %s, and not those of %s", some(with), name, some(against)).
 				Differ(want.String(), bytes.SHA256.String())}
-		case len(with) > 0:
+		case gives && fits:
 			same = append(same, one)
+		case !gives && len(with) > 0:
+			unsigned = name
 		}
-		if path.Base(name) == base && len(with)+len(against) > 0 {
+		if path.Base(name) == base && gives {
 			named = append(named, one)
 		}
 	}
-	called := slices.DeleteFunc(slices.Clone(same), func(a release.Artifact) bool { return path.Base(a.Name) != base })
+	if len(same) == 0 && len(named) == 0 && unsigned != "" {
+		if !expected.KindOf(unsigned).Signed {
+			return "", unsignedFile(at, unsigned)
+		}
+		return "", verdict.Refuse(verdict.VersionUnbound, at, "it is what unsigned documents call %s, and %s does not describe it: alone it proves nothing", unsigned, expected.ReleaseSBOM).
+			Advise("verify the whole release, which holds it against what is signed, or name a file that the SBOM describes")
+	}
+	a, err := u.meant(at, same, named)
+	if err != nil {
+		return "", err
+	}
+	if u.Policy.Asks(u.Stage, expected.KindOf(a).Class, policy.Signature) != policy.Require {
+		return "", unsignedFile(at, a)
+	}
+	return a, nil
+}
+
+func unsignedFile(at, name string) error {
+	return verdict.Refuse(verdict.Unsigned, at, "it is %s, which nobody signs: alone it proves nothing", name).
+		Advise("verify the whole release, which holds it against what is signed, or name a file that is signed")
+}
+
+// meant is the one of the files with the same bytes that a path means. Bytes
+// alone do not make it one: under a name that the release gives to other bytes
+// they are misplaced.
+func (u *unsealed) meant(at string, same, named []release.Artifact) (string, error) {
+	base, platform := filepath.Base(at), u.Options.Scope.Platform
+	mine := slices.DeleteFunc(slices.Clone(same), func(a release.Artifact) bool {
+		return platform != "" && a.Platform != "" && a.Platform != platform
+	})
+	called := slices.DeleteFunc(slices.Clone(mine), func(a release.Artifact) bool { return path.Base(a.Name) != base })
+	full := slices.IndexFunc(named, func(a release.Artifact) bool {
+		return strings.HasSuffix("/"+filepath.ToSlash(filepath.Clean(at)), "/"+a.Name)
+	})
 	switch {
 	case len(same) == 0 && len(named) == 0:
-		return "", verdict.Refuse(verdict.Extra, at, "no witness names it, or has its bytes").Advise(fixStranger)
+		return "", verdict.Refuse(verdict.Extra, at, "%s, which is signed, neither names it nor has its bytes", expected.ReleaseSBOM).Advise(fixStranger)
 	case len(same) == 0:
-		return "", verdict.Refuse(verdict.Tampered, at, "the bytes are not those of %s, by any witness", listed(named))
-	case len(called) == 0 && len(named) > 0:
-		return "", verdict.Refuse(verdict.NameSwap, at, "holds the bytes of %s", listed(same))
+		return "", verdict.Refuse(verdict.Tampered, at, "the bytes are not those of %s, by %s, which is signed", listed(named), expected.ReleaseSBOM)
+	case len(mine) == 0:
+		return "", &verdict.Error{Finding: verdict.Find(verdict.Platform, at, "it is %s", listed(same)).Differ(platform, same[0].Platform)}
+	case len(called) == 0 && len(named) > 0, full >= 0 && !slices.Contains(names(same), named[full].Name):
+		return "", verdict.Refuse(verdict.NameSwap, at, "holds the bytes of %s", listed(mine))
 	case len(called) == 0:
-		called = same
+		called = mine
 	}
-	name := nearestTo(at, called)
-	if u.Policy.Asks(u.Stage, expected.KindOf(name).Class, policy.Signature) != policy.Require {
-		return "", verdict.Refuse(verdict.Unsigned, at, "it is %s, which nobody signs: alone it proves nothing", name).
-			Advise("verify the whole release, which holds it against what is signed, or name a file that is signed")
+	return nearestTo(at, called), nil
+}
+
+func names(all []release.Artifact) []string {
+	list := make([]string, len(all))
+	for i, a := range all {
+		list[i] = a.Name
 	}
-	return name, nil
+	return list
 }

@@ -23,19 +23,21 @@ type pulled struct {
 	name, repository string
 	class            plan.Class
 	digest           digest.Digest
+	node             *registry.Node // of an index, and of each platform in it
+	image            expected.Image // of a platform in an index
 }
 
 // checkImages walks every image of the release: the index under its tag, its
 // platforms, and each platform by itself under the name with its architecture,
-// which must be the same bytes. Each of them needs a signature of its own.
+// which must be the same bytes. Each of them needs a signature of its own, and
+// each platform must be what the SBOM, which is signed, describes. Layers are
+// read last, when it is signed how large they are.
 func (u *unsealed) checkImages(ctx context.Context) {
-	images := u.set.Images()
+	if !u.hasImages() {
+		return
+	}
 	for _, f := range u.set.CompareImages() {
 		u.add(f)
-	}
-	if len(images) == 0 {
-		u.v.Scope.Left = append(u.v.Scope.Left, "images: nobody says which the release has")
-		return
 	}
 	if u.Images == nil {
 		u.v.Add(verdict.Find(verdict.PlaceDown, u.Canon.Images, "the release has images, but no registry was given"))
@@ -43,7 +45,7 @@ func (u *unsealed) checkImages(ctx context.Context) {
 	}
 	platforms := map[string][]expected.Image{}
 	var names []string
-	for _, i := range images { // sorted by name
+	for _, i := range u.set.Images() { // sorted by name
 		if platforms[i.Name] == nil {
 			names = append(names, i.Name)
 		}
@@ -53,17 +55,48 @@ func (u *unsealed) checkImages(ctx context.Context) {
 	for _, name := range names {
 		all = append(all, u.checkImage(ctx, name, platforms[name])...)
 	}
-	answers := make([]*verdict.Verdict, len(all))
+	answers, unbound := make([]*verdict.Verdict, len(all)), make([]error, len(all))
 	inParallel(len(all), func(i int) {
-		if !u.bad[all[i].name] {
-			answers[i] = u.judgeImage(ctx, all[i])
+		if u.bad[all[i].name] {
+			return
+		}
+		if answers[i] = u.judgeImage(ctx, all[i]); proves(answers[i]) && all[i].class == plan.ImageChild {
+			unbound[i] = u.bindImage(ctx, all[i])
 		}
 	})
+	for i, err := range unbound {
+		if err != nil {
+			u.fail(all[i].name, err)
+		}
+	}
+	for i, p := range all {
+		if p.class == plan.Image && p.node != nil && proves(answers[i]) {
+			u.checkBlobs(ctx, p)
+		}
+	}
 	for i, p := range all {
 		u.judged(p.class, p.name, answers[i])
 		u.images = append(u.images, waiver.Subject{Name: p.name, Digests: digest.Set{SHA256: p.digest}, Destination: u.Canon.Images})
 	}
 	u.again(ctx, all)
+}
+
+// hasImages reports whether there are images to look at. The SBOM must name
+// those of the release: what names none has no image that could be accepted.
+func (u *unsealed) hasImages() bool {
+	platform := u.Options.Scope.Platform
+	switch {
+	case u.signed.Images() == 0:
+		u.add(verdict.Find(verdict.EvidenceMissing, expected.ReleaseSBOM, "it names no image of %s, so no image is bound to the version", u.Version))
+		return false
+	case len(u.set.Images()) > 0:
+		return true
+	case u.Options.Scope.Only == policy.Images:
+		u.v.AddError("scope", verdict.Refuse(verdict.Usage, "--platform", "the release has no image for %s", platform))
+	default:
+		u.v.Note("the release has no image for %s", platform)
+	}
+	return false
 }
 
 // checkImage resolves an image once, and each of its platforms by itself. It
@@ -73,22 +106,18 @@ func (u *unsealed) checkImage(ctx context.Context, name string, platforms []expe
 	all := []pulled{index}
 	parts := map[string]*registry.Node{}
 	node, err := u.pull(ctx, name)
-	if err == nil {
-		all[0].digest = node.Descriptor.Digest
-		node = u.partOf(node)
-		_, err = registry.VerifyBlobs(ctx, u.Images, name, node)
-	}
 	if err != nil {
 		u.missing(index.name, name, err)
 	} else {
-		for _, child := range node.Children {
+		all[0].digest, all[0].node = node.Descriptor.Digest, u.partOf(node)
+		for _, child := range all[0].node.Children {
 			parts[child.Descriptor.Platform] = child
 		}
 	}
 	for _, image := range platforms {
 		part, there := parts[image.Platform]
 		delete(parts, image.Platform)
-		child := pulled{name: index.name + "/" + image.Platform, repository: name, class: plan.ImageChild}
+		child := pulled{name: index.name + "/" + image.Platform, repository: name, class: plan.ImageChild, image: image, node: part}
 		switch {
 		case there:
 			child.digest = part.Descriptor.Digest
@@ -104,6 +133,22 @@ func (u *unsealed) checkImage(ctx context.Context, name string, platforms []expe
 		u.add(verdict.Find(verdict.Platform, index.name, "the index has platform %q, which nobody names", platform))
 	}
 	return all
+}
+
+// checkBlobs reads the blobs of an index that is signed, and all of whose
+// platforms are what they should be: so far as it goes, sizes are signed.
+func (u *unsealed) checkBlobs(ctx context.Context, index pulled) {
+	for _, child := range index.node.Children {
+		if u.bad[index.name+"/"+child.Descriptor.Platform] {
+			return
+		}
+	}
+	if u.bad[index.name] {
+		return
+	}
+	if _, err := registry.VerifyBlobs(ctx, u.Images, index.repository, index.node); err != nil {
+		u.missing(index.name, index.repository, err)
+	}
 }
 
 // checkAlone resolves a platform by itself: whoever pulls it so must get what

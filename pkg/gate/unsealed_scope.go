@@ -13,6 +13,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
+// fitsUnsealed refuses a question that a release without a manifest cannot answer.
+func (s Scope) fitsUnsealed() error {
+	switch {
+	case s.Only == policy.Images && len(s.Given) > 0:
+		return verdict.Refuse(verdict.Usage, "--only", "files were given, and images alone are asked for")
+	case s.Depth != AllEvidence:
+		return verdict.Refuse(verdict.Usage, "--depth", "the release has no manifest, and of what is there everything is asked")
+	case s.Level > 0:
+		return verdict.Refuse(verdict.Usage, "--require-level", "the release has no manifest, and nobody signed its provenance: no more than level 1 is shown of anything")
+	}
+	return nil
+}
+
 // narrow leaves of what is expected the part that is asked about, and says
 // without what the answer is.
 func (u *unsealed) narrow() error {

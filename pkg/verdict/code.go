@@ -57,6 +57,7 @@ const (
 	PredicateType    Code = "PREDICATE_TYPE"
 	PredicateNone    Code = "PREDICATE_MISSING"
 	NotBound         Code = "NOT_BOUND"
+	VersionUnbound   Code = "VERSION_UNBOUND"
 	DigestHint       Code = "DIGEST_HINT"
 	ManifestParse    Code = "MANIFEST_PARSE"
 	ManifestCrit     Code = "MANIFEST_CRITICAL"

@@ -50,6 +50,7 @@ var codes = map[Code]row{
 	PredicateType:    {Refused, "the attestation says something else than what was asked; fetch the right one"},
 	PredicateNone:    {Refused, "there is evidence, but none that says what was asked; ask the publisher for it, or ask for another --type"},
 	NotBound:         {Refused, "the evidence is genuine but speaks of another artifact; fetch the evidence of this one"},
+	VersionUnbound:   {Refused, "it is signed, but as a part of no version; ask the publisher to name it in a signed document of the release"},
 	DigestHint:       {Refused, "the digest beside the signature is not that of what was signed; fetch the bundle again"},
 	ManifestParse:    {Refused, "the manifest is not one that we can read without doubt; ask the publisher to seal again"},
 	ManifestCrit:     {Refused, "the manifest uses a feature that this version does not know; update the verifier"},

@@ -131,6 +131,7 @@ func provokedElsewhere() map[verdict.Code]string {
 		verdict.TokenAud:        "pkg/caller/token_test.go",
 		verdict.TokenSub:        "pkg/caller/token_test.go",
 		verdict.NotGranted:      "pkg/caller/caller_test.go",
+		verdict.VersionUnbound:  "test/lab/kubernetes/bound_test.go",
 		verdict.TagRace:         "pkg/registry/fault_test.go",
 		verdict.CopyDrift:       "pkg/promote/images_test.go",
 		verdict.ChannelStale:    "pkg/channel/channel_test.go",

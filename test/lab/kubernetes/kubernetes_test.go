@@ -169,12 +169,12 @@ func TestToday(t *testing.T) {
 		t.Fatalf("%s", said(v))
 	}
 	// 120 files that somebody signs, 6 indexes, 24 platforms in them and by
-	// themselves, and the expected set.
-	if v.Counts.Verified != 175 || v.Counts.Required != 175 || v.Counts.Missing != 0 || v.Counts.Extra != 0 {
+	// themselves. The expected set, the layout and the sums prove nothing.
+	if v.Counts.Verified != 174 || v.Counts.Required != 174 || len(v.Proofs) < 174 || v.Counts.Missing != 0 || v.Counts.Extra != 0 {
 		t.Errorf("%s", v.Counts)
 	}
 	left := strings.Join(v.Scope.Left, "\n")
-	for _, want := range []string{"a signed list of what belongs", "provenance of binary", "which version a signature is of", "closed files", "other addresses of the images"} {
+	for _, want := range []string{"a signed list of what belongs", "provenance of binary", "closed files", "other addresses of the images"} {
 		if !strings.Contains(left, want) {
 			t.Errorf("it does not say that it leaves out %q:\n%s", want, left)
 		}
@@ -237,7 +237,7 @@ func TestTodayFiles(t *testing.T) {
 			q.all(expected.ReleaseSBOM)
 		}, "EVIDENCE_CONFLICT " + kubectl},
 		{"a changed byte, and every document", func(_ *testing.T, q *question) { q.release.Files[kubectl] = []byte("x"); q.release.Document() },
-			"SIG_INVALID " + kubectl + ", SIG_INVALID kubernetes-release.spdx"},
+			"SIG_INVALID kubernetes-release.spdx"},
 		{"a changed byte, every document, and signed again", func(_ *testing.T, q *question) {
 			q.release.Files[kubectl] = []byte("x")
 			q.release.Document()
@@ -269,7 +269,7 @@ func TestTodayFiles(t *testing.T) {
 		{"the SBOM is changed", func(_ *testing.T, q *question) {
 			lie(q, expected.ReleaseSBOM, kubectl)
 			q.all(expected.ReleaseSBOM)
-		}, "EVIDENCE_CONFLICT " + kubectl + ", SIG_INVALID kubernetes-release.spdx"},
+		}, "SIG_INVALID kubernetes-release.spdx"},
 		{"the SBOM is another kind of document", func(_ *testing.T, q *question) {
 			q.release.Files[expected.ReleaseSBOM] = []byte("{}")
 			q.all(expected.ReleaseSBOM)

@@ -1,0 +1,178 @@
+package gate
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/expected"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+const (
+	// maxConfig is how large the configuration of an image may be, and the list
+	// of images in an archive.
+	maxConfig = 8 << 20
+	// maxEntries is how many files an archive of an image may have: there are a
+	// few for each layer.
+	maxEntries = 10_000
+)
+
+// bindImage holds one platform of an image, whose signature holds, against what
+// the SBOM describes for its name and the version: the signature is of the same
+// image under any tag. The layers that the SBOM gives must be those of the
+// image's configuration; where it gives none, or those of another form, the
+// archive that it gives must hold that very configuration.
+func (u *unsealed) bindImage(ctx context.Context, p pulled) error {
+	built := u.signed.Built(p.image)
+	layers, err := u.layersOf(ctx, p)
+	if err != nil {
+		return err
+	}
+	if len(layers) > 0 && slices.Equal(layers, built.Layers) {
+		return nil
+	}
+	archive := p.image.Archive()
+	want := u.signed.Bytes(archive)
+	var loaded digest.Digest
+	if want.SHA256.IsZero() {
+		err = store.ErrNotFound
+	} else {
+		loaded, err = u.loadedFrom(ctx, archive, want.SHA256)
+	}
+	switch {
+	case err == nil && loaded.Equal(p.node.Config.Digest):
+		return nil
+	case err == nil:
+		return u.anotherImage(p, "its configuration is not the one in "+archive+", which "+u.signed.Name()+" gives", loaded.String(), p.node.Config.Digest.String())
+	case !errors.Is(err, store.ErrNotFound):
+		return err
+	case len(built.Layers) > 0:
+		return u.anotherImage(p, "its layers are not those that "+u.signed.Name()+" gives", listing(built.Layers), listing(layers))
+	case !want.IsZero():
+		return verdict.Refuse(verdict.VersionUnbound, p.name, "it is signed, but %s gives no layers of it, and %s, which it gives, is not in the place: nothing else that is signed says that it belongs to %s", expected.ReleaseSBOM, archive, u.Version)
+	}
+	return verdict.Refuse(verdict.VersionUnbound, p.name, "it is signed, but %s gives neither its layers nor its archive: nothing that is signed says that it belongs to %s", expected.ReleaseSBOM, u.Version)
+}
+
+func (u *unsealed) anotherImage(p pulled, why, want, got string) error {
+	return &verdict.Error{Finding: verdict.Find(verdict.Version, p.name, "tag %s names another image than was built for it: %s", u.Version, why).Differ(want, got)}
+}
+
+func listing(layers []digest.Digest) string {
+	words := make([]string, len(layers))
+	for i, l := range layers {
+		words[i] = l.String()
+	}
+	return clip(strings.Join(words, " "))
+}
+
+// layersOf are the layers of an image before they were compressed, as its
+// configuration lists them.
+func (u *unsealed) layersOf(ctx context.Context, p pulled) ([]digest.Digest, error) {
+	if p.node.Config.Digest.IsZero() {
+		return nil, verdict.Refuse(verdict.FileType, p.name, "it is no image: its manifest has no configuration")
+	}
+	if p.node.Config.Size > maxConfig {
+		return nil, verdict.Refuse(verdict.Limit, p.name, "its configuration has %d bytes, the limit is %d", p.node.Config.Size, maxConfig)
+	}
+	body, err := u.Images.Fetch(ctx, p.repository, p.node.Config)
+	if err != nil {
+		if errors.Is(err, registry.ErrNotFound) {
+			err = verdict.Refuse(verdict.Missing, p.name, "its configuration is not in the registry")
+		}
+		return nil, err
+	}
+	raw, err := io.ReadAll(body)
+	if err = errors.Join(err, body.Close()); err != nil {
+		return nil, err
+	}
+	var config struct {
+		RootFS struct {
+			Layers []string `json:"diff_ids"`
+		} `json:"rootfs"`
+	}
+	if err := strictjson.UnmarshalOpen(raw, &config); err != nil {
+		return nil, verdict.Wrap(verdict.FileType, p.name, err)
+	}
+	var layers []digest.Digest
+	for _, text := range config.RootFS.Layers {
+		layer, err := digest.Parse(text)
+		if err != nil {
+			return nil, verdict.Wrap(verdict.FileType, p.name, err)
+		}
+		layers = append(layers, layer)
+	}
+	return expected.Distinct(layers), nil
+}
+
+// loadedFrom reads an archive as docker saves one, to its end, and returns the
+// digest of the configuration of the one image in it. The archive must have the
+// digest that was given for it.
+func (u *unsealed) loadedFrom(ctx context.Context, name string, want digest.Digest) (digest.Digest, error) {
+	body, _, err := u.Files.Open(ctx, name)
+	if err != nil {
+		return digest.Digest{}, err
+	}
+	defer body.Close()
+	sum := sha256.New()
+	all := io.TeeReader(io.LimitReader(body, maxUnsealed), sum)
+	list, small, err := readSaved(all)
+	if _, drained := io.Copy(io.Discard, all); drained != nil {
+		return digest.Digest{}, drained
+	}
+	got, bad := digest.ParseHex(digest.SHA256, hex.EncodeToString(sum.Sum(nil)))
+	if bad != nil || !got.Equal(want) {
+		return digest.Digest{}, &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "the bytes are not those that %s gives", u.signed.Name()).
+			Differ(want.String(), got.String())}
+	}
+	if err != nil {
+		return digest.Digest{}, verdict.Wrap(verdict.FileType, name, err)
+	}
+	var images []struct{ Config string }
+	if err := strictjson.UnmarshalOpen(list, &images); err != nil {
+		return digest.Digest{}, verdict.Wrap(verdict.FileType, name, err)
+	}
+	if len(images) != 1 || small[path.Clean(images[0].Config)].IsZero() {
+		return digest.Digest{}, verdict.Refuse(verdict.FileType, name, "its manifest.json does not name one image with a configuration in the archive")
+	}
+	return small[path.Clean(images[0].Config)], nil
+}
+
+// readSaved reads the list of images in an archive, and the digests of the files
+// that are small enough to be configurations.
+func readSaved(r io.Reader) (list []byte, small map[string]digest.Digest, err error) {
+	small = map[string]digest.Digest{}
+	archive := tar.NewReader(r)
+	for n := 0; ; n++ {
+		h, err := archive.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return list, small, nil
+		case err != nil:
+			return nil, nil, err
+		case n > maxEntries:
+			return nil, nil, verdict.Refuse(verdict.Limit, "archive of an image", "more than %d entries", maxEntries)
+		case h.Typeflag != tar.TypeReg || h.Size > maxConfig:
+			continue
+		}
+		raw, err := io.ReadAll(archive)
+		if err != nil {
+			return nil, nil, err
+		}
+		name := path.Clean(h.Name)
+		if small[name] = digest.Of(digest.SHA256, raw); name == "manifest.json" {
+			list = raw
+		}
+	}
+}
