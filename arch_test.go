@@ -46,6 +46,7 @@ var checks = []check{
 	{"documentation", documentation},
 	{"exits", exits},
 	{"transports", transports},
+	{"gate requests", gateRequests},
 	{"share of cmd", shareOfCmd},
 	{"versions", versionsAgree},
 	{"dependency reasons", dependencyReasons},

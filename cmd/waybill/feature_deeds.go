@@ -3,6 +3,7 @@ package main
 import (
 	"maps"
 	"net/http"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/feature/coverage"
@@ -10,7 +11,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	"github.com/waybill-release/waybill/pkg/feature/sweeps"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/store/cloud"
@@ -23,12 +24,14 @@ import (
 func deeds(b bench, v *verify.Verifier, rt http.RoundTripper) (map[feature.Key]reconcile.Deeds, error) {
 	public := coverage.Registries{Repositories: b.config.Public, Transport: rt}
 	releases := coverage.Releases{
-		Versions: b.config.Releases, Profile: b.profile,
-		Open: func(uri string) (store.Place, error) { return cloud.OpenPlace(uri, rt) },
+		Versions: b.config.Releases,
+		Open:     func(uri string) (store.Place, error) { return cloud.OpenPlace(uri, rt) },
 	}
-	by := gate.PolicyRequest{Policy: b.profile.Policy, Verifier: v, Stage: policy.Staging, Waivers: gate.Waivers{Lists: b.profile.Defects}}
-	ofReleases := by
-	ofReleases.Stage = policy.Published // they lie where users fetch them
+	written := gate.Under(b.profile, v, gate.Waivers{}, nil)
+	by, err := written.One(profile.Staging, time.Time{})
+	if err != nil {
+		return nil, err
+	}
 	swept, err := sweeps.New(sweeps.Config{
 		Repositories: b.config.Public, Verifier: v, Policy: b.profile.Policy,
 		Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, rt) },
@@ -42,7 +45,7 @@ func deeds(b bench, v *verify.Verifier, rt http.RoundTripper) (map[feature.Key]r
 	}
 	all := map[feature.Key]reconcile.Deeds{
 		key(known.RequireProvenance): {Sweeps: one(known.CoverageAudit, coverage.Provenance(public, by)), Dangling: reconcile.Nothing{}},
-		key(known.RequireSignoff):    {Sweeps: one(known.SignoffAudit, coverage.Signoffs(releases, ofReleases)), Dangling: reconcile.Nothing{}},
+		key(known.RequireSignoff):    {Sweeps: one(known.SignoffAudit, coverage.Signoffs(releases, written)), Dangling: reconcile.Nothing{}},
 		key(known.StatusPage):        {Dangling: reconcile.Nothing{}},
 		key(known.KMSSigning):        {Dangling: reconcile.Nothing{}},
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
@@ -101,17 +100,12 @@ var (
 	notOfRelease = []string{"policy", "stage", "release-version", "commit", "trusted-root", "class"}
 )
 
-// only refuses flags that mean nothing for what is asked about.
-func only(cmd *cobra.Command, flags []string, why string) (err error) {
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		for _, name := range flags {
-			if f.Name == name && err == nil {
-				err = verdict.Refuse(verdict.Usage, "--"+name, "%s", why)
-			}
-		}
-	})
-	return err
-}
+// ofPolicy are the flags that say what the policy of --policy is asked, and
+// hereOnly those of a decision that is made by this program.
+var (
+	ofPolicy = []string{"stage", "release-version", "commit", "accept-vsa"}
+	hereOnly = []string{"accept-vsa", "offline", "cache", "min-root", "now", "rekor-url", "evidence", "features", "report-as"}
+)
 
 func (o *gateCheck) run(cmd *cobra.Command, args []string) error {
 	asked, err := sortReferences(args)
@@ -121,20 +115,36 @@ func (o *gateCheck) run(cmd *cobra.Command, args []string) error {
 	if o.server.server != "" {
 		return o.ask(cmd, asked)
 	}
-	if err := only(cmd, ofServer("to", "channel", "summary"), "it is for a gate that is a service, which --server names"); err != nil {
+	if err := cli.Unused(cmd, "it is for a gate that is a service, which --server names", ofServer("to", "channel", "summary")...); err != nil {
 		return err
 	}
 	if asked.version {
-		if err := only(cmd, notOfRelease, "a release is decided about by its profile, which names policy and trust root"); err != nil {
+		if err := cli.Unused(cmd, "a release is decided about by its profile, which names policy and trust root", notOfRelease...); err != nil {
 			return err
 		}
 		return o.release.Run(cmd, args, profile.Staging)
 	}
-	if err := only(cmd, ofRelease, "it is for a release, which a VERSION names"); err != nil {
+	if err := o.unused(cmd, asked); err != nil {
 		return err
 	}
 	answers, err := o.judge(cmd, asked)
 	return answer(cmd, &o.release.Output, answers, err)
+}
+
+// unused refuses what means nothing for images, files and manifests.
+func (o *gateCheck) unused(cmd *cobra.Command, asked references) error {
+	if err := cli.Unused(cmd, "it is for a release, which a VERSION names", ofRelease...); err != nil {
+		return err
+	}
+	if len(asked.files) == 0 {
+		if err := cli.Unused(cmd, "it says what FILEs are, and none is named", "class"); err != nil {
+			return err
+		}
+	}
+	if o.one.policy == "" && len(asked.images)+len(asked.files) == 0 {
+		return cli.Unused(cmd, "it is for the policy, which --policy names", ofPolicy...)
+	}
+	return nil
 }
 
 // ask has a gate that is a service decide.
@@ -142,9 +152,9 @@ func (o *gateCheck) ask(cmd *cobra.Command, asked references) error {
 	if err := o.release.Output.Check(); err != nil {
 		return err
 	}
-	local := slices.DeleteFunc(slices.Concat(ofRelease, notOfRelease, []string{"features", "report-as"}), func(name string) bool { return name == "release-version" || name == "exception" })
+	local := slices.DeleteFunc(slices.Concat(ofRelease, notOfRelease, hereOnly), func(name string) bool { return name == "release-version" || name == "exception" })
 	o.server.exceptions = o.release.Waivers.Exceptions()
-	if err := only(cmd, local, "the gate at --server has a policy and a trust root of its own"); err != nil {
+	if err := cli.Unused(cmd, "the gate at --server has a policy and a trust root of its own", local...); err != nil {
 		return err
 	}
 	v, err := o.server.decide(cmd, asked, o.one.version)
@@ -157,7 +167,7 @@ func (o *gateCheck) judge(cmd *cobra.Command, asked references) (*verdict.Verdic
 	if err := o.release.Output.Check(); err != nil {
 		return nil, err
 	}
-	o.one.trust, o.one.log = o.release.Trust, o.release.Log
+	o.one.trust, o.one.log, o.one.vouched = o.release.Trust, o.release.Log, o.release.Part.Vouched
 	if o.one.policy == "" && len(asked.images)+len(asked.files) > 0 {
 		return nil, verdict.Refuse(verdict.Usage, "--policy", "required: only a promoter's manifest can say itself what is demanded")
 	}

@@ -77,7 +77,7 @@ func (o *auditing) run(cmd *cobra.Command, args []string) error {
 	if o.gate.server != "" {
 		return o.read(cmd, args)
 	}
-	if err := only(cmd, ofServer("digest", "limit"), "it is for a gate that is a service, which --server names"); err != nil {
+	if err := cli.Unused(cmd, "it is for a gate that is a service, which --server names", ofServer("digest", "limit")...); err != nil {
 		return err
 	}
 	if len(args) == 0 {

@@ -240,15 +240,20 @@ func loadBasis(ctx context.Context, c gateway.Config, verifier token.Source) (ga
 	if err != nil {
 		return gateway.Basis{}, err
 	}
-	b := gateway.Basis{Policy: p.Policy, Waivers: gate.Waivers{Lists: p.Defects}, RootFrom: time.Now()}
+	b := gateway.Basis{RootFrom: time.Now()}
 	if b.Callers, err = caller.Parse(raw); err != nil {
 		return gateway.Basis{}, err
 	}
 	for _, l := range p.Defects {
 		b.Defects = digest.Of(digest.SHA256, []byte(b.Defects.String()+l.Digest().String()))
 	}
-	if b.Verifier, err = verify.NewWith(p.TrustRoot, p.Policy.Verification()); err == nil && c.Summaries {
-		b.Summaries, err = summaries(p, b.Verifier, verifier)
+	v, err := verify.NewWith(p.TrustRoot, p.Policy.Verification())
+	if err != nil {
+		return gateway.Basis{}, err
+	}
+	// The service switches the policy for each question by itself.
+	if b.PolicyRequest, err = gate.Under(p, v, gate.Waivers{}, nil).One(profile.Staging, time.Time{}); err == nil && c.Summaries {
+		b.Summaries, err = summaries(p, v, verifier)
 	}
 	return b, err
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/build"
 	"github.com/waybill-release/waybill/pkg/feature/known"
-	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/sign"
@@ -40,6 +39,7 @@ type project struct {
 	legacy  bool
 	signs   bool // files or images
 	feature featureFlags
+	waivers cli.Waivers
 }
 
 func (o *project) addFlags(cmd *cobra.Command) {
@@ -138,7 +138,7 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 	if err != nil {
 		return pipeline.Config{}, nil, err
 	}
-	switches, err := o.switches(ctx, loaded)
+	besides, err := o.said(ctx, loaded)
 	if err != nil {
 		return pipeline.Config{}, nil, err
 	}
@@ -150,8 +150,9 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 		Profile: loaded, State: o.state, Source: source, Parameters: chosen,
 		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.older(), Maker: maker(), Ways: o.feature.ways()},
 		World: pipeline.World{
+			Besides:   besides,
 			Typed:     pipeline.Typed{Args: typed(), Dir: here(), Profile: o.profile},
-			Transport: rt, Clock: time.Now, Progress: progress, Switches: switches, Work: sign.Work{Patience: o.wait, Report: report},
+			Transport: rt, Clock: time.Now, Progress: progress, Work: sign.Work{Patience: o.wait, Report: report},
 			OpenPlace:  func(uri string) (store.Place, error) { return cloud.OpenPlace(uri, rt) },
 			OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
 		},
@@ -159,17 +160,22 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 	}, ctx, nil
 }
 
-// switches are how far the policy counts by the features of a site, if one is
-// named: who asks what a profile lacks has none to judge by.
-func (o *project) switches(ctx context.Context, loaded profile.Profile) (gate.Switches, error) {
-	if o.feature.place == "" {
-		return nil, nil
+// said is what the flags say about decisions, if they say anything: what is
+// known or set aside, and how far the policy counts by the features of a site.
+// Who asks what a profile lacks has none to judge by.
+func (o *project) said(ctx context.Context, loaded profile.Profile) (said pipeline.Besides, err error) {
+	if o.feature.place == "" && o.waivers.IsZero() {
+		return said, nil
 	}
 	v, err := verify.NewWith(loaded.TrustRoot, loaded.Policy.Verification())
 	if err != nil {
-		return nil, err
+		return said, err
 	}
-	return o.feature.switches(ctx, loaded.Policy, v)
+	if said.Waivers, err = o.waivers.Read(v, loaded); err != nil {
+		return said, err
+	}
+	said.Switches, err = o.feature.switches(ctx, loaded.Policy, v)
+	return said, err
 }
 
 // levelOf is how loud a line is: in text its first word says so, for machines the

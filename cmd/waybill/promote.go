@@ -18,6 +18,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
+// decides are the flags that say something about a decision. On the way to
+// staging there is none: what lies there is decided about when it is to go on.
+var decides = []string{"exception", "accept-defect", "known-defects", "features", "report-as"}
+
+const ungated = "nothing is decided on the way to staging; the gate decides about what is to go on from there"
+
 func promoteCommand() *cobra.Command {
 	o := &project{}
 	var to string
@@ -33,7 +39,8 @@ other bytes, or a tag that names another image, is never overwritten. Nothing is
 signed, so no token is needed. What goes to the release place is decided about
 first, by the gate, as waybill release does; only that one verifies it there
 afterwards, records it, and moves the markers. Without --confirm nothing is
-copied; the plan of the promotion is printed.
+copied: what may go there is decided all the same, and the plan of the promotion
+is printed.
 
 Run it again after an interruption: what is there with the same bytes stays, and
 until the manifest is there nobody takes the files for a release.
@@ -47,12 +54,17 @@ until the manifest is there nobody takes the files for a release.
 			if stage != profile.Staging && stage != profile.Release {
 				return verdict.Refuse(verdict.Usage, "--to", "%q: want staging or release", to).Advise("add --to staging, or --to release for what is staged")
 			}
+			if stage == profile.Staging {
+				if err := cli.Unused(cmd, ungated, decides...); err != nil {
+					return err
+				}
+			}
 			p, ctx, err := o.open(cmd, args)
 			if err != nil {
 				return err
 			}
 			if !confirm {
-				return printPromotion(ctx, cmd, p, stage)
+				return answer(cmd, cli.TableOutput(), nil, printPromotion(ctx, cmd, p, stage))
 			}
 			if stage == profile.Staging {
 				return p.PromoteToStaging(ctx)
@@ -61,6 +73,8 @@ until the manifest is there nobody takes the files for a release.
 		},
 	}
 	o.addFlags(cmd)
+	o.waivers.AddFlags(cmd)
+	o.feature.addSiteFlags(cmd)
 	cmd.Flags().StringVar(&to, "to", "", "staging or release (required)")
 	cmd.Flags().BoolVar(&confirm, "confirm", false, "really copy")
 	cmd.AddCommand(promotePlanCommand(), promoteApplyCommand(), promoteMergeCommand(), promoteDiffCommand())

@@ -12,10 +12,10 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/promote"
 	"github.com/waybill-release/waybill/pkg/routes"
 	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // maxPlanFile bounds a saved plan.
@@ -25,7 +25,6 @@ const maxPlanFile = 512 << 20
 type applying struct {
 	project
 	sharing sharing
-	waivers cli.Waivers
 	output  cli.Output
 	confirm bool
 }
@@ -70,7 +69,9 @@ nothing keeps others out: a tag that another wrote at the same time is found whe
 it is read back (TAG_RACE).
 
 Without a token of the verifier nothing is recorded, and the verdict says that.
-Without --confirm nothing is copied: the plan's extent is printed.
+Without --confirm nothing is copied: the plan's extent is printed, of a sealed
+release only if the gate lets it go. A flag that the kind of plan has no use for
+is wrong use.
 
 ` + exit.Table,
 		Example: `  waybill promote plan ./registry.k8s.io --output json > plan.json
@@ -108,10 +109,17 @@ func (o *applying) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	shard, with, err := o.sharing.parse(plan)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	if err := o.unused(cmd, plan); err != nil {
+		return err
+	}
+	switch {
 	case !o.confirm:
+		if err := o.foresee(cmd, plan); err != nil {
+			return answer(cmd, &o.output, nil, err)
+		}
 		printRoutes(cmd.OutOrStdout(), plan)
 		fmt.Fprintln(cmd.ErrOrStderr(), "nothing was copied; add --confirm to promote it")
 		return nil
@@ -120,13 +128,51 @@ func (o *applying) run(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	v, err := o.apply(cmd, plan, shard, with)
-	if err == nil {
-		if err = o.output.Write(cmd.OutOrStdout(), *v); err == nil {
-			err = v.Err()
-		}
-	}
+	err = answer(cmd, &o.output, v, err)
 	o.output.End(cmd, args, err)
 	return err
+}
+
+// unused refuses the flags that the kind of plan leaves without a use.
+func (o *applying) unused(cmd *cobra.Command, plan routes.Plan) error {
+	records := []string{"identity", "identity-token", "key", "key-password", "patience"}
+	if o.sharing.with.Lease == "" {
+		if err := cli.Unused(cmd, "it is how long the lease of --lease lasts", "lease-term"); err != nil {
+			return err
+		}
+	}
+	switch {
+	case plan.Release != nil:
+		if plan.Release.To == string(profile.Staging) {
+			if err := cli.Unused(cmd, ungated, decides...); err != nil {
+				return err
+			}
+		}
+		return cli.Unused(cmd, "nothing is signed for a plan of a sealed release; waybill release records it", records...)
+	case len(plan.Files) > 0:
+		if err := cli.Unused(cmd, "an exception is for a finding of a release or for a tag, and a plan of files has neither", "exception"); err != nil {
+			return err
+		}
+		return cli.Unused(cmd, "nothing is signed for a plan of files", append(records, "state")...)
+	}
+	return nil
+}
+
+// foresee asks what a sealed release is asked before it is copied. Images and
+// files are decided about one by one, as they are promoted.
+func (o *applying) foresee(cmd *cobra.Command, plan routes.Plan) error {
+	if plan.Release == nil {
+		return nil
+	}
+	loaded, err := o.loadProfile(cmd.Context())
+	if err != nil {
+		return err
+	}
+	config, ctx, err := o.config(cmd, loaded)
+	if err != nil {
+		return err
+	}
+	return pipeline.CheckPlanned(ctx, config, plan)
 }
 
 // litter is how much may be left behind before it is collected, in hundredths
@@ -147,22 +193,15 @@ func (o *applying) apply(cmd *cobra.Command, plan routes.Plan, shard promote.Sha
 	if err != nil {
 		return nil, err
 	}
+	if plan.Release != nil {
+		return pipeline.PromotePlanned(ctx, config, plan)
+	}
 	p, err := pipeline.New(config)
 	if err != nil {
 		return nil, err
 	}
-	verifier, err := verify.NewWith(loaded.TrustRoot, loaded.Policy.Verification())
-	if err != nil {
-		return nil, err
-	}
 	how := pipeline.Promotion{Shard: shard, Progress: ui.NewCount(cmd.ErrOrStderr(), "images").Update}
-	if how.Waivers, err = o.waivers.Read(verifier, loaded); err != nil {
-		return nil, err
-	}
-	switch {
-	case plan.Release != nil:
-		return pipeline.PromotePlanned(ctx, config, plan)
-	case len(plan.Files) > 0:
+	if len(plan.Files) > 0 {
 		how.Progress = ui.NewCount(cmd.ErrOrStderr(), "files").Update
 		return p.PromoteFiles(ctx, plan, how)
 	}

@@ -49,7 +49,8 @@ files     manifests of its file promotion: a directory with
           or a file that has both.
 a release a version, with --profile and --to: what its manifest lists, which is
           read where the release comes from, and verified. --to staging plans
-          from the state directory, --to release from staging.
+          from the state directory, --to release from staging, if the gate
+          accepts what lies there: what it refuses is not planned.
 
 Several manifests are one plan, and two of them that want one tag for two
 images, or one name for two files, are refused. Nothing is copied, and of images
@@ -71,6 +72,8 @@ or there with other bytes, which no promotion writes over.
 	f.StringVar(&o.state, "state", ".waybill", "directory in which the release came into being, for --to staging")
 	f.StringVarP(&o.output, "output", "o", "table", "table or json")
 	f.BoolVar(&o.diff, "diff", false, "compare the files with what the destinations have")
+	o.waivers.AddFlags(cmd)
+	o.feature.addSiteFlags(cmd)
 	return cmd
 }
 
@@ -80,8 +83,8 @@ func (o *planning) run(cmd *cobra.Command, args []string) error {
 	}
 	plan, err := o.plan(cmd, args)
 	switch {
-	case err != nil:
-		return err
+	case err != nil: // stdout is a plan, or empty
+		return answerTo(cmd.ErrOrStderr(), cli.TableOutput(), nil, err)
 	case !o.diff && o.output == "json":
 		_, err := cmd.OutOrStdout().Write(plan.JSON())
 		return err
@@ -113,6 +116,9 @@ func (o *planning) plan(cmd *cobra.Command, args []string) (routes.Plan, error) 
 		if o.to != "" {
 			return routes.Plan{}, verdict.Refuse(verdict.Usage, "--to", "it is for a version, whose places a profile names").Advise("add --profile FILE; manifests say themselves where they go")
 		}
+		if err := cli.Unused(cmd, "it is for a version, whose places and policy a profile names", append(decides, "state")...); err != nil {
+			return routes.Plan{}, err
+		}
 		plan, err := planManifests(args)
 		if err != nil {
 			return routes.Plan{}, err
@@ -128,6 +134,11 @@ func (o *planning) plan(cmd *cobra.Command, args []string) (routes.Plan, error) 
 	}
 	if len(args) != 1 {
 		return routes.Plan{}, verdict.Refuse(verdict.Usage, "VERSION", "%d were given; a plan is of one release", len(args))
+	}
+	if stage == profile.Staging {
+		if err := cli.Unused(cmd, ungated, decides...); err != nil {
+			return routes.Plan{}, err
+		}
 	}
 	p, ctx, err := o.open(cmd, args)
 	if err != nil {

@@ -119,6 +119,7 @@ func composite(cmd cobra.Command, purpose doctor.Purpose, run func(*pipeline.Pip
 	o.addFlags(&cmd)
 	o.addTokenFlags(&cmd)
 	o.addFeatureFlags(&cmd)
+	o.waivers.AddFlags(&cmd)
 	for _, add := range more {
 		add(o, &cmd)
 	}
@@ -139,6 +140,10 @@ func printAfterwards(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipeli
 
 // answer prints a verdict, also the one that an error carries.
 func answer(c *cobra.Command, output *cli.Output, v *verdict.Verdict, err error) error {
+	return answerTo(c.OutOrStdout(), output, v, err)
+}
+
+func answerTo(w io.Writer, output *cli.Output, v *verdict.Verdict, err error) error {
 	var judged *verdict.NotAcceptedError
 	if errors.As(err, &judged) {
 		v = &judged.Verdict
@@ -146,7 +151,7 @@ func answer(c *cobra.Command, output *cli.Output, v *verdict.Verdict, err error)
 	if v == nil {
 		return err
 	}
-	if printed := output.Write(c.OutOrStdout(), *v); printed != nil {
+	if printed := output.Write(w, *v); printed != nil {
 		return printed
 	}
 	return v.Err()

@@ -247,18 +247,22 @@ func (d *decision) classes() []plan.Class {
 // waive explains what is known and sets aside what the policy's officer, or
 // the user, does not hold against the release.
 func (d *decision) waive() {
-	c := waiver.Case{
-		Policy: d.Policy, Version: d.Version,
+	waiver.Apply(d.v, waiver.Case{
+		Policy: d.Policy, Version: d.Version, Subjects: subjectsOf(d.manifest),
 		Lists: d.Waivers.Lists, Accept: d.Waivers.Accept, Exceptions: d.Waivers.Exceptions,
-	}
-	for _, a := range d.manifest.Artifacts {
-		place := d.manifest.FilesURI
+	})
+}
+
+// subjectsOf are the artifacts that a list or an exception can be about.
+func subjectsOf(m release.Manifest) (all []waiver.Subject) {
+	for _, a := range m.Artifacts {
+		place := m.FilesURI
 		if a.IsImage() {
-			place = d.manifest.ImagesURI
+			place = m.ImagesURI
 		}
-		c.Subjects = append(c.Subjects, waiver.Subject{Name: a.Name, Digests: a.Digests, Destination: place})
+		all = append(all, waiver.Subject{Name: a.Name, Digests: a.Digests, Destination: place})
 	}
-	waiver.Apply(d.v, c)
+	return all
 }
 
 // count turns what has no finding into what is verified.

@@ -230,7 +230,7 @@ func (s *Server) judge(ctx context.Context, basis *standing, a asked) *verdict.V
 	}
 	src := registry.Remember(at, false)
 	defer src.Close()
-	return gate.PolicyRequest{
-		Policy: basis.Policy, Verifier: basis.Verifier, Stage: policy.Staging, Version: a.Version, Now: s.world.Clock(), Waivers: waivers,
-	}.Image(ctx, gate.Image{Source: src, Name: a.Image, Repository: a.repository, Digest: a.digest, To: a.destination()})
+	req := basis.PolicyRequest
+	req.Stage, req.Version, req.Now, req.Waivers = policy.Staging, a.Version, s.world.Clock(), waivers
+	return req.Image(ctx, gate.Image{Source: src, Name: a.Image, Repository: a.repository, Digest: a.digest, To: a.destination()})
 }

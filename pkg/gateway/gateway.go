@@ -49,18 +49,16 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/feature/gates"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // Basis is what decisions rest on.
 type Basis struct {
-	Policy   policy.Policy
-	Verifier *verify.Verifier
-	Waivers  gate.Waivers
-	Callers  caller.Book
+	// PolicyRequest is the question about any image, as the profile has it: see
+	// [gate.Basis.One].
+	gate.PolicyRequest
+	Callers caller.Book
 	// Summaries is how what is accepted is vouched for; zero for not at all.
 	Summaries Summaries
 	// Defects is the digest of what is known of defects; zero for nothing.

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/seal"
 	"github.com/waybill-release/waybill/pkg/sign"
@@ -163,6 +164,7 @@ func (p *Pipeline) ForecastStage(ctx context.Context) (Forecast, error) {
 	}
 	f := p.forecast(planned, source.Commit.Commit)
 	f.Asked = append(f.Asked, "the source "+source.Commit.Repository)
+	f.Against = p.withdrawn(release.Manifest{})
 	v := &view{p: p, plan: planned}
 	id := found{plan: planned, source: source}.identity("")
 	if err := workspace.Check(p.State, id); err != nil {
@@ -179,6 +181,12 @@ func (p *Pipeline) ForecastStage(ctx context.Context) (Forecast, error) {
 		}
 	}
 	return v.fill(ctx, f, []string{ActBuild, ActSign, ActSeal})
+}
+
+// withdrawn is what the lists of known defects withdraw of the release; the
+// gate lets nothing of it out.
+func (p *Pipeline) withdrawn(m release.Manifest) []verdict.Finding {
+	return p.by.Withdrawn(p.Version, m, p.Clock())
 }
 
 func (p *Pipeline) forecast(planned plan.Plan, commit string) Forecast {

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/journal"
-	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/promote"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/routes"
@@ -24,9 +24,6 @@ const actPromoteImages = "promote images"
 // Promotion is how the images of a plan are promoted.
 type Promotion struct {
 	Shard promote.Shard
-	// Waivers are what the policy's officer sets aside: a tag of a destination is
-	// moved only if an exception says so.
-	Waivers gate.Waivers
 	// Exclusive is asked before each tag whether nobody else promotes; nil
 	// claims nothing.
 	Exclusive func(ctx context.Context) error
@@ -47,10 +44,10 @@ func (p *Pipeline) PromoteImages(ctx context.Context, plan routes.Plan, how Prom
 	work := promote.Images{
 		Plan: plan, Shard: how.Shard, Ledger: promote.OpenLedger(j, p.rules(), p.Clock),
 		Judge: func(r routes.Route, e routes.Edge) (gate.ImageJudge, error) {
-			return p.judgeOf(r, e, how.Waivers, goals.Of(r.Source, e.Image))
+			return p.judgeOf(r, e, goals.Of(r.Source, e.Image))
 		},
 		Open:   func(prefix string) (*registry.Remote, error) { return registry.OpenRemote(prefix, p.Transport) },
-		Rights: promote.Rights{Exclusive: how.Exclusive, MayMove: p.mayMove(how.Waivers)},
+		Rights: promote.Rights{Exclusive: how.Exclusive, MayMove: p.mayMove()},
 		Run:    promote.Run{Now: p.Clock(), Progress: how.Progress},
 	}
 	unrecorded := ""
@@ -77,6 +74,19 @@ func (p *Pipeline) rules() string {
 	if p.records() && !p.Ways.Summarize() { // who wants summaries later does not find them
 		rules += " without summaries"
 	}
+	if err := p.Profile.Policy.Life(p.Clock()); err != nil { // what went while it was in force is refused now
+		rules += ", " + err.Error()
+	}
+	named := p.by.Waivers()
+	for _, l := range named.Lists {
+		rules += ", known defects " + l.StateAt(p.Clock())
+	}
+	for _, id := range named.Accept {
+		rules += ", accepted defect " + id
+	}
+	for _, x := range named.Exceptions {
+		rules += ", exception " + x.ID()
+	}
 	if p.Switches != nil { // what went while something was off is looked at again when it is on
 		rules += fmt.Sprintf(", features %v", p.Switches)
 	}
@@ -95,14 +105,13 @@ func (p *Pipeline) promotions(s promote.Shard) string {
 
 // judgeOf is who decides about an image: the policy of the profile, and what
 // the manifest demands besides. The policy counts as it does where the image goes.
-func (p *Pipeline) judgeOf(r routes.Route, e routes.Edge, w gate.Waivers, goals []string) (gate.ImageJudge, error) {
-	effective, err := gate.Effective(p.Switches, p.Profile.Policy, goals...)
+func (p *Pipeline) judgeOf(r routes.Route, e routes.Edge, goals []string) (gate.ImageJudge, error) {
+	ours, err := p.by.One(profile.Staging, p.Clock(), goals...)
 	if err != nil {
 		return nil, err
 	}
-	bench := gate.Bench{gate.PolicyRequest{
-		Policy: effective, Verifier: p.verifier, Stage: policy.Staging, Version: gate.VersionOf(e.Tags), Now: p.Clock(), Waivers: w,
-	}}
+	ours.Version = gate.VersionOf(e.Tags)
+	bench := gate.Bench{ours}
 	if !r.Policy.Demands() {
 		return bench, nil
 	}
@@ -114,15 +123,16 @@ func (p *Pipeline) judgeOf(r routes.Route, e routes.Edge, w gate.Waivers, goals 
 }
 
 // mayMove answers from the exceptions whether a tag may be moved.
-func (p *Pipeline) mayMove(w gate.Waivers) func(tag string, from, to digest.Digest) (verdict.Waiver, bool) {
-	if len(w.Exceptions) == 0 {
+func (p *Pipeline) mayMove() func(tag string, from, to digest.Digest) (verdict.Waiver, bool) {
+	exceptions := p.by.Waivers().Exceptions
+	if len(exceptions) == 0 {
 		return nil
 	}
 	return func(tag string, from, to digest.Digest) (verdict.Waiver, bool) {
 		where, artifact := exceptedTag(tag)
 		v := verdict.New(tag, p.Clock())
 		v.Add(verdict.Find(verdict.TagConflict, artifact, "the tag %s names another image", tag).Differ(to.String(), from.String()))
-		waiver.Apply(v, waiver.Case{Policy: p.Profile.Policy, Exceptions: w.Exceptions, Subjects: []waiver.Subject{
+		waiver.Apply(v, waiver.Case{Policy: p.Profile.Policy, Exceptions: exceptions, Subjects: []waiver.Subject{
 			{Name: artifact, Digests: digest.Set{SHA256: to}, Destination: where},
 		}})
 		if len(v.Waived) != 1 {

@@ -30,9 +30,10 @@ type standing struct {
 	source, run          string
 	typed                Typed // by the run that ended without saying how
 	staged, released     at
-	other                bool // what is public is of another run
-	behind               bool // a marker does not point as far as what is public
-	unsummarized         bool // the last release was told to make no summary
+	other                bool     // what is public is of another run
+	behind               bool     // a marker does not point as far as what is public
+	unsummarized         bool     // the last release was told to make no summary
+	withdrawn            []string // by a list of known defects, each with its reason
 }
 
 // advise says what to type now. Whatever ended in the middle is taken up by the
@@ -46,6 +47,9 @@ func (s *Status) advise(p *Pipeline, t standing) {
 		s.Next, s.Why = p.command("status"), "a run is at work in "+p.State+" now: wait, and look again"
 	case t.released.Down || t.staged.Down:
 		s.Next, s.Why = p.command("status"), "look again, when the place answers"
+	case len(t.withdrawn) > 0:
+		s.Next, s.Why = p.checking(), "refuses, as it will for every user: "+strings.Join(t.withdrawn, "; ")+"; "+newVersion
+		return
 	case s.Public == Revoked:
 		s.Next, s.Why = p.checking(), "refuses, as it will for every user: the release was withdrawn; "+newVersion
 		return

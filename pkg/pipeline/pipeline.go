@@ -89,6 +89,14 @@ type World struct {
 	Work sign.Work
 	// Typed is the command that all this is for.
 	Typed Typed
+	Besides
+}
+
+// Besides is what a decision rests on besides the profile.
+type Besides struct {
+	// Waivers are what the user names: more lists of known defects, defects that
+	// are accepted, and signed exceptions.
+	Waivers gate.Waivers
 	// Switches say how far the policy counts, if features switch it.
 	Switches gate.Switches
 }
@@ -125,6 +133,7 @@ func KeyNames() []string { return []string{TokenRelease, TokenVerifier, TokenCha
 type Pipeline struct {
 	Config
 	verifier *verify.Verifier
+	by       gate.Basis    // of every decision
 	begun    *found        // by the preflight: what will be built
 	done     []Summary     // of the acts that signed, in order
 	decided  digest.Digest // the manifest in staging that was decided about: no other is released
@@ -142,7 +151,7 @@ func New(c Config) (*Pipeline, error) {
 	if c.Source.Ref == "" {
 		c.Source.Ref = c.Version.String()
 	}
-	return &Pipeline{Config: c, verifier: v}, nil
+	return &Pipeline{Config: c, verifier: v, by: gate.Under(c.Profile, v, c.Waivers, c.Switches)}, nil
 }
 
 // Plan resolves the source and expands release.yaml as it is in the commit.

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/journal"
-	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/promote"
 	"github.com/waybill-release/waybill/pkg/registry"
@@ -76,13 +76,12 @@ func (p *Pipeline) gate(ctx context.Context, s profile.Stage) (*verdict.Verdict,
 	if err != nil {
 		return nil, err
 	}
-	req := gate.Request{Version: p.Version, Files: at.files, Verifier: p.verifier, Policy: p.Profile.Policy, Stage: policy.Stage(s), Now: p.Clock(), Switches: p.Switches}
+	opened := gate.Places{Files: at.files}
 	if at.images != nil {
-		req.Images = at.images
+		opened.Images = at.images
 	}
-	req.Canon.Files, req.Canon.Images = p.Profile.Canonical(p.Version)
-	v := gate.Release(ctx, req)
-	if s == profile.Staging {
+	v := gate.Release(ctx, p.by.Release(p.Version, s, opened, p.Clock()))
+	if s == profile.Staging && v.Err() == nil {
 		p.decided = manifestIn(v)
 	}
 	for i, f := range v.Findings {
@@ -103,7 +102,8 @@ func manifestIn(v *verdict.Verdict) digest.Digest {
 	return digest.Digest{}
 }
 
-// PlanPromotion plans the promotion to a stage, without doing it.
+// PlanPromotion plans the promotion to a stage, without doing it. What the gate
+// refuses to let out is not planned.
 func (p *Pipeline) PlanPromotion(ctx context.Context, to profile.Stage) (promote.Plan, error) {
 	if to == profile.Staging {
 		w, err := workspace.Open(p.State)
@@ -111,6 +111,9 @@ func (p *Pipeline) PlanPromotion(ctx context.Context, to profile.Stage) (promote
 			return promote.Plan{}, err
 		}
 		return p.promotion(ctx, w.Files())
+	}
+	if err := p.mayGoOut(ctx); err != nil {
+		return promote.Plan{}, err
 	}
 	staging, err := p.place(profile.Staging)
 	if err != nil {
@@ -149,19 +152,25 @@ func (p *Pipeline) PromoteToRelease(ctx context.Context) error {
 	return err
 }
 
-// mayGoOut asks the gate about what is staged, unless somebody did.
+// mayGoOut asks the gate about what is staged, unless it accepted that before.
 func (p *Pipeline) mayGoOut(ctx context.Context) error {
 	if !p.decided.IsZero() {
 		return nil
 	}
 	v, err := p.Gate(ctx, profile.Staging)
-	if err == nil {
-		err = v.Err()
-	}
-	if err == nil || !p.onlyWithdraws(ctx) {
+	if err != nil {
 		return err
 	}
+	if err = v.Err(); err == nil || !refusedAsWithdrawn(v) || !p.onlyWithdraws(ctx) {
+		return err
+	}
+	p.decided = manifestIn(v)
 	return nil
+}
+
+// refusedAsWithdrawn reports whether a withdrawal is all that was found.
+func refusedAsWithdrawn(v *verdict.Verdict) bool {
+	return v.Outcome() == verdict.Refused && !slices.ContainsFunc(v.Findings, func(f verdict.Finding) bool { return f.Code != verdict.Withdrawn })
 }
 
 // onlyWithdraws reports whether what is staged takes back what is public, and

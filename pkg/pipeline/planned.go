@@ -16,8 +16,18 @@ import (
 const stageWorkspace = "workspace"
 
 // PlanRelease plans the promotion to a stage from the manifest that lies, and
-// verifies, where the release comes from. Nothing is written.
+// verifies, where the release comes from. What the gate refuses to let out is not
+// planned. Nothing is written.
 func (p *Pipeline) PlanRelease(ctx context.Context, to profile.Stage) (routes.Plan, error) {
+	if to == profile.Release {
+		if err := p.mayGoOut(ctx); err != nil {
+			return routes.Plan{}, err
+		}
+	}
+	return p.planRelease(ctx, to)
+}
+
+func (p *Pipeline) planRelease(ctx context.Context, to profile.Stage) (routes.Plan, error) {
 	source, from, err := p.origin(to)
 	if err != nil {
 		return routes.Plan{}, err
@@ -64,47 +74,56 @@ func (p *Pipeline) end(s profile.Stage) (routes.End, error) {
 
 func slashed(uri string) string { return strings.TrimSuffix(uri, "/") + "/" }
 
-// PromotePlanned applies a plan of a sealed release: it plans once more from
-// the manifest that is there now, and goes on only if that is the very same
-// plan. What is staged passes the gate first. The verdict is about where the
+// PromotePlanned applies a plan of a sealed release. What is staged passes the
+// gate first. Then it plans once more from the manifest that is there now, and
+// goes on only if that is the very same plan. The verdict is about where the
 // release arrived, or, where the gate refused it, about where it came from.
 func PromotePlanned(ctx context.Context, c Config, planned routes.Plan) (*verdict.Verdict, error) {
-	sealed := planned.Release
-	if sealed == nil {
-		return nil, verdict.Refuse(verdict.Usage, "plan", "it is no plan of a sealed release")
-	}
-	var err error
-	if c.Version, err = version.Parse(sealed.Version); err != nil {
-		return nil, err
-	}
-	to := profile.Stage(sealed.To)
-	if to != profile.Staging && to != profile.Release {
-		return nil, verdict.Refuse(verdict.ConfigParse, "plan", "it goes to %q: want staging or release", sealed.To)
-	}
-	p, err := New(c)
+	p, to, err := admitPlanned(ctx, c, planned)
 	if err != nil {
 		return nil, err
-	}
-	now, err := p.PlanRelease(ctx, to)
-	if err != nil {
-		return nil, err
-	}
-	if err := stale(planned, now); err != nil {
-		return nil, err
-	}
-	if to == profile.Release {
-		if v, err := p.Gate(ctx, profile.Staging); err != nil || v.Err() != nil {
-			return v, err
-		}
 	}
 	act := p.PromoteToStaging
-	if p.decided = sealed.Manifest; to == profile.Release {
+	if p.decided = planned.Release.Manifest; to == profile.Release {
 		act = p.PromoteToRelease
 	}
 	if err := act(ctx); err != nil {
 		return nil, err
 	}
 	return p.Gate(ctx, to)
+}
+
+// CheckPlanned asks everything that [PromotePlanned] asks before it copies, and
+// copies nothing.
+func CheckPlanned(ctx context.Context, c Config, planned routes.Plan) error {
+	_, _, err := admitPlanned(ctx, c, planned)
+	return err
+}
+
+// admitPlanned makes the pipeline of a planned promotion and says where to it
+// goes, if it may.
+func admitPlanned(ctx context.Context, c Config, planned routes.Plan) (*Pipeline, profile.Stage, error) {
+	sealed := planned.Release
+	if sealed == nil {
+		return nil, "", verdict.Refuse(verdict.Usage, "plan", "it is no plan of a sealed release")
+	}
+	var err error
+	if c.Version, err = version.Parse(sealed.Version); err != nil {
+		return nil, "", err
+	}
+	to := profile.Stage(sealed.To)
+	if to != profile.Staging && to != profile.Release {
+		return nil, "", verdict.Refuse(verdict.ConfigParse, "plan", "it goes to %q: want staging or release", sealed.To)
+	}
+	p, err := New(c)
+	if err != nil {
+		return nil, "", err
+	}
+	now, err := p.PlanRelease(ctx, to)
+	if err != nil {
+		return nil, "", err
+	}
+	return p, to, stale(planned, now)
 }
 
 // stale refuses a plan that would be made otherwise today, and says in what.

@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/store"
@@ -91,6 +92,9 @@ func (p *Pipeline) examine(ctx context.Context, purpose doctor.Purpose, confirm 
 		asks = append(asks, p.examineTokens(purpose, f.walls.Mode)...)
 	}
 	asks = append(asks, p.examineServices(makes))
+	for _, f := range p.withdrawn(release.Manifest{}) {
+		asks = append(asks, one(doctor.Fault("version", &verdict.Error{Finding: f})))
+	}
 	if p.Version.IsZero() {
 		return doctor.Examine(ctx, purpose, now, append(asks, one(noVersion("places")))...), f
 	}

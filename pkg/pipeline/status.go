@@ -93,18 +93,25 @@ func (p *Pipeline) Status(ctx context.Context) (Status, error) {
 			return Status{}, err
 		}
 	}
-	t.staged, _ = p.manifestOf(ctx, profile.Staging, t.digest)
+	var staged release.Manifest
+	t.staged, staged = p.manifestOf(ctx, profile.Staging, t.digest)
 	var there release.Manifest
 	t.released, there = p.manifestOf(ctx, profile.Release, t.digest)
 	s.Stages = append(s.Stages, t.staged.Stage, t.released.Stage)
 	if there.Name != "" && there.Withdrawn == nil {
 		s.after(ctx, p, there, &t)
 	}
+	if there.Name != "" {
+		staged = there
+	}
+	for _, f := range p.withdrawn(staged) {
+		t.withdrawn = append(t.withdrawn, f.Subject+" was "+f.Message)
+	}
 	t.other = t.begun && there.Name != "" && !isOf(there, t.run)
 	switch {
 	case t.released.Down:
 		s.Public = Unknown
-	case there.Withdrawn != nil:
+	case there.Withdrawn != nil, there.Name != "" && len(t.withdrawn) > 0:
 		s.Public = Revoked
 	case there.Name != "":
 		s.Public = IsPublic

@@ -94,6 +94,19 @@ func (l List) Digest() digest.Digest {
 	return digest.Of(digest.SHA256, fmt.Append(nil, l.content, l.standing, l.by))
 }
 
+// StateAt names the list and how it counts at a time: who remembers a decision
+// asks again when the list is replaced, when it expires, and when one of its
+// withdrawals begins.
+func (l List) StateAt(at time.Time) string {
+	begun := 0
+	for _, gone := range l.said.Withdrawals {
+		if !at.Before(gone.Since) {
+			begun++
+		}
+	}
+	return fmt.Sprintf("%s, %d withdrawals, live %t", l.Digest(), begun, !at.Before(l.said.Issued) && at.Before(l.said.Expires))
+}
+
 // Proof is what was proven of the list, and by whom; zero for one that nobody
 // signed.
 func (l List) Proof() verdict.Proof { return l.proof }

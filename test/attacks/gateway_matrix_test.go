@@ -16,6 +16,7 @@ import (
 	exception "github.com/waybill-release/waybill/attestations/exception/v1"
 	"github.com/waybill-release/waybill/pkg/caller"
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gateway"
 	"github.com/waybill-release/waybill/pkg/gateway/ask"
 	"github.com/waybill-release/waybill/pkg/intoto"
@@ -74,7 +75,7 @@ func openMatrix(t *testing.T) *matrix {
 	book := must[caller.Book](t)(caller.Parse(fmt.Appendf(nil, matrixBook, gateAudience, issuer)))
 	m.server = must[*gateway.Server](t)(gateway.New(t.Context(), gateway.World{
 		Load: func(context.Context) (gateway.Basis, error) {
-			return gateway.Basis{Policy: w.profile.Policy, Verifier: w.verifier, Callers: book}, nil
+			return gateway.Basis{PolicyRequest: gate.PolicyRequest{Policy: w.profile.Policy, Verifier: w.verifier}, Callers: book}, nil
 		},
 		Open: func(string) (*registry.Remote, error) { return to, nil },
 		Keys: gateway.IssuerKeys(http.DefaultTransport), Clock: time.Now, Log: slog.New(slog.DiscardHandler), Record: io.Discard, Approvals: approvals(t, t.TempDir()),

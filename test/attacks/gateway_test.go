@@ -19,6 +19,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/caller"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/feature/gates"
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gateway"
 	"github.com/waybill-release/waybill/pkg/gateway/ask"
 	"github.com/waybill-release/waybill/pkg/policy"
@@ -99,7 +100,7 @@ grants: [{caller: promoter, verbs: [%[5]s], from: [%[4]s/gated/], to: [%[4]s/gat
 `, gateAudience, issuer, subject, w.Lab.Registry, g.verbs)))
 	g.server = must[*gateway.Server](t)(gateway.New(t.Context(), gateway.World{
 		Load: func(context.Context) (gateway.Basis, error) {
-			return gateway.Basis{Policy: *g.policy.Load(), Verifier: w.verifier, Callers: book}, nil
+			return gateway.Basis{PolicyRequest: gate.PolicyRequest{Policy: *g.policy.Load(), Verifier: w.verifier}, Callers: book}, nil
 		},
 		Open: g.open, Keys: g.keys, Clock: g.clock, Log: slog.New(slog.NewJSONHandler(g.record, nil)), Record: g.record, Approvals: g.approvals,
 		Features: g.features, Gate: g.gate,

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/caller"
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gateway"
 	"github.com/waybill-release/waybill/pkg/gateway/ask"
 	"github.com/waybill-release/waybill/pkg/registry"
@@ -94,7 +95,7 @@ grants: [{caller: registry, verbs: [verify], from: [%[1]s/gated/], to: [%[1]s/ga
 `, w.Lab.Registry)))
 	server := must[*gateway.Server](t)(gateway.New(t.Context(), gateway.World{
 		Load: func(context.Context) (gateway.Basis, error) {
-			return gateway.Basis{Policy: w.profile.Policy, Verifier: w.verifier, Callers: book}, nil
+			return gateway.Basis{PolicyRequest: gate.PolicyRequest{Policy: w.profile.Policy, Verifier: w.verifier}, Callers: book}, nil
 		},
 		Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, http.DefaultTransport) },
 		Keys: gateway.IssuerKeys(http.DefaultTransport), Clock: time.Now, Log: slog.New(slog.DiscardHandler), Record: io.Discard,
@@ -155,7 +156,7 @@ grants: [{caller: promoter, verbs: [verify], from: [%[4]s/gated/], to: [%[4]s/ga
 	start := func() (host string, end func() error) {
 		server := must[*gateway.Server](t)(gateway.New(t.Context(), gateway.World{
 			Load: func(context.Context) (gateway.Basis, error) {
-				return gateway.Basis{Policy: w.profile.Policy, Verifier: w.verifier, Callers: book}, nil
+				return gateway.Basis{PolicyRequest: gate.PolicyRequest{Policy: w.profile.Policy, Verifier: w.verifier}, Callers: book}, nil
 			},
 			Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, http.DefaultTransport) },
 			Keys: gateway.IssuerKeys(http.DefaultTransport), Clock: time.Now, Log: slog.New(slog.DiscardHandler), Record: io.Discard,

@@ -185,14 +185,14 @@ func TestSignoffAudit(t *testing.T) {
 		"a place that does not answer": {releases: []string{"v0.1.0"}, open: func(string) (store.Place, error) { return nil, down }, says: down.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			of := coverage.Releases{Profile: w.profile, Open: w.open}
+			of := coverage.Releases{Open: w.open}
 			if row.open != nil {
 				of.Open = row.open
 			}
 			for _, r := range row.releases {
 				of.Versions = append(of.Versions, v(r))
 			}
-			o, said := outcome(t, coverage.Signoffs(of, w.asked()), work())
+			o, said := outcome(t, coverage.Signoffs(of, w.by()), work())
 			if o.Done != row.done || o.Remaining != row.remain || !strings.Contains(said, row.says) {
 				t.Errorf("%+v: %s", o, said)
 			}
@@ -207,16 +207,16 @@ func TestSignoffAuditUnavailable(t *testing.T) {
 	w := openWorld(t)
 	w.release(parse(t, "v0.1.0"))
 	w.signOff(parse(t, "v0.1.0"), signatory)
-	of := coverage.Releases{Versions: []version.Version{parse(t, "v0.1.0")}, Profile: w.profile, Open: func(uri string) (store.Place, error) {
+	of := coverage.Releases{Versions: []version.Version{parse(t, "v0.1.0")}, Open: func(uri string) (store.Place, error) {
 		place, err := w.open(uri)
 		return silent{place}, err
 	}}
-	_, err := coverage.Signoffs(of, w.asked()).Sweep(t.Context(), work())
+	_, err := coverage.Signoffs(of, w.by()).Sweep(t.Context(), work())
 	if verdict.OutcomeOf(err) != verdict.Unavailable || !strings.Contains(err.Error(), "judging release v0.1.0") {
 		t.Errorf("%v", err)
 	}
-	of.Open, of.Profile.Unsealed = w.open, &profile.Unsealed{Layout: profile.LayoutKubernetes}
-	if _, err := coverage.Signoffs(of, w.asked()).Sweep(t.Context(), work()); err == nil || !strings.Contains(err.Error(), "have no manifest") {
+	of.Open, w.profile.Unsealed = w.open, &profile.Unsealed{Layout: profile.LayoutKubernetes}
+	if _, err := coverage.Signoffs(of, w.by()).Sweep(t.Context(), work()); err == nil || !strings.Contains(err.Error(), "have no manifest") {
 		t.Errorf("%v", err)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/feature/gates"
 	"github.com/waybill-release/waybill/pkg/feature/known"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gateway"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/policy"
@@ -132,7 +133,7 @@ func signoffFixture(t *testing.T) fixture {
 	w.release(first)
 	w.release(second)
 	w.signOff(first, signatory)
-	audit := coverage.Signoffs(coverage.Releases{Versions: []version.Version{first, second}, Profile: w.profile, Open: w.open}, w.asked())
+	audit := coverage.Signoffs(coverage.Releases{Versions: []version.Version{first, second}, Open: w.open}, w.by())
 	return fixture{w, featuretest.Fixture{
 		Deeds: one(known.SignoffAudit, audit),
 		Use: func(ctx context.Context) error {
@@ -187,7 +188,7 @@ func pageFixture(t *testing.T) fixture {
 		}
 		server, err := gateway.New(ctx, gateway.World{
 			Load: func(context.Context) (gateway.Basis, error) {
-				return gateway.Basis{Policy: w.profile.Policy, Verifier: w.Verifier}, nil
+				return gateway.Basis{PolicyRequest: gate.PolicyRequest{Policy: w.profile.Policy, Verifier: w.Verifier}}, nil
 			},
 			Open: field.Through(http.DefaultTransport), Clock: time.Now, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Record: io.Discard, Gate: g,
 			Keys: func(context.Context, string) (caller.Keys, error) { return caller.Keys{}, errors.New("nobody calls") },

@@ -84,6 +84,12 @@ func (d *desk) exceptions(t *testing.T) {
 	if strings.Contains(r.Stdout, "complete") {
 		t.Errorf("called complete:\n%s", r.Stdout)
 	}
+	// The gate and the promotion set aside the same, and without it refuse the same.
+	for _, command := range [][]string{{"waybill", "gate", "check"}, {"waybill", "release"}, {"waybill", "release", "--confirm"}} {
+		command = append(command, scene.Version, "--profile", "strict-profile.yaml")
+		want(t, d.Run(t.Context(), command...), 1, "REFUSED: 4 NO_SBOM")
+		want(t, d.Run(t.Context(), append(command, all...)...), 0, "ACCEPTED, WITH 4 EXCEPTIONS: 4 NO_SBOM")
+	}
 	want(t, check(append(all, "--output", "json")...), 0, `"waived"`, `"kind": "exception"`, `"excepted": 4`)
 	later := time.Now().Add(73 * time.Hour).UTC().Format(time.RFC3339)
 	want(t, check(append(all, "--now", later)...), 1, "REFUSED: 4 NO_SBOM", "is not used: it expired at")

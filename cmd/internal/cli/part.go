@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/slsa"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // Part is how much of a release is asked about, and how far.
@@ -108,10 +110,10 @@ type channel struct{ found follow.Followed }
 
 // resolve is the version of the first argument, or that of the channel that it
 // names.
-func (o *VerifyRelease) resolve(ctx context.Context, args []string, p profile.Profile, req gate.Request) (channel, error) {
+func (o *VerifyRelease) resolve(ctx context.Context, args []string, p profile.Profile, v *verify.Verifier, now time.Time) (channel, error) {
 	if !follow.IsChannel(args[0]) {
-		v, err := Version(args)
-		return channel{follow.Followed{Version: v}}, err
+		named, err := Version(args)
+		return channel{follow.Followed{Version: named}}, err
 	}
 	memory := o.Keep.State
 	if memory == "" {
@@ -125,7 +127,7 @@ func (o *VerifyRelease) resolve(ctx context.Context, args []string, p profile.Pr
 	found, err := follow.Find(ctx, follow.Request{
 		Channel: args[0], Index: p.Channels.Index, Markers: p.Channels.Markers,
 		Open:     func(uri string) (store.Place, error) { return store.Open(uri, t) },
-		Verifier: req.Verifier, Policy: req.Policy, Memory: memory, Project: p.Name, Now: req.Now,
+		Verifier: v, Policy: p.Policy, Memory: memory, Project: p.Name, Now: now,
 	})
 	return channel{found}, err
 }

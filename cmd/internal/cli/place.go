@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
 )
 
 // At is where to read instead of where the profile says.
@@ -87,45 +88,45 @@ func join(to, rest string) string {
 }
 
 // open opens the places of a stage, or those that the flags name instead.
-func (o *VerifyRelease) open(req *gate.Request, p profile.Profile, stage profile.Stage) (notes []string, err error) {
-	t := Transport(o.Trust.Offline)
-	at, notes, err := o.At.Settle(req.Canon)
+func (o *VerifyRelease) open(by gate.Basis, v version.Version, stage profile.Stage) (opened gate.Places, notes []string, err error) {
+	t, p := Transport(o.Trust.Offline), by.Profile()
+	at, notes, err := o.At.Settle(by.Canonical(v))
 	if err != nil {
-		return nil, err
+		return gate.Places{}, nil, err
 	}
 	if at.Files == "" {
-		if at.Files, err = p.Files(stage, req.Version); err != nil {
-			return nil, err
+		if at.Files, err = p.Files(stage, v); err != nil {
+			return gate.Places{}, nil, err
 		}
 		if at.Listing == "" {
-			at.Listing = p.Listing(stage, req.Version)
+			at.Listing = p.Listing(stage, v)
 		}
 	}
 	if at.Images == "" {
-		if at.Images, err = p.Images(stage, req.Version); err != nil {
-			return nil, err
+		if at.Images, err = p.Images(stage, v); err != nil {
+			return gate.Places{}, nil, err
 		}
 	}
-	if req.Files, err = o.place(at.Files, t); err != nil {
-		return nil, err
+	if opened.Files, err = o.place(at.Files, t); err != nil {
+		return gate.Places{}, nil, err
 	}
 	if at.Listing != "" {
 		names, err := o.place(at.Listing, t)
 		if err != nil {
-			return nil, err
+			return gate.Places{}, nil, err
 		}
-		req.Files = store.Listed(req.Files, names)
-		notes = append(notes, "the files are listed at "+names.URI()+", and read at "+req.Files.URI())
+		opened.Files = store.Listed(opened.Files, names)
+		notes = append(notes, "the files are listed at "+names.URI()+", and read at "+opened.Files.URI())
 	}
 	if at.Images == "" {
-		return notes, nil
+		return opened, notes, nil
 	}
 	if info, err := os.Stat(at.Images); err == nil && info.IsDir() {
-		req.Images, err = registry.OpenLayout(at.Images)
-		return notes, err
+		opened.Images, err = registry.OpenLayout(at.Images)
+		return opened, notes, err
 	}
-	req.Images, err = registry.OpenRemote(at.Images, t)
-	return notes, err
+	opened.Images, err = registry.OpenRemote(at.Images, t)
+	return opened, notes, err
 }
 
 // place opens a place of files.

@@ -82,12 +82,21 @@ func (o *VerifyRelease) AddPartFlags(cmd *cobra.Command) {
 // channel that stands for one, and files of this machine to judge instead of
 // all.
 func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Stage) error {
+	if err := o.check(args); err != nil {
+		return err
+	}
+	if err := o.unused(cmd, args); err != nil {
+		return err
+	}
 	ask, err := o.prepare(cmd.Context(), args, stage)
 	if err != nil {
 		return err
 	}
 	if ask.into != nil {
 		defer func() { _ = ask.into.Close() }() // the process's end does it, too
+	}
+	if err := o.unusedUnder(cmd); err != nil {
+		return err
 	}
 	ask.Options.Progress = o.progress(cmd.ErrOrStderr())
 	decided, err := o.decide(cmd.Context(), ask.Request)
@@ -134,9 +143,6 @@ type asking struct {
 }
 
 func (o *VerifyRelease) prepare(ctx context.Context, args []string, stage profile.Stage) (asking, error) {
-	if err := o.check(args); err != nil {
-		return asking{}, err
-	}
 	now, err := o.Trust.Moment.Time()
 	if err != nil {
 		return asking{}, err
@@ -149,35 +155,47 @@ func (o *VerifyRelease) prepare(ctx context.Context, args []string, stage profil
 		return asking{}, err
 	}
 	o.unsealed = p.Unsealed
-	ask := asking{Request: gate.Request{Policy: p.Policy, Stage: policy.Stage(stage), Now: now}}
-	if ask.Verifier, err = verify.NewWith(p.TrustRoot, p.Policy.Verification()); err != nil {
+	verifier, err := verify.NewWith(p.TrustRoot, p.Policy.Verification())
+	if err != nil {
 		return asking{}, err
 	}
-	if o.Switches != nil {
-		if ask.Switches, err = o.Switches(ctx, p.Policy, ask.Verifier); err != nil {
-			return asking{}, err
-		}
-	}
-	if ask.channel, err = o.resolve(ctx, args, p, ask.Request); err != nil {
+	by, err := o.basis(ctx, p, verifier)
+	if err != nil {
 		return asking{}, err
 	}
-	ask.Version = ask.found.Version
-	if ask.Waivers, err = o.Waivers.Read(ask.Verifier, p); err != nil {
+	var ask asking
+	if ask.channel, err = o.resolve(ctx, args, p, verifier, now); err != nil {
 		return asking{}, err
 	}
-	ask.Canon.Files, ask.Canon.Images = p.Canonical(ask.Version)
-	if ask.Options, err = o.options(args); err != nil {
+	options, err := o.options(args)
+	if err != nil {
 		return asking{}, err
 	}
-	ask.Options.Scope.Manifest = ask.found.Manifest
-	if ask.notes, err = o.open(&ask.Request, p, stage); err != nil || o.Keep.Download == "" {
-		return ask, err
+	options.Scope.Manifest = ask.found.Manifest
+	at, notes, err := o.open(by, ask.found.Version, stage)
+	if err != nil {
+		return asking{}, err
+	}
+	ask.Request, ask.notes = by.Release(ask.found.Version, stage, at, now), notes
+	if ask.Options = options; o.Keep.Download == "" {
+		return ask, nil
 	}
 	if ask.into, err = download.Open(o.Keep.Download, ask.Version.String(), ask.Files); err != nil {
 		return asking{}, err
 	}
 	ask.Files, ask.evidence = ask.into, o.answers()
 	return ask, nil
+}
+
+// basis is what the decision rests on: the profile, and what the flags name
+// besides it.
+func (o *VerifyRelease) basis(ctx context.Context, p profile.Profile, v *verify.Verifier) (gate.Basis, error) {
+	named, err := o.Waivers.Read(v, p)
+	if err != nil || o.Switches == nil {
+		return gate.Under(p, v, named, nil), err
+	}
+	switches, err := o.Switches(ctx, p.Policy, v)
+	return gate.Under(p, v, named, switches), err
 }
 
 func (o *VerifyRelease) options(args []string) (gate.Options, error) {

@@ -27,14 +27,17 @@ func (o *Waivers) AddFlags(cmd *cobra.Command) {
 	f.StringArrayVar(&o.defects, "known-defects", nil, "list of known defects: a bundle of the policy's officer, or YAML, which only explains")
 }
 
+// IsZero reports whether nothing was named.
+func (o *Waivers) IsZero() bool { return len(o.exceptions)+len(o.accept)+len(o.defects) == 0 }
+
 // Exceptions are the paths of the exceptions that were named, for who has
 // another judge them.
 func (o *Waivers) Exceptions() []string { return slices.Clone(o.exceptions) }
 
-// Read reads what the options name. Everything is verified by the trust root
-// and the policy of the profile.
+// Read reads what the options name, besides what the profile names itself.
+// Everything is verified by the trust root and the policy of the profile.
 func (o *Waivers) Read(v *verify.Verifier, p profile.Profile) (gate.Waivers, error) {
-	w := gate.Waivers{Lists: slices.Clone(p.Defects), Accept: o.accept}
+	w := gate.Waivers{Accept: o.accept}
 	for _, path := range o.defects {
 		list, err := profile.ReadDefects(path, p.TrustRoot, p.Policy)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
@@ -17,37 +18,40 @@ import (
 // Releases are releases that are public.
 type Releases struct {
 	Versions []version.Version
-	Profile  profile.Profile // says where they are
 	// Open opens a place of files.
 	Open func(uri string) (store.Place, error)
 }
 
 // Signoffs is the audit of the requirement that a release has a sign-off. It is
-// done when each of the releases has one that counts, by the policy of by, which
-// is the one that is written; a zero Now is the time of each pass. Of a release
-// the signed manifest is read and no other file but the sign-off.
+// done when each of the releases has one that counts, by the policy of the
+// profile as it is written, at the time of each pass. Of a release the signed
+// manifest is read and no other file but the sign-off.
 //
 // A release is no repository, so the scope of the feature leaves none out.
-func Signoffs(of Releases, by gate.PolicyRequest) reconcile.Sweep { return releases{of, by} }
+func Signoffs(of Releases, by gate.Basis) reconcile.Sweep { return releases{of, by} }
 
 type releases struct {
 	Releases
-	by gate.PolicyRequest
+	by gate.Basis
 }
 
 // Sweep implements [reconcile.Sweep].
 func (r releases) Sweep(ctx context.Context, _ reconcile.Work) (feature.Outcome, error) {
-	by, err := standing(r.by)
+	p, now := r.by.Profile(), time.Now()
+	by, err := r.by.One(profile.Release, now)
+	if err == nil {
+		_, err = standing(by)
+	}
 	switch {
 	case err != nil:
 		return feature.Outcome{}, err
-	case r.Profile.Unsealed != nil:
-		return feature.Outcome{}, verdict.Refuse(verdict.ConfigParse, "profile "+r.Profile.Name, "its releases have no manifest, so no sign-off can be of one")
+	case p.Unsealed != nil:
+		return feature.Outcome{}, verdict.Refuse(verdict.ConfigParse, "profile "+p.Name, "its releases have no manifest, so no sign-off can be of one")
 	case len(r.Versions) == 0:
 		return feature.Outcome{Remaining: 1, Message: "no release is listed: an audit of none proves nothing"}, nil
 	}
 	answers, err := askAll(ctx, 0, len(r.Versions), func(ctx context.Context, n int) error {
-		return undecided("release "+r.Versions[n].String(), r.judge(ctx, by, r.Versions[n]))
+		return undecided("release "+r.Versions[n].String(), r.judge(ctx, now, r.Versions[n]))
 	})
 	if err != nil {
 		return feature.Outcome{}, err
@@ -66,8 +70,8 @@ func (r releases) Sweep(ctx context.Context, _ reconcile.Work) (feature.Outcome,
 }
 
 // judge asks the gate about the sign-off of one release where it is public.
-func (r releases) judge(ctx context.Context, by gate.PolicyRequest, v version.Version) error {
-	uri, err := r.Profile.Files(profile.Release, v)
+func (r releases) judge(ctx context.Context, now time.Time, v version.Version) error {
+	uri, err := r.by.Profile().Files(profile.Release, v)
 	if err != nil {
 		return undecidedError{err}
 	}
@@ -75,7 +79,5 @@ func (r releases) judge(ctx context.Context, by gate.PolicyRequest, v version.Ve
 	if err != nil {
 		return undecidedError{err}
 	}
-	req := gate.Request{Version: v, Files: files, Verifier: by.Verifier, Policy: by.Policy, Stage: by.Stage, Now: by.Now, Waivers: by.Waivers}
-	req.Canon.Files, req.Canon.Images = r.Profile.Canonical(v)
-	return gate.SignedOff(ctx, req).Err()
+	return gate.SignedOff(ctx, r.by.Release(v, profile.Release, gate.Places{Files: files}, now)).Err()
 }
