@@ -40,8 +40,9 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp, err := g.next.RoundTrip(req)
-	if err == nil && !strings.Contains(req.URL.Path, "/blobs/") {
-		resp.Body = &short{ReadCloser: resp.Body, left: 2 * MaxManifest}
+	// What was asked for decides, not where the registry sends us.
+	if err == nil && !strings.Contains(firstOf(req).URL.Path, "/blobs/") {
+		resp.Body = &short{ReadCloser: resp.Body, left: 2 * MaxManifest, most: 2 * MaxManifest}
 	}
 	return resp, err
 }
@@ -75,14 +76,14 @@ type upload struct {
 // short ends what a library reads whole, and only blobs may be long.
 type short struct {
 	io.ReadCloser
-	left int64
+	left, most int64
 }
 
 // Read implements [io.Reader].
 func (s *short) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	if s.left -= int64(n); s.left < 0 {
-		return n, fmt.Errorf("reading an answer of the registry: it has more than %d bytes", 2*MaxManifest)
+		return n, fmt.Errorf("reading an answer of the registry: it has more than %d bytes", s.most)
 	}
 	return n, err
 }

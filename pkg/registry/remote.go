@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 
@@ -28,10 +29,13 @@ type Remote struct {
 
 	greeted sync.Once // the registry was asked once who may come in
 
-	mu       sync.Mutex        // owns the maps, not what they hold, and open
+	mu       sync.Mutex        // owns the maps, not what they hold, open and silent
 	open     http.RoundTripper // to every repository, if the registry asks nobody who they are
 	sessions map[sessionKey]*session
 	subjects map[string]*sync.Mutex // each held while a referrer is pushed, see PushManifest
+
+	silent      error // what a greeting that took too long ended with, until that is forgotten
+	silentUntil time.Time
 
 	whole       atomic.Bool // it did not take a blob in one request
 	unmountable atomic.Bool // it did not mount a blob

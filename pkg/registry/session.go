@@ -111,18 +111,33 @@ func (r *Remote) way(ctx context.Context, target name.Repository, as authn.Authe
 	return r.greet(ctx, target, as, scope)
 }
 
-// greet asks the registry who may come in.
+// greet asks the registry who may come in. One that took all the patience
+// there is keeps nobody else waiting: they have its answer for as long again.
 func (r *Remote) greet(ctx context.Context, target name.Repository, as authn.Authenticator, scope string) (http.RoundTripper, error) {
-	first := &greeting{RoundTripper: r.rt}
-	way, err := ggcr.NewWithContext(ctx, target.Registry, as, first, []string{target.Scope(scope)})
-	if err != nil {
+	r.mu.Lock()
+	silent, until := r.silent, r.silentUntil
+	r.mu.Unlock()
+	if silent != nil && time.Now().Before(until) {
+		return nil, silent
+	}
+	patience, _ := transport.Patience() // a wrong one is the transport's error
+	asking, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	first := &greeting{RoundTripper: r.rt, named: as != authn.Anonymous}
+	way, err := ggcr.NewWithContext(asking, target.Registry, as, first, []string{target.Scope(scope)})
+	late := err != nil && ctx.Err() == nil && asking.Err() != nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case late:
+		r.silent, r.silentUntil = fmt.Errorf("greeting %q: it neither let us in nor turned us away within %s: %w", target.RegistryStr(), patience, err), time.Now().Add(patience)
+		return nil, r.silent
+	case err != nil:
 		return nil, err
-	}
-	if first.open(as) {
-		r.mu.Lock()
+	case first.open(as):
 		r.open = way
-		r.mu.Unlock()
 	}
+	first.end()
 	return way, nil
 }
 

@@ -3,20 +3,47 @@ package transport
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
 // Addresses that mean something else to each machine, beyond what package
 // netip knows: this network, shared by carriers (and one cloud's metadata),
-// protocol assignments, benchmarks, reserved.
-var (
-	thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
-	carrier     = netip.MustParsePrefix("100.64.0.0/10")
-	protocols   = netip.MustParsePrefix("192.0.0.0/24")
-	benchmarks  = netip.MustParsePrefix("198.18.0.0/15")
-	reserved    = netip.MustParsePrefix("240.0.0.0/4")
-	translated  = netip.MustParsePrefix("64:ff9b::/96") // an IPv4 address in its last four bytes
-)
+// protocol assignments, benchmarks, reserved, and site-local ones of old.
+var special = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"),
+	netip.MustParsePrefix("100.64.0.0/10"),
+	netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("198.18.0.0/15"),
+	netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("fec0::/10"),
+}
+
+// Addresses at which clouds answer each machine about itself, beyond the
+// link-local ones.
+var metadata = []netip.Prefix{
+	netip.MustParsePrefix("100.100.100.200/32"),
+	netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("192.0.0.192/32"),
+	netip.MustParsePrefix("fd00:ec2::254/128"),
+	netip.MustParsePrefix("fd20:ce::254/128"),
+}
+
+// IPv6 addresses that carry an IPv4 address, at this byte: a router may send
+// what is for them there.
+var carrying = []struct {
+	prefix netip.Prefix
+	at     int
+	mask   byte // its bytes are written with
+}{
+	{netip.MustParsePrefix("::/96"), 12, 0},           // IPv4-compatible
+	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12, 0}, // SIIT
+	{netip.MustParsePrefix("64:ff9b::/96"), 12, 0},    // NAT64
+	{netip.MustParsePrefix("64:ff9b:1::/48"), 12, 0},  // NAT64 of a local network
+	{netip.MustParsePrefix("2002::/16"), 2, 0},        // 6to4
+	{netip.MustParsePrefix("2001::/32"), 4, 0},        // Teredo, its server
+	{netip.MustParsePrefix("2001::/32"), 12, 0xff},    // Teredo, its client
+}
 
 // Loopback reports whether host (without port) is this machine by its
 // spelling: "localhost" or a loopback address. Names are not resolved.
@@ -41,31 +68,44 @@ func Internal(host string) bool {
 }
 
 func internal(addr netip.Addr) bool {
-	zoned := addr.Zone() != ""
-	addr = addr.WithZone("").Unmap()
-	if translated.Contains(addr) {
-		b := addr.As16()
-		addr = netip.AddrFrom4([4]byte(b[12:]))
-	}
-	for _, p := range []netip.Prefix{thisNetwork, carrier, protocols, benchmarks, reserved} {
-		if p.Contains(addr) {
-			return true
-		}
-	}
-	return zoned || addr.IsLoopback() || addr.IsPrivate() || nowhere(addr)
+	return slices.ContainsFunc(meanings(addr), func(a netip.Addr) bool {
+		return a.IsLoopback() || a.IsPrivate() || isNowhere(a) ||
+			slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
+	}) || addr.Zone() != ""
 }
 
 // nowhere reports whether an address names no host that could be meant, on
 // whatever network: link-local, where clouds keep their metadata, above all.
-func nowhere(addr netip.Addr) bool {
-	return addr.IsLinkLocalUnicast() || addr.IsUnspecified() || addr.IsMulticast()
+func nowhere(addr netip.Addr) bool { return slices.ContainsFunc(meanings(addr), isNowhere) }
+
+func isNowhere(a netip.Addr) bool {
+	return a.IsLinkLocalUnicast() || a.IsUnspecified() || a.IsMulticast() ||
+		slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// meanings are an address and the IPv4 addresses that it carries.
+func meanings(addr netip.Addr) []netip.Addr {
+	addr = addr.WithZone("").Unmap()
+	all := []netip.Addr{addr}
+	b := addr.As16()
+	for _, c := range carrying {
+		if !addr.Is6() || !c.prefix.Contains(addr) {
+			continue
+		}
+		four := [4]byte(b[c.at:])
+		for i := range four {
+			four[i] ^= c.mask
+		}
+		all = append(all, netip.AddrFrom4(four))
+	}
+	return all
 }
 
 // linkLocal reports whether host is spelled as an address that no redirect may
 // lead to, wherever it comes from.
 func linkLocal(host string) bool {
 	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && nowhere(addr.WithZone("").Unmap())
+	return err == nil && nowhere(addr)
 }
 
 func asAddressError(err error) (*AddressError, bool) {

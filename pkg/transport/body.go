@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
 	"time"
 )
 
@@ -62,17 +65,19 @@ func (*EndlessError) Unavailable() bool { return true }
 // once sends one attempt. The deadlines of [http.Transport] stop at the
 // response header, and a deadline for a whole body would forbid large files on
 // slow lines; so bodies are watched.
-func (t *Transport) once(try *http.Request, guarded bool) (*http.Response, error) {
+func (t *Transport) once(try *http.Request, who namer) (*http.Response, error) {
 	t.counts.attempts.Add(1)
-	ctx, cancel := context.WithCancelCause(try.Context())
+	var remote atomic.Pointer[net.Addr]
+	ctx, cancel := context.WithCancelCause(httptrace.WithClientTrace(try.Context(), &httptrace.ClientTrace{
+		GotConn: func(got httptrace.GotConnInfo) {
+			at := got.Conn.RemoteAddr()
+			remote.Store(&at)
+		},
+	}))
 	if try.Body != nil && try.Body != http.NoBody {
 		try.Body = &sentBody{ReadCloser: try.Body, counts: &t.counts, silence: t.limits.silence, cancel: cancel}
 	}
-	wire := t.wires.open
-	if guarded {
-		wire = t.wires.guarded
-	}
-	resp, err := wire.RoundTrip(try.WithContext(ctx))
+	resp, err := t.wires.by(who).RoundTrip(try.WithContext(ctx))
 	if err != nil {
 		var stalled *StalledError
 		if errors.As(context.Cause(ctx), &stalled) {
@@ -80,6 +85,10 @@ func (t *Transport) once(try *http.Request, guarded bool) (*http.Response, error
 		}
 		cancel(nil)
 		return nil, err
+	}
+	resp.Request = try
+	if at := remote.Load(); at != nil {
+		marked(resp, *at)
 	}
 	if _, upgraded := resp.Body.(io.Writer); upgraded {
 		context.AfterFunc(try.Context(), func() { cancel(nil) })

@@ -22,12 +22,14 @@ func TestInternalAddresses(t *testing.T) {
 		"127.0.0.1", "127.1.2.3", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.100.100.200", "0.0.0.0", "0.1.2.3",
 		"224.0.0.1", "240.0.0.1", "255.255.255.255", "192.0.0.192", "198.18.0.1", "::", "::1", "fe80::1", "fe80::1%eth0", "fd00:ec2::254", "ff02::1",
 		"::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "64:ff9b::7f00:1", "localhost", "LOCALHOST", "[::1]",
+		"::127.0.0.1", "::ffff:0:127.0.0.1", "64:ff9b:1::7f00:1", "2002:7f00:1::", "2002:a9fe:a9fe::", "fec0::1", "2001:0:7f00:1::", "2001:0:5db8:d822::f5ff:fffe",
+		"168.63.129.16", "fd20:ce::254",
 	} {
 		if !Internal(inside) {
 			t.Errorf("%s is not internal", inside)
 		}
 	}
-	for _, outside := range []string{"93.184.216.34", "2606:2800:220:1::1", "64:ff9b::5db8:d822", "a.example", "10.example", "172.32.0.1", "100.128.0.1"} {
+	for _, outside := range []string{"93.184.216.34", "2606:2800:220:1::1", "64:ff9b::5db8:d822", "2002:5db8:d822::", "2001:0:5db8:d822::a247:27dd", "::93.184.216.34", "a.example", "10.example", "172.32.0.1", "100.128.0.1"} {
 		if Internal(outside) {
 			t.Errorf("%s is internal", outside)
 		}
@@ -59,6 +61,86 @@ func TestGuardedDialRefusesWhatANameResolvesTo(t *testing.T) {
 	}
 }
 
+// What an internal server names may be internal, too; but no metadata of a
+// cloud, by whatever address.
+func TestInnerDialRefusesMetadata(t *testing.T) {
+	for address, ok := range map[string]bool{
+		"10.0.0.1:443": true, "127.0.0.1:80": true, "93.184.216.34:443": true,
+		"169.254.169.254:80": false, "[fe80::1]:80": false, "[64:ff9b::a9fe:a9fe]:80": false, "[2002:a9fe:a9fe::]:80": false,
+		"168.63.129.16:80": false, "100.100.100.200:80": false, "[fd00:ec2::254]:80": false, "0.0.0.0:80": false, "nonsense": false,
+	} {
+		if err := refuseNowhere("tcp", address, nil); (err == nil) != ok {
+			t.Errorf("%s: %v, want dialled %v", address, err, ok)
+		}
+	}
+}
+
+// from is a connection that comes from where it says.
+type from struct {
+	net.Conn
+	at net.Addr
+}
+
+func (f from) RemoteAddr() net.Addr { return f.at }
+
+// A name that answered from an internal address once leads nowhere internal
+// when it answers from another: each answer is judged by the connection that it
+// came over, and a library's home by all of its answers.
+func TestWhereAnAnswerCameFrom(t *testing.T) {
+	inside := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 80}
+	outside := &net.TCPAddr{IP: net.IPv4(93, 184, 216, 34), Port: 80}
+	for name, row := range map[string]struct {
+		answers []net.Addr
+		want    namer // of what the last answer led to
+		within  namer // of what a library found in them
+	}{
+		"inside":               {[]net.Addr{inside}, insider, insider},
+		"outside":              {[]net.Addr{outside}, stranger, stranger},
+		"inside, then outside": {[]net.Addr{inside, outside}, stranger, stranger},
+		"outside, then inside": {[]net.Addr{outside, inside}, insider, stranger},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			defer server.Close()
+			rt := New(Config{})
+			rt.wires.open.DisableKeepAlives = true
+			var asked []*http.Request
+			home := Within(roundTrip(func(req *http.Request) (*http.Response, error) {
+				asked = append(asked, req)
+				return rt.RoundTrip(req)
+			}), mustURL("http://registry.evil.example/"))
+			var last *http.Response
+			for _, at := range row.answers {
+				rt.wires.open.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+					conn, err := (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
+					return from{conn, at}, err
+				}
+				req, err := http.NewRequestWithContext(t.Context(), "GET", "http://registry.evil.example/", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if last, err = home.RoundTrip(req); err != nil {
+					t.Fatal(err)
+				}
+				last.Body.Close()
+			}
+			led, _ := http.NewRequestWithContext(t.Context(), "GET", "https://vault.corp.example/", nil)
+			led.Response = last
+			if w, err := rt.way(led); err != nil || w.named != row.want {
+				t.Errorf("a redirect: %v, %v, want %v", w.named, err, row.want)
+			}
+			rt.wires.open.DialContext, rt.wires.inner.DialContext, rt.wires.guarded.DialContext = refuseDial, refuseDial, refuseDial
+			found, _ := http.NewRequestWithContext(t.Context(), "GET", "https://vault.corp.example/", nil)
+			if _, err := home.RoundTrip(found); err == nil {
+				t.Fatal("a dial was not refused")
+			}
+			if w, err := rt.way(asked[len(asked)-1]); err != nil || w.named != row.within {
+				t.Errorf("what a library found: %v, %v, want %v", w.named, err, row.within)
+			}
+		})
+	}
+}
+
 // A certificate is shown at addresses that the operator named, and at no other;
 // who has none speaks HTTP/2 where that is spoken.
 func TestCertificateIsForOneServer(t *testing.T) {
@@ -75,7 +157,6 @@ func TestCertificateIsForOneServer(t *testing.T) {
 // the redirect.
 func TestWayOfARequest(t *testing.T) {
 	rt := New(Config{})
-	rt.wires.inside.add("registry.corp.example")
 	request := func(address string, via ...*http.Request) *http.Request {
 		req, err := http.NewRequest("GET", address, nil)
 		if err != nil {
@@ -88,30 +169,34 @@ func TestWayOfARequest(t *testing.T) {
 		return req
 	}
 	public, corp := request("https://a.example/"), request("https://registry.corp.example/")
+	corp = corp.WithContext(context.WithValue(corp.Context(), viaInside{}, true)) // as its answer came
 	for _, c := range []struct {
 		name    string
 		req     *http.Request
-		guarded bool
+		named   namer
 		secret  bool
 		refused bool
 	}{
-		{"typed", request("https://a.example/"), false, true, false},
-		{"typed, internal", request("https://10.0.0.1/"), false, true, false},
-		{"redirected within", request("https://a.example/b", public), false, true, false},
-		{"redirected to another port", request("https://a.example:8443/", public), false, false, false},
-		{"redirected to another name", request("https://b.example/", public), true, false, false},
-		{"from what turned out to be internal", request("https://blobs.corp.example/", corp), false, false, false},
-		{"from there to metadata", request("https://169.254.169.254/", corp), false, false, true},
-		{"redirected to plain", request("http://a.example/", public), false, false, true},
-		{"redirected twice", request("https://a.example/back", &http.Request{URL: mustURL("https://b.example/"), Response: &http.Response{Request: public}}), false, false, false},
+		{"typed", request("https://a.example/"), operator, true, false},
+		{"typed, internal", request("https://10.0.0.1/"), operator, true, false},
+		{"redirected within", request("https://a.example/b", public), operator, true, false},
+		{"redirected to another port", request("https://a.example:8443/", public), operator, false, false},
+		{"redirected to another name", request("https://b.example/", public), stranger, false, false},
+		{"from an answer that came from inside", request("https://blobs.corp.example/", corp), insider, false, false},
+		{"from the same name, as it answers from outside", request("https://blobs.corp.example/", request("https://registry.corp.example/")), stranger, false, false},
+		{"from there through outside", request("https://blobs.corp.example/", &http.Request{URL: mustURL("https://b.example/"), Response: &http.Response{Request: corp}}), stranger, false, false},
+		{"from a typed internal address", request("https://blobs.corp.example/", request("https://10.0.0.1/")), insider, false, false},
+		{"from there to metadata", request("https://169.254.169.254/", corp), stranger, false, true},
+		{"redirected to plain", request("http://a.example/", public), stranger, false, true},
+		{"redirected twice", request("https://a.example/back", &http.Request{URL: mustURL("https://b.example/"), Response: &http.Response{Request: public}}), operator, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, err := rt.way(c.req)
 			if (err != nil) != c.refused {
 				t.Fatalf("%v, want refused %v", err, c.refused)
 			}
-			if err == nil && (w.guarded != c.guarded || (w.header.Get("Authorization") != "") != c.secret) {
-				t.Errorf("guarded %v, credentials %v", w.guarded, w.header)
+			if err == nil && (w.named != c.named || (w.header.Get("Authorization") != "") != c.secret) {
+				t.Errorf("named by %v, credentials %v", w.named, w.header)
 			}
 		})
 	}
@@ -188,7 +273,7 @@ func TestWithin(t *testing.T) {
 		inner := New(Config{})
 		probe := roundTrip(func(req *http.Request) (*http.Response, error) {
 			w, err := inner.way(req)
-			guarded, asked = w.guarded, true
+			guarded, asked = w.named == stranger, true
 			return nil, errors.Join(errors.New("enough"), err)
 		})
 		req, _ := http.NewRequest("GET", address, nil)

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // maxRedirects is how many redirects one request may take.
@@ -119,8 +120,8 @@ func origin(u *url.URL) string {
 
 // way is how a request is sent.
 type way struct {
-	header  http.Header // in place of the request's own
-	guarded bool        // the address was named by a stranger
+	header http.Header // in place of the request's own
+	named  namer       // who named the address
 }
 
 // way decides how to send a request, and refuses those that must not be.
@@ -129,25 +130,48 @@ func (t *Transport) way(req *http.Request) (way, error) {
 	if err != nil {
 		return way{}, err
 	}
-	w := way{header: req.Header.Clone()}
+	w := way{header: req.Header.Clone(), named: operator}
 	if w.header == nil {
 		w.header = http.Header{}
 	}
-	if via := hops(req); len(via) > 0 {
+	via := hops(req)
+	if len(via) > 0 {
 		judged := &http.Request{URL: req.URL, Header: w.header, Body: req.Body}
 		if err := checkRedirect(judged, via); err != nil {
 			return way{}, err
 		}
 		w.header = judged.Header
 	}
-	if from == nil || strings.EqualFold(from.Hostname(), req.URL.Hostname()) || t.wires.inside.has(from.Hostname()) && !linkLocal(req.URL.Hostname()) {
+	if from == nil || strings.EqualFold(from.Hostname(), req.URL.Hostname()) {
 		return w, nil
 	}
 	// A proxy dials in our place, and is where the operator wants it.
 	if proxy, err := http.ProxyFromEnvironment(req); t.config.Offline || err != nil || proxy == nil {
-		w.guarded = true
+		w.named = nameOf(req, from, via)
 	}
 	return w, nil
+}
+
+// nameOf says who named the address of a request that the operator did not
+// name. A server counts as internal by how it was spelled, or if each answer
+// that led here came over a connection to an internal address: what its name
+// meant at some other time says nothing.
+func nameOf(req *http.Request, from *url.URL, via []*http.Request) namer {
+	switch {
+	case Internal(from.Hostname()):
+		return insider
+	case len(via) > 0:
+		for _, hop := range via {
+			if !cameFromInside(hop) {
+				return stranger
+			}
+		}
+		return insider
+	}
+	if found, _ := req.Context().Value(foundBy{}).(finding); found.inside {
+		return insider
+	}
+	return stranger
 }
 
 // origin is the address whose answer named the request's, nil if the operator
@@ -159,8 +183,8 @@ func (t *Transport) origin(req *http.Request) (*url.URL, error) {
 	if via := hops(req); len(via) > 0 {
 		return via[0].URL, nil
 	}
-	home, _ := req.Context().Value(foundBy{}).(*url.URL)
-	return home, nil
+	found, _ := req.Context().Value(foundBy{}).(finding)
+	return found.home, nil
 }
 
 // hops are the requests that led to this one by redirects, the first first.
@@ -175,6 +199,13 @@ func hops(req *http.Request) (via []*http.Request) {
 // foundBy is the key of the address in whose answers another was found.
 type foundBy struct{}
 
+// finding is the address in whose answers another was found, and whether all of
+// them came from an internal address.
+type finding struct {
+	home   *url.URL
+	inside bool
+}
+
 // Within returns a transport for a library that goes where the answers of home
 // point: the place of an upload, the service that gives out tokens. What holds
 // for a redirect from home holds for each such address, but that the library
@@ -186,16 +217,28 @@ func Within(rt http.RoundTripper, home *url.URL) http.RoundTripper {
 type within struct {
 	next http.RoundTripper
 	home *url.URL
+	// Where the answers of home came from. One from outside is enough to
+	// believe none of them.
+	inside, outside atomic.Bool
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (w *within) RoundTrip(req *http.Request) (*http.Response, error) {
 	if strings.EqualFold(req.URL.Hostname(), w.home.Hostname()) {
-		return w.next.RoundTrip(req)
+		resp, err := w.next.RoundTrip(req)
+		if err == nil && resp.Request != nil {
+			if cameFromInside(resp.Request) {
+				w.inside.Store(true)
+			} else {
+				w.outside.Store(true)
+			}
+		}
+		return resp, err
 	}
 	if err := mayLead(w.home, req.URL); err != nil {
 		closeBody(req)
 		return nil, err
 	}
-	return w.next.RoundTrip(req.WithContext(context.WithValue(req.Context(), foundBy{}, w.home)))
+	found := finding{home: w.home, inside: w.inside.Load() && !w.outside.Load()}
+	return w.next.RoundTrip(req.WithContext(context.WithValue(req.Context(), foundBy{}, found)))
 }

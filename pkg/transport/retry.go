@@ -39,7 +39,7 @@ func (t *Transport) exchange(req *http.Request, w way, slot bool) (*http.Respons
 		if attempt == 1 {
 			begun = time.Now()
 		}
-		resp, err := t.once(try, w.guarded)
+		resp, err := t.once(try, w.named)
 		asked, says := retryAfter(resp)
 		pause := t.pause(attempt, asked, says)
 		host.leave(slot, lesson{overloaded: overloaded(resp, says), pause: pause, answered: err == nil && resp.StatusCode < http.StatusInternalServerError})

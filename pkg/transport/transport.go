@@ -39,6 +39,7 @@
 package transport
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -169,7 +170,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	answered := resp.Request
 	resp.Request = req
+	if cameFromInside(answered) {
+		resp.Request = req.WithContext(context.WithValue(req.Context(), viaInside{}, true))
+	}
 	t.continued(resp, req, way)
 	return resp, nil
 }

@@ -7,8 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -41,44 +39,42 @@ func (e *AddressError) Unavailable() bool { return true }
 // pool of its own, so that nothing dialled by the lenient is used by the strict.
 type wires struct {
 	open    *http.Transport // for addresses that the operator named
-	guarded *http.Transport // for addresses that a stranger named
-	inside  *inside
+	inner   *http.Transport // for addresses that an internal server named
+	guarded *http.Transport // for addresses that anybody else named
 }
 
-// inside remembers which hosts turned out to be internal when they were dialled.
-type inside struct {
-	mu    sync.Mutex // owns hosts
-	hosts map[string]bool
-}
-
-func (i *inside) add(host string) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.hosts[strings.ToLower(host)] = true
-}
-
-// has reports whether a host is internal, by its spelling or as it was dialled.
-func (i *inside) has(host string) bool {
-	if Internal(host) {
-		return true
+// by is the wire for an address that somebody named.
+func (w wires) by(who namer) *http.Transport {
+	switch who {
+	case operator:
+		return w.open
+	case insider:
+		return w.inner
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.hosts[strings.ToLower(host)]
+	return w.guarded
 }
+
+// namer is who named an address. The zero value is trusted least.
+type namer uint8
+
+const (
+	stranger namer = iota
+	insider        // a server at an internal address
+	operator
+)
 
 func wired(c Config, l limits) wires {
-	w := wires{inside: &inside{hosts: map[string]bool{}}}
-	lenient := &net.Dialer{Timeout: l.dial, KeepAlive: 30 * time.Second}
-	strict := &net.Dialer{Timeout: l.dial, KeepAlive: 30 * time.Second, Control: refuseInternal}
-	w.open = wire(c, l, w.inside.watch(lenient))
+	with := func(control func(network, address string, _ syscall.RawConn) error) *http.Transport {
+		d := &net.Dialer{Timeout: l.dial, KeepAlive: 30 * time.Second, Control: control}
+		return wire(c, l, func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := d.DialContext(ctx, network, address)
+			return conn, named(err, address)
+		})
+	}
+	w := wires{open: with(nil), inner: with(refuseNowhere), guarded: with(refuseInternal)}
 	if c.Certificate != nil {
 		shows(w.open, c.Certificate)
 	}
-	w.guarded = wire(c, l, func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := strict.DialContext(ctx, network, address)
-		return conn, named(err, address)
-	})
 	return w
 }
 
@@ -91,22 +87,6 @@ func shows(t *http.Transport, one *tls.Certificate) {
 	t.Protocols.SetHTTP1(true)
 }
 
-// watch dials, and remembers what is internal.
-func (i *inside) watch(d *net.Dialer) dial {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := d.DialContext(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		if to, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil && internal(to.Addr()) {
-			if host, _, err := net.SplitHostPort(address); err == nil {
-				i.add(host)
-			}
-		}
-		return conn, nil
-	}
-}
-
 type dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 // refuseInternal is asked of each address, after the name was resolved and
@@ -117,6 +97,43 @@ func refuseInternal(_, address string, _ syscall.RawConn) error {
 		return &AddressError{Address: address}
 	}
 	return nil
+}
+
+// refuseNowhere is the same question where an internal server named the
+// address: it may lead to its neighbours, and not to the metadata of a cloud.
+func refuseNowhere(_, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil || nowhere(to.Addr()) {
+		return &AddressError{Address: address}
+	}
+	return nil
+}
+
+// viaInside marks the request of an answer that came from an internal address.
+type viaInside struct{}
+
+// marked notes on an answer that it came from an internal address. Whoever
+// answers for a proxy is not known.
+func marked(resp *http.Response, remote net.Addr) {
+	if resp.Request == nil || remote == nil {
+		return
+	}
+	at, err := netip.ParseAddrPort(remote.String())
+	if err != nil || !internal(at.Addr()) {
+		return
+	}
+	if proxy, err := http.ProxyFromEnvironment(resp.Request); err != nil || proxy != nil {
+		return
+	}
+	resp.Request = resp.Request.WithContext(context.WithValue(resp.Request.Context(), viaInside{}, true))
+}
+
+// cameFromInside reports whether the answer to a request came from an internal
+// address: by the connection that it came over, whatever its name means at
+// another time.
+func cameFromInside(req *http.Request) bool {
+	came, _ := req.Context().Value(viaInside{}).(bool)
+	return came
 }
 
 // named adds what was asked for to what was refused.
