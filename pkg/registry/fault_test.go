@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/registry"
 
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/transport"
 )
 
@@ -246,6 +248,42 @@ func TestAddressesInAnswersAreGuarded(t *testing.T) {
 		}
 		if _, err := home.RoundTrip(req); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", address, err, want)
+		}
+	}
+}
+
+// A list of pages without end is refused by what they weigh together, of tags
+// as of referrers; the same list that ends before that is read.
+func TestListsWithoutEnd(t *testing.T) {
+	subject := digest.Of(digest.SHA256, []byte("subject"))
+	tag, referrer := `"`+strings.Repeat("t", 100)+`",`, `{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"`+subject.String()+`","size":1},`
+	for name, row := range map[string]struct {
+		part, first, each, last, media string
+		ask                            func(*Remote) error
+	}{
+		"tags": {"/tags/list", `{"name":"demo","tags":[`, tag, `"last"]}`, "application/json", func(r *Remote) error {
+			_, err := r.Tags(t.Context(), "demo")
+			return err
+		}},
+		"referrers": {"/referrers/", `{"schemaVersion":2,"manifests":[`, referrer, strings.TrimSuffix(referrer, ",") + `]}`, MediaTypeIndex, func(r *Remote) error {
+			_, err := r.Referrers(t.Context(), "demo", subject)
+			return err
+		}},
+	} {
+		for _, end := range []int{4, 1 << 20} {
+			pages := 0
+			page := row.first + strings.Repeat(row.each, 2<<20/len(row.each)) + row.last
+			r := serveThrough(t, answer(row.part, func(w http.ResponseWriter, req *http.Request) {
+				if pages++; pages < end {
+					w.Header().Set("Link", fmt.Sprintf(`<%s?page=%d>; rel="next"`, req.URL.Path, pages))
+				}
+				w.Header().Set("Content-Type", row.media)
+				_, _ = io.WriteString(w, page)
+			}), transport.New(transport.Config{}))
+			err := row.ask(r)
+			if good := end == 4; (err == nil) != good || !good && (code(err) != "LIMIT" || pages > 17) {
+				t.Errorf("%s, after %d pages: %v", name, pages, err)
+			}
 		}
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 )
 
-// maxListing bounds one page of a listing, which may name every digest.
+// maxListing bounds the pages of a listing together: one page may name every
+// digest.
 const maxListing = 256 << 20
 
 // Listing is what a registry says that a repository has. It is a claim, good
@@ -37,9 +38,10 @@ func (r *Remote) Listing(ctx context.Context, repo string) (Listing, error) {
 	}
 	l := Listing{Tags: map[string]digest.Digest{}}
 	q := query{target: target, op: "listing tags", path: "tags/list"}
+	bound := &counting{left: maxListing}
 	for seen := map[string]bool{}; l.Pages < maxPages; {
 		seen[q.path] = true
-		next, err := r.listPage(ctx, q, &l)
+		next, err := r.listPage(ctx, q, &l, bound)
 		if err != nil || next == "" {
 			return l.orNothing(err)
 		}
@@ -59,15 +61,17 @@ func (l Listing) orNothing(err error) (Listing, error) {
 	return l, nil
 }
 
-// listPage reads one page as it comes, and returns the path of the next.
-func (r *Remote) listPage(ctx context.Context, q query, l *Listing) (string, error) {
+// listPage reads one page as it comes, within what is left of the bound, and
+// returns the path of the next.
+func (r *Remote) listPage(ctx context.Context, q query, l *Listing, bound *counting) (string, error) {
 	resp, err := r.ask(ctx, q)
 	if err != nil {
 		return "", err
 	}
 	defer resp.Body.Close()
 	l.Pages++
-	if err := l.read(&counting{r: resp.Body, left: maxListing}); err != nil {
+	bound.r = resp.Body
+	if err := l.read(bound); err != nil {
 		return "", q.unavailable(err)
 	}
 	next, err := q.next(resp.Header.Get("Link"))

@@ -25,6 +25,10 @@ import (
 // maxPages bounds a paged list: a registry could go on for ever.
 const maxPages = 10_000
 
+// maxList bounds the bytes of all pages of a list of tags or referrers, which
+// stand in memory together.
+const maxList = 32 << 20
+
 // maxSessions bounds the repositories that are known at a time: a service may be
 // asked about any number of them. One that is forgotten is opened anew.
 const maxSessions = 1000
@@ -242,12 +246,15 @@ func (r *Remote) get(ctx context.Context, q query) ([]byte, http.Header, error) 
 // pages reads a list that may have several pages (distribution specification,
 // "Listing Tags"; RFC 5988).
 func (r *Remote) pages(ctx context.Context, q query, collect func(raw []byte) error) error {
-	seen := map[string]bool{}
+	seen, left := map[string]bool{}, maxList
 	for range maxPages {
 		seen[q.path] = true
 		raw, header, err := r.get(ctx, q)
 		if err != nil {
 			return err
+		}
+		if left -= len(raw); left < 0 {
+			return &LimitError{Place: q.target.Name(), What: "bytes of a list", Limit: maxList}
 		}
 		if strings.HasPrefix(q.path, "referrers/") && mediaType(header) != MediaTypeIndex {
 			return q.unavailable(errNoAPI) // some other page of the server
