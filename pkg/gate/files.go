@@ -60,13 +60,15 @@ func (d *decision) checkFiles(ctx context.Context) {
 }
 
 // list returns what is in the place. Where it cannot be listed, the expected
-// names are tried one by one, and closure is unavailable if policy asks it.
+// names are tried one by one, and closure is unavailable if policy asks it. A
+// listing that failed is unavailable whatever the policy asks: nobody knows what
+// it would have shown.
 func (d *decision) list(ctx context.Context) ([]store.Object, bool) {
 	objects, err := d.Files.List(ctx)
 	if err == nil {
 		return slices.DeleteFunc(objects, func(o store.Object) bool { return o.Name == releasemanifest.Name }), true
 	}
-	if d.Policy.Closes(policy.Files) == policy.Require {
+	if !errors.Is(err, store.ErrNotListable) || d.Policy.Closes(policy.Files) == policy.Require {
 		d.v.AddError(d.Files.URI(), err)
 	}
 	for _, a := range d.manifest.Files() {

@@ -137,8 +137,8 @@ func (d *decision) checkTags(ctx context.Context, repo string) {
 		return
 	}
 	tags, err := d.Images.Tags(ctx, repo)
-	if err != nil {
-		d.weigh(mode, verdict.FindingOf("oci/"+repo, err))
+	if err != nil { // and not weighed: nobody knows which tags there are
+		d.v.AddError("oci/"+repo, err)
 		return
 	}
 	for _, tag := range tags {

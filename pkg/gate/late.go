@@ -7,6 +7,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 
@@ -29,11 +30,12 @@ func (d *decision) withoutLate(ctx context.Context, objects []store.Object, list
 			candidates = append(candidates, o.Name)
 		}
 	}
-	found := make([]verify.Evidence, len(candidates))
+	found, errs := make([]verify.Evidence, len(candidates)), make([]error, len(candidates))
 	inParallel(len(candidates), func(i int) {
 		raw, err := store.Read(ctx, d.Files, candidates[i], maxLateSize)
 		if err != nil {
-			return // it stays extra, which is said of it in any case
+			errs[i] = err // and it stays extra
+			return
 		}
 		if e, err := d.Verifier.Attestation(raw); err == nil && (d.Policy.IsLate(e, d.Stage) || d.Policy.IsSignoff(e)) {
 			found[i] = e
@@ -41,6 +43,10 @@ func (d *decision) withoutLate(ctx context.Context, objects []store.Object, list
 	})
 	late := map[string]bool{}
 	for i, e := range found {
+		// What cannot be read may be the refusal of a verifier.
+		if verdict.OutcomeOf(errs[i]) == verdict.Unavailable {
+			d.v.AddError(candidates[i], errs[i])
+		}
 		if of := d.subjectsOf(e); len(of) > 0 {
 			late[candidates[i]] = true
 			d.v.Note("%s: added after sealing by %s, as the policy allows", candidates[i], e.Identity())

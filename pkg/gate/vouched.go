@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -53,7 +54,11 @@ func (d *decision) vouch(ctx context.Context) {
 		}
 		evidence, more := d.late[a.Digests.SHA256], []verify.Evidence(nil)
 		if a.IsImage() && d.Images != nil {
-			more, _ = d.summariesOf(ctx, a) // a registry that is away is found to be
+			var err error
+			if more, err = d.summariesOf(ctx, a); err != nil { // a later summary may refuse it
+				against[whyNot(err)] = true
+				continue
+			}
 		}
 		evidence = slices.DeleteFunc(append(slices.Clone(evidence), more...), func(e verify.Evidence) bool { return e.Kind() != vsa.PredicateType })
 		if len(evidence) == 0 {
@@ -90,8 +95,12 @@ func (d *decision) fetchSummaries(ctx context.Context) {
 	d.late = map[digest.Digest][]verify.Evidence{}
 	for n := 1; n <= namedSummaries; n++ {
 		raw, err := store.Read(ctx, d.Files, vsa.Name(n), maxLateSize)
-		if err != nil {
+		if errors.Is(err, store.ErrNotFound) {
 			return // without one, provenance is evaluated
+		}
+		if err != nil { // it may refuse what an earlier one accepted
+			d.v.AddError(vsa.Name(n), err)
+			return
 		}
 		e, err := d.Verifier.Attestation(raw)
 		if err != nil || !d.Policy.IsLate(e, d.Stage) {
