@@ -179,20 +179,13 @@ func (d *decision) within(ctx context.Context, a release.Artifact, about crossch
 // in the registry, for those who ask there, with what they are attached to.
 func (d *decision) attached(ctx context.Context, a release.Artifact, index *registry.Node) (findings []verdict.Finding, err error) {
 	err = index.Walk(func(n *registry.Node) error {
-		bundles, err := d.bundlesOf(ctx, a.Repository, n.Descriptor.Digest)
-		if errors.Is(err, registry.ErrNotFound) {
-			return nil
-		}
+		refers, err := d.evidenceOf(ctx, a.Repository, n.Descriptor.Digest)
 		if err != nil {
 			return err
 		}
-		for _, raw := range bundles {
-			e, err := d.Verifier.Attestation(raw)
+		for _, e := range refers.holds {
 			ask := policy.Ask{
 				Role: policy.Release, Kind: intoto.SPDXDocument, Subject: a.Name, Bytes: digest.Set{SHA256: n.Descriptor.Digest}, InRegistry: true,
-			}
-			if err != nil {
-				continue // a stranger's: it counts for nothing
 			}
 			if _, err := d.Policy.Judge(e, ask); err != nil {
 				continue // another statement, or another role

@@ -227,14 +227,10 @@ func (r ImageRequest) prove(ctx context.Context, v *verdict.Verdict, image Image
 	if err := registry.CheckPlatform(ctx, image.Source, image.Repository, n); err != nil {
 		return verdict.Proof{}, err
 	}
-	bundles, err := registry.Bundles(ctx, image.Source, image.Repository, d.Digest)
-	if err != nil && !errors.Is(err, registry.ErrNotFound) {
-		return verdict.Proof{}, err
-	}
 	t := target{name: image.name(d), digests: digest.Set{SHA256: d.Digest}}
 	var found []proven
 	var misses []miss
-	for _, raw := range bundles {
+	heard, err := registry.EachBundle(ctx, registry.Target{Source: image.Source, Repository: image.Repository, Digest: d.Digest}, func(raw []byte) {
 		e, err := r.Ask.Signer.verifier.Attestation(raw)
 		var proof verdict.Proof
 		if err == nil {
@@ -242,10 +238,14 @@ func (r ImageRequest) prove(ctx context.Context, v *verdict.Verdict, image Image
 		}
 		if err != nil {
 			misses = append(misses, miss{verdict.FindingOf(t.name, err), !e.IsZero() && !r.Ask.Signer.made(e)})
-			continue
+			return
 		}
 		found = append(found, proven{proof, e})
+	})
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return verdict.Proof{}, err
 	}
+	attached{unread: heard.Unread}.note(v, t.name)
 	if len(found) == 0 { // cosign attached signatures by tags before
 		older, more, err := r.attached(ctx, image, d, t)
 		if err != nil {

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -89,21 +88,16 @@ func (d *decision) checkChildren(a release.Artifact, node *registry.Node) error 
 // signature that the manifest names. What strangers attach is not counted and
 // does not block.
 func (d *decision) imageSignatureOf(ctx context.Context, a release.Artifact) (verify.Evidence, error) {
-	bundles, err := d.bundlesOf(ctx, a.Repository, a.Digests.SHA256)
-	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+	refers, err := d.evidenceOf(ctx, a.Repository, a.Digests.SHA256)
+	if err != nil {
 		return verify.Evidence{}, err
 	}
 	ask := policy.Ask{
 		Role: policy.Release, Kind: intoto.CosignSignature, Subject: a.Name,
 		Bytes: digest.Set{SHA256: a.Digests.SHA256}, InRegistry: true,
 	}
-	foreign := 0
-	for _, raw := range bundles {
-		e, err := d.Verifier.Attestation(raw)
-		if err != nil {
-			foreign++
-			continue
-		}
+	foreign := refers.failed
+	for _, e := range refers.holds {
 		if _, err := d.Policy.Judge(e, ask); err == nil && e.Bundle().String() == a.Signature {
 			return e, nil
 		}
@@ -111,18 +105,18 @@ func (d *decision) imageSignatureOf(ctx context.Context, a release.Artifact) (ve
 			foreign++
 		}
 	}
-	return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, a.Name, "among %d bundles that refer to it, %d of them foreign, none is the release identity's signature", len(bundles), foreign)
+	return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, a.Name, "among %d bundles that refer to it, %d of them foreign, none is the release identity's signature", foreign+len(refers.holds), foreign)
 }
 
 // summariesOf are the summaries that refer to an image.
 func (d *decision) summariesOf(ctx context.Context, a release.Artifact) ([]verify.Evidence, error) {
-	bundles, err := d.bundlesOf(ctx, a.Repository, a.Digests.SHA256)
-	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+	refers, err := d.evidenceOf(ctx, a.Repository, a.Digests.SHA256)
+	if err != nil {
 		return nil, err
 	}
 	var summaries []verify.Evidence
-	for _, raw := range bundles {
-		if e, err := d.Verifier.Attestation(raw); err == nil && e.Kind() == vsa.PredicateType {
+	for _, e := range refers.holds {
+		if e.Kind() == vsa.PredicateType {
 			summaries = append(summaries, e)
 		}
 	}

@@ -38,7 +38,7 @@ func (d *decision) lookAtImages(ctx context.Context) map[string]looked {
 		}
 		group.Go(func() error {
 			if d.asks(a.Class) {
-				_, _ = d.bundlesOf(ctx, a.Repository, a.Digests.SHA256) // who asks again gets the same answer
+				_, _ = d.evidenceOf(ctx, a.Repository, a.Digests.SHA256) // who asks again gets the same answer
 			}
 			if a.Class != plan.Image {
 				return nil
@@ -98,22 +98,24 @@ func descriptor(a release.Artifact) registry.Descriptor {
 	return registry.Descriptor{MediaType: a.MediaType, Digest: a.Digests.SHA256, Size: a.Size}
 }
 
-// referrers are the bundles that refer to manifests, each asked for once.
+// referrers are the evidence that refers to manifests, each asked for once.
 type referrers struct {
 	mu sync.Mutex // owns of
-	of map[string]func() ([][]byte, error)
+	of map[string]func() (attached, error)
 }
 
-// bundlesOf are the bundles that refer to a manifest.
-func (d *decision) bundlesOf(ctx context.Context, repo string, manifest digest.Digest) ([][]byte, error) {
+// evidenceOf is the evidence that refers to a manifest.
+func (d *decision) evidenceOf(ctx context.Context, repo string, manifest digest.Digest) (attached, error) {
 	r := &d.referrers
 	r.mu.Lock()
 	key := repo + "@" + manifest.String()
 	ask, known := r.of[key]
 	if !known {
-		ask = sync.OnceValues(func() ([][]byte, error) { return registry.Bundles(ctx, d.Images, repo, manifest) })
+		ask = sync.OnceValues(func() (attached, error) {
+			return readAttached(ctx, d.Verifier, registry.Target{Source: d.Images, Repository: repo, Digest: manifest})
+		})
 		if r.of == nil {
-			r.of = map[string]func() ([][]byte, error){}
+			r.of = map[string]func() (attached, error){}
 		}
 		r.of[key] = ask
 	}

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -84,25 +83,14 @@ func (r PolicyRequest) manifest(ctx context.Context, v *verdict.Verdict, image I
 	name := image.Repository + "@" + d.String()
 	q := r.question(class, name, digest.SetOf(n.Raw)) // a statement may give digests of several kinds, and each must hold
 	q.ByDigest = true
-	bundles, err := registry.Bundles(ctx, image.Source, image.Repository, d)
-	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+	a, err := readAttached(ctx, r.Verifier, registry.Target{Source: image.Source, Repository: image.Repository, Digest: d})
+	if err != nil {
 		v.Counts.Required++
 		v.AddError(name, err)
 		return
 	}
-	var evidence []verify.Evidence
-	foreign := 0
-	for _, raw := range bundles {
-		e, err := r.Verifier.Attestation(raw)
-		if err != nil {
-			foreign++
-			continue
-		}
-		evidence = append(evidence, e)
-	}
-	if foreign > 0 {
-		v.Note("%s: %d of %d bundles that refer to it do not hold; they count for nothing", name, foreign, len(bundles))
-	}
+	a.note(v, name)
+	evidence := a.holds
 	evidence = append(evidence, r.older(ctx, image, q, evidence)...)
 	if slices.ContainsFunc(evidence, func(e verify.Evidence) bool { return r.says(e, q, policy.Release, intoto.SPDXDocument) }) {
 		q.SBOM = d

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -34,20 +33,11 @@ func buildKinds() []string { return []string{provenance.PredicateType, provenanc
 func (j *ManifestJudge) hear(ctx context.Context, c manifestCase, n *registry.Node, older bool) (manifestRuling, error) {
 	d := n.Descriptor.Digest
 	name := c.image.Repository + "@" + d.String()
-	bundles, err := registry.Bundles(ctx, c.image.Source, c.image.Repository, d, append(buildKinds(), j.Policy.PredicateTypes...)...)
-	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+	a, err := readAttached(ctx, j.Verifier, registry.Target{Source: c.image.Source, Repository: c.image.Repository, Digest: d}, append(buildKinds(), j.Policy.PredicateTypes...)...)
+	if err != nil {
 		return manifestRuling{name: name}, err
 	}
-	var evidence []verify.Evidence
-	foreign := 0
-	for _, raw := range bundles {
-		e, err := j.Verifier.Attestation(raw)
-		if err != nil {
-			foreign++
-			continue
-		}
-		evidence = append(evidence, e)
-	}
+	evidence, foreign := a.holds, a.failed+a.unread
 	r := j.rule(evidence, name, d, c.level)
 	if !r.met() && older {
 		more, strange, down := olderEvidence{SignedBy(j.Verifier), j.Finder}.of(ctx, c.image, d, registry.SuffixAttestations)

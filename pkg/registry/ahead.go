@@ -11,6 +11,9 @@ import (
 // one manifest, are read ahead. What is beyond is read when it is asked for.
 const aheadAtMost = 16
 
+// aheadBytes bounds what is read of one bundle before it is asked for.
+const aheadBytes = 256 << 10
+
 // Ahead asks for what whoever decides about an image is going to ask: the
 // manifests in it, what refers to each and holds a bundle, and what each
 // platform says of itself. A far registry then makes one wait for as many round
@@ -87,8 +90,10 @@ func (a *ahead) bundles(ctx context.Context, d digest.Digest) {
 	if err != nil {
 		return
 	}
+	bySize(list)
 	for _, r := range list[:min(aheadAtMost, len(list))] {
-		a.wait.Go(func() { _, _ = bundle(ctx, a, a.repo, r) })
+		left := int64(aheadBytes)
+		a.wait.Go(func() { _, _ = bundle(ctx, a, a.repo, r, &left) })
 	}
 }
 

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -10,36 +11,88 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 )
 
-// maxBundles bounds how many pieces of evidence about one manifest are read.
-const maxBundles = 1000
+// What is read of the evidence about one manifest, at most. The smallest are
+// read first, so whatever strangers attach, a bundle of up to
+// maxBundleBytes/maxBundles bytes (32 KiB) is always read or its manifest refused.
+const (
+	maxBundles     = 1000
+	maxBundleBytes = 32 << 20
+)
 
-// Bundles returns the Sigstore bundles that refer to a manifest, in the order
-// of their digests. They are parsed by nobody yet: anybody may attach
-// anything. Referrers of other kinds are left out before anything is counted,
+// Target is a manifest that evidence refers to.
+type Target struct {
+	Source     Source
+	Repository string
+	Digest     digest.Digest
+}
+
+// Heard says how much evidence refers to a manifest.
+type Heard struct {
+	Bundles int
+	// Unread are those that were not read, because all together are too large.
+	Unread int
+}
+
+// EachBundle reads the Sigstore bundles that refer to a manifest, the smallest
+// first, and gives each to take, one at a time. They are parsed by nobody yet:
+// anybody may attach anything, so whoever takes one keeps no bytes of what does
+// not hold. Referrers of other kinds are left out before anything is counted,
 // and with kinds so are bundles that are annotated as saying something else.
-func Bundles(ctx context.Context, src Source, repo string, d digest.Digest, kinds ...string) ([][]byte, error) {
+func EachBundle(ctx context.Context, of Target, take func(raw []byte), kinds ...string) (Heard, error) {
+	src, repo, d := of.Source, of.Repository, of.Digest
 	referrers, err := bundleReferrers(ctx, src, repo, d)
+	if err != nil {
+		return Heard{}, err
+	}
+	referrers = slices.DeleteFunc(referrers, func(r Descriptor) bool {
+		says := r.Annotations[AnnotationPredicate]
+		return says != "" && len(kinds) > 0 && !slices.Contains(kinds, says)
+	})
+	if len(referrers) > maxBundles {
+		return Heard{}, &LimitError{Place: repo, What: "bundles of one image", Limit: maxBundles}
+	}
+	bySize(referrers)
+	heard, left := Heard{}, int64(maxBundleBytes)
+	for _, r := range referrers {
+		raw, err := bundle(ctx, src, repo, r, &left)
+		var down *UnavailableError
+		switch {
+		case errors.As(err, &down):
+			return Heard{}, err
+		case errors.Is(err, errTooMany):
+			heard.Unread++
+		case err == nil: // else a stranger's broken referrer, which must not stand in our way
+			heard.Bundles++
+			take(raw)
+		}
+	}
+	return heard, nil
+}
+
+// bySize puts the smallest bundles first.
+func bySize(referrers []Descriptor) {
+	slices.SortStableFunc(referrers, func(a, b Descriptor) int { return cmp.Compare(claimedSize(a), claimedSize(b)) })
+}
+
+// claimedSize is how much a referrer says that its bundle has, or else its
+// manifest.
+func claimedSize(r Descriptor) int64 {
+	if layer, named := annotatedLayer(r); named {
+		return layer.Size
+	}
+	return r.Size
+}
+
+// Bundles returns the Sigstore bundles that refer to a manifest, as
+// [EachBundle] reads them. It is for those who need all of them.
+func Bundles(ctx context.Context, src Source, repo string, d digest.Digest, kinds ...string) ([][]byte, error) {
+	var bundles [][]byte
+	heard, err := EachBundle(ctx, Target{src, repo, d}, func(raw []byte) { bundles = append(bundles, raw) }, kinds...)
 	if err != nil {
 		return nil, err
 	}
-	var bundles [][]byte
-	read := 0
-	for _, r := range referrers {
-		if says := r.Annotations[AnnotationPredicate]; says != "" && len(kinds) > 0 && !slices.Contains(kinds, says) {
-			continue
-		}
-		if read++; read > maxBundles {
-			return nil, &LimitError{Place: repo, What: "bundles of one image", Limit: maxBundles}
-		}
-		raw, err := bundle(ctx, src, repo, r)
-		var down *UnavailableError
-		if errors.As(err, &down) {
-			return nil, err
-		}
-		if err != nil {
-			continue // a stranger's broken referrer must not stand in our way
-		}
-		bundles = append(bundles, raw)
+	if heard.Unread > 0 {
+		return nil, &LimitError{Place: repo, What: "bytes of the bundles of one image", Limit: maxBundleBytes}
 	}
 	return bundles, nil
 }
@@ -68,10 +121,23 @@ func listReferrers(ctx context.Context, src Source, repo string, d digest.Digest
 	return all, err
 }
 
+// errTooMany says that a bundle is not read after all the others.
+var errTooMany = errors.New("there are too many bytes of others")
+
 // bundle reads the bundle of a referrer: the layer that an annotation names,
-// or else the one layer of its manifest.
-func bundle(ctx context.Context, src Source, repo string, referrer Descriptor) ([]byte, error) {
+// or else the one layer of its manifest. What is read is taken from left.
+func bundle(ctx context.Context, src Source, repo string, referrer Descriptor, left *int64) ([]byte, error) {
+	take := func(d Descriptor) error {
+		if d.Size > *left {
+			return errTooMany
+		}
+		*left -= max(d.Size, 0)
+		return nil
+	}
 	if layer, named := annotatedLayer(referrer); named {
+		if err := take(layer); err != nil {
+			return nil, err
+		}
 		body, err := src.Fetch(ctx, repo, layer)
 		var raw []byte
 		if err == nil {
@@ -82,12 +148,21 @@ func bundle(ctx context.Context, src Source, repo string, referrer Descriptor) (
 			return raw, err
 		}
 	}
+	if referrer.IsIndex() {
+		return nil, &LimitError{Place: repo, What: "manifests of a bundle", Limit: 1}
+	}
+	if err := take(referrer); err != nil {
+		return nil, err
+	}
 	node, err := Graph(ctx, src, repo, referrer)
 	if err != nil {
 		return nil, err
 	}
 	if len(node.Layers) != 1 || node.Layers[0].Size > MaxManifest {
 		return nil, &LimitError{Place: repo, What: "layers or size of a bundle", Limit: MaxManifest}
+	}
+	if err := take(node.Layers[0]); err != nil {
+		return nil, err
 	}
 	body, err := src.Fetch(ctx, repo, node.Layers[0])
 	if err != nil {

@@ -193,3 +193,70 @@ func TestOneGreeting(t *testing.T) {
 		t.Errorf("%d greetings of %d requests", pings, len(l.asked))
 	}
 }
+
+// TestLargeBundlesOfStrangers: what strangers attach costs a bounded number of
+// bytes, and what is small among it is always read; whoever needs all of it is
+// told that it is too much.
+func TestLargeBundlesOfStrangers(t *testing.T) {
+	l := &listing{}
+	r := serve(t, l.before, registry.WithReferrersSupport(true))
+	d, _ := index(t, r, "v1")
+	size := MaxManifest - 100
+	var all []element
+	for i := range 12 {
+		body := fmt.Sprintf("%04d", i) + strings.Repeat("x", size-4)
+		hint := map[string]string{AnnotationLayer: fmt.Sprintf("%s %d", digest.Of(digest.SHA256, []byte(body)), len(body))}
+		if i%2 == 0 { // a size that only the manifest tells
+			hint = nil
+		}
+		all = append(all, listed(attach(t, r, d, body), hint))
+	}
+	ours := listed(attach(t, r, d, "ours"), nil)
+	for many, unread := range map[int]int{0: 0, 7: 0, 12: 5} {
+		l.list = func(string) []element { return append(slices.Clone(all[:many]), ours) }
+		read, found := 0, false
+		heard, err := EachBundle(t.Context(), Target{r, "demo", d.Digest}, func(raw []byte) {
+			read += len(raw)
+			found = found || string(raw) == "ours"
+		})
+		if err != nil || !found || read > maxBundleBytes || heard.Unread != unread || heard.Bundles != many+1-unread {
+			t.Errorf("%d large ones: %+v, %d bytes, ours %v, %v", many, heard, read, found, err)
+		}
+		_, err = Bundles(t.Context(), r, "demo", d.Digest)
+		if many < 12 && err != nil || many == 12 && code(err) != "LIMIT" {
+			t.Errorf("all of %d large ones: %v", many, err)
+		}
+	}
+}
+
+// TestMemoryHasABound: what a memory has no room for is read each time.
+func TestMemoryHasABound(t *testing.T) {
+	l := &listing{}
+	r := serve(t, l.before, registry.WithReferrersSupport(true))
+	d, _ := index(t, r, "v1")
+	m := Remember(r, false)
+	defer m.Close()
+	var layers []Descriptor
+	for i := range 2 * maxRemembered / maxInMemory {
+		body := fmt.Sprintf("%04d", i) + strings.Repeat("x", maxInMemory-4)
+		attach(t, r, d, body)
+		layers = append(layers, Descriptor{MediaType: MediaTypeBundle, Digest: digest.Of(digest.SHA256, []byte(body)), Size: maxInMemory})
+	}
+	fetch := func() int {
+		l.count()
+		for _, layer := range layers {
+			body, err := m.Fetch(t.Context(), "demo", layer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if raw, err := fetchAll(body); err != nil || len(raw) != maxInMemory {
+				t.Fatalf("%d bytes, %v", len(raw), err)
+			}
+		}
+		return l.count()
+	}
+	first, second := fetch(), fetch()
+	if kept := first - second; m.kept > maxRemembered || kept == 0 || second == 0 {
+		t.Errorf("%d bytes are kept; %d requests at first and %d after it", m.kept, first, second)
+	}
+}

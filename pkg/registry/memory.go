@@ -14,6 +14,10 @@ import (
 // goes to the disk.
 const maxInMemory = 1 << 20
 
+// maxRemembered bounds what is kept in memory together. What is asked for when
+// there is no room is read, and not kept.
+const maxRemembered = 16 << 20
+
 // Memory is a registry of which each thing is asked once: whoever decides about
 // an image and then copies it to several places reads it one time. It is made
 // for one image and closed after it. Tags are asked each time, for they move.
@@ -24,6 +28,7 @@ type Memory struct {
 	mu    sync.Mutex // owns the maps, not what they hold
 	known map[string]*answered
 	named map[string]Descriptor // by tags, when they were asked first
+	kept  int64                 // bytes of blobs and manifests in known
 }
 
 var _ Source = (*Memory)(nil)
@@ -37,6 +42,7 @@ type answered struct {
 	list []Descriptor
 	err  error
 
+	held      bool // its bytes are counted; owned by the mutex of the memory
 	abandoned bool // whoever asked was told to stop, which is no answer to the others
 }
 
@@ -160,10 +166,26 @@ func (m *Memory) Fetch(ctx context.Context, repo string, d Descriptor) (io.ReadC
 	if a.file != nil {
 		return io.NopCloser(io.NewSectionReader(a.file, 0, d.Size)), nil
 	}
+	m.hold(key(repo, d.Digest), a)
 	if int64(len(a.raw)) != d.Size {
 		return nil, &TamperedError{Place: repo, Digest: d.Digest, Err: &digest.SizeError{Want: d.Size, Got: int64(len(a.raw))}}
 	}
 	return kept{bytes.NewReader(a.raw)}, nil
+}
+
+// hold keeps an answer that was read, if there is room for it.
+func (m *Memory) hold(key string, a *answered) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a.held || m.known[key] != a {
+		return
+	}
+	if size := int64(len(a.raw)); m.kept+size <= maxRemembered {
+		a.held = true
+		m.kept += size
+		return
+	}
+	delete(m.known, key)
 }
 
 // kept is what was read before.

@@ -24,11 +24,15 @@ func Referring(ctx context.Context, src Source, repo string, d digest.Digest) ([
 		return nil, &LimitError{Place: repo, What: "bundles of one image", Limit: maxBundles}
 	}
 	var all []ReferringBundle
+	left := int64(maxBundleBytes)
 	for _, r := range referrers {
-		raw, err := bundle(ctx, src, repo, r)
+		raw, err := bundle(ctx, src, repo, r, &left)
 		var down *UnavailableError
 		if errors.As(err, &down) {
 			return nil, err
+		}
+		if errors.Is(err, errTooMany) {
+			return nil, &LimitError{Place: repo, What: "bytes of the bundles of one image", Limit: maxBundleBytes}
 		}
 		if err != nil {
 			continue // as for [Bundles]
