@@ -21,6 +21,9 @@ const (
 const (
 	SignatureSuffix   = ".sig"
 	CertificateSuffix = ".cert"
+	// TagSuffix takes the place of an archive's .tar: the file says the tag of
+	// the image in it.
+	TagSuffix = ".docker_tag"
 )
 
 // written are the documents that are added when everything else is done: no
@@ -65,7 +68,7 @@ func KindOf(name string) Kind {
 	switch {
 	case name == SHA256Sums, name == SHA512Sums:
 		return Kind{Class: plan.Sums, Summed: true}
-	case strings.HasSuffix(name, ".docker_tag"):
+	case strings.HasSuffix(name, TagSuffix):
 		return Kind{Class: plan.Checksum, Summed: true}
 	case strings.HasSuffix(name, ".tar.gz"):
 		return Kind{Class: plan.Archive, Signed: true, Summed: true}

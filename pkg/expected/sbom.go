@@ -137,6 +137,13 @@ func (w Witness) Images() int { return len(w.images) }
 // nothing.
 func (w Witness) Built(i Image) Built { return w.images[i] }
 
+// Tagged reports whether the witness names the image whose tag a file says.
+func (w Witness) Tagged(file string) bool {
+	of, is := strings.CutSuffix(file, TagSuffix)
+	_, named := w.images[imageIn(of+".tar")]
+	return is && named
+}
+
 // Bytes are those that the witness gives for a file: by its name, as the archive
 // of an image, or as the document that it refers to. The zero Set gives none.
 func (w Witness) Bytes(name string) digest.Set {

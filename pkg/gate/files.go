@@ -84,7 +84,7 @@ func (d *decision) hash(ctx context.Context, objects []store.Object, names map[s
 	for _, a := range d.manifest.Files() {
 		largest = max(largest, a.Size)
 	}
-	items, errs := d.hashUpTo(ctx, objects, names, largest)
+	items, errs := d.hashUpTo(ctx, objects, names, func(string) int64 { return largest })
 	var read []census.Item
 	for i, err := range errs {
 		switch {
@@ -98,8 +98,9 @@ func (d *decision) hash(ctx context.Context, objects []store.Object, names map[s
 }
 
 // hashUpTo reads the named objects, biggest first, on all processors, none of
-// them further than the largest may be. Items and errors are in one order.
-func (d *decision) hashUpTo(ctx context.Context, objects []store.Object, names map[string]bool, largest int64) ([]census.Item, []error) {
+// them further than an object of its name may be. Items and errors are in one
+// order.
+func (d *decision) hashUpTo(ctx context.Context, objects []store.Object, names map[string]bool, most func(name string) int64) ([]census.Item, []error) {
 	order.Sort(objects, func(a, b store.Object) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Name, b.Name))
 	})
@@ -119,12 +120,14 @@ func (d *decision) hashUpTo(ctx context.Context, objects []store.Object, names m
 		}
 	}
 	digest.Many{
-		Open: func(k int) (io.ReadCloser, error) { return d.open(ctx, p, objects[listed[k]].Name, largest) },
+		Open: func(k int) (io.ReadCloser, error) {
+			return d.open(ctx, p, objects[listed[k]].Name, most(objects[listed[k]].Name))
+		},
 		Done: func(k int, set digest.Set, size int64, err error) {
 			i := listed[k]
 			items[i].Digests, items[i].Size = set, size
-			if errs[i] = err; err == nil && size > largest {
-				errs[i] = verdict.Refuse(verdict.Tampered, items[i].Name, "it has more than %d bytes, which is more than any file of the release", largest)
+			if errs[i] = err; err == nil && size > most(items[i].Name) {
+				errs[i] = verdict.Refuse(verdict.Tampered, items[i].Name, "it has more than %d bytes, which is more than a file of this name can have", most(items[i].Name))
 			}
 			p.add(0, 1)
 		},
@@ -149,8 +152,7 @@ func inParallel(n int, do func(i int)) {
 }
 
 // open opens one file, to be read to its end, which may never come: what is
-// longer than the largest file of the release is none of its files, under any
-// name.
+// longer than the largest that it can be is no file of the release.
 func (d *decision) open(ctx context.Context, p *progress, name string, largest int64) (io.ReadCloser, error) {
 	body, _, err := d.Files.Open(ctx, name)
 	if err != nil {

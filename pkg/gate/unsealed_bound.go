@@ -34,8 +34,6 @@ func (u *unsealed) anchor(ctx context.Context) bool {
 	answer := u.judgeFile(ctx, name)
 	if proves(answer) {
 		u.signed, err = u.readSBOM(name, raw)
-	} else if answer.Outcome() != verdict.Refused && answer.Outcome() != verdict.Unavailable {
-		err = verdict.Refuse(verdict.Unsigned, name, "the policy asks for no signature of it, and what is not signed binds nothing to %s", u.Version).Advise(unsignedAct)
 	}
 	if err != nil {
 		u.fail(name, about(name, err))
@@ -44,7 +42,7 @@ func (u *unsealed) anchor(ctx context.Context) bool {
 	if u.bad[name] || !proves(answer) || u.partly() {
 		u.judged(expected.KindOf(name).Class, name, answer)
 	}
-	return !u.bad[name]
+	return proves(answer) && !u.bad[name]
 }
 
 // partly reports whether the files of the place are not asked about.
@@ -84,6 +82,22 @@ func (u *unsealed) bindFile(ctx context.Context, name string) error {
 
 func (u *unsealed) unbound(name string) error {
 	return verdict.Refuse(verdict.VersionUnbound, name, "it is signed, but %s does not describe it: nothing that is signed says that it belongs to %s", expected.ReleaseSBOM, u.Version)
+}
+
+// checkTags holds the files that say the tag of an image against what is signed:
+// they are unsigned, and there is one thing that each can say.
+func (u *unsealed) checkTags() {
+	for _, name := range u.set.Names() {
+		sum := u.digests[name].SHA256
+		switch tag := u.Version.String(); {
+		case !strings.HasSuffix(name, expected.TagSuffix) || u.bad[name] || sum.IsZero():
+		case !u.signed.Tagged(name):
+			u.fail(name, verdict.Refuse(verdict.VersionUnbound, name, "%s describes no image of this name", u.signed.Name()))
+		case !sum.Equal(digest.Of(digest.SHA256, []byte(tag))) && !sum.Equal(digest.Of(digest.SHA256, []byte(tag+"\n"))):
+			u.fail(name, &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "it does not say %s", tag).
+				Differ(digest.Of(digest.SHA256, []byte(tag)).String(), sum.String())})
+		}
+	}
 }
 
 // bindSource reads of which version the SBOM of the source says that it is: the

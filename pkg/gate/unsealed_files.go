@@ -147,6 +147,7 @@ func (u *unsealed) checkFiles(ctx context.Context) {
 	for _, f := range u.set.Compare(items) {
 		u.add(f)
 	}
+	u.checkTags()
 	if !listed {
 		u.v.Scope.Left = append(u.v.Scope.Left, "extra files: the place can not be listed, so nobody looked")
 	}
@@ -190,7 +191,7 @@ func (u *unsealed) hashUnsealed(ctx context.Context, objects []store.Object) []c
 	for _, name := range u.set.Names() {
 		reads[name], reads[name+".sha256"], reads[name+".sha512"] = true, true, true
 	}
-	items, errs := u.hashUpTo(ctx, objects, reads, maxUnsealed)
+	items, errs := u.hashUpTo(ctx, objects, reads, u.most)
 	var there []census.Item
 	for i, err := range errs {
 		switch {
@@ -202,6 +203,16 @@ func (u *unsealed) hashUnsealed(ctx context.Context, objects []store.Object) []c
 		}
 	}
 	return there
+}
+
+// most is how large a file can be. No document says the size of one; but what
+// the SBOM, which is signed, gives no bytes for is a document, or refused for
+// that.
+func (u *unsealed) most(name string) int64 {
+	if u.signed.Bytes(name).IsZero() {
+		return maxDocument
+	}
+	return maxUnsealed
 }
 
 // checkSignatures asks the policy about each file, with the signature beside

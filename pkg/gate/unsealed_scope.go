@@ -32,7 +32,7 @@ func (u *unsealed) narrow() error {
 	s := u.Options.Scope
 	u.whole = u.set
 	if s.Platform != "" {
-		if all := u.set.Platforms(); !slices.Contains(all, s.Platform) {
+		if all := u.platforms(); !slices.Contains(all, s.Platform) {
 			return verdict.Refuse(verdict.Usage, "--platform", "nothing in the release is of %q, but of %s", s.Platform, strings.Join(all, ", "))
 		}
 		u.set = u.set.For(s.Platform)
@@ -48,6 +48,19 @@ func (u *unsealed) narrow() error {
 		return nil
 	}
 	return u.expect(u.claimed())
+}
+
+// platforms are those that the SBOM names, which is signed, and the source.
+func (u *unsealed) platforms() []string {
+	known := []expected.Witness{u.signed}
+	if !u.list.IsZero() {
+		known = append(known, u.list.Witness())
+	}
+	set, err := expected.Of(known...)
+	if err != nil {
+		return nil
+	}
+	return set.Platforms()
 }
 
 // checkPlaces looks at the places that are asked about.

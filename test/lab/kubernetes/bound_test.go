@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +19,7 @@ import (
 	"github.com/waybill-release/waybill/test/lab/kubernetes"
 )
 
-const kubeadm, proxyTar = "bin/linux/amd64/kubeadm", "bin/linux/amd64/kube-proxy.tar"
+const kubeadm, proxyTar, tagOf = "bin/linux/amd64/kubeadm", "bin/linux/amd64/kube-proxy.tar", "bin/linux/amd64/kube-proxy.docker_tag"
 
 // older is a release of before, genuine in every part, that the same accounts
 // signed.
@@ -119,7 +120,7 @@ func TestTodayBound(t *testing.T) {
 			redocument(q)
 			q.release.Images, q.Options.Scope.Only = images, policy.Files
 			maps.DeleteFunc(q.release.Files, func(name string, _ []byte) bool {
-				return strings.Contains(name, ".tar") && strings.HasPrefix(name, "bin/")
+				return strings.HasPrefix(name, "bin/") && (strings.Contains(name, ".tar") || strings.Contains(name, expected.TagSuffix))
 			})
 			q.release.Sums()
 			q.release.Sidecars()
@@ -143,6 +144,32 @@ func TestTodayBound(t *testing.T) {
 			q.Options.Scope.Only = policy.Images
 			maps.DeleteFunc(q.release.Files, func(name string, _ []byte) bool { return strings.HasSuffix(name, ".tar") })
 		}, "24 VERSION"},
+		{"the SBOM refers to that of the source by SHA-1, as bom has it", func(_ *testing.T, q *question) { bySHA1(q) }, ""},
+		{"the same, and that of the source is of another version", func(t *testing.T, q *question) {
+			bySHA1(q)
+			take(t, q, expected.SourceSBOM)
+		}, "VERSION kubernetes-source.spdx"},
+		{"an unsigned tag that says something else", func(_ *testing.T, q *question) {
+			q.release.Files[tagOf] = []byte("v1.20.0")
+			agree(q)
+		}, "TAMPERED " + tagOf},
+		{"an unsigned tag that ends with its line", func(_ *testing.T, q *question) {
+			q.release.Files[tagOf] = []byte("v1.31.2\n")
+			agree(q)
+		}, ""},
+		{"an unsigned file that calls itself the tag of an image", func(_ *testing.T, q *question) {
+			q.release.Files["bin/linux/amd64/more.docker_tag"] = []byte("v1.31.2")
+			agree(q)
+		}, "VERSION_UNBOUND bin/linux/amd64/more.docker_tag"},
+		{"a platform that unsigned documents alone name", func(_ *testing.T, q *question) {
+			q.release.Files["bin/linux/riscv64/kube-proxy.docker_tag"] = []byte("v1.31.2")
+			agree(q)
+			q.Options.Scope.Platform = "linux/riscv64"
+		}, "USAGE --platform"},
+		{"a file without an end that the SBOM gives no bytes for", func(_ *testing.T, q *question) {
+			q.release.Files["bin/linux/amd64/more.docker_tag"] = make([]byte, 65<<20)
+			agree(q)
+		}, "TAMPERED bin/linux/amd64/more.docker_tag"},
 		{"one platform of another version", func(t *testing.T, q *question) {
 			old, err := older()
 			if err != nil {
@@ -202,6 +229,20 @@ func redocument(q *question) {
 	maps.Copy(q.release.Files, images)
 	sign(q, expected.ReleaseSBOM, expected.SourceSBOM)
 }
+
+// bySHA1 has the SBOM refer to that of the source by a digest that proves
+// nothing.
+func bySHA1(q *question) {
+	sbom := string(q.release.Files[expected.ReleaseSBOM])
+	if !reference.MatchString(sbom) {
+		panic("no reference in the SBOM")
+	}
+	q.release.Files[expected.ReleaseSBOM] = []byte(reference.ReplaceAllString(sbom, "${1}SHA1: "+strings.Repeat("0", 40)))
+	agree(q)
+	sign(q, expected.ReleaseSBOM)
+}
+
+var reference = regexp.MustCompile(`(ExternalDocumentRef: .*)SHA256: ?[0-9a-f]{64}`)
 
 func resign(t testing.TB, q *question, account string) {
 	t.Helper()
