@@ -22,7 +22,8 @@ func (u *unsealed) anchor(ctx context.Context) bool {
 	const name = expected.ReleaseSBOM
 	raw, err := store.Read(ctx, u.Files, name, maxDocument)
 	if errors.Is(err, store.ErrNotFound) {
-		err = verdict.Refuse(verdict.Missing, name, "it is not in the place, and no other signed document says which files and images belong to %s", u.Version)
+		err = verdict.Refuse(verdict.Missing, name, "it is not in the place, and no other signed document says which files and images belong to %s", u.Version).
+			Advise("check that there is such a version; then take the release with its SBOM from where the project publishes it")
 	}
 	if err != nil {
 		u.v.Counts.Required++

@@ -129,8 +129,8 @@ func (s subject) arguments(a asked) []string {
 	files, images := filepath.Join(s.dir, a.place, "files"), filepath.Join(s.dir, a.place, "images")
 	if a.mirror {
 		args = append(args, "--place", strings.ReplaceAll(s.files, "{version}", args[1])+"="+files, "--place", s.images+"="+images)
-	} else {
-		args = append(args, "--files", files, "--images", images)
+	} else if args = append(args, "--files", files); a.file == "none" && a.only != "files" { // else the flag would have no use
+		args = append(args, "--images", images)
 	}
 	for _, flag := range [][2]string{{"--only", a.only}, {"--platform", a.platform}, {"--depth", a.depth}} {
 		if flag[1] != "" {

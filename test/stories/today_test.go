@@ -207,10 +207,11 @@ func todayOffline(t *testing.T, s *scene.Scene, r *kubernetes.Release) {
 	// The profiles that are built in know other authorities than a lab's, and
 	// the one that says sealed asks for a manifest before anything else.
 	builtin := func(more ...string) scene.Result {
-		return s.Run(t.Context(), append([]string{"k8s-verify-release", upstream, "--offline", "--evidence", "evidence", "--files", "copy", "--images", "images"}, more...)...)
+		return s.Run(t.Context(), append([]string{"k8s-verify-release", upstream, "--offline", "--files", "copy", "--images", "images"}, more...)...)
 	}
-	want(t, builtin(), 1, "verified=0 required=1")
+	want(t, builtin("--evidence", "evidence"), 1, "verified=0 required=1")
 	want(t, builtin("--profile", "kubernetes-sealed"), 1, "EVIDENCE_MISSING")
+	want(t, builtin("--profile", "kubernetes-sealed", "--evidence", "evidence"), 2, "USAGE", "no log is asked")
 }
 
 // request writes an object of a lab's bucket, or deletes it where there are no

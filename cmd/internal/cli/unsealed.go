@@ -54,17 +54,14 @@ const unsealedAct = "leave the flag away; only the profile of a project that pub
 
 // withoutManifest refuses what can be asked of a manifest alone.
 func (o *VerifyRelease) withoutManifest(req gate.Request) error {
-	switch s := req.Options; {
+	switch s := req.Options.Scope; {
 	case o.Source != "":
 		return verdict.Refuse(verdict.Usage, "--source", "the profile says that the release has no manifest; nothing that is signed names a commit").
-			Advise(unsealedAct)
-	case s.AcceptSummaries:
-		return verdict.Refuse(verdict.Usage, "--accept-vsa", "the profile says that the release has no manifest, and no provenance is evaluated that a summary could replace").
 			Advise(unsealedAct)
 	case o.Part.Depth != depthEvidence:
 		return verdict.Refuse(verdict.Usage, "--depth", "the profile says that the release has no manifest, and of what is there everything is asked").
 			Advise(unsealedAct)
-	case s.Scope.Level > 0:
+	case s.Level > 0:
 		return verdict.Refuse(verdict.Usage, "--require-level", "the profile says that the release has no manifest, and nobody signed its provenance: no more than level 1 is shown of anything").
 			Advise(unsealedAct)
 	}

@@ -1,11 +1,17 @@
 package kubernetes_test
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/expected"
+	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/test/lab/kubernetes"
@@ -131,4 +137,60 @@ func moved(t testing.TB, q *question, repository string, to *kubernetes.Manifest
 		t.Fatal(err)
 	}
 	return m
+}
+
+// layersRead is a registry that counts how often a layer was asked for.
+type layersRead struct {
+	*kubernetes.Memory
+	layers map[digest.Digest]bool
+	mu     sync.Mutex // owns n
+	n      int
+}
+
+func (l *layersRead) Fetch(ctx context.Context, repository string, d registry.Descriptor) (io.ReadCloser, error) {
+	l.mu.Lock()
+	if l.layers[d.Digest] {
+		l.n++
+	}
+	l.mu.Unlock()
+	return l.Memory.Fetch(ctx, repository, d)
+}
+
+// TestTodayLayersLast: how large layers are says a manifest, so none is read
+// before it is signed and what the SBOM describes.
+func TestTodayLayersLast(t *testing.T) {
+	w := theWorld(t)
+	for name, c := range map[string]struct {
+		change func(*question)
+		reads  bool
+		want   verdict.Outcome
+	}{
+		"signed": {func(*question) {}, true, verdict.Accepted},
+		"unsigned": {func(q *question) {
+			for _, i := range q.release.Images {
+				for _, m := range append(platformsOf(i), i.Index) {
+					m.Signatures = nil
+				}
+			}
+		}, false, verdict.Refused},
+		"signed, and the SBOM is unsigned": {func(q *question) { delete(q.release.Files, expected.ReleaseSBOM+".sig") }, false, verdict.Refused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			read := &layersRead{layers: map[digest.Digest]bool{}}
+			v := w.ask(t, func(q *question) {
+				q.Options.Scope.Only = policy.Images
+				c.change(q)
+				read.Memory = push(t, q.release)
+				for _, i := range q.release.Images {
+					for _, m := range i.Platforms {
+						read.layers[digest.Of(digest.SHA256, m.Blobs[1])] = true
+					}
+				}
+				q.images = read
+			})
+			if v.Outcome() != c.want || (read.n > 0) != c.reads {
+				t.Errorf("%s, %d layers read: %s", v.Outcome(), read.n, said(v))
+			}
+		})
+	}
 }
