@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -241,6 +242,59 @@ func TestSBOM(t *testing.T) {
 		if set, err := expected.Of(w); err != nil || len(set.Images()) != c.images {
 			t.Errorf("%s: images %v, %v", c.name, set.Images(), err)
 		}
+	}
+}
+
+// TestBuilt reads what the SBOM gives for an image and for the files beside it.
+// A digest that it does not give is never the right one.
+func TestBuilt(t *testing.T) {
+	const id = "SPDXRef-Package-registry.k8s.io-kube-proxy-amd64-v1.31.2"
+	archive, one, two := digest.SetOf([]byte("archive")), digest.SetOf([]byte("1")), digest.SetOf([]byte("2"))
+	layer := func(set digest.Set) spdx.Package {
+		return spdx.Package{ID: id + "-sha256-" + set.SHA256.Hex(), Name: set.SHA256.String(), Digests: set}
+	}
+	raw, err := spdx.EncodeTagValue(spdx.Draft{
+		Name: "release", Namespace: "https://sbom.k8s.io/v1.31.2/release", Created: time.Unix(0, 0), Tool: "test",
+		External: []spdx.External{{ID: "DocumentRef-source", Namespace: "https://sbom.k8s.io/v1.31.2/source", SHA256: one.SHA256}},
+		Packages: []spdx.Package{{ID: id, Name: "kube-proxy.tar", Digests: archive}, layer(one), layer(two)},
+		Files:    []spdx.File{{ID: "SPDXRef-File", Name: "./" + kubectl, SHA1: strings.Repeat("0", 40), Digests: two}},
+		Relationships: []spdx.Relationship{
+			{From: spdx.DocumentID, Type: spdx.Describes, To: "SPDXRef-File"}, {From: spdx.DocumentID, Type: spdx.Describes, To: id},
+			{From: id, Type: spdx.Contains, To: layer(two).ID}, {From: id, Type: spdx.Contains, To: layer(one).ID}, {From: id, Type: spdx.Contains, To: layer(one).ID},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := spdx.ParseTagValue(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := expected.ReadSBOM(expected.ReleaseSBOM, doc, at(t, "v1.31.2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := expected.Image{Name: "kube-proxy", Platform: "linux/amd64"}
+	built := w.Built(image)
+	if want := expected.Distinct([]digest.Digest{one.SHA256, two.SHA256}); !built.Archive.Equal(archive) || !slices.Equal(built.Layers, want) || w.Images() != 1 {
+		t.Errorf("%+v", built)
+	}
+	if other := w.Built(expected.Image{Name: "kube-proxy", Platform: "linux/arm64"}); len(other.Layers) > 0 || !other.Archive.IsZero() {
+		t.Errorf("another platform: %+v", other)
+	}
+	for name, set := range map[string]digest.Set{kubectl: two, image.Archive(): archive, expected.SourceSBOM: one, kubelet: {}, "bin/linux/arm64/kube-proxy.tar": {}, "kube-proxy.tar": {}} {
+		if gives, same := w.Gives(name, set); gives != !set.IsZero() || gives && !same {
+			t.Errorf("%s: gives %t, the same %t", name, gives, same)
+		}
+		if gives, same := w.Gives(name, digest.SetOf([]byte("x"))); gives && same {
+			t.Errorf("%s: other bytes are the same", name)
+		}
+		if gives, _ := w.Gives(name, digest.Set{}); gives {
+			t.Errorf("%s: nothing was computed, and it gives that", name)
+		}
+	}
+	if !w.Tagged("bin/linux/amd64/kube-proxy.docker_tag") || w.Tagged("bin/linux/arm64/kube-proxy.docker_tag") || w.Tagged(image.Archive()) {
+		t.Error("another file says the tag")
 	}
 }
 
