@@ -58,11 +58,13 @@ of the state directory unless it is named; and in whatever --files and --images
 name besides, as the registries that an image was promoted to. With --place a
 mirror is read instead of the release place.
 
-What somebody signed who may say it, by the profile's policy or by --policy, is
-marked verified. With --trusted-root or --offline and no policy that is whoever
-signed, who is named. All else is marked as a hint: annotations in a registry,
-the notes of the state directory, and everything if no authorities are named to
-believe. Where a hint names another id than what is signed, the signed one is
+Evidence that the profile's policy or --policy accepts, of a signer who may sign
+it, is marked verified: provenance is judged as verify judges it. With
+--trusted-root or --offline and no policy that is whatever has a valid signature;
+its signer is named. All else is marked as a hint: evidence that the policy
+refuses, with the code of the refusal, annotations in a registry, the notes of
+the state directory, and everything if no authorities are named to believe.
+Where a hint names another id than what is signed, the signed one is
 shown, and the contradiction with it. What is older than these ids names no
 trace, and its origin is unknown.
 

@@ -48,7 +48,7 @@ func (t Token) look(ctx context.Context, p policy.Policy, now time.Time) Check {
 	if err := said.Check(now); err != nil {
 		return Fault(name, err)
 	}
-	who, known, err := t.who(said, p)
+	who, known, err := t.who(said, p, now)
 	left := said.Expires.Sub(now).Round(time.Second)
 	switch {
 	case err != nil:
@@ -83,11 +83,15 @@ func (t Token) open() string {
 }
 
 // who is whom the certificate will name, as far as the token says.
-func (t Token) who(said token.Claims, p policy.Policy) (who string, known bool, err error) {
+func (t Token) who(said token.Claims, p policy.Policy, now time.Time) (who string, known bool, err error) {
 	names := said.Identities()
 	for _, who := range names {
-		if role, is := p.RoleOf(who); is && role == t.Role {
+		err := p.Foresee(who, t.Role, now)
+		if err == nil {
 			return who.String(), true, nil
+		}
+		if verdict.FindingOf("", err).Code == verdict.IdentityWindow {
+			return "", false, err
 		}
 	}
 	if len(names) == 0 {

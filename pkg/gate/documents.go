@@ -185,7 +185,7 @@ func (d *decision) attached(ctx context.Context, a release.Artifact, index *regi
 		}
 		for _, e := range refers.holds {
 			ask := policy.Ask{
-				Role: policy.Release, Kind: intoto.SPDXDocument, Subject: a.Name, Bytes: digest.Set{SHA256: n.Descriptor.Digest}, InRegistry: true,
+				Role: policy.Release, Kind: intoto.SPDXDocument, Stage: d.Stage, Class: a.Class, Subject: a.Name, Bytes: digest.Set{SHA256: n.Descriptor.Digest}, InRegistry: true,
 			}
 			if _, err := d.Policy.Judge(e, ask); err != nil {
 				continue // another statement, or another role

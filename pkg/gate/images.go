@@ -8,7 +8,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -93,7 +92,7 @@ func (d *decision) imageSignatureOf(ctx context.Context, a release.Artifact) (ve
 		return verify.Evidence{}, err
 	}
 	ask := policy.Ask{
-		Role: policy.Release, Kind: intoto.CosignSignature, Subject: a.Name,
+		Role: policy.Release, Kind: intoto.CosignSignature, Stage: d.Stage, Class: a.Class, Subject: a.Name,
 		Bytes: digest.Set{SHA256: a.Digests.SHA256}, InRegistry: true,
 	}
 	foreign := refers.failed
@@ -101,7 +100,7 @@ func (d *decision) imageSignatureOf(ctx context.Context, a release.Artifact) (ve
 		if _, err := d.Policy.Judge(e, ask); err == nil && e.Bundle().String() == a.Signature {
 			return e, nil
 		}
-		if role, known := d.Policy.RoleOf(policy.Who(e)); !known || role != policy.Release && e.Kind() != provenance.PredicateType {
+		if _, err := d.Policy.Acts(e, d.question(a)); err != nil {
 			foreign++
 		}
 	}

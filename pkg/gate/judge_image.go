@@ -133,7 +133,7 @@ func (r PolicyRequest) says(e verify.Evidence, q policy.Question, role policy.Ro
 		if e.Kind() != kind { // which the policy would say, too
 			return false
 		}
-		_, err := r.Policy.Judge(e, policy.Ask{Role: role, Kind: kind, Subject: q.Subject, Bytes: q.Bytes, InRegistry: true})
+		_, err := r.Policy.Judge(e, policy.Ask{Role: role, Kind: kind, Stage: q.Stage, Class: q.Class, Subject: q.Subject, Bytes: q.Bytes, InRegistry: true})
 		return err == nil
 	})
 }

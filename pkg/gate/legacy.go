@@ -2,13 +2,11 @@ package gate
 
 import (
 	"context"
-	"strings"
 
 	"github.com/waybill-release/waybill/pkg/legacy"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // withLegacy is the plan as whoever signed carried it out: with signatures in
@@ -31,7 +29,8 @@ func (d *decision) withLegacy(p plan.Plan) plan.Plan {
 // checkLegacy holds each .sig against its .cert and its file. That they are the
 // bytes which were sealed is known; that the three belong together is what the
 // users of older clients will see, and has gone wrong elsewhere. When they were
-// made only a log knows, and is not asked here.
+// made only a log knows, and is not asked here: the certificate must have been
+// issued while the release identity might act.
 func (d *decision) checkLegacy(ctx context.Context) {
 	for _, a := range d.manifest.Files() {
 		of, is := a.SignedBySig()
@@ -64,13 +63,5 @@ func (d *decision) pair(ctx context.Context, of string) error {
 	if err := m.Check(); err != nil {
 		return err
 	}
-	who, err := verify.CertificateIdentity(m.Certificate())
-	if err != nil {
-		return err
-	}
-	if role, known := d.Policy.RoleOf(who); !known || role != policy.Release {
-		f := verdict.Find(verdict.Identity, plan.CertName(of), "the older signature is by somebody else than the release identity")
-		return &verdict.Error{Finding: f.Differ(strings.Join(d.Policy.Expected(policy.Release), " or "), who.String())}
-	}
-	return nil
+	return d.Policy.ActsBy(m.Certificate(), policy.Release, policy.Question{Stage: d.Stage, Class: file.Class, Subject: plan.CertName(of)})
 }

@@ -2,9 +2,9 @@ package lineage
 
 import (
 	"encoding/hex"
+	"fmt"
 	"strings"
 
-	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/policy"
@@ -21,7 +21,8 @@ import (
 type Believed struct {
 	// Verifier proves signatures; nil proves none.
 	Verifier *verify.Verifier
-	// Policy says who may say what; nil has everybody who signs say anything.
+	// Policy says who may say what, and of provenance which builds it expects;
+	// nil has everybody who signs say anything.
 	Policy *policy.Policy
 }
 
@@ -74,33 +75,22 @@ func (b Believed) hear(raw []byte) (heard, error) {
 	return h, nil
 }
 
-// judge asks the policy whether who signed may say it.
+// judge asks the policy whether who signed may say it, as whoever verifies a
+// release does: what that would refuse is a hint.
 func (b Believed) judge(h *heard) {
 	if b.Policy == nil {
 		return
 	}
-	role, known := b.Policy.RoleOf(policy.Who(h.evid))
-	if h.Role = string(role); !known {
-		h.Mark, h.Why = Hint, "the policy does not know who signed it"
-		return
-	}
-	if want := roleOf(h.evid.Kind()); want != "" && want != role {
-		h.Mark, h.Why = Hint, "it was signed in another's place: want "+string(want)
+	role, err := b.Policy.States(h.evid)
+	if h.Role = string(role); err != nil {
+		h.Mark, h.Why = Hint, why(err)
 	}
 }
 
-// roleOf is who may say something of a kind; empty where that is for nobody to
-// say here.
-func roleOf(kind string) policy.Role {
-	switch kind {
-	case provenance.PredicateType, provenance.PredicateTypeV01, provenance.PredicateTypeV02:
-		return policy.Builder
-	case releasemanifest.PredicateType, intoto.CosignSignature, "blob":
-		return policy.Release
-	case vsa.PredicateType, promotion.PredicateType:
-		return policy.Verifier
-	}
-	return ""
+// why is a refusal in a line.
+func why(err error) string {
+	f := verdict.FindingOf("", err)
+	return fmt.Sprintf("%s (%s)", f.Message, f.Code)
 }
 
 // unproven is a bundle that nobody verifies.

@@ -443,8 +443,8 @@ func (p *Pipeline) attested(ctx context.Context, w *workspace.Workspace, name st
 	if err != nil || said.RunDetails.Metadata.InvocationID != w.Identity().Invocation {
 		return false
 	}
-	role, known := p.Profile.Policy.RoleOf(policy.Who(e))
-	return known && role == policy.Builder
+	role, err := p.Profile.Policy.Acts(e, policy.Question{Stage: policy.Staging, Subject: name})
+	return err == nil && role == policy.Builder
 }
 
 func anotherTool() error {

@@ -217,7 +217,9 @@ func (p *Pipeline) examineKey(name string, role policy.Role, key crypto.Signer) 
 		return doctor.Fault("key "+name, err)
 	}
 	who := identity.OfKey(v.Digest())
-	if known, is := p.Profile.Policy.RoleOf(who); !is || known != role {
+	if err := p.Profile.Policy.Foresee(who, role, p.Clock()); err != nil && verdict.FindingOf("", err).Code == verdict.IdentityWindow {
+		return doctor.Fault("key "+name, err)
+	} else if err != nil {
 		f := verdict.Find(verdict.SignedAsElse, "key", "it is not one of the %s role", role)
 		f.Fix = sign.OtherKey
 		return doctor.Fault("key "+name, &verdict.Error{Finding: f.Differ(strings.Join(p.Profile.Policy.Expected(role), " or "), who.String())})

@@ -35,8 +35,9 @@ func All(rules ...Rule) (Rule, error) { return AtLeast(len(rules), rules...) }
 // Any is met when one rule is.
 func Any(rules ...Rule) (Rule, error) { return AtLeast(1, rules...) }
 
-// AtLeast is met when n of the rules are, each by facts of its own. It refuses
-// n that is not between one and the number of rules.
+// AtLeast is met when n of the rules are, each by a signer of its own: a signer
+// who meets two rules counts for one. It refuses n that is not between one and
+// the number of rules.
 func AtLeast(n int, rules ...Rule) (Rule, error) {
 	switch {
 	case len(rules) == 0:
@@ -64,9 +65,14 @@ func (a atLeast) judge(m *matter) answer {
 	var met int
 	var all, nearest, against answer
 	nearest.near = -1
+	counted := map[string]bool{}
 	for _, r := range a.rules {
 		got := r.judge(m)
 		switch {
+		case got.met && a.n > 1 && !addSigners(counted, got.proofs):
+			nearest = answer{err: refuse(nil, func() verdict.Finding {
+				return verdict.Find(verdict.Threshold, m.q.Subject, "one signer counts once")
+			})}
 		case got.met:
 			met++
 			all.proofs = append(all.proofs, got.proofs...)
@@ -91,4 +97,16 @@ func (a atLeast) judge(m *matter) answer {
 			Differ(fmt.Sprint(a.n), fmt.Sprint(met)),
 		Cause: nearest.err,
 	}}
+}
+
+// addSigners adds who signed to those who were counted, and reports whether
+// anybody was new. Without a proof there is no signer to be counted twice.
+func addSigners(counted map[string]bool, proofs []verdict.Proof) bool {
+	added := len(proofs) == 0
+	for _, p := range proofs {
+		signer := fmt.Sprintf("%q %q %s", p.Issuer, p.Identity, p.Key)
+		added = added || !counted[signer]
+		counted[signer] = true
+	}
+	return added
 }

@@ -217,15 +217,15 @@ func (m *matter) view() View {
 
 func (m *matter) evidence(f *Fact) EvidenceView {
 	e := EvidenceView{Kind: f.kind, Issuer: f.who.Issuer, Subject: f.who.Subject, Signed: f.signedAt, Claims: map[string]string{}}
-	if role, known := m.policy.roleOf(f.who); known && f.key.IsZero() {
+	if role, err := m.policy.actor(f, &m.q); err == nil {
 		e.Role = string(role)
 	}
 	for name, value := range f.certified().All() {
 		e.Claims[name] = value
 	}
 	claim, err := f.claim()
-	if err != nil {
-		return e
+	if err != nil || e.Role != string(Builder) {
+		return e // what others say of a build is for no rule to believe
 	}
 	e.Provenance = ProvenanceView{
 		Builder: claim.Builder.ID, BuildType: claim.BuildType, Repository: claim.Source.Repository, Ref: claim.Source.Ref,

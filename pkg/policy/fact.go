@@ -106,10 +106,16 @@ func (f *Fact) claim() (*provenance.Claim, error) {
 }
 
 // level is the level of the Build track that provenance shows of an artifact
-// to which it is bound. It is the same for all that are bound in the same way.
+// to which it is bound. It is the same for all that are bound in the same way:
+// builders are kept to no stage and no class. Of a signer who may not act as
+// its builder nothing is believed.
 func (f *Fact) level(m *matter) (slsa.Report, error) {
 	return f.memory.level(grounds{m.policy, m.entire(f)}, func() (slsa.Report, error) {
-		return f.reached(m.policy.trust, slsa.Question{Name: m.q.Subject, Bytes: m.q.Bytes, ByDigest: m.q.ByDigest})
+		trust := m.policy.trust
+		if m.policy.acts(f, Builder, &m.q) != nil {
+			trust = slsa.Trust{}
+		}
+		return f.reached(trust, slsa.Question{Name: m.q.Subject, Bytes: m.q.Bytes, ByDigest: m.q.ByDigest})
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
@@ -38,8 +39,8 @@ func TestFeaturesLoad(t *testing.T) {
 	if floors := p.Floors(); len(floors) != 2 || floors[policy.RequireProvenance] != policy.Off || floors[policy.RequireSignoff] != policy.Warn {
 		t.Errorf("floors %v", floors)
 	}
-	if role, known := p.RoleOf(who("reconciler")); !known || role != policy.Reconciler {
-		t.Errorf("reconciler@ is %q", role)
+	if err := p.Foresee(who("reconciler"), policy.Reconciler, time.Now()); err != nil {
+		t.Errorf("reconciler@: %v", err)
 	}
 	said := fmt.Sprint(p.Explain())
 	for _, words := range []string{"reconciler@example.test", "says which requirements are switched on", "not at all while it is off", "as a warning at least"} {

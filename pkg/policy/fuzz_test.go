@@ -36,8 +36,10 @@ func read(t *testing.T, raw []byte) {
 	if len(p.Expected(policy.Release)) == 0 || p.Decide(nil, question()).Err() == nil {
 		t.Fatal("a policy that asks nothing was loaded")
 	}
-	if _, known := p.RoleOf(identity.Identity{}); known {
-		t.Fatal("nobody has a role")
+	for _, role := range policy.Roles() {
+		if p.Foresee(identity.Identity{}, role, question().At) == nil {
+			t.Fatal("nobody has a role")
+		}
 	}
 	if _, err := p.Judge(verify.Evidence{}, policy.Ask{Whole: true}); err == nil {
 		t.Fatal("no evidence was accepted")

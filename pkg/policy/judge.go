@@ -5,6 +5,7 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -21,6 +22,10 @@ type Ask struct {
 	Bytes   digest.Set
 	// InRegistry says that the digest is the name: registries have no other.
 	InRegistry bool
+	// Stage and Class are where the artifact is judged and what it is, as far as
+	// it is known: an identity that is kept to some acts in no other.
+	Stage Stage
+	Class plan.Class
 	// Whole says that the statement is not about one artifact but is itself
 	// what is asked for: a manifest binds its subjects entry by entry.
 	Whole bool
@@ -33,7 +38,7 @@ func (p Policy) Judge(e verify.Evidence, ask Ask) (verdict.Proof, error) {
 		return verdict.Proof{}, verdict.Refuse(verdict.EvidenceMissing, ask.Subject, "no evidence that says %s", ask.Kind)
 	}
 	f := FactOf(e)
-	m := &matter{policy: &p, q: Question{Subject: ask.Subject, Bytes: ask.Bytes, ByDigest: ask.InRegistry}}
+	m := &matter{policy: &p, q: Question{Stage: ask.Stage, Class: ask.Class, Subject: ask.Subject, Bytes: ask.Bytes, ByDigest: ask.InRegistry}}
 	clauses := []clause{ofKind(ask.Kind), byRole(ask.Role)}
 	if !ask.Whole {
 		clauses = append(clauses, bound)
@@ -75,31 +80,15 @@ func (p Policy) Provenance(e verify.Evidence, version string) error {
 	if built := e.Statement().Subjects(); len(built) > 0 {
 		m.q.Subject = built[0].Name // of which build it is
 	}
-	claim, err := f.claim()
-	if err != nil {
+	if _, err := f.claim(); err != nil {
 		return err
 	}
-	if err := p.inRole(&f, Builder, &m.q); err != nil {
-		return say(err)
-	}
-	if err := p.builtByKnown(&f, claim.Builder.ID); err != nil {
-		return say(err)
-	}
-	for _, c := range []clause{fromSource, ofType, withParameters} {
+	for _, c := range []clause{byRole(Builder), fromSource, ofType, withParameters} {
 		if err := c(m, &f); err != nil {
 			return say(err)
 		}
 	}
 	return nil
-}
-
-func (p Policy) builtByKnown(f *Fact, id string) error {
-	for _, b := range p.builders {
-		if b.id == id {
-			return b.spokenForBy(f)
-		}
-	}
-	return &verdict.Error{Finding: verdict.Find(verdict.Builder, id, "%s may not speak for this builder", f.signer()).Citing(f.bundle)}
 }
 
 // AllowsLate reports whether a role may add evidence of a kind to a release
@@ -113,15 +102,12 @@ func (p Policy) AllowsLate(kind string, role Role, stage Stage) bool {
 // IsLate reports whether evidence that the manifest does not list may be added
 // to a release at a stage: its kind, by the role that the policy names.
 func (p Policy) IsLate(e verify.Evidence, stage Stage) bool {
-	for _, late := range p.late {
-		for _, s := range late.Stages {
-			if s == stage && late.Predicate == e.Kind() {
-				f := FactOf(e)
-				if p.inRole(&f, late.Role, &Question{Subject: "late evidence", Stage: stage}) == nil {
-					return true
-				}
-			}
-		}
-	}
-	return false
+	f := FactOf(e)
+	return !e.IsZero() && p.isLate(&f, stage)
+}
+
+func (p *Policy) isLate(f *Fact, stage Stage) bool {
+	return slices.ContainsFunc(Roles(), func(role Role) bool {
+		return p.AllowsLate(f.kind, role, stage) && p.acts(f, role, &Question{Subject: "late evidence", Stage: stage}) == nil
+	})
 }

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -134,65 +133,12 @@ func ofKind(kinds ...string) clause {
 	}
 }
 
-// byRole asks whether the signer has a role, at the time when he signed.
-func byRole(role Role) clause {
-	return func(m *matter, f *Fact) error { return m.policy.inRole(f, role, &m.q) }
-}
-
-func (p *Policy) inRole(f *Fact, role Role, q *Question) error {
-	known, is := p.roleOf(f.who)
-	switch {
-	case !is:
-		return refuse(f, func() verdict.Finding {
-			return verdict.Find(verdict.Identity, q.Subject, "the policy does not know who signed this").Differ(p.first(role), f.signer())
-		})
-	case known != role:
-		return refuse(f, func() verdict.Finding {
-			return verdict.Find(verdict.IdentityRole, q.Subject, "signed by the %s identity, where the %s identity must", known, role).Differ(p.first(role), f.signer())
-		})
-	}
-	return acting(f, p.holders(role), q)
-}
-
 // first is one of those who have a role, for messages.
 func (p *Policy) first(role Role) string {
 	if all := p.holders(role); len(all) > 0 {
 		return all[0].String()
 	}
 	return "nobody"
-}
-
-// acting asks whether one of the signers is the fact's, with everything that
-// is asked of him besides his name.
-func acting(f *Fact, signers []Signer, q *Question) error {
-	var err error
-	for i := range signers {
-		s := &signers[i]
-		switch {
-		case !s.matcher.Match(f.who):
-		case !s.over(q):
-			err = refuse(f, func() verdict.Finding {
-				return verdict.Find(verdict.IdentityRole, q.Subject, "signed by an identity that may not sign this").
-					Differ("an identity for "+q.words(), s.String()+" signs "+s.extent())
-			})
-		case !s.valid(f.signedAt):
-			err = refuse(f, func() verdict.Finding {
-				return verdict.Find(verdict.IdentityWindow, q.Subject, "signed by an identity at a time when it could not act").Differ(s.Window(), f.signedAt.Format(time.RFC3339))
-			})
-		case !s.claimed(f):
-			err = refuse(f, func() verdict.Finding {
-				return verdict.Find(verdict.Claim, q.Subject, "the certificate does not say what the policy asks of it").Differ(fmt.Sprint(s.claims), claimsOf(f.certified(), s.claims))
-			})
-		default:
-			return nil
-		}
-	}
-	if err == nil {
-		err = refuse(f, func() verdict.Finding {
-			return verdict.Find(verdict.Identity, q.Subject, "signed by somebody else").Differ(signers[0].String(), f.signer())
-		})
-	}
-	return err
 }
 
 func (f *Fact) signer() string {
@@ -244,23 +190,17 @@ func agrees(m *matter, f *Fact) error {
 	return nil
 }
 
-// speaksFor asks whether the signer may speak for the builder that the
-// provenance names, and whether that is the one that is meant.
-func speaksFor(b builder) clause {
-	return func(m *matter, f *Fact) error { return b.spokenForBy(f) }
-}
-
-func (b *builder) spokenForBy(f *Fact) error {
-	claim, err := f.claim()
-	if err != nil {
-		return err
-	}
-	if claim.Builder.ID != b.id || !anyOf(b.signers, f.who) {
+// ofBuilder asks whether provenance is the one builder's that is meant.
+func ofBuilder(id string) clause {
+	return func(m *matter, f *Fact) error {
+		claim, err := f.claim()
+		if err != nil || claim.Builder.ID == id {
+			return err
+		}
 		return refuse(f, func() verdict.Finding {
-			return verdict.Find(verdict.Builder, claim.Builder.ID, "%s may not speak for this builder", f.signer()).Differ(b.signers[0].String(), f.signer())
+			return verdict.Find(verdict.Builder, m.q.Subject, "built by another builder").Differ(id, claim.Builder.ID)
 		})
 	}
-	return acting(f, b.signers, &Question{Subject: claim.Builder.ID})
 }
 
 // reaches asks for a level of the Build track.
@@ -325,8 +265,11 @@ type summary struct {
 // spokenForBy asks whether the signer may speak for the verifier: the two count
 // as a pair.
 func (s summary) spokenForBy(m *matter, f *Fact) error {
-	if s.signers == nil || anyOf(s.signers, f.who) {
+	switch {
+	case s.signers == nil:
 		return nil
+	case anyOf(s.signers, f.who):
+		return acting(f, s.signers, &m.q)
 	}
 	return refuse(f, func() verdict.Finding {
 		return verdict.Find(verdict.VSAVerifier, m.q.Subject, "%s may not speak for the verifier %s", f.signer(), s.Verifier).Differ(s.signers[0].String(), f.signer())
@@ -352,7 +295,7 @@ func (s summary) answers(m *matter, f *Fact) error {
 // in the same place, and not before: whoever shows both must not choose.
 func (s summary) takenBack(m *matter, yes vsa.Summary) error {
 	for _, f := range m.facts {
-		if f.IsZero() || f.kind != vsa.PredicateType || byRole(Verifier)(m, f) != nil || !m.binds(f) {
+		if f.IsZero() || f.kind != vsa.PredicateType || byRole(Verifier)(m, f) != nil || s.spokenForBy(m, f) != nil || !m.binds(f) {
 			continue
 		}
 		no, err := vsa.Parse(f.said)
@@ -415,7 +358,7 @@ func (l *loader) provenance(level int) (Rule, error) {
 	for _, b := range l.policy.builders {
 		s := &some{role: Builder, absent: verdict.NoProvenance, what: "provenance", check: Provenance, clauses: []asked{
 			lasting(ofKind(provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01)),
-			lasting(byRole(Builder)), lasting(speaksFor(b)), fleeting(agrees), fleeting(bound),
+			lasting(byRole(Builder)), lasting(ofBuilder(b.id)), fleeting(agrees), fleeting(bound),
 			lasting(fromSource), lasting(ofCommit), lasting(ofType), lasting(withParameters),
 		}}
 		if level > 0 {

@@ -177,7 +177,11 @@ func (l *loader) loadRoles() error {
 		if err != nil {
 			return err
 		}
+		if n := slices.IndexFunc(signers, narrowed); n >= 0 && role != Release && role != Verifier {
+			return l.fail(codeValue, append(path, n), "stages and classes are for those who sign artifacts, and the role %s signs none; leave them out", role)
+		}
 		l.policy.roles[role] = signers
+		l.policy.posts = append(l.policy.posts, post{role: role, signers: signers})
 	}
 	if len(l.policy.roles[Release]) == 0 {
 		return l.fail(codeEmpty, at("roles", "release"), "nobody; then nothing could ever be accepted")
@@ -290,14 +294,14 @@ func (l *loader) loadBuilders() error {
 		if err != nil {
 			return err
 		}
-		if n := slices.IndexFunc(signers, func(s Signer) bool { return s.stages != nil || s.classes != nil }); n >= 0 {
+		if n := slices.IndexFunc(signers, narrowed); n >= 0 {
 			return l.fail(codeValue, append(path, "signers", n), "stages and classes are for those who sign what was built; a builder speaks for whatever it built")
 		}
 		if n := slices.IndexFunc(signers, func(s Signer) bool { return s.exact.Type == identity.Key }); n >= 0 {
 			return l.fail(codeWeak, append(path, "signers", n), "a key tells nothing of the run that used it; a builder needs an identity")
 		}
 		l.policy.builders = append(l.policy.builders, builder{b.ID, b.Level, signers})
-		l.policy.speakers = append(l.policy.speakers, signers...)
+		l.policy.posts = append(l.policy.posts, post{Builder, b.ID, signers})
 		for _, s := range signers {
 			pairs = append(pairs, slsa.Pair{Signer: s.matcher, BuilderID: b.ID, Level: b.Level, Hermetic: b.Hermetic, Complete: b.Complete})
 		}

@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/identity"
@@ -65,14 +66,14 @@ func TestKeyInAPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if role, known := p.RoleOf(identity.OfKey(name)); !known || role != policy.Verifier || len(p.Verification().Keys) != 1 {
-		t.Errorf("%s, %t, %d keys", role, known, len(p.Verification().Keys))
+	if err := p.Foresee(identity.OfKey(name), policy.Verifier, time.Now()); err != nil || len(p.Verification().Keys) != 1 {
+		t.Errorf("%v, %d keys", err, len(p.Verification().Keys))
 	}
 	for what, who := range map[string]identity.Identity{
 		"another key": identity.OfKey(otherName), "no key": identity.OfKey(digest.Digest{}),
 		"a name of the same text": {Subject: name.String(), Type: identity.Email},
 	} {
-		if _, known := p.RoleOf(who); known {
+		if p.Foresee(who, policy.Verifier, time.Now()) == nil {
 			t.Errorf("%s is known", what)
 		}
 	}

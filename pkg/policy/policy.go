@@ -52,7 +52,7 @@ type Policy struct {
 
 	roles     map[Role][]Signer
 	builders  []builder
-	speakers  []Signer // of all builders
+	posts     []post // every place in which an identity is named: see [Policy.acts]
 	trust     slsa.Trust
 	source    fileSource
 	types     []string

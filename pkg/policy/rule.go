@@ -40,12 +40,13 @@ type ArtifactView struct {
 // artifact.
 type EvidenceView struct {
 	Kind    string // predicate type, or "blob"
-	Role    string // in which the policy knows the signer; empty for strangers
+	Role    string // in which the signer may act here; empty where in none
 	Issuer  string
 	Subject string
 	Signed  time.Time
 	// Claims are the certificate's, by the names of [identity.ClaimNames].
-	Claims     map[string]string
+	Claims map[string]string
+	// Provenance is the zero value unless Role is builder.
 	Provenance ProvenanceView
 }
 

@@ -51,7 +51,7 @@ func (p Policy) IsSignoff(e verify.Evidence) bool {
 		return false
 	}
 	f := FactOf(e)
-	return p.inRole(&f, Signoffs, &Question{Subject: releasesignoff.Name}) == nil
+	return p.acts(&f, Signoffs, &Question{Subject: releasesignoff.Name}) == nil
 }
 
 // Signoff judges a sign-off: by whom, of which release.yaml and commit, and

@@ -34,8 +34,8 @@ func TestSignoffLoads(t *testing.T) {
 	if p.NeedsSignoff(policy.Staging) != policy.Require || p.NeedsSignoff(policy.Published) != policy.Off || load(t).NeedsSignoff(policy.Staging) != policy.Off {
 		t.Error("it is not asked for in staging alone")
 	}
-	if role, known := p.RoleOf(who("signoff")); !known || role != policy.Signoffs {
-		t.Errorf("signoff@ is %q", role)
+	if err := p.Foresee(who("signoff"), policy.Signoffs, time.Now()); err != nil {
+		t.Errorf("signoff@: %v", err)
 	}
 	said := fmt.Sprint(p.Explain())
 	for _, words := range []string{"signoff@example.test", "signs releases off", "SIGNOFF_MISSING", "at most 720h0m0s ago"} {

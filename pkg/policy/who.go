@@ -51,6 +51,9 @@ func (s *Signer) valid(at time.Time) bool {
 	return !at.Before(s.from) && (s.until.IsZero() || at.Before(s.until))
 }
 
+// narrowed reports whether the identity is kept to some stages or classes.
+func narrowed(s Signer) bool { return s.stages != nil || s.classes != nil }
+
 // over reports whether the identity may sign what is asked about. One that is
 // kept to some classes signs nothing that is of no class, such as a manifest.
 func (s *Signer) over(q *Question) bool {
@@ -83,42 +86,17 @@ func (s *Signer) claimed(f *Fact) bool {
 	return true
 }
 
-// RoleOf is the role in which the policy knows an identity, whenever it may
-// act. Patterns of different roles can match one identity, which no loader can
-// foresee; such an identity has no role.
-func (p Policy) RoleOf(who identity.Identity) (Role, bool) { return p.roleOf(who) }
-
-func (p *Policy) roleOf(who identity.Identity) (found Role, is bool) {
-	for _, role := range [...]Role{Release, Verifier, Officer, Channels, Signoffs, Reconciler, Builder} {
-		if !anyOf(p.holders(role), who) {
-			continue
-		}
-		if is {
-			return "", false
-		}
-		found, is = role, true
-	}
-	return found, is
-}
-
-// anyOf reports whether an identity is one of the signers, whenever they act.
-func anyOf(signers []Signer, who identity.Identity) bool {
-	for i := range signers {
-		if signers[i].matcher.Match(who) {
-			return true
-		}
-	}
-	return false
-}
-
 // SignersOf are the identities that may act in a role.
-func (p Policy) SignersOf(role Role) []Signer { return slices.Clone(p.holders(role)) }
+func (p Policy) SignersOf(role Role) []Signer { return p.holders(role) }
 
 func (p *Policy) holders(role Role) []Signer {
-	if role == Builder {
-		return p.speakers
+	var all []Signer
+	for _, one := range p.posts {
+		if one.role == role {
+			all = append(all, one.signers...)
+		}
 	}
-	return p.roles[role]
+	return all
 }
 
 // Expected are the identities that may act in a role, for messages.

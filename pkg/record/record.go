@@ -29,6 +29,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/journal"
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/promotion"
 	"github.com/waybill-release/waybill/pkg/trace"
@@ -185,7 +186,7 @@ func (r *Records) Image(ctx context.Context, made Promoted) ([]Signed, error) {
 	if err := made.check(); err != nil {
 		return nil, err
 	}
-	known := r.known(made.There)
+	known := r.known(made.There, plan.Image)
 	var all []Signed
 	if r.Summarizes() {
 		ids := runOf(ctx)
@@ -194,7 +195,7 @@ func (r *Records) Image(ctx context.Context, made Promoted) ([]Signed, error) {
 			if err != nil {
 				return nil, err
 			}
-			one, err := r.sign(ctx, s, known)
+			one, err := r.sign(ctx, s, plan.Image, known)
 			if err != nil {
 				return nil, err
 			}
@@ -212,7 +213,7 @@ func (r *Records) Promotion(ctx context.Context, made Promoted) (Signed, error) 
 	if err := made.check(); err != nil {
 		return Signed{}, err
 	}
-	return r.promoted(ctx, made, r.known(made.There))
+	return r.promoted(ctx, made, r.known(made.There, plan.Image))
 }
 
 func (r *Records) promoted(ctx context.Context, made Promoted, known map[digest.Digest]standing) (Signed, error) {
@@ -220,7 +221,7 @@ func (r *Records) promoted(ctx context.Context, made Promoted, known map[digest.
 	if err != nil {
 		return Signed{}, err
 	}
-	one, err := r.sign(ctx, s, known)
+	one, err := r.sign(ctx, s, plan.Image, known)
 	one.Of = made.Digest
 	return one, err
 }
@@ -245,7 +246,7 @@ func (r *Records) Summary(ctx context.Context, v *verdict.Verdict, resource stri
 	if !r.Summarizes() {
 		return nil, errors.New("summarizing a verdict: want the verifier's ID and the policy's address")
 	}
-	known := r.known(there)
+	known := r.known(there, "")
 	var all []Signed
 	for part := range slices.Chunk(subjects, vsa.MaxSubjects) {
 		c := r.claim(resource, part, len(subjects))
@@ -254,7 +255,7 @@ func (r *Records) Summary(ctx context.Context, v *verdict.Verdict, resource stri
 		if err != nil {
 			return nil, err
 		}
-		one, err := r.sign(ctx, s, known)
+		one, err := r.sign(ctx, s, "", known)
 		if err != nil {
 			return nil, err
 		}
@@ -357,14 +358,14 @@ func said(s intoto.Statement) trace.IDs {
 
 // known are the records among bundles that the verifier signed, by their gist.
 // What does not verify, and what others signed, is none.
-func (r *Records) known(there [][]byte) map[digest.Digest]standing {
+func (r *Records) known(there [][]byte, class plan.Class) map[digest.Digest]standing {
 	known := map[digest.Digest]standing{}
 	for _, raw := range there {
 		e, err := r.config.Verifier.Attestation(raw)
 		if err != nil {
 			continue
 		}
-		if role, is := r.config.Policy.RoleOf(policy.Who(e)); !is || role != policy.Verifier {
+		if r.byVerifier(e, class) != nil {
 			continue
 		}
 		if key, err := gist(e.Statement()); err == nil {
@@ -372,6 +373,15 @@ func (r *Records) known(there [][]byte) map[digest.Digest]standing {
 		}
 	}
 	return known
+}
+
+// byVerifier refuses a record of something of a class, or of a whole release,
+// that the verifier did not sign while it might.
+func (r *Records) byVerifier(e verify.Evidence, class plan.Class) error {
+	_, err := r.config.Policy.Judge(e, policy.Ask{
+		Role: policy.Verifier, Kind: e.Kind(), Stage: policy.Published, Class: class, Subject: e.Kind(), Whole: true,
+	})
+	return err
 }
 
 // gist is what a record says, by its kind.
@@ -384,7 +394,7 @@ func gist(s intoto.Statement) (digest.Digest, error) {
 
 // sign signs a record, unless one that says the same is there. What an earlier
 // run has drafted of the same gist is signed in its place.
-func (r *Records) sign(ctx context.Context, s intoto.Statement, known map[digest.Digest]standing) (Signed, error) {
+func (r *Records) sign(ctx context.Context, s intoto.Statement, class plan.Class, known map[digest.Digest]standing) (Signed, error) {
 	key, err := gist(s)
 	if err != nil {
 		return Signed{}, err
@@ -399,8 +409,8 @@ func (r *Records) sign(ctx context.Context, s intoto.Statement, known map[digest
 	if err != nil {
 		return Signed{}, err
 	}
-	if role, is := r.config.Policy.RoleOf(policy.Who(e)); !is || role != policy.Verifier {
-		return Signed{}, verdict.Refuse(verdict.IdentityRole, s.PredicateType(), "records are signed by the verifier, not by the role %q", role)
+	if err := r.byVerifier(e, class); err != nil {
+		return Signed{}, err
 	}
 	return Signed{Kind: s.PredicateType(), Bundle: bundle, IDs: r.hints(said(s))}, nil
 }

@@ -94,15 +94,12 @@ func checkPair(req Request, of string, set digest.Set, signature, certificate []
 	if err := m.Check(); err != nil {
 		return verdict.Wrap(verdict.FindingOf(of, err).Code, plan.SigName(of), err)
 	}
-	who, err := verify.CertificateIdentity(m.Certificate())
-	if err != nil {
-		return err
+	err = req.Policy.ActsBy(m.Certificate(), policy.Release, policy.Question{Subject: plan.CertName(of)})
+	if f := verdict.FindingOf(of, err); err != nil && (f.Code == verdict.Identity || f.Code == verdict.IdentityRole) {
+		other := verdict.Find(verdict.SignedAsElse, plan.CertName(of), "the certificate is not the release identity's")
+		return &verdict.Error{Finding: other.Differ(strings.Join(req.Policy.Expected(policy.Release), " or "), f.Got)}
 	}
-	if role, known := req.Policy.RoleOf(who); !known || role != policy.Release {
-		f := verdict.Find(verdict.SignedAsElse, plan.CertName(of), "the certificate is not the release identity's")
-		return &verdict.Error{Finding: f.Differ(strings.Join(req.Policy.Expected(policy.Release), " or "), who.String())}
-	}
-	return nil
+	return err
 }
 
 // checkLegacy holds a pair that lies in the workspace against its file.

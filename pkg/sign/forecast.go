@@ -82,7 +82,7 @@ func (s *Signer) As(ctx context.Context) (string, error) {
 		return "", err
 	}
 	for _, who := range said.Identities() {
-		if s.checkRole(who) == nil {
+		if s.checkRole(who, s.config.Clock()) == nil {
 			return who.String(), nil
 		}
 	}

@@ -42,23 +42,14 @@ import (
 
 	"github.com/sigstore/sigstore-go/pkg/root"
 
-	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
-	exception "github.com/waybill-release/waybill/attestations/exception/v1"
-	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
-	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
-	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
-	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/promotion"
-	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/vsa"
 )
 
 // Config says who signs and with which services.
@@ -125,7 +116,7 @@ func NewKeyed(c Config, key crypto.Signer) (*Signer, error) {
 		return nil, err
 	}
 	s.key = identity.OfKey(v.Digest())
-	if err := s.checkRole(s.key); err != nil {
+	if err := s.checkRole(s.key, c.Clock()); err != nil {
 		return nil, err
 	}
 	s.current = held
@@ -217,30 +208,11 @@ func (s *Signer) meant(o Order) (content, error) {
 	return statement(o.Statement), nil
 }
 
-// mayState reports whether a role may sign a kind of statement. A builder, the
-// verifier and the policy's officer have kinds of their own: they sign nothing
-// else, and nobody else signs those. So nobody who signs a release vouches for
-// it, and no verifier signs one.
+// mayState reports whether a role may sign a kind of statement. The release
+// role signs what no role owns, too; all others sign their own kinds only.
 func mayState(role policy.Role, kind string) bool {
-	owner := policy.Role("")
-	switch kind {
-	case provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01:
-		owner = policy.Builder
-	case signedpolicy.PredicateType, knowndefects.PredicateType, exception.PredicateType:
-		owner = policy.Officer
-	case channelindex.PredicateType:
-		owner = policy.Channels
-	case releasesignoff.PredicateType, releasesignoff.SVRType:
-		owner = policy.Signoffs
-	case vsa.PredicateType, promotion.PredicateType:
-		owner = policy.Verifier
-	case featuretransition.PredicateType:
-		owner = policy.Reconciler
-	}
-	if ownKindsOnly(role) {
-		return owner == role
-	}
-	return owner == ""
+	owner := policy.Owner(kind)
+	return owner == role || owner == "" && !ownKindsOnly(role)
 }
 
 // ownKindsOnly reports whether a role signs statements of its own kinds, and
@@ -259,30 +231,32 @@ func ownKindsOnly(role policy.Role) bool {
 func (s *Signer) foresee(said token.Claims) error {
 	names := said.Identities()
 	for _, who := range names {
-		if s.checkRole(who) == nil {
+		if s.checkRole(who, s.config.Clock()) == nil {
 			return nil
 		}
 	}
 	if len(names) == 0 {
 		return nil
 	}
-	return s.checkRole(names[0])
+	return s.checkRole(names[0], s.config.Clock())
 }
 
 // OtherKey is the next act of who gave a key that the policy does not know in
 // its role.
 const OtherKey = "nothing was signed with it; give with --key the one that the policy names in the role, or have the policy's officer add this one"
 
-// checkRole stops a signature by somebody else before anyone sees it.
-func (s *Signer) checkRole(who identity.Identity) error {
-	if role, known := s.config.Policy.RoleOf(who); known && role == s.config.Role {
-		return nil
+// checkRole stops a signature by somebody else, or by somebody whose time in
+// the role is not now, before anyone sees it.
+func (s *Signer) checkRole(who identity.Identity, signs time.Time) error {
+	err := s.config.Policy.Foresee(who, s.config.Role, signs)
+	if err == nil || verdict.FindingOf("", err).Code == verdict.IdentityWindow {
+		return err
 	}
-	signs, fix := "the identity token", verdict.SignedAsElse.Fix()
+	with, fix := "the identity token", verdict.SignedAsElse.Fix()
 	if who.Type == identity.Key {
-		signs, fix = "the key", OtherKey
+		with, fix = "the key", OtherKey
 	}
-	f := verdict.Find(verdict.SignedAsElse, string(s.config.Role), "%s is not one of the %s role; nothing was published", signs, s.config.Role)
+	f := verdict.Find(verdict.SignedAsElse, string(s.config.Role), "%s is not one of the %s role; nothing was published", with, s.config.Role)
 	f.Fix = fix
 	return &verdict.Error{Finding: f.Differ(strings.Join(s.config.Policy.Expected(s.config.Role), " or "), who.String())}
 }
@@ -296,14 +270,14 @@ func (s *Signer) checkCertificate(c *credential) error {
 	if err != nil {
 		return err
 	}
-	return s.checkRole(who)
+	return s.checkRole(who, s.config.Clock())
 }
 
 // mayAct holds verified evidence against the policy: by the right identity, at
 // a time when it may act, of a run such as is asked. Which classes and stages
 // the identity is kept to is for the caller to judge, who knows the artifact.
 func (s *Signer) mayAct(e verify.Evidence) error {
-	if err := s.checkRole(policy.Who(e)); err != nil {
+	if err := s.checkRole(policy.Who(e), e.SignedAt()); err != nil {
 		return err
 	}
 	_, err := s.config.Policy.Judge(e, policy.Ask{Role: s.config.Role, Kind: e.Kind(), Subject: string(s.config.Role), Whole: true})

@@ -2,6 +2,7 @@ package attacks
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,9 +11,11 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/legacy"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -121,6 +124,12 @@ func TestLegacyRelease(t *testing.T) {
 			r.write(t, sig, signature)
 			r.write(t, cert, certificate)
 			r.reseal(t, func(m *release.Manifest) { r.relist(t, m, sig, cert) })
+		}, codes(verdict.IdentityRole)},
+		{"a .cert of a stranger, and it is listed", func(t *testing.T, r *attacked) {
+			signature, certificate := r.pairBy(t, "stranger@example.test")
+			r.write(t, sig, signature)
+			r.write(t, cert, certificate)
+			r.reseal(t, func(m *release.Manifest) { r.relist(t, m, sig, cert) })
 		}, codes(verdict.Identity)},
 		{"a .sig that is gone", func(t *testing.T, r *attacked) { r.remove(t, sig) }, codes(verdict.Missing)},
 		{"a .sig that is not listed", func(t *testing.T, r *attacked) {
@@ -192,5 +201,31 @@ func TestLegacyForecast(t *testing.T) {
 	after := must[pipeline.Forecast](t)(older(t, r, true).ForecastActs(t.Context(), pipeline.ActSign))
 	if after.Due() != 0 || after.Signatures[0].Entries != 0 || after.Signatures[0].Certificates != 0 {
 		t.Errorf("everything is signed: %+v", after.Signatures[0])
+	}
+}
+
+// TestLegacyByTheRetired: a pair counts if its certificate was issued while its
+// holder might act, whoever listed the pair.
+func TestLegacyByTheRetired(t *testing.T) {
+	r := theWorld(t).signedOlder(t)
+	signature, certificate := r.pairBy(t, "deputy@lab.invalid")
+	r.write(t, plan.SigName(binary), signature)
+	r.write(t, plan.CertName(binary), certificate)
+	r.reseal(t, func(m *release.Manifest) { r.relist(t, m, plan.SigName(binary), plan.CertName(binary)) })
+	text := string(must[[]byte](t)(os.ReadFile(r.Path("policy.yaml"))))
+	issuer, _ := r.Lab.Identity("deputy@lab.invalid")
+	for extent, want := range map[string][]verdict.Code{
+		`until: "2099-01-01"`: nil,
+		`until: "2025-01-01"`: codes(verdict.IdentityWindow),
+		`from: "2099-01-01"`:  codes(verdict.IdentityWindow),
+		"classes: [binary]":   nil,
+		"classes: [image]":    codes(verdict.IdentityRole),
+		"stages: [staging]":   codes(verdict.IdentityRole),
+	} {
+		t.Run(extent, func(t *testing.T) {
+			deputy := fmt.Sprintf("  release: [{issuer: %q, subject: deputy@lab.invalid, type: email, %s}, ", issuer, extent)
+			p := must[policy.Policy](t)(policy.Parse([]byte(strings.Replace(text, "  release: [", deputy, 1)), nil))
+			refused(t, r.gate(t, func(req *gate.Request) { req.Policy = p }).Err(), want...)
+		})
 	}
 }

@@ -274,6 +274,15 @@ func TestPolicySigners(t *testing.T) {
 	become := func(text string) []string { return []string{meant, text + "}]\n  verifier"} }
 	pattern := become(`pattern: '(release|deputy)@lab\.invalid', type: email`)
 	exact := fmt.Sprintf("subject: %q, type: email", release)
+	rules := func(holds string) string {
+		return "plan: require\nrules: [{name: own, classes: [binary], holds: '" + holds + "'}]\n"
+	}
+	signedByRule := []string{
+		`checks: {provenance: require, signature: require, sbom: "off"}`, `checks: {provenance: require, signature: "off", sbom: "off"}`,
+		"plan: require\n", rules(`evidence.exists(e, e.role == "release" && e.kind == "blob")`),
+	}
+	builtByRule := []string{"plan: require\n", rules(fmt.Sprintf(`evidence.filter(e, e.kind == "https://slsa.dev/provenance/v1").all(e, e.role == "builder" && e.provenance.builder == "%s")`, builderID))}
+	c.write(t, "elsewhere.json", c.sign(t, "builder-unisolated", states(provenance.PredicateType, content, built1())))
 	rows := []struct {
 		name   string
 		change []string
@@ -298,6 +307,14 @@ func TestPolicySigners(t *testing.T) {
 		{"a policy that lasts", []string{"name: court\n", "name: court\nexpires: \"2125-12-31\"\n"}, "built release", ""},
 		{"a lab where none is wanted", []string{"name: court\n", "name: court\ntrustRoot: {lab: \"off\"}\n"}, "built release", "TRUST_LAB"},
 		{"a lab that is told of", []string{"name: court\n", "name: court\ntrustRoot: {lab: warn}\n"}, "built release", ""},
+		{"a rule of one who might act no more", append(become(exact+`, until: "2025-01-01"`), signedByRule...), "built release", "POLICY_RULE"},
+		{"a rule of one who may not act yet", append(become(exact+`, from: "2099-01-01"`), signedByRule...), "built release", "POLICY_RULE"},
+		{"a rule of one who signs another class", append(become(exact+", classes: [image]"), signedByRule...), "built release", "POLICY_RULE"},
+		{"a rule of one who acts at another stage", append(become(exact+", stages: [release]"), signedByRule...), "built release", "POLICY_RULE"},
+		{"a rule of one without the claim", append(become(exact+", claims: {buildTrigger: push}"), signedByRule...), "built release", "POLICY_RULE"},
+		{"a rule of one who may act", append(become(exact+`, until: "2099-01-01"`), signedByRule...), "built release", ""},
+		{"a rule of a builder", builtByRule, "built release", ""},
+		{"a rule of a builder whom another speaks for", builtByRule, "built elsewhere release", "POLICY_RULE"},
 		{"a rule that everything meets", []string{"plan: require\n", "plan: require\nrules: [{name: vain, classes: [binary], holds: 'artifact.name != \"nobody/has/this/name\"'}]\n"}, "built release", "POLICY_VACUOUS"},
 	}
 	for _, row := range rows {

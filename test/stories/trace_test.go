@@ -140,6 +140,7 @@ func TestT11(t *testing.T) {
 	t.Run("what is asked wrongly, or of nobody", func(t *testing.T) { askedWrongly(t, w) })
 	t.Run("a hint that contradicts what is signed", func(t *testing.T) { contradicted(t, w) })
 	t.Run("older than the ids", func(t *testing.T) { older(t, w) })
+	t.Run("what is refused is a hint", func(t *testing.T) { hinted(t, w) })
 	t.Run("evidence that does not hold", func(t *testing.T) { doesNotHold(t, w) }) // last: it spoils the place
 }
 
@@ -417,7 +418,7 @@ func older(t *testing.T, w week) {
 	for _, by := range []struct {
 		role string
 		mark lineage.Mark
-	}{{"builder", lineage.Verified}, {"builder-unisolated", lineage.Verified}, {"stranger@example.test", lineage.Hint}} {
+	}{{"builder", lineage.Verified}, {"builder-unisolated", lineage.Hint}, {"stranger@example.test", lineage.Hint}} {
 		w.refer(t, "old/lantern", w.signs(t, by.role, statement), provenance.PredicateType, trace.IDs{})
 		l := w.finds(t, nil, ask...)
 		if len(l.Runs) != 1 || !l.Runs[0].IDs.IsZero() || l.Runs[0].Mark != "" || !slices.Equal(l.Runs[0].Invocations, []string{invocation}) {
@@ -427,7 +428,7 @@ func older(t *testing.T, w week) {
 			t.Errorf("by %s: nothing is %s: %+v", by.role, by.mark, l.Runs[0].Acts)
 		}
 	}
-	want(t, w.trace(t, nil, ask...), 0, "origin unknown", "invocation "+invocation, "the policy does not know who signed it")
+	want(t, w.trace(t, nil, ask...), 0, "origin unknown", "invocation "+invocation, "the policy does not know who signed this (IDENTITY)", "may not speak for this builder (BUILDER)")
 	// The invocation leads there, too, for whoever has no trace.
 	if l := w.finds(t, nil, invocation, "--state", "state"); !has(l, w.runs["stage"], "") {
 		t.Errorf("the invocation does not lead to its run: %+v", l.Runs)

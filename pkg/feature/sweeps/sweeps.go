@@ -40,6 +40,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/feature/known"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/rekor"
@@ -115,16 +116,16 @@ func usage(format string, args ...any) error {
 	return &verdict.UsageError{Err: fmt.Errorf("sweeping: "+format, args...)}
 }
 
-// ours proves a bundle, and answers whether an identity of the policy signed it
-// of these bytes. What cannot be proven is somebody else's.
+// ours proves a bundle, and answers whether an identity that the policy lets act
+// signed it of these bytes. What cannot be proven is somebody else's.
 func (s *Sweeps) ours(bundle []byte, of digest.Digest) (verify.Evidence, bool) {
 	e, err := s.c.Verifier.Attestation(bundle)
 	return e, err == nil && s.by(e, of)
 }
 
 func (s *Sweeps) by(e verify.Evidence, of digest.Digest) bool {
-	_, known := s.c.Policy.RoleOf(policy.Who(e))
-	return known && e.CoversBytes(of)
+	_, err := s.c.Policy.Acts(e, policy.Question{Stage: policy.Published, Class: plan.Image, Subject: of.String()})
+	return err == nil && e.CoversBytes(of)
 }
 
 // visit does what is to be done about one image, or counts what is to be
