@@ -87,7 +87,6 @@ func decideUnsealed(ctx context.Context, req UnsealedRequest) *unsealed {
 
 // decide looks at everything that is asked about.
 func (u *unsealed) decide(ctx context.Context) {
-	u.v.Scope.Checks = []string{"expected set", "files", "hash sidecars", "signatures", "images"}
 	if err := u.gather(ctx); err != nil {
 		u.v.AddError("expected set", err)
 		return
@@ -96,14 +95,28 @@ func (u *unsealed) decide(ctx context.Context) {
 		u.v.AddError("scope", err)
 		return
 	}
+	u.v.Scope.Checks = u.checks()
 	if len(u.Options.Scope.Given) > 0 {
-		u.v.Scope.Checks = []string{"expected set", "given files", "signatures"}
 		u.checkGiven(ctx)
 		u.checkSignatures(ctx)
 	} else {
 		u.checkPlaces(ctx)
 	}
 	u.say()
+}
+
+// checks are the names of what is looked at.
+func (u *unsealed) checks() []string {
+	list := []string{"signed SBOM", "expected set"}
+	switch s := u.Options.Scope; {
+	case len(s.Given) > 0:
+		return append(list, "given files", "signatures")
+	case s.Only == policy.Images:
+		return append(list, "images", "signatures")
+	case s.Only == policy.Files:
+		return append(list, "files", "hash sidecars", "signatures")
+	}
+	return append(list, "files", "hash sidecars", "signatures", "images")
 }
 
 // unsealed is one release without a manifest being decided about.

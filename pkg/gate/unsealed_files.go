@@ -110,7 +110,7 @@ func (u *unsealed) rate(name string, statement intoto.Statement) {
 		u.v.Levels = append(u.v.Levels, report.On(slsa.Build))
 		for _, track := range []slsa.Track{slsa.Build, slsa.V01} {
 			on := report.On(track)
-			u.v.Note("%s is signed by nobody: no more than level %d of SLSA %s is shown of any file; level %d fails for %s", name, on.Level, track, on.Level+1, strings.Join(on.Next, ", "))
+			u.v.Note("%s is unsigned: no more than level %d of SLSA %s is shown of any file; level %d fails for %s", name, on.Level, track, on.Level+1, strings.Join(on.Next, ", "))
 		}
 		return
 	}
@@ -118,7 +118,7 @@ func (u *unsealed) rate(name string, statement intoto.Statement) {
 
 // witnessed says how much a witness names, and how far it is to be believed.
 func witnessed(w expected.Witness) string {
-	word := "signed by nobody"
+	word := "unsigned"
 	switch {
 	case w.Independent():
 		word = "read in the source"
@@ -160,7 +160,7 @@ func (u *unsealed) checkFiles(ctx context.Context) {
 			signed++
 		}
 	}
-	u.v.Note("%d of %d objects are files that somebody signs; the others are their signatures, sums, sidecars, tags and documents, which nobody signs: held against each other, they prove nothing", signed, len(objects))
+	u.v.Note("%d of %d objects are signed files; the others are their signatures, and unsigned sums, sidecars, tags and documents, which prove nothing", signed, len(objects))
 }
 
 // listUnsealed returns what is in the place. Where it can not be listed, every

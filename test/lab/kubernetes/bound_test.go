@@ -300,6 +300,11 @@ func TestTodayGivenBound(t *testing.T) {
 		{"the file under its path", kubectl, w.release.Files[kubectl], none, ""},
 		{"the SBOM", expected.ReleaseSBOM, w.release.Files[expected.ReleaseSBOM], none, ""},
 		{"the archive of an image", "kube-proxy.tar", w.release.Files[proxyTar], none, ""},
+		{"the file, and the mirror has what is signed alone", "kubectl", w.release.Files[kubectl], func(q *question) {
+			maps.DeleteFunc(q.release.Files, func(name string, _ []byte) bool {
+				return !strings.HasPrefix(name, kubectl+".") && !strings.HasPrefix(name, expected.ReleaseSBOM)
+			})
+		}, ""},
 		{"the file, and the mirror has no SBOM", "kubectl", w.release.Files[kubectl], bare, verdict.Missing},
 		{"a genuine file of another version", "kubectl", old().Files[kubectl], func(q *question) { take(t, q, kubectl) }, verdict.Tampered},
 		{"a genuine file of another version, and no SBOM", "kubectl", old().Files[kubectl], func(q *question) { take(t, q, kubectl); bare(q) }, verdict.Missing},

@@ -180,7 +180,7 @@ func TestToday(t *testing.T) {
 		}
 	}
 	notes := strings.Join(v.Notes, "\n")
-	for _, want := range []string{"INSECURE LAB", "expected set: 143 files", "the list of 1.31 (140, read in the source)", "provenance.json is signed by nobody", "level 2 fails for build.authentic, build.hosted", "provenance.authenticated"} {
+	for _, want := range []string{"INSECURE LAB", "expected set: 143 files", "the list of 1.31 (140, read in the source)", "provenance.json is unsigned", "level 2 fails for build.authentic, build.hosted", "provenance.authenticated"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("it does not say %q:\n%s", want, notes)
 		}
