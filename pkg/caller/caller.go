@@ -7,7 +7,7 @@
 // destinations and for channels, all of which must be named.
 //
 //	book, err := caller.Parse(raw)
-//	who, err := book.Token(bearer, keys, now) // or book.Certificate(leaf)
+//	who, err := book.Token(bearer, keys, now) // or book.Certificate(leaf, now)
 //	err = book.May(who, caller.Act{Verb: caller.Promote, From: "staging.example.test/demo", To: "prod.example.test/demo", Channel: caller.NoChannel})
 //
 // The package asks nobody and has no clock: the keys of an issuer and the time
@@ -236,6 +236,16 @@ func (b Book) May(p Principal, a Act) error {
 		}
 	}
 	return verdict.Refuse(verdict.NotGranted, p.name, "%s may not %s what goes from %.200q to %.200q in channel %.64q", orNobody(p.name), string(a.Verb), a.From, a.To, a.Channel)
+}
+
+// MayAsk reports by an error that no decision at all may be asked for.
+func (b Book) MayAsk(p Principal) error {
+	if p.name != "" && slices.ContainsFunc(b.grants[p.name], func(g Grant) bool {
+		return slices.ContainsFunc(g.Verbs, func(v Verb) bool { return v != Audit })
+	}) {
+		return nil
+	}
+	return verdict.Refuse(verdict.NotGranted, p.name, "%s may not ask for any decision", orNobody(p.name))
 }
 
 // Audits reports by an error that nothing may be read of what was decided. What

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/caller"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -66,7 +67,7 @@ func TestMatrix(t *testing.T) {
 		who[name] = p
 	}
 	for _, name := range []string{"registry", "auditor"} {
-		p, err := b.Certificate(&x509.Certificate{URIs: []*url.URL{{Scheme: "spiffe", Host: "example.test", Path: "/" + name}}})
+		p, err := b.Certificate(shown(name, is.now.Add(-time.Hour), is.now), is.now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,6 +157,49 @@ func TestParse(t *testing.T) {
 		}
 		if _, err := caller.Parse([]byte(strings.Replace(book, c[0], c[1], 1))); codeOf(err) != verdict.ConfigParse {
 			t.Errorf("%q for %q: %v", c[1], c[0], err)
+		}
+	}
+}
+
+// shown is a certificate that names a caller.
+func shown(name string, from, until time.Time) *x509.Certificate {
+	return &x509.Certificate{NotBefore: from, NotAfter: until, URIs: []*url.URL{{Scheme: "spiffe", Host: "example.test", Path: "/" + name}}}
+}
+
+// TestCertificateAtThisTime: a certificate says who asks while it is valid, and
+// not a second longer, however old the connection is.
+func TestCertificateAtThisTime(t *testing.T) {
+	b, now := open(t), newIssuer(t).now
+	for name, row := range map[string]struct {
+		from, until time.Time
+		good        bool
+	}{
+		"valid":            {now.Add(-time.Hour), now.Add(time.Hour), true},
+		"its last moment":  {now.Add(-time.Hour), now, true},
+		"its first moment": {now, now.Add(time.Hour), true},
+		"expired":          {now.Add(-time.Hour), now.Add(-time.Second), false},
+		"not valid yet":    {now.Add(time.Second), now.Add(time.Hour), false},
+	} {
+		who, err := b.Certificate(shown("registry", row.from, row.until), now)
+		if (err == nil) != row.good || row.good && who.Name() != "registry" || !row.good && verdict.FindingOf("", err).Code != verdict.TokenTime {
+			t.Errorf("%s: %q, %v, want good %v", name, who.Name(), err, row.good)
+		}
+	}
+}
+
+// TestMayAsk: whoever has no grant but to read the record may ask for nothing.
+func TestMayAsk(t *testing.T) {
+	b, now := open(t), newIssuer(t).now
+	for name, good := range map[string]bool{"registry": true, "auditor": false, "nobody": false} {
+		who := caller.Principal{}
+		if name != "nobody" {
+			var err error
+			if who, err = b.Certificate(shown(name, now, now), now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.MayAsk(who); (err == nil) != good || !good && verdict.FindingOf("", err).Code != verdict.NotGranted {
+			t.Errorf("%s: %v, want good %v", name, err, good)
 		}
 	}
 }

@@ -147,10 +147,15 @@ func (c Caller) lacks(said claims) string {
 }
 
 // Certificate recognises the caller who showed a certificate that was verified
-// by the authority of this service's clients.
-func (b Book) Certificate(leaf *x509.Certificate) (Principal, error) {
-	if leaf == nil || len(leaf.URIs) != 1 {
+// by the authority of this service's clients, if it is valid now: a connection
+// may be older than what was shown on it.
+func (b Book) Certificate(leaf *x509.Certificate, now time.Time) (Principal, error) {
+	switch {
+	case leaf == nil || len(leaf.URIs) != 1:
 		return Principal{}, verdict.Refuse(verdict.TokenSub, "certificate", "it does not name one URI")
+	case now.Before(leaf.NotBefore) || now.After(leaf.NotAfter):
+		return Principal{}, &verdict.Error{Finding: verdict.Find(verdict.TokenTime, "certificate", "it is not valid at this time").
+			Differ(now.UTC().Format(time.RFC3339), leaf.NotBefore.UTC().Format(time.RFC3339)+" to "+leaf.NotAfter.UTC().Format(time.RFC3339))}
 	}
 	for _, c := range b.callers {
 		if c.Certificate != nil && c.Certificate.URI == leaf.URIs[0].String() {

@@ -43,7 +43,7 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 		s.turnAway(w, r, notLetIn{id: id, who: who, err: err})
 		return
 	}
-	leave, err := s.admit(ctx, who, 1)
+	leave, err := s.take(ctx, who, 1)
 	if err != nil {
 		s.turnAway(w, r, notLetIn{id: id, who: who, err: err, status: http.StatusTooManyRequests})
 		return

@@ -195,15 +195,17 @@ func (c *RecordCheck) count(l ask.Line) {
 			c.cached++
 		}
 	case ask.NotLetIn:
-		tick(c.turnedAway, string(l.Code))
+		tickBy(c.turnedAway, string(l.Code), max(1, l.Count))
 	}
 }
 
-func tick(counts map[string]int64, name string) {
+func tick(counts map[string]int64, name string) { tickBy(counts, name, 1) }
+
+func tickBy(counts map[string]int64, name string, n int64) {
 	if _, there := counts[name]; !there && len(counts) >= maxKinds {
 		name = "others"
 	}
-	counts[name]++
+	counts[name] += n
 }
 
 // Verdict is the answer, once all logs were read.

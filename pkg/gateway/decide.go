@@ -27,6 +27,7 @@ type asked struct {
 	ask.Question
 	host, repository string
 	digest           digest.Digest
+	caller           string // who asks
 }
 
 // seeDocument is the next act of who asked wrongly.
@@ -214,6 +215,16 @@ func (s *Server) guarded(basis *standing, a asked, decide func(own context.Conte
 
 // judge asks the policy.
 func (s *Server) judge(ctx context.Context, basis *standing, a asked) *verdict.Verdict {
+	for _, part := range []struct {
+		of  *shares
+		key string
+	}{{&s.fair.callers, a.caller}, {&s.fair.hosts, a.host}} {
+		leave, err := part.of.enter(ctx, part.key)
+		if err != nil {
+			return s.undecided(basis, a, err)
+		}
+		defer leave()
+	}
 	select {
 	case s.judging <- struct{}{}:
 		defer func() { <-s.judging }()

@@ -104,7 +104,8 @@ type Limits struct {
 	// wait 10 s, are answered.
 	Deadline time.Duration
 	// AtOnce is how many requests are dealt with at a time, and Queue how many
-	// more may wait. Defaults 256 and 1000.
+	// more may wait. Defaults 256 and 1000. One caller has half of both at most,
+	// and one registry half of the decisions that are made at a time.
 	AtOnce, Queue int
 	// PerCaller is how many decisions one caller may ask for in a second, for a
 	// while; ten times as many at once. Default 100.
@@ -166,9 +167,13 @@ type Server struct {
 	tally  tally
 	open   remotes
 
-	written *record
-	judging chan struct{} // bounds what is decided at the same time
-	flags   *flags
+	written   *record
+	strangers strangers
+	clients   authorities
+	judging   chan struct{} // bounds what is decided at the same time
+	bodies    shares        // bounds what is read at the same time
+	fair      fair
+	flags     *flags
 
 	draining atomic.Bool
 	reloaded chan struct{} // is told when the basis was read anew
@@ -198,7 +203,8 @@ func New(ctx context.Context, w World, l Limits) (*Server, error) {
 		return nil, errors.New("preparing the gate: load, open, keys, clock, log and record are required")
 	}
 	l = l.withDefaults()
-	s := &Server{world: w, limits: l, slots: newSlots(l.AtOnce, l.Queue), written: newRecord(w.Record, w.Clock), judging: make(chan struct{}, l.AtOnce)}
+	s := &Server{world: w, limits: l, slots: newSlots(l.AtOnce, l.Queue), written: newRecord(w.Record, w.Clock), judging: make(chan struct{}, l.AtOnce), fair: fairOf(l)}
+	s.bodies.most = min(bodyRoom, l.AtOnce)
 	s.keys.fetch, s.keys.clock = w.Keys, w.Clock
 	s.rates.perSecond, s.rates.clock = l.PerCaller, w.Clock
 	s.open.open = w.Open
@@ -250,7 +256,7 @@ func (s *Server) Drain() { s.draining.Store(true) }
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.draining.Load() {
+	if s.draining.Load() || isOld(r, s.world.Clock()) {
 		w.Header().Set("Connection", "close")
 	}
 	w.Header().Set("Cache-Control", "no-store")

@@ -68,9 +68,15 @@ func (s *Server) decisions(w http.ResponseWriter, r *http.Request) {
 		s.turnAway(w, r, notLetIn{id: id, err: err, status: http.StatusUnauthorized})
 		return
 	}
-	q, err := s.readRequest(r)
+	leave, err := s.admit(ctx, basis, who)
 	if err != nil {
-		s.turnAway(w, r, notLetIn{id: id, who: who, err: err})
+		s.turnAway(w, r, notLetIn{id: id, who: who, err: err, status: statusOf(err), unread: true})
+		return
+	}
+	defer leave()
+	q, err := s.readInTurn(ctx, r, who)
+	if err != nil {
+		s.turnAway(w, r, notLetIn{id: id, who: who, err: err, status: statusOf(err), unread: statusOf(err) != 0})
 		return
 	}
 	all, err := s.granted(basis, who, q)
@@ -80,7 +86,7 @@ func (s *Server) decisions(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, stop = context.WithTimeout(ctx, s.deadline(q))
 	defer stop()
-	leave, err := s.admit(ctx, who, len(all))
+	leave, err = s.take(ctx, who, len(all))
 	if err != nil {
 		s.turnAway(w, r, notLetIn{id: id, who: who, err: err, status: http.StatusTooManyRequests})
 		return
@@ -115,14 +121,61 @@ func (s *Server) letIn(ctx context.Context, r *http.Request) context.Context {
 	return ctx
 }
 
-// admit waits for a slot, and takes from what a caller may ask.
-func (s *Server) admit(ctx context.Context, who caller.Principal, n int) (leave func(), err error) {
+// statusOf is the status of a request that is turned away: 429 where too much is
+// asked.
+func statusOf(err error) int {
+	if verdict.FindingOf("", err).Code == verdict.Busy {
+		return http.StatusTooManyRequests
+	}
+	return 0
+}
+
+// admit lets in a caller who may ask for something, who has not asked for too
+// much lately, and who is not waiting for too much already. Nothing of the
+// request was read then.
+func (s *Server) admit(ctx context.Context, basis *standing, who caller.Principal) (leave func(), err error) {
+	if err := basis.Callers.MayAsk(who); err != nil {
+		return nil, err
+	}
+	if err := s.spendRate(who, 0); err != nil {
+		return nil, err
+	}
+	return s.fair.waiting.tryEnter(who.Name())
+}
+
+// spendRate takes n decisions from what a caller may ask for; none only asks
+// whether any are left.
+func (s *Server) spendRate(who caller.Principal, n int) error {
+	if !s.rates.take(who.Name(), n) {
+		return verdict.Refuse(verdict.Busy, who.Name(), "it asks more than %d decisions a second", s.limits.PerCaller).Advise(askLater)
+	}
+	return nil
+}
+
+// readInTurn reads a request when there is room for its bytes. A caller has a
+// part of the room: whoever sends slowly holds up nobody else.
+func (s *Server) readInTurn(ctx context.Context, r *http.Request, who caller.Principal) (ask.Request, error) {
+	leave, err := s.fair.bodies.enter(ctx, who.Name())
+	if err != nil {
+		return ask.Request{}, err
+	}
+	defer leave()
+	leaveAll, err := s.bodies.enter(ctx, "")
+	if err != nil {
+		return ask.Request{}, err
+	}
+	defer leaveAll()
+	return s.readRequest(r)
+}
+
+// take waits for a slot, and takes n decisions from what a caller may ask for.
+func (s *Server) take(ctx context.Context, who caller.Principal, n int) (leave func(), err error) {
 	if leave, err = s.slots.enter(ctx); err != nil {
 		return nil, err
 	}
-	if !s.rates.take(who.Name(), n) {
+	if err := s.spendRate(who, n); err != nil {
 		leave()
-		return nil, verdict.Refuse(verdict.Busy, who.Name(), "it asks more than %d decisions a second", s.limits.PerCaller).Advise(askLater)
+		return nil, err
 	}
 	return leave, nil
 }
@@ -132,7 +185,11 @@ func (s *Server) admit(ctx context.Context, who caller.Principal, n int) (leave 
 func (s *Server) identify(ctx context.Context, r *http.Request, basis *standing) (caller.Principal, error) {
 	tokens := r.Header.Values("Authorization")
 	if len(tokens) == 0 && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		return basis.Callers.Certificate(r.TLS.VerifiedChains[0][0])
+		now := s.world.Clock()
+		if err := s.clients.verify(r.TLS.PeerCertificates, now); err != nil {
+			return caller.Principal{}, err
+		}
+		return basis.Callers.Certificate(r.TLS.VerifiedChains[0][0], now)
 	}
 	if len(tokens) != 1 {
 		return caller.Principal{}, verdict.Refuse(verdict.TokenParse, "request", "want one Authorization header, or a client certificate")
@@ -183,6 +240,7 @@ func (s *Server) granted(basis *standing, who caller.Principal, q ask.Request) (
 		if err := basis.Callers.May(who, all[i].act()); err != nil {
 			return nil, err
 		}
+		all[i].caller = who.Name()
 	}
 	if overrides(all) {
 		return all, s.mayOverride(who)
@@ -196,11 +254,15 @@ type notLetIn struct {
 	who    caller.Principal
 	err    error
 	status int // zero is that of the error
+	unread bool
 }
 
 // turnAway answers a request that is not decided about, and logs why.
 func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, n notLetIn) {
 	f := verdict.FindingOf("request", n.err)
+	if n.unread && r.ContentLength > 0 { // or the answer would wait for what is not sent
+		w.Header().Set("Connection", "close")
+	}
 	outcome := f.Code.Outcome()
 	code := n.status
 	switch {
@@ -216,17 +278,28 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, n notLetIn) {
 		w.Header().Set("Retry-After", "1")
 	}
 	s.tally.turnedAway(f.Code)
-	ctx, end := span.Start(r.Context(), span.Gate)
-	end(n.err)
-	own := span.Of(ctx)
-	err := s.written.add(ctx, ask.Entry{
-		Trace: own.Trace, Span: own.Span,
-		Time: s.world.Clock(), Level: levelWarn, Message: ask.NotLetIn, Request: n.id, Principal: n.who.Name(), Code: f.Code, Problem: f.Message, Status: code,
-	})
-	if err != nil { // it is a no in any case; the log may be what stands still, so nothing is said there
-		s.tally.unrecorded()
+	count := int64(1)
+	if n.who.Name() == "" {
+		count = s.strangers.met(f.Code, s.world.Clock())
+	}
+	if count > 0 {
+		s.writeNotLetIn(r.Context(), ask.Entry{Request: n.id, Principal: n.who.Name(), Code: f.Code, Problem: f.Message, Status: code, Count: count})
 	}
 	writeJSON(w, code, ask.Problem{Schema: ask.SchemaAnswer, RequestID: n.id, Outcome: outcome.String(), Problem: f})
+}
+
+// writeNotLetIn records requests that were not let in.
+func (s *Server) writeNotLetIn(ctx context.Context, e ask.Entry) {
+	ctx, end := span.Start(ctx, span.Gate)
+	end(nil)
+	own := span.Of(ctx)
+	e.Trace, e.Span, e.Time, e.Level, e.Message = own.Trace, own.Span, s.world.Clock(), levelWarn, ask.NotLetIn
+	if e.Count == 1 {
+		e.Count = 0 // it goes without saying
+	}
+	if err := s.written.add(ctx, e); err != nil { // it is a no in any case; the log may be what stands still, so nothing is said there
+		s.tally.unrecorded()
+	}
 }
 
 // worstOf is the outcome of several: one no is a no, and what is not known of

@@ -32,6 +32,93 @@ func (s slots) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
+// shares bound how much of something one key may have at a time.
+type shares struct {
+	most int
+	mu   sync.Mutex // owns all
+	all  map[string]*share
+}
+
+// share is what one key has; it is forgotten when nobody uses it.
+type share struct {
+	room  chan struct{}
+	users int
+}
+
+// enter waits for room, or refuses when ctx ends first.
+func (s *shares) enter(ctx context.Context, key string) (leave func(), err error) {
+	one := s.use(key)
+	select {
+	case one.room <- struct{}{}:
+		return s.leave(key, one), nil
+	case <-ctx.Done():
+		s.release(key, one)
+		return nil, errBusy()
+	}
+}
+
+// tryEnter refuses at once where there is no room.
+func (s *shares) tryEnter(key string) (leave func(), err error) {
+	one := s.use(key)
+	select {
+	case one.room <- struct{}{}:
+		return s.leave(key, one), nil
+	default:
+		s.release(key, one)
+		return nil, errBusy()
+	}
+}
+
+func (s *shares) leave(key string, one *share) func() {
+	return func() {
+		<-one.room
+		s.release(key, one)
+	}
+}
+
+func (s *shares) use(key string) *share {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.all[key]
+	if one == nil {
+		if s.all == nil {
+			s.all = map[string]*share{}
+		}
+		one = &share{room: make(chan struct{}, max(1, s.most))}
+		s.all[key] = one
+	}
+	one.users++
+	return one
+}
+
+func (s *shares) release(key string, one *share) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one.users--; one.users == 0 {
+		delete(s.all, key)
+	}
+}
+
+// fair are the parts of what the server can do that one caller, or the answers
+// of one registry, may take up.
+type fair struct {
+	bodies  shares // requests of a caller whose body is read
+	waiting shares // requests of a caller that wait or are dealt with
+	callers shares // decisions of a caller that are made
+	hosts   shares // decisions that wait for one registry
+}
+
+func fairOf(l Limits) fair {
+	return fair{
+		bodies: shares{most: l.AtOnce / 8}, waiting: shares{most: (l.AtOnce + l.Queue) / 2},
+		callers: shares{most: l.AtOnce / 2}, hosts: shares{most: l.AtOnce / 2},
+	}
+}
+
+// bodyRoom bounds the requests whose body is read at a time: what they hold may
+// be as many bytes as [Limits.Body], each.
+const bodyRoom = 64
+
 // askLater is the next act of who was not let in because too much is asked.
 const askLater = "nothing was decided; ask again after the time that Retry-After says"
 
@@ -79,7 +166,7 @@ func (r *rates) take(name string, n int) bool {
 	}
 	one.left = min(most, one.left+max(0, now.Sub(one.at).Seconds())*float64(r.perSecond))
 	one.at = now
-	if one.left < float64(n) {
+	if one.left < float64(max(1, n)) {
 		return false
 	}
 	one.left -= float64(n)

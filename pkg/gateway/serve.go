@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/waybill-release/waybill/pkg/gateway/ask"
 	"github.com/waybill-release/waybill/pkg/strictyaml"
 	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/transport"
@@ -188,7 +189,10 @@ func (s *Server) Serve(ctx context.Context, c Config, reload <-chan os.Signal, r
 	}
 	defer back.Close()
 	ours, theirs := s.bounded(ctx, s.Admin()), s.bounded(ctx, s)
-	theirs.TLSConfig = certificates
+	theirs.TLSConfig, theirs.ConnContext = certificates, born(s.world.Clock)
+	if c.TLS != nil {
+		s.clients.file = c.TLS.Clients
+	}
 	ended := make(chan error, 2)
 	go func() { ended <- ours.Serve(back) }()
 	go func() {
@@ -246,6 +250,7 @@ func (s *Server) end(all ...*http.Server) error {
 	ctx, stop := context.WithTimeout(context.Background(), DrainTime)
 	defer stop()
 	s.Drain()
+	defer s.writeStrangers(ctx)
 	_ = transport.Sleep(ctx, min(s.limits.Parting, DrainTime/2)) // ctx outlasts it
 	var wait sync.WaitGroup
 	errs := make([]error, len(all))
@@ -254,6 +259,14 @@ func (s *Server) end(all ...*http.Server) error {
 	}
 	wait.Wait()
 	return errors.Join(errs...)
+}
+
+// writeStrangers writes down the requests of unknown callers that no line stands
+// for yet.
+func (s *Server) writeStrangers(ctx context.Context) {
+	for code, n := range s.strangers.rest(s.world.Clock()) {
+		s.writeNotLetIn(ctx, ask.Entry{Code: code, Count: n})
+	}
 }
 
 func (s *Server) bounded(ctx context.Context, h http.Handler) *http.Server {

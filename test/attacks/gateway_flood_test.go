@@ -46,11 +46,11 @@ func (f *fortress) config(protocol string) *tls.Config {
 	return &tls.Config{RootCAs: f.pool, NextProtos: []string{protocol}, ServerName: "127.0.0.1"}
 }
 
-// honest is a caller who waits no longer than an admission controller does.
+// honest is another caller, who waits no longer than an admission controller does.
 func (f *fortress) honest() (ask func() error, done func()) {
 	to := &http.Transport{TLSClientConfig: f.config("h2"), ForceAttemptHTTP2: true}
 	client := &http.Client{Transport: to, Timeout: 10 * time.Second}
-	token := f.token(nil)
+	token := f.neighbour()
 	return func() error {
 		req, err := http.NewRequestWithContext(f.t.Context(), http.MethodPost, "https://"+f.host+"/v1/decisions", strings.NewReader(f.body(f.image)))
 		if err != nil {

@@ -152,11 +152,12 @@ func inUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestGatewaySlots: so many requests are let in at once, some more wait, and
-// whoever comes then is sent away at once, and told to come again. Those who
-// were let in are answered.
+// TestGatewaySlots: half of the requests that are let in at once, and of those
+// that wait, may be one caller's; what that caller asks beyond is sent away at
+// once, and told to come again. Those who were let in are answered.
 func TestGatewaySlots(t *testing.T) {
-	const slots, queue, more = 256, 20, 50
+	const atOnce, queue, more = 256, 20, 50
+	const share = (atOnce + queue) / 2
 	open := make(chan struct{})
 	lab := http.DefaultTransport
 	gated := roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -172,13 +173,13 @@ func TestGatewaySlots(t *testing.T) {
 		g.open = func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, gated) }
 	})
 	token := g.token(nil)
-	to := &http.Transport{MaxIdleConnsPerHost: slots + queue + more}
+	to := &http.Transport{MaxIdleConnsPerHost: share + more}
 	defer to.CloseIdleConnections()
 	var counts [600]atomic.Int64
 	var away, wait sync.WaitGroup
 	away.Add(more)
 	var sentAway atomic.Int64
-	for range slots + queue + more {
+	for range share + more {
 		wait.Go(func() {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+g.host+"/v1/decisions", strings.NewReader(g.body(g.image)))
 			if err != nil {
@@ -210,8 +211,8 @@ func TestGatewaySlots(t *testing.T) {
 	}
 	close(open)
 	wait.Wait()
-	if yes, no := counts[http.StatusOK].Load(), counts[http.StatusTooManyRequests].Load(); yes != slots+queue || no != more {
-		t.Errorf("%d were answered and %d sent away, want %d and %d", yes, no, slots+queue, more)
+	if yes, no := counts[http.StatusOK].Load(), counts[http.StatusTooManyRequests].Load(); yes != share || no != more {
+		t.Errorf("%d were answered and %d sent away, want %d and %d", yes, no, share, more)
 	}
 }
 
@@ -272,7 +273,7 @@ func TestGatewayArmy(t *testing.T) {
 	if err := ask(); err != nil {
 		t.Fatal(err)
 	}
-	token := plain.token(nil)
+	token, neighbour := plain.token(nil), plain.neighbour()
 	whole := plain.raw(token)
 	before := runtime.NumGoroutine()
 	for _, c := range []struct {
@@ -299,7 +300,9 @@ func TestGatewayArmy(t *testing.T) {
 				if err := ask(); err != nil {
 					t.Errorf("an honest caller, meanwhile: %v", err)
 				}
-				if status, _, raw := plain.do(plain.request()); status != http.StatusOK {
+				other := plain.request()
+				other.Header.Set("Authorization", "Bearer "+neighbour)
+				if status, _, raw := plain.do(other); status != http.StatusOK {
 					t.Errorf("an honest caller of the same listener, meanwhile: %d %s", status, raw)
 				}
 			}

@@ -283,7 +283,7 @@ func TestGatewayCanaries(t *testing.T) {
 		}
 	}
 	log := g.log.String()
-	if !strings.Contains(log, g.image) || strings.Count(log, "not let in") < 5 {
+	if !strings.Contains(log, g.image) || strings.Count(log, "not let in") < 4 { // those of unknown callers are one line a second
 		t.Errorf("the log does not say what was asked:\n%s", log)
 	}
 	for _, text := range append(left, log) {

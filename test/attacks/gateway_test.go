@@ -94,10 +94,13 @@ func openGatehouse(t *testing.T, edits ...func(*gatehouse)) *gatehouse {
 		edit(g)
 	}
 	issuer, subject := w.Lab.Identity("verifier")
+	_, neighbour := w.Lab.Identity("release")
 	book := must[caller.Book](t)(caller.Parse(fmt.Appendf(nil, `audience: %s
-callers: [{name: promoter, token: {issuer: %q, subject: %q}}]
-grants: [{caller: promoter, verbs: [%[5]s], from: [%[4]s/gated/], to: [%[4]s/gated/, prod.example.test/, registry.example.test/], channels: [none, stable]}]
-`, gateAudience, issuer, subject, w.Lab.Registry, g.verbs)))
+callers: [{name: promoter, token: {issuer: %q, subject: %q}}, {name: neighbour, token: {issuer: %[2]q, subject: %[6]q}}]
+grants:
+- {caller: promoter, verbs: [%[5]s], from: [%[4]s/gated/], to: [%[4]s/gated/, prod.example.test/, registry.example.test/], channels: [none, stable]}
+- {caller: neighbour, verbs: [verify], from: [%[4]s/gated/], to: [%[4]s/gated/], channels: [none]}
+`, gateAudience, issuer, subject, w.Lab.Registry, g.verbs, neighbour)))
 	g.server = must[*gateway.Server](t)(gateway.New(t.Context(), gateway.World{
 		Load: func(context.Context) (gateway.Basis, error) {
 			return gateway.Basis{PolicyRequest: gate.PolicyRequest{Policy: *g.policy.Load(), Verifier: w.verifier}, Callers: book}, nil
@@ -131,6 +134,13 @@ func (g *gatehouse) token(claims map[string]any) string {
 		all[name] = value
 	}
 	return must[string](g.t)(g.w.Lab.Mint("verifier", all))
+}
+
+// neighbour is the token of another caller, who is to be answered whatever the
+// first one does.
+func (g *gatehouse) neighbour() string {
+	g.t.Helper()
+	return must[string](g.t)(g.w.Lab.Mint("release", map[string]any{"aud": gateAudience}))
 }
 
 // body asks about an image.

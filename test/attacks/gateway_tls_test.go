@@ -16,6 +16,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -88,26 +89,8 @@ func (a *authority) write(dir, name string, c tls.Certificate) (certificate, key
 // TestGatewayCertificates: a caller is known by the one URI in a certificate of
 // the authority that the service believes, and by nothing else.
 func TestGatewayCertificates(t *testing.T) {
-	w := theWorld(t)
-	image, ours, theirs, dir := stagedImage(t, w), newAuthority(t), newAuthority(t), t.TempDir()
-	book := must[caller.Book](t)(caller.Parse(fmt.Appendf(nil, `callers: [{name: registry, certificate: {uri: "spiffe://example.test/registry"}}]
-grants: [{caller: registry, verbs: [verify], from: [%[1]s/gated/], to: [%[1]s/gated/], channels: [none]}]
-`, w.Lab.Registry)))
-	server := must[*gateway.Server](t)(gateway.New(t.Context(), gateway.World{
-		Load: func(context.Context) (gateway.Basis, error) {
-			return gateway.Basis{PolicyRequest: gate.PolicyRequest{Policy: w.profile.Policy, Verifier: w.verifier}, Callers: book}, nil
-		},
-		Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, http.DefaultTransport) },
-		Keys: gateway.IssuerKeys(http.DefaultTransport), Clock: time.Now, Log: slog.New(slog.DiscardHandler), Record: io.Discard,
-	}, gateway.Limits{Parting: time.Millisecond}))
-	c := gateway.Config{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", TLS: &gateway.TLS{}}
-	c.TLS.Certificate, c.TLS.Key = ours.write(dir, "server", ours.issue())
-	c.TLS.Clients, _ = ours.write(dir, "clients", tls.Certificate{Certificate: [][]byte{ours.cert.Raw}, PrivateKey: ours.key})
-	ctx, stop := context.WithCancel(t.Context())
-	listening, ended := make(chan string, 1), make(chan error, 1)
-	go func() { ended <- server.Serve(ctx, c, nil, func(callers, _ string) { listening <- callers }) }()
-	host := <-listening
-	g := &gatehouse{t: t, w: w, host: host, image: image}
+	ours, theirs := newAuthority(t), newAuthority(t)
+	g, _ := tlsGate(t, ours, time.Now)
 	for _, one := range []struct {
 		name  string
 		shown []tls.Certificate
@@ -122,7 +105,7 @@ grants: [{caller: registry, verbs: [verify], from: [%[1]s/gated/], to: [%[1]s/ga
 		pool := x509.NewCertPool()
 		pool.AddCert(ours.cert)
 		client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: one.shown}}}
-		resp, err := client.Post("https://"+host+"/v1/decisions", "application/json", strings.NewReader(g.body(image)))
+		resp, err := client.Post("https://"+g.host+"/v1/decisions", "application/json", strings.NewReader(g.body(g.image)))
 		switch {
 		case err != nil && one.want != 0, err == nil && resp.StatusCode != one.want:
 			t.Errorf("%s: %v, %v; want %d", one.name, resp, err, one.want)
@@ -135,9 +118,82 @@ grants: [{caller: registry, verbs: [verify], from: [%[1]s/gated/], to: [%[1]s/ga
 		}
 		client.CloseIdleConnections()
 	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
+}
+
+// tlsGate serves callers who show certificates of an authority, until the test
+// ends. The file of the authority is returned.
+func tlsGate(t *testing.T, ours *authority, clock func() time.Time) (g *gatehouse, clients string) {
+	t.Helper()
+	w := theWorld(t)
+	image, dir := stagedImage(t, w), t.TempDir()
+	book := must[caller.Book](t)(caller.Parse(fmt.Appendf(nil, `callers: [{name: registry, certificate: {uri: "spiffe://example.test/registry"}}]
+grants: [{caller: registry, verbs: [verify], from: [%[1]s/gated/], to: [%[1]s/gated/], channels: [none]}]
+`, w.Lab.Registry)))
+	server := must[*gateway.Server](t)(gateway.New(t.Context(), gateway.World{
+		Load: func(context.Context) (gateway.Basis, error) {
+			return gateway.Basis{PolicyRequest: gate.PolicyRequest{Policy: w.profile.Policy, Verifier: w.verifier}, Callers: book}, nil
+		},
+		Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, http.DefaultTransport) },
+		Keys: gateway.IssuerKeys(http.DefaultTransport), Clock: clock, Log: slog.New(slog.DiscardHandler), Record: io.Discard,
+	}, gateway.Limits{Parting: time.Millisecond}))
+	c := gateway.Config{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", TLS: &gateway.TLS{}}
+	c.TLS.Certificate, c.TLS.Key = ours.write(dir, "server", ours.issue())
+	c.TLS.Clients, _ = ours.write(dir, "clients", tls.Certificate{Certificate: [][]byte{ours.cert.Raw}, PrivateKey: ours.key})
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	listening, ended := make(chan string, 1), make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, c, nil, func(callers, _ string) { listening <- callers }) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return &gatehouse{t: t, w: w, host: <-listening, image: image}, c.TLS.Clients
+}
+
+// TestGatewayKeptConnections: what was shown when a connection was made counts
+// only while it is valid and its authority is in force, and no connection is
+// kept for ever.
+func TestGatewayKeptConnections(t *testing.T) {
+	ours, theirs := newAuthority(t), newAuthority(t)
+	for name, row := range map[string]struct {
+		later  time.Duration
+		change bool // the file of the authorities
+		want   int
+		closed bool
+	}{
+		"a moment later":                   {2 * time.Second, false, 200, false},
+		"the certificate has expired":      {2 * time.Hour, false, 401, true},
+		"the authority was taken away":     {2 * time.Second, true, 401, false},
+		"the connection is old, and valid": {6 * time.Minute, false, 200, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var later atomic.Int64
+			g, file := tlsGate(t, ours, func() time.Time { return time.Now().Add(time.Duration(later.Load())) })
+			pool := x509.NewCertPool()
+			pool.AddCert(ours.cert)
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{ours.issue("spiffe://example.test/registry")}}}}
+			defer client.CloseIdleConnections()
+			ask := func() (int, bool, bool) {
+				reused := false
+				ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }})
+				req := must[*http.Request](t)(http.NewRequestWithContext(ctx, "POST", "https://"+g.host+"/v1/decisions", strings.NewReader(g.body(g.image))))
+				resp := must[*http.Response](t)(client.Do(req))
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+				return resp.StatusCode, reused, resp.Close
+			}
+			if status, _, closed := ask(); status != 200 || closed {
+				t.Fatalf("at first: %d, closed %v", status, closed)
+			}
+			later.Store(int64(row.later))
+			if row.change {
+				theirs.write(filepath.Dir(file), "clients", tls.Certificate{Certificate: [][]byte{theirs.cert.Raw}, PrivateKey: theirs.key})
+			}
+			if status, reused, closed := ask(); status != row.want || !reused || closed != row.closed {
+				t.Errorf("%d on a connection that was kept: %v, closed %v; want %d, %v", status, reused, closed, row.want, row.closed)
+			}
+		})
 	}
 }
 

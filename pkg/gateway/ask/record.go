@@ -61,6 +61,9 @@ type Entry struct {
 	Code    verdict.Code `json:"code,omitempty"`
 	Problem string       `json:"message,omitempty"`
 	Status  int          `json:"status,omitempty"`
+	// Count is how many requests of unknown callers were not let in for this
+	// reason since the last such line; none for one.
+	Count int64 `json:"count,omitempty"`
 
 	// After is the end of the record that this one goes on from, where the
 	// instance had one that could not be written on.
