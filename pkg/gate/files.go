@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/order"
 	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -80,11 +81,7 @@ func (d *decision) list(ctx context.Context) ([]store.Object, bool) {
 // hash reads everything listed. Unlisted objects are not read: that they are
 // there is enough to refuse.
 func (d *decision) hash(ctx context.Context, objects []store.Object, names map[string]bool) []census.Item {
-	var largest int64
-	for _, a := range d.manifest.Files() {
-		largest = max(largest, a.Size)
-	}
-	items, errs := d.hashUpTo(ctx, objects, names, func(string) int64 { return largest })
+	items, errs := d.hashUpTo(ctx, objects, names, mostOf(d.manifest.Files()))
 	var read []census.Item
 	for i, err := range errs {
 		switch {
@@ -95,6 +92,20 @@ func (d *decision) hash(ctx context.Context, objects []store.Object, names map[s
 		}
 	}
 	return read
+}
+
+// swapped is how far a file is read past its size, which is signed, to say which
+// other one lies in its place. What is longer yet is refused unread.
+const swapped = 8 << 20
+
+// mostOf is how far each file is read at most: never further than the largest.
+func mostOf(files []release.Artifact) func(name string) int64 {
+	var largest int64
+	sizes := make(map[string]int64, len(files))
+	for _, a := range files {
+		sizes[a.Name], largest = a.Size, max(largest, a.Size)
+	}
+	return func(name string) int64 { return min(largest, sizes[name]+swapped) }
 }
 
 // hashUpTo reads the named objects, biggest first, on all processors, none of
