@@ -51,6 +51,31 @@ func (p *Pipeline) place(s profile.Stage) (place, error) {
 	return out, err
 }
 
+// reading opens the places of a stage as those who verify the release do: for
+// reading, with the listing that the profile has for a place that lists nothing.
+func (p *Pipeline) reading(s profile.Stage) (at gate.Places, err error) {
+	uri, err := p.Profile.Files(s, p.Version)
+	if err != nil {
+		return gate.Places{}, err
+	}
+	if at.Files, err = p.openPlace(uri); err != nil {
+		return gate.Places{}, err
+	}
+	if listing := p.Profile.Listing(s, p.Version); listing != "" {
+		names, err := p.openPlace(listing)
+		if err != nil {
+			return gate.Places{}, err
+		}
+		at.Files = store.Listed(at.Files, names)
+	}
+	prefix, err := p.Profile.Images(s, p.Version)
+	if err != nil || prefix == "" {
+		return at, err
+	}
+	at.Images, err = registry.OpenRemote(prefix, p.Transport)
+	return at, err
+}
+
 // openPlace opens a place that may demand credentials.
 func (w World) openPlace(uri string) (store.Place, error) {
 	if w.OpenPlace != nil {
@@ -72,21 +97,17 @@ func (p *Pipeline) Gate(ctx context.Context, s profile.Stage) (*verdict.Verdict,
 }
 
 func (p *Pipeline) gate(ctx context.Context, s profile.Stage) (*verdict.Verdict, error) {
-	at, err := p.place(s)
+	at, err := p.reading(s)
 	if err != nil {
 		return nil, err
 	}
-	opened := gate.Places{Files: at.files}
-	if at.images != nil {
-		opened.Images = at.images
-	}
-	v := gate.Release(ctx, p.by.Release(p.Version, s, opened, p.Clock()))
+	v := gate.Release(ctx, p.by.Release(p.Version, s, at, p.Clock()))
 	if s == profile.Staging && v.Err() == nil {
 		p.decided = manifestIn(v)
 	}
 	for i, f := range v.Findings {
 		if s == profile.Staging && f.Code == verdict.EvidenceMissing && f.Subject == releasemanifest.Name {
-			v.Findings[i].Fix = before(at.files, p.State)
+			v.Findings[i].Fix = before(at.Files, p.State)
 		}
 	}
 	return v, nil
