@@ -43,7 +43,7 @@ func run(m *testing.M) (code int) {
 	if code = m.Run(); code != 0 {
 		return code
 	}
-	for _, err := range unprovoked() {
+	for _, err := range append(unprovoked(), unanswered()...) {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}

@@ -43,7 +43,8 @@ type attack struct {
 }
 
 // decide runs attacks, each on a copy of its own of the release that the gate
-// accepts untouched.
+// accepts untouched. Where a code is met for the first time, every command is
+// asked, too.
 func decide(t *testing.T, rows []attack) {
 	t.Helper()
 	w := theWorld(t)
@@ -57,6 +58,9 @@ func decide(t *testing.T, rows []attack) {
 			r := w.attacked(t)
 			row.do(t, r)
 			refused(t, r.gate(t).Err(), row.codes...)
+			if news(row.codes) {
+				r.everywhere(t, row.codes)
+			}
 		})
 	}
 }

@@ -38,6 +38,8 @@ type attacked struct {
 	*world
 	dir    string
 	images *registry.Layout
+	flags  []string // with which every command is asked
+	moved  string   // the version that it is offered as; empty for its own
 }
 
 func (w *world) attacked(t testing.TB) *attacked {

@@ -18,6 +18,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/test/lab"
 )
 
 // commitTime is when the example was committed: fixed, so that every scene
@@ -147,11 +148,16 @@ func (s *Scene) git(ctx context.Context, args ...string) error {
 func (s *Scene) Repository() string { return "git+file://" + s.Path("lantern") }
 
 func (s *Scene) writePolicy(context.Context) error {
+	return s.writeFile("policy.yaml", Policy(s.Lab, s.Repository()))
+}
+
+// Policy is the policy of a project that is released in a lab.
+func Policy(l *lab.Lab, repository string) []byte {
 	identity := func(role string) string {
-		issuer, subject := s.Lab.Identity(role)
+		issuer, subject := l.Identity(role)
 		return fmt.Sprintf("{issuer: %q, subject: %q, type: email}", issuer, subject)
 	}
-	return s.writeFile("policy.yaml", fmt.Appendf(nil, `apiVersion: waybill/v1
+	return fmt.Appendf(nil, `apiVersion: waybill/v1
 kind: Policy
 name: lantern-release
 roles:
@@ -175,7 +181,7 @@ require:
 plan: require
 closed: {files: require, images: require}
 `, identity("release"), identity("verifier"), identity("policy"),
-		provenance.BuilderIsolated, identity("builder"), provenance.BuilderUnisolated, identity("builder-unisolated"), s.Repository()))
+		provenance.BuilderIsolated, identity("builder"), provenance.BuilderUnisolated, identity("builder-unisolated"), repository)
 }
 
 func (s *Scene) writeProfile(context.Context) error {
