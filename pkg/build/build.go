@@ -106,7 +106,7 @@ func Run(ctx context.Context, req Request) error {
 	r := &run{Request: req, repo: repo, made: map[string]made{}}
 	r.version = sync.OnceValue(version)
 	r.Report, r.Progress = oneByOne(req.Report), oneAtATime(req.Progress)
-	if err := r.Workspace.Sweep(); err != nil {
+	if err := r.Workspace.Sweep(ctx); err != nil {
 		return err
 	}
 	if r.store, err = fetch.Open(r.Workspace.Fetched(), req.Machine.Transport, r.Report); err != nil {
@@ -117,7 +117,7 @@ func Run(ctx context.Context, req Request) error {
 	if err != nil {
 		return err
 	}
-	defer removeAll(scratch)
+	defer removeAll(ctx, scratch)
 	r.tree = r.checkout(scratch)
 	r.store.Source = r.tree
 	if err := r.publishConfig(ctx); err != nil {
@@ -198,7 +198,7 @@ func (r *run) step(ctx context.Context, step plan.Step, start time.Time) error {
 	if err != nil {
 		return err
 	}
-	defer removeAll(scratch)
+	defer removeAll(ctx, scratch)
 	var out outputs
 	switch {
 	case step.Archive != nil:
@@ -269,8 +269,8 @@ type output struct {
 	release func(context.Context) error
 }
 
-func removeAll(dir string) {
-	_ = sandbox.Remove(dir) // a scratch directory that stays is swept by the next run
+func removeAll(ctx context.Context, dir string) {
+	_ = sandbox.Remove(ctx, dir) // a scratch directory that stays is swept by the next run
 }
 
 // openLog makes the log of a step, in place of that of an earlier try.

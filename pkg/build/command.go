@@ -50,7 +50,7 @@ func (r *run) command(ctx context.Context, step plan.Step, scratch string) (outp
 	if err != nil {
 		return outputs{}, err
 	}
-	list, err := r.collect(step, filepath.Join(scratch, "out"))
+	list, err := r.collect(ctx, step, filepath.Join(scratch, "out"))
 	if err != nil {
 		return outputs{}, err
 	}

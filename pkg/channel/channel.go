@@ -7,7 +7,7 @@
 // hold the next against it.
 //
 //	x, err := channel.Parse(evidence, policy)
-//	err = errors.Join(x.Fresh(now), x.Follows(seen))
+//	err = errors.Join(x.Of(project), x.Fresh(now), x.Follows(seen))
 //	release, err := x.Find("stable-1.31")
 //
 // The wire form is specified under attestations/channel/v1. What the release
@@ -27,6 +27,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/version"
 )
+
+// signing is how much later than it was signed an index may say that it was
+// issued: its life is counted from then.
+const signing = time.Hour
+
+// skew is how far the clock of the machine may be behind.
+const skew = 5 * time.Minute
 
 // subject is what findings about an index are about.
 const subject = "channels"
@@ -57,7 +64,19 @@ func Parse(e verify.Evidence, p policy.Policy) (Index, error) {
 	if err != nil {
 		return Index{}, err
 	}
+	if said.Issued.After(e.SignedAt().Add(signing)) {
+		return Index{}, &verdict.Error{Finding: verdict.Find(verdict.StatementParse, subject, "index %d says that it was issued after it was signed", said.Number).
+			Differ("at most "+signing.String()+" after "+e.SignedAt().Format(time.RFC3339), said.Issued.Format(time.RFC3339)).Citing(e.Bundle())}
+	}
 	return Index{said: said, proof: proof}, nil
+}
+
+// Of refuses the index of another project.
+func (x Index) Of(project string) error {
+	if x.said.Name != project {
+		return &verdict.Error{Finding: verdict.Find(verdict.ChannelFork, subject, "it is the index of another project").Differ(project, x.said.Name)}
+	}
+	return nil
 }
 
 // Number is the index's place in the order of indexes, 0 for the zero Index.
@@ -71,11 +90,22 @@ func (x Index) Fresh(now time.Time) error {
 	if x.said.Number == 0 {
 		return verdict.Refuse(verdict.EvidenceMissing, subject, "there is no index")
 	}
+	if from := later(x.said.Issued, x.proof.SignedAt); from.After(now.Add(skew)) {
+		return &verdict.Error{Finding: verdict.Find(verdict.Clock, subject, "index %d was issued after the time of judgement", x.said.Number).
+			Differ("a clock at or after "+from.Format(time.RFC3339), now.Format(time.RFC3339))}
+	}
 	if !now.Before(x.said.Expires) {
 		return &verdict.Error{Finding: verdict.Find(verdict.ChannelExpired, subject, "index %d has expired", x.said.Number).
 			Differ("an index that stands at "+now.Format(time.RFC3339), x.said.Expires.Format(time.RFC3339))}
 	}
 	return nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // Follows refuses an index of another project, of a lower number than the one
@@ -85,7 +115,7 @@ func (x Index) Follows(seen Index) error {
 	case seen.said.Number == 0:
 		return nil
 	case x.said.Name != seen.said.Name:
-		return &verdict.Error{Finding: verdict.Find(verdict.ChannelFork, subject, "it is the index of another project").Differ(seen.said.Name, x.said.Name)}
+		return x.Of(seen.said.Name)
 	case x.said.Number < seen.said.Number:
 		return &verdict.Error{Finding: verdict.Find(verdict.ChannelStale, subject, "an index of a higher number was seen before").
 			Differ(fmt.Sprint(seen.said.Number), fmt.Sprint(x.said.Number))}

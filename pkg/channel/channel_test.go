@@ -103,6 +103,19 @@ func TestFresh(t *testing.T) {
 	wants(t, x.Fresh(issued().Add(time.Hour-time.Nanosecond)), "")
 	wants(t, x.Fresh(issued().Add(time.Hour)), verdict.ChannelExpired)
 	wants(t, x.Fresh(issued().AddDate(9, 0, 0)), verdict.ChannelExpired)
+	wants(t, x.Fresh(issued().Add(-skew)), "")
+	wants(t, x.Fresh(issued().Add(-skew-time.Nanosecond)), verdict.Clock)
+	x.proof.SignedAt = issued().Add(time.Minute)
+	wants(t, x.Fresh(issued().Add(time.Minute-skew)), "")
+	wants(t, x.Fresh(issued().Add(time.Minute-skew-time.Nanosecond)), verdict.Clock)
+}
+
+// TestOf: an index is of the project that was asked about, the first one too.
+func TestOf(t *testing.T) {
+	wants(t, seventh(t).Of("lantern"), "")
+	for _, project := range []string{"torch", "Lantern", "lantern ", ""} {
+		wants(t, seventh(t).Of(project), verdict.ChannelFork)
+	}
 }
 
 // TestNothingAnswersNothing: what nobody signed is no index, and the zero

@@ -42,7 +42,8 @@ type Request struct {
 	Open     func(uri string) (store.Place, error)
 	Verifier *verify.Verifier
 	Policy   policy.Policy
-	// Memory is the directory that remembers the index, and Project whose.
+	// Memory is the directory that remembers the index, and Project whose index
+	// it must be: the name of the profile, which is the one in the manifests.
 	Memory, Project string
 	Now             time.Time
 }
@@ -116,7 +117,7 @@ func (r Request) byIndex(ctx context.Context) (Followed, error) {
 	if err != nil {
 		return Followed{}, err
 	}
-	if err := errors.Join(x.Fresh(r.Now), x.Follows(seen)); err != nil {
+	if err := errors.Join(x.Of(r.Project), x.Fresh(r.Now), x.Follows(seen)); err != nil {
 		return Followed{}, err
 	}
 	if x.Number() > seen.Number() {

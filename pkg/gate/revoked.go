@@ -74,15 +74,14 @@ func (r *revocation) load() (err error) {
 			return err
 		}
 	}
-	switch {
-	case r.Certificate != "":
-		_, err = digest.Parse(r.Certificate)
-	case r.Key != "":
-		_, err = digest.Parse(r.Key)
-	default:
-		err = r.Identity.Check()
+	if text := r.Certificate + r.Key; text != "" {
+		named, err := digest.Parse(text)
+		if err == nil && named.Algorithm() != digest.SHA256 {
+			err = fmt.Errorf("%q: want sha256, by which certificates and keys are compared; another would revoke nothing", text)
+		}
+		return err
 	}
-	return err
+	return r.Identity.Check()
 }
 
 // names reports whether evidence is of the one who was revoked, and not from

@@ -43,7 +43,7 @@ func (d *describer) source(ctx context.Context) (sbom.Entry, error) {
 	if err != nil {
 		return sbom.Entry{}, err
 	}
-	defer func() { _ = sandbox.Remove(scratch) }()
+	defer func() { _ = sandbox.Remove(ctx, scratch) }()
 	dir := filepath.Join(scratch, "src")
 	if err := checkout(ctx, d.w.Identity().Commit, dir); err != nil {
 		return sbom.Entry{}, err

@@ -1,11 +1,14 @@
 package sandbox
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -19,6 +22,9 @@ type OutputLimits struct {
 	File  int64 // bytes of one file; default 64 GiB
 	Total int64 // bytes of all; default 1 TiB
 	Count int   // files and directories; default 200 000
+	// Names are the files that may be there. Anything else is refused, a directory
+	// that is above none of them included; nil allows any name.
+	Names []string
 }
 
 // Output is a regular file that a step left, hashed.
@@ -37,7 +43,7 @@ const largestHole = 64 << 20
 // while it is read, is refused: whoever opens a released name must get the
 // bytes that were hashed. Nothing is followed, and nothing is opened that
 // could block.
-func Collect(dir string, limits OutputLimits) ([]Output, error) {
+func Collect(ctx context.Context, dir string, limits OutputLimits) ([]Output, error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, verdict.Refuse(verdict.FileType, "outputs", "the step closed their directory to everybody")
@@ -46,8 +52,8 @@ func Collect(dir string, limits OutputLimits) ([]Output, error) {
 		return nil, fmt.Errorf("reading outputs: %w", err)
 	}
 	defer root.Close()
-	c := collector{root: root, limits: limits.filled()}
-	if err := fs.WalkDir(root.FS(), ".", c.visit); err != nil {
+	c := collector{root: root, limits: limits.filled(), declared: limits.declared()}
+	if err := c.walk(ctx, root, ""); err != nil {
 		var refused interface{ Code() string }
 		if errors.As(err, &refused) {
 			return nil, err
@@ -56,6 +62,21 @@ func Collect(dir string, limits OutputLimits) ([]Output, error) {
 	}
 	slices.SortFunc(c.found, func(a, b Output) int { return strings.Compare(a.Name, b.Name) })
 	return c.found, nil
+}
+
+// declared are the names and the directories above them; nil if any name may be
+// there.
+func (l OutputLimits) declared() map[string]bool {
+	if l.Names == nil {
+		return nil
+	}
+	all := map[string]bool{}
+	for _, name := range l.Names {
+		for ; name != "." && !all[name]; name = path.Dir(name) {
+			all[name] = true
+		}
+	}
+	return all
 }
 
 func (l OutputLimits) filled() OutputLimits {
@@ -72,34 +93,69 @@ func (l OutputLimits) filled() OutputLimits {
 }
 
 type collector struct {
-	root   *os.Root
-	limits OutputLimits
-	found  []Output
-	count  int
-	total  int64
+	root     *os.Root
+	limits   OutputLimits
+	declared map[string]bool
+	found    []Output
+	count    int
+	total    int64
 }
 
-func (c *collector) visit(name string, d fs.DirEntry, err error) error {
-	if errors.Is(err, fs.ErrPermission) {
-		return verdict.Refuse(verdict.FileType, name, "the step closed it to everybody")
+// maxDepth is how deep the directories of outputs may be. No name of a release
+// needs more.
+const maxDepth = 64
+
+// walk visits what lies in one directory, a part at a time: a step may leave any
+// number of names, and any depth of directories.
+func (c *collector) walk(ctx context.Context, dir *os.Root, above string) error {
+	if strings.Count(above, "/") >= maxDepth {
+		return verdict.Refuse(verdict.OutputSize, "outputs", "the step left directories more than %d deep", maxDepth)
 	}
+	f, err := dir.Open(".")
 	if err != nil {
 		return err
 	}
-	if name == "." {
-		return nil
+	defer f.Close()
+	for {
+		entries, err := f.ReadDir(1024)
+		for _, e := range entries {
+			if err := cmp.Or(ctx.Err(), c.visit(ctx, dir, above, e)); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 	}
+}
+
+func (c *collector) visit(ctx context.Context, dir *os.Root, above string, e fs.DirEntry) error {
+	name := above + e.Name()
 	if c.count++; c.count > c.limits.Count {
 		return verdict.Refuse(verdict.OutputSize, "outputs", "the step left more than %d files and directories", c.limits.Count)
 	}
-	if why := oddName(d.Name()); why != "" {
+	if why := oddName(e.Name()); why != "" {
 		return verdict.Refuse(verdict.Path, harmless(name), "the step wrote a name that %s", why)
 	}
-	if d.IsDir() {
-		return nil
+	if c.declared != nil && !c.declared[name] {
+		return verdict.Refuse(verdict.OutputExtra, name, "the step wrote it without declaring it")
 	}
-	if !d.Type().IsRegular() {
-		return verdict.Refuse(verdict.FileType, name, "an output must be a regular file, this is %s", kindOf(d.Type()))
+	if e.IsDir() {
+		below, err := dir.OpenRoot(e.Name())
+		if errors.Is(err, fs.ErrPermission) {
+			return verdict.Refuse(verdict.FileType, name, "the step closed it to everybody")
+		}
+		if err != nil {
+			return err
+		}
+		defer below.Close()
+		return c.walk(ctx, below, name+"/")
+	}
+	if !e.Type().IsRegular() {
+		return verdict.Refuse(verdict.FileType, name, "an output must be a regular file, this is %s", kindOf(e.Type()))
 	}
 	o, err := c.hash(name)
 	if err != nil {

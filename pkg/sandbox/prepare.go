@@ -1,11 +1,17 @@
 package sandbox
 
 import (
+	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -20,18 +26,93 @@ func Prepare(scratch string) error {
 	return nil
 }
 
-// Remove removes a step's directories, also those that it closed to everybody.
-func Remove(scratch string) error {
-	if os.RemoveAll(scratch) == nil {
+// Remove removes a step's directories, also those that it closed to everybody,
+// however deep they are: a directory that lies in another one is moved up before
+// it is emptied, so that no path gets longer and few files are open.
+func Remove(ctx context.Context, scratch string) error {
+	info, err := os.Lstat(scratch)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	_ = filepath.WalkDir(scratch, func(path string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700) // removing says what is wrong
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return os.Remove(scratch)
+	}
+	if err := os.Chmod(scratch, 0o700); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(scratch)
+	if err != nil {
+		return err
+	}
+	err = removeFlat(ctx, root)
+	if err := errors.Join(err, root.Close()); err != nil {
+		return err
+	}
+	return os.Remove(scratch)
+}
+
+// removeFlat removes everything in a directory.
+func removeFlat(ctx context.Context, root *os.Root) error {
+	// What is moved up has a name that nothing there has yet.
+	prefix, moved := rand.Text(), 0
+	empty := func(dir string) (left bool, err error) {
+		f, err := root.Open(dir)
+		if err != nil {
+			return false, err
 		}
-		return nil
-	})
-	return os.RemoveAll(scratch)
+		defer f.Close()
+		for {
+			entries, err := f.ReadDir(1024)
+			for _, e := range entries {
+				if err := ctx.Err(); err != nil {
+					return false, err
+				}
+				if dir == "." && strings.HasPrefix(e.Name(), prefix) {
+					continue
+				}
+				left = true
+				at := path.Join(dir, e.Name())
+				if e.IsDir() {
+					moved++
+					err = errors.Join(root.Chmod(at, 0o700), root.Rename(at, prefix+strconv.Itoa(moved)))
+				} else {
+					err = root.Remove(at)
+				}
+				if err != nil {
+					return false, err
+				}
+			}
+			if err == io.EOF {
+				return left, nil
+			}
+			if err != nil {
+				return false, err
+			}
+		}
+	}
+	for done := 0; ; { // each is read until nothing is left: reading while removing may pass over some
+		dir := "."
+		if done > 0 {
+			dir = prefix + strconv.Itoa(done)
+		}
+		left, err := empty(dir)
+		switch {
+		case err != nil:
+			return err
+		case left:
+			continue
+		case done > 0:
+			if err := root.Remove(dir); err != nil {
+				return err
+			}
+		}
+		if done++; done > moved {
+			return nil
+		}
+	}
 }
 
 // systemPath is where the system's programs are.

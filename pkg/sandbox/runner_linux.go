@@ -134,12 +134,15 @@ func (r *runner) network() error {
 	return err
 }
 
+// mostFiles is how many files a process of a step may have open.
+const mostFiles = 4096
+
 // limits bounds what each process may have. The sum over all is for control
 // groups to bound.
 func (r *runner) limits() error {
 	set := map[int]uint64{
 		unix.RLIMIT_CORE: 0, unix.RLIMIT_MEMLOCK: 1 << 20, unix.RLIMIT_MSGQUEUE: 0,
-		unix.RLIMIT_NPROC: r.spec.Processes, unix.RLIMIT_FSIZE: r.spec.FileSize,
+		unix.RLIMIT_NOFILE: mostFiles, unix.RLIMIT_NPROC: r.spec.Processes, unix.RLIMIT_FSIZE: r.spec.FileSize,
 	}
 	if r.spec.Data > 0 {
 		set[unix.RLIMIT_DATA] = r.spec.Data

@@ -21,7 +21,7 @@
 //		Env:     []string{"PATH=/usr/bin:/bin", "HOME=" + at.Home},
 //		Log:     log,
 //	})
-//	outputs, err := sandbox.Collect(filepath.Join(scratch, "out"), sandbox.OutputLimits{})
+//	outputs, err := sandbox.Collect(ctx, filepath.Join(scratch, "out"), sandbox.OutputLimits{})
 //
 // In every mode a step has exactly the environment that it is given, no
 // standard input, no terminal, and no open file of ours; set-user-ID programs

@@ -191,7 +191,7 @@ func TestAccounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen = append(seen, info.Sys().(*syscall.Stat_t).Uid)
-		if _, err := Collect(filepath.Join(s.Scratch, "out"), OutputLimits{}); err != nil {
+		if _, err := Collect(t.Context(), filepath.Join(s.Scratch, "out"), OutputLimits{}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -226,7 +226,7 @@ func TestRemoveWhatWasClosed(t *testing.T) {
 		if err := run(t, mode, s); err != nil {
 			t.Fatal(err)
 		}
-		if err := Remove(s.Scratch); err != nil {
+		if err := Remove(context.WithoutCancel(t.Context()), s.Scratch); err != nil {
 			t.Error(err)
 		}
 	})
@@ -357,7 +357,7 @@ func TestLauncherIsKilled(t *testing.T) {
 		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil { // waits for the daemon's end
 			t.Error(err)
 		}
-		if err := Remove(scratch); err != nil && os.Geteuid() == 0 {
+		if err := Remove(context.WithoutCancel(t.Context()), scratch); err != nil && os.Geteuid() == 0 {
 			t.Error(err)
 		}
 	})

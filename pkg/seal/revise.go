@@ -116,7 +116,7 @@ func checkWithdrawal(w release.Withdrawal) error {
 // the place of the one before, which is kept beside the files. If that one is
 // no longer what the revision supersedes, nothing is signed.
 func Revise(ctx context.Context, req Request, next release.Manifest) error {
-	if err := req.Workspace.Sweep(); err != nil {
+	if err := req.Workspace.Sweep(ctx); err != nil {
 		return err
 	}
 	before, e, err := held(ctx, req)

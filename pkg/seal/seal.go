@@ -18,7 +18,7 @@ import (
 // writes it, last, beside the files. A release sealed before with equal
 // content is left as it is.
 func Run(ctx context.Context, req Request) (release.Manifest, error) {
-	if err := req.Workspace.Sweep(); err != nil {
+	if err := req.Workspace.Sweep(ctx); err != nil {
 		return release.Manifest{}, err
 	}
 	m, err := list(ctx, req)

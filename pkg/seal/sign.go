@@ -37,7 +37,7 @@ func Sign(ctx context.Context, req Request) (Signed, error) {
 	if err := checkExtra(ctx, req); err != nil {
 		return Signed{}, err
 	}
-	if err := req.Workspace.Sweep(); err != nil {
+	if err := req.Workspace.Sweep(ctx); err != nil {
 		return Signed{}, err
 	}
 	p, err := provenances(ctx, req)

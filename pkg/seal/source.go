@@ -65,7 +65,7 @@ func (c *crossing) describeSource(ctx context.Context) (sbom.Made, error) {
 	if err != nil {
 		return sbom.Made{}, err
 	}
-	defer func() { _ = sandbox.Remove(scratch) }()
+	defer func() { _ = sandbox.Remove(ctx, scratch) }()
 	commit, dir := c.Workspace.Identity().Commit, filepath.Join(scratch, "src")
 	repo, err := vcs.Open(ctx, commit.Repository)
 	if err != nil {

@@ -63,7 +63,7 @@ func NewTrust(pairs []Pair, verifiers []Verifier) (Trust, error) {
 			if other.BuilderID == p.BuilderID {
 				return Trust{}, fmt.Errorf("reading the trust map: builder %q has two entries for %s", p.BuilderID, p.signer())
 			}
-			if other.Level != p.Level || other.Hermetic != p.Hermetic || other.Complete != p.Complete {
+			if !other.equals(p) {
 				return Trust{}, fmt.Errorf("reading the trust map: %s speaks for builders of different trust, %q and %q", p.signer(), other.BuilderID, p.BuilderID)
 			}
 		}
@@ -130,18 +130,30 @@ func checkEntry(id string, level, highest int) error {
 }
 
 // pair finds the entry for a signer and a builder. Of several the lowest
-// counts. known says that the builder has an entry, be it of another signer.
+// counts; none counts for a signer whom patterns let speak for builders of
+// different trust, as [NewTrust] refuses where it can see it. known says that
+// the builder has an entry, be it of another signer.
 func (t Trust) pair(e signed, builder string) (found Pair, known bool) {
+	var others []Pair
 	for _, p := range t.pairs {
-		if p.BuilderID != builder {
-			continue
-		}
-		known = true
-		if p.made(e) && (found.Level == 0 || p.Level < found.Level) {
+		known = known || p.BuilderID == builder
+		switch {
+		case !p.made(e):
+		case p.BuilderID != builder:
+			others = append(others, p)
+		case found.Level == 0 || p.Level < found.Level:
 			found = p
 		}
 	}
+	if slices.ContainsFunc(others, func(o Pair) bool { return !o.equals(found) }) {
+		return Pair{}, known
+	}
 	return found, known
+}
+
+// equals reports whether two builders are believed the same.
+func (p Pair) equals(o Pair) bool {
+	return p.Level == o.Level && p.Hermetic == o.Hermetic && p.Complete == o.Complete
 }
 
 // verifier is the highest source level that a signer may state in a verifier's

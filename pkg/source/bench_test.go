@@ -75,7 +75,7 @@ func BenchmarkCheckout(b *testing.B) {
 			}
 		}
 	})
-	_ = sandbox.Remove(to) // it is in a directory of the test's
+	_ = sandbox.Remove(b.Context(), to) // it is in a directory of the test's
 }
 
 // processor is the time that this process and its children have had, which

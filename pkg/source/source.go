@@ -58,7 +58,7 @@ func Checkout(ctx context.Context, mode sandbox.Mode, repo *vcs.Repository, c vc
 	if err != nil {
 		return disk(dir, err)
 	}
-	defer sandbox.Remove(scratch) //nolint:errcheck // what is left is nobody's input
+	defer sandbox.Remove(ctx, scratch) //nolint:errcheck // what is left is nobody's input
 	if err := sandbox.Prepare(scratch); err != nil {
 		return disk(dir, err)
 	}

@@ -1,6 +1,7 @@
 package strictyaml_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -175,6 +176,26 @@ func TestB12TabsAndLineBreaks(t *testing.T) {
 	})
 }
 
+// TestB12Hidden: a name with a character that is not seen looks like another.
+func TestB12Hidden(t *testing.T) {
+	rows := []row{
+		{"letters of other scripts", "name: é漢字ไทยअ", "", 0, 0},
+		{"a combining accent", "name: e\u0301", "", 0, 0},
+		{"an emoji", "name: 😀", "", 0, 0},
+		{"an ideographic full stop", "name: a\u3002", "", 0, 0},
+	}
+	for _, r := range []rune{
+		0xAD, 0xA0, 0x34F, 0x61C, 0x115F, 0x1160, 0x180B, 0x180E, 0x17B4, 0x2000, 0x2009, 0x200A, 0x200B, 0x200C, 0x200D, 0x200E, 0x200F,
+		0x202A, 0x202E, 0x202F, 0x205F, 0x2060, 0x2061, 0x2064, 0x2066, 0x2069, 0x206A, 0x2800, 0x3000, 0x3164, 0xFE00, 0xFE0F, 0xFFA0, 0xFFF9,
+		0x1D173, 0xE0001, 0xE0041, 0xE007F, 0xE0100, 0xE01EF,
+	} {
+		rows = append(rows, row{fmt.Sprintf("%U in a name", r), "name: a" + string(r) + "b", strictyaml.CodeEncoding, 1, 8},
+			row{fmt.Sprintf("%U in a key", r), "env: {a" + string(r) + ": b}", strictyaml.CodeEncoding, 1, 8},
+			row{fmt.Sprintf("%U in a comment", r), "name: a # " + string(r), strictyaml.CodeEncoding, 1, 11})
+	}
+	run(t, rows)
+}
+
 func TestB12Encoding(t *testing.T) {
 	run(t, []row{
 		{"UTF-8", "name: é€😀", "", 0, 0},
@@ -187,6 +208,9 @@ func TestB12Encoding(t *testing.T) {
 		{"NUL written in a key", `env: {"\x00": a}`, strictyaml.CodeEncoding, 1, 7},
 		{"escape character", "name: \x1b[2J", strictyaml.CodeEncoding, 1, 7},
 		{"delete character", "name: \x7f", strictyaml.CodeEncoding, 1, 7},
+		{"a zero-width space written", `name: "a\u200b"`, strictyaml.CodeEncoding, 1, 7},
+		{"a zero-width space written in a key", `env: {"a\u200b": a}`, strictyaml.CodeEncoding, 1, 7},
+		{"bidi override written", `name: "a\u202e"`, strictyaml.CodeEncoding, 1, 7},
 		{"escapes that are text", `name: "a\u00e9\t\\0"`, "", 0, 0},
 	})
 }

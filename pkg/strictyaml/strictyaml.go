@@ -14,7 +14,8 @@
 //   - scalars that other readers may take for another type     (YAML_TYPE)
 //   - invalid UTF-8, byte order marks, control characters, the line breaks of
 //     YAML 1.1 that YAML 1.2 abolished (U+0085, U+2028, U+2029, a lone CR),
-//     characters that reorder text, NUL written \0             (ENCODING)
+//     characters that are not seen, reorder text or look like
+//     a space, also written as an escape; NUL written \0       (ENCODING)
 //   - more than 1 MiB (see [MaxSize]), 32 levels, or 2048 keys
 //     in one mapping (see [MaxKeys])                           (LIMIT_SIZE, LIMIT_DEPTH)
 //   - what is no YAML at all                                   (YAML_SYNTAX)

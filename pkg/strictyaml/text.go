@@ -3,6 +3,7 @@ package strictyaml
 import (
 	"bytes"
 	"fmt"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -46,10 +47,19 @@ func unclean(r rune, n int, rest []byte) string {
 		return fmt.Sprintf("the control character %U", r)
 	case r == '\u2028', r == '\u2029':
 		return fmt.Sprintf("the line break %U, which only some readers honour", r)
-	case r >= '\u202A' && r <= '\u202E', r >= '\u2066' && r <= '\u2069', r == '\u200E', r == '\u200F', r == '\u061C':
+	case hidden(r):
 		return fmt.Sprintf("the character %U, which makes text look other than it is", r)
 	}
 	return ""
+}
+
+// hidden reports whether a character is not seen, reorders those beside it, or
+// looks like an ordinary space: two names with and without one look alike.
+func hidden(r rune) bool {
+	if r < 0x80 {
+		return false
+	}
+	return r == '\u2800' || unicode.In(r, unicode.Cf, unicode.Zs, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
 // position converts an offset into line and column.

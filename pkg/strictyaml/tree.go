@@ -30,6 +30,8 @@ func (t *tree) check(n *yaml.Node, depth int) error {
 		return refuse(n, CodeTag, "an explicit tag; the type follows from the key")
 	case n.Kind == yaml.ScalarNode && (strings.ContainsRune(n.Value, 0) || !utf8.ValidString(n.Value)):
 		return refuse(n, CodeEncoding, "a NUL or broken character in the value")
+	case n.Kind == yaml.ScalarNode && strings.ContainsFunc(n.Value, hidden):
+		return refuse(n, CodeEncoding, "a character that is not seen, or makes text look other than it is, in the value %s", quote(n.Value))
 	case n.Kind != yaml.ScalarNode && depth > maxDepth:
 		return refuse(n, CodeDepth, "nested more than %d levels deep", maxDepth)
 	case n.Kind == yaml.MappingNode:

@@ -12,12 +12,14 @@
 package workspace
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
@@ -199,13 +201,15 @@ func (w *Workspace) Scratch(instance string) (string, error) {
 // Sweep removes what a run that was killed left behind: its scratch work, and
 // files that it had not written to the end. Only one run at a time has a
 // workspace: see [Workspace.Journal].
-func (w *Workspace) Sweep() error {
+func (w *Workspace) Sweep(ctx context.Context) error {
 	entries, err := os.ReadDir(filepath.Join(w.dir, "work"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("sweeping scratch space: %w", err)
 	}
 	for _, e := range entries {
-		if err := sandbox.Remove(filepath.Join(w.dir, "work", e.Name())); err != nil {
+		// What a step left and cannot be removed stops no later run: each has a
+		// directory of its own.
+		if err := sandbox.Remove(ctx, filepath.Join(w.dir, "work", e.Name())); err != nil && ctx.Err() != nil {
 			return fmt.Errorf("sweeping scratch space: %w", err)
 		}
 	}
@@ -247,8 +251,18 @@ func own(path string) error {
 			return err
 		}
 	}
-	return os.Chmod(path, 0o644)
+	if err := os.Chmod(path, 0o644); err != nil {
+		return err
+	}
+	if err := removeAttributes(path); err != nil {
+		return err
+	}
+	return os.Chtimes(path, fixedTime(), fixedTime())
 }
+
+// fixedTime is when every output says that it was written: the first time that
+// all archive formats have.
+func fixedTime() time.Time { return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // SavePlan keeps the plan beside the work, for people to read.
 func (w *Workspace) SavePlan(p plan.Plan) error {
@@ -256,7 +270,7 @@ func (w *Workspace) SavePlan(p plan.Plan) error {
 	if err != nil {
 		return fmt.Errorf("encoding plan: %w", err)
 	}
-	return os.WriteFile(filepath.Join(w.dir, "plan.json"), append(raw, '\n'), 0o644)
+	return writeDurably(filepath.Join(w.dir, "plan.json"), append(raw, '\n'))
 }
 
 func readIdentity(path string) (Identity, error) {
@@ -276,8 +290,33 @@ func writeIdentity(path string, id Identity) error {
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", identityName, err)
 	}
-	if err := os.WriteFile(path+".tmp", append(raw, '\n'), 0o644); err != nil {
+	if err := writeDurably(path, append(raw, '\n')); err != nil {
 		return fmt.Errorf("writing %s: %w", identityName, err)
 	}
-	return os.Rename(path+".tmp", path)
+	return nil
+}
+
+// writeDurably writes a file so that after a power cut either the old one or
+// the whole new one is there.
+func writeDurably(path string, raw []byte) error {
+	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".tmp", path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := dir.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrInvalid) && !errors.Is(err, fs.ErrPermission) {
+		return err // some systems sync no directory
+	}
+	return nil
 }

@@ -1,9 +1,11 @@
 package stories
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
 	"github.com/waybill-release/waybill/test/scene"
@@ -60,6 +62,10 @@ func TestFollowingAChannel(t *testing.T) {
 	want(t, d.follows(t, "latest", "--state", "memory"), 1, "EVIDENCE_MISSING", "no channel")
 	want(t, d.follows(t, "stable", "--state", "memory", "--now", "2126-01-01T00:00:00Z"), 1, "CHANNEL_EXPIRED")
 
+	want(t, d.follows(t, "stable", "--state", "memory", "--now", "2026-01-01T00:00:00Z"), 3, "CLOCK", "after the time of judgement")
+	t.Run("another project's", func(t *testing.T) { anotherProject(t, d) })
+	t.Run("issued after it was signed", func(t *testing.T) { issuedAhead(t, d) })
+
 	want(t, d.points(t, tender, "--channel", "latest", "--confirm"), 0, "index 2")
 	want(t, d.follows(t, "latest", "--state", "memory"), 0, "by channel index 2")
 	second := d.read(t, channelindex.Name)
@@ -75,6 +81,45 @@ func TestFollowingAChannel(t *testing.T) {
 
 	t.Run("a memory that does not hold", func(t *testing.T) { forgets(t, d) })
 	t.Run("another manifest", func(t *testing.T) { anotherManifest(t, d, second) })
+}
+
+// anotherProject: the first index that is seen must be that of the project that
+// the profile names, though its signer may sign one.
+func anotherProject(t *testing.T, d *desk) {
+	profile := d.read(t, "followed.yaml")
+	d.write(t, "followed.yaml", bytes.Replace(profile, []byte("name: lantern"), []byte("name: torch"), 1))
+	want(t, d.follows(t, "stable", "--state", "of-torch"), 1, "CHANNEL_FORK", "another project", "want torch", "got  lantern")
+	d.absent(t, "of-torch")
+	d.write(t, "followed.yaml", profile)
+	want(t, d.follows(t, "stable", "--state", "of-lantern"), 0, "none was seen before")
+}
+
+// issuedAhead: the life of an index counts from when it was issued, which is
+// not after it was signed.
+func issuedAhead(t *testing.T, d *desk) {
+	genuine := d.read(t, channelindex.Name)
+	said, err := channelindex.Parse(d.evidence(t, channelindex.Name).Statement())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ahead, code := range map[time.Duration]string{50 * time.Minute: "CLOCK", 70 * time.Minute: "PAYLOAD_PARSE"} {
+		p := said.Predicate
+		p.Number, p.Issued = 2, time.Now().UTC().Truncate(time.Second).Add(ahead)
+		s, err := channelindex.New(p, said.Manifests)
+		if err != nil {
+			t.Fatal(err)
+		}
+		signed, err := d.Sign(t.Context(), tender, s.Raw())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.write(t, channelindex.Name, signed)
+		exit := map[string]int{"CLOCK": 3, "PAYLOAD_PARSE": 1}[code]
+		want(t, d.follows(t, "stable", "--state", "ahead"), exit, code)
+		d.absent(t, "ahead")
+	}
+	d.write(t, channelindex.Name, genuine)
+	want(t, d.follows(t, "stable", "--state", "ahead"), 0, "by channel index 1")
 }
 
 // forgets: a memory that cannot be read is never taken for none.

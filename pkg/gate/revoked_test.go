@@ -1,0 +1,31 @@
+package gate
+
+import (
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// TestRevocationsName: what is revoked is named so that it can be compared; an
+// entry that nothing can equal is refused.
+func TestRevocationsName(t *testing.T) {
+	short, long := digest.Of(digest.SHA256, []byte("lost")).String(), digest.Of(digest.SHA512, []byte("lost")).String()
+	for entry, loads := range map[string]bool{
+		"certificate: " + short: true,
+		"certificate: " + long:  false,
+		"key: " + short:         true,
+		"key: " + long:          false,
+		"key: lost":             false,
+		"identity: {issuer: https://a.example.test, subject: a@example.test, type: email}": true,
+		"identity: {issuer: https://a.example.test, subject: a@example.test}":              false,
+	} {
+		r, err := ParseRevocations([]byte("apiVersion: waybill/v1\nkind: Revocations\nrevoked:\n- reason: lost\n  " + entry + "\n"))
+		if (err == nil) != loads || len(r.list) > 0 != loads {
+			t.Errorf("%s: %v", entry, err)
+		}
+		if err != nil && verdict.FindingOf("", err).Code != verdict.ConfigParse {
+			t.Errorf("%s: %v, want CONFIG", entry, err)
+		}
+	}
+}
