@@ -29,7 +29,7 @@ STRICT   := set -euo pipefail;
 DOCTESTS := Test(Docs|Readme|Help)
 
 # The most bytes that the downstream verifier may have, stripped.
-MAXSIZE := 25000000
+MAXSIZE := 26000000
 
 # The suites play builds and attacks that take a while on a busy machine.
 PATIENT := -timeout 40m
@@ -83,7 +83,7 @@ cross: ## Compile the commands for PLATFORMS, to see that they still do.
 	done
 
 .PHONY: size
-size: build ## Refuse a downstream verifier larger than 25 MB.
+size: build ## Refuse a downstream verifier larger than 26 MB.
 	@$(STRICT) n=$$(wc -c < bin/k8s-verify-release); \
 	echo "bin/k8s-verify-release has $$((n)) bytes of at most $(MAXSIZE)"; \
 	test "$$n" -le $(MAXSIZE)

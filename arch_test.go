@@ -50,6 +50,7 @@ var checks = []check{
 	{"share of cmd", shareOfCmd},
 	{"versions", versionsAgree},
 	{"dependency reasons", dependencyReasons},
+	{"known faults", knownFaults},
 	{"machine paths", machinePaths},
 }
 
