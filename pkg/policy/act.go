@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -103,7 +104,7 @@ func (p *Policy) speaks(f *Fact, builder string) error {
 		return err
 	}
 	return refuse(f, func() verdict.Finding {
-		return verdict.Find(verdict.Builder, claim.Builder.ID, "%s may not speak for this builder", f.signer()).
+		return verdict.Find(verdict.Builder, cmp.Or(claim.Builder.ID, "provenance without a builder"), "%s may not speak for this builder", f.signer()).
 			Differ(p.speakerOf(claim.Builder.ID), f.signer()+", who speaks for "+builder)
 	})
 }

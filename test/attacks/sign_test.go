@@ -87,6 +87,14 @@ func TestSignersKeepToTheirRoles(t *testing.T) {
 			return err
 		}
 	}
+	builds := func(builder string) func(*sign.Signer) error {
+		predicate := map[string]any{"buildDefinition": map[string]any{"buildType": kind}, "runDetails": map[string]any{"builder": map[string]any{"id": builder}}}
+		s := must[intoto.Statement](t)(intoto.New(provenance.PredicateType, []intoto.Subject{{Name: artifactName, Digests: set}}, predicate))
+		return func(by *sign.Signer) error {
+			_, _, err := by.Statement(t.Context(), s)
+			return err
+		}
+	}
 	bytes := func(s *sign.Signer) error {
 		_, _, err := s.Blob(t.Context(), set)
 		return err
@@ -100,6 +108,8 @@ func TestSignersKeepToTheirRoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	release, builder := w.Lab.Token(lab.RoleRelease), w.Lab.Token(lab.RoleBuilder)
+	// It is seen when the signature is verified, which is then not handed out.
+	refused(t, builds(provenance.BuilderIsolated)(w.signer(t, policy.Builder, w.Lab.Token(lab.RoleBuilderUnisolated), newSpy())), verdict.Builder)
 	rows := []struct {
 		name  string
 		role  policy.Role
@@ -108,8 +118,8 @@ func TestSignersKeepToTheirRoles(t *testing.T) {
 		codes []verdict.Code
 		asks  bool // the certificate authority is asked
 	}{
-		{"the builder signs provenance", policy.Builder, builder, statement(provenance.PredicateType), nil, true},
-		{"the unisolated builder signs provenance", policy.Builder, w.Lab.Token(lab.RoleBuilderUnisolated), statement(provenance.PredicateType), nil, true},
+		{"the builder signs provenance", policy.Builder, builder, builds(provenance.BuilderIsolated), nil, true},
+		{"the unisolated builder signs provenance", policy.Builder, w.Lab.Token(lab.RoleBuilderUnisolated), builds(provenance.BuilderUnisolated), nil, true},
 		{"the builder signs something else", policy.Builder, builder, statement(kind), codes(verdict.IdentityRole), false},
 		{"the builder signs an image", policy.Builder, builder, statement(intoto.CosignSignature), codes(verdict.IdentityRole), false},
 		{"the builder signs a file", policy.Builder, builder, bytes, codes(verdict.IdentityRole), false},
