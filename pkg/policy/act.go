@@ -64,9 +64,21 @@ func (p *Policy) postOf(who identity.Identity) (found post, err error) {
 // the class and stage of the question and, for provenance, in the name of the
 // builder that it gives.
 func (p *Policy) acts(f *Fact, role Role, q *Question) error {
+	return p.actsBut(f, role, q, nil)
+}
+
+// actsBut is acts where a part of what is asked of a signer is not known yet,
+// which without takes away.
+func (p *Policy) actsBut(f *Fact, role Role, q *Question, without func(*Signer)) error {
 	at, err := p.named(f, role, q)
 	if err != nil {
 		return err
+	}
+	if without != nil {
+		at.signers = slices.Clone(at.signers)
+		for i := range at.signers {
+			without(&at.signers[i])
+		}
 	}
 	if err := acting(f, at.signers, q); err != nil || role != Builder || !isProvenance(f.kind) {
 		return err
@@ -219,14 +231,17 @@ func (p Policy) ActsBy(certificate []byte, role Role, q Question) error {
 // It is for a token or a key with which nothing was signed yet, of which claims
 // and artifacts are not known; what was signed is judged when it is there.
 func (p Policy) Foresee(who identity.Identity, role Role, now time.Time) error {
-	f, q := Fact{who: who, saying: &saying{signedAt: now}}, Question{Subject: string(role)}
-	at, err := p.named(&f, role, &q)
-	if err != nil {
-		return say(err)
+	f := Fact{who: who, saying: &saying{signedAt: now}}
+	return say(p.actsBut(&f, role, &Question{Subject: string(role)}, func(s *Signer) { s.claims, s.stages, s.classes = nil, nil, nil }))
+}
+
+// ActsSomewhere answers whether the signer of evidence may act in a role, for
+// whoever signs and does not know of which class an artifact is and at which
+// stage it will be judged.
+func (p Policy) ActsSomewhere(e verify.Evidence, role Role) error {
+	if e.IsZero() {
+		return verdict.Refuse(verdict.EvidenceMissing, string(role), "there is no evidence")
 	}
-	bare := slices.Clone(at.signers)
-	for i := range bare {
-		bare[i].claims, bare[i].stages, bare[i].classes = nil, nil, nil
-	}
-	return say(acting(&f, bare, &q))
+	f := FactOf(e)
+	return say(p.actsBut(&f, role, &Question{Subject: string(role)}, func(s *Signer) { s.stages, s.classes = nil, nil }))
 }

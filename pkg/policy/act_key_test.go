@@ -32,7 +32,7 @@ func TestEverySignerKey(t *testing.T) {
 		"issuer":  {"https://other.example.test", nil},
 		"subject": {"other@example.test", nil},
 		"pattern": {`other-[a-z]+@example\.test`, nil},
-		"type":    {"username", nil},
+		"type":    {"uri", nil},
 		"key":     {keyOf(t), nil},
 		"from":    {"2026-11-20", "2026-11-19"},
 		"until":   {"2026-11-19", "2026-11-20"},
