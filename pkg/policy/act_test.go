@@ -238,6 +238,48 @@ func TestOneSignerIsOneBuilder(t *testing.T) {
 	}
 }
 
+// TestRetiredBuilderShowsNoLevel: the level of a build is believed of a signer
+// who may speak for the builder, and of nobody else.
+func TestRetiredBuilderShowsNoLevel(t *testing.T) {
+	q := asking(t, plan.Archive)
+	for until, want := range map[string]int{"2026-11-20": 3, "2026-11-19": 1} {
+		p, err := Parse([]byte(court(t, 6, seats()[6].entry().with("until", until))), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := saidBy(t, q, seats()[6].who(), "https://slsa.dev/provenance/v1", buildOf("https://example.test/builder"))
+		r, err := f.level(&matter{policy: &p, q: q})
+		if got := r.On("build").Level; err != nil || got != want {
+			t.Errorf("until %s: level %d of the Build track, want %d: %v", until, got, want, err)
+		}
+	}
+}
+
+// TestOnlyItsSignerTakesBack: a verifier's later no counts if it is by who may
+// speak for that verifier.
+func TestOnlyItsSignerTakesBack(t *testing.T) {
+	text := strings.Replace(court(t, -1, nil), "\"subject\":\"verifier@example.test\",\"type\":\"email\"}]\n  policy", "\"subject\":\"verifier@example.test\",\"type\":\"email\"}, {issuer: \"https://accounts.example.test\", subject: deputy@example.test, type: email}]\n  policy", 1)
+	p, err := Parse([]byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := asking(t, plan.Binary)
+	failed := strings.NewReplacer("PASSED", "FAILED", "SLSA_BUILD_LEVEL_3", "FAILED", "12:00:00Z", "12:30:00Z").Replace(summaryOfTest)
+	for by, want := range map[string]verdict.Code{"verifier": verdict.VSAResult, "deputy": "", "release": "", "stranger": ""} {
+		who := identity.Identity{Issuer: "https://accounts.example.test", Subject: by + "@example.test", Type: identity.Email}
+		facts := []*Fact{saidBy(t, q, seats()[1].who(), vsa.PredicateType, summaryOfTest), saidBy(t, q, who, vsa.PredicateType, failed)}
+		var got verdict.Code
+		for _, r := range p.decide(facts, q) {
+			if r.mode == Require && !r.met {
+				got = verdict.FindingOf("", r.err).Code
+			}
+		}
+		if got != want {
+			t.Errorf("a later no by %s: %q, want %q", by, got, want)
+		}
+	}
+}
+
 // fixed is met, by these signers.
 type fixed []string
 

@@ -176,6 +176,8 @@ func TestParseRefuses(t *testing.T) {
 		{"a signer of a class twice", release, release + `, classes: [image, image]`, "twice"},
 		{"a signer of a stage that is none", release, release + `, stages: [dream]`, "dream"},
 		{"a builder kept to a class", "subject: builder@example.test", "subject: builder@example.test, classes: [image]", "whatever it built"},
+		{"an officer kept to a class", "subject: officer@example.test", "subject: officer@example.test, classes: [image]", "the role policy signs none"},
+		{"an officer kept to a stage", "subject: officer@example.test", "subject: officer@example.test, stages: [release]", "the role policy signs none"},
 		{"a source and nobody who builds", "builders:\n- id: \"https://example.test/builder\"\n  level: 3\n  signers:\n  - {issuer: \"https://accounts.example.test\", subject: builder@example.test, type: email}\n", "", "asked of nothing"},
 		{"a builder without an id", "id: \"https://example.test/builder\"", `id: ""`, "id"},
 		{"a builder without a level", "  level: 3\n", "", "level"},
