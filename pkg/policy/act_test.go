@@ -259,6 +259,13 @@ func TestRetiredBuilderShowsNoLevel(t *testing.T) {
 // speak for that verifier.
 func TestOnlyItsSignerTakesBack(t *testing.T) {
 	text := strings.Replace(court(t, -1, nil), "\"subject\":\"verifier@example.test\",\"type\":\"email\"}]\n  policy", "\"subject\":\"verifier@example.test\",\"type\":\"email\"}, {issuer: \"https://accounts.example.test\", subject: deputy@example.test, type: email}]\n  policy", 1)
+	takenBack(t, text)
+	a, b := strings.Index(text, "  signers: [{\"issuer\""), strings.Index(text, "  resource:")
+	takenBack(t, strings.Replace(text[:a]+text[b:], ", {issuer: \"https://accounts.example.test\", subject: deputy@example.test, type: email}", "", 1))
+}
+
+func takenBack(t *testing.T, text string) {
+	t.Helper()
 	p, err := Parse([]byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
