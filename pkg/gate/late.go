@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -49,7 +50,7 @@ func (d *decision) withoutLate(ctx context.Context, objects []store.Object, list
 		}
 		if of := d.subjectsOf(e); len(of) > 0 {
 			late[candidates[i]] = true
-			d.v.Note("%s: added after sealing by %s, as the policy allows", candidates[i], e.Identity())
+			d.v.Note("%s: added after sealing by %s, as the policy allows", candidates[i], policy.Who(e))
 			for _, sha := range of {
 				d.late[sha] = append(d.late[sha], e)
 			}

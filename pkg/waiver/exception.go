@@ -54,7 +54,7 @@ func ParseException(e verify.Evidence, p policy.Policy) (Exception, error) {
 		return Exception{}, &verdict.Error{Finding: f.Differ(said.Issued.Format(time.RFC3339), e.SignedAt().Format(time.RFC3339)).Citing(e.Bundle())}
 	}
 	proof.Subject = said.Artifact.Name
-	return Exception{said: said, bundle: e.Bundle(), by: e.Identity().String(), proof: proof}, nil
+	return Exception{said: said, bundle: e.Bundle(), by: policy.Who(e).String(), proof: proof}, nil
 }
 
 // ID names the exception by its bundle.

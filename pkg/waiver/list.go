@@ -45,7 +45,7 @@ func ParseList(e verify.Evidence, p policy.Policy) (List, error) {
 	}
 	proof.Subject = "known defects " + said.Name
 	l, err := newList(said, signed, e.Bundle())
-	l.by, l.proof = e.Identity().String(), proof
+	l.by, l.proof = policy.Who(e).String(), proof
 	return l, err
 }
 

@@ -5,7 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/lineage"
+	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -43,6 +47,7 @@ func hinted(t *testing.T, w week) {
 		}
 	}
 	_, releases := w.Lab.Identity("release")
+	unowned(t, w, releases)
 	for by, role := range map[string]string{one: "builder", releases: "release"} {
 		for day, mark := range map[string]lineage.Mark{"2025-01-01": lineage.Hint, "2099-01-01": lineage.Verified} {
 			why := map[lineage.Mark]string{lineage.Hint: "IDENTITY_WINDOW"}[mark]
@@ -54,4 +59,34 @@ func hinted(t *testing.T, w week) {
 	asks(swapped, lineage.Hint, one, "BUILDER")
 	elsewhere := strings.Replace(text, w.Repository(), w.Repository()+"-of-another", 1)
 	asks(elsewhere, lineage.Hint, one, "SOURCE_REPO")
+}
+
+// unowned attaches two statements by the release identity: of a kind that no
+// role owns, and of one that is another role's. Neither is verified.
+func unowned(t *testing.T, w week, by string) {
+	t.Helper()
+	for kind, why := range map[string]string{
+		"https://example.test/anything/v1": "PREDICATE_TYPE", knowndefects.PredicateType: "IDENTITY_ROLE", intoto.SPDXDocument: "",
+	} {
+		s, err := intoto.New(kind, []intoto.Subject{{Name: "oci/lantern", Digests: digest.Set{SHA256: w.image.Digest}}}, fields{"a": "b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.refer(t, "old/lantern", w.signs(t, "release", s), kind, trace.IDs{})
+		l := w.finds(t, nil, w.Lab.Registry+"/old/lantern/lantern@"+w.image.Digest.String(), "--policy", "policy.yaml", "--trusted-root", "trusted_root.json")
+		seen := 0
+		for _, a := range l.Runs {
+			for _, a := range a.Acts {
+				if a.Name != kind {
+					continue
+				}
+				if seen++; (a.Mark == lineage.Verified) != (why == "") || !strings.Contains(a.Why, why) || a.By != by {
+					t.Errorf("a statement %s by %s is %s: %q, want %q", kind, a.By, a.Mark, a.Why, why)
+				}
+			}
+		}
+		if seen != 1 {
+			t.Errorf("%d statements %s were found", seen, kind)
+		}
+	}
 }
