@@ -54,6 +54,9 @@ until the manifest is there nobody takes the files for a release.
 			if stage != profile.Staging && stage != profile.Release {
 				return verdict.Refuse(verdict.Usage, "--to", "%q: want staging or release", to).Advise("add --to staging, or --to release for what is staged")
 			}
+			if err := cli.Unused(cmd, "the release is built and sealed, and its manifest says with which parameters", "parameter"); err != nil {
+				return err
+			}
 			if stage == profile.Staging {
 				if err := cli.Unused(cmd, ungated, decides...); err != nil {
 					return err

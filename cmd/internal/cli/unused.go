@@ -31,6 +31,7 @@ func (o *VerifyRelease) unused(cmd *cobra.Command, args []string) error {
 		flags []string
 	}{
 		{!follow.IsChannel(args[0]), "it remembers which channel index was seen, and a version is looked up in none", []string{"state"}},
+		{o.Trust.Offline, "offline no repository is asked for a trust root", []string{"cache", "min-root"}},
 		{files, "the FILEs are looked at instead of the images", []string{"images"}},
 		{files, "the FILEs are looked at instead of what is listed", []string{"listing"}},
 		{o.Part.Only == policy.Files, "--only files leaves the images out", []string{"images"}},
@@ -50,6 +51,9 @@ func (o *VerifyRelease) unused(cmd *cobra.Command, args []string) error {
 // manifest, or without.
 func (o *VerifyRelease) unusedUnder(cmd *cobra.Command) error {
 	if o.unsealed != nil {
+		if err := Unused(cmd, "no feature switches what is asked of a release without a manifest", "features", "report-as"); err != nil {
+			return err
+		}
 		return Unused(cmd, "the profile says that the release has no manifest, and no summary stands for the signatures of its files", "accept-vsa")
 	}
 	return Unused(cmd, "the release has a manifest, and its signatures say themselves when they were made: no log is asked", "rekor-url", "evidence")
