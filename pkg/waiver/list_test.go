@@ -261,3 +261,22 @@ func demanding(t *testing.T) policy.Policy {
 	}
 	return p
 }
+
+// TestStateAt: who remembers a decision learns that a list was replaced, that it
+// expired, and that a withdrawal began.
+func TestStateAt(t *testing.T) {
+	three, four := written(t, waiver.CarriedList, 3, "three"), written(t, waiver.CarriedList, 4, "four")
+	began, expires := time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC)
+	states := map[string]bool{}
+	for _, at := range []time.Time{began.Add(-time.Second), began, expires} {
+		states[three.StateAt(at)] = true
+	}
+	states[four.StateAt(began)] = true
+	states[written(t, waiver.UnsignedList, 3, "three").StateAt(began)] = true
+	if len(states) != 5 {
+		t.Errorf("%d states, want 5: %v", len(states), states)
+	}
+	if three.StateAt(began) != three.StateAt(expires.Add(-time.Second)) {
+		t.Error("nothing happened, and the state is another")
+	}
+}
