@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -143,6 +144,35 @@ func (d *decision) checkTags(ctx context.Context, repo string) {
 		})
 		if !listed {
 			d.weigh(mode, verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "in the registry, not listed in the manifest"))
+		}
+	}
+	d.checkAttachedTags(ctx, mode, repo, tags)
+}
+
+// checkAttachedTags refuses a tag for evidence about an image of the release
+// that holds no evidence: clients that look for evidence there get whatever it
+// is, under the release's own name.
+func (d *decision) checkAttachedTags(ctx context.Context, mode policy.Mode, repo string, tags []string) {
+	for _, a := range d.manifest.Artifacts {
+		if !a.IsImage() || a.Repository != repo {
+			continue
+		}
+		for _, suffix := range []string{registry.SuffixSignatures, registry.SuffixAttestations, registry.SuffixSBOM} {
+			tag := registry.AttachedTag(a.Digests.SHA256, suffix)
+			if !slices.Contains(tags, tag) {
+				continue
+			}
+			at, err := d.Images.Resolve(ctx, repo, tag)
+			if err == nil {
+				_, err = registry.AttachedEvidence(ctx, d.Images, repo, at)
+			}
+			var no *registry.NoEvidenceError
+			switch {
+			case errors.As(err, &no):
+				d.weigh(mode, verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "a tag for evidence that holds none: %s", no.Why))
+			case err != nil:
+				d.v.AddError("oci/"+repo+":"+tag, err)
+			}
 		}
 	}
 }

@@ -286,7 +286,9 @@ func (p *Pipeline) promote(ctx context.Context, from promote.From, s profile.Sta
 	if err != nil {
 		return err
 	}
-	target := promote.To{Files: to.files, Writer: to.writer, Images: to.images}
+	target := promote.To{Files: to.files, Writer: to.writer, Images: to.images, Left: func(tag, why string) {
+		p.Report(ctx, "%s was left behind: a tag for evidence must hold evidence; %s", tag, why)
+	}}
 	if target.Replaces, err = p.replaces(ctx, m, bundle, to.files); err != nil {
 		return err
 	}

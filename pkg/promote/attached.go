@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/legacy"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release"
@@ -30,8 +29,9 @@ func mayBeLegacy(m release.Manifest) bool {
 // copyAttached copies what older clients look for beside an image and each of
 // its platforms: the tags .sig and .att, by which evidence was attached before
 // there were referrers. Like referrers they travel as they are; what they prove
-// is for whoever verifies them. A tag of the destination is never moved: it must
-// hold what the source's does already.
+// is for whoever verifies them. What is no evidence stays behind, and the image
+// goes without it. A tag of the destination is never moved: it must hold what the
+// source's does already.
 func copyAttached(ctx context.Context, image Image, from From, to To) error {
 	tags, err := from.Images.Tags(ctx, image.Repository)
 	if err != nil || !slices.ContainsFunc(tags, isAttached) {
@@ -68,17 +68,19 @@ type attachedTag struct {
 	d         registry.Descriptor
 }
 
-// copyTag copies one such tag, if every layer of it is evidence.
+// copyTag copies one such tag, if everything that it names is evidence.
 func copyTag(ctx context.Context, a attachedTag, from From, to To) error {
 	repo, tag, d := a.repo, a.tag, a.d
-	node, err := registry.Graph(ctx, from.Images, repo, d)
+	node, err := registry.AttachedEvidence(ctx, from.Images, repo, d)
+	var no *registry.NoEvidenceError
+	if errors.As(err, &no) {
+		if to.Left != nil {
+			to.Left(repo+":"+tag, no.Why)
+		}
+		return nil
+	}
 	if err != nil {
 		return err
-	}
-	for _, l := range node.Layers {
-		if l.MediaType != legacy.MediaPayload && l.MediaType != legacy.MediaEnvelope {
-			return verdict.Refuse(verdict.Extra, "oci/"+repo+":"+tag, "a tag for evidence holds %s", l.MediaType)
-		}
 	}
 	switch held, err := to.Images.Resolve(ctx, repo, tag); {
 	case err == nil && held.Digest.Equal(d.Digest):

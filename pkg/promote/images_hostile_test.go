@@ -175,7 +175,7 @@ func (f judgeOf) Image(ctx context.Context, i gate.Image) *verdict.Verdict { ret
 func TestImagesUnlistedEvidence(t *testing.T) {
 	m := twoPlatforms(t, 1)
 	src := m.open(m.from.name + "/staging")
-	signature := putImage(t, src, descriptorOf(put(t, src, legacy.MediaPayload, "a signature"), ""), "")
+	signature := putImage(t, src, descriptorOf(put(t, src, legacy.MediaPayload, `{"critical":{"identity":{"docker-reference":""},"image":{"docker-manifest-digest":"`+m.image.Digest.String()+`"},"type":"cosign container image signature"}}`), ""), "")
 	tag := registry.AttachedTag(m.image.Digest, registry.SuffixSignatures)
 	if err := src.Tag(t.Context(), "demo", tag, signature); err != nil {
 		t.Fatal(err)

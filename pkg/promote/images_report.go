@@ -131,6 +131,11 @@ func (r *report) left(name string, n int) {
 	r.note(fmt.Sprintf("%s: %d of what refers to it was left behind: it can be run itself, is elsewhere, or cannot be read, and nobody decided about it", name, n))
 }
 
+// leftTag notes a tag for evidence that was not copied.
+func (r *report) leftTag(tag, why string) {
+	r.note(fmt.Sprintf("%s was left behind: a tag for evidence must hold evidence; %s", tag, why))
+}
+
 // note notes something once, if there is room.
 func (r *report) note(note string) {
 	r.mu.Lock()

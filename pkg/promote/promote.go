@@ -77,6 +77,9 @@ type To struct {
 	// Replaces is the digest of the manifest there that the plan's may replace,
 	// being a later revision of it; zero replaces none.
 	Replaces digest.Digest
+	// Left is told which tags for evidence were left behind, and why; nil tells
+	// nobody.
+	Left func(tag, why string)
 }
 
 // Registry is a registry that can be read and written.
@@ -205,8 +208,17 @@ func copyImage(ctx context.Context, image Image, from From, to To) error {
 		return verdict.Refuse(verdict.ConfigParse, image.Repository, "the release has images, but the profile names no registry")
 	}
 	d := registry.Descriptor{MediaType: image.MediaType, Digest: image.Digest, Size: image.Size}
-	for _, tag := range image.Tags {
-		held, err := to.Images.Resolve(ctx, image.Repository, tag)
+	if err := untagged(ctx, image, to.Images, image.Tags...); err != nil {
+		return err
+	}
+	_, err := registry.Copy(ctx, to.Images, from.Images, image.Repository, d)
+	return err
+}
+
+// untagged demands that tags name this image, or nothing.
+func untagged(ctx context.Context, image Image, to Registry, tags ...string) error {
+	for _, tag := range tags {
+		held, err := to.Resolve(ctx, image.Repository, tag)
 		if err == nil && !held.Digest.Equal(image.Digest) {
 			return &verdict.Error{Finding: verdict.Find(verdict.TagConflict, image.Repository+":"+tag, "the tag names another image").
 				Differ(image.Digest.String(), held.Digest.String())}
@@ -215,17 +227,21 @@ func copyImage(ctx context.Context, image Image, from From, to To) error {
 			return err
 		}
 	}
-	_, err := registry.Copy(ctx, to.Images, from.Images, image.Repository, d)
-	return err
+	return nil
 }
 
-// tagImage tags an image that has been read back whole.
+// tagImage tags an image that has been read back whole. Copying takes a while,
+// so each tag is looked at again immediately before it is written; the registry
+// looks at it immediately after, and answers TAG_RACE.
 func tagImage(ctx context.Context, image Image, to Registry) error {
 	d := registry.Descriptor{MediaType: image.MediaType, Digest: image.Digest, Size: image.Size}
 	if _, err := registry.Graph(ctx, to, image.Repository, d); err != nil {
 		return fmt.Errorf("reading back: %w", err)
 	}
 	for _, tag := range image.Tags {
+		if err := untagged(ctx, image, to, tag); err != nil {
+			return err
+		}
 		if err := to.Tag(ctx, image.Repository, tag, d); err != nil {
 			return err
 		}

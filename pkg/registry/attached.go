@@ -3,8 +3,10 @@ package registry
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/legacy"
 )
 
 // Tags by which clients attached evidence to a manifest before there were
@@ -12,6 +14,7 @@ import (
 const (
 	SuffixSignatures   = ".sig"
 	SuffixAttestations = ".att"
+	SuffixSBOM         = ".sbom"
 )
 
 // maxAttached bounds all that is attached by one tag.
@@ -58,4 +61,56 @@ func AttachedTo(ctx context.Context, src Source, repo string, d digest.Digest, s
 		list = append(list, Attached{Descriptor: layer, Bytes: raw})
 	}
 	return list, nil
+}
+
+// NoEvidenceError says why what a tag for evidence names is none.
+type NoEvidenceError struct{ Tag, Why string }
+
+// Error names both.
+func (e *NoEvidenceError) Error() string { return fmt.Sprintf("%s is no evidence: %s", e.Tag, e.Why) }
+
+// AttachedEvidence reads what a tag for evidence names, and refuses it with a
+// [NoEvidenceError] unless it is one manifest whose layers all are evidence, by
+// their bytes. A list of images has no layers of its own, and what only says
+// that it is evidence could be run.
+func AttachedEvidence(ctx context.Context, src Source, repo string, d Descriptor) (*Node, error) {
+	none := func(format string, args ...any) (*Node, error) {
+		return nil, &NoEvidenceError{Tag: repo + "@" + d.Digest.String(), Why: fmt.Sprintf(format, args...)}
+	}
+	if d.IsIndex() {
+		return none("it is a list of images")
+	}
+	node, err := Graph(ctx, src, repo, d)
+	var down *UnavailableError
+	switch {
+	case errors.As(err, &down), ctx.Err() != nil:
+		return nil, err
+	case err != nil:
+		return none("%v", err)
+	case len(node.Children) > 0 || node.Descriptor.IsIndex():
+		return none("it is a list of images")
+	case len(node.Layers) == 0 || len(node.Layers) > maxBundles:
+		return none("it has %d layers", len(node.Layers))
+	}
+	left := int64(maxAttached)
+	for _, layer := range node.Layers {
+		if left -= layer.Size; layer.Size < 0 || left < 0 {
+			return none("it has more than %d bytes", maxAttached)
+		}
+		body, err := src.Fetch(ctx, repo, layer)
+		var raw []byte
+		if err == nil {
+			raw, err = fetchAll(body)
+		}
+		if err == nil {
+			err = legacy.CheckLayer(layer.MediaType, raw)
+		}
+		if errors.As(err, &down) || ctx.Err() != nil {
+			return nil, err
+		}
+		if err != nil {
+			return none("%v", err)
+		}
+	}
+	return node, nil
 }
