@@ -1,8 +1,10 @@
 package attacks
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/legacy"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/promote"
 	"github.com/waybill-release/waybill/pkg/registry"
@@ -36,6 +39,19 @@ func TestGateImages(t *testing.T) {
 		{"a tag beside another version", func(t *testing.T, r *attacked) { r.tag(t, "v0.1.0-rc.1-debug") }, nil},
 		{"the tag of the next version", func(t *testing.T, r *attacked) { r.tag(t, "v0.1.01") }, nil},
 		{"a tag of nobody's version", func(t *testing.T, r *attacked) { r.tag(t, "latest") }, nil},
+		{"an image under the tag for its signature", func(t *testing.T, r *attacked) {
+			r.tag(t, registry.AttachedTag(r.graph(t).Descriptor.Digest, registry.SuffixSignatures))
+		}, codes(verdict.Extra)},
+		{"an image under the tag for an attestation of a platform", func(t *testing.T, r *attacked) {
+			r.tag(t, registry.AttachedTag(child(r, t).Descriptor.Digest, registry.SuffixAttestations))
+		}, codes(verdict.Extra)},
+		{"an image under the tag for an SBOM", func(t *testing.T, r *attacked) {
+			r.tag(t, registry.AttachedTag(r.graph(t).Descriptor.Digest, registry.SuffixSBOM))
+		}, codes(verdict.Extra)},
+		{"a program under the tag for its signature", func(t *testing.T, r *attacked) { r.attachByTag(t, "#!/bin/sh") }, codes(verdict.Extra)},
+		{"a payload under the tag for its signature", func(t *testing.T, r *attacked) {
+			r.attachByTag(t, `{"critical":{"identity":{"docker-reference":""},"image":{"docker-manifest-digest":"`+r.graph(t).Descriptor.Digest.String()+`"},"type":"cosign container image signature"}}`)
+		}, nil},
 		{"no platform's manifest", func(t *testing.T, r *attacked) { os.Remove(r.blob(child(r, t).Descriptor.Digest)) }, codes(verdict.Missing)},
 		{"no layer", func(t *testing.T, r *attacked) { os.Remove(r.blob(child(r, t).Layers[0].Digest)) }, codes(verdict.Missing)},
 		{"no configuration", func(t *testing.T, r *attacked) { os.Remove(r.blob(child(r, t).Config.Digest)) }, codes(verdict.Missing)},
@@ -84,6 +100,18 @@ func TestGateImages(t *testing.T) {
 			})
 		}, codes(verdict.PlanMissing)},
 	})
+}
+
+// attachByTag puts what is called the payload of a signature under the tag for
+// signatures of the image.
+func (r *attacked) attachByTag(t *testing.T, payload string) {
+	t.Helper()
+	d, raw, blobs := registry.AttachedManifest([]registry.Attached{{Descriptor: registry.Descriptor{MediaType: legacy.MediaPayload}, Bytes: []byte(payload)}})
+	for _, b := range blobs {
+		accepted(t, r.images.PushBlob(t.Context(), repository, b.Descriptor, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes)), nil }))
+	}
+	accepted(t, r.images.PushManifest(t.Context(), repository, d, raw))
+	accepted(t, r.images.Tag(t.Context(), repository, registry.AttachedTag(r.graph(t).Descriptor.Digest, registry.SuffixSignatures), d))
 }
 
 // TestGateRegistry decides about a real registry, where the release was
