@@ -64,7 +64,10 @@ func (c *consumer) judge(t *testing.T, changes []string, flags ...string) scene.
 func (c *consumer) by(t *testing.T, command, name string, flags ...string) scene.Result {
 	t.Helper()
 	bench{c.Scene}.policy(t, name+"-profile.yaml", c.profile, "policy: policy.yaml", "policy: "+name+".yaml")
-	args := append(strings.Fields(command), scene.Version, "--profile", name+"-profile.yaml", "--images", filepath.Join("state", "images"))
+	args := append(strings.Fields(command), scene.Version, "--profile", name+"-profile.yaml")
+	if len(flags) == 0 || strings.HasPrefix(flags[0], "--") { // who names FILEs is not asked about images
+		args = append(args, "--images", filepath.Join("state", "images"))
+	}
 	if !slices.Contains(flags, "--files") {
 		args = append(args, "--files", filepath.Join("state", "files"))
 	}
