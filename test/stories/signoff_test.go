@@ -325,6 +325,7 @@ func TestSignoffAtTheGate(t *testing.T) {
 	}{
 		{"of another release.yaml", signatory, func(_ *releasesignoff.Predicate, c *digest.Set) { *c = digest.SetOf([]byte("another")) }, nil, "SIGNOFF_OTHER_RELEASE"},
 		{"of another commit", signatory, func(p *releasesignoff.Predicate, _ *digest.Set) { p.Source.Commit = strings.Repeat("a", 40) }, nil, "SIGNOFF_OTHER_RELEASE"},
+		{"of another milestone", signatory, func(p *releasesignoff.Predicate, _ *digest.Set) { p.Milestone = "v9.99" }, nil, "SIGNOFF_OTHER_RELEASE"},
 		{"by the release identity", "release", nil, nil, "IDENTITY_ROLE"},
 		{"by a stranger", "mallory@evil.example", nil, nil, "IDENTITY"},
 		{"too old for the policy", signatory, nil, []string{"--now", hence(721 * time.Hour)}, "SIGNOFF_EXPIRED"},
@@ -369,8 +370,8 @@ func TestSignoffRefusesToSign(t *testing.T) {
 		l.absent(t, filepath.Join("out", releasesignoff.Name))
 	}
 	refused(1, "SIGNOFF_SECTION", "--stage", "stable")
-	refused(1, "none that targets v9.9", "--milestone", "v9.9")
 	refused(2, "--milestone", "--milestone", "")
+	refused(2, "a version of another milestone", "--milestone", "v0.2")
 	want(t, l.attest(t, "--confirm", "--to", "nowhere"), 2, "no such directory")
 	refused(2, "--source", "--source", "")
 	refused(2, "--expires", "--expires", "10000h")
