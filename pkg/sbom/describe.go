@@ -11,8 +11,8 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
-	"github.com/waybill-release/waybill/pkg/sbom/unpack"
 	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/unpack"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -144,9 +144,10 @@ func (b *builder) unknown(reason error) {
 // its document if the entry has one. members may be nil.
 //
 // An archive that cannot be described as a whole is an error: names that leave
-// it or occur twice (PATH), anything but files, directories and links within
-// it (FILE_TYPE), bytes after its end, and expansion beyond measure (LIMIT).
-// Archives inside of it that are so are stated as not examined.
+// it (PATH) or occur twice (ARCHIVE_TWICE), anything but files, directories and
+// links within it (FILE_TYPE), what programs unpack in different ways
+// (ARCHIVE_AMBIGUOUS), bytes of no entry (ARCHIVE_HIDDEN), and expansion beyond
+// measure (LIMIT). Archives inside of it that are so are stated as not examined.
 func Archive(in Input, artifact string, c Content, members Members) (Made, error) {
 	if err := in.check(artifact); err != nil {
 		return Made{}, err

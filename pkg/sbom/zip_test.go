@@ -3,6 +3,7 @@ package sbom_test
 import (
 	archivezip "archive/zip"
 	"bytes"
+	"hash/crc32"
 	"io"
 	"strings"
 	"testing"
@@ -17,7 +18,15 @@ func zipped(t *testing.T, method uint16, name, content string) string {
 	t.Helper()
 	var buf bytes.Buffer
 	z := archivezip.NewWriter(&buf)
-	w, err := z.CreateHeader(&archivezip.FileHeader{Name: name, Method: method})
+	h := &archivezip.FileHeader{Name: name, Method: method}
+	var w io.Writer
+	var err error
+	if method == archivezip.Store { // with its size before it: behind it, it would have no single end
+		h.CRC32, h.CompressedSize64, h.UncompressedSize64 = crc32.ChecksumIEEE([]byte(content)), uint64(len(content)), uint64(len(content))
+		w, err = z.CreateRaw(h)
+	} else {
+		w, err = z.CreateHeader(h)
+	}
 	if err == nil {
 		_, err = io.WriteString(w, content)
 	}

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"archive/tar"
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -11,13 +9,15 @@ import (
 	"sort"
 	"strings"
 	"sync"
+
+	"github.com/waybill-release/waybill/pkg/unpack"
+	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-const tapeBlock = 512
-
-// tape is a tar archive whose regular files are the objects. It is read where
-// it lies: what is wanted is found through an index of the headers, which is
-// made once, of an archive that must stay the same from then on.
+// tape is a tar archive whose regular files are the objects. It must be one that
+// every program unpacks to these very objects: see package unpack. It is read
+// where it lies: what is wanted is found through an index of the headers, which
+// is made once, of an archive that must stay the same from then on.
 type tape struct {
 	path string // absolute
 	uri  string
@@ -63,9 +63,6 @@ func (t *tape) List(ctx context.Context) ([]Object, error) {
 		objects = append(objects, Object{Name: name, Size: at.size})
 	}
 	sort.Slice(objects, func(i, j int) bool { return objects[i].Name < objects[j].Name })
-	if err := checkListed(objects); err != nil {
-		return nil, fmt.Errorf("listing %q: %w", t.uri, err)
-	}
 	return objects, nil
 }
 
@@ -122,76 +119,44 @@ func (t *tape) read(ctx context.Context, f *os.File) (map[string]span, error) {
 		}
 		return t.index, nil
 	}
-	if t.index, err = t.scan(ctx, f); err != nil {
+	if t.index, err = t.scan(ctx, f, info.Size()); err != nil {
 		return nil, err
 	}
 	t.looked = info
 	return t.index, nil
 }
 
-// scan reads the headers. Go's reader seeks over what is between them, so the
-// file stands at the bytes of an entry after its header was read.
-func (t *tape) scan(ctx context.Context, f *os.File) (map[string]span, error) {
-	index, entries, end := map[string]span{}, tar.NewReader(f), int64(0)
-	for {
+// scan reads the headers, and passes over what is between them.
+func (t *tape) scan(ctx context.Context, f *os.File, size int64) (map[string]span, error) {
+	index, names := map[string]span{}, []string{}
+	err := unpack.New().Place(f, size, func(e unpack.Entry, _ io.Reader) error {
 		if err := ctx.Err(); err != nil {
-			return nil, t.unavailable("listing", err)
-		}
-		header, err := entries.Next()
-		if err == io.EOF {
-			return index, t.whole(f, end)
-		}
-		if err != nil {
-			return nil, t.unavailable("listing", fmt.Errorf("%w: a place is an archive that is not compressed", err))
-		}
-		at, err := f.Seek(0, io.SeekCurrent)
-		if err != nil {
-			return nil, t.unavailable("listing", err)
-		}
-		end = at + (header.Size+tapeBlock-1)/tapeBlock*tapeBlock
-		name := strings.TrimPrefix(header.Name, "./")
-		if header.Typeflag == tar.TypeDir {
-			if name = strings.TrimSuffix(name, "/"); name == "" || name == "." {
-				continue // the root itself
-			}
-		}
-		if err := CheckName(name); err != nil {
-			return nil, fmt.Errorf("listing %q: %w", t.uri, err)
-		}
-		switch _, sparse := header.PAXRecords["GNU.sparse.major"]; {
-		case header.Typeflag == tar.TypeDir:
-			continue
-		case header.Typeflag != tar.TypeReg || sparse:
-			return nil, &FileTypeError{Place: t.uri, Name: name, Mode: header.FileInfo().Mode() | os.ModeIrregular}
-		case len(index) >= MaxObjects:
-			return nil, &LimitError{Place: t.uri, Limit: MaxObjects}
-		}
-		if _, twice := index[name]; twice {
-			return nil, t.unavailable("listing", fmt.Errorf("object %q is there twice", name))
-		}
-		index[name] = span{at, header.Size}
-	}
-}
-
-// whole demands an end of the archive and nothing after it, where nobody would
-// look.
-func (t *tape) whole(f *os.File, end int64) error {
-	if _, err := f.Seek(end, io.SeekStart); err != nil {
-		return t.unavailable("listing", err)
-	}
-	rest, zeros := bufio.NewReader(f), 0
-	for {
-		b, err := rest.ReadByte()
-		switch {
-		case err == io.EOF && zeros >= 2*tapeBlock:
-			return nil
-		case err == io.EOF:
-			return t.unavailable("listing", errors.New("the archive has no end: it was cut off"))
-		case err != nil:
 			return t.unavailable("listing", err)
-		case b != 0:
-			return t.unavailable("listing", errors.New("something follows the end of the archive"))
 		}
-		zeros++
+		if e.Name == "." {
+			return nil
+		}
+		if err := CheckName(e.Name); err != nil {
+			return err
+		}
+		if e.Kind != unpack.File {
+			return nil
+		}
+		if len(index) >= MaxObjects {
+			return &LimitError{Place: t.uri, Limit: MaxObjects}
+		}
+		index[e.Name] = span{e.Offset, e.Size}
+		names = append(names, e.Name)
+		return nil
+	})
+	if err == nil {
+		err = CheckNames(names)
 	}
+	switch {
+	case err == nil:
+		return index, nil
+	case verdict.OutcomeOf(err) == verdict.Refused:
+		return nil, fmt.Errorf("listing %q: %w", t.uri, err)
+	}
+	return nil, t.unavailable("listing", err)
 }

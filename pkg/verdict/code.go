@@ -26,6 +26,12 @@ const (
 	ChannelExpired Code = "CHANNEL_EXPIRED"
 	ChannelFork    Code = "CHANNEL_FORK"
 
+	// An archive, which must have one reading.
+	ArchiveParse     Code = "ARCHIVE_PARSE"
+	ArchiveAmbiguous Code = "ARCHIVE_AMBIGUOUS"
+	ArchiveHidden    Code = "ARCHIVE_HIDDEN"
+	ArchiveTwice     Code = "ARCHIVE_TWICE"
+
 	// The manifest against the plan.
 	PlanExtra   Code = "PLAN_EXTRA"
 	PlanMissing Code = "PLAN_MISSING"

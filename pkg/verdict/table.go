@@ -21,6 +21,11 @@ var codes = map[Code]row{
 	ChannelExpired: {Refused, "the channel index has expired; fetch the current one, or ask the publisher to sign one"},
 	ChannelFork:    {Refused, "two indexes of one number say different things; ask the publisher which is meant, and name the version until then"},
 
+	ArchiveParse:     {Refused, "the archive cannot be read to its end; fetch it again, or have it packed again"},
+	ArchiveAmbiguous: {Refused, "do not unpack the archive: programs unpack it in different ways; have it packed again, with tar --format=ustar or --format=gnu, or as a plain zip"},
+	ArchiveHidden:    {Refused, "do not unpack the archive: it holds bytes that some programs read and others do not; have it packed again"},
+	ArchiveTwice:     {Refused, "do not unpack the archive: one name is there twice, or as two things; have it packed again, with one entry of each name"},
+
 	PlanExtra:   {Refused, "the manifest lists something that release.yaml does not plan; seal again from the plan"},
 	PlanMissing: {Refused, "release.yaml plans something that the manifest does not list; build it and seal again"},
 	SealExtra:   {Refused, "remove the file from the build directory, or plan it in release.yaml and build again"},

@@ -1,8 +1,19 @@
 // Package unpack reads archives as streams: tar, alone or compressed by gzip,
 // zstd or bzip2, and zip. Nothing is written anywhere.
 //
-//	w := unpack.New(visit)
-//	err := w.Archive(file, size)
+//	w := unpack.New()
+//	err := w.Archive(file, size, visit)
+//
+// What is read is what unpacks: an archive is refused (ARCHIVE_AMBIGUOUS,
+// ARCHIVE_HIDDEN, ARCHIVE_TWICE, ARCHIVE_PARSE) unless all programs in use give
+// the same names, kinds and bytes for it. Of a tar archive that means one
+// extended header before an entry at most, with records out of a list, no sparse
+// files, and numbers and texts of one reading; of a zip, that local and central
+// headers agree, that the entries lie behind each other from the first byte to
+// the central directory, in its order, and that the one end record ends the
+// file. There are three readings by one reader: [Walker.Place] takes files and
+// directories, [Walker.Archive] links and harmless records too, and [Layer] all
+// that Go's reader takes, which is what those read with who run images.
 //
 // Archives are hostile. A walk is bounded in entries (a million), in bytes that
 // come out of each byte that goes in, and in bytes altogether, over all archives
@@ -10,7 +21,7 @@
 // whose directory is read first, some 600. Names that leave the archive or occur
 // twice, entries below a symbolic link or a file, anything but files,
 // directories and links, and bytes after the end are refusals, each with its
-// code: what one reader lists and another unpacks would be two archives.
+// code.
 package unpack
 
 import (
@@ -64,6 +75,9 @@ type Entry struct {
 	Size int64
 	// Target is where a link leads, for hard links the clean name of a file.
 	Target string
+	// Offset is where the body begins in a tar archive, as it is when it is not
+	// compressed.
+	Offset int64
 	// Leaves says that the entry of a layer was written with a name, or with the
 	// target of a hard link, that leads out of the root.
 	Leaves bool
@@ -147,7 +161,7 @@ func (w *Walker) Stream(r io.Reader, f Format, visit Visit) error {
 			return &SingleError{bytes.Clone(head)}
 		}
 		out := &measured{r: begun, in: packed, w: w, ratio: f != Tar}
-		if err := w.tar(out, visit); err != nil {
+		if err := w.tar(out, ofArchive, visit); err != nil {
 			return err
 		}
 		// tar ends before the stream does. What follows is padding, or a part
@@ -158,6 +172,72 @@ func (w *Walker) Stream(r io.Reader, f Format, visit Visit) error {
 		_, err = io.Copy(io.Discard, packed)
 		return err
 	})
+}
+
+// Place walks an archive whose files are those of a release: a tar archive of
+// files and directories, that is not compressed. Bodies that visit does not read
+// are passed over.
+func (w *Walker) Place(r io.ReaderAt, size int64, visit Visit) error {
+	return w.plain(r, size, ofPlace, visit)
+}
+
+// Index walks a tar archive that is not compressed, as [Walker.Archive] does.
+// Bodies that visit does not read are passed over.
+func (w *Walker) Index(r io.ReaderAt, size int64, visit Visit) error {
+	return w.plain(r, size, ofArchive, visit)
+}
+
+func (w *Walker) plain(r io.ReaderAt, size int64, by rules, visit Visit) error {
+	section := io.NewSectionReader(r, 0, size)
+	head := make([]byte, min(HeadSize, size))
+	if _, err := r.ReadAt(head, 0); err != nil && err != io.EOF {
+		return err
+	}
+	if by == ofPlace && !isTar(head) && (size == 0 || strings.Trim(string(head), "\x00") != "") {
+		return verdict.Refuse(verdict.ArchiveParse, "", "it is no tar archive, or a compressed one")
+	}
+	if err := w.tar(section, by, visit); err != nil {
+		return err
+	}
+	if by == ofPlace && size%tarBlock != 0 {
+		return verdict.Refuse(verdict.ArchiveHidden, "", "bytes after the end of the archive")
+	}
+	return onlyZeros(section)
+}
+
+// Layer walks one layer of an image. Layers are unpacked into a root of their
+// own, by whoever runs the image: links may lead anywhere, devices may be
+// there, and of two entries of one name the last one counts. Names are those
+// below the root, whatever their spelling.
+//
+// also sees the layer as it is uncompressed.
+func Layer(r io.Reader, also io.Writer, visit Visit) error {
+	w := &Walker{limit: maxLayerEntries}
+	packed := &counting{r: r}
+	w.outermost(packed)
+	begun := bufio.NewReaderSize(packed, 64<<10)
+	head, err := begun.Peek(HeadSize)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	format := Sniff(head)
+	if format == None || format == Zip {
+		format = Tar // an empty one has no magic
+	}
+	plain, err := Expand(begun, format)
+	if err != nil {
+		return err
+	}
+	defer plain.Close()
+	out := io.TeeReader(&measured{r: plain, in: packed, w: w, ratio: format != Tar}, also)
+	if err := w.tar(out, ofLayer, visit); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, out); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, begun)
+	return err
 }
 
 // enter counts the depth of archives in archives.
@@ -257,7 +337,7 @@ func onlyZeros(r io.Reader) error {
 	for {
 		n, err := r.Read(buf)
 		if strings.Trim(string(buf[:n]), "\x00") != "" {
-			return verdict.Refuse(verdict.FileType, "", "bytes after the end of the archive")
+			return verdict.Refuse(verdict.ArchiveHidden, "", "bytes after the end of the archive")
 		}
 		if err == io.EOF {
 			return nil

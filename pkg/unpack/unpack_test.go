@@ -14,7 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/waybill-release/waybill/pkg/sbom/unpack"
+	"github.com/waybill-release/waybill/pkg/unpack"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -116,7 +116,7 @@ func TestBombs(t *testing.T) {
 	_, err = walk(zipOf(t, "zeros", zeros))
 	refused(t, "a zip bomb", err, verdict.Limit)
 	_, err = walk(overlapping(t))
-	refused(t, "entries that lie over each other", err, verdict.Limit)
+	refused(t, "entries that lie over each other", err, verdict.ArchiveHidden)
 	_, err = walk(zipOf(t, "one", zeros[:32<<20], "two", zeros[:32<<20], "three", zeros[:32<<20]))
 	refused(t, "a zip of small bombs", err, verdict.Limit)
 	for name, raw := range map[string][]byte{
@@ -195,14 +195,18 @@ func TestDepth(t *testing.T) {
 func TestNames(t *testing.T) {
 	for _, name := range []string{"../evil", "a/../../evil", "/etc/passwd", `..\evil`, `C:\evil`, "a//b", "a\x1b[2J", "a\u202egpj"} {
 		_, err := walk(zipOf(t, name, "x"))
-		refused(t, "zip "+name, err, verdict.Path)
+		if strings.Contains(name, `\`) {
+			refused(t, "zip "+name, err, verdict.ArchiveAmbiguous)
+		} else {
+			refused(t, "zip "+name, err, verdict.Path)
+		}
 		_, err = walk(tarOf(t, name, "x"))
 		refused(t, "tar "+name, err, verdict.Path)
 	}
 	_, err := walk(zipOf(t, "a", "1", "a", "2"))
-	refused(t, "twice", err, verdict.Path)
+	refused(t, "twice", err, verdict.ArchiveTwice)
 	_, err = walk(zipOf(t, "a", "1", "./a", "2"))
-	refused(t, "twice in other words", err, verdict.Path)
+	refused(t, "twice in other words", err, verdict.ArchiveTwice)
 }
 
 // typed packs entries without content: "name", "directory/" or "link -> target".
@@ -228,20 +232,22 @@ func typed(t *testing.T, entries ...string) []byte {
 func TestTwoThings(t *testing.T) {
 	for _, entries := range [][]string{
 		{"a", "a/b"}, {"a/b", "a"}, {"a/b/c", "a"}, {"a", "a/"}, {"a/", "a"}, {"a", "a/b/"}, {"a/b", "a/b/c/d"},
-		{"a -> x", "a/"}, {"a/", "a -> x"}, {"a -> x", "a/b/"}, {"a/b/", "a -> x"},
+		{"a -> x", "a/"}, {"a/", "a -> x"}, {"a/b/", "a -> x"},
 	} {
 		_, err := walk(typed(t, entries...))
-		refused(t, strings.Join(entries, ", "), err, verdict.Path)
+		refused(t, strings.Join(entries, ", "), err, verdict.ArchiveTwice)
 	}
+	_, err := walk(typed(t, "a -> x", "a/b/"))
+	refused(t, "a directory below a link", err, verdict.Path)
 	for _, entries := range [][]string{{"a/", "a/b", "a/", "./a/c"}, {"a", "ab", "a.b/", "b/a"}, {"./", "a", "./"}, {"a -> x", "x/", "x/b"}} {
 		if _, err := walk(typed(t, entries...)); err != nil {
 			t.Errorf("the twin %q: %v", entries, err)
 		}
 	}
-	_, err := walk(zipOf(t, "a", "1", "a/b", "2"))
-	refused(t, "a zip with a file below a file", err, verdict.Path)
+	_, err = walk(zipOf(t, "a", "1", "a/b", "2"))
+	refused(t, "a zip with a file below a file", err, verdict.ArchiveTwice)
 	_, err = walk(zipOf(t, "a/", "", "a", "2"))
-	refused(t, "a zip with a directory that is a file", err, verdict.Path)
+	refused(t, "a zip with a directory that is a file", err, verdict.ArchiveTwice)
 	_, err = walk(zipOf(t, "a/", "", "a/b", "2"))
 	must(t, err)
 }
@@ -262,7 +268,7 @@ func TestLyingSizes(t *testing.T) {
 		t.Error("a tar that ends within a file is taken")
 	}
 	_, err := walk(append(tarOf(t, "a", "1"), tarOf(t, "b", "2")...))
-	refused(t, "a second archive behind the first", err, verdict.FileType)
+	refused(t, "a second archive behind the first", err, verdict.ArchiveHidden)
 }
 
 // TestLayer: layers may do what archives of a release may not.

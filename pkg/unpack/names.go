@@ -4,8 +4,16 @@ import (
 	"hash/maphash"
 	"path"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// The longest name of an entry, and the longest part of one.
+const (
+	maxName = 4096
+	maxPart = 255
 )
 
 // names are the entries of one archive, to find those that are there twice, are
@@ -34,9 +42,7 @@ func (s *names) hash(name string) hashed {
 
 // twofold refuses what can not be unpacked as it is listed.
 func twofold(name, format string, args ...any) error {
-	f := verdict.Find(verdict.Path, name, format, args...)
-	f.Fix = "pack the archive anew, with one entry of each name; tar --append and zip of two directories make several"
-	return &verdict.Error{Finding: f}
+	return verdict.Refuse(verdict.ArchiveTwice, name, format, args...)
 }
 
 // file notes a file.
@@ -127,4 +133,59 @@ func (s *names) symbolicLink(name, target string) error {
 	}
 	s.links[h] = struct{}{}
 	return nil
+}
+
+// CleanName returns the one spelling of the name of an entry: relative,
+// without dot segments. Other spellings of a name inside the archive are
+// refused, for two of them could be two entries here and one file on disk.
+func CleanName(name string) (string, error) {
+	trimmed := strings.TrimSuffix(strings.TrimPrefix(name, "./"), "/")
+	if trimmed == "" && name != "" && name != "/" {
+		return ".", nil // the archive's own root
+	}
+	if reason := nameFault(trimmed); reason != "" {
+		return "", verdict.Refuse(verdict.Path, bounded(name), "an entry of the archive %s", reason)
+	}
+	return trimmed, nil
+}
+
+// called is the name of an entry as a refusal says it: quoted if it has anything
+// odd in it.
+func called(name string) string {
+	if clean, err := CleanName(name); err == nil {
+		return clean
+	}
+	return bounded(name)
+}
+
+func nameFault(name string) string {
+	switch {
+	case name == "" || len(name) > maxName:
+		return "has no name, or one that is too long"
+	case !utf8.ValidString(name) || strings.IndexFunc(name, unprintable) >= 0:
+		return "has a name that does not show as itself"
+	case path.IsAbs(name) || strings.HasPrefix(name, `\`) || (len(name) > 1 && name[1] == ':'):
+		return "has an absolute name"
+	case path.Clean(name) != name || hasDots(name):
+		return "has a name with empty or dot segments"
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if len(part) > maxPart {
+			return "has a name with a part of more than 255 bytes"
+		}
+	}
+	return ""
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
+
+// hasDots looks for ".." with either separator: what is one segment here may
+// be two where the archive is unpacked.
+func hasDots(name string) bool {
+	for _, segment := range strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if segment == ".." {
+			return true
+		}
+	}
+	return false
 }
