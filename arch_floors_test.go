@@ -32,7 +32,7 @@ var house = []floor{
 		"pkg/trust", "pkg/identity", "pkg/verify", "pkg/slsa", "pkg/policy", "pkg/policy/cel", "pkg/sbom/crosscheck", "pkg/census", "pkg/expected", "pkg/waiver", "pkg/channel", "pkg/routes", "pkg/caller", "pkg/feature", "pkg/feature/known", "pkg/signoff",
 	}},
 	{"world", false, []string{
-		"pkg/fuzztest", "pkg/trace/carry", "pkg/transport", "pkg/trace/span", "pkg/unpack", "pkg/store", "pkg/store/storetest", "pkg/store/cloud", "pkg/lease", "pkg/marker", "pkg/feature/store", "pkg/feature/store/storetest", "pkg/feature/gates", "pkg/registry", "pkg/rekor",
+		"pkg/fuzztest", "pkg/trace/carry", "pkg/transport", "pkg/trace/span", "pkg/unpack", "pkg/unpack/unpacktest", "pkg/store", "pkg/store/storetest", "pkg/store/cloud", "pkg/lease", "pkg/marker", "pkg/feature/store", "pkg/feature/store/storetest", "pkg/feature/gates", "pkg/registry", "pkg/rekor",
 		"pkg/tuf", "pkg/tuf/tuftest", "pkg/vcs", "pkg/sandbox", "pkg/journal", "pkg/sign/token", "pkg/sign/keyfile", "pkg/sign",
 	}},
 	{"deeds", false, []string{

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/store/storetest"
+	"github.com/waybill-release/waybill/pkg/unpack/unpacktest"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -136,5 +137,45 @@ func TestTapeMustStayTheSame(t *testing.T) {
 	}
 	if _, _, err := place.Open(t.Context(), "a"); code(err) != "UNAVAILABLE" || errors.Is(err, store.ErrNotFound) {
 		t.Errorf("reading an archive that changed: %v, want UNAVAILABLE", err)
+	}
+}
+
+// TestTapeHasOneReading: in each row Go's reader finds the object "b" with the
+// genuine bytes, and GNU tar unpacks another object or other bytes.
+func TestTapeHasOneReading(t *testing.T) {
+	genuine := "genuine" + string(make([]byte, 1017)) // ends with zeros, as a tar archive does
+	gnu := func(content string) []byte {
+		h := unpacktest.Header{Name: "name", Kind: '0', Size: int64(len(content)), Format: unpacktest.GNU}
+		return append(h.Bytes(), unpacktest.Body(content)...)
+	}
+	records := func(pairs ...string) []byte { return unpacktest.Extended('x', unpacktest.Records(pairs...)) }
+	long := func(name string) []byte { return unpacktest.Extended('L', name+"\x00") }
+	for name, row := range map[string]struct {
+		entry []byte
+		want  string
+	}{
+		"plain (twin)":                       {unpacktest.File("b", genuine), ""},
+		"a name of GNU (twin)":               {append(long("b"), gnu(genuine)...), ""},
+		"a record of its name (twin)":        {append(records("path", "b"), unpacktest.File("c", genuine)...), ""},
+		"a name of POSIX, then one of GNU":   {slices.Concat(records("path", "a"), long("b"), gnu(genuine)), "ARCHIVE_AMBIGUOUS"},
+		"a name of GNU, then one of POSIX":   {slices.Concat(long("b"), records("path", "a"), unpacktest.File("b", genuine)), "ARCHIVE_AMBIGUOUS"},
+		"the name of a sparse file":          {append(records("GNU.sparse.name", "a"), unpacktest.File("b", genuine)...), "ARCHIVE_AMBIGUOUS"},
+		"a sparse file that begins with one": {append(records("GNU.sparse.size", "1024", "GNU.sparse.map", "124,900"), unpacktest.File("b", genuine[:900])...), "ARCHIVE_AMBIGUOUS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			place, _ := openTar(t, unpacktest.Tar(unpacktest.File("a", "A"), row.entry))
+			_, err := place.List(t.Context())
+			body, _, opened := place.Open(t.Context(), "b")
+			if coded(err) != row.want || coded(opened) != row.want {
+				t.Fatalf("listing: %v, opening: %v, want %q", err, opened, row.want)
+			}
+			if row.want != "" {
+				return
+			}
+			defer body.Close()
+			if got, err := io.ReadAll(body); err != nil || string(got) != genuine {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
 	}
 }

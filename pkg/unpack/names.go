@@ -78,6 +78,9 @@ func (s *names) directory(name string) error {
 // such an entry lands elsewhere than it is listed; or below a file, where it
 // lands nowhere.
 func (s *names) once(name string) error {
+	if name == "." {
+		return verdict.Refuse(verdict.Path, name, "the root of the archive is no directory")
+	}
 	h := s.hash(name)
 	_, file := s.files[h]
 	if _, link := s.links[h]; file || link {

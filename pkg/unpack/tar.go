@@ -87,16 +87,22 @@ func (w *Walker) tar(r io.Reader, by rules, visit Visit) error {
 		switch {
 		case raw.failed != nil:
 			return raw.failed
+		case err == io.EOF && raw.at < raw.from:
+			return unreadable(last, "the archive was cut off")
 		case err == io.EOF:
 			return ended(raw.kept, last, by)
 		case err != nil:
+			// The block itself may say more clearly what is wrong with it.
+			if why := agree(raw.kept, nil, "the entry after "+called(last), by); by != ofLayer && why != nil {
+				return why
+			}
 			return unreadable(last, "%v", err)
 		}
 		if err := w.entry(); err != nil {
 			return err
 		}
 		if by != ofLayer {
-			if err := agree(raw.kept, h, by); err != nil {
+			if err := agree(raw.kept, h, called(h.Name), by); err != nil {
 				return err
 			}
 		}

@@ -31,13 +31,14 @@ type merged struct {
 // one way: POSIX says what an extended header of its own means, GNU the same of
 // another, and nobody what they mean together; what is in a field after its end
 // is read by some; and some make the best of a number that is none. Go's reading
-// of them must be ours.
-func agree(raw []byte, h *tar.Header, by rules) error {
-	name := called(h.Name)
+// of them must be ours, if h is there.
+func agree(raw []byte, h *tar.Header, name string, by rules) error {
 	var m merged
 	for {
 		block, rest, whole := cut(raw, tarBlock)
-		if !whole {
+		if !whole && h == nil {
+			return nil
+		} else if !whole {
 			return ambiguous(name, "its headers end before their time")
 		}
 		f, err := readField(block, name)
@@ -48,13 +49,16 @@ func agree(raw []byte, h *tar.Header, by rules) error {
 			if len(rest) > 0 {
 				return ambiguous(name, "the contents begin with a map of holes")
 			}
-			return m.entry(f, h)
+			return m.entry(f, h, name)
 		}
-		if f.kind == 'g' { // whose padding Go's reader has not passed yet
+		if f.kind == 'g' || h == nil { // whose padding Go's reader has not passed yet
 			rest = append(rest, make([]byte, (tarBlock-len(rest)%tarBlock)%tarBlock)...)
 		}
 		text, rest, whole := cut(rest, f.size)
 		padding, rest, padded := cut(rest, (tarBlock-f.size%tarBlock)%tarBlock)
+		if h == nil && !whole {
+			return nil
+		}
 		if !whole || !padded || len(bytes.Trim(padding, "\x00")) > 0 {
 			return ambiguous(name, "an extended header ends in something else than zeros")
 		}
@@ -115,8 +119,7 @@ func (m *merged) extend(kind byte, text []byte, name string, by rules) error {
 
 // entry holds the last header of an entry, with what went before it, against
 // what Go's reader made of them.
-func (m *merged) entry(f field, h *tar.Header) error {
-	name := called(h.Name)
+func (m *merged) entry(f field, h *tar.Header, name string) error {
 	m.name, m.link, m.size, m.kind = f.name, f.link, f.size, f.kind
 	switch {
 	case m.pax != nil && f.gnu, (m.longName != "" || m.longLink != "") && !f.gnu:
@@ -140,7 +143,7 @@ func (m *merged) entry(f field, h *tar.Header) error {
 		return ambiguous(name, "it is no link, and has a target")
 	case m.kind != tar.TypeDir && strings.HasSuffix(m.name, "/"):
 		return ambiguous(name, "it is no directory, and its name ends with a slash")
-	case m.name != h.Name || m.link != h.Linkname || m.size != h.Size || m.kind != h.Typeflag:
+	case h != nil && (m.name != h.Name || m.link != h.Linkname || m.size != h.Size || m.kind != h.Typeflag):
 		return ambiguous(name, "its headers have two readings")
 	}
 	return nil
@@ -204,7 +207,7 @@ func readField(b []byte, entry string) (field, error) {
 		}
 	}
 	if sum, ok = octal(b[148:156]); !ok || sum != want {
-		return bad("checksum")
+		return f, verdict.Refuse(verdict.ArchiveParse, entry, "the checksum in its header is of another header")
 	}
 	return f, nil
 }

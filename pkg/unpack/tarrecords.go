@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // records are those of an extended header of POSIX, by keyword.
@@ -86,6 +87,9 @@ func (r records) apply(m *merged, name string) error {
 	if target, there := r["linkpath"]; there {
 		m.link = target
 	}
+	if strings.IndexFunc(r["path"]+r["linkpath"], composed) >= 0 {
+		return ambiguous(name, "a name in its extended header has letters and marks apart, which bsdtar makes one")
+	}
 	if digits, there := r["size"]; there {
 		size, err := strconv.ParseInt(digits, 10, 62)
 		if err != nil {
@@ -94,4 +98,9 @@ func (r records) apply(m *merged, name string) error {
 		m.size = size
 	}
 	return nil
+}
+
+// composed reports a character that may be made one with the one before it.
+func composed(r rune) bool {
+	return r > unicode.MaxLatin1 && unicode.Is(unicode.Mn, r) || 0x1100 <= r && r <= 0x11ff
 }

@@ -142,8 +142,9 @@ func (z *zipReader) local(f *zipFile, same []byte, name string) error {
 	if le.Uint16(raw[4:]) > maxVersion || !readExtras(extra, wide{&size, math.MaxUint32}, wide{&packed, math.MaxUint32}) {
 		return ambiguous(name, "the header at the entry has a version or an extra field that not every program knows, or that contradicts it")
 	}
-	told := sum == f.sum && packed == f.packed && size == f.size
-	if later := f.follows && sum == 0 && packed == 0 && size == 0; !told && !later {
+	// What stands behind the body may be left open here.
+	told := func(here, there int64) bool { return here == there || f.follows && here == 0 }
+	if !told(int64(sum), int64(f.sum)) || !told(packed, f.packed) || !told(size, f.size) {
 		return ambiguous(name, "the header at the entry has another size or checksum than the directory says")
 	}
 	f.data = z.next + localSize + int64(len(texts))

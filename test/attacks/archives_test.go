@@ -1,0 +1,136 @@
+package attacks
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/unpack/unpacktest"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// taped is the release as a tar archive, in which something else stands for the
+// entry of otherBinary.
+func (r *attacked) taped(t *testing.T, instead func(content string) []byte, end ...byte) store.Place {
+	t.Helper()
+	var entries [][]byte
+	files := os.DirFS(filepath.Join(r.dir, "files"))
+	accepted(t, fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || name == otherBinary {
+			return err
+		}
+		body, err := fs.ReadFile(files, name)
+		entries = append(entries, unpacktest.File(name, string(body)))
+		return err
+	}))
+	entries = append(entries, instead(string(r.read(t, otherBinary))))
+	path := filepath.Join(t.TempDir(), "release.tar")
+	accepted(t, os.WriteFile(path, append(unpacktest.Tar(entries...), end...), 0o644))
+	return must[store.Place](t)(store.Open(path, nil))
+}
+
+// TestArchivePlaces: a tar archive is a place only if every program unpacks it
+// to the release that is judged. In each row the archive holds that very
+// release, as Go's reader has it.
+func TestArchivePlaces(t *testing.T) {
+	r := theWorld(t).attacked(t)
+	gnu := func(content string) []byte {
+		h := unpacktest.Header{Name: "name", Kind: '0', Size: int64(len(content)), Format: unpacktest.GNU}
+		return append(h.Bytes(), unpacktest.Body(content)...)
+	}
+	long := unpacktest.Extended('L', otherBinary+"\x00")
+	records := func(pairs ...string) []byte { return unpacktest.Extended('x', unpacktest.Records(pairs...)) }
+	plain := func(content string) []byte { return unpacktest.File(otherBinary, content) }
+	with := func(before ...[]byte) func(string) []byte {
+		return func(content string) []byte { return append(slices.Concat(before...), plain(content)...) }
+	}
+	rows := []struct {
+		name    string
+		instead func(string) []byte
+		end     string
+		codes   []verdict.Code
+	}{
+		{"as it is (twin)", plain, "", nil},
+		{"a long name (twin)", func(c string) []byte { return append(slices.Clone(long), gnu(c)...) }, "", nil},
+		{"a record of its name (twin)", with(records("path", otherBinary)), "", nil},
+		{"a name of POSIX, then one of GNU", func(c string) []byte { return slices.Concat(records("path", binary), long, gnu(c)) }, "", codes(verdict.ArchiveAmbiguous)},
+		{"a name of GNU, then one of POSIX", func(c string) []byte { return slices.Concat(long, records("path", binary), plain(c)) }, "", codes(verdict.ArchiveAmbiguous)},
+		{"a name of a sparse file", with(records("GNU.sparse.name", binary)), "", codes(verdict.ArchiveAmbiguous)},
+		{"a map of holes", with(records("GNU.sparse.map", "0,1", "GNU.sparse.size", "1")), "", codes(verdict.ArchiveAmbiguous)},
+		{"a record for all entries", with(unpacktest.Extended('g', unpacktest.Records("path", binary))), "", codes(verdict.ArchiveAmbiguous)},
+		{"two records of its name", with(records("path", binary, "path", otherBinary)), "", codes(verdict.ArchiveAmbiguous)},
+		{"an entry twice", func(c string) []byte { return append(plain(c), unpacktest.File(binary, string(r.read(t, binary)))...) }, "", codes(verdict.ArchiveTwice)},
+		{"a second archive behind it", plain, string(unpacktest.Tar(unpacktest.File(binary, "x"))), codes(verdict.ArchiveHidden)},
+		{"a header of another checksum", func(c string) []byte {
+			h := unpacktest.Header{Name: otherBinary, Kind: '0', Size: int64(len(c)), Sum: func(n int) int { return n + 1 }}
+			return append(h.Bytes(), unpacktest.Body(c)...)
+		}, "", codes(verdict.ArchiveParse)},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			place := r.taped(t, row.instead, []byte(row.end)...)
+			v := r.gate(t, func(q *gate.Request) { q.Files = place })
+			refused(t, v.Err(), row.codes...)
+			if row.codes == nil && !v.Complete() {
+				t.Errorf("not complete: %s", v.Headline())
+			}
+		})
+	}
+}
+
+// TestZipArchives: a zip is described only if every program unpacks it to what
+// its directory lists.
+func TestZipArchives(t *testing.T) {
+	good := unpacktest.Packed("good.txt", "hello", true)
+	edited := func(m unpacktest.Member, edit func(*unpacktest.Member)) []unpacktest.Member {
+		edit(&m)
+		return []unpacktest.Member{m}
+	}
+	unlisted := unpacktest.Packed("evil.sh", "evil", true)
+	unlisted.Unlisted = true
+	one := unpacktest.Zip(nil, good)
+	rows := map[string]struct {
+		raw   []byte
+		codes []verdict.Code
+	}{
+		"as it is (twin)":               {one, nil},
+		"sizes behind the entry (twin)": {unpacktest.Zip(nil, good.Streamed()), nil},
+		"a comment (twin)":              {unpacktest.Zip(func(e *unpacktest.End) { e.Comment = "of nothing" }, good), nil},
+		"another name at the entry":     {unpacktest.Zip(nil, edited(good, func(m *unpacktest.Member) { m.Local.Name = "evil.sh" })...), codes(verdict.ArchiveAmbiguous)},
+		"another size at the entry":     {unpacktest.Zip(nil, edited(good, func(m *unpacktest.Member) { m.Local.Size++ })...), codes(verdict.ArchiveAmbiguous)},
+		"another name in an extra field": {unpacktest.Zip(nil, edited(good, func(m *unpacktest.Member) { m.Central.Extra = "\x75\x70\x0c\x00\x01\x00\x00\x00\x00evil.sh" })...),
+			codes(verdict.ArchiveAmbiguous)},
+		"an entry that is not listed": {unpacktest.Zip(nil, good, unlisted), codes(verdict.ArchiveHidden)},
+		"two archives":                {append(unpacktest.Zip(nil, unpacktest.Packed("evil.sh", "evil", true)), one...), codes(verdict.ArchiveHidden)},
+		"one before it that is not":   {unpacktest.Zip(nil, unlisted, good), codes(verdict.ArchiveHidden)},
+		"something before an entry": {unpacktest.Zip(nil, append([]unpacktest.Member{unpacktest.Packed("a", "a", false)},
+			edited(good, func(m *unpacktest.Member) { m.Before = []byte("junk") })...)...), codes(verdict.ArchiveHidden)},
+		"something behind it":       {append(slices.Clone(one), "junk"...), codes(verdict.ArchiveHidden)},
+		"a second end in a comment": {unpacktest.Zip(func(e *unpacktest.End) { e.Comment = string(unpacktest.End{}.Bytes()) }, good), codes(verdict.ArchiveHidden)},
+		"an entry twice":            {unpacktest.Zip(nil, good, good), codes(verdict.ArchiveTwice)},
+		"a wrong checksum": {unpacktest.Zip(nil, edited(good, func(m *unpacktest.Member) { m.Local.Sum, m.Central.Sum = 1, 1 })...),
+			codes(verdict.ArchiveParse)},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			in := sbom.Input{Name: "thing", Version: "v1", Created: time.Unix(1714557600, 0), Namespace: "https://example.test/"}
+			made, err := sbom.Archive(in, "thing.zip", sbom.Content{ReaderAt: bytes.NewReader(row.raw), Size: int64(len(row.raw)), Digests: digest.SetOf(row.raw)}, nil)
+			refused(t, err, row.codes...)
+			if row.codes == nil && (len(made.Draft.Files) != 1 || made.Draft.Files[0].Name != "./good.txt") {
+				t.Errorf("described as %+v", made.Draft.Files)
+			}
+			if err != nil && !strings.Contains(err.Error(), "thing.zip") {
+				t.Errorf("the archive is not named: %v", err)
+			}
+		})
+	}
+}
