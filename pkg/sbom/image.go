@@ -132,7 +132,7 @@ func (b *builder) contents(ctx context.Context, id string, p ImagePlatform, cach
 	if err := cache.ahead(ctx, p.Layers); err != nil {
 		return err
 	}
-	root := newRootFS()
+	root, layers := newRootFS(), tree{}
 	for i, l := range p.Layers {
 		if l.Open == nil {
 			b.unexamined([]string{fmt.Sprintf("layer %s of %s: its bytes were not at hand", l.Digest, p.Platform)})
@@ -145,7 +145,9 @@ func (b *builder) contents(ctx context.Context, id string, p ImagePlatform, cach
 		b.unexaminedOnce(f.incomplete)
 		b.seenOnce(f.seen)
 		root.put(i, f)
+		layers = append(layers, f)
 	}
+	b.unexaminedOnce(layers.unread())
 	release := root.release()
 	if system := b.distribution(release); system != "" {
 		b.relate(id, spdx.Contains, system, "operating system")

@@ -38,7 +38,10 @@ func filesIn(ctx context.Context, l Layer, names map[string]bool, found map[stri
 		return fmt.Errorf("reading layer %s: %w", l.Digest, err)
 	}
 	defer body.Close()
-	fresh, gone := map[string]spdx.File{}, []string{}
+	fresh, gone, dirs := map[string]spdx.File{}, []string{}, map[string]bool{}
+	for name := range names {
+		above(name, func(dir string) bool { dirs[dir] = true; return true })
+	}
 	// What is wrong inside of a layer its examination said already.
 	src := &remembering{r: body}
 	_ = unpack.Layer(src, io.Discard, func(e unpack.Entry, body io.Reader) error {
@@ -48,6 +51,9 @@ func filesIn(ctx context.Context, l Layer, names map[string]bool, found map[stri
 			gone = append(gone, dir)
 		case strings.HasPrefix(base, whiteout):
 			gone = append(gone, dir+strings.TrimPrefix(base, whiteout))
+		case e.Kind != unpack.Directory && dirs[e.Name]: // it stands where a directory was
+			delete(fresh, e.Name)
+			gone = append(gone, e.Name)
 		case !names[e.Name]:
 		case e.Kind == unpack.File:
 			weak := sha1.New()

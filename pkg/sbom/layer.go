@@ -90,18 +90,19 @@ type layerFacts struct {
 	whiteouts  []string // names that are gone, with all below them
 	opaque     []string // directories of which all that was below is gone
 	seed       maphash.Seed
-	names      map[uint64]struct{} // of everything that is in the layer
+	names      names             // of everything that is in the layer
+	leaves     names             // of what is no directory
+	parents    names             // of what has something below it
+	links      map[string]string // symbolic links, and where they lead
 	seen       []string
 	incomplete []string
 	odd        int // entries that two readers may take for two things
 }
 
-// holds reports whether the layer has an entry of this name. Names are kept as
-// hashes under a key that nobody can know: layers have many.
-func (l *layerFacts) holds(name string) bool {
-	_, there := l.names[maphash.String(l.seed, name)]
-	return there
-}
+// holds reports whether the layer has an entry of this name.
+func (l *layerFacts) holds(name string) bool { return l.names.has(l, name) }
+
+func (l *layerFacts) hash(name string) uint64 { return maphash.String(l.seed, name) }
 
 // maxOddities is how many odd entries of a layer are named; the rest is counted.
 const maxOddities = 20
@@ -119,7 +120,7 @@ func readLayer(ctx context.Context, l Layer, strong bool) (*layerFacts, error) {
 	}
 	defer body.Close()
 	out := &layerFacts{
-		facts: *newFacts(), programs: map[string]program{}, seed: maphash.MakeSeed(), names: map[uint64]struct{}{},
+		facts: *newFacts(), programs: map[string]program{}, seed: maphash.MakeSeed(), names: names{}, leaves: names{}, parents: names{}, links: map[string]string{},
 	}
 	x := newExaminer()
 	x.strong = strong
@@ -160,7 +161,7 @@ func (l *layerFacts) entry(x *examiner, e unpack.Entry, body io.Reader) error {
 	}
 	l.oddities(x, e)
 	// Of two entries of one name the last one counts.
-	l.names[maphash.String(l.seed, e.Name)] = struct{}{}
+	l.note(e)
 	delete(l.programs, e.Name)
 	delete(x.texts, e.Name)
 	if e.Kind == unpack.File {
@@ -168,9 +169,10 @@ func (l *layerFacts) entry(x *examiner, e unpack.Entry, body io.Reader) error {
 	}
 	switch {
 	case e.Kind == unpack.HardLink:
-		if p, there := l.programs[e.Target]; there {
-			l.programs[e.Name] = p
-		}
+		l.hardLinked(x, e)
+		return nil
+	case e.Kind == unpack.SymLink:
+		l.linked(x, e.Name, e.Target)
 		return nil
 	case e.Kind != unpack.File:
 		return nil
@@ -195,11 +197,57 @@ func (l *layerFacts) oddities(x *examiner, e unpack.Entry) {
 		why = "its name leaves the root of the layer"
 	case e.Kind != unpack.Directory && l.holds(e.Name):
 		why = "the layer holds two entries of this name, and the last one was taken"
+	case e.Kind != unpack.Directory && l.isAbove(e.Name):
+		why = "the layer holds entries below this name, and it is no directory"
+	case l.isBelowLeaf(e.Name):
+		why = "the layer holds it below something that is no directory"
 	default:
 		return
 	}
 	if l.odd++; l.odd <= maxOddities {
 		x.missed(e.Name, errors.New(why))
+	}
+}
+
+// isBelowLeaf reports whether something above a name is no directory.
+func (l *layerFacts) isBelowLeaf(name string) (below bool) {
+	above(name, func(dir string) bool {
+		below = l.leaves.has(l, dir)
+		return !below
+	})
+	return below
+}
+
+// note remembers the name of an entry, in the place of an earlier one.
+func (l *layerFacts) note(e unpack.Entry) {
+	key := l.hash(e.Name)
+	l.names[key] = struct{}{}
+	delete(l.links, e.Name)
+	if e.Kind == unpack.Directory {
+		delete(l.leaves, key)
+	} else {
+		l.leaves[key] = struct{}{}
+	}
+	above(e.Name, func(dir string) bool {
+		parent := l.hash(dir)
+		_, known := l.parents[parent]
+		l.parents[parent] = struct{}{}
+		return !known // then those above it are, too
+	})
+}
+
+// hardLinked takes a hard link: the file under another name. One to a file that
+// the layer does not hold has bytes that were not looked at as it.
+func (l *layerFacts) hardLinked(x *examiner, e unpack.Entry) {
+	p, program := l.programs[e.Target]
+	switch {
+	case isDatabase(e.Name):
+		x.missed(e.Name, errors.New("a hard link, which is not followed"))
+	case program:
+		p.file.Name = "./" + e.Name
+		l.programs[e.Name] = p
+	case !l.holds(e.Target):
+		x.missed(e.Name, errors.New("a hard link to a file of another layer, which is not followed"))
 	}
 }
 

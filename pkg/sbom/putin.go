@@ -45,17 +45,15 @@ func putIn(ctx context.Context, a crosscheck.Artifact, c ImageContent) (all []ve
 
 func inRoot(path string) string { return strings.TrimPrefix(path, "/") }
 
-// files hashes the files of some names, each in the layer that has it last. Only
-// those layers are read once more. known is false if a layer is not at hand,
-// which the document says: then a file may be there that is not found.
-func (p ImagePlatform) files(ctx context.Context, cache *Layers, names map[string]crosscheck.Placed) (found map[string]spdx.File, known bool, err error) {
-	found, known = map[string]spdx.File{}, true
-	left := map[string]bool{}
-	for name := range names {
-		left[name] = true
-	}
-	for i := len(p.Layers) - 1; i >= 0 && len(left) > 0; i-- {
-		l := p.Layers[i]
+// files hashes the files of some paths, as whoever runs the image finds them:
+// where links lead, each in the layer that has it last. Only those layers are
+// read once more. known is false if a layer is not at hand, which the document
+// says: then a file may be there that is not found.
+func (p ImagePlatform) files(ctx context.Context, cache *Layers, paths map[string]crosscheck.Placed) (found map[string]spdx.File, known bool, err error) {
+	known = true
+	var layers tree
+	var readable []Layer
+	for _, l := range p.Layers {
 		if l.Open == nil {
 			known = false
 			continue
@@ -64,6 +62,16 @@ func (p ImagePlatform) files(ctx context.Context, cache *Layers, names map[strin
 		if err != nil {
 			return nil, false, err
 		}
+		layers, readable = append(layers, facts), append(readable, l)
+	}
+	leads, left := map[string]string{}, map[string]bool{}
+	for name := range paths {
+		if to, err := layers.resolve(name); err == nil { // else nothing is found there
+			leads[name], left[to] = to, true
+		}
+	}
+	at := map[string]spdx.File{}
+	for i, facts := range slices.Backward(layers) {
 		here := map[string]bool{}
 		for name := range left {
 			if facts.holds(name) {
@@ -76,8 +84,14 @@ func (p ImagePlatform) files(ctx context.Context, cache *Layers, names map[strin
 		if len(here) == 0 {
 			continue
 		}
-		if err := filesIn(ctx, l, here, found); err != nil {
+		if err := filesIn(ctx, readable[i], here, at); err != nil {
 			return nil, false, err
+		}
+	}
+	found = map[string]spdx.File{}
+	for name, to := range leads {
+		if file, there := at[to]; there {
+			found[name] = file
 		}
 	}
 	return found, known, nil

@@ -49,8 +49,13 @@ func (r *rootFS) put(n int, l *layerFacts) {
 	maps.Copy(r.copyright, l.copyrights)
 }
 
-// removes reports whether the layer takes a file of a lower one away.
+// removes reports whether the layer takes a file of a lower one away: itself, a
+// directory above it, or all that was in one. What is no directory takes the
+// place of one with everything below it.
 func (l *layerFacts) removes(name string) bool {
+	if l.isBelowLeaf(name) {
+		return true
+	}
 	for _, dir := range l.opaque {
 		if strings.HasPrefix(name, dir) {
 			return true

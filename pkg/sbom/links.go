@@ -1,0 +1,116 @@
+package sbom
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/sbom/distro"
+)
+
+// Bounds of links: how many of one layer are known, and how many are followed
+// for one path.
+const (
+	maxLayerLinks = 1 << 18
+	maxHops       = 40
+)
+
+// tree is the layers of an image, one upon the other, the lowest first. It says
+// where a path leads for whoever runs the image: inside of its root.
+type tree []*layerFacts
+
+// at is what lies at a path whose directories are no links: nothing, something,
+// or a symbolic link and where it leads.
+func (t tree) at(name string) (target string, link, there bool) {
+	for _, l := range slices.Backward(t) {
+		if to, is := l.links[name]; is {
+			return to, true, true
+		}
+		if l.holds(name) || l.isAbove(name) {
+			return "", false, true
+		}
+		if l.removes(name) {
+			return "", false, false
+		}
+	}
+	return "", false, false
+}
+
+// resolve follows the links in a path, to a path without any.
+func (t tree) resolve(name string) (string, error) {
+	done, rest, hops := "", strings.Split(name, "/"), 0
+	for len(rest) > 0 {
+		part := rest[0]
+		rest = rest[1:]
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			done = strings.TrimPrefix(path.Dir("/"+done), "/")
+			continue
+		}
+		at := path.Join(done, part)
+		to, link, _ := t.at(at)
+		if !link {
+			done = at
+			continue
+		}
+		if hops++; hops > maxHops {
+			return "", fmt.Errorf("more than %d links lead on from it", maxHops)
+		}
+		if strings.HasPrefix(to, "/") {
+			done = ""
+		}
+		rest = append(strings.Split(to, "/"), rest...)
+	}
+	return done, nil
+}
+
+// unread lists the package databases that are not where they are looked for:
+// links lead from there to something that was not read.
+func (t tree) unread() (list []string) {
+	for _, name := range []string{
+		distro.APKDatabase, distro.APKDatabase2, distro.DpkgDatabase, path.Clean(distro.DpkgStatusDir), distro.OSRelease, distro.OSRelease2,
+	} {
+		to, err := t.resolve(name)
+		if err != nil {
+			list = append(list, fmt.Sprintf("%s: %s", name, err))
+			continue
+		}
+		if _, _, there := t.at(to); there && to != name && !isDatabase(to) && !isDatabase(to+"/x") {
+			list = append(list, fmt.Sprintf("%s: a link leads to %s, which is not read", name, clean(to)))
+		}
+	}
+	return list
+}
+
+// linked takes a symbolic link.
+func (l *layerFacts) linked(x *examiner, name, target string) {
+	if len(l.links) >= maxLayerLinks {
+		x.missed(name, errors.New("the layer has more symbolic links than are followed"))
+		return
+	}
+	l.links[name] = target
+}
+
+// isAbove reports whether the layer has an entry below this name.
+func (l *layerFacts) isAbove(name string) bool { return l.parents.has(l, name) }
+
+// names are kept as hashes under a key that nobody can know: layers have many.
+type names map[uint64]struct{}
+
+func (n names) has(l *layerFacts, name string) bool {
+	_, there := n[l.hash(name)]
+	return there
+}
+
+// above calls do for each directory above a name, until it returns false.
+func above(name string, do func(dir string) bool) {
+	for i := strings.LastIndexByte(name, '/'); i > 0; i = strings.LastIndexByte(name[:i], '/') {
+		if !do(name[:i]) {
+			return
+		}
+	}
+}
