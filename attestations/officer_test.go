@@ -128,7 +128,7 @@ func canonical(t *testing.T, v any) string {
 // TestOfficerSchemasRefuse: what a schema can say, it says.
 func TestOfficerSchemasRefuse(t *testing.T) {
 	for dir, names := range map[string][]string{
-		"release-signoff/v1":    {"unknown-field", "unknown-field-of-a-document", "no-documents", "no-milestone", "milestone-of-another-form", "no-source", "short-commit", "no-expiry", "template-by-name-only", "stage-of-nobody", "no-files", "no-section-required", "evidence-of-another-kind", "exception-without-a-reason"},
+		"release-signoff/v1":    {"unknown-field", "unknown-field-of-a-document", "no-documents", "no-milestone", "milestone-of-another-form", "milestone-of-another-spelling", "no-source", "short-commit", "no-expiry", "template-by-name-only", "stage-of-nobody", "no-files", "no-section-required", "evidence-of-another-kind", "exception-without-a-reason"},
 		"feature-transition/v1": {"unknown-field", "unknown-field-of-a-scope", "number-zero", "number-as-text", "name-in-lower-case", "namespace-with-a-slash", "state-of-nobody", "no-reconciler", "no-reason", "version-of-another-form", "scope-with-a-pattern", "task-of-another-kind", "task-without-a-name", "trace-in-upper-case"},
 		"channel/v1":            {"unknown-field", "unknown-field-of-a-channel", "number-zero", "no-number", "no-name", "name-with-a-slash", "no-issue", "no-expiry", "no-channels", "channel-of-nobody", "version-of-another-form"},
 		"policy/v1":             {"unknown-field", "sequence-zero", "no-sequence", "no-name", "name-with-a-slash", "sequence-as-text", "expires-is-no-time"},

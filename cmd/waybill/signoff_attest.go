@@ -110,7 +110,7 @@ func (o *attesting) run(cmd *cobra.Command) error {
 // what is signed so would count for no release.
 func (o *attesting) ofOneMilestone() error {
 	_, ref := vcs.Split(o.source)
-	v, err := version.Parse(ref)
+	v, err := version.Parse(strings.TrimPrefix(ref, "refs/tags/"))
 	if err != nil {
 		return nil //nolint:nilerr // a branch or a commit, whose versions nobody knows yet
 	}

@@ -144,7 +144,7 @@ func (s signoff) explain() string {
 	if len(s.stages) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("somebody with the role signoff signed off this very release.yaml, at stage %s: required (SIGNOFF_MISSING, SIGNOFF_OTHER_RELEASE)", list(s.stages))
+	text := fmt.Sprintf("somebody with the role signoff signed off this very release.yaml, commit and milestone, at stage %s: required (SIGNOFF_MISSING, SIGNOFF_OTHER_RELEASE)", list(s.stages))
 	if s.age > 0 {
 		text += fmt.Sprintf(", at most %s ago", s.age)
 	}

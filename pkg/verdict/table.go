@@ -152,7 +152,7 @@ var codes = map[Code]row{
 	TraceConflict: {Refused, "go by the id that is signed; find out who wrote the other"},
 
 	SignoffMissing:     {Refused, "sign one with waybill signoff attest, and put it beside release.yaml in the place that is judged"},
-	SignoffOther:       {Refused, "the sign-off is of another release.yaml or commit; check the documents again and sign for this one"},
+	SignoffOther:       {Refused, "the sign-off is of another release.yaml, commit or milestone; check the documents again and sign for this one"},
 	SignoffExpired:     {Refused, "the sign-off, or what it rests on, has run out; check the documents again and sign anew"},
 	SignoffSection:     {Refused, "write the section, under the title that the template gives it"},
 	SignoffEmpty:       {Refused, "write the section; a heading alone answers nothing"},

@@ -12,6 +12,7 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/feature/coverage"
 	"github.com/waybill-release/waybill/pkg/feature/known"
@@ -165,6 +166,11 @@ func TestSignoffAudit(t *testing.T) {
 	w.write(filepath.Join("public", "v0.6.0", releasemanifest.Name), []byte("{}"))
 	w.signOff(v("v0.6.0"), signatory)
 	w.write(filepath.Join("public", "v0.9.0", "README.md"), nil)
+	for _, text := range []string{"v0.1.1", "v0.7.0"} { // of the release.yaml and commit of v0.1.0, with its sign-off
+		config := digest.SetOf([]byte("release: v0.1.0"))
+		w.release(v(text), func(m *release.Manifest) { m.Config, m.Artifacts[0].Digests = config.SHA256, config })
+		w.write(filepath.Join("public", text, releasesignoff.Name), must[[]byte](t)(os.ReadFile(filepath.Join(w.dir, "public", "v0.1.0", releasesignoff.Name))))
+	}
 	down := errors.New("no route to the place")
 	for name, row := range map[string]struct {
 		releases []string
@@ -177,6 +183,8 @@ func TestSignoffAudit(t *testing.T) {
 		"one that is not":              {releases: []string{"v0.1.0", "v0.2.0"}, remain: 1, says: "1 of 2 releases have no sign-off that counts: v0.2.0 (SIGNOFF_MISSING)"},
 		"one by another role":          {releases: []string{"v0.3.0"}, remain: 1, says: "v0.3.0 (IDENTITY_ROLE)"},
 		"that of another release":      {releases: []string{"v0.4.0"}, remain: 1, says: "v0.4.0 (SIGNOFF_OTHER_RELEASE)"},
+		"that of its own milestone":    {releases: []string{"v0.1.1"}, done: true},
+		"that of another milestone":    {releases: []string{"v0.1.0", "v0.7.0"}, remain: 1, says: "v0.7.0 (SIGNOFF_OTHER_RELEASE)"},
 		"one that was withdrawn":       {releases: []string{"v0.1.0", "v0.5.0"}, remain: 1, says: "v0.5.0 (WITHDRAWN)"},
 		"one that is not there":        {releases: []string{"v0.1.0", "v0.9.0"}, remain: 1, says: "v0.9.0 (EVIDENCE_MISSING)"},
 		"one that nobody sealed":       {releases: []string{"v0.1.0", "v0.6.0"}, remain: 1, says: "v0.6.0 (BUNDLE_VERSION)"},

@@ -169,7 +169,7 @@ func (w *world) signOff(v version.Version, as string) {
 	at := time.Now().UTC().Truncate(time.Second)
 	file := releasesignoff.File{Name: "README.md", Digest: digest.Of(digest.SHA256, nil)}
 	s, err := releasesignoff.New(digest.SetOf([]byte("release: "+v.String())), releasesignoff.Predicate{
-		Milestone: "v0.1", Source: releasesignoff.Source{Repository: source, Commit: commit}, Checker: releasesignoff.Checker{ID: "https://example.test/checker", Version: "v1"},
+		Milestone: policy.MilestoneOf(v), Source: releasesignoff.Source{Repository: source, Commit: commit}, Checker: releasesignoff.Checker{ID: "https://example.test/checker", Version: "v1"},
 		Template: file, Checked: at, Expires: at.Add(24 * time.Hour),
 		Documents: []releasesignoff.Document{{
 			Directory: "1-lantern", Number: "1", Title: "Lantern", Stage: "alpha", Status: "implementable",

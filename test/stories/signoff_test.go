@@ -372,6 +372,7 @@ func TestSignoffRefusesToSign(t *testing.T) {
 	refused(1, "SIGNOFF_SECTION", "--stage", "stable")
 	refused(2, "--milestone", "--milestone", "")
 	refused(2, "a version of another milestone", "--milestone", "v0.2")
+	refused(2, "a version of another milestone", "--milestone", "v0.2", "--source", "lantern@refs/tags/"+scene.Version)
 	want(t, l.attest(t, "--confirm", "--to", "nowhere"), 2, "no such directory")
 	refused(2, "--source", "--source", "")
 	refused(2, "--expires", "--expires", "10000h")

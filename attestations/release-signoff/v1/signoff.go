@@ -146,7 +146,7 @@ type Signoff struct {
 }
 
 var (
-	milestone = regexp.MustCompile(`\Av\d{1,4}\.\d{1,4}\z`)
+	milestone = regexp.MustCompile(`\Av(?:0|[1-9]\d{0,3})\.(?:0|[1-9]\d{0,3})\z`)
 	commit    = regexp.MustCompile(`\A(?:[0-9a-f]{40}|[0-9a-f]{64})\z`)
 	stages    = regexp.MustCompile(`\A(?:alpha|beta|stable)\z`)
 	evidence  = regexp.MustCompile(`\A(?:machine|claimed|none)\z`)
