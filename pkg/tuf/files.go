@@ -102,11 +102,10 @@ func delegations(signed metadata.TargetsType, role, name string) (children []del
 }
 
 // role proves a role that lists files: from the cache if the snapshot promises
-// exactly that, else from the repository.
+// exactly that, else from the repository. A role that was proven before is proven
+// again: two roles can delegate to one of the same name, each with its own keys,
+// and what the keys of one signed is not signed for the files of the other.
 func (c *client) role(ctx context.Context, role, parent string) error {
-	if c.trusted.Targets[role] != nil {
-		return nil
-	}
 	promised := c.trusted.Snapshot.Signed.Meta[role+".json"]
 	if promised == nil {
 		return verdict.Refuse(verdict.TUFParse, subject, "the snapshot promises no role %q", role)

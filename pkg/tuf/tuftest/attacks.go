@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sigstore/sigstore/pkg/signature"
 	"github.com/theupdateframework/go-tuf/v2/metadata"
 
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -284,7 +285,33 @@ func shapes() []Attack {
 		{Name: "a delegation that ends before the file is found", Code: verdict.TUFTarget,
 			Attack: func(r *Repository, _ map[string][]byte) { delegate(r, true) },
 			Twin:   func(r *Repository, _ map[string][]byte) { delegate(r, false) }},
+		{Name: "a role of two parents, with the key of one", Code: verdict.TUFThreshold,
+			Attack: func(r *Repository, _ map[string][]byte) { r.shared(1) },
+			Twin:   func(r *Repository, _ map[string][]byte) { r.shared(2) }},
 	}
+}
+
+// shared moves the file to a role that two roles delegate to, each with a key
+// of its own: the first for the file, the second for another one. The shared
+// role is signed by some of the two keys.
+func (r *Repository) shared(signers int) {
+	delete(r.Targets.Signed.Targets, "trusted_root.json")
+	both := r.edited()
+	both["signing_config.json"] = []byte("a signing configuration")
+	names, patterns := []string{"first", "second"}, []string{"trusted_root.*", "signing_config.*"}
+	top := &metadata.Delegations{Keys: map[string]*metadata.Key{}}
+	var keys []signature.Signer
+	for i, name := range names {
+		parent, key := metadata.Targets(r.Targets.Signed.Expires), r.newSigner()
+		parent.Signed.Delegations = &metadata.Delegations{Keys: map[string]*metadata.Key{}}
+		r.delegateTo(parent.Signed.Delegations, metadata.DelegatedRole{Name: "shared", Paths: patterns[i : i+1]}, key)
+		r.delegateTo(top, metadata.DelegatedRole{Name: name, Paths: patterns[i : i+1]}, r.signers[metadata.TARGETS][0])
+		r.promise(name, parent, r.signers[metadata.TARGETS])
+		keys = append(keys, key)
+	}
+	r.Targets.Signed.Delegations = top
+	r.promise("shared", r.listing(both), keys[:signers])
+	r.Publish(nil)
 }
 
 // delegate moves the file to the second of two roles that may list it.

@@ -86,16 +86,33 @@ func NewFrom(t testing.TB, now time.Time, seed string) *Repository {
 // AddKey makes a key for a role, in the next root.
 func (r *Repository) AddKey(role string) *metadata.Key {
 	r.t.Helper()
-	seed := sha256.Sum256([]byte(r.seed + " " + strconv.Itoa(r.made)))
-	r.made++
-	private := ed25519.NewKeyFromSeed(seed[:])
-	signer, err := signature.LoadSigner(private, crypto.Hash(0))
-	r.must(err)
-	key, err := metadata.KeyFromPublicKey(private.Public())
-	r.must(err)
+	signer := r.newSigner()
+	key, _ := r.public(signer)
 	r.must(r.Root.Signed.AddKey(key, role))
 	r.signers[role] = append(r.signers[role], signer)
 	return key
+}
+
+// newSigner makes the next key, for no role yet.
+func (r *Repository) newSigner() signature.Signer {
+	r.t.Helper()
+	seed := sha256.Sum256([]byte(r.seed + " " + strconv.Itoa(r.made)))
+	r.made++
+	signer, err := signature.LoadSigner(ed25519.NewKeyFromSeed(seed[:]), crypto.Hash(0))
+	r.must(err)
+	return signer
+}
+
+// public is the key of a signer as metadata names it, and its id.
+func (r *Repository) public(s signature.Signer) (*metadata.Key, string) {
+	r.t.Helper()
+	key, err := s.PublicKey()
+	r.must(err)
+	public, err := metadata.KeyFromPublicKey(key)
+	r.must(err)
+	id, err := public.ID()
+	r.must(err)
+	return public, id
 }
 
 // PublishRoot publishes the next version of the root, signed by the keys of
@@ -181,13 +198,34 @@ func (r *Repository) Quit(role string) {
 // to the next version.
 func (r *Repository) Delegate(name string, paths []string, terminating bool, targets map[string][]byte) {
 	r.t.Helper()
+	role := r.listing(targets)
+	if r.Targets.Signed.Delegations == nil {
+		r.Targets.Signed.Delegations = &metadata.Delegations{Keys: map[string]*metadata.Key{}}
+	}
+	r.delegateTo(r.Targets.Signed.Delegations, metadata.DelegatedRole{Name: name, Terminating: terminating, Paths: paths}, r.signers[metadata.TARGETS][0])
+	r.promise(name, role, r.signers[metadata.TARGETS][:1])
+}
+
+// delegateTo adds a role with one key.
+func (r *Repository) delegateTo(d *metadata.Delegations, role metadata.DelegatedRole, s signature.Signer) {
+	r.t.Helper()
+	key, id := r.public(s)
+	d.Keys[id] = key
+	role.KeyIDs, role.Threshold = []string{id}, 1
+	d.Roles = append(d.Roles, role)
+}
+
+// promise publishes version 1 of a role, and has the next snapshot list it.
+func (r *Repository) promise(name string, role signable, signers []signature.Signer) {
+	r.t.Helper()
+	r.Snapshot.Signed.Meta[name+".json"] = r.sign("1."+name+".json", role, signers)
+	r.Snapshot.Signed.Meta[name+".json"].Version = 1
+}
+
+// listing is a role that lists these targets, which are served.
+func (r *Repository) listing(targets map[string][]byte) *metadata.Metadata[metadata.TargetsType] {
+	r.t.Helper()
 	role := metadata.Targets(r.Targets.Signed.Expires)
-	key, err := r.signers[metadata.TARGETS][0].PublicKey()
-	r.must(err)
-	public, err := metadata.KeyFromPublicKey(key)
-	r.must(err)
-	id, err := public.ID()
-	r.must(err)
 	for target, raw := range targets {
 		file, err := metadata.TargetFile().FromBytes(target, raw, "sha256")
 		r.must(err)
@@ -195,14 +233,7 @@ func (r *Repository) Delegate(name string, paths []string, terminating bool, tar
 		sum := sha256.Sum256(raw)
 		r.Put("targets/"+hex.EncodeToString(sum[:])+"."+target, raw)
 	}
-	if r.Targets.Signed.Delegations == nil {
-		r.Targets.Signed.Delegations = &metadata.Delegations{Keys: map[string]*metadata.Key{}}
-	}
-	d := r.Targets.Signed.Delegations
-	d.Keys[id] = public
-	d.Roles = append(d.Roles, metadata.DelegatedRole{Name: name, KeyIDs: []string{id}, Threshold: 1, Terminating: terminating, Paths: paths})
-	r.Snapshot.Signed.Meta[name+".json"] = r.sign("1."+name+".json", role, r.signers[metadata.TARGETS])
-	r.Snapshot.Signed.Meta[name+".json"].Version = 1
+	return role
 }
 
 // signable is what the metadata of every role can do.
