@@ -74,12 +74,13 @@ type UnavailableError = verdict.UnavailableError
 // is computed from the signature; nobody can hide that behind others. Where
 // there is none by that name, it searches by the digest of what was signed.
 func (l *Log) Find(ctx context.Context, m legacy.Material) (answer []byte, found legacy.Material, err error) {
-	s := &search{material: m}
+	s := &search{material: m, named: true}
 	if name := m.EntryName(); name != "" {
 		if err := l.look(ctx, s, []string{name}); err != nil || s.answer != nil {
 			return s.answer, s.found, err
 		}
 	}
+	s.named = false
 	var names []string
 	if err := l.post(ctx, "/api/v1/index/retrieve", map[string]string{"hash": m.Signed().String()}, &names); err != nil {
 		return nil, legacy.Material{}, err
@@ -92,7 +93,7 @@ func (l *Log) Find(ctx context.Context, m legacy.Material) (answer []byte, found
 			return s.answer, s.found, err
 		}
 	}
-	if s.nearest != nil {
+	if s.nearest != nil { // no entry is the signature's
 		return nil, legacy.Material{}, s.nearest
 	}
 	return nil, legacy.Material{}, verdict.Refuse(verdict.LogMissing, "signature", "the log %s has no entry of it", l.address)
@@ -101,9 +102,28 @@ func (l *Log) Find(ctx context.Context, m legacy.Material) (answer []byte, found
 // search is what was found so far.
 type search struct {
 	material legacy.Material
+	named    bool   // asked by the name that is computed from the signature
 	answer   []byte // nil until found
 	found    legacy.Material
 	nearest  error // why the nearest entry was not the one
+}
+
+// remember keeps the refusal that is most about the signature that was asked
+// for: of its entry in another form, of another signature of the artifact, of
+// anything else.
+func (s *search) remember(err error) {
+	rank := func(err error) int {
+		switch verdict.FindingOf("", err).Code {
+		case verdict.LogKeyMismatch:
+			return 3
+		case verdict.LogSigMismatch:
+			return 2
+		}
+		return 1
+	}
+	if s.nearest == nil || rank(err) > rank(s.nearest) || rank(err) == 3 {
+		s.nearest = err
+	}
 }
 
 // look retrieves entries by name until one is the signature's.
@@ -123,11 +143,18 @@ func (l *Log) look(ctx context.Context, s *search, names []string) error {
 	return nil
 }
 
-// consider takes an answer when it is the signature's. Others may have signed
-// the same artifact, in other ways too; but an answer that nobody asked for,
-// or a record of another artifact, is a log that says what it likes.
+// consider takes an answer when it is the signature's. In a public log anybody
+// may enter anything under the digest of an artifact, in any form: an entry that
+// a search finds and that cannot be read, or is of another artifact, is skipped.
+// An entry that was not asked for, or that is not what its computed name says, is
+// a log that lies.
 func (s *search) consider(raw []byte, names []string) error {
 	name, entry, err := legacy.ParseAnswer(raw)
+	var refused *verdict.Error
+	if errors.As(err, &refused) && !s.named {
+		s.remember(err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -135,16 +162,15 @@ func (s *search) consider(raw []byte, names []string) error {
 		return verdict.Refuse(verdict.LogEntryUnbound, "log entry", "the log answers with %s, which was not asked for", name)
 	}
 	found, err := s.material.With(entry)
-	var refused *verdict.Error
+	unbound := errors.As(err, &refused) && refused.Finding.Code == verdict.LogEntryUnbound
 	switch {
 	case err == nil:
 		s.answer, s.found = raw, found
-	case !errors.As(err, &refused):
+	case refused == nil, unbound && s.named && refused.Finding.Got != "":
 		return err
-	case refused.Finding.Code == verdict.LogEntryUnbound && refused.Finding.Got != "":
-		return err
-	case refused.Finding.Code == verdict.LogKeyMismatch, refused.Finding.Code == verdict.LogSigMismatch && s.nearest == nil:
-		s.nearest = err
+	case unbound && refused.Finding.Got == "": // of a kind that no such signature has
+	default:
+		s.remember(err)
 	}
 	return nil
 }

@@ -3,13 +3,18 @@ package legacy_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -220,6 +225,62 @@ func TestLookupSearches(t *testing.T) {
 	if asked != 2 {
 		t.Errorf("entries were retrieved %d times, want twice", asked)
 	}
+}
+
+// TestLookupAmongStrangers: what others entered under the artifact's digest, or
+// a log answers with, ends no search; alone it is no answer.
+func TestLookupAmongStrangers(t *testing.T) {
+	w := newWorld(t)
+	a := w.sign(t, []byte("a"))
+	foreign := fetchEntry(t, w, w.sign(t, []byte("b")))
+	entered := func(body string) map[string]any {
+		entry := maps.Clone(foreign[nameOf(foreign)].(map[string]any))
+		entry["body"] = base64.StdEncoding.EncodeToString([]byte(body))
+		sum := sha256.Sum256(append([]byte{0}, body...))
+		return map[string]any{hex.EncodeToString(sum[:]): entry}
+	}
+	two := `{"apiVersion":"0.0.1","kind":"dsse","spec":{"signatures":[{"signature":"AAAA","verifier":"AAAA"},{"signature":"AAAA","verifier":"AAAA"}]}}`
+	for name, c := range map[string]struct {
+		stranger map[string]any
+		alone    verdict.Code
+	}{
+		"of two signatures":   {entered(two), verdict.LogEntryParse},
+		"that is no JSON":     {entered("{"), verdict.LogEntryParse},
+		"of another artifact": {foreign, verdict.LogEntryUnbound},
+	} {
+		for place, order := range map[string]func(ours []map[string]any) []map[string]any{
+			"before ours": func(ours []map[string]any) []map[string]any { return append([]map[string]any{c.stranger}, ours...) },
+			"after ours":  func(ours []map[string]any) []map[string]any { return append(ours, c.stranger) },
+			"alone":       func([]map[string]any) []map[string]any { return []map[string]any{c.stranger} },
+		} {
+			t.Run(name+", "+place, func(t *testing.T) {
+				asked := 0
+				log := liar{
+					search: func(names []string) []string { return append(names, nameOf(c.stranger)) },
+					retrieve: func(list []map[string]any) []map[string]any {
+						if asked++; asked == 1 {
+							return []map[string]any{} // not under its name
+						}
+						return order(slices.DeleteFunc(list, func(e map[string]any) bool { return nameOf(e) == nameOf(c.stranger) }))
+					},
+				}
+				want := c.alone
+				if place != "alone" {
+					want = ""
+				}
+				_, err := rekor.Finder{Log: openLog(t, w.RekorV1, log)}.Prove(t.Context(), a.files(t), w.prove(a.artifact))
+				expect(t, err, want)
+			})
+		}
+	}
+}
+
+// nameOf is the name of the one entry of an answer.
+func nameOf(answer map[string]any) string {
+	for name := range answer {
+		return name
+	}
+	return ""
 }
 
 // TestEvidence makes the second run need nobody.
