@@ -86,6 +86,47 @@ func TestDuplicate(t *testing.T) {
 	}
 }
 
+// TestDuplicateInAnEarlierTile: a signature that lies in a full tile is proven
+// by that tile, which the tile above it vouches for, and that by the checkpoint.
+// The first row is the twin.
+func TestDuplicateInAnEarlierTile(t *testing.T) {
+	w := newWorld(t)
+	rows := []struct {
+		name, tile string
+		want       verdict.Code
+	}{{"honest", "", ""}, {"a forged tile of hashes", "/tile/0/000", verdict.LogProof}, {"a forged tile above it", "/tile/1/000", verdict.LogProof}}
+	paths := []string{}
+	for range rows {
+		paths = append(paths, w.lost(t))
+	}
+	list := []sign.Order{}
+	for i := range 300 {
+		list = append(list, sign.Order{Bytes: file(1000 + i)})
+	}
+	_, keep := gather(t)
+	if err := w.signer(t, w.honest()).Each(t.Context(), list, keep); err != nil {
+		t.Fatal(err)
+	}
+	for i, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			forged := 0
+			_, err := w.signAll(t, w.meddler(func(c call) (*http.Response, error) {
+				r, err := c.pass()
+				if err != nil || row.tile == "" || !strings.Contains(c.request.URL.Path, row.tile) {
+					return r, err
+				}
+				forged++
+				status, raw := r.StatusCode, text(t, r)
+				return says(status, raw[:len(raw)-1]+string([]byte{raw[len(raw)-1] ^ 1}))
+			}), paths[i], orders(t, 1))
+			refused(t, err, row.want)
+			if (forged > 0) != (row.want != "") {
+				t.Errorf("%d tiles were forged", forged)
+			}
+		})
+	}
+}
+
 func answeringPath(what string, status int) func(call) (*http.Response, error) {
 	return func(c call) (*http.Response, error) {
 		if strings.Contains(c.request.URL.Path, what) {
