@@ -66,6 +66,9 @@ func sbomGenerateCommand() *cobra.Command {
                    Docker or another tool saved: packages and programs, each
                    with the layer that brought it, and the base image
 
+An archive that programs unpack in different ways is refused (ARCHIVE_AMBIGUOUS,
+ARCHIVE_HIDDEN, ARCHIVE_TWICE); one inside of an archive is named as not examined.
+
 Nothing is asked of any network but the registry of an image. Licences are what
 a package declares or a file is the text of, else NOASSERTION.
 

@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"archive/tar"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/unpack"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -136,7 +136,11 @@ func (u *unsealed) loadedFrom(ctx context.Context, name string, want digest.Dige
 		return digest.Digest{}, &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "the bytes are not those that %s gives", u.signed.Name()).
 			Differ(want.String(), got.String())}
 	}
-	if err != nil {
+	var refusal *verdict.Error
+	switch {
+	case errors.As(err, &refusal):
+		return digest.Digest{}, verdict.Refuse(refusal.Finding.Code, name, "%s: %s", refusal.Finding.Subject, refusal.Finding.Message)
+	case err != nil:
 		return digest.Digest{}, verdict.Wrap(verdict.FileType, name, err)
 	}
 	var images []struct{ Config string }
@@ -153,26 +157,19 @@ func (u *unsealed) loadedFrom(ctx context.Context, name string, want digest.Dige
 // that are small enough to be configurations.
 func readSaved(r io.Reader) (list []byte, small map[string]digest.Digest, err error) {
 	small = map[string]digest.Digest{}
-	archive := tar.NewReader(r)
-	for n := 0; ; n++ {
-		h, err := archive.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return list, small, nil
-		case err != nil:
-			return nil, nil, err
-		case n > maxEntries:
-			return nil, nil, verdict.Refuse(verdict.Limit, "archive of an image", "more than %d entries", maxEntries)
-		case h.Typeflag != tar.TypeReg || h.Size > maxConfig:
-			continue
+	walker := unpack.New()
+	err = walker.Stream(r, unpack.Tar, func(e unpack.Entry, body io.Reader) error {
+		if walker.Entries() > maxEntries {
+			return verdict.Refuse(verdict.Limit, "archive of an image", "more than %d entries", maxEntries)
 		}
-		raw, err := io.ReadAll(archive)
-		if err != nil {
-			return nil, nil, err
+		if e.Kind != unpack.File || e.Size > maxConfig {
+			return nil
 		}
-		name := path.Clean(h.Name)
-		if small[name] = digest.Of(digest.SHA256, raw); name == "manifest.json" {
+		raw, err := io.ReadAll(body)
+		if small[e.Name] = digest.Of(digest.SHA256, raw); e.Name == "manifest.json" {
 			list = raw
 		}
-	}
+		return err
+	})
+	return list, small, err
 }

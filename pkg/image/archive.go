@@ -1,14 +1,13 @@
 package image
 
 import (
-	"archive/tar"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/unpack"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -29,56 +28,25 @@ type archiveFS struct {
 // span is where the bytes of a file stand.
 type span struct{ at, size int64 }
 
-// openArchive finds the files of a tar archive. One name for two files is
-// refused: who reads the first and who reads the last would see two images.
+// openArchive finds the files of a tar archive, which must be one that every
+// program unpacks alike: see package unpack.
 func openArchive(r io.ReaderAt, size int64) (*archiveFS, error) {
 	a := &archiveFS{r: r, files: map[string]span{}, aliases: map[string]string{}}
-	whole := io.NewSectionReader(r, 0, size)
-	entries := tar.NewReader(whole)
-	for n := 0; ; n++ {
-		h, err := entries.Next()
-		if errors.Is(err, io.EOF) {
-			return a, nil
+	walker := unpack.New()
+	return a, walker.Index(r, size, func(e unpack.Entry, _ io.Reader) error {
+		if walker.Entries() > maxArchived {
+			return verdict.Refuse(verdict.Limit, "archive", "more than %d entries", maxArchived)
 		}
-		if err != nil {
-			return nil, verdict.Refuse(verdict.FileType, "archive", "it is no tar archive, or a compressed one: %v", err)
+		switch e.Kind {
+		case unpack.File:
+			a.files[e.Name] = span{e.Offset, e.Size}
+		case unpack.SymLink:
+			a.aliases[e.Name] = path.Join(path.Dir(e.Name), e.Target)
+		case unpack.HardLink:
+			a.aliases[e.Name] = e.Target
 		}
-		if n >= maxArchived {
-			return nil, verdict.Refuse(verdict.Limit, "archive", "more than %d entries", maxArchived)
-		}
-		at, err := whole.Seek(0, io.SeekCurrent)
-		if err != nil {
-			return nil, err
-		}
-		if err := a.note(h, span{at, h.Size}); err != nil {
-			return nil, err
-		}
-		if h.Size > size-at {
-			return nil, verdict.Refuse(verdict.FileType, bounded(h.Name), "the archive ends within it")
-		}
-	}
-}
-
-func (a *archiveFS) note(h *tar.Header, s span) error {
-	name, err := inside(h.Name)
-	if err != nil {
-		return err
-	}
-	if _, held := a.files[name]; held || a.aliases[name] != "" {
-		return verdict.Refuse(verdict.Path, bounded(h.Name), "the archive has two entries of this name")
-	}
-	switch h.Typeflag {
-	case tar.TypeReg:
-		a.files[name] = s
-	case tar.TypeSymlink:
-		a.aliases[name] = path.Join(path.Dir(name), h.Linkname)
-	case tar.TypeLink:
-		a.aliases[name] = path.Clean(h.Linkname)
-	case tar.TypeDir, tar.TypeXGlobalHeader:
-	default:
-		return verdict.Refuse(verdict.FileType, bounded(h.Name), "an entry of an image archive is a file, a directory or a link")
-	}
-	return nil
+		return nil
+	})
 }
 
 // Open implements [fs.FS].

@@ -346,13 +346,14 @@ func TestImportRefusesArchives(t *testing.T) {
 		code verdict.Code
 		raw  []byte
 	}{
-		"no archive":        {verdict.FileType, []byte(strings.Repeat("x", 2048))},
-		"cut short":         {verdict.FileType, whole[:len(whole)/3]},
-		"a name twice":      {verdict.Path, archive(t, at("index.json"), at("./index.json"))},
-		"a name and a link": {verdict.Path, archive(t, at("index.json"), at("index.json", same("other")))},
+		"no archive":        {verdict.ArchiveParse, []byte(strings.Repeat("x", 2048))},
+		"cut short":         {verdict.ArchiveParse, whole[:len(whole)/3]},
+		"a name twice":      {verdict.ArchiveTwice, archive(t, at("index.json"), at("./index.json"))},
+		"a name and a link": {verdict.ArchiveTwice, archive(t, at("index.json"), at("index.json", same("other")))},
 		"a name upwards":    {verdict.Path, archive(t, at("../index.json"))},
 		"a device":          {verdict.FileType, archive(t, at("index.json", as(tar.TypeChar)))},
-		"a link to itself":  {verdict.FileType, archive(t, at("index.json", leadsTo("index.json")), at("manifest.json", leadsTo("../../etc/passwd")))},
+		"a link to itself":  {verdict.FileType, archive(t, at("index.json", leadsTo("index.json")))},
+		"a link upwards":    {verdict.Path, archive(t, at("manifest.json", leadsTo("../../etc/passwd")))},
 		"nothing":           {verdict.FileType, archive(t)},
 		"not what is saved": {verdict.FileType, tarOf(t, map[string][]byte{"manifest.json": []byte("{}")})},
 		"nothing saved":     {verdict.Platform, tarOf(t, map[string][]byte{"manifest.json": []byte("[]")})},

@@ -1,7 +1,6 @@
 package sbom
 
 import (
-	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
@@ -64,37 +63,25 @@ const maxImageFiles = 50_000
 func indexTar(c Content) (blobs, map[string]bool, error) {
 	type place struct{ at, size int64 }
 	places, names := map[string]place{}, map[string]bool{}
-	section := io.NewSectionReader(c, 0, c.Size)
-	t := tar.NewReader(section)
-	for n := 0; ; n++ {
-		h, err := t.Next()
-		if err == io.EOF {
-			break
+	walker := unpack.New()
+	err := walker.Index(c, c.Size, func(e unpack.Entry, _ io.Reader) error {
+		if walker.Entries() > maxImageFiles {
+			return verdict.Refuse(verdict.Limit, "", "more than %d entries", maxImageFiles)
 		}
-		if err != nil {
-			return nil, nil, err
+		target := e.Target
+		if e.Kind == unpack.SymLink {
+			target = path.Join(path.Dir(e.Name), e.Target)
 		}
-		if n > maxImageFiles {
-			return nil, nil, verdict.Refuse(verdict.Limit, "", "more than %d entries", maxImageFiles)
+		if p, there := places[target]; there && target != "" { // Docker links layers of the same bytes
+			places[e.Name] = p
+		} else if e.Kind == unpack.File {
+			places[e.Name] = place{e.Offset, e.Size}
 		}
-		at, err := section.Seek(0, io.SeekCurrent)
-		if err != nil {
-			return nil, nil, err
-		}
-		name := path.Clean(h.Name)
-		switch h.Typeflag {
-		case tar.TypeReg:
-			places[name] = place{at, h.Size}
-		case tar.TypeSymlink, tar.TypeLink: // Docker links layers of the same bytes
-			target := path.Clean(h.Linkname)
-			if h.Typeflag == tar.TypeSymlink {
-				target = path.Join(path.Dir(name), h.Linkname)
-			}
-			if p, there := places[target]; there {
-				places[name] = p
-			}
-		}
-		names[name] = true
+		names[e.Name] = true
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
 	}
 	return func(name string) (io.ReadCloser, int64, error) {
 		p, there := places[path.Clean(name)]

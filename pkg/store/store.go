@@ -25,6 +25,13 @@
 // stay apart: not there ([ErrNotFound]), not answered ([UnavailableError]),
 // and there but refused ([NameError], [FileTypeError]).
 //
+// A tar archive is a place if GNU tar, bsdtar, busybox and python unpack it to
+// the objects that are listed: regular files and directories, with plain names
+// and sizes. Anything else in it is refused: links (FILE_TYPE), extended headers
+// and records that programs read in different ways (ARCHIVE_AMBIGUOUS), bytes
+// after its end (ARCHIVE_HIDDEN), a name twice (ARCHIVE_TWICE), an archive that
+// is cut off or compressed (ARCHIVE_PARSE). tar --format=ustar makes one.
+//
 // The package verifies no digest and limits no size: what is read here is the
 // claim of the place until the reader has hashed it.
 package store

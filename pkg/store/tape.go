@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -152,9 +153,12 @@ func (t *tape) scan(ctx context.Context, f *os.File, size int64) (map[string]spa
 	if err == nil {
 		err = CheckNames(names)
 	}
+	var refusal *verdict.Error
 	switch {
 	case err == nil:
 		return index, nil
+	case errors.As(err, &refusal):
+		return nil, verdict.Refuse(refusal.Finding.Code, cmp.Or(refusal.Finding.Subject, t.uri), "%s (read in %s)", refusal.Finding.Message, t.uri)
 	case verdict.OutcomeOf(err) == verdict.Refused:
 		return nil, fmt.Errorf("listing %q: %w", t.uri, err)
 	}

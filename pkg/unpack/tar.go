@@ -93,7 +93,7 @@ func (w *Walker) tar(r io.Reader, by rules, visit Visit) error {
 			return ended(raw.kept, last, by)
 		case err != nil:
 			// The block itself may say more clearly what is wrong with it.
-			if why := agree(raw.kept, nil, "the entry after "+called(last), by); by != ofLayer && why != nil {
+			if why := agree(raw.kept, nil, nextTo(last), by); by != ofLayer && why != nil {
 				return why
 			}
 			return unreadable(last, "%v", err)
@@ -131,6 +131,14 @@ func (w *Walker) tar(r io.Reader, by rules, visit Visit) error {
 			return err
 		}
 	}
+}
+
+// nextTo names an entry whose own name cannot be read.
+func nextTo(last string) string {
+	if last == "" {
+		return "the first entry"
+	}
+	return "the entry after " + called(last)
 }
 
 // ended judges the end of an archive: blocks of zeros, which an archive of a

@@ -179,8 +179,13 @@ func readField(b []byte, entry string) (field, error) {
 	name, ok1 := text(b[0:100])
 	prefix, ok2 := text(b[345:500])
 	link, ok3 := text(b[157:257])
-	if !ok1 || !ok2 || !ok3 || len(bytes.Trim(b[500:], "\x00")) > 0 || f.gnu && prefix != "" {
+	switch {
+	case !ok1:
 		return bad("name")
+	case !ok2 || f.gnu && prefix != "" || len(bytes.Trim(b[500:], "\x00")) > 0:
+		return bad("prefix of the name")
+	case !ok3:
+		return bad("target")
 	}
 	if f.name, f.link = name, link; prefix != "" {
 		f.name = prefix + "/" + name

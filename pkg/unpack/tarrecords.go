@@ -18,7 +18,7 @@ var (
 	placeRecords   = []string{"path", "size", "mtime", "atime", "ctime", "uid", "gid", "uname", "gname"}
 	archiveRecords = []string{"linkpath", "comment", "SCHILY.dev", "SCHILY.ino", "SCHILY.nlink", "SCHILY.fflags", "LIBARCHIVE.creationtime", "RHT.security.selinux"}
 	// archivePrefixes begin the keywords of attributes.
-	archivePrefixes = []string{"SCHILY.xattr.", "SCHILY.acl.", "LIBARCHIVE.xattr."}
+	archivePrefixes = []string{"SCHILY.xattr.", "SCHILY.acl.", "LIBARCHIVE.xattr.", "APK-TOOLS.checksum."}
 )
 
 // readRecords reads records of the form "LENGTH KEYWORD=VALUE\n".

@@ -193,7 +193,7 @@ func (w *Walker) plain(r io.ReaderAt, size int64, by rules, visit Visit) error {
 	if _, err := r.ReadAt(head, 0); err != nil && err != io.EOF {
 		return err
 	}
-	if by == ofPlace && !isTar(head) && (size == 0 || strings.Trim(string(head), "\x00") != "") {
+	if !isTar(head) && (size == 0 || strings.Trim(string(head), "\x00") != "") {
 		return verdict.Refuse(verdict.ArchiveParse, "", "it is no tar archive, or a compressed one")
 	}
 	if err := w.tar(section, by, visit); err != nil {

@@ -68,6 +68,8 @@ func TestZipHeaders(t *testing.T) {
 		{"encrypted strongly", pack(good, flags(0x40)), ambiguous},
 		{"headers that are masked", pack(good, flags(0x2000)), ambiguous},
 		{"another kind of compression", pack(good, both(func(f *unpacktest.Fields) { f.Method = 12 })), ambiguous},
+		{"a version with its system (twin)", pack(good, both(func(f *unpacktest.Fields) { f.Version = 0x0314 })), ""},
+		{"a version with another system", pack(good, both(func(f *unpacktest.Fields) { f.Version = 0x0214 })), ambiguous},
 		{"a version of tomorrow", pack(good, both(func(f *unpacktest.Fields) { f.Version = 63 })), ambiguous},
 		{"a name in Unicode beside it", pack(good, extra("up\x06\x00\x01\x00\x00\x00\x00b")), ambiguous},
 		{"a link in an extra field", pack(good, extra("nu\x04\x00abcd")), ambiguous},

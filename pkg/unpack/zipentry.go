@@ -109,8 +109,8 @@ func (f *zipFile) judge(flags, version uint16, attributes uint32) error {
 		return ambiguous(name, "it is encrypted, or has flags that not every program knows")
 	case f.method != stored && f.method != deflated:
 		return ambiguous(name, "it is compressed by method %d, which not every program knows", f.method)
-	case version > maxVersion:
-		return ambiguous(name, "it needs version %d.%d of the format, which not every program knows", version/10, version%10)
+	case tooNew(version):
+		return ambiguous(name, "it needs version %d.%d of the format, which not every program knows", version&0xff/10, version&0xff%10)
 	case strings.Contains(f.name, `\`):
 		return ambiguous(name, "its name has a backslash, which some programs take for a slash")
 	case !ascii && flags&flagUTF8 == 0:
@@ -119,6 +119,12 @@ func (f *zipFile) judge(flags, version uint16, attributes uint32) error {
 		return ambiguous(name, "its sizes contradict its kind or method")
 	}
 	return nil
+}
+
+// tooNew reports a version that not every program reads. Some write beside it the
+// system that they ran on: Unix is none that changes a name.
+func tooNew(version uint16) bool {
+	return version&0xff > maxVersion || version>>8 != 0 && version>>8 != 3
 }
 
 // local reads the header at the entry, which must say what the one in the
@@ -139,7 +145,7 @@ func (z *zipReader) local(f *zipFile, same []byte, name string) error {
 	if string(raw[:4]) != localHead || string(texts[:nameEnd]) != f.name || string(raw[6:10]) != string(same) {
 		return ambiguous(name, "the header at the entry has another name, method or flags than the directory says")
 	}
-	if le.Uint16(raw[4:]) > maxVersion || !readExtras(extra, wide{&size, math.MaxUint32}, wide{&packed, math.MaxUint32}) {
+	if tooNew(le.Uint16(raw[4:])) || !readExtras(extra, wide{&size, math.MaxUint32}, wide{&packed, math.MaxUint32}) {
 		return ambiguous(name, "the header at the entry has a version or an extra field that not every program knows, or that contradicts it")
 	}
 	// What stands behind the body may be left open here.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -65,7 +66,10 @@ func TestArchivePlaces(t *testing.T) {
 		{"a name of POSIX, then one of GNU", func(c string) []byte { return slices.Concat(records("path", binary), long, gnu(c)) }, "", codes(verdict.ArchiveAmbiguous)},
 		{"a name of GNU, then one of POSIX", func(c string) []byte { return slices.Concat(long, records("path", binary), plain(c)) }, "", codes(verdict.ArchiveAmbiguous)},
 		{"a name of a sparse file", with(records("GNU.sparse.name", binary)), "", codes(verdict.ArchiveAmbiguous)},
-		{"a map of holes", with(records("GNU.sparse.map", "0,1", "GNU.sparse.size", "1")), "", codes(verdict.ArchiveAmbiguous)},
+		{"a map of holes", func(c string) []byte {
+			n := strconv.Itoa(len(c))
+			return append(records("GNU.sparse.size", n, "GNU.sparse.numblocks", "1", "GNU.sparse.map", "0,"+n), plain(c)...)
+		}, "", codes(verdict.ArchiveAmbiguous)},
 		{"a record for all entries", with(unpacktest.Extended('g', unpacktest.Records("path", binary))), "", codes(verdict.ArchiveAmbiguous)},
 		{"two records of its name", with(records("path", binary, "path", otherBinary)), "", codes(verdict.ArchiveAmbiguous)},
 		{"an entry twice", func(c string) []byte { return append(plain(c), unpacktest.File(binary, string(r.read(t, binary)))...) }, "", codes(verdict.ArchiveTwice)},
