@@ -47,11 +47,14 @@ func (d *decision) checkAncestry() {
 	}
 	if lowest.Level >= 0 {
 		d.v.Least = &verdict.Least{Track: string(slsa.Build), Level: lowest.Level, Artifacts: len(shown), Path: lowest.Path}
-		of := "everything that was built"
+		of, rest := "everything that was built", ""
 		if d.isGiven() {
 			of = "what another tool's provenance speaks of"
+		} else if n, first := d.uncounted(shown); n > 0 {
+			of = fmt.Sprintf("%d of %d artifacts that were built", len(shown), len(shown)+n)
+			rest = fmt.Sprintf("; the others have findings, or a summary in place of provenance, the first: %s", first)
 		}
-		d.v.Note("Build level %d of 3 for %s, limited by %s", lowest.Level, of, strings.Join(lowest.Path, " made of "))
+		d.v.Note("Build level %d of 3 for %s, limited by %s%s", lowest.Level, of, strings.Join(lowest.Path, " made of "), rest)
 	}
 }
 
@@ -70,6 +73,22 @@ func tooLow(name string, want int, limit slsa.Limit, unknown error) verdict.Find
 	f := verdict.Find(verdict.Level, name, "%s", message).Differ(fmt.Sprintf("build=%d", want), fmt.Sprintf("build=%d", limit.Level))
 	f.Fix = fixLevel
 	return f
+}
+
+// uncounted are the artifacts that were built and have no part in the level of
+// the release, and the first of them: something was found against one, even if it
+// was set aside, or a verifier's summary stands in place of its provenance.
+func (d *decision) uncounted(shown map[string]bool) (n int, first string) {
+	for _, a := range d.manifest.Artifacts {
+		_, is := d.vouched[a.Name]
+		if !d.covers(a) || shown[a.Name] || !is && !(d.bad[a.Name] && slices.Contains(policy.ChecksOf(a.Class), policy.Provenance)) {
+			continue
+		}
+		if n++; n == 1 {
+			first = a.Name
+		}
+	}
+	return n, first
 }
 
 // levelOf is the level that the policy requires of an artifact.
