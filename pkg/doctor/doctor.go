@@ -128,7 +128,7 @@ func Fault(name string, err error) Check {
 // Verdict is the report as the answer to whether to begin: every fault is a
 // finding, all of them at once.
 func (r Report) Verdict() *verdict.Verdict {
-	v := verdict.New("is everything there to "+string(r.For), r.Time)
+	v := verdict.NewCheck("is everything there to "+string(r.For), r.Time)
 	v.Scope.Checks = []string{"what the release needs before it is begun"}
 	v.Scope.Left = []string{"the release itself"}
 	v.Counts.Required = max(len(r.Checks), 1)

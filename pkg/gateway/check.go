@@ -210,7 +210,7 @@ func tickBy(counts map[string]int64, name string, n int64) {
 
 // Verdict is the answer, once all logs were read.
 func (c *RecordCheck) Verdict(now time.Time) *verdict.Verdict {
-	v := verdict.New("record of decisions", now)
+	v := verdict.NewCheck("record of decisions", now)
 	v.Scope.Checks = []string{"each line is linked to the one before it"}
 	v.Inputs = c.inputs
 	v.Counts.Required, v.Counts.Verified = int(max(1, c.lines)), int(c.lines-c.unlinked)

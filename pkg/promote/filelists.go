@@ -235,6 +235,7 @@ func (a *filing) judge(p parcel, g goods) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.verdict.Policy, a.verdict.TrustRoot = v.Policy, v.TrustRoot
+	a.verdict.Include(*v)
 	for _, note := range v.Notes {
 		if !slices.Contains(a.verdict.Notes, note) {
 			a.verdict.Note("%s", note)

@@ -36,6 +36,7 @@ func (s said) Placed(f gate.PlacedFile) *verdict.Verdict {
 		return v
 	}
 	v.Counts.Verified++
+	v.Proofs = []verdict.Proof{{Subject: f.Name, Bundle: digest.Of(digest.SHA256, f.Bundle)}}
 	return v
 }
 

@@ -149,8 +149,9 @@ type one struct {
 	edge  routes.Edge
 	route routes.Route
 	src   *registry.Memory
-	there []string // the destinations that have it already
-	life  life     // once it was accepted
+	there []string      // the destinations that have it already
+	life  life          // once it was accepted
+	proof verdict.Proof // one of those by which it was accepted
 	first *firstError
 }
 
@@ -186,7 +187,9 @@ func (o one) promote(ctx context.Context) {
 		o.fail(ctx, pending, err)
 		return
 	}
-	o.life = o.lifeOf(ctx, judged)
+	if o.life = o.lifeOf(ctx, judged); len(judged.Proofs) > 0 {
+		o.proof = judged.Proofs[0]
+	}
 	o.deliver(o.enter(ctx, o.life), pending, judged)
 }
 
@@ -225,6 +228,7 @@ func (o one) look(ctx context.Context) (pending []*target, there []string) {
 		switch {
 		case t == nil:
 		case t.whole:
+			o.report.proven(t.proof)
 			o.settle(t, Present)
 			there = append(there, t.name)
 		default:

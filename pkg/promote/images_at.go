@@ -29,6 +29,7 @@ type target struct {
 	moves map[string]digest.Digest
 	// whole says that the image is there as an earlier run left it.
 	whole bool
+	proof verdict.Proof // of that run's decision
 	// there are the bundles that refer to the image at the destination before
 	// anything is copied.
 	there [][]byte
@@ -76,7 +77,7 @@ func (o one) lookAt(ctx context.Context, t *target) (err error) {
 	if err != nil {
 		return err
 	}
-	t.whole = containsAll(there, left)
+	t.whole, t.proof = containsAll(there, left.Refer), left.Proof
 	return nil
 }
 
@@ -219,7 +220,7 @@ func (o one) tag(ctx context.Context, t *target) error {
 	for _, d := range t.copied.Referrers[root.Digest] {
 		left = append(left, d.Digest)
 	}
-	return o.Ledger.add(ctx, o.ref(t.name), o.route, entry{Tags: o.edge.Tags, Refer: left})
+	return o.Ledger.add(ctx, o.ref(t.name), o.route, entry{Tags: o.edge.Tags, Refer: left, Proof: o.proof})
 }
 
 // unmoved demands that a tag still names what it named when it was looked at:

@@ -49,6 +49,7 @@ func (r *report) judged(v *verdict.Verdict) {
 		r.verdict.Policy = v.Policy
 	}
 	r.verdict.TrustRoot = v.TrustRoot
+	r.verdict.Include(*v)
 	for _, w := range v.Warnings {
 		if r.few(w.Code) {
 			r.verdict.Warn(w)
@@ -59,9 +60,20 @@ func (r *report) judged(v *verdict.Verdict) {
 			r.verdict.Note("%s", note)
 		}
 	}
-	if len(r.verdict.Proofs)+len(v.Proofs) <= maxProofs {
-		r.verdict.Proofs = append(r.verdict.Proofs, v.Proofs...)
-	}
+	r.prove(v.Proofs)
+}
+
+// prove keeps proofs of an image, as far as there is room.
+func (r *report) prove(all []verdict.Proof) {
+	room := max(0, maxProofs-len(r.verdict.Proofs))
+	r.verdict.Proofs = append(r.verdict.Proofs, all[:min(room, len(all))]...)
+}
+
+// proven keeps what an earlier run's decision about an image rested on.
+func (r *report) proven(p verdict.Proof) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.prove([]verdict.Proof{p})
 }
 
 // few reports whether there is still room for a finding of a code.

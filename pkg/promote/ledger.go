@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/journal"
 	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // actPromoted is noted in the journal for an image that is at a destination.
@@ -33,6 +34,8 @@ type entry struct {
 	Tags  []string        `json:"tags,omitempty"`
 	Refer []digest.Digest `json:"refer,omitempty"` // to the image itself
 	Rules digest.Digest   `json:"rules"`           // by which it was decided
+	// Proof is one of what the decision rested on; zero if that was nothing signed.
+	Proof verdict.Proof `json:"proof,omitzero"`
 }
 
 // OpenLedger reads what a journal says of earlier promotions. The rules name
@@ -62,23 +65,24 @@ func (l *Ledger) under(r routes.Route) (digest.Digest, error) {
 	return digest.Of(digest.SHA256, raw), nil
 }
 
-// find returns what must refer to an image at a destination, if a run is known
-// to have left it there under all these tags, by the same rules.
-func (l *Ledger) find(ref string, r routes.Route, tags []string) ([]digest.Digest, bool) {
+// find returns what must refer to an image at a destination, and what proved
+// it, if a run is known to have left it there under all these tags, by the same
+// rules. An entry without a proof is none: the image is decided about again.
+func (l *Ledger) find(ref string, r routes.Route, tags []string) (entry, bool) {
 	if l == nil {
-		return nil, false
+		return entry{}, false
 	}
 	rules, err := l.under(r)
 	if err != nil {
-		return nil, false
+		return entry{}, false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	left, known := l.done[ref]
-	if !known || !left.Rules.Equal(rules) || slices.ContainsFunc(tags, func(t string) bool { return !slices.Contains(left.Tags, t) }) {
-		return nil, false
+	if !known || left.Proof.IsZero() || !left.Rules.Equal(rules) || slices.ContainsFunc(tags, func(t string) bool { return !slices.Contains(left.Tags, t) }) {
+		return entry{}, false
 	}
-	return left.Refer, true
+	return left, true
 }
 
 // add notes an image that is at a destination.

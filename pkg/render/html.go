@@ -41,9 +41,13 @@ section { margin: 1.5rem 0 } h2 { font-size: 1.1rem; margin: 0 0 0.4rem } li { m
 func html(w io.Writer, v verdict.Verdict) error {
 	h := &hyper{w: w}
 	word, rest := headline(v)
-	h.put(htmlHead, h.text(v.Outcome().String()+": "+v.Question))
-	h.put("<h1>%s</h1>\n", h.text(v.Question))
-	h.put("<div class=\"answer %s\"><strong>%s</strong><span class=\"mono\">%s</span></div>\n", v.Outcome(), h.text(word+rest), v.Counts)
+	answer := v.Outcome().String()
+	if v.Unsigned() {
+		answer = "UNSIGNED"
+	}
+	h.put(htmlHead, h.text(answer+": "+v.Question))
+	h.put("<h1>%s</h1>\n", h.text(question(v)))
+	h.put("<div class=\"answer %s\"><strong>%s</strong><span class=\"mono\">%s</span></div>\n", answer, h.text(word+rest), v.Counts)
 	h.groups(v.Groups)
 	h.findings("", v.Findings)
 	h.findings("Warning: ", v.Warnings)

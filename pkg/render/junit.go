@@ -67,7 +67,7 @@ func junit(w io.Writer, v verdict.Verdict) error {
 	nothing, instant := "", "0"
 	text := v.Counts.String() + "\n"
 	suite := junitSuite{
-		ID: "0", Package: "waybill", Name: named(v.Question), Stamp: v.Time.UTC().Format("2006-01-02T15:04:05"), Host: "localhost",
+		ID: "0", Package: "waybill", Name: named(question(v)), Stamp: v.Time.UTC().Format("2006-01-02T15:04:05"), Host: "localhost",
 		Time: instant, Properties: &junitProperties{List: properties(v)}, Out: &text, Err: &nothing, Cases: junitCases(v),
 	}
 	for i := range suite.Cases {
@@ -109,7 +109,7 @@ func properties(v verdict.Verdict) []junitProperty {
 }
 
 func junitCases(v verdict.Verdict) []junitCase {
-	whole := junitCase{Name: printable(v.Question), Class: "verdict"}
+	whole := junitCase{Name: printable(question(v)), Class: "verdict"}
 	if o := v.Outcome(); o != verdict.Accepted {
 		whole.fail(o, junitFailure{Message: printable(v.Headline()), Type: o.String(), Text: v.Counts.String()})
 	}

@@ -17,7 +17,7 @@ func (p Printer) markdown(w io.Writer, v verdict.Verdict) error {
 	word, rest := headline(v)
 	t.line("## %s%s", word, prose(t.text(rest)))
 	t.line("")
-	t.line("%s", code(t.text(v.Question)))
+	t.line("%s", code(t.text(question(v))))
 	t.line("")
 	t.line("%s", code(v.Counts.String()))
 	t.line("")

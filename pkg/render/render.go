@@ -134,6 +134,15 @@ func byCode(all []verdict.Finding) []group {
 	return groups
 }
 
+// question is what was asked. Of an acceptance that rests on nothing signed that
+// comes first, in every form that begins with the question.
+func question(v verdict.Verdict) string {
+	if v.Unsigned() {
+		return "UNSIGNED: " + v.Question
+	}
+	return v.Question
+}
+
 // headline splits the answer into its word, in capitals, and the rest.
 func headline(v verdict.Verdict) (word, rest string) {
 	word, rest, reasoned := strings.Cut(v.Headline(), ":")

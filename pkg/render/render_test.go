@@ -18,6 +18,14 @@ import (
 
 func noon() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 
+// proofs are what an acceptance rests on.
+func proofs() []verdict.Proof {
+	return []verdict.Proof{{
+		Subject: "LICENSE", Statement: "blob", Role: "release", Identity: "release@example.test", Issuer: "https://issuer.example.test",
+		SignedAt: noon(), LogIndex: 7, Bundle: digest.Of(digest.SHA256, []byte("x")),
+	}}
+}
+
 // refusedRelease is a verdict in which every field says something.
 func refusedRelease() *verdict.Verdict {
 	d := digest.Of(digest.SHA256, []byte("x"))
@@ -46,7 +54,7 @@ func refusedRelease() *verdict.Verdict {
 func exceptedRelease() *verdict.Verdict {
 	d := digest.Of(digest.SHA256, []byte("x"))
 	v := verdict.New("release lantern v0.1.0", noon())
-	v.Counts = verdict.Counts{Verified: 1, Required: 3}
+	v.Counts, v.Proofs = verdict.Counts{Verified: 1, Required: 3}, proofs()
 	v.Add(
 		verdict.Find(verdict.NoSBOM, "bin/lantern", "no SBOM is listed for it"),
 		verdict.Find(verdict.Unsigned, "bin/lamp", "no signature"),
@@ -96,9 +104,11 @@ func write(t *testing.T, f render.Format, v *verdict.Verdict) string {
 
 func TestGolden(t *testing.T) {
 	accepted := verdict.New("release lantern v0.1.0", noon())
-	accepted.Counts = verdict.Counts{Verified: 1, Required: 1}
+	accepted.Counts, accepted.Proofs = verdict.Counts{Verified: 1, Required: 1}, proofs()
 	partial := verdict.New("release lantern v0.1.0", noon())
-	partial.Counts, partial.Scope.Left = accepted.Counts, []string{"sha512"}
+	partial.Counts, partial.Proofs, partial.Scope.Left = accepted.Counts, accepted.Proofs, []string{"sha512"}
+	unsigned := verdict.New("file lantern", noon())
+	unsigned.Counts, unsigned.Basis = accepted.Counts, verdict.InsecureUnsigned
 	rows := []struct {
 		golden string
 		format render.Format
@@ -109,6 +119,8 @@ func TestGolden(t *testing.T) {
 		{"accepted.txt", render.Table, accepted},
 		{"accepted.json", render.JSON, accepted},
 		{"partial.txt", render.Table, partial},
+		{"unsigned.txt", render.Table, unsigned},
+		{"unsigned.json", render.JSON, unsigned},
 		{"excepted.txt", render.Table, exceptedRelease()},
 		{"excepted.json", render.JSON, exceptedRelease()},
 		{"undecided.txt", render.Table, &verdict.Verdict{Question: "nothing"}},

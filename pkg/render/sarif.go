@@ -128,9 +128,12 @@ func sarif(w io.Writer, v verdict.Verdict) error {
 	if o != verdict.Accepted {
 		ran.Told = []sarifNotification{{"error", sarifMessage{printable(v.Headline() + "; " + v.Counts.String())}}}
 	}
+	if v.Unsigned() {
+		ran.Told = []sarifNotification{{"warning", sarifMessage{printable(v.Headline() + "; " + v.Counts.String())}}}
+	}
 	log.Invocations = []sarifInvocation{ran}
 	log.Properties = map[string]any{
-		"question": printable(v.Question), "outcome": o.String(), "headline": printable(v.Headline()), "counts": v.Counts,
+		"question": printable(question(v)), "outcome": o.String(), "headline": printable(v.Headline()), "counts": v.Counts,
 		"partialWithout": printable(strings.Join(v.Scope.Left, ", ")),
 	}
 	return indented(w, sarifLog{sarifSchema, "2.1.0", []sarifRun{*log}})

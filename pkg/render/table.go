@@ -17,7 +17,7 @@ const shown = 5
 
 func (p Printer) table(w io.Writer, v verdict.Verdict) error {
 	t := &page{Printer: p, w: w}
-	t.line("%s", t.text(v.Question))
+	t.line("%s", t.text(question(v)))
 	t.line("")
 	t.groups(v.Groups)
 	t.parts(v.Findings, v.Groups)

@@ -19,7 +19,7 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 		return nil, err
 	}
 	name, sum := q.Document.Describes()
-	v := verdict.New("does the SBOM of "+clean(name)+" agree with its bytes", at)
+	v := verdict.NewCheck("does the SBOM of "+clean(name)+" agree with its bytes", at)
 	v.Scope = verdict.Scope{Checks: []string{"the SBOM against its artifact"}, Left: []string{
 		"signatures", "licences", "comments", "suppliers", "download locations", "purposes", "CPEs", "annotations",
 	}}

@@ -14,7 +14,7 @@ import (
 // document, or the specification, can not say: which time it is, and that no two
 // that differ have one namespace.
 func Validate(names, texts []string, at time.Time) *verdict.Verdict {
-	v := verdict.New("are these SPDX documents what the specification asks", at)
+	v := verdict.NewCheck("are these SPDX documents what the specification asks", at)
 	v.Scope = verdict.Scope{Checks: []string{"the documents by themselves"}, Left: []string{"whether they are true", "signatures"}}
 	called := map[string]int{} // documents by namespace
 	for i, name := range names {

@@ -61,7 +61,7 @@ type Checked struct {
 // Check judges. It is accepted only if there is a document, and nothing stands
 // against any of them.
 func Check(q Question) (*verdict.Verdict, Report) {
-	v := verdict.New(q.words(), q.Now)
+	v := verdict.NewCheck(q.words(), q.Now)
 	v.Scope.Checks = []string{"sections", "titles", "tables of contents", "comments", "links", "kep.yaml", "production readiness", "checklists"}
 	var r Report
 	for _, f := range q.Template.Faults() {

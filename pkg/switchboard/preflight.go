@@ -31,7 +31,7 @@ func Preflight(ctx context.Context, m Move, now time.Time) (*verdict.Verdict, er
 	if err != nil {
 		return nil, fmt.Errorf("looking at features: %w", err)
 	}
-	v := verdict.New(fmt.Sprintf("may %s be started over the features of %s at %s", m.To, m.From, m.Site), now)
+	v := verdict.NewCheck(fmt.Sprintf("may %s be started over the features of %s at %s", m.To, m.From, m.Site), now)
 	v.Scope.Checks = []string{"transitions", "statements", "forms of data", "defaults"}
 	if len(there) == 0 {
 		v.Add(unsafe(m.Site, "no feature is there, so nothing was looked at", "name the place that the reconciler keeps features in; one that is new is filled by waybill feature reconcile"))

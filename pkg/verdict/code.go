@@ -44,6 +44,7 @@ const (
 	// Evidence.
 	EvidenceMissing  Code = "EVIDENCE_MISSING"
 	Unsigned         Code = "UNSIGNED"
+	NoProof          Code = "NO_PROOF"
 	NoProvenance     Code = "NO_PROVENANCE"
 	NoSBOM           Code = "NO_SBOM"
 	SBOMSubject      Code = "SBOM_SUBJECT"

@@ -36,6 +36,7 @@ var codes = map[Code]row{
 
 	EvidenceMissing:  {Refused, "publish the evidence that the manifest names, or fetch the release again"},
 	Unsigned:         {Refused, "sign it with the release identity and seal again"},
+	NoProof:          {Refused, "require a signature, provenance or a summary of it in the policy, and bring that evidence"},
 	NoProvenance:     {Refused, "build it with the builder, whose control plane writes and signs provenance"},
 	NoSBOM:           {Refused, "generate its SBOM and seal again"},
 	SBOMSubject:      {Refused, "the SBOM describes other bytes; generate it again from this artifact"},

@@ -7,8 +7,9 @@
 // verification summary all print this same value.
 //
 // The zero Verdict is [Undecided], which is not acceptance. Acceptance is
-// never stored; [Verdict.Outcome] derives it from what was counted, so a
-// verdict that nobody filled in cannot pass:
+// never stored; [Verdict.Outcome] derives it from what was counted and proven,
+// so a verdict that was not filled in cannot pass, and neither can one that
+// counts artifacts and has no [Proof]:
 //
 //	v := verdict.New("release lantern v0.1.0", at)
 //	v.Counts.Required++
@@ -161,8 +162,10 @@ func (p Proof) IsZero() bool { return p.Bundle.IsZero() }
 type Verdict struct {
 	Question string    `json:"question"`
 	Time     time.Time `json:"time"`
-	Scope    Scope     `json:"scope"`
-	Counts   Counts    `json:"counts"`
+	// Basis is what acceptance has to rest on; the zero Basis demands a proof.
+	Basis  Basis  `json:"basis,omitempty"`
+	Scope  Scope  `json:"scope"`
+	Counts Counts `json:"counts"`
 	// Groups are the artifacts by kind; what is required besides them is the
 	// manifest.
 	Groups   []Group   `json:"groups,omitempty"`
@@ -182,6 +185,15 @@ type Verdict struct {
 	// Features are the requirements of the policy that are switched on and off.
 	Features  []Feature     `json:"features,omitempty"`
 	TrustRoot digest.Digest `json:"trustRoot,omitzero"`
+}
+
+// NewCheck starts a verdict on a question that no signature answers: whether a
+// document has the right form, whether a program can be started. An acceptance
+// by it says nothing of who made anything.
+func NewCheck(question string, at time.Time) *Verdict {
+	v := New(question, at)
+	v.Basis = Checked
+	return v
 }
 
 // New starts a verdict on a question, judged at a time. Nothing is proven yet.
@@ -218,7 +230,8 @@ func (v *Verdict) Note(format string, args ...any) {
 // Outcome derives the answer. A bug in us outranks everything, a malformed
 // question can not be answered, one refusal refuses, and what could not be
 // reached leaves the matter undecided but never accepted. Acceptance needs
-// at least one requirement proven, and each of the others proven or excepted.
+// at least one requirement proven, each of the others proven or excepted, and
+// what the [Basis] demands.
 func (v Verdict) Outcome() Outcome {
 	worst := Undecided
 	for _, f := range v.standing() {
@@ -229,7 +242,7 @@ func (v Verdict) Outcome() Outcome {
 	if worst != Undecided {
 		return worst
 	}
-	if v.Counts.Required > 0 && v.Counts.Verified > 0 && v.Counts.Verified+v.excepted() >= v.Counts.Required {
+	if v.Counts.Required > 0 && v.Counts.Verified > 0 && v.Counts.Verified+v.excepted() >= v.Counts.Required && v.supported() {
 		return Accepted
 	}
 	return Undecided
@@ -240,16 +253,19 @@ func rank(o Outcome) int {
 }
 
 // Complete reports whether the verdict accepts everything a release promises,
-// as opposed to a part of it, with nothing set aside and no warning.
+// as opposed to a part of it, with nothing set aside, no warning and nothing
+// unsigned.
 func (v Verdict) Complete() bool {
-	return v.Outcome() == Accepted && len(v.Scope.Left)+len(v.Warnings)+len(v.Waived) == 0
+	return v.Outcome() == Accepted && !v.Unsigned() && len(v.Scope.Left)+len(v.Warnings)+len(v.Waived) == 0
 }
 
 // Headline says the answer in a few words. Whatever was set aside is part of
-// the answer.
+// the answer, and that an acceptance rests on nothing signed is its first word.
 func (v Verdict) Headline() string {
 	answer := v.Outcome().String()
 	switch {
+	case v.Unsigned():
+		return "UNSIGNED: accepted, " + strings.Join(append(v.qualms(), "nothing signed speaks for it, and the policy says that it may be so"), "; ")
 	case v.Complete():
 		return "accepted: complete"
 	case v.Outcome() == Accepted:

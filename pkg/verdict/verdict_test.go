@@ -46,7 +46,7 @@ func TestOutcome(t *testing.T) {
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
 			v := verdict.New("q", noon())
-			v.Counts = r.counts
+			v.Counts, v.Proofs = r.counts, proofs()
 			for _, c := range r.codes {
 				v.Add(verdict.Find(c, "s", "m"))
 			}
@@ -62,7 +62,7 @@ func TestOutcome(t *testing.T) {
 
 func TestCompleteNeedsFullScope(t *testing.T) {
 	v := verdict.New("q", noon())
-	v.Counts = verdict.Counts{Verified: 1, Required: 1}
+	v.Counts, v.Proofs = verdict.Counts{Verified: 1, Required: 1}, proofs()
 	if !v.Complete() || v.Headline() != "accepted: complete" {
 		t.Errorf("full scope: %q", v.Headline())
 	}

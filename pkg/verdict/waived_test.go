@@ -21,7 +21,7 @@ func exception() verdict.Waiver {
 // lacking is a release of two artifacts, of which b has findings.
 func lacking(codes ...verdict.Code) *verdict.Verdict {
 	v := verdict.New("q", noon())
-	v.Counts = verdict.Counts{Verified: 1, Required: 2}
+	v.Counts, v.Proofs = verdict.Counts{Verified: 1, Required: 2}, proofs()
 	for _, c := range codes {
 		v.Add(verdict.Find(c, "b", "m"))
 	}
@@ -125,7 +125,7 @@ func TestExceptedIsDerivedFromWhatIsShown(t *testing.T) {
 
 func TestWarningsAccept(t *testing.T) {
 	v := verdict.New("q", noon())
-	v.Counts = verdict.Counts{Verified: 1, Required: 1}
+	v.Counts, v.Proofs = verdict.Counts{Verified: 1, Required: 1}, proofs()
 	v.Warn(verdict.Find(verdict.Extra, "b", "m"))
 	if v.Outcome() != verdict.Accepted || v.Complete() || len(v.Findings) != 0 || v.Counts.Extra != 0 {
 		t.Errorf("%s, complete %t, %s", v.Outcome(), v.Complete(), v.Counts)

@@ -66,10 +66,15 @@ type writtenVerifier struct {
 // New makes the summary of a verdict that accepts. It claims the level of the
 // Build track that the verdict names, if that is of all the artifacts, and says
 // otherwise that none was evaluated. A verdict that rests on a summary makes
-// none: nobody vouches for his own word.
+// none: nobody vouches for his own word. Neither does one that accepts something
+// about which nothing is signed.
 func New(v verdict.Verdict, c Claim) (intoto.Statement, error) {
 	if err := v.Err(); err != nil {
 		return intoto.Statement{}, err
+	}
+	if v.Basis != verdict.Signed {
+		return intoto.Statement{}, verdict.Refuse(verdict.NoProof, v.Question, "it was accepted although nothing signed speaks for it, and a summary would").
+			Advise("judge it by a policy that demands a signature, provenance or a summary")
 	}
 	for _, p := range v.Proofs {
 		if p.Statement == PredicateType {

@@ -211,3 +211,18 @@ func TestGist(t *testing.T) {
 		}
 	}
 }
+
+// TestNoSummaryOfTheUnsigned: a summary is signed, and would stand for what
+// nothing signed speaks for.
+func TestNoSummaryOfTheUnsigned(t *testing.T) {
+	for _, basis := range []verdict.Basis{verdict.InsecureUnsigned, verdict.Checked} {
+		v := judged()
+		v.Basis, v.Proofs = basis, nil
+		if v.Err() != nil {
+			t.Fatalf("%q does not accept: %v", basis, v.Err())
+		}
+		if _, err := vsa.New(v, claim()); verdict.FindingOf("", err).Code != verdict.NoProof {
+			t.Errorf("%q: %v", basis, err)
+		}
+	}
+}

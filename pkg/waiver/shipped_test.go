@@ -93,6 +93,7 @@ func TestShippedDefectsExplain(t *testing.T) {
 		t.Run(fmt.Sprintf("%s %s %s", r.release, r.artifact, r.code), func(t *testing.T) {
 			v := verdict.New("kubernetes "+r.release, time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
 			v.Counts = verdict.Counts{Verified: 1, Required: 2}
+			v.Proofs = []verdict.Proof{{Subject: "another", Bundle: digest.SetOf([]byte("its bundle")).SHA256}}
 			v.Add(verdict.Find(r.code, r.artifact, "m"))
 			c := waiver.Case{Version: must(t, r.release), Lists: []waiver.List{l}, Subjects: []waiver.Subject{
 				{Name: r.artifact, Digests: digest.SetOf([]byte(r.artifact))},

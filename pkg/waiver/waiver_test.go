@@ -41,6 +41,7 @@ func newScene(t *testing.T, codes ...verdict.Code) *scene {
 	}
 	s := &scene{v: verdict.New("release lantern v0.1.0", noon())}
 	s.v.Counts = verdict.Counts{Verified: 1, Required: 2}
+	s.v.Proofs = []verdict.Proof{{Subject: "another", Bundle: digest.SetOf([]byte("its bundle")).SHA256}}
 	for _, c := range codes {
 		s.v.Findings = append(s.v.Findings, verdict.Find(c, name, "m"))
 	}
@@ -134,7 +135,7 @@ func TestException(t *testing.T) {
 			s.c.Exceptions = []waiver.Exception{s.exception(r.change)}
 			v := s.apply()
 			if r.why == "" {
-				if v.Outcome() != verdict.Accepted || v.Complete() || len(v.Waived) != 1 || len(v.Notes) > 0 || len(v.Proofs) != 1 {
+				if v.Outcome() != verdict.Accepted || v.Complete() || len(v.Waived) != 1 || len(v.Notes) > 0 || len(v.Proofs) != 2 {
 					t.Errorf("%s, complete %t, %d waived, notes %q", v.Headline(), v.Complete(), len(v.Waived), v.Notes)
 				}
 				return

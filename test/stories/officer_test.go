@@ -356,6 +356,7 @@ func (d *desk) judged(t *testing.T, name string, code verdict.Code, c waiver.Cas
 	t.Helper()
 	v := verdict.New("release lantern v0.1.0", time.Now())
 	v.Counts = verdict.Counts{Verified: 1, Required: 2}
+	v.Proofs = []verdict.Proof{{Subject: "another", Bundle: digest.SetOf([]byte("its bundle")).SHA256}}
 	v.Add(verdict.Find(code, name, "m"))
 	var err error
 	if c.Version, err = version.Parse(scene.Version); err != nil {

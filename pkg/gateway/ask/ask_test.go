@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/gateway/ask"
 	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -22,6 +23,7 @@ func yes(t *testing.T) ask.Answer {
 	t.Helper()
 	v := verdict.New("image", time.Now())
 	v.Counts.Required, v.Counts.Verified = 1, 1
+	v.Proofs = []verdict.Proof{{Subject: image, Bundle: digest.Of(digest.SHA256, []byte("a bundle"))}}
 	return ask.Answer{Schema: ask.SchemaAnswer, RequestID: "a", Outcome: "accepted", Decisions: []ask.Decision{{Image: image, Outcome: "accepted", Verdict: v}}}
 }
 
