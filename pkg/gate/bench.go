@@ -27,6 +27,7 @@ func (b Bench) Image(ctx context.Context, image Image) *verdict.Verdict {
 	image, done := remembered(image)
 	defer done()
 	v := b[0].Image(ctx, image)
+	v.Settle(image.Name)
 	for _, judge := range b[1:] {
 		join(v, judge.Image(ctx, image))
 	}
@@ -36,6 +37,8 @@ func (b Bench) Image(ctx context.Context, image Image) *verdict.Verdict {
 // join adds an answer to another. Neither outweighs the other: what is required
 // is required of both.
 func join(v, more *verdict.Verdict) {
+	more.Settle(more.Question)
+	v.Include(*more)
 	v.Counts.Required += max(1, more.Counts.Required)
 	v.Counts.Verified += more.Counts.Verified
 	v.Counts.Excepted += more.Counts.Excepted

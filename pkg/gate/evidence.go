@@ -185,7 +185,7 @@ func (d *decision) judge(ctx context.Context, a release.Artifact) *verdict.Verdi
 func (d *decision) question(a release.Artifact) policy.Question {
 	return policy.Question{
 		Stage: d.Stage, Class: a.Class, Subject: a.Name, Bytes: a.Digests, Version: d.manifest.Version.String(),
-		Commit: d.manifest.Source.Commit, At: d.Now, Why: map[policy.Check]error{},
+		Commit: d.manifest.Source.Commit, At: d.Now, Why: map[policy.Check]error{}, Named: true,
 		ByDigest: a.IsImage() && d.isGiven(), // nobody but us calls an image by our name
 	}
 }

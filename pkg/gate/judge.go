@@ -64,10 +64,16 @@ func (r PolicyRequest) start(question string, classes ...plan.Class) *verdict.Ve
 // take adds the policy's answer about one artifact.
 func (r PolicyRequest) take(v *verdict.Verdict, q policy.Question, evidence []verify.Evidence) {
 	answer := r.Policy.Decide(evidence, q)
+	if answer.Counts.Required == 0 && len(answer.Findings) == 0 {
+		f := verdict.Find(verdict.PolicyEmpty, q.Subject, "the policy %q requires nothing of %q at stage %q, so by it none is accepted", r.Policy.Name(), q.Class, q.Stage)
+		f.Fix = "have the policy require a signature of this class, or ask about the file as one of another class"
+		answer.Add(f)
+	}
 	v.Counts.Required++
 	if answer.Outcome() == verdict.Accepted {
 		v.Counts.Verified++
 	}
+	v.Include(*answer)
 	v.Add(answer.Findings...)
 	v.Warn(answer.Warnings...)
 	v.Proofs = append(v.Proofs, answer.Proofs...)
@@ -114,8 +120,9 @@ func (r PolicyRequest) waive(v *verdict.Verdict, subjects ...waiver.Subject) {
 	waiver.Apply(v, c)
 }
 
-// readBundles verifies every bundle for what it is. One that does not hold is
-// a finding even where another would do: the caller named it.
+// readBundles verifies every bundle for what it is. One that does not hold, or
+// is of something else, is a finding even where another would do: the caller
+// named it. Only where the policy accepts what is unsigned need there be none.
 func (r PolicyRequest) readBundles(v *verdict.Verdict, f JudgedFile, bytes digest.Set) []verify.Evidence {
 	paths, one := f.Bundles, File{Path: f.Path}
 	if len(paths) == 0 {
@@ -124,9 +131,17 @@ func (r PolicyRequest) readBundles(v *verdict.Verdict, f JudgedFile, bytes diges
 	var evidence []verify.Evidence
 	for _, path := range paths {
 		raw, err := one.read(path, verify.MaxBundle)
+		if len(f.Bundles) == 0 && r.Policy.InsecureUnsigned() && verdict.FindingOf(path, err).Code == verdict.EvidenceMissing {
+			v.Note("there is no %s, and no other bundle was named", path)
+			break
+		}
 		var e verify.Evidence
 		if err == nil {
 			e, err = r.prove(raw, bytes)
+		}
+		if err == nil && !e.Statement().IsZero() && !e.Covers(f.Name, bytes) {
+			err = verdict.Refuse(verdict.NotBound, path, "the attestation is genuine, and not of %s with these bytes; its subjects: %s", f.Name, subjects(e)).
+				Advise("name with --bundle the attestations of this file, and with --name what they call it")
 		}
 		if err != nil {
 			v.AddError(path, err)

@@ -44,5 +44,9 @@ func (r PolicyRequest) beside(f PlacedFile) (verify.Evidence, error) {
 	if len(f.Bundle) == 0 {
 		return verify.Evidence{}, verdict.Refuse(verdict.EvidenceMissing, f.Name, "nothing beside it says who made or signed it")
 	}
-	return r.prove(f.Bundle, f.Digests)
+	e, err := r.prove(f.Bundle, f.Digests)
+	if err == nil && !e.Statement().IsZero() && !e.CoversBytes(f.Digests.SHA256) {
+		err = verdict.Refuse(verdict.NotBound, f.Name, "the attestation beside it is genuine, and not of these bytes; its subjects: %s", subjects(e))
+	}
+	return e, err
 }

@@ -178,10 +178,30 @@ func (j *ManifestJudge) conclude(v *verdict.Verdict, all []manifestRuling) {
 		return
 	}
 	if j.Policy.Mode == promoter.ModeWarn {
-		// The manifest's owners let it through. What is proven of it is that it
-		// is there, with the bytes that its digest names, and no more.
+		j.letThrough(v, all)
+	}
+}
+
+// letThrough accepts what the manifest's owners only want to be warned about: an
+// image that one of their signers signed something about, which falls short.
+// About what nobody of them signed anything, only their own word lets through.
+func (j *ManifestJudge) letThrough(v *verdict.Verdict, all []manifestRuling) {
+	v.Scope.Left = append(v.Scope.Left, "provenance: the manifest only warns where it falls short")
+	for _, r := range all {
+		v.Proofs = append(v.Proofs, r.short...)
+		if len(r.proofs)+len(r.short) > 0 {
+			continue
+		}
+		if j.Policy.InsecureAcceptUnsigned {
+			v.Basis = verdict.InsecureUnsigned
+			continue
+		}
+		f := verdict.Find(verdict.NoProof, r.name, "none of the signers of %s signed anything about it, and mode warn does not stand for a signature", j.Manifest)
+		f.Fix = "have it built where its provenance is signed; manifests that must let it through until then say insecureAcceptUnsigned: true"
+		v.Add(f)
+	}
+	if len(v.Findings) == 0 {
 		v.Counts = verdict.Counts{Verified: 1, Required: 1}
-		v.Scope.Left = append(v.Scope.Left, "provenance: the manifest only warns where it falls short")
 	}
 }
 

@@ -20,6 +20,7 @@ type manifestRuling struct {
 	own      bool // a signer of the policy says how it was built
 	foreign  int
 	proofs   []verdict.Proof
+	short    []verdict.Proof // provenance by a signer of the policy that falls short
 	findings []verdict.Finding
 }
 
@@ -84,13 +85,15 @@ func (j *ManifestJudge) rule(evidence []verify.Evidence, name string, d digest.D
 			r.own = true
 			b := build{judge: j, signer: s, evidence: e, name: name, digest: d, level: level}
 			reached, err := b.reached(&near)
-			if err == nil {
-				said[e.Kind()] = true
-				r.level = max(r.level, reached)
-				p := proofOf(e, e.Kind(), name)
-				p.Role = "builder"
-				r.proofs = append(r.proofs, p)
+			p := proofOf(e, e.Kind(), name)
+			p.Role = "builder"
+			if err != nil {
+				r.short = append(r.short, p)
+				continue
 			}
+			said[e.Kind()] = true
+			r.level = max(r.level, reached)
+			r.proofs = append(r.proofs, p)
 		}
 	}
 	if !slices.ContainsFunc(buildKinds(), func(kind string) bool { return said[kind] }) {

@@ -85,6 +85,8 @@ type planCase struct {
 	edges []int
 	said  *verdict.Verdict // nil when it was not asked
 	err   error            // why not
+	// accepted is the answer, before proofs that are too many were let go.
+	accepted bool
 }
 
 // casesOf are the cases of a plan, in its order.
@@ -192,8 +194,11 @@ func (p *planning) told(c *planCase) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if v := c.said; v != nil {
+		v.Settle(c.name)
+		c.accepted = c.err == nil && v.Outcome() == verdict.Accepted
+		p.verdict.Include(*v)
 		v.Inputs, v.Levels = nil, nil // the plan names them all
-		if p.proofs += len(v.Proofs); p.proofs > maxProofs && v.Outcome() == verdict.Accepted {
+		if p.proofs += len(v.Proofs); p.proofs > maxProofs && c.accepted {
 			p.left += len(v.Proofs)
 			v.Proofs = nil
 		}
@@ -208,16 +213,15 @@ func (p *planning) report() {
 	groups := make([]verdict.Group, len(p.Plan.Routes))
 	wordless := map[int]bool{} // routes whose manifests demand nothing: said once
 	for _, c := range p.cases {
-		accepted := c.err == nil && c.said.Outcome() == verdict.Accepted
 		for _, i := range c.edges {
 			g := &groups[p.Plan.Edges[i].Route]
 			g.Name = p.Plan.Routes[p.Plan.Edges[i].Route].Manifest
-			if g.Required++; accepted {
+			if g.Required++; c.accepted {
 				g.Verified++
 			}
 		}
 		p.verdict.Counts.Required++
-		if accepted {
+		if c.accepted {
 			p.verdict.Counts.Verified++
 		}
 		route := p.Plan.Edges[c.edges[0]].Route

@@ -39,7 +39,7 @@ func (c *clerk) Image(_ context.Context, image gate.Image) *verdict.Verdict {
 	v := verdict.New("image", time.Unix(0, 0))
 	v.Counts = verdict.Counts{Verified: 1, Required: 1}
 	v.Policy = digest.Of(digest.SHA256, []byte("the policy"))
-	v.Proofs = []verdict.Proof{{Subject: image.Name, Bundle: image.Digest}}
+	v.Proofs = []verdict.Proof{{Subject: image.Name, Bundle: digest.Of(digest.SHA256, []byte(image.Name))}}
 	if c.say != nil {
 		c.say(image, v)
 	}

@@ -30,6 +30,10 @@ type Question struct {
 	// Sealed says that the release's manifest was judged and is what signs the
 	// artifact, which has no signature of its own.
 	Sealed bool
+	// Named says that a signed document that was verified, as the release's
+	// manifest, names the artifact and its digest: the answer is a part of what
+	// is decided by that document, and needs no proof of its own.
+	Named bool
 	// Why says why evidence for a check could not be brought.
 	Why map[Check]error
 }
@@ -51,7 +55,9 @@ func (p Policy) Decide(evidence []verify.Evidence, q Question) *verdict.Verdict 
 	return p.Hear().Decide(evidence, q)
 }
 
-// Decide answers one question from verified evidence.
+// Decide answers one question from verified evidence. Where all that the policy
+// requires is met and none of it is signed, the answer is NO_PROOF, unless the
+// policy says itself that this may be so.
 func (h *Hearing) Decide(evidence []verify.Evidence, q Question) *verdict.Verdict {
 	v := verdict.New(string(q.Class)+" "+q.Subject, q.At)
 	v.Policy, v.Features = h.policy.digest, h.policy.Features()
@@ -68,6 +74,12 @@ func (h *Hearing) Decide(evidence []verify.Evidence, q Question) *verdict.Verdic
 			v.Warn(verdict.FindingOf(q.Subject, a.err))
 		}
 		v.Proofs = append(v.Proofs, a.proofs...)
+	}
+	if v.Counts.Required > 0 && !q.Named {
+		if h.policy.unsigned {
+			v.SettleInsecureUnsigned()
+		}
+		v.Settle(q.Subject)
 	}
 	return v
 }

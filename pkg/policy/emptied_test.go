@@ -43,6 +43,7 @@ func ways(text string) []emptied {
 		{"a class left out", "[binary, archive, file, image]", "[binary, archive, file]", "[image, file, archive, binary]", "POLICY_EMPTY"},
 		{"a stage left out", "stages: [staging, release]\n", "stages: [staging]\n", "stages: [release, staging]\n", "POLICY_EMPTY"},
 		{"all only warned about", checksAll, "checks: {provenance: warn, signature: warn, sbom: warn}", "checks: {provenance: warn, signature: require, sbom: warn}", "POLICY_EMPTY"},
+		{"only what is not signed", checksAll, "checks: {provenance: warn, signature: warn, sbom: require}", "checks: {provenance: warn, signature: require, sbom: require}", "POLICY_EMPTY"},
 		{"sums that nobody looks at", "checks: {signature: require}}", "checks: {signature: \"off\"}}", "checks: {signature: warn}}", "POLICY_EMPTY"},
 		{"a level of provenance that is not required", "{provenance: require, signature: require, sbom: require}", "{provenance: warn, signature: require, sbom: require}", "{provenance: require, signature: warn, sbom: require}", "POLICY_WEAK"},
 		{"a pattern of everybody", trustRelease, `pattern: '.*'`, "pattern: '" + escaped + "'", "POLICY_WEAK"},

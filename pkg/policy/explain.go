@@ -241,6 +241,9 @@ func (p Policy) explainPower() Section {
 func (p Policy) Overriders() []string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	if p.unsigned {
+		add("anybody, where nothing that is signed is required: the policy says insecureAcceptUnsigned, and such a verdict begins with UNSIGNED")
+	}
 	names := func(role Role) string { return strings.Join(p.Expected(role), " or ") }
 	if len(p.roles[Officer]) > 0 {
 		add("%s can except single findings of a release for at most 30 days; every verdict shows it", names(Officer))
@@ -285,6 +288,9 @@ func (p Policy) Lint() []string {
 	}
 	if p.sequence == 0 {
 		note("it has no sequence: an older policy cannot be told from a newer one; write sequence")
+	}
+	if p.unsigned {
+		note("it accepts what nothing signed speaks for, and the verdict then begins with UNSIGNED; require signatures and remove insecureAcceptUnsigned before anybody relies on it")
 	}
 	if p.types == nil && len(p.builders) > 0 {
 		note("it expects no build types: any parameter of a build is accepted; write build")

@@ -153,8 +153,11 @@ func (l *loader) checkLowered(floor Mode, path []any) error {
 				continue
 			}
 			switched = true
-			if !slices.ContainsFunc(d.withProvenance(floor).items, func(it item) bool { return it.mode == Require }) {
+			switch lowered := d.withProvenance(floor); {
+			case !lowered.requires():
 				return l.fail(codeEmpty, path, "nothing but provenance is required of %s at stage %s; then anything would pass while the feature is off: require a signature, too", class, stage)
+			case !lowered.requiresSigned() && !l.Unsigned:
+				return l.fail(codeEmpty, path, "nothing that is signed but provenance is required of %s at stage %s; then it would be accepted unsigned while the feature is off: require a signature, too", class, stage)
 			}
 		}
 	}

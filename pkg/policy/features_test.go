@@ -70,7 +70,8 @@ func TestFeaturesLoad(t *testing.T) {
 	}
 	refused(t, withSignoff(t, reconciler, "features: {RequireSignoff: {floor: \"off\"}}\n"), "asks for no sign-off")
 	bare := strings.ReplaceAll(withFeatures(t, reconciler, switched), "signature: require", "signature: warn")
-	refused(t, bare, "anything would pass while the feature is off")
+	refused(t, bare, "it would be accepted unsigned while the feature is off")
+	refused(t, strings.ReplaceAll(bare, "sbom: require", "sbom: warn"), "anything would pass while the feature is off")
 	refused(t, strings.Replace(withFeatures(t, reconciler, ""), "release@example.test", "reconciler@example.test", 1), "each needs its own identity")
 }
 

@@ -30,6 +30,8 @@ type file struct {
 	Rules      []fileRule        `yaml:"rules"`
 	// Features are the requirements that features may switch on and off.
 	Features map[string]fileFeature `yaml:"features"`
+	// Unsigned has the policy accept what nothing signed speaks for.
+	Unsigned bool `yaml:"insecureAcceptUnsigned"`
 }
 
 // fileTrustRoot says which trust roots will do beside those of real

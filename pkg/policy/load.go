@@ -140,6 +140,7 @@ func (l *loader) loadHead() (err error) {
 		}
 	}
 	l.policy.lab = l.TrustRoot == nil || l.TrustRoot.Lab == Warn
+	l.policy.unsigned = l.Unsigned
 	l.policy.expires, err = l.instant(l.Expires, at("expires"))
 	return err
 }

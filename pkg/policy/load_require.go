@@ -84,7 +84,6 @@ func (l *loader) loadRow(r fileRequire, path []any) error {
 func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, error) {
 	d := demand{modes: map[Check]Mode{}, level: r.Level}
 	known := ChecksOf(class)
-	required := 0
 	for _, check := range slices.Sorted(maps.Keys(r.Checks)) {
 		mode, at := r.Checks[check], append(slices.Clone(path), "checks", string(check))
 		if check == SBOM && mode == complete {
@@ -100,9 +99,7 @@ func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, er
 		case check == Summary && mode != Off && len(l.policy.summaries) == 0:
 			return demand{}, l.fail(codeEmpty, at, "asks for the word of a verifier, and summaries names none")
 		}
-		if d.modes[check] = mode; mode == Require {
-			required++
-		}
+		d.modes[check] = mode
 	}
 	for _, check := range known {
 		if _, said := d.modes[check]; said {
@@ -113,9 +110,6 @@ func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, er
 		}
 		d.modes[check] = Off
 	}
-	if required == 0 && class != plan.Sums {
-		return demand{}, l.fail(codeEmpty, append(path, "checks"), "nothing is required of %s; then anything would pass", class)
-	}
 	if d.level > 0 && d.modes[Provenance] != Require {
 		return demand{}, l.fail(codeWeak, append(path, "level"), "a level of %s is read from provenance, which is not required", class)
 	}
@@ -125,7 +119,34 @@ func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, er
 	if len(d.items) == 0 {
 		return demand{}, l.fail(codeEmpty, append(path, "checks"), "nothing is looked at of %s; write warn if nothing can be required", class)
 	}
-	return d, nil
+	return d, l.checkSigned(d, class, append(path, "checks"))
+}
+
+// checkSigned refuses a cell in which an artifact could be accepted that nothing
+// signed speaks for. An SBOM is not signed by itself, and a rule may look at
+// nothing that is; so at least one of provenance, signature and summary is
+// required, unless the policy says in a word of its own that none need be.
+func (l *loader) checkSigned(d demand, class plan.Class, path []any) error {
+	switch {
+	case !d.requires():
+		if class == plan.Sums { // by which nothing is accepted
+			return nil
+		}
+		return l.fail(codeEmpty, path, "nothing is required of %s; then anything would pass", class)
+	case !d.requiresSigned() && !l.Unsigned:
+		return l.fail(codeEmpty, path, "nothing that is signed is required of %s; then it would be accepted whoever made it: require provenance, signature or summary, or write insecureAcceptUnsigned: true", class)
+	}
+	return nil
+}
+
+// requires reports whether anything is required in a cell.
+func (d demand) requires() bool {
+	return slices.ContainsFunc(d.items, func(it item) bool { return it.mode == Require })
+}
+
+// requiresSigned reports whether something that is signed is required in a cell.
+func (d demand) requiresSigned() bool {
+	return slices.ContainsFunc([]Check{Provenance, Signature, Summary}, func(c Check) bool { return d.modes[c] == Require })
 }
 
 // checkPlanned refuses a policy that asks for provenance and not for the plan.

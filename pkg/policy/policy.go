@@ -49,6 +49,7 @@ type Policy struct {
 	sequence int
 	expires  time.Time // zero: never
 	lab      bool
+	unsigned bool // it accepts what nothing signed speaks for
 
 	roles     map[Role][]Signer
 	builders  []builder
@@ -142,6 +143,10 @@ func (p Policy) Life(now time.Time) error {
 	}
 	return nil
 }
+
+// InsecureUnsigned reports whether the policy says that it accepts what nothing
+// signed speaks for.
+func (p Policy) InsecureUnsigned() bool { return p.unsigned }
 
 // Root refuses a trust root that the policy does not judge by.
 func (p Policy) Root(isLab bool) error {

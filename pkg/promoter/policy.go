@@ -21,6 +21,9 @@ type Policy struct {
 	PredicateTypes []string  `yaml:"predicateTypes" json:"predicateTypes,omitempty"`
 	Level          int       `yaml:"level" json:"level,omitempty"`
 	Levels         []Level   `yaml:"levels" json:"levels,omitempty"`
+	// InsecureAcceptUnsigned has mode warn let through what none of the signers
+	// signed anything about.
+	InsecureAcceptUnsigned bool `yaml:"insecureAcceptUnsigned" json:"insecureAcceptUnsigned,omitempty"`
 }
 
 // Builder is a builder that a policy trusts, and how far.
@@ -151,6 +154,9 @@ func (p *Policy) check() error {
 	}
 	if p.Demands() && (len(p.Signers) == 0 || len(p.Builders) == 0 || len(p.Sources) == 0) {
 		return refuse("a policy that is not off needs signers, builders and sources")
+	}
+	if p.InsecureAcceptUnsigned && p.Mode != ModeWarn {
+		return refuse("insecureAcceptUnsigned is for mode warn: with mode %q nothing unsigned is accepted", p.Mode)
 	}
 	highest := 0
 	for _, s := range p.Signers {

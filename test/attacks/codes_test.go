@@ -43,6 +43,7 @@ func provokedHere() map[verdict.Code]string {
 		verdict.EvidenceMissing:  "TestGatePlaces",
 		verdict.Unsigned:         "TestGateFiles",
 		verdict.NoProvenance:     "TestGateFiles",
+		verdict.NoProof:          "TestGateNeedsAProof",
 		verdict.NoSBOM:           "TestGateFiles",
 		verdict.SBOMSubject:      "TestGateAgainstItsOwnRelease",
 		verdict.SBOMGraph:        "TestSBOMsThatLie",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,7 +115,19 @@ func TestGateCheckOfManifests(t *testing.T) {
 			judgedAs(t, c.gate(t, name), row.code)
 			want(t, c.gate(t, name, "--verbose"), 1, "blocks eu.example.test/prod/"+row.repo+":v1, us.example.test/prod/"+row.repo+":v1")
 			c.manifest(t, name, c.demands("warn"), of)
-			want(t, c.gate(t, name), 0, "WITH 1 WARNING: "+row.code, "the manifest only warns where it falls short")
+			if slices.Contains([]string{"SOURCE_REPOSITORY", "BUILDER", "LEVEL"}, row.code) { // a signer of the manifest signed it
+				want(t, c.gate(t, name), 0, "WITH 1 WARNING: "+row.code, "the manifest only warns where it falls short")
+			} else {
+				want(t, c.gate(t, name), 1, "REFUSED: 1 NO_PROOF", "mode warn does not stand for a signature", "insecureAcceptUnsigned: true")
+				c.manifest(t, name, c.demands("warn")+"  insecureAcceptUnsigned: true\n", of)
+				for format, begin := range map[string]string{"table": "UNSIGNED: ", "markdown": "## UNSIGNED"} {
+					r := c.gate(t, name, "--output", format)
+					want(t, r, 0, row.code)
+					if !strings.HasPrefix(r.Stdout, begin) {
+						t.Errorf("%s begins with %.60q", format, r.Stdout)
+					}
+				}
+			}
 			c.manifest(t, name, c.demands("require"), of)
 			c.built(t, row.repo, "builder", image, nil)
 			want(t, c.gate(t, name), 0, "ACCEPTED, PARTIAL: without everything but provenance", "verified=1 required=1")
@@ -130,6 +143,8 @@ func TestGateCheckOfManifests(t *testing.T) {
 	}
 	c.manifest(t, "pattern.yaml", strings.Replace(c.demands("require"), "sigstore::", "sigstore(regexp)::", 1), map[string]digest.Digest{"gone": image.Digest})
 	want(t, c.gate(t, "pattern.yaml"), 2, "sigstore::ISSUER::IDENTITY, both exact")
+	c.manifest(t, "word.yaml", c.demands("require")+"  insecureAcceptUnsigned: true\n", map[string]digest.Digest{"gone": image.Digest})
+	want(t, c.gate(t, "word.yaml"), 2, "insecureAcceptUnsigned is for mode warn")
 }
 
 // TestGateCheckOfPredicates: what a manifest demands besides provenance, and of
