@@ -31,10 +31,10 @@ package feature
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
+	"github.com/waybill-release/waybill/pkg/address"
 )
 
 const (
@@ -70,11 +70,11 @@ func (s State) goal() State {
 // lies beneath them. The zero Scope is nowhere.
 type Scope = featuretransition.Scope
 
-// Covers reports whether a repository is in a scope.
+// Covers reports whether a repository is in a scope, whichever way the two are
+// spelled. A scope that is nowhere covers nothing; every other one covers what
+// has no canonical spelling.
 func Covers(s Scope, repository string) bool {
-	return s.Everything || slices.ContainsFunc(s.Repositories, func(r string) bool {
-		return r == repository || strings.HasPrefix(repository, r+"/")
-	})
+	return s.Everything || slices.ContainsFunc(s.Repositories, func(r string) bool { return address.Covers(r, repository) })
 }
 
 // Select finds those of some repositories that a scope covers, each once and
@@ -274,6 +274,21 @@ func (f Feature) Unsigned() (featuretransition.Predicate, int, bool) {
 		}
 	}
 	return featuretransition.Predicate{}, 0, false
+}
+
+// LostAdvice is the next act where a statement is lost. Nobody makes it by
+// mistake: the reconciler signs no transition a second time of its own accord.
+const LostAdvice = "put the statement back from a copy of the site; if there is none, and the history is right, remove its name from the history of the feature, and the next pass of waybill feature reconcile signs it again"
+
+// Lost is the statement that the history names of a transition later than the
+// last one that is signed; "" if there is none.
+func (f Feature) Lost(last int) string {
+	for _, e := range f.Status.History {
+		if e.Transition.Number > last && e.Statement != "" {
+			return e.Statement
+		}
+	}
+	return ""
 }
 
 // Condition finds a condition by its type; one that was never computed is

@@ -1,8 +1,6 @@
 package gate
 
 import (
-	"strings"
-
 	"github.com/waybill-release/waybill/pkg/policy"
 )
 
@@ -18,12 +16,6 @@ type Switches interface {
 func Effective(s Switches, p policy.Policy, places ...string) (policy.Policy, error) {
 	if s == nil {
 		return p, nil
-	}
-	for i, place := range places {
-		if _, rest, is := strings.Cut(place, "://"); is {
-			place = rest
-		}
-		places[i] = strings.TrimSuffix(place, "/")
 	}
 	return s.For(p, places...)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -38,8 +40,9 @@ type switchyard struct {
 
 var provenanceKey = feature.Key{Namespace: feature.CoreNamespace, Name: known.RequireProvenance}
 
-// newSwitchyard has RequireProvenance On, at transition 2, for one registry.
-func newSwitchyard(t *testing.T) *switchyard {
+// newSwitchyard has RequireProvenance On, at transition 2, for one registry, or
+// as somebody turns it.
+func newSwitchyard(t *testing.T, turn ...func(*switchyard)) *switchyard {
 	t.Helper()
 	w := theWorld(t)
 	y := &switchyard{t: t, w: w, dir: t.TempDir(), now: time.Now().Add(-48 * time.Hour), signer: reconciler}
@@ -58,7 +61,12 @@ func newSwitchyard(t *testing.T) *switchyard {
 		to, err := store.OpenWriter(uri)
 		return featurestore.Place{Place: at, Writer: to}, err
 	}))
-	y.turn(feature.On)
+	for _, do := range turn {
+		do(y)
+	}
+	if len(turn) == 0 {
+		y.turn(feature.On)
+	}
 	return y
 }
 
@@ -75,7 +83,7 @@ func (y *switchyard) Sign(ctx context.Context, name string, s intoto.Statement) 
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
-	return name, os.WriteFile(path, raw, 0o644)
+	return name + ".sigstore.json", os.WriteFile(path, raw, 0o644)
 }
 
 // Sweep implements [reconcile.Sweep]: everything has provenance.
@@ -102,6 +110,12 @@ func (y *switchyard) turn(want feature.State) {
 // turning makes one pass with the feature wanted so.
 func (y *switchyard) turning(want feature.State) {
 	y.t.Helper()
+	must[[]reconcile.Pass](y.t)(y.pass(want))
+}
+
+// pass makes one pass, which may be refused.
+func (y *switchyard) pass(want feature.State) ([]reconcile.Pass, error) {
+	y.t.Helper()
 	d, _ := known.Registry().Definition(provenanceKey)
 	r := must[feature.Registry](y.t)(feature.NewRegistry(feature.Namespace{Name: provenanceKey.Namespace, Features: []feature.Definition{d}}))
 	once := must[*reconcile.Reconciler](y.t)(reconcile.New(reconcile.Config{
@@ -114,7 +128,7 @@ func (y *switchyard) turning(want feature.State) {
 			Statements: switches.Statements{At: y.site.Statements, Policy: y.policy, Verifier: y.w.verifier},
 		},
 	}))
-	must[[]reconcile.Pass](y.t)(once.Once(y.t.Context()))
+	return once.Once(y.t.Context())
 }
 
 // mode is how much provenance counts at a place.
@@ -145,6 +159,34 @@ func (y *switchyard) store(edit func(*feature.Feature)) {
 	}
 }
 
+// unsign puts back what a transition was before it was signed.
+func (y *switchyard) unsign(number int) {
+	y.store(func(f *feature.Feature) { f.Status.History[number-1].Statement = "" })
+	if err := os.Remove(y.statement(strconv.Itoa(number))); err != nil {
+		y.t.Fatal(err)
+	}
+}
+
+// cut has the site list so many statements, as often as this, and then all.
+func (y *switchyard) cut(statements, times int) {
+	y.site.Statements.Place = &cutShort{y.site.Statements.Place, statements, times}
+}
+
+// cutShort is a place whose listing leaves out the newest objects.
+type cutShort struct {
+	store.Place
+	objects, times int
+}
+
+func (c *cutShort) List(ctx context.Context) ([]store.Object, error) {
+	all, err := c.Place.List(ctx)
+	if c.times--; c.times < 0 || err != nil {
+		return all, err
+	}
+	slices.SortFunc(all, func(a, b store.Object) int { return strings.Compare(a.Name, b.Name) })
+	return all[:min(c.objects, len(all))], nil
+}
+
 func (y *switchyard) statement(number string) string {
 	return filepath.Join(y.dir, "statements", provenanceKey.String(), number+".sigstore.json")
 }
@@ -152,7 +194,13 @@ func (y *switchyard) statement(number string) string {
 // TestFeatureStates attacks a site of features: what is in force is what was
 // signed, and nobody lowers it by writing there.
 func TestFeatureStates(t *testing.T) {
-	var before feature.Feature
+	before := must[feature.Feature](t)(feature.Announce(provenanceKey, must2(known.Registry().Definition(provenanceKey)), known.Newest()))
+	before.Metadata.Generation = 9
+	half := newSwitchyard(t, func(y *switchyard) { y.turning(feature.On); y.turning(feature.On); y.unsign(1) })
+	first := must[feature.Feature](t)(half.site.Features.Get(t.Context(), provenanceKey))
+	if first.Status.State != feature.TurningOn || first.Status.Number != 1 || first.Status.History[0].Statement != "" {
+		t.Fatalf("%s at transition %d", first.Status.State, first.Status.Number)
+	}
 	for _, row := range []struct {
 		name   string
 		attack func(y *switchyard)
@@ -175,7 +223,21 @@ func TestFeatureStates(t *testing.T) {
 			os.RemoveAll(filepath.Join(y.dir, "statements", "waybill"))
 			os.Remove(filepath.Join(y.dir, "features", provenanceKey.String()+".json"))
 		}, nil, "as written"},
-		{"the last statement is removed", func(y *switchyard) { os.Remove(y.statement("2")) }, nil, "warn"},
+		{"the last statement is removed", func(y *switchyard) { os.Remove(y.statement("2")) }, codes(verdict.FeatureState), ""},
+		{"the last transition waits for its statement", func(y *switchyard) { y.unsign(2) }, nil, "require"},
+		{"a lower state waits for its statement", func(y *switchyard) { y.turning(feature.Off); y.unsign(3) }, nil, "require"},
+		{"a lower state, and its statement is removed", func(y *switchyard) { y.turning(feature.Off); os.Remove(y.statement("3")) }, codes(verdict.FeatureState), ""},
+		{"the first transition waits for its statement", func(y *switchyard) {
+			os.RemoveAll(filepath.Join(y.dir, "statements", "waybill"))
+			y.store(func(f *feature.Feature) { *f = first })
+		}, nil, "as written"},
+		{"an unsigned object beside removed statements", func(y *switchyard) {
+			os.RemoveAll(filepath.Join(y.dir, "statements", "waybill"))
+			y.store(func(f *feature.Feature) { *f = before })
+		}, nil, "as written"},
+		{"a listing that is cut short", func(y *switchyard) { y.cut(1, 9) }, codes(verdict.FeatureState), ""},
+		{"a listing that is cut short before the first", func(y *switchyard) { y.cut(0, 9) }, codes(verdict.FeatureState), ""},
+		{"a listing of before, and then a new one", func(y *switchyard) { y.cut(1, 1) }, nil, "require"},
 		{"the statements are removed", func(y *switchyard) { os.RemoveAll(filepath.Join(y.dir, "statements", "waybill")) }, codes(verdict.FeatureState), ""},
 		{"an older statement under the next number", func(y *switchyard) {
 			raw := must[[]byte](y.t)(os.ReadFile(y.statement("1")))
@@ -195,10 +257,6 @@ func TestFeatureStates(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			y := newSwitchyard(t)
-			if before.Kind == "" {
-				before = must[feature.Feature](t)(feature.Announce(provenanceKey, must2(known.Registry().Definition(provenanceKey)), known.Newest()))
-				before.Metadata.Generation = 9
-			}
 			row.attack(y)
 			mode, err := y.mode(inScope + "/lantern")
 			refused(t, err, row.want...)
@@ -251,6 +309,34 @@ func TestFeatureRestored(t *testing.T) {
 			t.Error("what nobody signed counts")
 		}
 	})
+	t.Run("the last statement lost", func(t *testing.T) {
+		y := newSwitchyard(t)
+		os.Remove(y.statement("2"))
+		_, err := y.pass(feature.Off)
+		refused(t, err, verdict.FeatureState)
+		if _, err := os.Stat(y.statement("2")); err == nil {
+			t.Error("a statement was signed again that nobody asked for")
+		}
+		y.store(func(f *feature.Feature) { f.Status.History[1].Statement = "" }) // what the advice says
+		y.turning(feature.On)
+		if mode, err := y.mode(inScope); err != nil || mode != "require" {
+			t.Errorf("signed again it counts %q: %v", mode, err)
+		}
+		os.RemoveAll(filepath.Join(y.dir, "statements", "waybill"))
+		_, err = y.pass(feature.Off)
+		refused(t, err, verdict.FeatureState)
+	})
+	t.Run("an earlier statement lost", func(t *testing.T) {
+		y := newSwitchyard(t)
+		os.Remove(y.statement("1"))
+		if mode, err := y.mode(inScope); err != nil || mode != "require" {
+			t.Errorf("it counts %q: %v", mode, err)
+		}
+		passes := must[[]reconcile.Pass](t)(y.pass(feature.On))
+		if did := passes[0].Did; !strings.Contains(did, "transition 1") || !strings.Contains(did, "is not listed") {
+			t.Errorf("the pass says %q", did)
+		}
+	})
 	t.Run("in the middle of a transition", func(t *testing.T) {
 		y := newSwitchyard(t)
 		y.signer = reconciler
@@ -280,11 +366,21 @@ func TestFeatureScopes(t *testing.T) {
 		{[]string{"registry.example.test/production"}, "off"},
 		{[]string{"registry.example.test/staging", inScope + "/lantern"}, "require"},
 		{[]string{"registry.example.test/staging"}, "off"},
+		{[]string{"REGISTRY.example.test/prod/lantern"}, "require"},
+		{[]string{"registry.example.test:443/prod/lantern"}, "require"},
+		{[]string{"registry.example.test./prod//./lantern"}, "require"},
+		{[]string{"registry.example.test./production"}, "off"},
+		{[]string{"registry.example.test:5000/prod/lantern"}, "off"}, // another port is another registry
+		{[]string{"https://registry.example.test:443/prod/"}, "require"},
 		{nil, "require"}, // as anywhere
 	} {
 		if mode, err := y.mode(row.places...); err != nil || mode != row.want {
 			t.Errorf("%v: %q, %v, want %q", row.places, mode, err, row.want)
 		}
+	}
+	for _, place := range []string{"registry.example.test/../prod", "registry.example.test/%70rod", "registry.example.test:0443/prod", "127.1/prod", ""} {
+		_, err := y.mode(place)
+		refused(t, err, verdict.Usage)
 	}
 	// A policy that names no feature is asked of nobody.
 	if s, err := switches.Read(t.Context(), switches.Config{Policy: y.w.profile.Policy}); err != nil || len(s.States()) != 0 {

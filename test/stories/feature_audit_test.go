@@ -79,13 +79,13 @@ func TestFeatureRequireSignoff(t *testing.T) {
 	r := openRegistrar(t)
 	r.wants(feature.Off, scene.Version)
 	want(t, r.pass(), 0, "announced")
-	want(t, r.asks(), 0, "ACCEPTED")
-	want(t, r.lodge.Run(t.Context(), "waybill", "release", scene.Version, "--profile", "mine-profile.yaml", "--state", "state",
-		"--features", "site", "--report-as", "promoter", "--confirm"), 0)
+	want(t, r.asks(), 1, "SIGNOFF_MISSING") // an announcement is not signed, and lowers nothing
 
 	r.wants(feature.On, scene.Version+", v0.9.0")
 	want(t, r.pass(), 0, "RequireSignoff", "Off to TurningOn")
 	want(t, r.asks(), 0, "SIGNOFF_MISSING", "TurningOn")
+	want(t, r.lodge.Run(t.Context(), "waybill", "release", scene.Version, "--profile", "mine-profile.yaml", "--state", "state",
+		"--features", "site", "--report-as", "promoter", "--confirm"), 0, "SIGNOFF_MISSING")
 	verifies := func(flags ...string) scene.Result {
 		return r.lodge.Run(t.Context(), append([]string{"waybill", "verify", "release", scene.Version, "--profile", "mine-profile.yaml"}, flags...)...)
 	}

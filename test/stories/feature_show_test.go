@@ -136,7 +136,8 @@ func TestFeatureRequireProvenance(t *testing.T) {
 	}
 	s.wants(feature.Off)
 	want(t, s.pass(), 0, "announced")
-	want(t, s.asks("v0.0.1"), 0, "ACCEPTED")
+	want(t, s.asks("v0.0.1"), 1, "NO_PROVENANCE") // an announcement is not signed, and lowers nothing
+	want(t, s.asks("v0.1.0"), 0, "ACCEPTED")
 
 	// On is wanted: what would be refused is named, and nothing is refused yet.
 	s.wants(feature.On)

@@ -67,5 +67,7 @@ func TestFeatureTraceAnnotations(t *testing.T) {
 	if after := string(must(s.Snapshot(t.Context(), s.repository))(t)); after != before {
 		t.Errorf("before\n%s\nafter\n%s", before, after)
 	}
+	want(t, s.asks("v0.1.0"), 1, "NO_PROVENANCE")
+	s.attests(image)
 	want(t, s.asks("v0.1.0"), 0)
 }

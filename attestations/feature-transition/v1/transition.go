@@ -19,6 +19,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/waybill-release/waybill/pkg/address"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/strictjson"
@@ -254,7 +255,7 @@ func (s Scope) Validate() error {
 		return refuse("scope: the repositories are not sorted")
 	}
 	for i, r := range s.Repositories {
-		if len(r) > maxText || !repository.MatchString(r) || i > 0 && s.Repositories[i-1] == r {
+		if _, err := address.Canonical(r); err != nil || len(r) > maxText || !repository.MatchString(r) || i > 0 && s.Repositories[i-1] == r {
 			return refuse("scope: repository %q: want host/path in lower case, each once", r)
 		}
 	}

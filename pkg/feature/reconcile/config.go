@@ -96,6 +96,8 @@ type Signed interface {
 	// Last reads the last one about a feature. What is there and does not hold is
 	// an error.
 	Last(ctx context.Context, k feature.Key) (feature.LastSigned, error)
+	// Has reports whether there is one about this transition of a feature.
+	Has(k feature.Key, number int) bool
 }
 
 // Live tells who else reconciles the same features just now.

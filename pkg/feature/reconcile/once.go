@@ -158,20 +158,24 @@ func (t *turn) restore(ctx context.Context, k feature.Key, d feature.Definition)
 		return false, nil
 	}
 	last, err := t.signed.Last(ctx, k)
-	if err == nil && last.Said.Number > 0 && has.Number > last.Said.Number+1 {
+	if n := last.Said.Number; err == nil && (has.Number > n+1 || t.f.Lost(n) != "") {
 		// The list was made when the pass began, and others sign, too.
 		if t.signed, err = c.Self.Statements.Signed(ctx); err == nil {
 			last, err = t.signed.Last(ctx, k)
 		}
 	}
-	if err != nil || last.Said.Number == 0 {
+	if err != nil {
 		return false, err
 	}
-	switch n := last.Said.Number; {
+	n := last.Said.Number
+	switch lost := t.f.Lost(n); {
+	case lost != "" && has.Number > n:
+		return false, verdict.Refuse(verdict.FeatureState, k.String(), "its history names the statement %q, which is not listed", lost).Advise(feature.LostAdvice)
 	case has.Number > n+1:
 		return false, verdict.Refuse(verdict.FeatureState, k.String(), "it is at transition %d, and %d is the last that is signed", has.Number, n).
 			Advise("statements are missing: put those back that were removed")
-	case has.Number > n, has.Number == n && string(has.Bytes()) == string(last.Said.State().Bytes()):
+	case n == 0 || has.Number > n, has.Number == n && string(has.Bytes()) == string(last.Said.State().Bytes()):
+		t.unlisted(k)
 		return false, nil
 	}
 	f, err := d.Restore(last, c.Self.Version, c.Clock())
@@ -188,6 +192,16 @@ func (t *turn) restore(ctx context.Context, k feature.Key, d feature.Definition)
 	t.saw(f)
 	t.did("restored from the statement about transition %d: the site had lost it, or had an older one", last.Said.Number)
 	return true, nil
+}
+
+// unlisted says which statements of earlier transitions are not there. They are
+// not in force any more, and no state rests on them.
+func (t *turn) unlisted(k feature.Key) {
+	for _, e := range t.f.Status.History {
+		if n := e.Transition.Number; e.Statement != "" && !t.signed.Has(k, n) {
+			t.did("the statement about transition %d, %q, is not listed: put it back from a copy of the site", n, e.Statement)
+		}
+	}
 }
 
 // saw remembers the object as it is stored.

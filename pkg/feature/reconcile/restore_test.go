@@ -20,6 +20,8 @@ type ledger struct {
 
 type page map[feature.Key]feature.LastSigned
 
+func (p page) Has(k feature.Key, number int) bool { return number <= p[k].Said.Number }
+
 func (p page) Last(_ context.Context, k feature.Key) (feature.LastSigned, error) { return p[k], nil }
 
 // Signed implements [reconcile.Statements].

@@ -5,15 +5,26 @@
 //	…
 //	effective, err := s.For(p, "registry.example.test/prod/lantern")
 //
-// What is in force is what was signed. A site is read, and not believed: of each
+// What lowers a requirement was signed. A site is read, and not believed: of each
 // feature that the policy names, the last signed statement about a transition
-// counts, by somebody to whom the policy gives the role reconciler. The stored
-// object must be what the statement says, or one transition further, which then
-// waits for its signature; one that is behind was put back (FEATURE_STATE).
+// counts, by somebody to whom the policy gives the role reconciler. A feature
+// without one counts as if it were not there, also where it was announced: its
+// requirement counts as it is written.
 //
-// What cannot be seen is that the newest statements were removed together with
-// the object. Against that stand the floor of the policy, and a place in which
-// nobody may remove anything.
+// The stored object must be what the last statement says. It may be one
+// transition further, if its history names no statement about that one: then
+// the transition waits for its signature, and the stricter of the two states
+// counts. An object that is behind was put back, and one whose history names a
+// statement that is not listed has lost it; both are FEATURE_STATE, also where
+// the listing is stale or cut short.
+//
+// Not detected: the newest statements and the object are both replaced by older
+// ones that were signed. Against that stand the floor of the policy, the memory
+// of a gate that is a service, and a place in which nobody may remove anything.
+//
+// Where a feature counts goes by the address of a place, whichever way it is
+// spelled (pkg/address). Two host names of one registry are two places: a scope
+// names both, or is everything.
 package switches
 
 import (
@@ -27,6 +38,7 @@ import (
 	"strings"
 
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
+	"github.com/waybill-release/waybill/pkg/address"
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
@@ -47,29 +59,50 @@ type Config struct {
 // Switches are the states of the features that a policy names, as they were
 // read once.
 type Switches struct {
-	states []featuretransition.State
+	states []inForce
+}
+
+// inForce is the state of a feature that was signed last, and the one that waits
+// for its signature, of number 0 if none does.
+type inForce struct{ signed, waits featuretransition.State }
+
+// mode is how much the feature counts, as each of the two says it.
+func (s inForce) mode(of func(featuretransition.State) feature.Mode) feature.Mode {
+	mode := of(s.signed)
+	if s.waits.Number > 0 {
+		mode = feature.Stricter(mode, of(s.waits))
+	}
+	return mode
 }
 
 // Read reads the features that the policy names. A policy that names none has
-// nothing that could be switched, and needs no site. A feature that nobody
-// announced is in no state: its requirement counts as it is written.
+// nothing that could be switched, and needs no site. A feature about which
+// nothing is signed is in no state: its requirement counts as it is written.
 func Read(ctx context.Context, c Config) (*Switches, error) {
 	names := slices.Sorted(maps.Keys(c.Policy.Floors()))
 	s := &Switches{}
 	if len(names) == 0 {
 		return s, nil
 	}
-	signed, err := Statements{c.Site.Statements, c.Policy, c.Verifier}.Signed(ctx)
+	from := Statements{c.Site.Statements, c.Policy, c.Verifier}
+	signed, err := from.Signed(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
 		k := feature.Key{Namespace: feature.CoreNamespace, Name: name}
-		state, there, err := c.state(ctx, k, signed)
+		state, err := c.state(ctx, k, signed)
+		if err != nil && verdict.FindingOf("", err).Code == verdict.FeatureState {
+			// The list was made before the object was read, and the reconciler
+			// may have gone on between the two.
+			if signed, err = from.Signed(ctx); err == nil {
+				state, err = c.state(ctx, k, signed)
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
-		if there {
+		if state.signed.Number > 0 {
 			s.states = append(s.states, state)
 		}
 	}
@@ -79,9 +112,9 @@ func Read(ctx context.Context, c Config) (*Switches, error) {
 // statements are the names of statements about features.
 var statements = regexp.MustCompile(`\A([a-z0-9-]+)/([A-Za-z0-9]+)/([1-9][0-9]{0,8})\.sigstore\.json\z`)
 
-// lasts are the numbers of the last statements about features.
-func lasts(objects []store.Object) map[feature.Key]int {
-	numbers := map[feature.Key]int{}
+// listed are the numbers of the statements about each feature.
+func listed(objects []store.Object) map[feature.Key][]int {
+	numbers := map[feature.Key][]int{}
 	for _, o := range objects {
 		m := statements.FindStringSubmatch(o.Name)
 		if len(m) != 4 {
@@ -89,7 +122,7 @@ func lasts(objects []store.Object) map[feature.Key]int {
 		}
 		k := feature.Key{Namespace: m[1], Name: m[2]}
 		if n, err := strconv.Atoi(m[3]); err == nil {
-			numbers[k] = max(numbers[k], n)
+			numbers[k] = append(numbers[k], n)
 		}
 	}
 	return numbers
@@ -97,41 +130,43 @@ func lasts(objects []store.Object) map[feature.Key]int {
 
 // state is what is in force of one feature. Statements are read before the
 // object, and written after it: so the object is never behind them.
-func (c Config) state(ctx context.Context, k feature.Key, signed reconcile.Signed) (state featuretransition.State, there bool, err error) {
+func (c Config) state(ctx context.Context, k feature.Key, signed reconcile.Signed) (inForce, error) {
+	var now inForce
 	last, err := signed.Last(ctx, k)
 	if err != nil {
-		return state, false, err
+		return now, err
 	}
 	number := last.Said.Number
 	if number > 0 {
-		state = last.Said.State()
+		now.signed = last.Said.State()
 	}
 	f, err := c.Site.Features.Get(ctx, k)
-	if errors.Is(err, featurestore.ErrNotFound) {
-		if number > 0 {
-			return state, false, c.refuse(k, "transition %d is signed, and the feature is not there", number)
-		}
-		return state, false, nil
-	}
-	if err != nil {
-		return state, false, err
+	switch {
+	case errors.Is(err, featurestore.ErrNotFound) && number > 0:
+		return now, c.refuse(k, "transition %d is signed, and the feature is not there", number)
+	case errors.Is(err, featurestore.ErrNotFound):
+		return now, nil
+	case err != nil:
+		return now, err
 	}
 	stored := f.Effective()
-	switch {
+	switch lost := f.Lost(number); {
 	case stored.Number < number:
-		return state, false, c.refuse(k, "it is at transition %d, and %d is signed: it was put back", stored.Number, number)
-	case stored.Number == number && number > 0 && string(stored.Bytes()) != string(state.Bytes()):
-		return state, false, &verdict.Error{Finding: verdict.Find(verdict.FeatureState, k.String(), "what is stored is not what transition %d says", number).
-			Differ(string(state.Bytes()), string(stored.Bytes()))}
+		return now, c.refuse(k, "it is at transition %d, and %d is signed: it was put back", stored.Number, number)
+	case stored.Number == number && number > 0 && string(stored.Bytes()) != string(now.signed.Bytes()):
+		return now, &verdict.Error{Finding: verdict.Find(verdict.FeatureState, k.String(), "what is stored is not what transition %d says", number).
+			Differ(string(now.signed.Bytes()), string(stored.Bytes()))}
+	case lost != "":
+		return now, c.refuse(k, "its history names the statement %q, which is not listed", lost).Advise(feature.LostAdvice)
 	case stored.Number > number+1:
-		return state, false, c.refuse(k, "it is at transition %d, and %d is the last that is signed: one is skipped", stored.Number, number)
-	case number == 0: // no transition counts that nobody signed
-		state = featuretransition.State{Namespace: k.Namespace, Name: k.Name, State: featuretransition.Off}
+		return now, c.refuse(k, "it is at transition %d, and %d is the last that is signed: one is skipped", stored.Number, number)
+	case stored.Number > number:
+		now.waits = stored
 	}
-	return state, true, nil
+	return now, nil
 }
 
-func (c Config) refuse(k feature.Key, format string, args ...any) error {
+func (c Config) refuse(k feature.Key, format string, args ...any) *verdict.Error {
 	return verdict.Refuse(verdict.FeatureState, k.String()+" at "+c.Site.URI, format, args...)
 }
 
@@ -148,21 +183,24 @@ func (s Statements) Signed(ctx context.Context) (reconcile.Signed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing the statements about features: %w", err)
 	}
-	return signed{s, lasts(objects)}, nil
+	return signed{s, listed(objects)}, nil
 }
 
 // signed implements [reconcile.Signed].
 type signed struct {
 	Statements
-	numbers map[feature.Key]int
+	numbers map[feature.Key][]int
 }
+
+// Has implements [reconcile.Signed].
+func (s signed) Has(k feature.Key, number int) bool { return slices.Contains(s.numbers[k], number) }
 
 // Last reads the last statement about a feature, which must hold.
 func (s signed) Last(ctx context.Context, k feature.Key) (feature.LastSigned, error) {
-	if s.numbers[k] == 0 {
+	if len(s.numbers[k]) == 0 {
 		return feature.LastSigned{}, nil
 	}
-	return s.read(ctx, k, s.numbers[k])
+	return s.read(ctx, k, slices.Max(s.numbers[k]))
 }
 
 // read reads the statement about one transition, by whoever may make it.
@@ -206,31 +244,54 @@ func (s Statements) May(e verify.Evidence, name string) error {
 }
 
 // States are the states in force, by the name of the feature.
-func (s *Switches) States() []featuretransition.State { return slices.Clone(s.states) }
+func (s *Switches) States() []featuretransition.State {
+	states := make([]featuretransition.State, len(s.states))
+	for i, state := range s.states {
+		states[i] = state.signed
+	}
+	return states
+}
 
 // String says all states, the same for the same ones.
 func (s *Switches) String() string {
 	var words []string
 	for _, state := range s.states {
-		words = append(words, string(state.Bytes()))
+		words = append(words, string(state.signed.Bytes()))
+		if state.waits.Number > 0 {
+			words = append(words, "and", string(state.waits.Bytes()))
+		}
 	}
 	return strings.Join(words, " ")
 }
 
 // For is the policy as it counts for what is at one of these places, or goes
-// there: a repository, or all that lies beneath it. Of several, each requirement
-// counts as much as where it counts most; where no place is named, as anywhere.
+// there: a repository, or all that lies beneath it, or a place of files with its
+// scheme. Of several, each requirement counts as much as where it counts most;
+// where no place is named, as anywhere. A place that could be read as two is
+// refused.
 func (s *Switches) For(p policy.Policy, places ...string) (policy.Policy, error) {
+	if len(s.states) == 0 {
+		return p, nil
+	}
+	canonical := make([]string, len(places))
+	for i, place := range places {
+		var err error
+		if canonical[i], err = address.Canonical(place); err != nil {
+			return policy.Policy{}, verdict.Refuse(verdict.Usage, place, "no feature can be looked up for it: %v", err).
+				Advise("write the place as HOST[:PORT]/PATH, in small letters")
+		}
+	}
 	var found []verdict.Feature
 	for _, state := range s.states {
 		mode := feature.ModeOff
-		for _, place := range places {
-			mode = feature.Stricter(mode, modeAt(state, place))
+		for _, place := range canonical {
+			mode = feature.Stricter(mode, state.mode(func(s featuretransition.State) feature.Mode { return modeAt(s, place) }))
 		}
 		if len(places) == 0 {
-			mode = anywhere(state)
+			mode = state.mode(anywhere)
 		}
-		found = append(found, verdict.Feature{Name: state.Namespace + "/" + state.Name, State: state.State, Number: state.Number, Mode: string(mode)})
+		is := state.signed
+		found = append(found, verdict.Feature{Name: is.Namespace + "/" + is.Name, State: is.State, Number: is.Number, Mode: string(mode)})
 	}
 	return p.Under(found...)
 }
@@ -252,7 +313,7 @@ func modeAt(s featuretransition.State, place string) feature.Mode {
 	}
 	mode := f.Mode(place, nil)
 	for _, inside := range slices.Concat(s.Enforced.Repositories, s.Preparing.Repositories) {
-		if strings.HasPrefix(inside, strings.TrimSuffix(place, "/")+"/") {
+		if address.Covers(place, inside) {
 			mode = feature.Stricter(mode, f.Mode(inside, nil))
 		}
 	}
