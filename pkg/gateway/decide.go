@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/address"
 	"github.com/waybill-release/waybill/pkg/caller"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/feature/known"
@@ -63,6 +64,11 @@ func read(q ask.Question) (asked, error) {
 	if q.To == "" {
 		q.To = name
 	}
+	for _, place := range []string{name, q.To} {
+		if _, err := address.Canonical(place); err != nil || !hasHost(place) {
+			return refuse("image and to: %.300q is no HOST/PATH, with a host as registry.example.test or localhost:5000", place)
+		}
+	}
 	if q.Channel == "" {
 		q.Channel = caller.NoChannel
 	}
@@ -79,6 +85,13 @@ func read(q ask.Question) (asked, error) {
 		return asked{}, err
 	}
 	return asked{Question: q, host: host, repository: repository, digest: d}, nil
+}
+
+// hasHost reports whether an address begins with a host, and not with what
+// could be a part of a path at a registry that is not named.
+func hasHost(place string) bool {
+	host, _, _ := strings.Cut(place, "/")
+	return host == "localhost" || strings.ContainsAny(host, ".:")
 }
 
 // act is what the caller must be granted.

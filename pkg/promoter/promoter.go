@@ -29,6 +29,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/waybill-release/waybill/pkg/address"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/order"
 	"github.com/waybill-release/waybill/pkg/strictyaml"
@@ -231,7 +232,8 @@ func ends(source Place, destinations []Place) error {
 	return nil
 }
 
-// registry reads HOST[:PORT][/PATH]. The letters of a host have no case.
+// registry reads HOST[:PORT][/PATH] in whatever spelling, and keeps the one that
+// is canonical: two spellings of one place are one.
 func registry(name string) (Place, error) {
 	host, path, below := strings.Cut(strings.TrimRight(name, "/"), "/")
 	if !hostPattern.MatchString(host) || !strings.ContainsAny(host, ".:") && host != "localhost" {
@@ -243,7 +245,11 @@ func registry(name string) (Place, error) {
 		}
 		path = "/" + path
 	}
-	return Place{Name: strings.ToLower(host) + path}, nil
+	canonical, err := address.Canonical(host + path)
+	if err != nil {
+		return Place{}, verdict.Refuse(verdict.ConfigParse, name, "it names no registry: %v", err)
+	}
+	return Place{Name: canonical}, nil
 }
 
 func repository(name string) error {

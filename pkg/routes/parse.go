@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/waybill-release/waybill/pkg/address"
 	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -42,7 +43,14 @@ func Parse(raw []byte) (Plan, error) {
 // isOrdered reports whether everything is where planning puts it, once. What is
 // found out of a plan, conflicts too, rests on that.
 func (p Plan) isOrdered() bool {
+	other := func(name string) bool {
+		canonical, err := address.Canonical(name)
+		return err != nil || canonical != name
+	}
 	for _, r := range p.Routes {
+		if p.Release == nil && (other(r.Source) || slices.ContainsFunc(r.Destinations, other)) {
+			return false // two spellings of one place hide what two edges want of it
+		}
 		if len(slices.Compact(slices.Sorted(slices.Values(r.Destinations)))) != len(r.Destinations) {
 			return false
 		}

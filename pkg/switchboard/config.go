@@ -23,6 +23,7 @@ import (
 	"unicode"
 
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
+	"github.com/waybill-release/waybill/pkg/address"
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	"github.com/waybill-release/waybill/pkg/strictyaml"
@@ -260,8 +261,8 @@ func (r *reader) scope(list []string, path []any) (feature.Scope, error) {
 	return feature.Scope{Repositories: repositories}, err
 }
 
-// repositories reads a list of which none is empty or named twice, and sorts
-// it.
+// repositories reads a list of which none is empty or named twice, in any
+// spelling, and sorts it, each in the canonical one.
 func (r *reader) repositories(list []string, path []any) ([]string, error) {
 	if len(list) == 0 {
 		return nil, r.fail(path, "empty; name a repository, or leave the key out")
@@ -269,16 +270,19 @@ func (r *reader) repositories(list []string, path []any) ([]string, error) {
 	if len(list) > maxPublic {
 		return nil, r.fail(path, "%d repositories, the limit is %d", len(list), maxPublic)
 	}
+	var all []string
 	for i, name := range list {
 		one := append(slices.Clone(path), i)
-		if err := (feature.Scope{Repositories: []string{name}}).Validate(); err != nil {
+		canonical, err := address.Canonical(name)
+		if err != nil || (feature.Scope{Repositories: []string{name}}).Validate() != nil {
 			return nil, r.fail(one, "%q: want a repository as host/path, in lower case", name)
 		}
-		if slices.Contains(list[:i], name) {
+		if slices.Contains(all, canonical) {
 			return nil, r.fail(one, "%q is listed twice", name)
 		}
+		all = append(all, canonical)
 	}
-	return slices.Sorted(slices.Values(list)), nil
+	return slices.Sorted(slices.Values(all)), nil
 }
 
 // named finds a feature of the table by its name.

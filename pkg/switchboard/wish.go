@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/waybill-release/waybill/pkg/address"
 	"github.com/waybill-release/waybill/pkg/feature"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -44,6 +45,12 @@ func (w Wish) scope() feature.Scope {
 		return feature.Scope{Everything: true}
 	}
 	list := slices.Clone(w.Scope)
+	for i, name := range list {
+		canonical, err := address.Canonical(name)
+		if err == nil && (feature.Scope{Repositories: []string{name}}).Validate() == nil { // else [Wish.Check] refuses it
+			list[i] = canonical
+		}
+	}
 	slices.Sort(list)
 	return feature.Scope{Repositories: list}
 }

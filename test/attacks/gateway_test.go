@@ -98,7 +98,7 @@ func openGatehouse(t *testing.T, edits ...func(*gatehouse)) *gatehouse {
 	book := must[caller.Book](t)(caller.Parse(fmt.Appendf(nil, `audience: %s
 callers: [{name: promoter, token: {issuer: %q, subject: %q}}, {name: neighbour, token: {issuer: %[2]q, subject: %[6]q}}]
 grants:
-- {caller: promoter, verbs: [%[5]s], from: [%[4]s/gated/], to: [%[4]s/gated/, prod.example.test/, registry.example.test/], channels: [none, stable]}
+- {caller: promoter, verbs: [%[5]s], from: [%[4]s/gated/], to: [%[4]s/gated/, prod.example.test/, registry.example.test/, "registry.example.test:443/"], channels: [none, stable]}
 - {caller: neighbour, verbs: [verify], from: [%[4]s/gated/], to: [%[4]s/gated/], channels: [none]}
 `, gateAudience, issuer, subject, w.Lab.Registry, g.verbs, neighbour)))
 	g.server = must[*gateway.Server](t)(gateway.New(t.Context(), gateway.World{
