@@ -17,7 +17,7 @@ type advisory struct{ module, fixed, id, why string }
 // advisories are the faults of modules that some go.mod here requires. A row
 // stays when its fault is long mended: it keeps a pin from going back.
 var advisories = []advisory{
-	{"golang.org/x/mod", "v0.40.0", "CVE-2026-56865", "a reader of log tiles believes forged ones; package sign and package fetch read tiles"},
+	{"golang.org/x/mod", "v0.40.0", "CVE-2026-56865", "a reader of log tiles believes forged ones; package sign reads tiles"},
 	{"golang.org/x/mod", "v0.40.0", "CVE-2026-56864", "a lookup in a checksum database takes hashes that no tree vouches for"},
 	{"golang.org/x/crypto", "v0.45.0", "CVE-2025-58181", "a request without end fills the memory of an SSH server"},
 	{"github.com/golang-jwt/jwt/v5", "v5.2.2", "CVE-2025-30204", "a token of many dots fills the memory of who parses it"},

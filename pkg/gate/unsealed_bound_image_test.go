@@ -57,15 +57,15 @@ func TestLoadedFrom(t *testing.T) {
 	}{
 		"as docker saves it":           {whole, ""},
 		"the list first, a dot before": {saved(t, [2]string{"./manifest.json", list}, [2]string{"./c.json", config}), ""},
-		"bytes after its end":          {append(bytes.Clone(whole), "more"...), ""},
+		"bytes after its end":          {append(bytes.Clone(whole), "more"...), verdict.ArchiveHidden},
 		"no configuration":             {saved(t, [2]string{"manifest.json", list}), verdict.FileType},
 		"no list":                      {saved(t, [2]string{"c.json", config}), verdict.FileType},
 		"two images":                   {saved(t, [2]string{"c.json", config}, [2]string{"manifest.json", `[{"Config":"c.json"},{"Config":"c.json"}]`}), verdict.FileType},
 		"no image":                     {saved(t, [2]string{"c.json", config}, [2]string{"manifest.json", `[]`}), verdict.FileType},
 		"a list that is none":          {saved(t, [2]string{"c.json", config}, [2]string{"manifest.json", `{`}), verdict.FileType},
 		"no archive":                   {[]byte("SYNTHETIC"), verdict.FileType},
-		"an archive that is cut":       {whole[:700], verdict.FileType},
-		"too many files":               {saved(t, many...), verdict.FileType},
+		"an archive that is cut":       {whole[:700], verdict.ArchiveParse},
+		"too many files":               {saved(t, many...), verdict.Limit},
 	} {
 		u := &unsealed{decision: decision{Request: Request{Files: onePlace{body: c.body}}}}
 		got, err := u.loadedFrom(t.Context(), "kube-proxy.tar", digest.Of(digest.SHA256, c.body))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -257,7 +256,7 @@ func serve(w http.ResponseWriter, q *http.Request, r *attacked, kind, name strin
 		http.NotFound(w, q)
 		return
 	}
-	_, _ = io.WriteString(w, string(body))
+	_, _ = w.Write(body)
 }
 
 // tagged is what the layout's index says of a tag, whatever the blob is.

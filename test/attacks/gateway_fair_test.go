@@ -164,11 +164,11 @@ func TestGatewayNeighbour(t *testing.T) {
 	n := openNeighbours(t, gateway.Limits{PerCaller: 100_000, AtOnce: 16, Queue: 64, Deadline: 20 * time.Second, Parting: time.Millisecond})
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	digest := n.image[strings.Index(n.image, "@"):]
+	_, digest, _ := strings.Cut(n.image, "@")
 	for batch := range 4 {
 		q := ask.Request{Schema: ask.SchemaRequest}
 		for i := range 30 {
-			q.Decisions = append(q.Decisions, ask.Question{Verb: ask.Verify, Image: fmt.Sprintf("%s/x/y%d-%d%s", n.silent, batch, i, digest), Version: n.w.version.String()})
+			q.Decisions = append(q.Decisions, ask.Question{Verb: ask.Verify, Image: fmt.Sprintf("%s/x/y%d-%d@%s", n.silent, batch, i, digest), Version: n.w.version.String()})
 		}
 		body := string(must[[]byte](t)(json.Marshal(q)))
 		go func() { _, _, _ = n.post(ctx, "one", body) }()
