@@ -153,7 +153,7 @@ func (o *applying) unused(cmd *cobra.Command, plan routes.Plan) error {
 		if err := cli.Unused(cmd, "an exception is for a finding of a release or for a tag, and a plan of files has neither", "exception"); err != nil {
 			return err
 		}
-		return cli.Unused(cmd, "nothing is signed for a plan of files", append(records, "state")...)
+		return cli.Unused(cmd, "nothing is signed for a plan of files", records...) // --state is for every plan
 	}
 	return nil
 }

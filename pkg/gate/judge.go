@@ -100,11 +100,14 @@ func (r PolicyRequest) File(ctx context.Context, f JudgedFile) *verdict.Verdict 
 	}
 	v.Inputs = append(v.Inputs, verdict.Input{Name: f.Name, Place: f.Path, Digest: bytes.SHA256})
 	q := r.question(f.Class, f.Name, bytes)
-	evidence := r.readBundles(v, f, bytes)
+	evidence, unbound := r.readBundles(v, f, bytes)
 	if f.SBOM != "" {
 		q.SBOM, q.Why[policy.SBOM] = describedIn(one, f.SBOM)
 	}
 	r.take(v, q, evidence)
+	if v.Outcome() == verdict.Accepted { // else the policy said what is missing, or differs
+		v.Add(unbound...)
+	}
 	checkClock(v)
 	r.waive(v, waiver.Subject{Name: f.Name, Digests: bytes})
 	return v
@@ -120,15 +123,15 @@ func (r PolicyRequest) waive(v *verdict.Verdict, subjects ...waiver.Subject) {
 	waiver.Apply(v, c)
 }
 
-// readBundles verifies every bundle for what it is. One that does not hold, or
-// is of something else, is a finding even where another would do: the caller
-// named it. Only where the policy accepts what is unsigned need there be none.
-func (r PolicyRequest) readBundles(v *verdict.Verdict, f JudgedFile, bytes digest.Set) []verify.Evidence {
+// readBundles verifies every bundle for what it is. One that does not hold is a
+// finding even where another would do: the caller named it. Attestations of
+// something else are returned as findings, too: nothing is accepted beside them.
+// Only where the policy accepts what is unsigned need there be no bundle.
+func (r PolicyRequest) readBundles(v *verdict.Verdict, f JudgedFile, bytes digest.Set) (evidence []verify.Evidence, unbound []verdict.Finding) {
 	paths, one := f.Bundles, File{Path: f.Path}
 	if len(paths) == 0 {
 		paths = []string{f.Path + BundleSuffix}
 	}
-	var evidence []verify.Evidence
 	for _, path := range paths {
 		raw, err := one.read(path, verify.MaxBundle)
 		if len(f.Bundles) == 0 && r.Policy.InsecureUnsigned() && verdict.FindingOf(path, err).Code == verdict.EvidenceMissing {
@@ -139,18 +142,19 @@ func (r PolicyRequest) readBundles(v *verdict.Verdict, f JudgedFile, bytes diges
 		if err == nil {
 			e, err = r.prove(raw, bytes)
 		}
-		if err == nil && !e.Statement().IsZero() && !e.Covers(f.Name, bytes) {
-			err = verdict.Refuse(verdict.NotBound, path, "the attestation is genuine, and not of %s with these bytes; its subjects: %s", f.Name, subjects(e)).
-				Advise("name with --bundle the attestations of this file, and with --name what they call it")
-		}
 		if err != nil {
 			v.AddError(path, err)
 			continue
 		}
+		if !e.Statement().IsZero() && !e.Covers(f.Name, bytes) {
+			stray := verdict.Find(verdict.NotBound, path, "the attestation is genuine, and not of %s with these bytes; its subjects: %s", f.Name, subjects(e))
+			stray.Fix = "name with --bundle the attestations of this file, and with --name what they call it"
+			unbound = append(unbound, stray)
+		}
 		v.Inputs = append(v.Inputs, verdict.Input{Name: path, Digest: e.Bundle()})
 		evidence = append(evidence, e)
 	}
-	return evidence
+	return evidence, unbound
 }
 
 // prove verifies a bundle as what it says that it is; the policy then counts

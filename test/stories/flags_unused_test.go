@@ -51,7 +51,7 @@ func ways() []way {
 		{"applying a plan to the release place", "waybill promote apply release-plan.json --profile profile.yaml", judging + "features report-as state"},
 		{"applying a plan to staging", "waybill promote apply staging-plan.json --profile profile.yaml --state state", "profile state"},
 		{"applying a plan of images", "waybill promote apply image-plan.json --profile profile.yaml", judging + "features report-as state patience identity identity-token key key-password shard results lease"},
-		{"applying a plan of files", "waybill promote apply file-plan.json --profile profile.yaml", "profile accept-defect known-defects features report-as"},
+		{"applying a plan of files", "waybill promote apply file-plan.json --profile profile.yaml", "profile state accept-defect known-defects features report-as"},
 	}
 }
 

@@ -103,7 +103,7 @@ func serve(t *testing.T, language string, h http.Handler) string {
 // what is missing and nothing else.
 func broken(t *testing.T, s ship) {
 	gate := newTurnstile(t, s)
-	args := []string{upstream, "--profile", "profile.yaml", "--only", "files", "--files", serve(t, "gs+", gate), "--download", "got", "--state", "memory"}
+	args := []string{upstream, "--profile", "profile.yaml", "--only", "files", "--files", serve(t, "gs+", gate), "--download", "got"}
 	for _, moment := range []struct {
 		after int
 		with  os.Signal

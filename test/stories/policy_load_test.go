@@ -227,7 +227,7 @@ func TestPolicyEmptied(t *testing.T) {
 		{"a stage left out", []string{"stages: [staging, release]", "stages: [staging]"}, "POLICY_EMPTY … release"},
 		{"checks that are empty", []string{"checks: " + checks, "checks: {}"}, "POLICY_EMPTY … checks"},
 		{"a check left out", []string{checks, "{provenance: require, sbom: require}"}, "POLICY_EMPTY … signature"},
-		{"every check off", []string{checks + "\n  level: 3", `{provenance: "off", signature: "off", sbom: "off"}`}, "POLICY_EMPTY … nothing is required"},
+		{"every check off", []string{checks + "\n  level: 3", `{provenance: "off", signature: "off", sbom: "off"}`}, "POLICY_EMPTY … nothing is looked at"},
 		{"every check a warning", []string{checks + "\n  level: 3", "{provenance: warn, signature: warn, sbom: warn}"}, "POLICY_EMPTY … nothing is required"},
 		{"nobody who releases", []string{roles, "  verifier: [{issuer: \"https://a.example.test\", subject: v@example.test, type: email}]\n"}, "POLICY_EMPTY … roles.release"},
 		{"a role that is empty", []string{roles, "  release: []\n"}, "POLICY_EMPTY … roles.release"},
