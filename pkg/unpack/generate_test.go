@@ -74,7 +74,9 @@ func (g generator) edit() func([]byte) {
 func (g generator) records() string {
 	pairs := []string{}
 	for range 1 + g.IntN(3) {
-		switch g.IntN(4) {
+		switch g.IntN(5) {
+		case 4:
+			pairs = append(pairs, pick(g, "size", "SCHILY.realsize", "GNU.sparse.size", "GNU.sparse.realsize"), fmt.Sprint(g.IntN(20)))
 		case 0:
 			pairs = append(pairs, "path", g.name())
 		case 1:
@@ -191,6 +193,7 @@ func (g generator) member(hostile bool) unpacktest.Member {
 	}
 	if g.IntN(3) == 0 {
 		m.Central.Attributes = pick[uint32](g, 0x81a40000, 0x81ed0000, 0x20)
+		m.Central.System = pick[byte](g, 255, 3, 10, 11, 19, byte(g.IntN(30)))
 	}
 	if !hostile {
 		return m

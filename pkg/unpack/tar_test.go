@@ -103,6 +103,7 @@ func TestTarHeaders(t *testing.T) {
 		{"an empty name in records", record("path", ""), ambiguous, both},
 		{"a record twice", record("path", "b", "path", "a"), ambiguous, both},
 		{"a name with a zero in it", record("path", "a\x00b"), ambiguous, both},
+		{"another size in records", record("size", "0"), ambiguous, both},
 		{"a size of no digits in records", record("size", "+1"), ambiguous, both},
 		{"a record whose length is wrong", after('x', "8 path=a\n"), ambiguous, both},
 		{"a record whose length begins with zero", after('x', "010 path=a\n"), ambiguous, both},
@@ -116,6 +117,7 @@ func TestTarHeaders(t *testing.T) {
 		{"a file that is the root", unpacktest.File("./", "A"), ambiguous, both},
 		{"a file that is the root without a slash", unpacktest.File(".", "A"), verdict.Path, both},
 		{"a name with a backslash", unpacktest.File(`a\b`, "A"), "", both},
+		{"attributes of macOS", unpacktest.File("dir/._a", "A"), ambiguous, placeAlone},
 		{"a symbolic link", of(header{Name: "a", Link: "b", Kind: '2'}), verdict.FileType, placeAlone},
 		{"a symbolic link with a size", of(header{Name: "a", Link: "b", Kind: '2', Size: 1}), ambiguous, both},
 	}

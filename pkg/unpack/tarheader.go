@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/binary"
+	"path"
 	"strconv"
 	"strings"
 
@@ -49,7 +50,7 @@ func agree(raw []byte, h *tar.Header, name string, by rules) error {
 			if len(rest) > 0 {
 				return ambiguous(name, "the contents begin with a map of holes")
 			}
-			return m.entry(f, h, name)
+			return m.entry(f, h, name, by)
 		}
 		if f.kind == 'g' || h == nil { // whose padding Go's reader has not passed yet
 			rest = append(rest, make([]byte, (tarBlock-len(rest)%tarBlock)%tarBlock)...)
@@ -119,7 +120,7 @@ func (m *merged) extend(kind byte, text []byte, name string, by rules) error {
 
 // entry holds the last header of an entry, with what went before it, against
 // what Go's reader made of them.
-func (m *merged) entry(f field, h *tar.Header, name string) error {
+func (m *merged) entry(f field, h *tar.Header, name string, by rules) error {
 	m.name, m.link, m.size, m.kind = f.name, f.link, f.size, f.kind
 	switch {
 	case m.pax != nil && f.gnu, (m.longName != "" || m.longLink != "") && !f.gnu:
@@ -143,6 +144,8 @@ func (m *merged) entry(f field, h *tar.Header, name string) error {
 		return ambiguous(name, "it is no link, and has a target")
 	case m.kind != tar.TypeDir && strings.HasSuffix(m.name, "/"):
 		return ambiguous(name, "it is no directory, and its name ends with a slash")
+	case by == ofPlace && strings.HasPrefix(path.Base(m.name), "._"):
+		return ambiguous(name, "its name begins with \"._\": tar of macOS takes such a file for attributes of another one")
 	case h != nil && (m.name != h.Name || m.link != h.Linkname || m.size != h.Size || m.kind != h.Typeflag):
 		return ambiguous(name, "its headers have two readings")
 	}

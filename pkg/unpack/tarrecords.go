@@ -13,7 +13,8 @@ type records map[string]string
 
 // placeRecords are the keywords that an archive of a place may have, and
 // archiveRecords those that any other may have besides: none of them says what
-// an entry is called or holds, but for path, linkpath and size.
+// an entry is called or holds, but for path and linkpath, and size, which must be
+// the one in the header.
 var (
 	placeRecords   = []string{"path", "size", "mtime", "atime", "ctime", "uid", "gid", "uname", "gname"}
 	archiveRecords = []string{"linkpath", "comment", "SCHILY.dev", "SCHILY.ino", "SCHILY.nlink", "SCHILY.fflags", "LIBARCHIVE.creationtime", "RHT.security.selinux"}
@@ -91,11 +92,9 @@ func (r records) apply(m *merged, name string) error {
 		return ambiguous(name, "a name in its extended header has letters and marks apart, which bsdtar makes one")
 	}
 	if digits, there := r["size"]; there {
-		size, err := strconv.ParseInt(digits, 10, 62)
-		if err != nil {
-			return ambiguous(name, "the record \"size\" of its extended header has no single reading")
+		if size, err := strconv.ParseInt(digits, 10, 62); err != nil || size != m.size {
+			return ambiguous(name, "its extended header says another size than its header, which busybox believes")
 		}
-		m.size = size
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/waybill-release/waybill/pkg/unpack"
+	"github.com/waybill-release/waybill/pkg/unpack/unpacktest"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -298,7 +300,8 @@ func TestLayer(t *testing.T) {
 
 func FuzzArchive(f *testing.F) {
 	plain := tarOf(f, "a/one", "1", "b", "2")
-	for _, raw := range [][]byte{plain, gz(f, plain), zst(f, plain), zipOf(f, "a", "1", "b/c", "2")} {
+	pax := unpacktest.Tar(append(unpacktest.Extended('x', unpacktest.Records("path", "b", "size", "1")), unpacktest.File("b", "1")...))
+	for _, raw := range [][]byte{pax, plain, gz(f, plain), zst(f, plain), zipOf(f, "a", "1", "b/c", "2")} {
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -310,6 +313,10 @@ func FuzzArchive(f *testing.F) {
 			if clean, bad := unpack.CleanName(name); err == nil && (bad != nil || clean != name) {
 				t.Errorf("the name %q came out of it", name)
 			}
+		}
+		asPlace, bad := place(raw)
+		if bad == nil && (err != nil || !maps.Equal(found, asPlace)) {
+			t.Errorf("read in one way as a place, and in another as an archive: %v", err)
 		}
 	})
 }

@@ -56,6 +56,7 @@ func allUnpackers() []unpacker {
 		{name: "python tarfile", program: "python3", of: "tar", script: pythonTar},
 		{name: "unzip", program: "unzip", of: "zip", words: `unzip -qq -o "$1" -d "$2"`},
 		{name: "bsdtar of zip", program: "bsdtar", of: "zip", words: `bsdtar --no-same-owner -xf "$1" -C "$2"`},
+		{name: "bsdtar of a zip in a pipe", program: "bsdtar", of: "zip", words: `cat "$1" | bsdtar --no-same-owner -xf - -C "$2"`},
 		{name: "7z", program: "7z", of: "zip", words: `7z x -y -bd -o"$2" "$1"`},
 		{name: "python zipfile", program: "python3", of: "zip", script: pythonZip},
 	}
@@ -192,12 +193,12 @@ type made struct {
 	tree     tree
 }
 
-// TestUnpackers makes archives that programs disagree about, out of a seed that
-// WAYBILL_SEED repeats. Each is refused, or every program unpacks it to the very
+// TestUnpackers makes archives that programs disagree about, out of a seed:
+// WAYBILL_SEED names another one. Each is refused, or every program unpacks it to the very
 // names, kinds and bytes that were judged.
 func TestUnpackers(t *testing.T) {
 	programs := installed(t)
-	seed := rand.Uint64()
+	seed := uint64(1)
 	if text := os.Getenv("WAYBILL_SEED"); text != "" {
 		var err error
 		seed, err = strconv.ParseUint(text, 10, 64)

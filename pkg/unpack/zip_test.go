@@ -1,9 +1,14 @@
 package unpack_test
 
 import (
+	"archive/zip"
+	"bytes"
+	"io"
 	"slices"
+	"strconv"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/unpack"
 	"github.com/waybill-release/waybill/pkg/unpack/unpacktest"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -70,6 +75,9 @@ func TestZipHeaders(t *testing.T) {
 		{"another kind of compression", pack(good, both(func(f *unpacktest.Fields) { f.Method = 12 })), ambiguous},
 		{"a version with its system (twin)", pack(good, both(func(f *unpacktest.Fields) { f.Version = 0x0314 })), ""},
 		{"a version with another system", pack(good, both(func(f *unpacktest.Fields) { f.Version = 0x0214 })), ambiguous},
+		{"packed on FAT (twin)", pack(good, func(m *member) { m.Central.System = 255 }), ""},
+		{"packed on Windows (twin)", pack(good, func(m *member) { m.Central.System = 10 }), ""},
+		{"packed on VMS", pack(good, func(m *member) { m.Central.System = 2 }), ambiguous},
 		{"a version of tomorrow", pack(good, both(func(f *unpacktest.Fields) { f.Version = 63 })), ambiguous},
 		{"a name in Unicode beside it", pack(good, extra("up\x06\x00\x01\x00\x00\x00\x00b")), ambiguous},
 		{"a link in an extra field", pack(good, extra("nu\x04\x00abcd")), ambiguous},
@@ -138,5 +146,39 @@ func TestZipEnds(t *testing.T) {
 		} else if row.code != "" {
 			refused(t, name, err, row.code)
 		}
+	}
+}
+
+// TestZipLargeEnd: an archive of more entries than two bytes can count has a
+// large end beside the small one. No byte of either can be another one, but for
+// the version that wrote it and the one that reads it.
+func TestZipLargeEnd(t *testing.T) {
+	var buf bytes.Buffer
+	w := zip.NewWriter(&buf)
+	const entries = 1<<16 + 5
+	for i := range entries {
+		_, err := w.CreateHeader(&zip.FileHeader{Name: strconv.Itoa(i) + "/"})
+		must(t, err)
+	}
+	must(t, w.Close())
+	read := func(raw []byte) (n int, err error) {
+		err = unpack.New().Archive(bytes.NewReader(raw), int64(len(raw)), func(unpack.Entry, io.Reader) error { n++; return nil })
+		return n, err
+	}
+	raw := buf.Bytes()
+	if n, err := read(raw); err != nil || n != entries {
+		t.Fatalf("%d entries, %v", n, err)
+	}
+	const large, locator, small = 56, 20, 22
+	end := len(raw) - large - locator - small
+	for i := end; i < len(raw); i++ {
+		if at := i - end; at >= 12 && at < 16 { // the versions
+			continue
+		}
+		raw[i]++
+		if _, err := read(raw); err == nil {
+			t.Errorf("byte %d of the end can be another one", i-end)
+		}
+		raw[i]--
 	}
 }

@@ -1,6 +1,7 @@
 package unpack
 
 import (
+	"bytes"
 	"encoding/binary"
 	"io"
 	"math"
@@ -32,6 +33,9 @@ const maxVersion = 45
 var harmlessExtras = []uint16{0x000a, 0x5455, 0x5855, 0x7855, 0x7875, 0xcafe, 0xd935, 0xa220}
 
 const extraLarge = 0x0001
+
+// systems are those that write names as they are: FAT, Unix, Windows and macOS.
+var systems = []byte{0, 3, 10, 11, 19}
 
 // zipFile is one entry: its headers, which agree.
 type zipFile struct {
@@ -70,6 +74,9 @@ func (z *zipReader) entry() (zipFile, error) {
 	}
 	if at != z.next || disk != 0 {
 		return zipFile{}, hidden(name, "it begins at byte %d, and what lies before it ends at byte %d", at, z.next)
+	}
+	if bytes.IndexByte(systems, raw[5]) < 0 {
+		return zipFile{}, ambiguous(name, "it was packed on system %d, whose names not every program reads alike", raw[5])
 	}
 	if err := f.judge(flags, le.Uint16(raw[6:]), le.Uint32(raw[38:])); err != nil {
 		return zipFile{}, err

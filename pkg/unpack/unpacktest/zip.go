@@ -15,6 +15,7 @@ type Fields struct {
 	Sum                  uint32
 	Packed, Size, Offset uint32
 	Attributes           uint32
+	System               byte // that wrote the entry; Unix is 3, in place of 0 too, and FAT is 255
 }
 
 // Member is an entry of a zip archive: what stands at it, what the directory
@@ -103,7 +104,15 @@ func Zip(edit func(*End), members ...Member) []byte {
 		if m.Unlisted {
 			continue
 		}
-		directory = append(append(directory, "PK\x01\x02\x14\x03"...), m.Central.shared()...)
+		system := m.Central.System
+		switch system {
+		case 0:
+			system = 3
+		case 255:
+			system = 0
+		}
+		directory = append(append(directory, "PK\x01\x02\x14"...), system)
+		directory = append(directory, m.Central.shared()...)
 		directory = append(directory, make([]byte, 6)...) // no comment, of the first part, of no attributes of its own
 		directory = le.AppendUint32(directory, m.Central.Attributes)
 		directory = le.AppendUint32(directory, m.Central.Offset)
