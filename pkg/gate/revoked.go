@@ -73,6 +73,9 @@ func (r *revocation) load() (err error) {
 		if r.since, err = time.Parse(time.DateOnly, r.Since); err != nil {
 			return err
 		}
+		if r.since.IsZero() {
+			return fmt.Errorf("since %q stands for no day; leave it out if the signer is revoked for ever", r.Since)
+		}
 	}
 	if text := r.Certificate + r.Key; text != "" {
 		named, err := digest.Parse(text)

@@ -12,11 +12,13 @@ import (
 func TestRevocationsName(t *testing.T) {
 	short, long := digest.Of(digest.SHA256, []byte("lost")).String(), digest.Of(digest.SHA512, []byte("lost")).String()
 	for entry, loads := range map[string]bool{
-		"certificate: " + short: true,
-		"certificate: " + long:  false,
-		"key: " + short:         true,
-		"key: " + long:          false,
-		"key: lost":             false,
+		"certificate: " + short:                  true,
+		"certificate: " + long:                   false,
+		"key: " + short:                          true,
+		"key: " + long:                           false,
+		"key: lost":                              false,
+		"since: \"2026-01-01\"\n  key: " + short: true,
+		"since: \"0001-01-01\"\n  key: " + short: false,
 		"identity: {issuer: https://a.example.test, subject: a@example.test, type: email}": true,
 		"identity: {issuer: https://a.example.test, subject: a@example.test}":              false,
 	} {

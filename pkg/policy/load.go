@@ -151,7 +151,11 @@ func (l *loader) instant(text string, path []any) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
+		t, err := time.Parse(layout, text)
+		switch {
+		case err == nil && t.IsZero(): // in which a time that is not said ends up
+			return time.Time{}, l.fail(codeValue, path, "%q, the first instant there is, would stand for no time at all; leave the key out, or give the time that is meant", text)
+		case err == nil:
 			return t.UTC(), nil
 		}
 	}

@@ -200,6 +200,7 @@ func headRefusals() []refusal {
 		{"a later revision without its change", bad, func(w *wire) { delete(w.predicate, "change") }},
 		{"superseding by a short digest", bad, func(w *wire) { w.predicate["supersedes"] = "sha256:00" }},
 		{"superseding by sha512", bad, func(w *wire) { w.predicate["supersedes"] = set("first").SHA512.String() }},
+		{"an end that would stand for none", bad, func(w *wire) { w.predicate["expires"] = "0001-01-01T00:00:00Z" }},
 		{"no time of sealing", bad, func(w *wire) { delete(w.predicate, "sealedOn") }},
 		{"no commit", bad, func(w *wire) { w.in("source")["commit"] = "" }},
 		{"another configuration file", bad, func(w *wire) { w.in("config")["path"] = "other.yaml" }},

@@ -26,10 +26,13 @@ func (m Manifest) Statement() (intoto.Statement, error) {
 func (m Manifest) head() (releasemanifest.Predicate, error) {
 	wire := releasemanifest.Predicate{
 		Name: m.Name, Version: m.Version.String(), Channel: m.Version.Channel().String(),
-		Revision: m.Revision, Change: m.Change, SealedOn: m.SealedOn, Expires: m.Expires,
+		Revision: m.Revision, Change: m.Change, SealedOn: m.SealedOn,
 		Source: releasemanifest.Source(m.Source),
 		Config: releasemanifest.File{Path: plan.ConfigName, SHA256: m.Config.Hex()},
 		Places: m.places(), Runs: make([]releasemanifest.Run, 0, len(m.Runs)),
+	}
+	if !m.Expires.IsZero() {
+		wire.Expires = &m.Expires
 	}
 	if !m.Supersedes.IsZero() {
 		wire.Supersedes = m.Supersedes.String()
@@ -107,13 +110,18 @@ func fromWire(wire releasemanifest.Predicate) (Manifest, error) {
 	}
 	m := Manifest{
 		Name: wire.Name, Version: v, Revision: wire.Revision, Change: wire.Change,
-		SealedOn: wire.SealedOn, Expires: wire.Expires, Source: Source(wire.Source),
+		SealedOn: wire.SealedOn, Source: Source(wire.Source),
 	}
 	if wire.Channel != v.Channel().String() {
 		return Manifest{}, verdict.Refuse(verdict.ManifestParse, "manifest", "channel %q, but %s is %s", wire.Channel, v, v.Channel())
 	}
 	if m.Name == "" || m.Revision < 1 || m.SealedOn.IsZero() || m.Source.Commit == "" {
 		return Manifest{}, verdict.Refuse(verdict.ManifestParse, "manifest", "name, revision, sealedOn and source are required")
+	}
+	if wire.Expires != nil {
+		if m.Expires = *wire.Expires; m.Expires.IsZero() {
+			return Manifest{}, verdict.Refuse(verdict.ManifestParse, "manifest", "expires %q would stand for never", m.Expires.String())
+		}
 	}
 	if m.Config, err = fileDigest(&wire.Config, plan.ConfigName); err != nil {
 		return Manifest{}, err

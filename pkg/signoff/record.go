@@ -1,6 +1,7 @@
 package signoff
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -140,7 +141,7 @@ func ParseRecord(raw []byte) (Record, error) {
 		if !said {
 			continue
 		}
-		day, err := time.Parse(time.DateOnly, text)
+		day, err := dayOf(text)
 		if err != nil {
 			return fail("freeze %s: %q, want a day such as 2026-01-31", name, text)
 		}
@@ -166,13 +167,22 @@ func ParseRecord(raw []byte) (Record, error) {
 	return r, nil
 }
 
+// dayOf reads a day. The first that there is would read as none.
+func dayOf(text string) (time.Time, error) {
+	day, err := time.Parse(time.DateOnly, text)
+	if err == nil && day.IsZero() {
+		err = errors.New("the first day there is stands for none")
+	}
+	return day, err
+}
+
 // date reads the two days of an exception, and refuses one that leaves
 // something open.
 func (x *Exception) date(filed, expires string) (err error) {
-	if x.Filed, err = time.Parse(time.DateOnly, filed); err != nil {
+	if x.Filed, err = dayOf(filed); err != nil {
 		return fmt.Errorf("filed %q, want a day such as 2026-01-31", filed)
 	}
-	if x.Expires, err = time.Parse(time.DateOnly, expires); err != nil {
+	if x.Expires, err = dayOf(expires); err != nil {
 		return fmt.Errorf("expires %q, want a day such as 2026-01-31", expires)
 	}
 	_, can := closing(x.Code)

@@ -319,6 +319,8 @@ func TestK11Freezes(t *testing.T) {
 	for _, text := range []string{
 		"exceptions: [{document: \"1\", code: SIGNOFF_DOCUMENT, about: kep.yaml, reason: r, approver: a, filed: \"2026-02-09\", expires: \"2026-03-09\"}]",
 		"exceptions: [{document: \"1\", code: SIGNOFF_EMPTY, about: x, reason: r, approver: a, filed: \"2026-02-09\", expires: \"2026-12-09\"}]",
+		"exceptions: [{document: \"1\", code: SIGNOFF_EMPTY, about: x, reason: r, approver: a, filed: \"0001-01-01\", expires: \"0001-01-09\"}]",
+		"freezes: {code: \"0001-01-01\"}",
 		"exceptions: [{document: \"1\", code: SIGNOFF_EMPTY, about: x, reason: \" \", approver: a, filed: \"2026-02-09\", expires: \"2026-03-09\"}]",
 		"freezes: {thaw: \"2026-02-09\"}",
 		"freezes: {code: soon}",

@@ -13,6 +13,8 @@
 package trust
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -50,6 +52,9 @@ func Parse(raw []byte) (Root, error) {
 	if err := strictjson.Check(raw, strictjson.MaxValues(maxValues)); err != nil {
 		return Root{}, verdict.Wrap(verdict.TrustRootParse, "trust root", err)
 	}
+	if err := checkPeriods(raw); err != nil {
+		return Root{}, verdict.Wrap(verdict.TrustRootParse, "trust root", err)
+	}
 	parsed, err := root.NewTrustedRootFromJSON(raw)
 	if err != nil {
 		return Root{}, verdict.Wrap(verdict.TrustRootParse, "trust root", err)
@@ -64,6 +69,38 @@ func Parse(raw []byte) (Root, error) {
 		}
 	}
 	return r, nil
+}
+
+// checkPeriods refuses a time in a trusted root that would read as if none were
+// written: an authority that ends at it would never end.
+func checkPeriods(raw []byte) error {
+	var tree any
+	if err := json.Unmarshal(raw, &tree); err != nil {
+		return err
+	}
+	return checkPeriod("", tree)
+}
+
+func checkPeriod(key string, value any) error {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, inner := range value {
+			if err := checkPeriod(name, inner); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, inner := range value {
+			if err := checkPeriod("", inner); err != nil {
+				return err
+			}
+		}
+	case string:
+		if t, err := time.Parse(time.RFC3339, value); (key == "start" || key == "end") && err == nil && t.IsZero() {
+			return fmt.Errorf("%s %q would stand for no time at all", key, value)
+		}
+	}
+	return nil
 }
 
 // Raw is the file as it was read.

@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/hex"
 	"math/big"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,9 @@ func TestZeroRootTrustsNobody(t *testing.T) {
 	}
 }
 
+// period is where a root says from when to when an authority is believed.
+var period = regexp.MustCompile(`"validFor": *\{[^}]*\}`)
+
 func TestParseRefuses(t *testing.T) {
 	without := func(remove func(*authorities)) []byte {
 		a := whole(t, "Example", "Example")
@@ -130,6 +134,8 @@ func TestParseRefuses(t *testing.T) {
 		{"an authority that ends before it begins", without(func(a *authorities) {
 			a.fulcio[0].(*root.FulcioCertificateAuthority).ValidityPeriodEnd = time.Unix(1, 0)
 		}), "ends before it begins"},
+		{"an end that would stand for none", []byte(period.ReplaceAllString(valid, `"validFor": {"start": "2025-01-01T00:00:00Z", "end": "0001-01-01T00:00:00Z"}`)), "no time at all"},
+		{"the same in another zone", []byte(period.ReplaceAllString(valid, `"validFor": {"start": "2025-01-01T00:00:00Z", "end": "0001-01-01T01:00:00+01:00"}`)), "no time at all"},
 		{"nothing", nil, ""},
 		{"not JSON", []byte("trust me"), ""},
 		{"another document", []byte(`{"apiVersion":"waybill/v1"}`), ""},

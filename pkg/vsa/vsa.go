@@ -121,8 +121,8 @@ func (s *Summary) required(w *wire) error {
 		return nil
 	}
 	at, err := time.Parse(time.RFC3339, w.Time)
-	if err != nil {
-		return refuse("timeVerified: %q is not of RFC 3339", short(w.Time))
+	if err != nil || at.IsZero() {
+		return refuse("timeVerified: %q is no time of RFC 3339 at which anything could be verified", short(w.Time))
 	}
 	s.Verified = at.UTC()
 	return nil

@@ -58,6 +58,7 @@ func TestParseForms(t *testing.T) {
 		code     verdict.Code // empty when accepted
 	}{
 		{"an unknown field", `"slsaVersion"`, `"https://example.test/x":1,"slsaVersion"`, ""},
+		{"a time that is none", `"2026-03-01T12:00:00Z"`, `"0001-01-01T00:00:00Z"`, verdict.StatementParse},
 		{"no time", `"timeVerified":"2026-03-01T12:00:00Z",`, ``, ""},
 		{"no inputs", `"inputAttestations"`, `"x"`, ""},
 		{"a policy without digest", `,"digest":{"sha256":"`, `,"annotations":{"sha256":"`, ""},

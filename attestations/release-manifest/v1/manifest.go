@@ -21,14 +21,14 @@ const Name = "release.manifest.sigstore.json"
 
 // Predicate says what the statement's subjects cannot.
 type Predicate struct {
-	Name       string    `json:"name"`
-	Version    string    `json:"version"`
-	Channel    string    `json:"channel"`
-	Revision   int       `json:"revision"`
-	Supersedes string    `json:"supersedes,omitempty"`
-	Change     string    `json:"change,omitempty"`
-	SealedOn   time.Time `json:"sealedOn"`
-	Expires    time.Time `json:"expires,omitzero"`
+	Name       string     `json:"name"`
+	Version    string     `json:"version"`
+	Channel    string     `json:"channel"`
+	Revision   int        `json:"revision"`
+	Supersedes string     `json:"supersedes,omitempty"`
+	Change     string     `json:"change,omitempty"`
+	SealedOn   time.Time  `json:"sealedOn"`
+	Expires    *time.Time `json:"expires,omitempty"`
 
 	Source Source `json:"source"`
 	Config File   `json:"config"`
