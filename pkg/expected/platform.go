@@ -40,19 +40,6 @@ func (s Set) For(platform string) Set {
 	return part
 }
 
-// Platforms are those for which somebody names a file or an image, sorted.
-func (s Set) Platforms() []string {
-	all := map[string]bool{}
-	for _, name := range s.Names() {
-		all[PlatformOf(name)] = true
-	}
-	for _, i := range s.Images() {
-		all[i.Platform] = true
-	}
-	delete(all, "")
-	return slices.Sorted(maps.Keys(all))
-}
-
 // Claim is what the first witness says of a file's bytes; zero if none does.
 func (s Set) Claim(name string) digest.Set {
 	for _, w := range s.witnesses {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -50,12 +51,37 @@ func (s Scope) check(m release.Manifest) error {
 		return verdict.Refuse(verdict.Usage, "--only", "the release has no images")
 	case s.Only == policy.Images && len(s.Given) > 0:
 		return verdict.Refuse(verdict.Usage, "--only", "files were given, and images alone are asked for")
-	case s.Platform != "" && !slices.ContainsFunc(m.Artifacts, func(a release.Artifact) bool { return a.Platform == s.Platform }):
-		return verdict.Refuse(verdict.Usage, "--platform", "nothing in the release is of %q", s.Platform)
 	case s.Level > 0 && s.Depth != AllEvidence:
 		return verdict.Refuse(verdict.Usage, "--require-level", "levels are read from provenance, which is not looked at")
 	}
-	return nil
+	var files, images []string
+	for _, a := range m.Artifacts {
+		if a.IsImage() {
+			images = append(images, a.Platform)
+			continue
+		}
+		files = append(files, a.Platform)
+	}
+	return s.checkPlatform(files, images)
+}
+
+// checkPlatform refuses a platform that nothing in the part of the release that
+// is asked about is of: nothing of it would be looked at. Given are the platforms
+// of the files and of the images that the release has.
+func (s Scope) checkPlatform(files, images []string) error {
+	part, there := "the release", slices.Concat(files, images)
+	switch s.Only {
+	case policy.Files:
+		part, there = "the files of the release", files
+	case policy.Images:
+		part, there = "the images of the release", images
+	}
+	if s.Platform == "" || slices.Contains(there, s.Platform) {
+		return nil
+	}
+	there = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(there))), func(p string) bool { return p == "" })
+	return verdict.Refuse(verdict.Usage, "--platform", "nothing in %s is of %q, but of %s", part, s.Platform, strings.Join(there, ", ")).
+		Advise("name one of these platforms, or leave --only out")
 }
 
 // narrow decides which artifacts are asked about, and says what is left out.

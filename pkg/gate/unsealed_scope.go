@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/expected"
@@ -32,8 +31,8 @@ func (u *unsealed) narrow() error {
 	s := u.Options.Scope
 	u.whole = u.set
 	if s.Platform != "" {
-		if all := u.platforms(); !slices.Contains(all, s.Platform) {
-			return verdict.Refuse(verdict.Usage, "--platform", "nothing in the release is of %q, but of %s", s.Platform, strings.Join(all, ", "))
+		if err := s.checkPlatform(u.platforms()); err != nil {
+			return err
 		}
 		u.set = u.set.For(s.Platform)
 		u.leave("other platforms than " + s.Platform)
@@ -50,17 +49,24 @@ func (u *unsealed) narrow() error {
 	return u.expect(u.claimed())
 }
 
-// platforms are those that the SBOM names, which is signed, and the source.
-func (u *unsealed) platforms() []string {
+// platforms are those of files and of images that the SBOM names, which is
+// signed, and the source.
+func (u *unsealed) platforms() (files, images []string) {
 	known := []expected.Witness{u.signed}
 	if !u.list.IsZero() {
 		known = append(known, u.list.Witness())
 	}
 	set, err := expected.Of(known...)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	return set.Platforms()
+	for _, name := range set.Names() {
+		files = append(files, expected.PlatformOf(name))
+	}
+	for _, i := range set.Images() {
+		images = append(images, i.Platform)
+	}
+	return files, images
 }
 
 // checkPlaces looks at the places that are asked about.

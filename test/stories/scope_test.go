@@ -43,6 +43,7 @@ func scopes(t *testing.T, d *desk) {
 		{"--platform linux/amd64", 0, []string{"ACCEPTED, PARTIAL: without other platforms than linux/amd64\n", "2 × image signature"}},
 		{"--platform linux/amd64 --only images", 0, []string{"verified=3 required=3"}},
 		{"--platform linux/amd64 --depth files --only files", 0, []string{"without signatures, provenance, SBOMs, plan, other platforms than linux/amd64, images\n"}},
+		{"--platform windows/amd64 --only images", 2, []string{"nothing in the images of the release is of \"windows/amd64\", but of linux/amd64, linux/arm64"}},
 		{"--platform linux/riscv64", 2, []string{"--platform", "linux/riscv64"}},
 		{"--depth shallow", 2, []string{"want files, signatures, provenance or full"}},
 		{"--depth full", 2, []string{"waybill verify release does"}},

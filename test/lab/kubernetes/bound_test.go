@@ -166,6 +166,12 @@ func TestTodayBound(t *testing.T) {
 			agree(q)
 			q.Options.Scope.Platform = "linux/riscv64"
 		}, "USAGE --platform"},
+		{"a platform that no image is of, and images alone are asked", func(_ *testing.T, q *question) {
+			q.Options.Scope.Platform, q.Options.Scope.Only = "windows/amd64", policy.Images
+		}, "USAGE --platform"},
+		{"a platform that no image is of, and files alone are asked", func(_ *testing.T, q *question) {
+			q.Options.Scope.Platform, q.Options.Scope.Only = "windows/amd64", policy.Files
+		}, ""},
 		{"a file without an end that the SBOM gives no bytes for", func(_ *testing.T, q *question) {
 			q.release.Files["bin/linux/amd64/more.docker_tag"] = make([]byte, 65<<20)
 			agree(q)
