@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -29,9 +28,13 @@ var (
 	// whereLine is at the left of every promoter's manifest, and of no other YAML
 	// that there is a reason to judge.
 	whereLine = regexp.MustCompile(`(?m)^(registries|filestores):`)
-	// planHead begins every saved plan, of this form or another.
-	planHead = []byte(`{"schema":"waybill/promotion-plan/`)
+	// planLine is in every saved plan, of this form or another, at its beginning;
+	// in one that was changed, wherever that put it.
+	planLine = regexp.MustCompile(`^\s*\{(?s:.*)"schema"\s*:\s*"waybill/promotion-plan/`)
 )
+
+// planHead is how much of a file is looked at to see whether it is a plan.
+const planHead = 1 << 20
 
 // sortReferences tells the arguments apart by what they are. What could be two
 // things is refused: nobody guesses what was meant.
@@ -123,8 +126,11 @@ func kindOfFile(path string) (kind, error) {
 		return 0, verdict.Wrap(verdict.PlaceDown, path, err)
 	}
 	defer f.Close()
-	head := make([]byte, len(planHead))
-	if _, err := io.ReadFull(f, head); err == nil && bytes.Equal(head, planHead) {
+	head, err := io.ReadAll(io.LimitReader(f, planHead))
+	if err != nil {
+		return 0, verdict.Wrap(verdict.PlaceDown, path, err)
+	}
+	if planLine.Match(head) {
 		return aPlan, nil
 	}
 	if ext := filepath.Ext(path); ext != ".yaml" && ext != ".yml" {

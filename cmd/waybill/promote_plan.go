@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -172,6 +173,10 @@ func planManifests(args []string) (routes.Plan, error) {
 		if err != nil {
 			return routes.Plan{}, err
 		}
+		if !listsAny(moreImages, moreFiles) {
+			return routes.Plan{}, verdict.Refuse(verdict.ConfigParse, arg, "the manifests list no images and no files").
+				Advise("leave it out, or add what it is to list")
+		}
 		images, files = append(images, moreImages...), append(files, moreFiles...)
 		if len(images) > 0 && len(files) > 0 {
 			return routes.Plan{}, verdict.Refuse(verdict.Usage, arg, "images and files are two plans").Advise("plan the manifests of images apart from those of files")
@@ -181,6 +186,12 @@ func planManifests(args []string) (routes.Plan, error) {
 		return routes.MakeFiles(files)
 	}
 	return routes.Make(images)
+}
+
+// listsAny reports whether manifests list an image or a file.
+func listsAny(images []promoter.Manifest, files []promoter.FileManifest) bool {
+	return slices.ContainsFunc(images, func(m promoter.Manifest) bool { return len(m.Images) > 0 }) ||
+		slices.ContainsFunc(files, func(m promoter.FileManifest) bool { return len(m.Files) > 0 })
 }
 
 func readManifests(arg string) ([]promoter.Manifest, []promoter.FileManifest, error) {

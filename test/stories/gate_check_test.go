@@ -1,6 +1,7 @@
 package stories
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -143,6 +144,13 @@ func TestGateCheckOfManifests(t *testing.T) {
 	}
 	c.manifest(t, "pattern.yaml", strings.Replace(c.demands("require"), "sigstore::", "sigstore(regexp)::", 1), map[string]digest.Digest{"gone": image.Digest})
 	want(t, c.gate(t, "pattern.yaml"), 2, "sigstore::ISSUER::IDENTITY, both exact")
+	c.manifest(t, "whole.yaml", c.demands("require"), map[string]digest.Digest{"gone": image.Digest})
+	c.manifest(t, "none.yaml", c.demands("require"), nil)
+	c.write(t, "none.yaml", bytes.Replace(c.read(t, "none.yaml"), []byte("images:\n"), nil, 1))
+	want(t, c.gate(t, "whole.yaml"), 0, "verified=1 required=1")
+	for _, words := range []string{"none.yaml", "whole.yaml none.yaml", "none.yaml whole.yaml"} {
+		want(t, c.gate(t, words), 2, "none.yaml", "the manifests list no images")
+	}
 	c.manifest(t, "word.yaml", c.demands("require")+"  insecureAcceptUnsigned: true\n", map[string]digest.Digest{"gone": image.Digest})
 	want(t, c.gate(t, "word.yaml"), 2, "insecureAcceptUnsigned is for mode warn")
 }
@@ -260,6 +268,18 @@ func TestGateCheckOfPlans(t *testing.T) {
 	}
 	c.write(t, "changed.json", []byte(strings.Replace(plan.Stdout, "a.example.test", "c.example.test", 1)+" "))
 	want(t, c.gate(t, "changed.json"), 2, "it is not as it was planned")
+	// A plan that is broken is never taken for a file that could be judged.
+	for name, text := range map[string]string{
+		"no edges": `{"schema":"waybill/promotion-plan/v1","routes":[],"edges":[]}`, "no lists": `{"schema":"waybill/promotion-plan/v1"}`,
+		"laid out": "{\n  \"schema\": \"waybill/promotion-plan/v1\",\n  \"routes\": []\n}\n", "in another order": `{"edges":[],"routes":[],"schema":"waybill/promotion-plan/v1"}`,
+	} {
+		c.write(t, "broken.json", []byte(text+"\n"))
+		if r := c.gate(t, "./broken.json --policy court.yaml"); r.Code != 2 || !strings.Contains(r.Stderr, "it is not as it was planned") {
+			t.Errorf("%s: status %d\n%s%s", name, r.Code, r.Stdout, r.Stderr)
+		}
+	}
+	c.write(t, "manifests.json", []byte(`{"about": "waybill/promotion-plan/v1"}`))
+	want(t, c.gate(t, "./manifests.json --policy court.yaml"), 1, "EVIDENCE_MISSING")
 
 	flags := []string{"--policy", "court.yaml", "--release-version", scene.Version}
 	want(t, c.gate(t, "plan.json", flags...), 1, "UNSIGNED")
