@@ -241,14 +241,17 @@ func TestGatewayRequests(t *testing.T) {
 		{"H17", "a compressed body", header("Content-Encoding", "gzip"), 422, verdict.Usage},
 		{"H18", "an image of another host", said(func(s string) string { return strings.Replace(s, g.w.Lab.Registry, "169.254.169.254", 1) }), 403, verdict.NotGranted},
 		{"H18", "a host that looks like one that is granted", said(func(s string) string {
-			return strings.Replace(s, g.w.Lab.Registry, g.w.Lab.Registry+".evil.test", 1)
+			return strings.Replace(s, g.w.Lab.Registry, strings.Replace(g.w.Lab.Registry, ":", ".evil.test:", 1), 1)
 		}), 403, verdict.NotGranted},
+		{"H18", "a port with a name after it", said(func(s string) string {
+			return strings.Replace(s, g.w.Lab.Registry, g.w.Lab.Registry+".evil.test", 1)
+		}), 422, verdict.Usage},
 		{"H19", "an address for an image", said(func(s string) string { return strings.Replace(s, g.w.Lab.Registry, "HtTp://"+g.w.Lab.Registry, 1) }), 422, verdict.Usage},
 		{"H20", "a name that rewrites the terminal", said(func(s string) string {
 			return strings.Replace(s, "/gated/", "/gated/\\u001b[2J\\u202e", 1)
-		}), 403, verdict.NotGranted},
-		{"H22", "a template", said(func(s string) string { return strings.Replace(s, "/gated/", "/gated/{{.}}<script>/", 1) }), 403, verdict.NotGranted},
-		{"H24", "an image that is a flag", said(func(s string) string { return strings.Replace(s, g.w.Lab.Registry, "--policy", 1) }), 403, verdict.NotGranted},
+		}), 422, verdict.Usage},
+		{"H22", "a template", said(func(s string) string { return strings.Replace(s, "/gated/", "/gated/{{.}}<script>/", 1) }), 422, verdict.Usage},
+		{"H24", "an image that is a flag", said(func(s string) string { return strings.Replace(s, g.w.Lab.Registry, "--policy", 1) }), 422, verdict.Usage},
 		{"", "a destination that is not granted", said(func(s string) string {
 			return strings.Replace(strings.Replace(s, `"verify"`, `"promote"`, 1), `"version"`, `"to":"evil.example.test/prod","version"`, 1)
 		}), 403, verdict.NotGranted},

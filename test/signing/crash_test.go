@@ -318,7 +318,9 @@ func TestKeptProvesNothing(t *testing.T) {
 	}
 	// Another role has other signatures, whatever the content.
 	set := digest.SetOf([]byte("x"))
-	st, err := intoto.New(builtby.PredicateType, []intoto.Subject{{Name: "x", Digests: set}}, struct{}{})
+	st, err := intoto.New(builtby.PredicateType, []intoto.Subject{{Name: "x", Digests: set}}, map[string]any{
+		"runDetails": map[string]any{"builder": map[string]string{"id": "https://example.test/builder"}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
