@@ -80,8 +80,9 @@ func tooLow(name string, want int, limit slsa.Limit, unknown error) verdict.Find
 // was set aside, or a verifier's summary stands in place of its provenance.
 func (d *decision) uncounted(shown map[string]bool) (n int, first string) {
 	for _, a := range d.manifest.Artifacts {
-		_, is := d.vouched[a.Name]
-		if !d.covers(a) || shown[a.Name] || !is && !(d.bad[a.Name] && slices.Contains(policy.ChecksOf(a.Class), policy.Provenance)) {
+		_, vouched := d.vouched[a.Name]
+		found := d.bad[a.Name] && slices.Contains(policy.ChecksOf(a.Class), policy.Provenance)
+		if !d.covers(a) || shown[a.Name] || !vouched && !found {
 			continue
 		}
 		if n++; n == 1 {

@@ -94,7 +94,7 @@ func (u *unsealed) layersOf(ctx context.Context, p pulled) ([]digest.Digest, err
 		return nil, err
 	}
 	raw, err := io.ReadAll(body)
-	if err = errors.Join(err, body.Close()); err != nil {
+	if err := errors.Join(err, body.Close()); err != nil {
 		return nil, err
 	}
 	var config struct {

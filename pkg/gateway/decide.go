@@ -228,16 +228,16 @@ func (s *Server) guarded(basis *standing, a asked, decide func(own context.Conte
 
 // judge asks the policy.
 func (s *Server) judge(ctx context.Context, basis *standing, a asked) *verdict.Verdict {
-	for _, part := range []struct {
-		of  *shares
-		key string
-	}{{&s.fair.callers, a.caller}, {&s.fair.hosts, a.host}} {
-		leave, err := part.of.enter(ctx, part.key)
-		if err != nil {
-			return s.undecided(basis, a, err)
-		}
-		defer leave()
+	caller, err := s.fair.callers.enter(ctx, a.caller)
+	if err != nil {
+		return s.undecided(basis, a, err)
 	}
+	defer caller()
+	host, err := s.fair.hosts.enter(ctx, a.host)
+	if err != nil {
+		return s.undecided(basis, a, err)
+	}
+	defer host()
 	select {
 	case s.judging <- struct{}{}:
 		defer func() { <-s.judging }()

@@ -218,15 +218,15 @@ func TestDeepDirectories(t *testing.T) {
 func TestRemove(t *testing.T) {
 	top := t.TempDir()
 	dir, kept := filepath.Join(top, "scratch"), filepath.Join(top, "kept")
-	for _, path := range []string{kept, filepath.Join(dir, "a/b/c"), filepath.Join(dir, "closed/below")} {
+	for _, path := range []string{kept, filepath.Join(dir, "a", "b", "c"), filepath.Join(dir, "closed", "below")} {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err := errors.Join(os.WriteFile(filepath.Join(kept, "file"), nil, 0o600), os.Symlink(kept, filepath.Join(dir, "a/link")),
-		os.Chmod(filepath.Join(dir, "closed/below"), 0), os.Chmod(filepath.Join(dir, "closed"), 0))
+	err := errors.Join(os.WriteFile(filepath.Join(kept, "file"), nil, 0o600), os.Symlink(kept, filepath.Join(dir, "a", "link")),
+		os.Chmod(filepath.Join(dir, "closed", "below"), 0), os.Chmod(filepath.Join(dir, "closed"), 0))
 	for i := range 3000 {
-		err = errors.Join(err, os.WriteFile(filepath.Join(dir, "a/b", fmt.Sprint(i)), nil, 0o600))
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, "a", "b", fmt.Sprint(i)), nil, 0o600))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ func TestMangledArchives(t *testing.T) {
 		read func([]byte) (map[string]string, error)
 		same func(before, after map[string]string) bool
 	}{
-		"zip": {zipped, walk, func(before, after map[string]string) bool { return maps.Equal(before, after) }},
+		"zip": {zipped, walk, maps.Equal[map[string]string, map[string]string]},
 		"tar": {tarred, walk, sameShape},
 		"tar as a place": {tarred, func(raw []byte) (map[string]string, error) {
 			found, err := place(raw)

@@ -198,7 +198,9 @@ func readField(b []byte, entry string) (field, error) {
 		from, to int
 		may      bool // be empty, or in base 256: nobody unpacks by it
 	}{{"mode", 100, 108, false}, {"owner", 108, 116, true}, {"group", 116, 124, true}, {"time", 136, 148, true}, {"device", 329, 337, true}, {"device", 337, 345, true}} {
-		if _, ok := octal(b[n.from:n.to]); !ok && !(n.may && (len(bytes.Trim(b[n.from:n.to], "\x00")) == 0 || b[n.from] == 0x80)) {
+		_, is := octal(b[n.from:n.to])
+		other := n.may && (len(bytes.Trim(b[n.from:n.to], "\x00")) == 0 || b[n.from] == 0x80)
+		if !is && !other {
 			return bad(n.what)
 		}
 	}

@@ -74,7 +74,7 @@ func TestDigestBesideSignature(t *testing.T) {
 		{"SHA-512, empty", protocommon.HashAlgorithm_SHA2_512, 0, verdict.DigestHint},
 		{"no algorithm", protocommon.HashAlgorithm_HASH_ALGORITHM_UNSPECIFIED, 32, verdict.DigestHint},
 		{"no algorithm and no digest", protocommon.HashAlgorithm_HASH_ALGORITHM_UNSPECIFIED, 0, verdict.DigestHint},
-		{"SHA3-256", protocommon.HashAlgorithm_SHA3_256, 32, verdict.DigestHint},
+		{"an algorithm that is not known", 99, 32, verdict.DigestHint},
 	} {
 		said := &protocommon.HashOutput{Algorithm: row.algorithm, Digest: make([]byte, row.size)}
 		form := &protobundle.Bundle{Content: &protobundle.Bundle_MessageSignature{MessageSignature: &protocommon.MessageSignature{MessageDigest: said}}}
