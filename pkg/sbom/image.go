@@ -147,7 +147,7 @@ func (b *builder) contents(ctx context.Context, id string, p ImagePlatform, cach
 		root.put(i, f)
 		layers = append(layers, f)
 	}
-	b.unexaminedOnce(layers.unread())
+	b.unexaminedOnce(append(layers.unread(), layers.crossed()...))
 	release := root.release()
 	if system := b.distribution(release); system != "" {
 		b.relate(id, spdx.Contains, system, "operating system")

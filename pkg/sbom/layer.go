@@ -94,6 +94,9 @@ type layerFacts struct {
 	leaves     names             // of what is no directory
 	parents    names             // of what has something below it
 	links      map[string]string // symbolic links, and where they lead
+	implied    names             // directories that something lies in before the layer brings them or takes away what was there
+	gone       names             // the whiteouts
+	doubt      string            // the first name that is written to different places, or taken away by some programs only
 	seen       []string
 	incomplete []string
 	odd        int // entries that two readers may take for two things
@@ -121,6 +124,7 @@ func readLayer(ctx context.Context, l Layer, strong bool) (*layerFacts, error) {
 	defer body.Close()
 	out := &layerFacts{
 		facts: *newFacts(), programs: map[string]program{}, seed: maphash.MakeSeed(), names: names{}, leaves: names{}, parents: names{}, links: map[string]string{},
+		implied: names{}, gone: names{},
 	}
 	x := newExaminer()
 	x.strong = strong
@@ -153,10 +157,11 @@ func readLayer(ctx context.Context, l Layer, strong bool) (*layerFacts, error) {
 func (l *layerFacts) entry(x *examiner, e unpack.Entry, body io.Reader) error {
 	switch dir, base := path.Split(e.Name); {
 	case base == opaque:
+		l.takesAway(x, e.Name, "")
 		l.opaque = append(l.opaque, dir)
 		return nil
 	case strings.HasPrefix(base, whiteout):
-		l.whiteouts = append(l.whiteouts, dir+strings.TrimPrefix(base, whiteout))
+		l.takesAway(x, e.Name, dir+strings.TrimPrefix(base, whiteout))
 		return nil
 	}
 	l.oddities(x, e)
@@ -201,6 +206,7 @@ func (l *layerFacts) oddities(x *examiner, e unpack.Entry) {
 		why = "the layer holds entries below this name, and it is no directory"
 	case l.isBelowLeaf(e.Name):
 		why = "the layer holds it below something that is no directory"
+		l.doubts(e.Name)
 	default:
 		return
 	}
@@ -220,6 +226,7 @@ func (l *layerFacts) isBelowLeaf(name string) (below bool) {
 
 // note remembers the name of an entry, in the place of an earlier one.
 func (l *layerFacts) note(e unpack.Entry) {
+	l.imply(e.Name)
 	key := l.hash(e.Name)
 	l.names[key] = struct{}{}
 	delete(l.links, e.Name)

@@ -38,6 +38,16 @@ func (t tree) at(name string) (target string, link, there bool) {
 	return "", false, false
 }
 
+// last is the number of the layer that has a name last; 0 if none has.
+func (t tree) last(name string) int {
+	for i, l := range slices.Backward(t) {
+		if l.holds(name) {
+			return i
+		}
+	}
+	return 0
+}
+
 // resolve follows the links in a path, to a path without any.
 func (t tree) resolve(name string) (string, error) {
 	done, rest, hops := "", strings.Split(name, "/"), 0
@@ -113,4 +123,81 @@ func above(name string, do func(dir string) bool) {
 			return
 		}
 	}
+}
+
+// imply notes the directories above a name that the layer needs, and has not
+// brought yet. A symbolic link of a lower layer in the place of one is followed
+// by some of the programs that run images, and replaced by others.
+func (l *layerFacts) imply(name string) {
+	var dirs []uint64
+	above(name, func(dir string) bool {
+		key := l.hash(dir)
+		_, known := l.parents[key]
+		_, brought := l.names[key]
+		_, gone := l.gone[key]
+		if gone {
+			dirs = nil // with all that was in it
+		} else if !known && !brought {
+			dirs = append(dirs, key)
+		}
+		return !gone && (!known || len(l.gone) > 0)
+	})
+	for _, key := range dirs {
+		l.implied[key] = struct{}{}
+	}
+}
+
+// takesAway takes a whiteout, and the name that is gone by it; "" for one of all
+// that was in a directory.
+func (l *layerFacts) takesAway(x *examiner, entry, name string) {
+	switch {
+	case name != "" && l.holds(name):
+		x.missed(name, errors.New("the layer brings it, and takes it away"))
+		l.doubts(name)
+	case l.isBelowLeaf(entry):
+		x.missed(entry, errors.New("the layer takes away below something that is no directory"))
+		l.doubts(entry)
+	}
+	if l.imply(entry); name != "" {
+		l.whiteouts = append(l.whiteouts, name)
+		l.gone[l.hash(name)] = struct{}{}
+	}
+}
+
+// doubts notes that programs which run images disagree about what the layer
+// does.
+func (l *layerFacts) doubts(name string) {
+	if l.doubt == "" {
+		l.doubt = name
+	}
+}
+
+// doubts names for each layer something of which programs that run images make
+// different things, if there is: a symbolic link, of the layer or of one below
+// it, that entries of the layer lie below.
+func (t tree) doubts() []string {
+	all := make([]string, len(t))
+	for i, l := range t {
+		all[i] = l.doubt
+		for _, lower := range t[:i] {
+			for name := range lower.links {
+				if (all[i] == "" || name < all[i]) && l.implied.has(l, name) {
+					if _, link, _ := t[:i].at(name); link {
+						all[i] = name
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// crossed are the links that entries of later layers lie below.
+func (t tree) crossed() (list []string) {
+	for i, name := range t.doubts() {
+		if name != t[i].doubt {
+			list = append(list, name+": a symbolic link, below which a later layer has entries: some programs write them to where it leads")
+		}
+	}
+	return list
 }

@@ -55,6 +55,7 @@ func tarred(t *testing.T, pairs ...string) v1.Layer {
 // the image finds there, through links, and below directories that a later layer
 // replaced.
 func TestPutInAsItRuns(t *testing.T) {
+	const differ = "programs that run the image find different files there"
 	for name, row := range map[string]struct {
 		layers [][]string // over the one that has it
 		want   string
@@ -73,6 +74,21 @@ func TestPutInAsItRuns(t *testing.T) {
 		"a link, and a directory again":       {[][]string{{"etc/app", "->/evil", "evil/wax", "EVIL"}, {"etc/.wh.app", ""}, {"etc/app/wax", wax}}, ""},
 		"a link through another":              {[][]string{{"etc/app", "->/one", "one", "->two", "two/wax", "EVIL"}}, "where there are other bytes"},
 		"a file again where the link was set": {[][]string{{"etc/app/wax", "->/evil"}, {"etc/app/wax", wax}}, ""},
+
+		"a layer below a link to it":           {[][]string{{"way", "->/etc/app"}, {"way/wax", "EVIL"}}, differ},
+		"below a link to it, in one layer":     {[][]string{{"way", "->/etc/app", "way/wax", "EVIL"}}, differ},
+		"below a link, and a directory after":  {[][]string{{"way", "->/etc/app"}, {"way/wax", "EVIL", "way/", ""}}, differ},
+		"a directory in the place of a link":   {[][]string{{"way", "->/etc/app"}, {"way/", "", "way/wax", "EVIL"}}, ""},
+		"below a link that was taken away":     {[][]string{{"way", "->/etc/app"}, {".wh.way", "", "way/wax", "EVIL"}}, ""},
+		"below a link that is taken away":      {[][]string{{"way", "->/etc/app"}, {"way/wax", "EVIL", ".wh.way", ""}}, differ},
+		"below a link through a link":          {[][]string{{"way", "->/opt", "opt/on", "->/etc/app"}, {"way/on/wax", "EVIL"}}, differ},
+		"below a link, and the file after it":  {[][]string{{"way", "->/etc/app"}, {"way/wax", "EVIL"}, {"etc/app/wax", wax}}, ""},
+		"its link, set below another one":      {[][]string{{"way", "->/"}, {"way/etc", "->/evil"}, {"good/wax", wax, "etc/app", "->/good"}}, differ},
+		"taken away below a link":              {[][]string{{"way", "->/etc/app"}, {"way/.wh.wax", ""}}, differ},
+		"taken away below a link in one layer": {[][]string{{"way", "->/etc/app", "way/.wh.wax", ""}}, differ},
+		"all of it, below a link":              {[][]string{{"way", "->/etc/app"}, {"way/.wh..wh..opq", ""}}, differ},
+		"brought and taken away":               {[][]string{{"etc/app/wax", wax, "etc/app/.wh.wax", ""}}, differ},
+		"taken away and brought":               {[][]string{{"etc/app/.wh.wax", "", "etc/app/wax", wax}}, ""},
 	} {
 		layers := []v1.Layer{tarred(t, "etc/app/wax", wax)}
 		for _, l := range row.layers {
@@ -122,6 +138,8 @@ func TestDatabasesBehindLinks(t *testing.T) {
 		"a file of a lower layer":     {[][]string{{"a/x", "x"}, {"b/x", "=a/x"}}, "b/x"},
 		"a file of the same layer":    {[][]string{{"a/x", "x", "b/x", "=a/x"}}, ""},
 		"entries below a link":        {[][]string{{"a", "->/b", "a/x", "x"}}, "a/x"},
+		"a layer below a link":        {[][]string{{"way", "->/var/lib/dpkg"}, {"way/status", status}}, "way"},
+		"a layer in place of a link":  {[][]string{{"way", "->/var/lib/dpkg"}, {"way/", "", "way/status", status}}, ""},
 		"a link above entries":        {[][]string{{"a/x", "x", "a", "->/b"}}, "a"},
 	} {
 		var layers []v1.Layer

@@ -1,6 +1,7 @@
 package sbom
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -30,12 +31,15 @@ func putIn(ctx context.Context, a crosscheck.Artifact, c ImageContent) (all []ve
 		if len(put) == 0 {
 			continue
 		}
-		files, known, err := p.files(ctx, c.Layers, put)
+		files, doubt, known, err := p.files(ctx, c.Layers, put)
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range slices.Sorted(maps.Keys(put)) {
-			if file, found := files[name]; found || known {
+			if doubt[name] != "" {
+				all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put at %.200q for %s, and programs that run the image find different files there, because of %.200q in a layer",
+					put[name].Name, put[name].Path, p.Platform, doubt[name]))
+			} else if file, found := files[name]; found || known {
 				all = append(all, put[name].Bears(a, file)...)
 			}
 		}
@@ -47,9 +51,11 @@ func inRoot(path string) string { return strings.TrimPrefix(path, "/") }
 
 // files hashes the files of some paths, as whoever runs the image finds them:
 // where links lead, each in the layer that has it last. Only those layers are
-// read once more. known is false if a layer is not at hand, which the document
-// says: then a file may be there that is not found.
-func (p ImagePlatform) files(ctx context.Context, cache *Layers, paths map[string]crosscheck.Placed) (found map[string]spdx.File, known bool, err error) {
+// read once more. doubt has the paths at which programs that run images find
+// different files, and the name that is to blame. known is false if a layer is
+// not at hand, which the document says: then a file may be there that is not
+// found.
+func (p ImagePlatform) files(ctx context.Context, cache *Layers, paths map[string]crosscheck.Placed) (found map[string]spdx.File, doubt map[string]string, known bool, err error) {
 	known = true
 	var layers tree
 	var readable []Layer
@@ -60,14 +66,23 @@ func (p ImagePlatform) files(ctx context.Context, cache *Layers, paths map[strin
 		}
 		facts, err := cache.of(ctx, l)
 		if err != nil {
-			return nil, false, err
+			return nil, nil, false, err
 		}
 		layers, readable = append(layers, facts), append(readable, l)
 	}
-	leads, left := map[string]string{}, map[string]bool{}
+	leads, left, doubt, doubts := map[string]string{}, map[string]bool{}, map[string]string{}, layers.doubts()
 	for name := range paths {
 		if to, err := layers.resolve(name); err == nil { // else nothing is found there
 			leads[name], left[to] = to, true
+		}
+	}
+	for name, to := range leads {
+		from := layers.last(to)
+		if to != name { // and each layer may have had a hand in where the links lead
+			from = 0
+		}
+		for _, of := range doubts[min(from, len(doubts)):] {
+			doubt[name] = cmp.Or(doubt[name], of)
 		}
 	}
 	at := map[string]spdx.File{}
@@ -85,7 +100,7 @@ func (p ImagePlatform) files(ctx context.Context, cache *Layers, paths map[strin
 			continue
 		}
 		if err := filesIn(ctx, readable[i], here, at); err != nil {
-			return nil, false, err
+			return nil, nil, false, err
 		}
 	}
 	found = map[string]spdx.File{}
@@ -94,5 +109,5 @@ func (p ImagePlatform) files(ctx context.Context, cache *Layers, paths map[strin
 			found[name] = file
 		}
 	}
-	return found, known, nil
+	return found, doubt, known, nil
 }
