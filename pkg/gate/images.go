@@ -149,21 +149,24 @@ func (d *decision) checkTags(ctx context.Context, repo string) {
 	d.checkAttachedTags(ctx, mode, repo, tags)
 }
 
-// checkAttachedTags refuses a tag for evidence about an image of the release
-// that holds no evidence: clients that look for evidence there get whatever it
-// is, under the release's own name.
+// checkAttachedTags refuses a tag about an image of the release that holds no
+// evidence: clients that look for evidence there get whatever it is, under the
+// release's own name.
 func (d *decision) checkAttachedTags(ctx context.Context, mode policy.Mode, repo string, tags []string) {
 	for _, a := range d.manifest.Artifacts {
 		if !a.IsImage() || a.Repository != repo {
 			continue
 		}
-		for _, suffix := range []string{registry.SuffixSignatures, registry.SuffixAttestations, registry.SuffixSBOM} {
-			tag := registry.AttachedTag(a.Digests.SHA256, suffix)
-			if !slices.Contains(tags, tag) {
+		for _, tag := range tags {
+			if !registry.IsAttachedTag(tag, a.Digests.SHA256) {
 				continue
 			}
 			at, err := d.Images.Resolve(ctx, repo, tag)
-			if err == nil {
+			switch {
+			case err != nil:
+			case len(tag) == len(registry.AttachedTag(a.Digests.SHA256, "")):
+				err = registry.ReferrersTag(ctx, d.Images, repo, at)
+			default:
 				_, err = registry.AttachedEvidence(ctx, d.Images, repo, at)
 			}
 			var no *registry.NoEvidenceError

@@ -73,18 +73,19 @@ func TestCopyAttached(t *testing.T) {
 		left  bool
 		want  verdict.Code
 	}{
-		"nothing is there":              {legacy.MediaPayload, []string{ours}, false, nil, false, ""},
-		"the same is there":             {legacy.MediaPayload, []string{ours}, false, []string{ours}, false, ""},
-		"more is there":                 {legacy.MediaPayload, []string{ours}, false, []string{theirs, ours}, false, ""},
-		"something else is there":       {legacy.MediaPayload, []string{ours}, false, []string{theirs}, false, verdict.TagConflict},
-		"an attestation, which is fine": {legacy.MediaEnvelope, []string{envelope}, false, nil, false, ""},
-		"an image":                      {layer, []string{"#!/bin/sh"}, false, nil, true, ""},
-		"a list of images":              {layer, []string{"#!/bin/sh"}, true, nil, true, ""},
-		"a list of evidence":            {legacy.MediaPayload, []string{ours}, true, nil, true, ""},
-		"a program called a payload":    {legacy.MediaPayload, []string{"#!/bin/sh"}, false, nil, true, ""},
-		"a program called an envelope":  {legacy.MediaEnvelope, []string{"#!/bin/sh"}, false, nil, true, ""},
-		"evidence, and a program":       {legacy.MediaPayload, []string{ours, "#!/bin/sh"}, false, nil, true, ""},
-		"nothing at all":                {legacy.MediaPayload, nil, false, nil, true, ""},
+		"nothing is there":               {legacy.MediaPayload, []string{ours}, false, nil, false, ""},
+		"the same is there":              {legacy.MediaPayload, []string{ours}, false, []string{ours}, false, ""},
+		"more is there":                  {legacy.MediaPayload, []string{ours}, false, []string{theirs, ours}, false, ""},
+		"something else is there":        {legacy.MediaPayload, []string{ours}, false, []string{theirs}, false, verdict.TagConflict},
+		"an attestation, which is fine":  {legacy.MediaEnvelope, []string{envelope}, false, nil, false, ""},
+		"an image":                       {layer, []string{"#!/bin/sh"}, false, nil, true, ""},
+		"a list of images":               {layer, []string{"#!/bin/sh"}, true, nil, true, ""},
+		"a list of evidence":             {legacy.MediaPayload, []string{ours}, true, nil, true, ""},
+		"a program called a payload":     {legacy.MediaPayload, []string{"#!/bin/sh"}, false, nil, true, ""},
+		"a program called an envelope":   {legacy.MediaEnvelope, []string{"#!/bin/sh"}, false, nil, true, ""},
+		"evidence, and a program":        {legacy.MediaPayload, []string{ours, "#!/bin/sh"}, false, nil, true, ""},
+		"a program as the configuration": {legacy.MediaPayload, []string{ours}, false, nil, true, ""},
+		"nothing at all":                 {legacy.MediaPayload, nil, false, nil, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			src, dst := layout(t), layout(t)
@@ -93,6 +94,10 @@ func TestCopyAttached(t *testing.T) {
 			sig := push(t, src, tag, c.media, c.holds...)
 			if c.index {
 				sig = list(t, src, tag, sig)
+			}
+			if name == "a program as the configuration" {
+				program := push(t, src, "", legacy.MediaPayload, c.holds[0], "#!/bin/sh") // brings the program's bytes
+				sig = configured(t, src, tag, program, "#!/bin/sh", c.holds[0])
 			}
 			push(t, dst, "", layer, "something else") // so that there is a registry
 			if c.there != nil {
@@ -116,6 +121,22 @@ func TestCopyAttached(t *testing.T) {
 			}
 		})
 	}
+}
+
+// configured writes a manifest like another one, with a configuration that the
+// other has as a layer, and one layer.
+func configured(t *testing.T, to *registry.Layout, tag string, like registry.Descriptor, config, layer string) registry.Descriptor {
+	t.Helper()
+	raw := fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":%q,"config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":%q,"size":%d},"layers":[{"mediaType":%q,"digest":%q,"size":%d}]}`,
+		like.MediaType, digest.Of(digest.SHA256, []byte(config)), len(config), legacy.MediaPayload, digest.Of(digest.SHA256, []byte(layer)), len(layer))
+	d := registry.Descriptor{MediaType: like.MediaType, Digest: digest.Of(digest.SHA256, raw), Size: int64(len(raw))}
+	if err := to.PushManifest(t.Context(), repo, d, raw); err != nil {
+		t.Fatal(err)
+	}
+	if err := to.Tag(t.Context(), repo, tag, d); err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // list writes a list of one image, and names it by a tag.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/strictjson"
 )
 
 // Tags by which clients attached evidence to a manifest before there were
@@ -16,6 +18,18 @@ const (
 	SuffixAttestations = ".att"
 	SuffixSBOM         = ".sbom"
 )
+
+// IsAttachedTag reports whether a tag has the form of one that is about a
+// manifest: what clients look for of its evidence, or list of its referrers
+// where the registry does not. Any suffix counts, and so does another case: who
+// pulls by such a tag takes it for a part of the image.
+func IsAttachedTag(tag string, d digest.Digest) bool {
+	prefix := AttachedTag(d, "")
+	if len(tag) < len(prefix) || !strings.EqualFold(tag[:len(prefix)], prefix) {
+		return false
+	}
+	return len(tag) == len(prefix) || strings.IndexByte(".-_", tag[len(prefix)]) >= 0
+}
 
 // maxAttached bounds all that is attached by one tag.
 const maxAttached = 64 << 20
@@ -70,9 +84,9 @@ type NoEvidenceError struct{ Tag, Why string }
 func (e *NoEvidenceError) Error() string { return fmt.Sprintf("%s is no evidence: %s", e.Tag, e.Why) }
 
 // AttachedEvidence reads what a tag for evidence names, and refuses it with a
-// [NoEvidenceError] unless it is one manifest whose layers all are evidence, by
-// their bytes. A list of images has no layers of its own, and what only says
-// that it is evidence could be run.
+// [NoEvidenceError] unless it is one manifest whose layers all are evidence, and
+// whose configuration is one, by their bytes. A list of images has no layers of
+// its own, and what only says that it is evidence could be run.
 func AttachedEvidence(ctx context.Context, src Source, repo string, d Descriptor) (*Node, error) {
 	none := func(format string, args ...any) (*Node, error) {
 		return nil, &NoEvidenceError{Tag: repo + "@" + d.Digest.String(), Why: fmt.Sprintf(format, args...)}
@@ -89,21 +103,27 @@ func AttachedEvidence(ctx context.Context, src Source, repo string, d Descriptor
 		return none("%v", err)
 	case len(node.Children) > 0 || node.Descriptor.IsIndex():
 		return none("it is a list of images")
-	case len(node.Layers) == 0 || len(node.Layers) > maxBundles:
-		return none("it has %d layers", len(node.Layers))
+	case node.Config.Digest.IsZero() || len(node.Layers) == 0 || len(node.Layers) > maxBundles:
+		return none("it has %d layers, or no configuration", len(node.Layers))
 	}
 	left := int64(maxAttached)
-	for _, layer := range node.Layers {
-		if left -= layer.Size; layer.Size < 0 || left < 0 {
+	for i, blob := range node.Blobs() {
+		if left -= blob.Size; blob.Size < 0 || left < 0 {
 			return none("it has more than %d bytes", maxAttached)
 		}
-		body, err := src.Fetch(ctx, repo, layer)
+		body, err := src.Fetch(ctx, repo, blob)
 		var raw []byte
 		if err == nil {
 			raw, err = fetchAll(body)
 		}
-		if err == nil {
-			err = legacy.CheckLayer(layer.MediaType, raw)
+		switch {
+		case err != nil:
+		case i == 0: // the configuration, of which nobody reads anything
+			if err = strictjson.Check(raw); err != nil {
+				err = fmt.Errorf("its configuration is none: %w", err)
+			}
+		default:
+			err = legacy.CheckLayer(blob.MediaType, raw)
 		}
 		if errors.As(err, &down) || ctx.Err() != nil {
 			return nil, err
@@ -113,4 +133,54 @@ func AttachedEvidence(ctx context.Context, src Source, repo string, d Descriptor
 		}
 	}
 	return node, nil
+}
+
+// ReferrersTag reads what the tag of a manifest without a suffix names, under
+// which clients list its referrers where the registry does not, and refuses it
+// with a [NoEvidenceError] unless it is such a list and none of them can be run.
+func ReferrersTag(ctx context.Context, src Source, repo string, d Descriptor) error {
+	none := func(format string, args ...any) error {
+		return &NoEvidenceError{Tag: repo + "@" + d.Digest.String(), Why: fmt.Sprintf(format, args...)}
+	}
+	if !d.IsIndex() {
+		return none("it is no list of what refers to the image")
+	}
+	list, err := referring(ctx, src, repo, d)
+	if err == nil && len(list) > maxBundles {
+		return none("it lists %d manifests, more than %d", len(list), maxBundles)
+	}
+	for _, child := range list {
+		if child.IsIndex() {
+			return none("%s in it can be run as an image", child.Digest)
+		}
+		var node *Node
+		if node, err = Graph(ctx, src, repo, child); err != nil {
+			break
+		}
+		if node.isRunnable() {
+			return none("%s in it can be run as an image", child.Digest)
+		}
+	}
+	var down *UnavailableError
+	if err != nil && !errors.As(err, &down) && ctx.Err() == nil {
+		return none("%v", err)
+	}
+	return err
+}
+
+// referring are the manifests in an index, as they are listed there.
+func referring(ctx context.Context, src Source, repo string, d Descriptor) ([]Descriptor, error) {
+	body, err := src.Fetch(ctx, repo, d)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := fetchAll(body)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := parse(d, raw)
+	if err != nil {
+		return nil, err
+	}
+	return descriptors(doc.Manifests)
 }

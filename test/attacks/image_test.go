@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -51,6 +52,27 @@ func TestGateImages(t *testing.T) {
 		{"a program under the tag for its signature", func(t *testing.T, r *attacked) { r.attachByTag(t, "#!/bin/sh") }, codes(verdict.Extra)},
 		{"a payload under the tag for its signature", func(t *testing.T, r *attacked) {
 			r.attachByTag(t, `{"critical":{"identity":{"docker-reference":""},"image":{"docker-manifest-digest":"`+r.graph(t).Descriptor.Digest.String()+`"},"type":"cosign container image signature"}}`)
+		}, nil},
+		{"a program as the configuration of its signature", func(t *testing.T, r *attacked) {
+			r.attachWith(t, "#!/bin/sh", 9)
+		}, codes(verdict.Extra)},
+		{"a configuration without end", func(t *testing.T, r *attacked) { r.attachWith(t, "{}", 65<<20) }, codes(verdict.Extra)},
+		{"a configuration that says nothing", func(t *testing.T, r *attacked) { r.attachWith(t, "{}", 2) }, nil},
+		{"an image under the tag for what refers to it", func(t *testing.T, r *attacked) {
+			r.tag(t, registry.AttachedTag(r.graph(t).Descriptor.Digest, ""))
+		}, codes(verdict.Extra)},
+		{"a list of images there", func(t *testing.T, r *attacked) { r.lists(t, child(r, t).Descriptor) }, codes(verdict.Extra)},
+		{"a list of signatures there", func(t *testing.T, r *attacked) {
+			r.lists(t, must[[]registry.Descriptor](t)(r.images.Referrers(t.Context(), repository, r.graph(t).Descriptor.Digest))...)
+		}, nil},
+		{"an image under a suffix of nobody's", func(t *testing.T, r *attacked) {
+			r.tag(t, registry.AttachedTag(r.graph(t).Descriptor.Digest, ".cosign"))
+		}, codes(verdict.Extra)},
+		{"an image under the tag for its signature, in another case", func(t *testing.T, r *attacked) {
+			r.tag(t, strings.ToUpper(registry.AttachedTag(r.graph(t).Descriptor.Digest, registry.SuffixSignatures)))
+		}, codes(verdict.Extra)},
+		{"a longer name that begins alike", func(t *testing.T, r *attacked) {
+			r.tag(t, registry.AttachedTag(r.graph(t).Descriptor.Digest, "0"))
 		}, nil},
 		{"no platform's manifest", func(t *testing.T, r *attacked) { os.Remove(r.blob(child(r, t).Descriptor.Digest)) }, codes(verdict.Missing)},
 		{"no layer", func(t *testing.T, r *attacked) { os.Remove(r.blob(child(r, t).Layers[0].Digest)) }, codes(verdict.Missing)},
@@ -112,6 +134,41 @@ func (r *attacked) attachByTag(t *testing.T, payload string) {
 	}
 	accepted(t, r.images.PushManifest(t.Context(), repository, d, raw))
 	accepted(t, r.images.Tag(t.Context(), repository, registry.AttachedTag(r.graph(t).Descriptor.Digest, registry.SuffixSignatures), d))
+}
+
+// attachWith puts the payload of a signature there, with a configuration that
+// has these bytes and says this size.
+func (r *attacked) attachWith(t *testing.T, config string, size int) {
+	t.Helper()
+	payload := []byte(`{"critical":{"identity":{"docker-reference":""},"image":{"docker-manifest-digest":"` + r.graph(t).Descriptor.Digest.String() + `"},"type":"cosign container image signature"}}`)
+	raw := fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":%q,"config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":%q,"size":%d},"layers":[{"mediaType":%q,"digest":%q,"size":%d}]}`,
+		registry.MediaTypeManifest, digest.Of(digest.SHA256, []byte(config)), size, legacy.MediaPayload, digest.Of(digest.SHA256, payload), len(payload))
+	for _, b := range [][]byte{[]byte(config), payload} {
+		d := registry.Descriptor{Digest: digest.Of(digest.SHA256, b), Size: int64(len(b))}
+		accepted(t, r.images.PushBlob(t.Context(), repository, d, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }))
+	}
+	r.put(t, registry.MediaTypeManifest, raw, registry.SuffixSignatures)
+}
+
+// lists puts a list of manifests where clients list what refers to the image.
+func (r *attacked) lists(t *testing.T, manifests ...registry.Descriptor) {
+	t.Helper()
+	var entries []string
+	for _, d := range manifests {
+		entries = append(entries, fmt.Sprintf(`{"mediaType":%q,"digest":%q,"size":%d}`, d.MediaType, d.Digest, d.Size))
+	}
+	if len(entries) == 0 {
+		t.Fatal("nothing to list")
+	}
+	r.put(t, registry.MediaTypeIndex, fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":%q,"manifests":[%s]}`, registry.MediaTypeIndex, strings.Join(entries, ",")), "")
+}
+
+// put puts a manifest under a tag about the image.
+func (r *attacked) put(t *testing.T, mediaType string, raw []byte, suffix string) {
+	t.Helper()
+	d := registry.Descriptor{MediaType: mediaType, Digest: digest.Of(digest.SHA256, raw), Size: int64(len(raw))}
+	accepted(t, r.images.PushManifest(t.Context(), repository, d, raw))
+	accepted(t, r.images.Tag(t.Context(), repository, registry.AttachedTag(r.graph(t).Descriptor.Digest, suffix), d))
 }
 
 // TestGateRegistry decides about a real registry, where the release was
