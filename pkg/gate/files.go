@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -94,24 +95,26 @@ func (d *decision) hash(ctx context.Context, objects []store.Object, names map[s
 	return read
 }
 
-// swapped is how far a file is read past its size, which is signed, to say which
-// other one lies in its place. What is longer yet is refused unread.
-const swapped = 8 << 20
-
-// mostOf is how far each file is read at most: never further than the largest.
-func mostOf(files []release.Artifact) func(name string) int64 {
-	var largest int64
-	sizes := make(map[string]int64, len(files))
+// mostOf is how far an object is read at most: to the size that is signed for its
+// name. What the place says is larger is read on only if it is as large as another
+// file of the release, to say which one lies in its place.
+func mostOf(files []release.Artifact) func(o store.Object) int64 {
+	sizes, signed := make(map[string]int64, len(files)), make(map[int64]bool, len(files))
 	for _, a := range files {
-		sizes[a.Name], largest = a.Size, max(largest, a.Size)
+		sizes[a.Name], signed[a.Size] = a.Size, true
 	}
-	return func(name string) int64 { return min(largest, sizes[name]+swapped) }
+	return func(o store.Object) int64 {
+		if signed[o.Size] {
+			return max(o.Size, sizes[o.Name])
+		}
+		return sizes[o.Name]
+	}
 }
 
 // hashUpTo reads the named objects, biggest first, on all processors, none of
 // them further than an object of its name may be. Items and errors are in one
 // order.
-func (d *decision) hashUpTo(ctx context.Context, objects []store.Object, names map[string]bool, most func(name string) int64) ([]census.Item, []error) {
+func (d *decision) hashUpTo(ctx context.Context, objects []store.Object, names map[string]bool, most func(store.Object) int64) ([]census.Item, []error) {
 	order.Sort(objects, func(a, b store.Object) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Name, b.Name))
 	})
@@ -132,13 +135,14 @@ func (d *decision) hashUpTo(ctx context.Context, objects []store.Object, names m
 	}
 	digest.Many{
 		Open: func(k int) (io.ReadCloser, error) {
-			return d.open(ctx, p, objects[listed[k]].Name, most(objects[listed[k]].Name))
+			o := objects[listed[k]]
+			return d.open(ctx, p, o.Name, most(o))
 		},
 		Done: func(k int, set digest.Set, size int64, err error) {
 			i := listed[k]
 			items[i].Digests, items[i].Size = set, size
-			if errs[i] = err; err == nil && size > most(items[i].Name) {
-				errs[i] = verdict.Refuse(verdict.Tampered, items[i].Name, "it has more than %d bytes, which is more than a file of this name can have", most(items[i].Name))
+			if errs[i] = err; err == nil && size > most(objects[i]) {
+				errs[i] = verdict.Refuse(verdict.Tampered, items[i].Name, "it has more than %d bytes, which is more than a file of this name can have", most(objects[i]))
 			}
 			p.add(0, 1)
 		},
@@ -169,8 +173,27 @@ func (d *decision) open(ctx context.Context, p *progress, name string, largest i
 	if err != nil {
 		return nil, err
 	}
+	var src io.Reader = io.LimitReader(body, largest+1)
+	if d.left != nil {
+		src = rationed{src, d.left}
+	}
 	return struct {
 		io.Reader
 		io.Closer
-	}{p.reader(io.LimitReader(body, largest+1)), body}, nil
+	}{p.reader(src), body}, nil
+}
+
+// rationed reads as much as is left for all who share it.
+type rationed struct {
+	io.Reader
+	left *atomic.Int64
+}
+
+// Read implements [io.Reader].
+func (r rationed) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if r.left.Add(-int64(n)) < 0 {
+		return 0, verdict.Refuse(verdict.Limit, "files", "together they have more bytes than are read of a release whose sizes nobody signed, %d", int64(maxUnsealedSum))
+	}
+	return n, err
 }

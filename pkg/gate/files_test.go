@@ -5,20 +5,31 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/store"
 )
 
-// TestMostOf: a small file without an end is not read as far as the largest.
+// TestMostOf: an object is read to the size that is signed for its name, and
+// further only if another file of the release has the size that it has.
 func TestMostOf(t *testing.T) {
 	file := func(name string, size int64) release.Artifact {
 		return release.Artifact{Artifact: plan.Artifact{Name: name}, Size: size}
 	}
-	most := mostOf([]release.Artifact{file("small", 84), file("large", 1<<30), file("larger", 1<<30+1)})
-	for name, want := range map[string]int64{"small": 84 + swapped, "large": 1<<30 + 1, "larger": 1<<30 + 1, "unlisted": swapped} {
-		if got := most(name); got != want {
-			t.Errorf("%s: %d, want %d", name, got, want)
+	most := mostOf([]release.Artifact{file("small", 84), file("large", 1<<30)})
+	for _, row := range []struct {
+		name         string
+		listed, want int64
+	}{
+		{"small", 84, 84},
+		{"small", 85, 84},
+		{"small", 1 << 40, 84},
+		{"small", 1 << 30, 1 << 30},
+		{"small", 0, 84},
+		{"large", 84, 1 << 30},
+		{"large", 1<<30 + 1, 1 << 30},
+		{"unlisted", 7, 0},
+	} {
+		if got := most(store.Object{Name: row.name, Size: row.listed}); got != row.want {
+			t.Errorf("%s of %d bytes is read as far as %d, want %d", row.name, row.listed, got, row.want)
 		}
-	}
-	if got := mostOf([]release.Artifact{file("small", 84), file("other", 100)})("small"); got != 100 {
-		t.Errorf("in a small release: %d", got)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
@@ -204,6 +205,7 @@ type decision struct {
 	sealed   verify.Evidence // the manifest
 	asked    map[string]bool // what the scope covers; nil for everything
 	hand     []atHand
+	left     *atomic.Int64 // bytes of files that may still be read, where nobody signed their sizes
 
 	referrers referrers
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -25,8 +26,10 @@ import (
 )
 
 const (
-	// maxUnsealed bounds a file of a release whose sizes nobody signed.
-	maxUnsealed = 16 << 30
+	// maxUnsealed bounds a file of a release whose sizes nobody signed, and
+	// maxUnsealedSum all of them together.
+	maxUnsealed    = 4 << 30
+	maxUnsealedSum = 64 << 30
 	// maxAsked is how many signatures wait for a log side by side.
 	maxAsked = 16
 )
@@ -191,6 +194,8 @@ func (u *unsealed) hashUnsealed(ctx context.Context, objects []store.Object) []c
 	for _, name := range u.set.Names() {
 		reads[name], reads[name+".sha256"], reads[name+".sha512"] = true, true, true
 	}
+	u.left = new(atomic.Int64)
+	u.left.Store(maxUnsealedSum)
 	items, errs := u.hashUpTo(ctx, objects, reads, u.most)
 	var there []census.Item
 	for i, err := range errs {
@@ -208,8 +213,8 @@ func (u *unsealed) hashUnsealed(ctx context.Context, objects []store.Object) []c
 // most is how large a file can be. No document says the size of one; but what
 // the SBOM, which is signed, gives no bytes for is a document, or refused for
 // that.
-func (u *unsealed) most(name string) int64 {
-	if u.signed.Bytes(name).IsZero() {
+func (u *unsealed) most(o store.Object) int64 {
+	if u.signed.Bytes(o.Name).IsZero() {
 		return maxDocument
 	}
 	return maxUnsealed
