@@ -92,8 +92,12 @@ func (a *ahead) bundles(ctx context.Context, d digest.Digest) {
 	}
 	bySize(list)
 	for _, r := range list[:min(aheadAtMost, len(list))] {
-		left := int64(aheadBytes)
-		a.wait.Go(func() { _, _ = bundle(ctx, a, a.repo, r, &left) })
+		a.wait.Go(func() {
+			left := reading{Target: Target{a, a.repo, d}, manifests: aheadBytes, bundles: aheadBytes}
+			if b, err := left.name(ctx, r); err == nil {
+				_, _ = left.bundle(ctx, b)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -11,12 +12,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 )
 
-// What is read of the evidence about one manifest, at most. The smallest are
-// read first, so whatever strangers attach, a bundle of up to
-// maxBundleBytes/maxBundles bytes (32 KiB) is always read or its manifest refused.
+// What is read of the evidence about one manifest, at most: of the manifests that
+// refer to it, and of the bundles that they name. The smallest are read first, so
+// whatever strangers attach, a bundle of up to alwaysRead bytes is read, or its
+// manifest refused.
 const (
 	maxBundles     = 1000
 	maxBundleBytes = 32 << 20
+	alwaysRead     = maxBundleBytes / maxBundles
 )
 
 // Target is a manifest that evidence refers to.
@@ -29,7 +32,8 @@ type Target struct {
 // Heard says how much evidence refers to a manifest.
 type Heard struct {
 	Bundles int
-	// Unread are those that were not read, because all together are too large.
+	// Unread are those that were not read, because there are too many, or all
+	// together are too large.
 	Unread int
 }
 
@@ -39,6 +43,10 @@ type Heard struct {
 // not hold. Referrers of other kinds are left out before anything is counted,
 // and with kinds so are bundles that are annotated as saying something else.
 func EachBundle(ctx context.Context, of Target, take func(raw []byte), kinds ...string) (Heard, error) {
+	return eachBundle(ctx, of, func(_ Descriptor, raw []byte) { take(raw) }, kinds...)
+}
+
+func eachBundle(ctx context.Context, of Target, take func(referrer Descriptor, raw []byte), kinds ...string) (Heard, error) {
 	src, repo, d := of.Source, of.Repository, of.Digest
 	referrers, err := bundleReferrers(ctx, src, repo, d)
 	if err != nil {
@@ -48,28 +56,45 @@ func EachBundle(ctx context.Context, of Target, take func(raw []byte), kinds ...
 		says := r.Annotations[AnnotationPredicate]
 		return says != "" && len(kinds) > 0 && !slices.Contains(kinds, says)
 	})
-	if len(referrers) > maxBundles {
+	bySize(referrers)
+	most := min(len(referrers), maxBundles)
+	if most < len(referrers) && claimedSize(referrers[most]) <= alwaysRead {
 		return Heard{}, &LimitError{Place: repo, What: "bundles of one image", Limit: maxBundles}
 	}
-	bySize(referrers)
-	heard, left := Heard{}, int64(maxBundleBytes)
-	for _, r := range referrers {
-		raw, err := bundle(ctx, src, repo, r, &left)
+	heard, r := Heard{Unread: len(referrers) - most}, reading{Target: of, manifests: maxBundleBytes, bundles: maxBundleBytes}
+	count := func(err error) error {
 		var down *UnavailableError
 		switch {
 		case errors.As(err, &down):
-			return Heard{}, err
+			return err
 		case errors.Is(err, errTooMany):
 			heard.Unread++
-		case err == nil: // else a stranger's broken referrer, which must not stand in our way
+		} // else a stranger's broken referrer, which must not stand in our way
+		return nil
+	}
+	var bundles []named
+	for _, referrer := range referrers[:most] {
+		b, err := r.name(ctx, referrer)
+		if err == nil {
+			bundles = append(bundles, b)
+		} else if err = count(err); err != nil {
+			return Heard{}, err
+		}
+	}
+	slices.SortStableFunc(bundles, func(a, b named) int { return cmp.Compare(a.layer.Size, b.layer.Size) })
+	for _, b := range bundles {
+		raw, err := r.bundle(ctx, b)
+		if err == nil {
 			heard.Bundles++
-			take(raw)
+			take(b.referrer, raw)
+		} else if err = count(err); err != nil {
+			return Heard{}, err
 		}
 	}
 	return heard, nil
 }
 
-// bySize puts the smallest bundles first.
+// bySize puts first what says that it is smallest.
 func bySize(referrers []Descriptor) {
 	slices.SortStableFunc(referrers, func(a, b Descriptor) int { return cmp.Compare(claimedSize(a), claimedSize(b)) })
 }
@@ -86,15 +111,12 @@ func claimedSize(r Descriptor) int64 {
 // Bundles returns the Sigstore bundles that refer to a manifest, as
 // [EachBundle] reads them. It is for those who need all of them.
 func Bundles(ctx context.Context, src Source, repo string, d digest.Digest, kinds ...string) ([][]byte, error) {
-	var bundles [][]byte
-	heard, err := EachBundle(ctx, Target{src, repo, d}, func(raw []byte) { bundles = append(bundles, raw) }, kinds...)
-	if err != nil {
-		return nil, err
+	all, err := Referring(ctx, src, repo, d, kinds...)
+	bundles := make([][]byte, len(all))
+	for i, b := range all {
+		bundles[i] = b.Bytes
 	}
-	if heard.Unread > 0 {
-		return nil, &LimitError{Place: repo, What: "bytes of the bundles of one image", Limit: maxBundleBytes}
-	}
-	return bundles, nil
+	return bundles, err
 }
 
 // bundleReferrers lists the referrers that are bundles. Where there are so many
@@ -124,51 +146,81 @@ func listReferrers(ctx context.Context, src Source, repo string, d digest.Digest
 // errTooMany says that a bundle is not read after all the others.
 var errTooMany = errors.New("there are too many bytes of others")
 
-// bundle reads the bundle of a referrer: the layer that an annotation names,
-// or else the one layer of its manifest. What is read is taken from left.
-func bundle(ctx context.Context, src Source, repo string, referrer Descriptor, left *int64) ([]byte, error) {
-	take := func(d Descriptor) error {
-		if d.Size > *left {
-			return errTooMany
-		}
-		*left -= max(d.Size, 0)
-		return nil
+// reading counts what may still be read of the evidence about one manifest.
+type reading struct {
+	Target
+	manifests, bundles int64 // bytes that are left for each
+}
+
+// named is a bundle that a referrer names, in a hint beside it or in its manifest.
+type named struct {
+	referrer, layer Descriptor
+	hinted          bool
+}
+
+// spend takes what d has from what is left.
+func spend(left *int64, d Descriptor) error {
+	if d.Size > *left {
+		return errTooMany
 	}
-	if layer, named := annotatedLayer(referrer); named {
-		if err := take(layer); err != nil {
-			return nil, err
-		}
-		body, err := src.Fetch(ctx, repo, layer)
-		var raw []byte
-		if err == nil {
-			raw, err = fetchAll(body)
-		}
-		var down *UnavailableError
-		if err == nil || errors.As(err, &down) {
-			return raw, err
-		}
+	*left -= max(d.Size, 0)
+	return nil
+}
+
+// name finds the bundle of a referrer.
+func (r *reading) name(ctx context.Context, referrer Descriptor) (named, error) {
+	layer, hinted := annotatedLayer(referrer)
+	var err error
+	if !hinted {
+		layer, err = r.layer(ctx, referrer)
 	}
-	if referrer.IsIndex() {
-		return nil, &LimitError{Place: repo, What: "manifests of a bundle", Limit: 1}
+	return named{referrer, layer, hinted}, err
+}
+
+// bundle reads a bundle. A hint that leads nowhere counts as none.
+func (r *reading) bundle(ctx context.Context, b named) ([]byte, error) {
+	raw, err := r.fetch(ctx, b.layer)
+	var down *UnavailableError
+	if err == nil || !b.hinted || errors.As(err, &down) || errors.Is(err, errTooMany) {
+		return raw, err
 	}
-	if err := take(referrer); err != nil {
-		return nil, err
-	}
-	node, err := Graph(ctx, src, repo, referrer)
+	layer, err := r.layer(ctx, b.referrer)
 	if err != nil {
 		return nil, err
+	}
+	return r.fetch(ctx, layer)
+}
+
+func (r *reading) fetch(ctx context.Context, layer Descriptor) ([]byte, error) {
+	if err := spend(&r.bundles, layer); err != nil {
+		return nil, err
+	}
+	body, err := r.Source.Fetch(ctx, r.Repository, layer)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	raw := bytes.NewBuffer(make([]byte, 0, bytes.MinRead+max(0, layer.Size))) // no more than MaxManifest
+	_, err = raw.ReadFrom(body)
+	return raw.Bytes(), err
+}
+
+// layer is the one layer of the manifest of a referrer.
+func (r *reading) layer(ctx context.Context, referrer Descriptor) (Descriptor, error) {
+	if referrer.IsIndex() {
+		return Descriptor{}, &LimitError{Place: r.Repository, What: "manifests of a bundle", Limit: 1}
+	}
+	if err := spend(&r.manifests, referrer); err != nil {
+		return Descriptor{}, err
+	}
+	node, err := Graph(ctx, r.Source, r.Repository, referrer)
+	if err != nil {
+		return Descriptor{}, err
 	}
 	if len(node.Layers) != 1 || node.Layers[0].Size > MaxManifest {
-		return nil, &LimitError{Place: repo, What: "layers or size of a bundle", Limit: MaxManifest}
+		return Descriptor{}, &LimitError{Place: r.Repository, What: "layers or size of a bundle", Limit: MaxManifest}
 	}
-	if err := take(node.Layers[0]); err != nil {
-		return nil, err
-	}
-	body, err := src.Fetch(ctx, repo, node.Layers[0])
-	if err != nil {
-		return nil, err
-	}
-	return fetchAll(body)
+	return node.Layers[0], nil
 }
 
 // annotatedLayer is the layer that a referrer's annotation names.

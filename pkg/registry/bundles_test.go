@@ -201,23 +201,24 @@ func TestLargeBundlesOfStrangers(t *testing.T) {
 	l := &listing{}
 	r := serve(t, l.before, registry.WithReferrersSupport(true))
 	d, _ := index(t, r, "v1")
-	size := MaxManifest - 100
+	size := MaxManifest - 2048 // with their manifests, eight leave less room than ours needs
 	var all []element
 	for i := range 12 {
 		body := fmt.Sprintf("%04d", i) + strings.Repeat("x", size-4)
 		hint := map[string]string{AnnotationLayer: fmt.Sprintf("%s %d", digest.Of(digest.SHA256, []byte(body)), len(body))}
-		if i%2 == 0 { // a size that only the manifest tells
+		if i < 8 { // a size that only the manifest tells
 			hint = nil
 		}
 		all = append(all, listed(attach(t, r, d, body), hint))
 	}
-	ours := listed(attach(t, r, d, "ours"), nil)
+	genuine := "ours" + strings.Repeat("x", alwaysRead-4)
+	ours := listed(attach(t, r, d, genuine), map[string]string{AnnotationLayer: fmt.Sprintf("%s %d", digest.Of(digest.SHA256, []byte(genuine)), len(genuine))})
 	for many, unread := range map[int]int{0: 0, 7: 0, 12: 5} {
 		l.list = func(string) []element { return append(slices.Clone(all[:many]), ours) }
 		read, found := 0, false
 		heard, err := EachBundle(t.Context(), Target{r, "demo", d.Digest}, func(raw []byte) {
 			read += len(raw)
-			found = found || string(raw) == "ours"
+			found = found || string(raw) == genuine
 		})
 		if err != nil || !found || read > maxBundleBytes || heard.Unread != unread || heard.Bundles != many+1-unread {
 			t.Errorf("%d large ones: %+v, %d bytes, ours %v, %v", many, heard, read, found, err)

@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"errors"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 )
@@ -15,29 +14,16 @@ type ReferringBundle struct {
 }
 
 // Referring is [Bundles] with what is annotated to each.
-func Referring(ctx context.Context, src Source, repo string, d digest.Digest) ([]ReferringBundle, error) {
-	referrers, err := bundleReferrers(ctx, src, repo, d)
-	if err != nil {
-		return nil, err
-	}
-	if len(referrers) > maxBundles {
-		return nil, &LimitError{Place: repo, What: "bundles of one image", Limit: maxBundles}
-	}
+func Referring(ctx context.Context, src Source, repo string, d digest.Digest, kinds ...string) ([]ReferringBundle, error) {
 	var all []ReferringBundle
-	left := int64(maxBundleBytes)
-	for _, r := range referrers {
-		raw, err := bundle(ctx, src, repo, r, &left)
-		var down *UnavailableError
-		if errors.As(err, &down) {
-			return nil, err
-		}
-		if errors.Is(err, errTooMany) {
-			return nil, &LimitError{Place: repo, What: "bytes of the bundles of one image", Limit: maxBundleBytes}
-		}
-		if err != nil {
-			continue // as for [Bundles]
-		}
-		all = append(all, ReferringBundle{r, raw})
+	heard, err := eachBundle(ctx, Target{src, repo, d}, func(referrer Descriptor, raw []byte) {
+		all = append(all, ReferringBundle{referrer, raw})
+	}, kinds...)
+	switch {
+	case err != nil:
+		return nil, err
+	case heard.Unread > 0:
+		return nil, &LimitError{Place: repo, What: "bytes of the bundles of one image", Limit: maxBundleBytes}
 	}
 	return all, nil
 }
