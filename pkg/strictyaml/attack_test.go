@@ -116,7 +116,7 @@ func TestB12Numbers(t *testing.T) {
 	}
 	for _, word := range []string{
 		"1.10", "1", "017", "0o17", "0x1F", "1e10", "1e999", ".5", "5.", "089", "1_000", "12:30", "12:30:45.5",
-		"2026-01-02", "2026-01-02T03:04:05Z", ".inf", "-.Inf", ".NaN", "true", "Null", "~",
+		"2026-01-02", "2026-01-02T03:04:05Z", "2026-01-02 03:04:05 Z", "2026-1-2T3:04:05 +1", "2026-01-02T03:04:05.", ".inf", "-.Inf", ".NaN", "true", "Null", "~",
 	} {
 		rows = append(rows,
 			row{word + " for text", "version: " + word, strictyaml.CodeType, 1, 10},
@@ -125,6 +125,17 @@ func TestB12Numbers(t *testing.T) {
 		)
 	}
 	run(t, rows)
+}
+
+// TestColons: text that ends with a colon is the key of a mapping to some.
+func TestColons(t *testing.T) {
+	run(t, []row{
+		{"at the end of a list", "any: [a:]", strictyaml.CodeType, 1, 7},
+		{"in a list", "any: [a:, b]", strictyaml.CodeType, 1, 7},
+		{"at the end of a key", "env: {a:: b}", strictyaml.CodeType, 1, 7},
+		{"quoted", "any: [\"a:\", 'b:']", "", 0, 0},
+		{"in the middle", "any: [a:b, http://a.example]", "", 0, 0},
+	})
 }
 
 func TestB12Documents(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"encoding"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -16,6 +18,8 @@ var (
 	// doubtfulForm is what some reader takes for a number although ours may
 	// not: floats it cannot hold and the sexagesimals of YAML 1.1.
 	doubtfulForm = regexp.MustCompile(`^[-+]?(?:(?:\.[0-9_]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?|0[box][0-9a-fA-F_]+)$`)
+	// dateForm is a date or a time to YAML 1.1, of which ours knows fewer.
+	dateForm = regexp.MustCompile(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]*)?(?:[ \t]*(?:Z|[-+][0-9]{1,2}(?::?[0-9]{2})?))?)?$`)
 	// boolForm is a bool to YAML 1.1.
 	boolForm = regexp.MustCompile(`^(?:y|Y|yes|Yes|YES|n|N|no|No|NO|on|On|ON|off|Off|OFF|true|True|TRUE|false|False|FALSE)$`)
 )
@@ -25,9 +29,15 @@ func plain(n *yaml.Node) bool {
 	return n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
 }
 
-// mistakable reports whether some reader may take n for anything but text.
+// mistakable reports whether some reader may take n for anything but text. One
+// that ends with a colon, in a list or mapping in brackets, is the key of a
+// mapping to some.
 func mistakable(n *yaml.Node) bool {
-	return plain(n) && (n.ShortTag() != "!!str" || boolForm.MatchString(n.Value) || doubtfulForm.MatchString(n.Value))
+	if !plain(n) {
+		return false
+	}
+	return n.ShortTag() != "!!str" || strings.HasSuffix(n.Value, ":") ||
+		slices.ContainsFunc([]*regexp.Regexp{boolForm, doubtfulForm, dateForm}, func(form *regexp.Regexp) bool { return form.MatchString(n.Value) })
 }
 
 func matchScalar(n *yaml.Node, t reflect.Type) error {
