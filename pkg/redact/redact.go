@@ -4,7 +4,7 @@
 // It knows them by their shape, because whoever writes a line rarely knows that
 // one is in it: identity tokens, private keys, the tokens of hosts and clouds
 // that carry a mark of their own, the values of Authorization and Cookie, what
-// stands before the @ of a URL, the signature of one that was signed for whoever
+// stands before the @ of a URL or, with a password, of an image, the signature of one that was signed for whoever
 // has it, and assignments to what is called a password or a token. A secret of no such shape is not found: nothing here replaces not
 // logging one.
 //
@@ -37,6 +37,10 @@ var shapes = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-
 // left of two where an address was cleaned like a path.
 var userinfo = regexp.MustCompile(`(https?:/{1,2})[^\s/@"'<>]+@|(://)[^\s/:@"'<>]+:[^\s/@"'<>]+@`)
 
+// login is a name with a password before the host of an image, which has no
+// scheme. What names a digest there has no path behind it.
+var login = regexp.MustCompile(`(^|[\s"'(=])[^\s/:@"'<>(=]+:[^\s/@"'<>]+@([A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]+)?/)`)
+
 // signs are what a text must hold to be worth looking at by pattern, which is
 // slow: a step of a build may write a gigabyte. They are in lower case.
 func signs() []string {
@@ -49,6 +53,9 @@ func signs() []string {
 func Secrets(text string) string {
 	if strings.Contains(text, ":/") && strings.Contains(text, "@") {
 		text = userinfo.ReplaceAllString(text, "${1}${2}"+Mark+"@")
+	}
+	if strings.Contains(text, "@") && strings.Contains(text, "/") {
+		text = login.ReplaceAllString(text, "${1}"+Mark+"@${2}")
 	}
 	lower := strings.ToLower(text)
 	if !slices.ContainsFunc(signs(), func(sign string) bool { return strings.Contains(lower, sign) }) {

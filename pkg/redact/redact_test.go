@@ -23,6 +23,8 @@ func TestSecrets(t *testing.T) {
 		"cloning https://hunter2@git.example.test/lantern":                                            "cloning https://[redacted]@git.example.test/lantern",
 		"no directory https:/ci:hunter2@git.example.test":                                             "no directory https:/[redacted]@git.example.test",
 		"cloning ssh://ci:hunter2@git.example.test/lantern":                                           "cloning ssh://[redacted]@git.example.test/lantern",
+		"USAGE ci:hunter2@registry.example.test/lantern:v1: no":                                       "USAGE [redacted]@registry.example.test/lantern:v1: no",
+		`"ci:hunter2@127.0.0.1:5000/lantern@sha256:00"`:                                               `"[redacted]@127.0.0.1:5000/lantern@sha256:00"`,
 		"PUT https://host.example.test/x?access_token=abcdef&y=1":                                     "PUT https://host.example.test/x?[redacted]&y=1",
 		"DB_PASSWORD=hunter2":                                                                         "[redacted]",
 		"gho_0123456789abcdefghij":                                                                    "[redacted]",
@@ -39,6 +41,7 @@ func TestSecrets(t *testing.T) {
 	for _, text := range []string{
 		"", "unexpected token: EOF", "see https://host.example.test/a@b", "ssh://git@git.example.test/lantern",
 		"image registry.example.test/lantern/server@sha256:" + strings.Repeat("a", 64),
+		"image lantern:v0.1.0@sha256:" + strings.Repeat("a", 64) + " of linux/amd64", "signer: release@example.test/x", "localhost:5000/a:v1@sha256:00",
 		"basic authentication is asked for", "the bearer of it", "release-token names no token", "sig=short", "signature=genuine", "X-Goog-Signature=none",
 	} {
 		if got := redact.Secrets(text); got != text {
