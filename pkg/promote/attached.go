@@ -82,22 +82,35 @@ func copyTag(ctx context.Context, a attachedTag, from From, to To) error {
 	if err != nil {
 		return err
 	}
-	switch held, err := to.Images.Resolve(ctx, repo, tag); {
-	case err == nil && held.Digest.Equal(d.Digest):
-		return nil
-	case err == nil:
-		there, err := registry.Graph(ctx, to.Images, repo, held)
-		if err != nil {
-			return err
-		}
-		return contains(repo+":"+tag, there, node)
-	case !errors.Is(err, registry.ErrNotFound):
+	there, err := a.isThere(ctx, to, node)
+	if err != nil || there {
 		return err
 	}
 	if _, err := registry.Copy(ctx, to.Images, from.Images, repo, d); err != nil {
 		return err
 	}
+	// Whoever signs at the destination may have set the tag meanwhile.
+	if there, err = a.isThere(ctx, to, node); err != nil || there {
+		return err
+	}
 	return to.Images.Tag(ctx, repo, tag, d)
+}
+
+// isThere reports whether the destination has the tag, which must then attach
+// what the source's does.
+func (a attachedTag) isThere(ctx context.Context, to To, node *registry.Node) (bool, error) {
+	held, err := to.Images.Resolve(ctx, a.repo, a.tag)
+	switch {
+	case errors.Is(err, registry.ErrNotFound):
+		return false, nil
+	case err != nil || held.Digest.Equal(a.d.Digest):
+		return err == nil, err
+	}
+	there, err := registry.Graph(ctx, to.Images, a.repo, held)
+	if err != nil {
+		return false, err
+	}
+	return true, contains(a.repo+":"+a.tag, there, node)
 }
 
 // contains demands that a tag of the destination has every layer that the

@@ -2,6 +2,7 @@ package promote
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -176,6 +177,51 @@ func TestTaggedMeanwhile(t *testing.T) {
 		}
 		if held, err := dst.Resolve(t.Context(), repo, "v1"); err != nil || !held.Digest.Equal(want.Digest) {
 			t.Errorf("%s: the tag names %s, %v", name, held.Digest, err)
+		}
+	}
+}
+
+// meanwhile is a registry where somebody does something while evidence is copied
+// there.
+type meanwhile struct {
+	*registry.Layout
+	do func()
+}
+
+func (m meanwhile) PushManifest(ctx context.Context, repo string, d registry.Descriptor, raw []byte) error {
+	m.do()
+	return m.Layout.PushManifest(ctx, repo, d, raw)
+}
+
+// TestEvidenceTaggedMeanwhile: a tag for evidence that somebody set while ours
+// was copied is not moved; it does if it attaches ours, too.
+func TestEvidenceTaggedMeanwhile(t *testing.T) {
+	ours, theirs := payload("ours"), payload("theirs")
+	for name, row := range map[string]struct {
+		set  []string
+		want verdict.Code
+	}{
+		"nobody":             {nil, ""},
+		"ours, and one more": {[]string{theirs, ours}, ""},
+		"another one":        {[]string{theirs}, verdict.TagConflict},
+		"the same":           {[]string{ours}, ""},
+	} {
+		src, dst := layout(t), layout(t)
+		d := push(t, src, "v1", "application/x", "content")
+		tag := registry.AttachedTag(d.Digest, registry.SuffixSignatures)
+		want := push(t, src, tag, legacy.MediaPayload, ours)
+		push(t, dst, "", "application/x", "something else")
+		to := To{Images: meanwhile{dst, func() {
+			if row.set != nil {
+				want = push(t, dst, tag, legacy.MediaPayload, row.set...)
+			}
+		}}}
+		err := copyAttached(t.Context(), Image{Repository: repo, Digest: d.Digest, Size: d.Size, MediaType: d.MediaType}, From{Images: src}, to)
+		if got := verdict.FindingOf("", err).Code; err == nil && row.want != "" || err != nil && got != row.want {
+			t.Errorf("%s: %v, want %s", name, err, row.want)
+		}
+		if held, err := dst.Resolve(t.Context(), repo, tag); err != nil || !held.Digest.Equal(want.Digest) {
+			t.Errorf("%s: the tag names %s, %v; want %s", name, held.Digest, err, want.Digest)
 		}
 	}
 }
