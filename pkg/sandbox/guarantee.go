@@ -32,7 +32,8 @@ const (
 	OwnAccount Guarantee = "own-account"
 	// TreeEnds: all that it started is dead before an output is read.
 	TreeEnds Guarantee = "tree-ends"
-	// DiskLimited: it is ended when its directories grow past a limit.
+	// DiskLimited: it is ended when what it has on the disk grows past a limit,
+	// files without a name included.
 	DiskLimited Guarantee = "disk-limited"
 	// ProcessesLimited: the number of its processes has a limit.
 	ProcessesLimited Guarantee = "processes-limited"

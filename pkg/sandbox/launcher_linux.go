@@ -206,7 +206,7 @@ func (l *launcher) converse(ctx context.Context, pid int, kill func()) (end ende
 			return unfit(err)
 		}
 	}
-	watched := watch(ctx, l.step, kill)
+	watched := watch(ctx, l.step, pid, kill)
 	_, err = l.talk.hear(&end)
 	over := watched()
 	switch {

@@ -54,6 +54,7 @@ func wallActs() map[string]func() error {
 			_, err := Run(context.Background(), Mode(os.Getenv("MODE")), s)
 			return err
 		},
+		"hide":  hide,
 		"close": func() error { return errors.Join(os.MkdirAll("../home/a/b", 0o755), os.Chmod("../home/a", 0)) },
 	}
 }

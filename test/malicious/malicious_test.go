@@ -94,6 +94,8 @@ func rows() []row {
 		{act: "leave-locked", tries: "leaves a directory that nobody may read", bare: notRun},
 		{act: "fork-bomb", tries: "starts processes without end", code: verdict.StepLimit, says: "limit of processes", limits: "{processes: 64}"},
 		{act: "fill-disk", tries: "fills the disk", code: verdict.StepLimit, says: "limit of disk", limits: "{disk: 64Mi}"},
+		{act: "hide-on-disk", tries: "fills the disk with files that it removes and keeps open", code: verdict.StepLimit, says: "limit of disk", limits: "{disk: 64Mi}"},
+		{act: "hide-a-little", tries: "keeps as many bytes as it may in files that it removed", limits: "{disk: 64Mi}", bare: worked},
 		{act: "eat-memory", tries: "takes more memory than it may", code: verdict.StepLimit, says: "limit of memory", limits: "{memory: 128Mi}"},
 		{act: "sleep", tries: "never ends", code: verdict.StepLimit, says: "limit of time", limits: "{time: 1s}", bare: verdict.StepLimit},
 		{act: "write-escapes", tries: "sends escape sequences to who reads the log", code: failed, says: `\x1b]0;owned\x07\x1b[2J`, bare: failed},
@@ -115,7 +117,7 @@ func (r row) fit(report sandbox.Report) row {
 	if r.act == "leave-locked" && os.Geteuid() != 0 {
 		r.code, r.says = verdict.FileType, "to everybody" // only root reads what is closed to it
 	}
-	if r.code != verdict.StepLimit || r.act == "sleep" || r.act == "fill-disk" {
+	if r.code != verdict.StepLimit || r.act == "sleep" || strings.Contains(r.says, "disk") {
 		return r
 	}
 	if !report.Has(sandbox.MemoryLimited) {

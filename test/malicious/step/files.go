@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // forge writes provenance of its own among the outputs.
@@ -132,4 +133,29 @@ func appendTo(name string) error {
 	}
 	_, err = f.WriteString("all is well\n")
 	return errors.Join(err, f.Close())
+}
+
+// hideOnDisk writes files of mebibytes that it removes and keeps open, and stays
+// long enough to be looked at.
+func hideOnDisk(files, size int) error {
+	block := make([]byte, 1<<20)
+	for i := range files {
+		name := filepath.Join("..", "home", fmt.Sprint(i))
+		f, err := os.Create(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		for range size {
+			if _, err := f.Write(block); err != nil {
+				return fmt.Errorf("in file %d: %w", i, err)
+			}
+		}
+		if err := os.Remove(name); err != nil {
+			return err
+		}
+	}
+	time.Sleep(1500 * time.Millisecond)
+	fmt.Printf("worked: %d MiB without a name\n", files*size)
+	return nil
 }

@@ -99,6 +99,8 @@ func acts() map[string]func() error {
 		"leave-setuid":     leaveSetuid,
 		"fork-bomb":        forkBomb,
 		"fill-disk":        fillDisk,
+		"hide-on-disk":     func() error { return hideOnDisk(40, 60) },
+		"hide-a-little":    func() error { return hideOnDisk(4, 10) },
 		"sleep":            sleep,
 		"eat-memory":       eatMemory,
 		"write-escapes":    writeEscapes,

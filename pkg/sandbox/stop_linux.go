@@ -1,0 +1,155 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of stopping a step.
+const (
+	stopTries = 400
+	stopPause = 5 * time.Millisecond
+)
+
+// stopped is the processes of a step that were stopped for a moment. The zero
+// value is none.
+type stopped struct {
+	all []int       // processes of the step, however they came to stand still
+	fds map[int]int // those that we stopped, by process
+}
+
+// stop stops the processes below a runner, and reports whether all stand still.
+// What starts another one, or wakes one, is met at the next look.
+func (s *stopped) stop(runner int) bool {
+	s.fds = map[int]int{}
+	for still, tries := 0, 0; tries < stopTries; tries++ {
+		var ok, busy bool
+		if s.all, ok = below(runner); !ok {
+			return false
+		}
+		for _, pid := range s.all {
+			_, sent := s.fds[pid]
+			switch states := states(pid); {
+			case strings.Trim(states, "TtZXx") == "":
+			case sent && strings.Trim(states, "TtZXxD") == "":
+				// it is inside the kernel, and stops before it leaves it
+			default:
+				busy = true
+				s.signal(pid)
+			}
+		}
+		if still++; busy {
+			still = 0
+		}
+		if still == 2 {
+			return true
+		}
+		time.Sleep(stopPause)
+	}
+	return false
+}
+
+// signal stops one process. The descriptor is of this process and no later one
+// of its number.
+func (s *stopped) signal(pid int) {
+	fd, had := s.fds[pid]
+	if !had {
+		before, _ := parentOf(pid)
+		var err error
+		if fd, err = unix.PidfdOpen(pid, 0); err != nil {
+			return // it has ended, or we have too many files open: the next look tells
+		}
+		if after, _ := parentOf(pid); after != before || before == 0 {
+			_ = unix.Close(fd) // another process now
+			return
+		}
+		s.fds[pid] = fd
+	}
+	_ = unix.PidfdSendSignal(fd, unix.SIGSTOP, nil, 0) // it may have ended
+}
+
+// goOn lets those go on that were stopped.
+func (s *stopped) goOn() {
+	for _, fd := range s.fds {
+		_ = unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0) // it may have ended
+		_ = unix.Close(fd)
+	}
+	s.fds = nil
+}
+
+// below lists the processes that come from one: in its namespace, whoever loses
+// a parent gets this one.
+func below(runner int) (list []int, ok bool) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, false
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, false
+	}
+	children := map[int][]int{}
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			parent, _ := parentOf(pid)
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	list = children[runner]
+	for i := 0; i < len(list); i++ {
+		list = append(list, children[list[i]]...)
+	}
+	return list, true
+}
+
+// parentOf is the parent of a process and its state; 0 if it is gone.
+func parentOf(pid int) (parent int, state string) { return stat(fmt.Sprintf("/proc/%d/stat", pid)) }
+
+func stat(path string) (parent int, state string) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return 0, ""
+	}
+	text := string(raw)
+	words := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // its name holds what it likes
+	if len(words) < 2 {
+		return 0, ""
+	}
+	parent, err = strconv.Atoi(words[1])
+	if err != nil {
+		return 0, ""
+	}
+	return parent, words[0]
+}
+
+// states are the states of all threads of a process, a letter each.
+func states(pid int) string {
+	var all strings.Builder
+	for _, dir := range threads(pid) {
+		_, state := stat(dir + "/stat")
+		all.WriteString(state)
+	}
+	return all.String()
+}
+
+// threads are the directories of the threads of a process.
+func threads(pid int) (dirs []string) {
+	dir, err := os.Open(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return nil // it has ended
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1) // what ended meanwhile holds nothing
+	for _, name := range names {
+		dirs = append(dirs, dir.Name()+"/"+name)
+	}
+	return dirs
+}
