@@ -184,6 +184,7 @@ func (r *run) inside(step plan.Step, at stand, report sandbox.Report) provenance
 	for _, l := range report.Lacking {
 		walls.Lacking = append(walls.Lacking, string(l.Guarantee))
 	}
+	walls.RefusedMore = report.RefusedMore
 	for _, a := range report.Asked {
 		if !a.Allowed {
 			walls.Refused = append(walls.Refused, a.Host+": "+a.Reason)

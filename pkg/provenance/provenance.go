@@ -94,9 +94,11 @@ type Walls struct {
 	Had     []string `json:"had,omitempty"`
 	Lacking []string `json:"lacking,omitempty"`
 	// Network are the hosts that the command could reach, none by default, and
-	// Refused those that it asked for in vain.
-	Network []string `json:"network,omitempty"`
-	Refused []string `json:"refused,omitempty"`
+	// Refused the first of those that it asked for in vain; RefusedMore counts
+	// what it asked of others.
+	Network     []string `json:"network,omitempty"`
+	Refused     []string `json:"refused,omitempty"`
+	RefusedMore int      `json:"refusedMore,omitempty"`
 	// Machine says that the programs of the machine were there to be used,
 	// which no digest covers.
 	Machine bool `json:"machine"`

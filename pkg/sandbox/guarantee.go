@@ -63,6 +63,9 @@ type Report struct {
 	Lacking []Lack      `json:"lacking,omitempty"`
 	// Asked is what the step asked of the network, with what was answered.
 	Asked []Asked `json:"asked,omitempty"`
+	// RefusedMore counts what it asked of hosts that are not in Asked, because
+	// so many others had been refused before.
+	RefusedMore int `json:"refusedMore,omitempty"`
 	// How says by which means limits and account were had.
 	How []string `json:"how,omitempty"`
 }
@@ -128,6 +131,9 @@ func (r Report) Print(w io.Writer) {
 			answer = "refused: " + a.Reason
 		}
 		fmt.Fprintf(w, "[waybill] it asked for %s, %d times, %s\n", a.Host, a.Times, answer)
+	}
+	if r.RefusedMore > 0 {
+		fmt.Fprintf(w, "[waybill] it asked %d more times, for other hosts, and was refused\n", r.RefusedMore)
 	}
 }
 

@@ -147,7 +147,7 @@ func (l *launcher) launch(ctx context.Context, cmd *exec.Cmd) (Report, error) {
 	stop()
 	_ = l.talk.conn.Close() // all is said
 	if proxied != nil {
-		l.report.Asked = proxied()
+		proxied(&l.report)
 	}
 	over := l.group.end()
 	l.report.Mode = l.mode
@@ -181,8 +181,8 @@ const giveBack = 10 * time.Second
 
 // converse tells the runner what to do, judges what it says of the walls, and
 // hears how the step ended. asked is not nil if there was a proxy.
-func (l *launcher) converse(ctx context.Context, pid int, kill func()) (end ended, asked func() []Asked, err error) {
-	unfit := func(err error) (ended, func() []Asked, error) {
+func (l *launcher) converse(ctx context.Context, pid int, kill func()) (end ended, asked func(*Report), err error) {
+	unfit := func(err error) (ended, func(*Report), error) {
 		if cause := context.Cause(ctx); cause != nil {
 			return ended{}, nil, cause
 		}
@@ -244,7 +244,7 @@ func (l *launcher) ready() (*os.File, error) {
 }
 
 // serve answers the step's listener with a proxy, until the step is dead.
-func (l *launcher) serve(ctx context.Context, f *os.File) (asked func() []Asked, err error) {
+func (l *launcher) serve(ctx context.Context, f *os.File) (asked func(*Report), err error) {
 	defer f.Close()
 	listener, err := net.FileListener(f)
 	if err != nil {
@@ -257,10 +257,10 @@ func (l *launcher) serve(ctx context.Context, f *os.File) (asked func() []Asked,
 		defer close(done)
 		p.serve(ctx, listener)
 	}()
-	return func() []Asked {
+	return func(r *Report) {
 		cancel()
 		<-done
-		return p.list()
+		p.tell(r)
 	}, nil
 }
 

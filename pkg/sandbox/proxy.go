@@ -19,7 +19,7 @@ import (
 // Bounds of a proxy.
 const (
 	maxTunnels = 64
-	maxAsked   = 1000
+	maxRefused = 20 // hosts that are named: what a step asks for in vain is its own choice
 	maxHead    = 16 << 10
 	dialTime   = 30 * time.Second
 )
@@ -31,8 +31,10 @@ type proxy struct {
 	hosts  []string
 	permit func(netip.Addr) error
 
-	mu    sync.Mutex // owns asked
-	asked []Asked
+	mu      sync.Mutex // owns what follows
+	asked   []Asked
+	refused int // of these
+	more    int // refusals of hosts that are not among them
 
 	tunnels sync.WaitGroup
 }
@@ -116,7 +118,8 @@ func (p *proxy) dial(ctx context.Context, method, host string) (net.Conn, error)
 	return d.DialContext(ctx, "tcp", host)
 }
 
-// note remembers what was asked, once for each host and answer.
+// note remembers what was asked, once for each host and answer, and counts what
+// is refused after the first hosts.
 func (p *proxy) note(host string, err error) {
 	a := Asked{Host: host, Allowed: err == nil, Times: 1}
 	if len(a.Host) > 300 {
@@ -134,14 +137,19 @@ func (p *proxy) note(host string, err error) {
 			return
 		}
 	}
-	if len(p.asked) < maxAsked {
-		p.asked = append(p.asked, a)
+	if !a.Allowed {
+		if p.refused == maxRefused {
+			p.more++
+			return
+		}
+		p.refused++
 	}
+	p.asked = append(p.asked, a) // what is allowed was declared
 }
 
-// list returns what was asked so far.
-func (p *proxy) list() []Asked {
+// tell puts what was asked into a report.
+func (p *proxy) tell(r *Report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.asked)
+	r.Asked, r.RefusedMore = slices.Clone(p.asked), p.more
 }

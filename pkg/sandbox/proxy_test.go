@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -127,9 +128,41 @@ func TestProxy(t *testing.T) {
 		if r.status == 0 {
 			continue
 		}
-		asked := p.list()
+		var report Report
+		p.tell(&report)
+		asked := report.Asked
 		if len(asked) != 1 || asked[0].Allowed != (r.status == 200) || !strings.Contains(asked[0].Reason, r.reason) {
 			t.Errorf("%s: the record is %v, want reason %q", r.name, asked, r.reason)
 		}
+	}
+}
+
+// TestProxyNamesFew: a step that asks for host after host has the first ones
+// named and the others counted; what is allowed is always named.
+func TestProxyNamesFew(t *testing.T) {
+	p := newProxy([]string{"declared.example.test:443"})
+	for i := range maxRefused + 500 {
+		for range 2 {
+			p.note(fmt.Sprintf("%d.example.test:443", i), errors.New("no"))
+		}
+	}
+	p.note("declared.example.test:443", nil)
+	var report Report
+	p.tell(&report)
+	if len(report.Asked) != maxRefused+1 || !report.Asked[maxRefused].Allowed || report.RefusedMore != 1000 || report.Asked[0].Times != 2 {
+		t.Errorf("%d are named, the last %v; %d more", len(report.Asked), report.Asked[len(report.Asked)-1], report.RefusedMore)
+	}
+	var log strings.Builder
+	report.Print(&log)
+	if n := strings.Count(log.String(), "it asked for"); n != maxRefused+1 || !strings.HasSuffix(log.String(), "it asked 1000 more times, for other hosts, and was refused\n") {
+		t.Errorf("%d hosts in the log\n%s", n, log.String())
+	}
+	few := newProxy(nil)
+	for i := range maxRefused {
+		few.note(fmt.Sprintf("%d.example.test:443", i), errors.New("no"))
+	}
+	report = Report{}
+	if few.tell(&report); len(report.Asked) != maxRefused || report.RefusedMore != 0 {
+		t.Errorf("the twin: %d are named, %d more", len(report.Asked), report.RefusedMore)
 	}
 }
