@@ -23,7 +23,7 @@ const Mark = "[redacted]"
 
 // shapes find secrets.
 var shapes = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*` +
-	`|-----BEGIN [A-Z ]*PRIVATE KEY-----.*` +
+	`|-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*` +
 	`|\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|(?:AKIA|ASIA)[A-Z0-9]{16}|ya29\.[A-Za-z0-9_-]{16,}|xox[abpr]-[A-Za-z0-9-]{10,})` +
 	`|\b(?i:authorization)"?[:=] *"?(?:(?i:bearer|basic) +)?[A-Za-z0-9._~+/=-]{8,}` +
 	`|\b(?i:bearer) +[A-Za-z0-9._~+/=-]{20,}` +

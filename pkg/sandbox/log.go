@@ -28,14 +28,11 @@ type Log struct {
 	secrets []string
 	line    []byte // not yet passed on
 	begun   bool   // a part of the line has been passed on
-	key     int    // lines of a private key that may still come
+	keys    keys   // private keys in it
 	passed  int64
 	full    bool // the reader gets no more but the end
 	tail    []byte
 }
-
-// longestKey is more lines than a private key has.
-const longestKey = 200
 
 // NewLog returns a log that passes on to next, which may be nil. Secrets of
 // fewer than six bytes are words, and stay.
@@ -86,9 +83,14 @@ func (l *Log) pass(whole bool) error {
 	for _, s := range l.secrets {
 		text = strings.ReplaceAll(text, s, redact.Mark)
 	}
-	text = redact.Secrets(l.keyless(text))
+	text = redact.Secrets(l.keys.without(text, whole))
 	if !l.begun && strings.HasPrefix(text, spoken) {
 		text = "> " + text // what we say of a step, it cannot say
+	}
+	if !l.begun && text != "" {
+		if err := l.out(l.keys.told()); err != nil {
+			return err
+		}
 	}
 	l.begun = !whole
 	l.line = l.line[:0]
@@ -105,22 +107,6 @@ func (l *Log) pass(whole bool) error {
 
 // spoken is how lines of the control plane begin.
 const spoken = "[waybill]"
-
-// keyless takes out what stands between the first and the last line of a
-// private key. The first is told as redacted by its shape.
-func (l *Log) keyless(text string) string {
-	switch {
-	case l.key > 0 && strings.Contains(text, "-----END"):
-		l.key = 0
-		return ""
-	case l.key > 0:
-		l.key--
-		return ""
-	case strings.Contains(text, "-----BEGIN ") && strings.Contains(text, "PRIVATE KEY-----") && !strings.Contains(text, "-----END"):
-		l.key = longestKey
-	}
-	return text
-}
 
 // out passes a text on. Of a log that is too long the reader gets the
 // beginning and, when it has ended, the end: that is where the error is.
@@ -147,6 +133,7 @@ func (l *Log) flush() {
 	if len(l.line) > 0 {
 		_ = l.pass(true) // whoever reads the log has been told of its end
 	}
+	_ = l.out(l.keys.told()) // as above
 	if l.full {
 		_, _ = io.WriteString(l.next, l.end()) // as above
 	}

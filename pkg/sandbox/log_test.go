@@ -80,6 +80,34 @@ func TestLogHidesSecrets(t *testing.T) {
 	}
 }
 
+// TestLogHidesKeysAlone: after the first line of a private key, only lines that
+// can be a part of it are withheld, and counted; END ends it by its own label.
+func TestLogHidesKeysAlone(t *testing.T) {
+	const begin, end = "-----BEGIN EC PRIVATE KEY-----\n", "-----END EC PRIVATE KEY-----\n"
+	part := strings.Repeat("MHcC", 16) + "\n"
+	long := strings.Repeat("MHcC", 10<<10) + "\n"
+	told := func(n string) string { return "[waybill] " + n }
+	const one, more = "1 line withheld: it looks like a part of a private key\n", " lines withheld: they look like parts of a private key\n"
+	for name, row := range map[string]struct{ in, want string }{
+		"a key":                      {begin + part + part + "MHc=\n" + end + "on\n", "[redacted]\n" + told("3"+more) + end + "on\n"},
+		"with headers":               {begin + "Proc-Type: 4,ENCRYPTED\n\n" + part + end, "[redacted]\nProc-Type: 4,ENCRYPTED\n\n" + told(one) + end},
+		"of OpenPGP":                 {"-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n" + part + "=MHcC\n-----END PGP PRIVATE KEY BLOCK-----\n", "[redacted]\n\n" + told("2"+more) + "-----END PGP PRIVATE KEY BLOCK-----\n"},
+		"without an end":             {begin + part, "[redacted]\n" + told(one)},
+		"of one long line":           {begin + long + end, "[redacted]\n" + told(one) + end},
+		"with a time on each line":   {"12:00 " + begin + "12:00 " + part + "12:00 " + end, "12:00 [redacted]\n12:00 [redacted]\n12:00 " + end},
+		"no key: a step that hides":  {"-----BEGIN EVIL PRIVATE KEY-----\nfetching evil.sh\ninstalling\n", "[redacted]\nfetching evil.sh\ninstalling\n"},
+		"END of another":             {begin + part + "-----END EVIL PRIVATE KEY-----\n" + part + end, "[redacted]\n" + told(one) + "-----END EVIL PRIVATE KEY-----\n[redacted]\n" + end},
+		"a second key in it":         {begin + "x y\n" + begin + part + end, "[redacted]\nx y\n[redacted]\n" + told(one) + end},
+		"more lines than a key has":  {begin + strings.Repeat(part, longestKey+1), "[redacted]\n" + told("200"+more) + part},
+		"a text like ours":           {begin + part + "[waybill] 9 lines withheld\n", "[redacted]\n" + told(one) + "> [waybill] 9 lines withheld\n"},
+		"the twin: lines of a build": {part + "compiling\n" + end, part + "compiling\n" + end},
+	} {
+		if got := logged(nil, row.in); got != row.want {
+			t.Errorf("%s: %.400q, want %.400q", name, got, row.want)
+		}
+	}
+}
+
 func TestLogIsBounded(t *testing.T) {
 	var b bytes.Buffer
 	l := NewLog(&b, nil)

@@ -99,6 +99,7 @@ func rows() []row {
 		{act: "eat-memory", tries: "takes more memory than it may", code: verdict.StepLimit, says: "limit of memory", limits: "{memory: 128Mi}"},
 		{act: "sleep", tries: "never ends", code: verdict.StepLimit, says: "limit of time", limits: "{time: 1s}", bare: verdict.StepLimit},
 		{act: "write-escapes", tries: "sends escape sequences to who reads the log", code: failed, says: `\x1b]0;owned\x07\x1b[2J`, bare: failed},
+		{act: "hide-lines", tries: "hides lines of its log as those of a private key", code: failed, says: "fetching what nobody shall read of", bare: failed},
 		{act: "call-kernel", tries: "makes system calls that no build makes", code: failed, says: "io_uring_setup: operation not permitted"},
 		{act: "gain-privileges", tries: "becomes root through set-user-ID programs", code: failed, says: "operation not permitted"},
 		{act: "new-namespaces", tries: "makes namespaces in which it is root", code: failed, says: "operation not permitted"},

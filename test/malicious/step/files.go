@@ -107,6 +107,12 @@ func writeEscapes() error {
 	return syscall.EPERM
 }
 
+// hideLines writes what it does between the marks of a private key.
+func hideLines() error {
+	fmt.Print("-----BEGIN EVIL PRIVATE KEY-----\nfetching what nobody shall read of\n-----END EVIL PRIVATE KEY-----\n")
+	return syscall.EPERM
+}
+
 // leaveSetuid makes its output a program that runs as whoever owns it.
 func leaveSetuid() error {
 	if err := write(output()); err != nil {

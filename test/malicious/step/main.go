@@ -104,6 +104,7 @@ func acts() map[string]func() error {
 		"sleep":            sleep,
 		"eat-memory":       eatMemory,
 		"write-escapes":    writeEscapes,
+		"hide-lines":       hideLines,
 		"call-kernel":      callKernel,
 		"gain-privileges":  gainPrivileges,
 		"new-namespaces":   newNamespaces,
