@@ -1,35 +1,14 @@
 package gateway
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/x509"
-	"net"
-	"net/http"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
-
-// maxAge is how long a connection is used: after it, the next answer closes it.
-const maxAge = 5 * time.Minute
-
-// bornKey is the key of the time at which a connection was made.
-type bornKey struct{}
-
-func born(clock func() time.Time) func(context.Context, net.Conn) context.Context {
-	return func(ctx context.Context, _ net.Conn) context.Context {
-		return context.WithValue(ctx, bornKey{}, clock())
-	}
-}
-
-// isOld reports whether the connection of a request has been used long enough.
-func isOld(r *http.Request, now time.Time) bool {
-	at, known := r.Context().Value(bornKey{}).(time.Time)
-	return known && now.Sub(at) > maxAge
-}
 
 // authoritiesEvery is how often the file of the clients' authorities is read.
 const authoritiesEvery = time.Second

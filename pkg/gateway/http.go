@@ -92,6 +92,9 @@ func (s *Server) decisions(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
+	if from := over(r); from != nil {
+		from.heard()
+	}
 	if overrides(all) {
 		if err := s.spend(ctx, who, id); err != nil {
 			s.turnAway(w, r, notLetIn{id: id, who: who, err: err})

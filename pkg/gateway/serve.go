@@ -189,7 +189,8 @@ func (s *Server) Serve(ctx context.Context, c Config, reload <-chan os.Signal, r
 	}
 	defer back.Close()
 	ours, theirs := s.bounded(ctx, s.Admin()), s.bounded(ctx, s)
-	theirs.TLSConfig, theirs.ConnContext = certificates, born(s.world.Clock)
+	asking := &connections{Listener: front, most: maxConnections, clock: s.world.Clock}
+	theirs.TLSConfig, theirs.ConnContext = certificates, asking.context
 	if c.TLS != nil {
 		s.clients.file = c.TLS.Clients
 	}
@@ -197,10 +198,10 @@ func (s *Server) Serve(ctx context.Context, c Config, reload <-chan os.Signal, r
 	go func() { ended <- ours.Serve(back) }()
 	go func() {
 		if certificates != nil {
-			ended <- theirs.ServeTLS(front, "", "")
+			ended <- theirs.ServeTLS(asking, "", "")
 			return
 		}
-		ended <- theirs.Serve(front)
+		ended <- theirs.Serve(asking)
 	}()
 	defer s.begin(ctx)()
 	ready(front.Addr().String(), back.Addr().String())

@@ -24,6 +24,7 @@ type gatehouse struct {
 	admin
 	callers, page string
 	second        string // begins the names of its files where it is not the first in the scene
+	within        string // the control group that it runs in, if any
 	cmd           *exec.Cmd
 }
 
@@ -65,7 +66,11 @@ callers: callers.yaml
 listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 `+more)
-	s.cmd = exec.CommandContext(t.Context(), filepath.Join(bin, "waybill"), append([]string{"gate", "serve", s.second + "service.yaml"}, flags...)...)
+	args := append([]string{filepath.Join(bin, "waybill"), "gate", "serve", s.second + "service.yaml"}, flags...)
+	if s.within != "" {
+		args = append([]string{"sh", "-c", `echo $$ > "$0"/cgroup.procs && exec "$@"`, s.within}, args...)
+	}
+	s.cmd = exec.CommandContext(t.Context(), args[0], args[1:]...)
 	s.cmd.Dir = s.Path(".")
 	log, err := os.Create(s.Path(s.second + "gate.log"))
 	if err != nil {

@@ -71,12 +71,19 @@ func peak(t *testing.T, s *scene.Scene) (scene.Result, int64) {
 			return scene.Result{Args: cmd.Args, Stdout: said.String(), Code: cmd.ProcessState.ExitCode()}, most
 		case <-time.After(time.Millisecond):
 		}
-		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
-		if _, after, is := strings.Cut(string(status), "VmHWM:"); is {
-			var kib int64
-			if _, err := fmt.Sscan(after, &kib); err == nil {
-				most = max(most, kib)
-			}
-		}
+		most = max(most, peakOf(cmd.Process.Pid))
 	}
+}
+
+// peakOf is how much memory a process has had at most, in KiB, or 0 if it has
+// ended.
+func peakOf(pid int) int64 { return statusOf(pid, "VmHWM") }
+
+// statusOf is one number of the status of a process.
+func statusOf(pid int, name string) (kib int64) {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if _, after, is := strings.Cut(string(status), name+":"); is {
+		_, _ = fmt.Sscan(after, &kib)
+	}
+	return kib
 }
