@@ -153,29 +153,31 @@ func (d *decision) checkTags(ctx context.Context, repo string) {
 // evidence: clients that look for evidence there get whatever it is, under the
 // release's own name.
 func (d *decision) checkAttachedTags(ctx context.Context, mode policy.Mode, repo string, tags []string) {
-	for _, a := range d.manifest.Artifacts {
-		if !a.IsImage() || a.Repository != repo {
+	ours := map[string]bool{}
+	for _, a := range d.manifest.Images() {
+		if a.Repository == repo {
+			ours[registry.AttachedTag(a.Digests.SHA256, "")] = true
+		}
+	}
+	for _, tag := range tags {
+		about, suffix, is := registry.CutAttachedTag(tag)
+		if !is || !ours[about] {
 			continue
 		}
-		for _, tag := range tags {
-			if !registry.IsAttachedTag(tag, a.Digests.SHA256) {
-				continue
-			}
-			at, err := d.Images.Resolve(ctx, repo, tag)
-			switch {
-			case err != nil:
-			case len(tag) == len(registry.AttachedTag(a.Digests.SHA256, "")):
-				err = registry.ReferrersTag(ctx, d.Images, repo, at)
-			default:
-				_, err = registry.AttachedEvidence(ctx, d.Images, repo, at)
-			}
-			var no *registry.NoEvidenceError
-			switch {
-			case errors.As(err, &no):
-				d.weigh(mode, verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "a tag for evidence that holds none: %s", no.Why))
-			case err != nil:
-				d.v.AddError("oci/"+repo+":"+tag, err)
-			}
+		at, err := d.Images.Resolve(ctx, repo, tag)
+		switch {
+		case err != nil:
+		case suffix == "":
+			err = registry.ReferrersTag(ctx, d.Images, repo, at)
+		default:
+			_, err = registry.AttachedEvidence(ctx, d.Images, repo, at)
+		}
+		var no *registry.NoEvidenceError
+		switch {
+		case errors.As(err, &no):
+			d.weigh(mode, verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "a tag for evidence that holds none: %s", no.Why))
+		case err != nil:
+			d.v.AddError("oci/"+repo+":"+tag, err)
 		}
 	}
 }

@@ -19,16 +19,16 @@ const (
 	SuffixSBOM         = ".sbom"
 )
 
-// IsAttachedTag reports whether a tag has the form of one that is about a
-// manifest: what clients look for of its evidence, or list of its referrers
-// where the registry does not. Any suffix counts, and so does another case: who
-// pulls by such a tag takes it for a part of the image.
-func IsAttachedTag(tag string, d digest.Digest) bool {
-	prefix := AttachedTag(d, "")
-	if len(tag) < len(prefix) || !strings.EqualFold(tag[:len(prefix)], prefix) {
-		return false
+// CutAttachedTag splits a tag that is about a manifest, of what clients look for
+// of its evidence, or list of its referrers where the registry does not: into
+// [AttachedTag] without a suffix, and the suffix. Any suffix counts, and so does
+// another case: who pulls by such a tag takes it for a part of the image.
+func CutAttachedTag(tag string) (about, suffix string, is bool) {
+	const length = len("sha256-") + 64
+	if len(tag) < length || len(tag) > length && strings.IndexByte(".-_", tag[length]) < 0 {
+		return "", "", false
 	}
-	return len(tag) == len(prefix) || strings.IndexByte(".-_", tag[len(prefix)]) >= 0
+	return strings.ToLower(tag[:length]), tag[length:], true
 }
 
 // maxAttached bounds all that is attached by one tag.
