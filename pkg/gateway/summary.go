@@ -82,7 +82,7 @@ func (s *Server) summarized(ctx context.Context, basis *standing, of summary) (m
 func (s Summaries) sign(ctx context.Context, of summary) ([]byte, error) {
 	var subjects []intoto.Subject
 	for _, in := range of.verdict.Inputs {
-		if !in.Digest.IsZero() {
+		if in.Place == of.Image && !in.Digest.IsZero() { // the others are documents that were read besides
 			subjects = append(subjects, intoto.Subject{Name: of.To + "@" + in.Digest.String(), Digests: digest.Set{SHA256: in.Digest}})
 		}
 	}
