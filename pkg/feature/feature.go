@@ -278,7 +278,7 @@ func (f Feature) Unsigned() (featuretransition.Predicate, int, bool) {
 
 // LostAdvice is the next act where a statement is lost. Nobody makes it by
 // mistake: the reconciler signs no transition a second time of its own accord.
-const LostAdvice = "put the statement back from a copy of the site; if there is none, and the history is right, remove its name from the history of the feature, and the next pass of waybill feature reconcile signs it again"
+const LostAdvice = "put the statement back from a copy of the site; if there is none, and the history is right, remove its name from the history of the feature, and the next pass of waybill feature reconcile signs it again, if it is the transition that is wanted now"
 
 // Lost is the statement that the history names of a transition later than the
 // last one that is signed; "" if there is none.

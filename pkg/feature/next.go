@@ -91,6 +91,28 @@ func Apply(in Input, ran Task, o Outcome) (Step, error) {
 	return p.step(nil), nil
 }
 
+// Follows reports whether a transition that is stored and not signed is the one
+// that is made now of the last state that was signed: from there, in the direction
+// and the scope that are wanted. Whoever can write to the store could have written
+// any other. Number 0 is the state of a feature about which nothing is signed.
+func Follows(in Input, last featuretransition.State, said featuretransition.Predicate) (bool, error) {
+	p := pass{Input: in, f: in.Feature.clone()}
+	s := &p.f.Status
+	s.State, s.Number, s.Enforced, s.Preparing = Off, last.Number, last.Enforced, last.Preparing
+	if last.Number > 0 {
+		s.State = State(last.State)
+	}
+	s.History, s.Tasks, s.Done, s.Moving = nil, nil, nil, nil
+	from := s.State
+	if err := p.refresh(); err != nil {
+		return false, err
+	}
+	if p.begin(); s.Number == last.Number {
+		p.complete()
+	}
+	return s.Number == said.Number && said.From == string(from) && string(p.f.Effective().Bytes()) == string(said.State().Bytes()), nil
+}
+
 // Outcome is what became of a task.
 type Outcome struct {
 	// Done says that nothing is left of it. One that is done and has something

@@ -19,7 +19,9 @@
 // About every transition a statement is signed. The transition is written first,
 // with a place for the statement, and nothing else happens to the feature until
 // it is there; so a crash between the two loses none, and can only sign the same
-// words twice.
+// words twice. Nobody signed what is stored: a transition that is found there
+// without a statement is signed only if it is the one that would be made now of
+// the last that was signed. Any other is taken back.
 package reconcile
 
 import (

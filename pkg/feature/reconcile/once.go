@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -105,6 +106,7 @@ type turn struct {
 	signed Signed // nil: the store is believed
 	pass   Pass
 	f      feature.Feature
+	made   int // the transition that may be signed: it was made here, or is the one that would be
 }
 
 func (t *turn) did(format string, args ...any) {
@@ -174,11 +176,18 @@ func (t *turn) restore(ctx context.Context, k feature.Key, d feature.Definition)
 	case has.Number > n+1:
 		return false, verdict.Refuse(verdict.FeatureState, k.String(), "it is at transition %d, and %d is the last that is signed", has.Number, n).
 			Advise("statements are missing: put those back that were removed")
-	case n == 0 || has.Number > n, has.Number == n && string(has.Bytes()) == string(last.Said.State().Bytes()):
+	}
+	switch is, err := t.isOurs(ctx, d, last); {
+	case err != nil:
+		return false, err
+	case is:
 		t.unlisted(k)
 		return false, nil
 	}
 	f, err := d.Restore(last, c.Self.Version, c.Clock())
+	if n == 0 {
+		f, err = feature.Announce(k, d, c.Self.Version)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -190,8 +199,34 @@ func (t *turn) restore(ctx context.Context, k feature.Key, d feature.Definition)
 		return false, err
 	}
 	t.saw(f)
-	t.did("restored from the statement about transition %d: the site had lost it, or had an older one", last.Said.Number)
+	if has.Number > n {
+		t.did("put back to transition %d: the site had another one after it, which nobody signed and nobody wants", n)
+		return true, nil
+	}
+	t.did("restored from the statement about transition %d: the site had lost it, or had an older one", n)
 	return true, nil
+}
+
+// isOurs reports whether the object says what was signed last, or the transition
+// after that which is to be made now. What is stored is signed by nobody, so no
+// other one is ever signed, however it came there.
+func (t *turn) isOurs(ctx context.Context, d feature.Definition, last feature.LastSigned) (bool, error) {
+	has, n := t.f.Effective(), last.Said.Number
+	said, _, missing := t.f.Unsigned()
+	switch {
+	case has.Number == n && n > 0:
+		t.made = n // it may have been signed, and not written down
+		return string(has.Bytes()) == string(last.Said.State().Bytes()) && (!missing || reflect.DeepEqual(said, last.Said)), nil
+	case has.Number == n && !missing:
+		return true, nil
+	case has.Number <= n || !missing || said.Number != has.Number:
+		return false, nil
+	}
+	is, err := feature.Follows(t.input(ctx, d), last.Said.State(), said)
+	if is {
+		t.made = said.Number
+	}
+	return is, err
 }
 
 // unlisted says which statements of earlier transitions are not there. They are
@@ -316,6 +351,7 @@ func (t *turn) keep(ctx context.Context, step feature.Step) error {
 		t.did("task %s is done", now.Done[len(now.Done)-1].Name)
 	}
 	if now.Number != before.Number {
+		t.made = now.Number
 		t.did("%s to %s", before.State, now.State)
 	}
 	return t.sign(ctx)
@@ -346,6 +382,10 @@ func (t *turn) sign(ctx context.Context) error {
 	said, _, missing := t.f.Unsigned()
 	if !missing {
 		return nil
+	}
+	if k := t.f.Key(); t.signed != nil && said.Number != t.made {
+		return verdict.Refuse(verdict.FeatureState, k.String(), "transition %d was written past the reconciler, and is not signed", said.Number).
+			Advise("find out who writes to the site; the next pass puts the feature back to what was signed last")
 	}
 	statement, err := featuretransition.New(said)
 	if err != nil {
