@@ -109,20 +109,51 @@ func (p *Pipeline) history(w *workspace.Workspace) seal.History {
 		return h
 	}
 	id := w.Identity()
-	for _, e := range entries {
+	for i, e := range entries {
 		var b begun
-		if e.Act != actBegin || json.Unmarshal(e.Detail, &b) != nil || b.Trace.Trace.IsZero() {
+		if e.Act != actBegin || json.Unmarshal(e.Detail, &b) != nil {
 			continue
 		}
 		b.Trace.Initial = id.Trace.Initial
-		switch e.Subject {
-		case ActBuild:
-			h.Earlier = append(h.Earlier, release.RunOf(release.RunBuild, id.Invocation, b.Trace, b.command()))
-		case ActSign:
-			h.Earlier = append(h.Earlier, release.RunOf(release.RunSign, b.Trace.Trace.String(), b.Trace, b.command()))
+		traced, kind := !b.Trace.Trace.IsZero(), runKind(e.Subject)
+		run := release.RunOf(kind, b.Trace.Trace.String(), b.Trace, b.command())
+		switch kind {
+		case release.RunBuild, release.RunSign:
+			if kind == release.RunBuild {
+				run.ID = id.Invocation
+			}
+			if traced {
+				h.Earlier = append(h.Earlier, run)
+			}
+		case release.RunSeal, release.RunAmend, release.RunWithdraw:
+			s := seal.Sealing{Began: e.Time}
+			if traced {
+				s.Run = run
+			}
+			if i+1 < len(entries) {
+				s.Ended = entries[i+1].Time
+			}
+			h.Sealings = append(h.Sealings, s)
 		}
 	}
 	return h
+}
+
+// runKind is what a manifest calls the run of an act; empty for others.
+func runKind(act string) string {
+	switch {
+	case act == ActBuild:
+		return release.RunBuild
+	case act == ActSign:
+		return release.RunSign
+	case act == ActSeal || strings.HasPrefix(act, actSealFrom):
+		return release.RunSeal
+	case act == actAmend:
+		return release.RunAmend
+	case act == actWithdraw:
+		return release.RunWithdraw
+	}
+	return ""
 }
 
 // command is what was typed, without its arguments.

@@ -21,7 +21,8 @@ const draftLife = 24 * time.Hour
 // draft keeps the manifest that is about to be signed until it is written, and
 // returns what to sign. A run that was interrupted may have had the very same
 // one logged, but for the time and the run that it says; then that one is
-// signed, and the log gets no other.
+// signed, and the log gets no other. Whoever can write to the state directory
+// chooses neither time nor runs: both must be those of an act of the journal.
 func draft(ctx context.Context, req Request, m release.Manifest) (release.Manifest, intoto.Statement, error) {
 	fresh, err := m.Statement()
 	if err != nil {
@@ -29,7 +30,7 @@ func draft(ctx context.Context, req Request, m release.Manifest) (release.Manife
 	}
 	dir := drafts(req)
 	if raw, err := os.ReadFile(filepath.Join(dir, releasemanifest.Name)); err == nil {
-		if before, s, same := redrafted(m, raw); same {
+		if before, s, same := redrafted(req.History, m, raw); same {
 			return before, s, nil
 		}
 	}
@@ -48,13 +49,13 @@ func draft(ctx context.Context, req Request, m release.Manifest) (release.Manife
 
 // redrafted is the manifest at the time and of the runs that a draft says, if the
 // draft says exactly that.
-func redrafted(m release.Manifest, raw []byte) (release.Manifest, intoto.Statement, bool) {
+func redrafted(h History, m release.Manifest, raw []byte) (release.Manifest, intoto.Statement, bool) {
 	said, err := intoto.Parse(raw)
 	if err != nil {
 		return release.Manifest{}, intoto.Statement{}, false
 	}
 	before, err := release.ParseRoot(said)
-	if age := m.SealedOn.Sub(before.Head().SealedOn); err != nil || age < 0 || age > draftLife {
+	if age := m.SealedOn.Sub(before.Head().SealedOn); err != nil || age < 0 || age > draftLife || !h.tells(before.Head(), m) {
 		return release.Manifest{}, intoto.Statement{}, false
 	}
 	m = asBefore(m, before.Head())

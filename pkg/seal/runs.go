@@ -2,6 +2,8 @@ package seal
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/trace"
@@ -14,8 +16,29 @@ type History struct {
 	// Earlier are the acts of earlier runs, and of this one, in the order in
 	// which they began.
 	Earlier []release.Run
+	// Sealings are the acts that sealed or revised the release or began to, this
+	// one included, in the order in which they began.
+	Sealings []Sealing
 	// Command is what was typed for this run, without arguments.
 	Command string
+}
+
+// Sealing is one act that signs a manifest, as the journal tells of it.
+type Sealing struct {
+	Began, Ended time.Time // Ended is zero if the journal does not say
+	Run          release.Run
+}
+
+// tells reports whether the journal tells of what a draft says: of an act that
+// signs at its time, and of every run that the manifest of now does not name.
+func (h History) tells(draft, now release.Manifest) bool {
+	during := slices.ContainsFunc(h.Sealings, func(s Sealing) bool {
+		return !draft.SealedOn.Before(s.Began.Truncate(time.Second)) && (s.Ended.IsZero() || !draft.SealedOn.After(s.Ended))
+	})
+	known := func(r release.Run) bool {
+		return slices.Contains(now.Runs, r) || slices.ContainsFunc(h.Sealings, func(s Sealing) bool { return s.Run == r })
+	}
+	return during && !slices.ContainsFunc(draft.Runs, func(r release.Run) bool { return !known(r) })
 }
 
 // first is the run that began the release, by the workspace: it is the one that

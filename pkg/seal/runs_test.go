@@ -3,6 +3,7 @@ package seal
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/trace"
@@ -55,5 +56,35 @@ func TestAsBefore(t *testing.T) {
 		if other := asBefore(release.Manifest{Runs: []release.Run{first}}, before); len(other.Runs) != 1 {
 			t.Errorf("%+v is taken for the same build", first)
 		}
+	}
+}
+
+// TestTells: what a draft says is taken up if an act of the journal was under way
+// at its time, and every run in it is known.
+func TestTells(t *testing.T) {
+	at := func(minute int) time.Time { return time.Date(2026, 1, 2, 3, minute, 0, 999, time.UTC) }
+	build, before, now := release.Run{Kind: release.RunBuild, ID: "a"}, release.Run{Kind: release.RunSeal, ID: "b"}, release.Run{Kind: release.RunSeal, ID: "c"}
+	h := History{Sealings: []Sealing{{at(10), at(20), before}, {Began: at(30), Run: now}}}
+	m := release.Manifest{Runs: []release.Run{build, now}}
+	for name, row := range map[string]struct {
+		sealed time.Time
+		runs   []release.Run
+		want   bool
+	}{
+		"of an act that was interrupted": {at(15), []release.Run{build, before}, true},
+		"at the second that it began":    {at(10).Truncate(time.Second), []release.Run{build, before}, true},
+		"of this act":                    {at(31), []release.Run{build, now}, true},
+		"without runs":                   {at(15), nil, true},
+		"before any":                     {at(9), []release.Run{build, before}, false},
+		"between two":                    {at(25), []release.Run{build, before}, false},
+		"of a run that is not known":     {at(15), []release.Run{build, {Kind: release.RunSeal, ID: "d"}}, false},
+		"of another build":               {at(15), []release.Run{{Kind: release.RunBuild, ID: "d"}, before}, false},
+	} {
+		if got := h.tells(release.Manifest{SealedOn: row.sealed, Runs: row.runs}, m); got != row.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if (History{}).tells(release.Manifest{SealedOn: at(15)}, m) {
+		t.Error("a journal that says nothing")
 	}
 }

@@ -1,13 +1,17 @@
 package stories
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/pipeline"
@@ -162,6 +166,7 @@ func TestLookingAhead(t *testing.T) {
 	wantHeaps(t, f.Signatures[0], map[string][2]int{"provenance": {0, 9}})
 	wantHeaps(t, f.Signatures[1], released(false))
 	d.sealsThroughCrashes(t)
+	entries += 2 // of the manifests that were sealed anew, besides foreign drafts
 	f = d.lookingAhead(t, 0, append([]string{"seal", scene.Version}, release...)...)
 	wantHeaps(t, f.Signatures[0], map[string][2]int{"release manifest": {0, 1}})
 	for _, service := range []string{"fulcio", "tsa", "rekor"} {
@@ -216,6 +221,36 @@ func (d *desk) sealsThroughCrashes(t *testing.T) {
 		}
 		if n := len(d.Lab.Logged()) - logged; n != 1 {
 			t.Errorf("%s: %d entries of one manifest", name, n)
+		}
+	}
+	d.sealsNoForeignDraft(t, payload(t, manifest))
+}
+
+// sealsNoForeignDraft seals with a draft that says a time, or a run, that the
+// journal does not know: that draft is not signed.
+func (d *desk) sealsNoForeignDraft(t *testing.T, said []byte) {
+	t.Helper()
+	for name, shape := range map[string]*regexp.Regexp{
+		"time": regexp.MustCompile(`"sealedOn":"[^"]*"`),
+		"run":  regexp.MustCompile(`"traceId":"[^"]*"`),
+	} {
+		all := shape.FindAll(said, -1)
+		if len(all) == 0 {
+			t.Fatalf("no %s in %s", name, said)
+		}
+		was := all[len(all)-1]
+		forged := strings.Repeat("ab", 16)
+		if name == "time" {
+			forged = time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+		}
+		field, _, _ := strings.Cut(string(was), ":")
+		if err := errors.Join(os.Remove(d.manifestPath()), os.MkdirAll(d.Path("state", "drafts"), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		d.write(t, filepath.Join("state", "drafts", filepath.Base(d.manifestPath())), bytes.ReplaceAll(said, was, []byte(field+`:"`+forged+`"`)))
+		want(t, d.Seal(t.Context()), 0, "seal: signed 1, reused 0")
+		if now := payload(t, d.bytes(t, d.manifestPath())); bytes.Contains(now, []byte(forged)) {
+			t.Errorf("the %s of a foreign draft was signed: %s", name, now)
 		}
 	}
 }
