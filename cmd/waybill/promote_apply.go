@@ -136,10 +136,8 @@ func (o *applying) run(cmd *cobra.Command, args []string) error {
 // unused refuses the flags that the kind of plan leaves without a use.
 func (o *applying) unused(cmd *cobra.Command, plan routes.Plan) error {
 	records := []string{"identity", "identity-token", "key", "key-password", "patience"}
-	if o.sharing.with.Lease == "" {
-		if err := cli.Unused(cmd, "it is how long the lease of --lease lasts", "lease-term"); err != nil {
-			return err
-		}
+	if err := checkLease(cmd, o.sharing.with.Exclusion); err != nil {
+		return err
 	}
 	switch {
 	case plan.Release != nil:

@@ -69,13 +69,18 @@ Last, the version markers that release.yaml names are moved, below the address
 that the profile has in places.markers. A marker that holds a higher version
 stays where it is; one that holds no version at all is not written over.
 
+Each tag is looked at immediately before it is written and after (TAG_CONFLICT,
+TAG_RACE). With --lease another run of this release is kept out while it is made
+public, and before each tag and the manifest it is made sure that the lease is
+still held.
+
 Without --confirm the gate decides, what would be copied, recorded and moved is
 printed, and nothing is done. Run it again after an interruption, wherever that
 was: what is there stays, and nothing is signed twice.`,
 		Example: `  waybill release v0.1.0 --profile profile.yaml --confirm
   waybill release v0.1.0 --profile profile.yaml --identity-token verifier=verifier.token --confirm`,
 		Args: cobra.ExactArgs(1),
-	}, "", (*pipeline.Pipeline).Release)
+	}, "", (*pipeline.Pipeline).Release, (*project).addLeaseFlags)
 }
 
 // composite makes a command that ends in a verdict on each version.

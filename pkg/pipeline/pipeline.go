@@ -45,8 +45,8 @@ import (
 type Config struct {
 	Profile profile.Profile
 	Version version.Version
-	State   string
 	Source  Source
+	Hold
 	Signing
 	// Parameters are what the caller chose of the parameters that release.yaml
 	// declares; the others have their defaults.
@@ -55,6 +55,13 @@ type Config struct {
 	// Report is told what is happening, for people, in the context of the act
 	// that it happens in.
 	Report func(ctx context.Context, format string, args ...any)
+}
+
+// Hold is what a run has to itself: the directory in which the release comes
+// into being, and what keeps another run out while it is made public.
+type Hold struct {
+	State string
+	Exclusion
 }
 
 // Signing says who signs, and in which forms.

@@ -289,6 +289,14 @@ func (p *Pipeline) promote(ctx context.Context, from promote.From, s profile.Sta
 	target := promote.To{Files: to.files, Writer: to.writer, Images: to.images, Left: func(tag, why string) {
 		p.Report(ctx, "%s was left behind: a tag for evidence must hold evidence; %s", tag, why)
 	}}
+	if s == profile.Release && p.Lease != "" {
+		held, err := p.claim(ctx, p.Exclusion, fmt.Sprintf("%s-%s.lease.json", m.Name, m.Version))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = held.Release(ctx) }() // else it runs out
+		target.Exclusive = held.Held
+	}
 	if target.Replaces, err = p.replaces(ctx, m, bundle, to.files); err != nil {
 		return err
 	}

@@ -17,6 +17,11 @@ import (
 type Shared struct {
 	// Results is the place of the results of all plans; empty writes none.
 	Results string
+	Exclusion
+}
+
+// Exclusion keeps others out while something is done.
+type Exclusion struct {
 	// Lease is the place of leases; empty claims none.
 	Lease string
 	// Term is how long a lease lasts that is not renewed.
@@ -40,7 +45,7 @@ func (p *Pipeline) PromoteShard(ctx context.Context, plan routes.Plan, how Promo
 	var held *lease.Lease
 	if with.Lease != "" {
 		var err error
-		if held, err = p.claim(ctx, with, leaseName(how.Shard)); err != nil {
+		if held, err = p.claim(ctx, with.Exclusion, leaseName(how.Shard)); err != nil {
 			return promote.Applied{}, err
 		}
 		defer func() { _ = held.Release(ctx) }() // else it runs out
@@ -69,7 +74,7 @@ func (p *Pipeline) PromoteShard(ctx context.Context, plan routes.Plan, how Promo
 	return done, nil
 }
 
-func (p *Pipeline) claim(ctx context.Context, with Shared, name string) (*lease.Lease, error) {
+func (p *Pipeline) claim(ctx context.Context, with Exclusion, name string) (*lease.Lease, error) {
 	at, err := p.openPlace(with.Lease)
 	if err != nil {
 		return nil, verdict.Wrap(verdict.Usage, with.Lease, err)

@@ -167,7 +167,7 @@ func TestTaggedMeanwhile(t *testing.T) {
 			}
 		}
 		image := Image{Repository: repo, Digest: d.Digest, Size: d.Size, MediaType: d.MediaType, Tags: []string{"v1"}}
-		err := tagImage(t.Context(), image, dst)
+		err := tagImage(t.Context(), image, To{Images: dst})
 		if meanwhile != (err != nil) || err != nil && verdict.FindingOf("", err).Code != verdict.TagConflict {
 			t.Errorf("%s: %v", name, err)
 		}

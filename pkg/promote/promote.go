@@ -80,6 +80,17 @@ type To struct {
 	// Left is told which tags for evidence were left behind, and why; nil tells
 	// nobody.
 	Left func(tag, why string)
+	// Exclusive is asked before each tag, and before the manifest: it fails where
+	// this is no longer the only run. Nil asks nobody.
+	Exclusive func(context.Context) error
+}
+
+// alone asks whether this is the only run still.
+func (t To) alone(ctx context.Context) error {
+	if t.Exclusive == nil {
+		return nil
+	}
+	return t.Exclusive(ctx)
 }
 
 // Registry is a registry that can be read and written.
@@ -124,9 +135,12 @@ func Apply(ctx context.Context, p Plan, from From, to To) error {
 		}
 	}
 	for _, image := range p.Images {
-		if err := tagImage(ctx, image, to.Images); err != nil {
+		if err := tagImage(ctx, image, to); err != nil {
 			return fmt.Errorf("tagging image %s: %w", image.Repository, err)
 		}
+	}
+	if err := to.alone(ctx); err != nil {
+		return err
 	}
 	commit := File{
 		Name: releasemanifest.Name, Digests: digest.SetOf(p.bundle), Size: int64(len(p.bundle)), MediaType: plan.MediaBundle,
@@ -233,16 +247,19 @@ func untagged(ctx context.Context, image Image, to Registry, tags ...string) err
 // tagImage tags an image that has been read back whole. Copying takes a while,
 // so each tag is looked at again immediately before it is written; the registry
 // looks at it immediately after, and answers TAG_RACE.
-func tagImage(ctx context.Context, image Image, to Registry) error {
+func tagImage(ctx context.Context, image Image, to To) error {
 	d := registry.Descriptor{MediaType: image.MediaType, Digest: image.Digest, Size: image.Size}
-	if _, err := registry.Graph(ctx, to, image.Repository, d); err != nil {
+	if _, err := registry.Graph(ctx, to.Images, image.Repository, d); err != nil {
 		return fmt.Errorf("reading back: %w", err)
 	}
 	for _, tag := range image.Tags {
-		if err := untagged(ctx, image, to, tag); err != nil {
+		if err := to.alone(ctx); err != nil {
 			return err
 		}
-		if err := to.Tag(ctx, image.Repository, tag, d); err != nil {
+		if err := untagged(ctx, image, to.Images, tag); err != nil {
+			return err
+		}
+		if err := to.Images.Tag(ctx, image.Repository, tag, d); err != nil {
 			return err
 		}
 	}

@@ -41,7 +41,7 @@ func ways() []way {
 		{"an image", "waybill gate check IMAGE --policy policy.yaml --trusted-root trusted_root.json", "policy stage release-version commit trusted-root accept-vsa offline now cache rekor-url evidence features report-as"},
 		{"a promoter's manifest", "waybill gate check MANIFEST --trusted-root trusted_root.json", "policy trusted-root offline now cache rekor-url evidence features report-as"},
 		{"an image, of a service", "waybill gate check IMAGE --server http://127.0.0.1:1", "server to channel summary audience identity identity-token timeout client-certificate client-key release-version exception"},
-		{"a release", "waybill release VERSION --profile profile.yaml --state state", judging + "features report-as state parameter patience identity identity-token key key-password"},
+		{"a release", "waybill release VERSION --profile profile.yaml --state state", judging + "features report-as lease state parameter patience identity identity-token key key-password"},
 		{"to staging", "waybill promote VERSION --to staging --profile profile.yaml --state state", "to profile state"},
 		{"to the release place", "waybill promote VERSION --to release --profile profile.yaml --state state", judging + "features report-as to state"},
 		{"a plan to staging", "waybill promote plan VERSION --to staging --profile profile.yaml --state state", "to profile state diff"},

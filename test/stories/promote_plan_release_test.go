@@ -94,7 +94,7 @@ func (m mirror) replaceAfterTheGate(at string, before, after []byte) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	p, err := pipeline.New(pipeline.Config{Profile: loaded, Version: v, State: m.Path("elsewhere"), Report: func(context.Context, string, ...any) {}, World: pipeline.World{
+	p, err := pipeline.New(pipeline.Config{Profile: loaded, Version: v, Hold: pipeline.Hold{State: m.Path("elsewhere")}, Report: func(context.Context, string, ...any) {}, World: pipeline.World{
 		Transport: http.DefaultTransport, Clock: time.Now,
 		OpenWriter: func(uri string) (store.Writer, error) { return cloud.OpenWriter(uri, http.DefaultTransport) },
 	}})
