@@ -346,6 +346,18 @@ func TestImagesRefused(t *testing.T) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 			})
 		}, "UNAVAILABLE", promote.Failed},
+		{"the destination does not say what the tag names", func(m *moving) {
+			m.to[0].says(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if strings.HasSuffix(r.URL.Path, "/manifests/v1") && r.Method != http.MethodPut {
+					w.WriteHeader(http.StatusForbidden)
+					return
+				}
+				if r.Method == http.MethodPut {
+					m.t.Errorf("%s was written before that was known", r.URL.Path)
+				}
+				next.ServeHTTP(w, r)
+			})
+		}, "UNAVAILABLE", promote.Failed},
 		{"the destination hides evidence", func(m *moving) {
 			m.to[0].says(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 				if strings.Contains(r.URL.Path, "/referrers/") {
