@@ -94,6 +94,9 @@ func (r ImageRequest) decide(ctx context.Context, v *verdict.Verdict, image Imag
 		return
 	}
 	v.Inputs = append(v.Inputs, verdict.Input{Name: image.Name, Digest: root.Digest})
+	if image.Tag != "" {
+		v.Note("%s: name and tag are not verified, for what was verified names bytes alone", image.Name)
+	}
 	graph, err := registry.Graph(ctx, image.Source, image.Repository, root)
 	if err != nil {
 		v.Counts.Required++

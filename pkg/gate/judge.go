@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -107,6 +108,9 @@ func (r PolicyRequest) File(ctx context.Context, f JudgedFile) *verdict.Verdict 
 	r.take(v, q, evidence)
 	if v.Outcome() == verdict.Accepted { // else the policy said what is missing, or differs
 		v.Add(unbound...)
+	}
+	if !slices.ContainsFunc(evidence, func(e verify.Evidence) bool { return !e.Statement().IsZero() && e.Covers(f.Name, bytes) }) {
+		v.Scope.Left = append(v.Scope.Left, "its name: what was verified names bytes alone")
 	}
 	checkClock(v)
 	r.waive(v, waiver.Subject{Name: f.Name, Digests: bytes})

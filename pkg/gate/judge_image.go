@@ -15,6 +15,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/waiver"
 )
 
+// unnamed is what evidence that binds a digest alone leaves open.
+const unnamed = "its name and tag: what was verified names bytes alone"
+
 // Image decides about an image: the index, and every manifest in it. The
 // registry is asked each thing once.
 func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict {
@@ -22,6 +25,7 @@ func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict 
 	defer done()
 	defer image.ahead(ctx)()
 	v := r.start("image "+image.Name, plan.Image, plan.ImageChild)
+	v.Scope.Left = append(v.Scope.Left, unnamed)
 	v.Counts.Required = 0
 	nodes, err := image.graph(ctx)
 	if err != nil {

@@ -55,3 +55,20 @@ func TestUnsignedFile(t *testing.T) {
 	want(t, c.ask(t, []string{"[sums], checks: {signature: require}", "[sums], checks: {signature: warn}"}, "sums --class=sums"), 2, "POLICY_EMPTY", `requires nothing of "sums"`)
 	want(t, c.ask(t, nil, "sums --class=sums"), 0, "ACCEPTED")
 }
+
+// TestWhatNamesBytesAlone: a plain signature is of bytes under any name, and an
+// image lies under whatever name and tag somebody gave it. The verdict says so; an
+// attestation that names the file leaves nothing open.
+func TestWhatNamesBytesAlone(t *testing.T) {
+	const open, checks = "its name: what was verified names bytes alone", `checks: {provenance: require, signature: require, sbom: "off"}` + "\n  level: 1"
+	c := openCourt(t)
+	c.write(t, "a.bin", []byte("changed"))
+	c.write(t, "signed.json", c.sign(t, "release", blobOf("changed")))
+	c.write(t, "built.json", c.sign(t, "builder", states(provenance.PredicateType, "changed", built1())))
+	want(t, c.ask(t, []string{checks, `checks: {provenance: "off", signature: require, sbom: "off"}`}, "signed"), 0, "ACCEPTED, PARTIAL", open)
+	r := c.ask(t, nil, "signed built")
+	want(t, r, 0, "ACCEPTED, PARTIAL")
+	if strings.Contains(r.Stdout, open) {
+		t.Errorf("an attestation names it:\n%s", r.Stdout)
+	}
+}
