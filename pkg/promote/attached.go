@@ -89,6 +89,9 @@ func copyTag(ctx context.Context, a attachedTag, from From, to To) error {
 	if _, err := registry.Copy(ctx, to.Images, from.Images, repo, d); err != nil {
 		return err
 	}
+	if err := to.alone(ctx); err != nil {
+		return err
+	}
 	// Whoever signs at the destination may have set the tag meanwhile.
 	if there, err = a.isThere(ctx, to, node); err != nil || there {
 		return err

@@ -175,7 +175,7 @@ func (o one) copyAttached(ctx context.Context, t *target) error {
 	if err != nil {
 		return err
 	}
-	from, to := From{Images: o.src}, To{Images: t.remote, Left: o.report.leftTag}
+	from, to := From{Images: o.src}, To{Images: t.remote, Left: o.report.leftTag, Exclusive: o.Rights.Exclusive}
 	return t.copied.Image.Walk(func(n *registry.Node) error {
 		for _, suffix := range []string{registry.SuffixSignatures, registry.SuffixAttestations} {
 			tag := registry.AttachedTag(n.Descriptor.Digest, suffix)
