@@ -54,6 +54,9 @@ func read(image v1.Image, p Platform) (below, error) {
 		return below{}, verdict.Refuse(verdict.Platform, p.String(),
 			"the base image has %d layers and %d in its configuration", len(manifest.Layers), len(config.RootFS.DiffIDs))
 	}
+	if len(manifest.Layers) > maxLayers {
+		return below{}, tooManyLayers()
+	}
 	// The default variant of an architecture is left unsaid, as it is in the
 	// platform that was asked.
 	config.Variant = ""

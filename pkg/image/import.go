@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -43,7 +44,7 @@ func Import(ctx context.Context, r io.ReaderAt, size int64, platforms []string) 
 	if err != nil {
 		return nil, err
 	}
-	if err := prove(ctx, children); err != nil {
+	if err := prove(ctx, children, maxUnpacked); err != nil {
 		return nil, err
 	}
 	if fits(index, children) {
@@ -230,9 +231,18 @@ func isOCI(m v1.Manifest) bool {
 	return m.MediaType != types.DockerManifestSchema2 && m.Config.MediaType == types.OCIConfigJSON && !slices.ContainsFunc(m.Layers, docker)
 }
 
-// prove reads every layer once, and holds it against both of its digests.
-func prove(ctx context.Context, children []Child) error {
+func tooManyLayers() error {
+	return verdict.Refuse(verdict.Limit, "layers", "more than %d of them", maxLayers)
+}
+
+// prove reads every layer once, and holds it against both of its digests. What
+// is bounded is all of the image, whatever its layers are: most is how many bytes
+// they have together.
+func prove(ctx context.Context, children []Child, most int64) error {
 	seen := map[digest.Digest]digest.Digest{}
+	var left atomic.Int64
+	left.Store(most)
+	layers := 0
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(2)
 	for _, c := range children {
@@ -241,8 +251,10 @@ func prove(ctx context.Context, children []Child) error {
 				continue
 			}
 			seen[l.Descriptor.Digest] = l.DiffID
+			if layers++; layers > maxLayers {
+				return errors.Join(tooManyLayers(), g.Wait())
+			}
 			g.Go(func() error {
-				left := int64(maxUnpacked)
 				if err := l.inflated(ctx, &left, func(io.Reader) error { return nil }); err != nil {
 					return fmt.Errorf("image for %s: %w", c.Platform, err)
 				}

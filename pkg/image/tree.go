@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync/atomic"
 
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -26,8 +27,9 @@ const maxFollow = 40
 // unpacker is a directory that layers are written into.
 type unpacker struct {
 	root    *os.Root
-	bytes   int64 // still to be written, of all layers
-	entries int
+	bytes   atomic.Int64 // still to be written, of all layers
+	entries int          // still to be read
+	names   int          // bytes of their names
 	dropped int
 
 	// Of the layer at hand: the paths that it has put there, which its own
@@ -50,6 +52,9 @@ func (u *unpacker) close() error {
 func (u *unpacker) entry(h *tar.Header, body io.Reader) error {
 	if u.entries--; u.entries < 0 {
 		return verdict.Refuse(verdict.Limit, "layers", "more than %d entries", maxEntries)
+	}
+	if u.names -= len(h.Name) + len(h.Linkname); u.names < 0 {
+		return verdict.Refuse(verdict.Limit, "layers", "the names of their entries have more than %d bytes", maxNames)
 	}
 	name, err := inside(h.Name)
 	if err != nil {
@@ -111,45 +116,78 @@ func (u *unpacker) locate(name string) (string, error) {
 	return path.Join(at, base), nil
 }
 
+// way is a directory and those above it, each held open, so that a step into
+// one costs the same however deep it is.
+type way struct {
+	dirs  []*os.Root // from the top of the image
+	names []string   // of all but the top
+}
+
+func (w *way) here() *os.Root { return w.dirs[len(w.dirs)-1] }
+
+func (w *way) at() string { return path.Join(append([]string{"."}, w.names...)...) }
+
+// down goes into a directory.
+func (w *way) down(name string) error {
+	next, err := w.here().OpenRoot(name)
+	if err == nil {
+		w.dirs, w.names = append(w.dirs, next), append(w.names, name)
+	}
+	return err
+}
+
+// up leaves so many directories. The top stays the top.
+func (w *way) up(n int) error {
+	var err error
+	for range min(n, len(w.names)) {
+		err = errors.Join(err, w.here().Close())
+		w.dirs, w.names = w.dirs[:len(w.dirs)-1], w.names[:len(w.names)-1]
+	}
+	return err
+}
+
 // follow walks to a directory, making what is missing on the way.
-func (u *unpacker) follow(name, dir string) (string, error) {
-	at, rest := ".", strings.Split(dir, "/")
-	for links := 0; len(rest) > 0; {
+func (u *unpacker) follow(name, dir string) (at string, err error) {
+	w := &way{dirs: []*os.Root{u.root}}
+	defer func() { err = errors.Join(err, w.up(len(w.names))) }()
+	rest := strings.Split(dir, "/")
+	for links := 0; len(rest) > 0 && err == nil; {
 		elem := rest[0]
 		rest = rest[1:]
 		switch elem {
 		case "", ".":
 			continue
 		case "..":
-			at = path.Dir(at) // the top stays the top
+			err = w.up(1)
 			continue
 		}
-		next := path.Join(at, elem)
-		info, err := u.root.Lstat(next)
+		if len(w.names) == maxDepth {
+			return "", verdict.Refuse(verdict.Limit, bounded(name), "an entry of the image lies below more than %d directories", maxDepth)
+		}
+		var info fs.FileInfo
+		info, err = w.here().Lstat(elem)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			err = u.root.Mkdir(next, 0o755)
-			u.mine[next] = true
-			at = next
+			if err = w.here().Mkdir(elem, 0o755); err == nil {
+				err = w.down(elem)
+			}
+			u.mine[w.at()] = true
 		case err == nil && info.IsDir():
-			at = next
+			err = w.down(elem)
 		case err == nil && info.Mode().Type() == fs.ModeSymlink:
 			if links++; links > maxFollow {
 				return "", verdict.Refuse(verdict.Path, bounded(name), "an entry of the image leads through more than %d links", maxFollow)
 			}
 			var target string
-			if target, err = u.root.Readlink(next); path.IsAbs(target) {
-				at = "."
+			if target, err = w.here().Readlink(elem); path.IsAbs(target) {
+				err = errors.Join(err, w.up(len(w.names)))
 			}
 			rest = append(strings.Split(target, "/"), rest...)
 		case err == nil:
 			return "", verdict.Refuse(verdict.Path, bounded(name), "an entry of the image lies below a file")
 		}
-		if err != nil {
-			return "", err
-		}
 	}
-	return at, nil
+	return w.at(), err
 }
 
 // hide removes what earlier layers have put there: one name, or everything in
@@ -282,7 +320,7 @@ func mode(h *tar.Header) fs.FileMode {
 }
 
 func (u *unpacker) file(dir *os.Root, h *tar.Header, name string, body io.Reader) error {
-	if h.Size > u.bytes {
+	if h.Size > u.bytes.Load() {
 		return verdict.Refuse(verdict.Limit, bounded(h.Name), "more than %d bytes without compression", int64(maxUnpacked))
 	}
 	f, err := dir.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

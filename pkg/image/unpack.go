@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/klauspost/compress/zstd"
@@ -24,8 +25,11 @@ import (
 // Bounds of an image that is unpacked, far above those that hold compilers.
 const (
 	maxUnpacked = 32 << 30 // bytes of all layers, without compression
+	maxLayers   = 500      // of an image, and of all platforms together
 	maxEntries  = 2 << 20
-	maxWindow   = 32 << 20 // memory of zstd, four times what its writers use
+	maxNames    = 512 << 20 // bytes of their names
+	maxDepth    = 255       // of directories in one another
+	maxWindow   = 32 << 20  // memory of zstd, four times what its writers use
 )
 
 // Unpacked says what an image was that is now a directory.
@@ -97,7 +101,9 @@ func openTree(dir string) (*unpacker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("unpacking: %w", err)
 	}
-	return &unpacker{root: root, bytes: maxUnpacked, entries: maxEntries}, nil
+	u := &unpacker{root: root, entries: maxEntries, names: maxNames}
+	u.bytes.Store(maxUnpacked)
+	return u, nil
 }
 
 // layer puts one layer over those before it.
@@ -125,7 +131,7 @@ func (u *unpacker) layer(ctx context.Context, l Layer) error {
 
 // inflated shows a layer without its compression, and holds it against both of
 // its digests. left is how many bytes it may have, and is lowered by them.
-func (l Layer) inflated(ctx context.Context, left *int64, show func(io.Reader) error) (err error) {
+func (l Layer) inflated(ctx context.Context, left *atomic.Int64, show func(io.Reader) error) (err error) {
 	body, err := l.Open(ctx)
 	if err != nil {
 		return err
@@ -138,7 +144,7 @@ func (l Layer) inflated(ctx context.Context, left *int64, show func(io.Reader) e
 	}
 	defer done()
 	sum := sha256.New()
-	stream := io.TeeReader(&rationed{r: plain, left: left}, sum)
+	stream := io.TeeReader(&rationed{ctx: ctx, r: plain, left: left}, sum)
 	if err := show(stream); err != nil {
 		return fault(l, err)
 	}
@@ -201,16 +207,21 @@ func (a *answering) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// rationed ends with a refusal when a layer is larger than all that is left.
+// rationed ends with a refusal when a layer is larger than all that is left, and
+// when it is told to end.
 type rationed struct {
+	ctx  context.Context
 	r    io.Reader
-	left *int64
+	left *atomic.Int64
 }
 
 // Read implements [io.Reader].
 func (r *rationed) Read(p []byte) (int, error) {
+	if err := context.Cause(r.ctx); err != nil {
+		return 0, err
+	}
 	n, err := r.r.Read(p)
-	if *r.left -= int64(n); *r.left < 0 {
+	if r.left.Add(-int64(n)) < 0 {
 		return 0, verdict.Refuse(verdict.Limit, "layers", "more than %d bytes without compression", int64(maxUnpacked))
 	}
 	return n, err
