@@ -147,6 +147,9 @@ func (r *run) execute(ctx context.Context, step plan.Step, at stand) (sandbox.Re
 
 // sumLog names a log by what is in it now.
 func sumLog(log *os.File) (*provenance.Resource, error) {
+	if err := log.Sync(); err != nil { // its digest is signed
+		return nil, fmt.Errorf("keeping the log: %w", err)
+	}
 	if _, err := log.Seek(0, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("reading the log: %w", err)
 	}

@@ -59,5 +59,5 @@ func (p *Pipeline) noteLegacy(w *workspace.Workspace) error {
 	if !p.Legacy {
 		return nil
 	}
-	return os.WriteFile(filepath.Join(w.Dir(), legacyName), []byte("sha256-<digest>.sig, .att; <file>.sig, .cert\n"), 0o644)
+	return w.Keep(legacyName, []byte("sha256-<digest>.sig, .att; <file>.sig, .cert\n"))
 }

@@ -25,13 +25,7 @@ func KeepSBOM(w *workspace.Workspace, artifact string, document []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, document) {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	if err := os.WriteFile(path+".new", document, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return w.Keep("attached/"+plan.SBOMName(artifact), document)
 }
 
 func keptSBOM(w *workspace.Workspace, artifact string) string {

@@ -11,7 +11,6 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/store"
 )
 
 // draftLife is how long a run that was interrupted is taken up with the time
@@ -28,8 +27,7 @@ func draft(ctx context.Context, req Request, m release.Manifest) (release.Manife
 	if err != nil {
 		return release.Manifest{}, intoto.Statement{}, err
 	}
-	dir := drafts(req)
-	if raw, err := os.ReadFile(filepath.Join(dir, releasemanifest.Name)); err == nil {
+	if raw, err := os.ReadFile(filepath.Join(drafts(req), releasemanifest.Name)); err == nil {
 		if before, s, same := redrafted(req.History, m, raw); same {
 			return before, s, nil
 		}
@@ -37,11 +35,7 @@ func draft(ctx context.Context, req Request, m release.Manifest) (release.Manife
 	if _, err := req.Signer.As(ctx); err != nil {
 		return release.Manifest{}, intoto.Statement{}, err // who may not sign leaves no draft
 	}
-	w, err := store.OpenWriter(dir)
-	if err != nil {
-		return release.Manifest{}, intoto.Statement{}, err
-	}
-	if err := w.Put(ctx, releasemanifest.Name, int64(len(fresh.Raw())), bytes.NewReader(fresh.Raw()), store.PutOptions{}); err != nil {
+	if err := req.Workspace.Keep("drafts/"+releasemanifest.Name, fresh.Raw()); err != nil {
 		return release.Manifest{}, intoto.Statement{}, fmt.Errorf("keeping the draft of the manifest: %w", err)
 	}
 	return m, fresh, nil

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -157,11 +155,7 @@ func keep(ctx context.Context, req Request, revision int) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(req.Workspace.Dir(), "revisions")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.%s", revision, releasemanifest.Name)), raw, 0o644)
+	return req.Workspace.Keep(fmt.Sprintf("revisions/%d.%s", revision, releasemanifest.Name), raw)
 }
 
 // held is the manifest that the release identity signed before, and what

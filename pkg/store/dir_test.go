@@ -140,3 +140,39 @@ func TestMissingDirectoryIsUnavailable(t *testing.T) {
 		}
 	}
 }
+
+// TestMove: a file gets its name below a directory, in place of what had it, and
+// nowhere else.
+func TestMove(t *testing.T) {
+	dir := t.TempDir()
+	from := filepath.Join(dir, "from")
+	to := filepath.Join(dir, "to")
+	if err := os.Mkdir(to, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []string{"old", "new"} {
+		if err := os.WriteFile(from, []byte(body), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Move(from, to, "a/b/c"); err != nil {
+			t.Fatal(err)
+		}
+		if raw, err := os.ReadFile(filepath.Join(to, "a", "b", "c")); err != nil || string(raw) != body {
+			t.Errorf("%q, %v", raw, err)
+		}
+		if _, err := os.Lstat(from); !os.IsNotExist(err) {
+			t.Errorf("it is where it was, too: %v", err)
+		}
+	}
+	if err := os.Symlink(dir, filepath.Join(to, "out")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"../c", "/c", "", "out/more/c", "out/c", "a/b"} {
+		if err := os.WriteFile(from, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Move(from, to, name); err == nil {
+			t.Errorf("it was moved to %q", name)
+		}
+	}
+}

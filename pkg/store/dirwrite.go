@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -99,6 +100,42 @@ func (d *dir) publish(root *os.Root, staged, name string, opts PutOptions) error
 		return d.unavailable(op, err)
 	}
 	return nil
+}
+
+// Move moves a file into a directory under a name, at once and durably, in place
+// of what has that name. Both are on one file system.
+func Move(path, dir, name string) error {
+	if err := CheckName(name); err != nil {
+		return fmt.Errorf("moving %q: %w", path, err)
+	}
+	if err := move(path, dir, name); err != nil {
+		return fmt.Errorf("moving %q to %q: %w", path, name, err)
+	}
+	return nil
+}
+
+func move(from, dir, name string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close(), makeDirs(root, path.Dir(name))); err != nil {
+		return err
+	}
+	parent, err := root.Open(path.Dir(name)) // no link leads out of the directory
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	if err := os.Rename(from, filepath.Join(dir, filepath.FromSlash(name))); err != nil {
+		return err
+	}
+	return flush(parent)
 }
 
 // makeDirs makes the directory at name and those above it, durably.

@@ -12,6 +12,7 @@
 package workspace
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,13 +62,12 @@ const identityName = "release.json"
 // workspace that holds another release, commit or plan is refused: nothing of
 // it would fit.
 func Create(dir string, id Identity) (*Workspace, error) {
-	path := filepath.Join(dir, identityName)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making workspace: %w", err)
 	}
 	held, err := fitting(dir, id)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := writeIdentity(path, id); err != nil {
+		if err := writeIdentity(dir, id); err != nil {
 			return nil, err
 		}
 		return open(dir, id)
@@ -198,8 +198,8 @@ func (w *Workspace) Scratch(instance string) (string, error) {
 	return filepath.Abs(dir)
 }
 
-// Sweep removes what a run that was killed left behind: its scratch work, and
-// files that it had not written to the end. Only one run at a time has a
+// Sweep removes what a run that was killed left behind: its scratch work, files
+// that it had not written to the end, and images of which a part is cut off. Only one run at a time has a
 // workspace: see [Workspace.Journal].
 func (w *Workspace) Sweep(ctx context.Context) error {
 	entries, err := os.ReadDir(filepath.Join(w.dir, "work"))
@@ -213,8 +213,11 @@ func (w *Workspace) Sweep(ctx context.Context) error {
 			return fmt.Errorf("sweeping scratch space: %w", err)
 		}
 	}
-	for _, part := range []string{"files", "images", "drafts"} {
+	for _, part := range []string{"files", "images", "drafts", "attached", "revisions", "."} {
 		err := filepath.WalkDir(filepath.Join(w.dir, part), func(path string, d fs.DirEntry, err error) error {
+			if err == nil && part == "." && d.IsDir() && path != w.dir {
+				return fs.SkipDir
+			}
 			if err == nil && d.Type().IsRegular() && store.IsStaging(filepath.ToSlash(path)) {
 				err = os.Remove(path)
 			}
@@ -224,12 +227,15 @@ func (w *Workspace) Sweep(ctx context.Context) error {
 			return fmt.Errorf("sweeping %s: %w", part, err)
 		}
 	}
+	if err := w.images.Mend(ctx); err != nil {
+		return fmt.Errorf("sweeping images: %w", err)
+	}
 	return nil
 }
 
 // Adopt moves a file of the scratch space to the files under a name, as it is:
 // nothing is read again, so nothing else may have it open. It becomes ours to
-// write, and everybody's to read.
+// write, and everybody's to read, and a power cut takes nothing of it.
 func (w *Workspace) Adopt(name, path string) error {
 	if err := store.CheckName(name); err != nil {
 		return fmt.Errorf("adopting %q: %w", name, err)
@@ -237,11 +243,7 @@ func (w *Workspace) Adopt(name, path string) error {
 	if err := own(path); err != nil {
 		return fmt.Errorf("adopting %q: %w", name, err)
 	}
-	target := filepath.Join(w.dir, "files", filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-		return fmt.Errorf("adopting %q: %w", name, err)
-	}
-	return os.Rename(path, target)
+	return store.Move(path, filepath.Join(w.dir, "files"), name)
 }
 
 // own takes a file over from the account that wrote it.
@@ -270,7 +272,7 @@ func (w *Workspace) SavePlan(p plan.Plan) error {
 	if err != nil {
 		return fmt.Errorf("encoding plan: %w", err)
 	}
-	return writeDurably(filepath.Join(w.dir, "plan.json"), append(raw, '\n'))
+	return w.Keep("plan.json", append(raw, '\n'))
 }
 
 func readIdentity(path string) (Identity, error) {
@@ -280,43 +282,32 @@ func readIdentity(path string) (Identity, error) {
 	}
 	var id Identity
 	if err := strictjson.Unmarshal(raw, &id); err != nil {
-		return Identity{}, verdict.Wrap(verdict.ConfigParse, path, err)
+		return Identity{}, verdict.Wrap(verdict.ConfigParse, path, err).
+			Advise("remove " + filepath.Dir(path) + " or give another --state, and build again: this file says which release is there")
 	}
 	return id, nil
 }
 
-func writeIdentity(path string, id Identity) error {
+func writeIdentity(dir string, id Identity) error {
 	raw, err := json.MarshalIndent(id, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", identityName, err)
 	}
-	if err := writeDurably(path, append(raw, '\n')); err != nil {
+	if err := keep(dir, identityName, append(raw, '\n')); err != nil {
 		return fmt.Errorf("writing %s: %w", identityName, err)
 	}
 	return nil
 }
 
-// writeDurably writes a file so that after a power cut either the old one or
-// the whole new one is there.
-func writeDurably(path string, raw []byte) error {
-	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+// Keep writes a file of the workspace that a later command needs and that is none
+// of the release. After a power cut the old one is there or the whole new one.
+func (w *Workspace) Keep(name string, raw []byte) error { return keep(w.dir, name, raw) }
+
+// keep writes a file below a directory durably. It is not given up halfway.
+func keep(dir, name string, raw []byte) error {
+	to, err := store.OpenWriter(filepath.Clean(dir))
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(raw)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".tmp", path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	if err := dir.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrInvalid) && !errors.Is(err, fs.ErrPermission) {
-		return err // some systems sync no directory
-	}
-	return nil
+	return to.Put(context.Background(), name, int64(len(raw)), bytes.NewReader(raw), store.PutOptions{})
 }
