@@ -89,6 +89,8 @@ func rows() []row {
 		{act: "leave-escape", tries: "leaves a name that a terminal obeys", code: verdict.Path, says: "cannot be seen", bare: verdict.Path},
 		{act: "leave-flag", tries: "leaves a name that programs take for a flag", code: verdict.Path, says: "looks like a flag", bare: verdict.Path},
 		{act: "leave-setuid", tries: "leaves a program that runs as whoever owns it", bare: worked},
+		{act: "bury-home", tries: "leaves directories deeper than any path", bare: worked},
+		{act: "bury-out", tries: "leaves these among its outputs", code: verdict.OutputExtra, says: "without declaring it", bare: verdict.OutputExtra},
 		{act: "leave-more", tries: "leaves more than it declared", code: verdict.OutputExtra, says: "without declaring it", bare: verdict.OutputExtra},
 		{act: "leave-sparse", tries: "leaves a gigabyte of nothing", code: verdict.OutputSize, says: "sparse", bare: verdict.OutputSize},
 		{act: "leave-locked", tries: "leaves a directory that nobody may read", bare: notRun},

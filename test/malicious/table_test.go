@@ -90,6 +90,7 @@ func because(name, says string) string {
 		"outlive":       "every process of the step is dead before an output is looked at",
 		"hide-a-little": "its limit holds for files with a name and without",
 		"leave-setuid":  "what is released is a plain file",
+		"bury-home":     "they are moved up before they are removed",
 		"leave-locked":  "what nobody else may read, the control plane reads as root; else FILE_TYPE",
 		"hooks":         "git is told that there are none",
 		"filters":       "files are written as they are stored, by ourselves",

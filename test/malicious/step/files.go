@@ -165,3 +165,22 @@ func hideOnDisk(files, size int) error {
 	fmt.Printf("worked: %d MiB without a name\n", files*size)
 	return nil
 }
+
+// bury leaves directories in each other, more than a path or a table of open
+// files has room for.
+func bury(dir string, depth int) error {
+	here, err := os.Open(".")
+	if err != nil {
+		return err
+	}
+	defer here.Close()
+	if err := os.Chdir(dir); err != nil {
+		return err
+	}
+	for range depth {
+		if err := errors.Join(syscall.Mkdir("a", 0o700), syscall.Chdir("a")); err != nil {
+			return err
+		}
+	}
+	return here.Chdir()
+}

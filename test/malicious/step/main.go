@@ -97,6 +97,8 @@ func acts() map[string]func() error {
 		"leave-sparse":     leaveSparse,
 		"leave-locked":     leaveLocked,
 		"leave-setuid":     leaveSetuid,
+		"bury-home":        func() error { return bury("../home", 25_000) },
+		"bury-out":         func() error { return bury("../out", 10_000) },
 		"fork-bomb":        forkBomb,
 		"fill-disk":        fillDisk,
 		"hide-on-disk":     func() error { return hideOnDisk(40, 60) },
