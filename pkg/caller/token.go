@@ -222,7 +222,7 @@ func (a *audience) UnmarshalJSON(raw []byte) error {
 
 // read reads the payload of a token: no key twice, no other case.
 func (c *claims) read(payload []byte) error {
-	var all map[string]any
+	var all map[string]json.RawMessage
 	err := strictjson.UnmarshalOpen(payload, c)
 	if err == nil {
 		err = strictjson.UnmarshalOpen(payload, &all)
@@ -231,16 +231,13 @@ func (c *claims) read(payload []byte) error {
 		return verdict.Refuse(verdict.TokenParse, "token", "what it says is not to be read: %v", err)
 	}
 	c.all = map[string]string{}
-	for name, value := range all {
-		switch v := value.(type) {
-		case string:
-			c.all[name] = v
-		case bool:
-			c.all[name] = fmt.Sprint(v)
-		case json.Number:
-			c.all[name] = v.String()
-		case float64:
-			c.all[name] = fmt.Sprintf("%.0f", v)
+	for name, raw := range all {
+		var text string
+		switch kind := raw[0]; {
+		case kind == '"' && json.Unmarshal(raw, &text) == nil:
+			c.all[name] = text
+		case kind != '"' && kind != '{' && kind != '[' && kind != 'n': // true, false, or a number as it is written
+			c.all[name] = string(raw)
 		}
 	}
 	return nil

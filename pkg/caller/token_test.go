@@ -104,6 +104,8 @@ func TestTokens(t *testing.T) {
 	}{
 		{"nothing", good, ""},
 		{"the audience in a list of one", is.token(t, nil, map[string]any{"aud": []string{"https://gate.example.test"}}), ""},
+		{"within the skew, of its beginning", is.token(t, nil, map[string]any{"nbf": sec(59 * time.Second)}), ""},
+		{"of the future", is.token(t, nil, map[string]any{"nbf": sec(62 * time.Second)}), verdict.TokenTime},
 		{"within the skew", is.token(t, nil, map[string]any{"iat": sec(50 * time.Second), "exp": sec(time.Hour)}), ""},
 		{"empty", "", verdict.TokenParse},
 		{"two parts", good[:strings.LastIndexByte(good, '.')], verdict.TokenParse},
@@ -126,6 +128,8 @@ func TestTokens(t *testing.T) {
 		{"another subject", is.token(t, nil, map[string]any{"sub": "repo:example/lantern:ref:refs/heads/evil"}), verdict.TokenSub},
 		{"no subject", is.token(t, nil, map[string]any{"sub": nil}), verdict.TokenSub},
 		{"another issuer", is.token(t, nil, map[string]any{"iss": "https://accounts.example.test"}), verdict.TokenSub},
+		{"the claims of the caller, as numbers", is.token(t, nil, map[string]any{"sub": "repo:example/lantern:ref:refs/heads/main", "repository_id": 1234, "workflow_ref": "example/lantern/release.yml@refs/heads/main"}), ""},
+		{"a number that is rounded to the caller's", is.token(t, nil, map[string]any{"sub": "repo:example/lantern:ref:refs/heads/main", "repository_id": 1234.4, "workflow_ref": "example/lantern/release.yml@refs/heads/main"}), verdict.TokenSub},
 		{"the claims of another caller", is.token(t, nil, map[string]any{"sub": "repo:example/lantern:ref:refs/heads/main", "repository_id": "9999"}), verdict.TokenSub},
 		{"an address that nobody verified", is.token(t, nil, map[string]any{"iss": "https://accounts.example.test", "sub": "42", "email": "officer@example.test"}), verdict.TokenSub},
 		{"expired", is.token(t, nil, map[string]any{"exp": sec(-2 * time.Minute)}), verdict.TokenTime},

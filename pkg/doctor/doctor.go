@@ -3,7 +3,7 @@
 // services, trust root, places, registry, disk, walls, tools.
 //
 //	report := doctor.Examine(ctx, doctor.Stage, now,
-//	    doctor.Token{Name: "release", Path: path, Role: policy.Release}.Ask(p, now),
+//	    doctor.Token{Name: "release", Path: path, Role: policy.Release}.Ask(p, time.Now),
 //	    doctor.Disk{Dir: state, Need: doctor.Estimate(planned)}.Ask(),
 //	)
 //	err := report.Err()

@@ -28,11 +28,11 @@ type Token struct {
 
 // Ask looks whether the token is to be had, valid now, and of somebody whom
 // the policy knows in the role.
-func (t Token) Ask(p policy.Policy, now time.Time) Ask {
-	return func(ctx context.Context) []Check { return []Check{t.look(ctx, p, now)} }
+func (t Token) Ask(p policy.Policy, clock func() time.Time) Ask {
+	return func(ctx context.Context) []Check { return []Check{t.look(ctx, p, clock)} }
 }
 
-func (t Token) look(ctx context.Context, p policy.Policy, now time.Time) Check {
+func (t Token) look(ctx context.Context, p policy.Policy, clock func() time.Time) Check {
 	name := "identity token " + t.Name
 	if t.Source == nil {
 		return Fault(name, t.Missing)
@@ -45,6 +45,7 @@ func (t Token) look(ctx context.Context, p policy.Policy, now time.Time) Check {
 	if err != nil {
 		return Fault(name, err)
 	}
+	now := clock() // it may have been issued since
 	if err := said.Check(now); err != nil {
 		return Fault(name, err)
 	}

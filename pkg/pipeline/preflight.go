@@ -196,7 +196,7 @@ func (p *Pipeline) examineTokens(purpose doctor.Purpose, mode sandbox.Mode) (ask
 			return
 		}
 		t := doctor.Token{Name: name, Source: p.Tokens[name], Role: role, Missing: noToken(name)}
-		asks = append(asks, t.Ask(p.Profile.Policy, p.Clock()))
+		asks = append(asks, t.Ask(p.Profile.Policy, p.Clock))
 	}
 	switch {
 	case mode == sandbox.Isolated:

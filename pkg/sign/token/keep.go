@@ -36,7 +36,7 @@ func (k *kept) Token(ctx context.Context) (string, error) {
 		var said Claims
 		if said, err = Read(text); err == nil {
 			k.text, k.since, k.expires = text, now, said.Expires
-			return text, said.Check(now)
+			return text, said.Check(k.clock())
 		}
 	}
 	// Half a minute is for the authority's clock, and for the way to it.

@@ -171,12 +171,17 @@ func (c claims) names(issuer string) (list []identity.Identity) {
 	return list
 }
 
-// Check refuses a token that has expired, or is of a time to come.
+// skew is how far two clocks may be apart: whoever issues a token may say that it
+// begins now.
+const skew = time.Minute
+
+// Check refuses a token that has expired, or is of a time to come. The time is
+// that after the token was had.
 func (c Claims) Check(now time.Time) error {
 	switch {
 	case !now.Before(c.Expires):
 		return refused("it expired at %s; fetch a new one", c.Expires.UTC().Format(time.RFC3339))
-	case now.Before(c.Begins):
+	case now.Add(skew).Before(c.Begins):
 		return refused("it is valid only in %s; is the clock wrong?", c.Begins.Sub(now).Round(time.Second))
 	}
 	return nil

@@ -94,6 +94,19 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckBegins: an issuer's clock may be a minute ahead, and no further.
+func TestCheckBegins(t *testing.T) {
+	for ahead, good := range map[int64]bool{-3600: true, 0: true, 1: true, 60: true, 61: false, 3600: false} {
+		c, err := Read(made(t, map[string]any{"exp": now.Unix() + 7200, "nbf": now.Unix() + ahead}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Check(now); (err == nil) != good {
+			t.Errorf("a token that begins in %d s: %v", ahead, err)
+		}
+	}
+}
+
 // FuzzRead: what was read expires, names somebody in full, and is small.
 func FuzzRead(f *testing.F) {
 	f.Add("..")
