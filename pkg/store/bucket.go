@@ -185,16 +185,36 @@ func (b *bucketPlace) collect(objects []Object, p page) ([]Object, error) {
 		if !inside {
 			return nil, b.unavailable("listing", fmt.Errorf("object %s is outside the prefix", quote(item.name)))
 		}
-		if err := CheckName(name); err != nil {
-			return nil, fmt.Errorf("listing %q: %w", b.URI(), err)
-		}
 		size, err := strconv.ParseInt(item.size, 10, 64)
 		if err != nil || size < 0 {
-			return nil, b.unavailable("listing", fmt.Errorf("object %q has the size %s", name, quote(item.size)))
+			return nil, b.unavailable("listing", fmt.Errorf("object %s has the size %s", quote(name), quote(item.size)))
+		}
+		isFolder, err := checkFolder(name, size)
+		if err == nil && !isFolder {
+			err = CheckName(name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("listing %q: %w", b.URI(), err)
+		}
+		if isFolder {
+			continue
 		}
 		objects = append(objects, Object{Name: name, Size: size, Generation: item.generation})
 	}
 	return objects, nil
+}
+
+// checkFolder reports whether an object stands for a folder, as consoles and
+// mounts make them: it has no bytes, so nothing can be in it that nobody listed.
+func checkFolder(name string, size int64) (bool, error) {
+	folder, is := strings.CutSuffix(name, "/")
+	switch {
+	case name != "" && (!is || CheckName(folder) != nil):
+		return false, nil
+	case size > 0:
+		return false, &NameError{Name: name, Reason: fmt.Sprintf("it is named as a folder is, and has %d bytes; remove the object", size)}
+	}
+	return true, nil
 }
 
 // page reads one page of the listing.

@@ -72,7 +72,7 @@ func openBucket(t *testing.T, b bucket, path string) store.Place {
 
 func TestBucket(t *testing.T) {
 	place := openBucket(t, bucket{objects: map[string]string{
-		"v1/a": "A", "v1/b/c": "BC", "v1/d": "", "v1/e": "E", "v1/f": "F", "v2/a": "other", "v10": "sibling",
+		"v1/": "", "v1/b/": "", "v1/a": "A", "v1/b/c": "BC", "v1/d": "", "v1/e": "E", "v1/f": "F", "v2/a": "other", "v10": "sibling",
 	}}, "/rel/v1")
 	if !strings.HasSuffix(place.URI(), "/rel/v1/") {
 		t.Errorf("URI %q", place.URI())
@@ -111,7 +111,11 @@ func TestBucketListingIsNotBelievedBlindly(t *testing.T) {
 		"unknown fields (twin)":  {func(a map[string]any) { a["prefixes"] = []string{"x"} }, ""},
 		"an object elsewhere":    {func(a map[string]any) { a["items"] = []any{item("w1/a", "1")} }, "UNAVAILABLE"},
 		"a name that climbs":     {func(a map[string]any) { a["items"] = []any{item("v1/../a", "1")} }, "PATH"},
-		"a directory marker":     {func(a map[string]any) { a["items"] = []any{item("v1/x/", "0")} }, "PATH"},
+		"a folder (twin)":        {func(a map[string]any) { a["items"] = []any{item("v1/", "0"), item("v1/x/", "0"), item("v1/a", "1")} }, ""},
+		"a folder with bytes":    {func(a map[string]any) { a["items"] = []any{item("v1/x/", "1")} }, "PATH"},
+		"the place with bytes":   {func(a map[string]any) { a["items"] = []any{item("v1/", "1")} }, "PATH"},
+		"a folder that climbs":   {func(a map[string]any) { a["items"] = []any{item("v1/../", "0")} }, "PATH"},
+		"a folder in no folder":  {func(a map[string]any) { a["items"] = []any{item("v1//", "0")} }, "PATH"},
 		"no size":                {func(a map[string]any) { a["items"] = []any{item("v1/a", "")} }, "UNAVAILABLE"},
 		"a negative size":        {func(a map[string]any) { a["items"] = []any{item("v1/a", "-1")} }, "UNAVAILABLE"},
 		"the same object twice":  {func(a map[string]any) { a["items"] = []any{item("v1/a", "1"), item("v1/a", "1")} }, "UNAVAILABLE"},

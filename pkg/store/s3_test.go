@@ -153,11 +153,14 @@ func TestS3ListingIsNotBelievedBlindly(t *testing.T) {
 		spoil func(string) string
 		want  string
 	}{
-		"untouched (twin)":            {nil, ""},
-		"unknown elements (twin)":     {swap("<Contents>", "<Owner>x</Owner><Contents>"), ""},
-		"an object elsewhere":         {swap(key, "<Key>w1%2Fa</Key>"), "UNAVAILABLE"},
-		"a name that climbs":          {swap(key, "<Key>v1%2F..%2Fa</Key>"), "PATH"},
-		"a directory marker":          {swap(key, "<Key>v1%2Fa%2F</Key>"), "PATH"},
+		"untouched (twin)":        {nil, ""},
+		"unknown elements (twin)": {swap("<Contents>", "<Owner>x</Owner><Contents>"), ""},
+		"an object elsewhere":     {swap(key, "<Key>w1%2Fa</Key>"), "UNAVAILABLE"},
+		"a name that climbs":      {swap(key, "<Key>v1%2F..%2Fa</Key>"), "PATH"},
+		"a folder with bytes":     {swap(key, "<Key>v1%2Fa%2F</Key>"), "PATH"},
+		"a folder (twin)": {func(page string) string {
+			return strings.NewReplacer(key, "<Key>v1%2Fa%2F</Key>", "<Size>1<", "<Size>0<").Replace(page)
+		}, ""},
 		"a name in no encoding":       {swap(key, "<Key>v1%2</Key>"), "UNAVAILABLE"},
 		"no size":                     {swap("<Size>1</Size>", ""), "UNAVAILABLE"},
 		"a negative size":             {swap("<Size>1<", "<Size>-1<"), "UNAVAILABLE"},
