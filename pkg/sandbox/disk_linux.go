@@ -16,7 +16,7 @@ import (
 // Bounds of the files of a step, besides their bytes.
 const (
 	maxFiles   = 2_000_000
-	lookEvery  = 100 * time.Millisecond
+	lookEvery  = 20 * time.Millisecond
 	onDiskUnit = 512
 )
 
