@@ -80,7 +80,31 @@ type Finding struct {
 
 // Find makes a finding; its fix is the one the code table gives.
 func Find(code Code, subject, format string, args ...any) Finding {
-	return Finding{Code: code, Subject: subject, Message: fmt.Sprintf(format, args...), Fix: code.Fix()}
+	return Finding{Code: code, Subject: subject, Message: shortened(fmt.Sprintf(format, args...)), Fix: code.Fix()}
+}
+
+// maxWord is how many bytes of a name a message shows, and shownEnd how many of
+// them are its end.
+const maxWord, shownEnd = 200, 50
+
+// shortened cuts the middle out of words that are longer than anybody reads, as
+// paths are that somebody made long.
+func shortened(text string) string {
+	if len(text) <= maxWord {
+		return text
+	}
+	var out strings.Builder
+	for part := range strings.SplitAfterSeq(text, " ") {
+		word, space := part, ""
+		if strings.HasSuffix(part, " ") {
+			word, space = part[:len(part)-1], " "
+		}
+		if len(word) > maxWord {
+			word = strings.ToValidUTF8(word[:maxWord-shownEnd], "") + "…" + strings.ToValidUTF8(word[len(word)-shownEnd:], "")
+		}
+		out.WriteString(word + space)
+	}
+	return out.String()
 }
 
 // Differ returns f with the value that was wanted and the one that was got.

@@ -159,3 +159,18 @@ func TestJSONFormOfNothing(t *testing.T) {
 		t.Errorf("no findings must be [], no policy must be left out: %s", got)
 	}
 }
+
+// TestLongNames: a message shows the beginning and the end of a name that is
+// longer than anybody reads, and all of any other.
+func TestLongNames(t *testing.T) {
+	for _, row := range []struct{ name, want string }{
+		{strings.Repeat("a", 200), strings.Repeat("a", 200)},
+		{strings.Repeat("a/", 10_000) + "end", strings.Repeat("a/", 75) + "…" + "/" + strings.Repeat("a/", 23) + "end"},
+		{strings.Repeat("ä", 10_000), strings.Repeat("ä", 75) + "…" + strings.Repeat("ä", 25)},
+		{"x" + strings.Repeat("ä", 10_000), "x" + strings.Repeat("ä", 74) + "…" + strings.Repeat("ä", 25)},
+	} {
+		if got := verdict.Refuse(verdict.Path, "place", "the name %s is refused", row.name).Finding.Message; got != "the name "+row.want+" is refused" {
+			t.Errorf("%.300s", got)
+		}
+	}
+}
