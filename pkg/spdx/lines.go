@@ -47,11 +47,11 @@ func (l numbered) place(place string, implied int) string {
 	if indexed {
 		digits, _, _ := strings.Cut(rest, "]")
 		index, _ = strconv.Atoi(digits) // we wrote it
+		if name == "relationships" {
+			index -= implied
+		}
 	}
-	if name == "relationships" {
-		index -= implied
-	}
-	if list := l[name]; indexed && index >= 0 && index < len(list) || !indexed && len(list) == 1 {
+	if list := l[name]; index >= 0 && index < len(list) && (indexed || len(list) == 1) {
 		return fmt.Sprintf("line %d, %s", list[index], place)
 	}
 	return place
