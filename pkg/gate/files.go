@@ -173,7 +173,7 @@ func (d *decision) open(ctx context.Context, p *progress, name string, largest i
 	if err != nil {
 		return nil, err
 	}
-	var src io.Reader = io.LimitReader(body, largest+1)
+	src := io.LimitReader(body, largest+1)
 	if d.left != nil {
 		src = rationed{src, d.left}
 	}

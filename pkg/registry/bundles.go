@@ -77,7 +77,7 @@ func eachBundle(ctx context.Context, of Target, take func(referrer Descriptor, r
 		b, err := r.name(ctx, referrer)
 		if err == nil {
 			bundles = append(bundles, b)
-		} else if err = count(err); err != nil {
+		} else if err := count(err); err != nil {
 			return Heard{}, err
 		}
 	}
@@ -87,7 +87,7 @@ func eachBundle(ctx context.Context, of Target, take func(referrer Descriptor, r
 		if err == nil {
 			heard.Bundles++
 			take(b.referrer, raw)
-		} else if err = count(err); err != nil {
+		} else if err := count(err); err != nil {
 			return Heard{}, err
 		}
 	}

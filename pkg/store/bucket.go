@@ -208,8 +208,9 @@ func (b *bucketPlace) collect(objects []Object, p page) ([]Object, error) {
 // mounts make them: it has no bytes, so nothing can be in it that nobody listed.
 func checkFolder(name string, size int64) (bool, error) {
 	folder, is := strings.CutSuffix(name, "/")
+	named := is && CheckName(folder) == nil
 	switch {
-	case name != "" && (!is || CheckName(folder) != nil):
+	case name != "" && !named:
 		return false, nil
 	case size > 0:
 		return false, &NameError{Name: name, Reason: fmt.Sprintf("it is named as a folder is, and has %d bytes; remove the object", size)}

@@ -145,13 +145,19 @@ func appendTo(name string) error {
 // long enough to be looked at.
 func hideOnDisk(files, size int) error {
 	block := make([]byte, 1<<20)
+	var open []*os.File
+	defer func() {
+		for _, f := range open {
+			_ = f.Close()
+		}
+	}()
 	for i := range files {
 		name := filepath.Join("..", "home", fmt.Sprint(i))
 		f, err := os.Create(name)
 		if err != nil {
 			return err
 		}
-		defer f.Close()
+		open = append(open, f)
 		for range size {
 			if _, err := f.Write(block); err != nil {
 				return fmt.Errorf("in file %d: %w", i, err)
