@@ -224,13 +224,13 @@ func TestEveryFormatAtOnce(t *testing.T) {
 		t.Errorf("the file of a run that judged nothing: %v\n%s", err, raw)
 	}
 	// A long cause is cut in the middle, and is whole when asked for.
-	long := strings.Repeat("a", 250)
+	long := strings.TrimSpace(strings.Repeat("a b ", 150))
 	args := func(more ...string) []string {
-		return append(question("--bundle", long+"/"+long), more...)
+		return append(question("--bundle", long), more...)
 	}
 	_, cut, _ := a.run(args())
 	_, whole, _ := a.run(args("--verbose"))
-	if strings.Contains(cut, long+"/"+long) || !strings.Contains(whole, long+"/"+long) {
+	if strings.Contains(cut, long) || !strings.Contains(whole, long) {
 		t.Errorf("cut:\n%s\nwhole:\n%s", cut, whole)
 	}
 }
