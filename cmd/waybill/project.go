@@ -40,7 +40,7 @@ type project struct {
 	signs   bool // files or images
 	feature featureFlags
 	waivers cli.Waivers
-	alone   pipeline.Exclusion // of the commands that have --lease
+	alone   *pipeline.Exclusion // of the commands that hold a lease of the release
 }
 
 func (o *project) addFlags(cmd *cobra.Command) {
@@ -79,7 +79,10 @@ func (o *project) older() bool {
 	return o.legacy || o.signs && !o.feature.gate.Enabled(known.BundleReferrers)
 }
 
-func (o *project) addLeaseFlags(cmd *cobra.Command) { addLeaseFlags(cmd, &o.alone, "this release") }
+func (o *project) addLeaseFlags(cmd *cobra.Command) {
+	o.alone = &pipeline.Exclusion{}
+	addLeaseFlags(cmd, o.alone, "this release")
+}
 
 // open makes the pipeline of a release. The context carries the id of the run.
 func (o *project) open(cmd *cobra.Command, args []string) (*pipeline.Pipeline, context.Context, error) {
@@ -122,8 +125,12 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 	if o.wait < 0 {
 		return pipeline.Config{}, nil, verdict.Refuse(verdict.Usage, "--patience", "%s: a wait is not shorter than nothing", o.wait)
 	}
-	if err := checkLease(cmd, o.alone); err != nil {
-		return pipeline.Config{}, nil, err
+	hold := pipeline.Hold{State: o.state}
+	if o.alone != nil {
+		if err := checkLease(cmd, *o.alone); err != nil {
+			return pipeline.Config{}, nil, err
+		}
+		hold.Exclusion = *o.alone
 	}
 	chosen, err := o.chosen.parse()
 	if err != nil {
@@ -153,7 +160,7 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 		logger.Log(ctx, levelOf(text), text)
 	}
 	return pipeline.Config{
-		Profile: loaded, Source: source, Parameters: chosen, Hold: pipeline.Hold{State: o.state, Exclusion: o.alone},
+		Profile: loaded, Source: source, Parameters: chosen, Hold: hold,
 		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.older(), Maker: maker(), Ways: o.feature.ways()},
 		World: pipeline.World{
 			Besides:   besides,
