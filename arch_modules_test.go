@@ -129,7 +129,7 @@ func machinePaths(tr *tree) (refusals []string) {
 
 // heavy lists what the downstream verifier never carries.
 var heavy = []string{
-	"cel.dev", "github.com/google/cel-go", "github.com/sigstore/cosign", "gocloud.dev", "k8s.io/client-go",
+	"cel.dev", "github.com/google/cel-go", "github.com/sigstore/cosign/v2/cmd", "gocloud.dev", "k8s.io/client-go",
 	"cloud.google.com/go/storage", "github.com/aws/aws-sdk-go", "github.com/aws/aws-sdk-go-v2",
 	"github.com/Azure/azure-sdk-for-go",
 	"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/exporters", modulePath + "/pkg/trace/span",

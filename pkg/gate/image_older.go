@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/sigstore/cosign/v2/pkg/oci"
+
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/legacy"
 	"github.com/waybill-release/waybill/pkg/registry"
@@ -49,19 +51,22 @@ func (o olderEvidence) of(ctx context.Context, image Image, d digest.Digest, suf
 
 // layer proves one layer of such a tag: the signature of a payload that names
 // the image, or an attestation.
-func (o olderEvidence) layer(ctx context.Context, l registry.Attached, image digest.Digest, suffix string) (verify.Evidence, error) {
-	parse, prove := legacy.ParseAttestation, o.signer.verifier.Attestation
+func (o olderEvidence) layer(ctx context.Context, l oci.Signature, image digest.Digest, suffix string) (verify.Evidence, error) {
+	parse := legacy.ParseAttestation
 	if suffix == registry.SuffixSignatures {
-		parse, prove = legacy.ParseLayer, func(bundle []byte) (verify.Evidence, error) {
-			return o.signer.verifier.Image(bundle, l.Bytes, image)
-		}
+		parse = legacy.ParseLayer
 	}
-	m, err := parse(o.signer.kind(), l.Bytes, l.Descriptor.Annotations)
+	m, err := parse(o.signer.kind(), l)
 	if err != nil {
 		return verify.Evidence{}, err
 	}
 	if err := o.signer.holds(m); err != nil {
 		return verify.Evidence{}, err
 	}
-	return o.finder.Prove(ctx, m, prove)
+	return o.finder.Prove(ctx, m, func(bundle []byte) (verify.Evidence, error) {
+		if m.IsAttestation() {
+			return o.signer.verifier.Attestation(bundle)
+		}
+		return o.signer.verifier.Image(bundle, m.Payload(), image)
+	})
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sigstore/cosign/v2/pkg/oci"
+
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/expected"
 	"github.com/waybill-release/waybill/pkg/legacy"
@@ -232,18 +234,18 @@ func (u *unsealed) judgeImage(ctx context.Context, p pulled) *verdict.Verdict {
 // imageSignature proves one attached signature. It must name the image by the
 // name under which it lies: registries move images between hosts, and nobody
 // moves them between names.
-func (u *unsealed) imageSignature(ctx context.Context, l registry.Attached, p pulled) (verify.Evidence, error) {
-	m, err := legacy.ParseLayer(legacy.Certificate, l.Bytes, l.Descriptor.Annotations)
+func (u *unsealed) imageSignature(ctx context.Context, l oci.Signature, p pulled) (verify.Evidence, error) {
+	m, err := legacy.ParseLayer(legacy.Certificate, l)
 	if err != nil {
 		return verify.Evidence{}, err
 	}
 	e, err := u.finder.Prove(ctx, m, func(bundle []byte) (verify.Evidence, error) {
-		return u.Verifier.Image(bundle, l.Bytes, p.digest)
+		return u.Verifier.Image(bundle, m.Payload(), p.digest)
 	})
 	if err != nil {
 		return verify.Evidence{}, err
 	}
-	payload, err := legacy.ParsePayload(l.Bytes)
+	payload, err := legacy.ParsePayload(m.Payload())
 	if err != nil {
 		return verify.Evidence{}, err
 	}

@@ -6,13 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sigstore/cosign/v2/pkg/cosign/bundle"
+
 	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // wireAnswer is an entry as the log's API answers with it.
 type wireAnswer struct {
-	wireEntry
+	bundle.RekorPayload
 	Verification struct {
 		SignedEntryTimestamp []byte `json:"signedEntryTimestamp"`
 		InclusionProof       *struct {
@@ -38,7 +40,7 @@ func ParseAnswer(raw []byte) (name string, e Entry, err error) {
 	}
 	name = slices.Collect(maps.Keys(answer))[0]
 	w := answer[name]
-	if e, err = w.entry(); err != nil {
+	if e, err = entryFrom(w.RekorPayload); err != nil {
 		return "", Entry{}, err
 	}
 	if !strings.HasSuffix(name, leafHash(e.body)) {

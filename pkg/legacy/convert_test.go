@@ -14,7 +14,7 @@ import (
 // bundled is the attestation of the testdata as a bundle.
 func bundled(t testing.TB) []byte {
 	t.Helper()
-	m, err := legacy.ParseAttestation(legacy.Certificate, fixture(t, "envelope.json"), annotations(t))
+	m, err := legacy.ParseAttestation(legacy.Certificate, layer(t, fixture(t, "envelope.json"), annotations(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,23 +68,27 @@ func TestConvert(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	layer, err := m.Layer()
+	envelope, err := m.Layer()
 	was := annotations(t)
-	if err != nil || !strings.Contains(body(t, was), `"envelopeHash":{"algorithm":"sha256","value":"`+digest.Of(digest.SHA256, layer).Hex()) {
-		t.Errorf("%v: the log has another text than\n%s", err, layer)
+	if err != nil || !strings.Contains(body(t, was), `"envelopeHash":{"algorithm":"sha256","value":"`+digest.Of(digest.SHA256, envelope).Hex()) {
+		t.Errorf("%v: the log has another text than\n%s", err, envelope)
 	}
-	all, err := m.Annotations(nil, was["predicateType"])
+	attached, err := m.Attached(nil, nil, was["predicateType"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := attached.Annotations()
 	const entry = "dev.sigstore.cosign/bundle"
 	var got, want any
 	if err != nil || json.Unmarshal([]byte(all[entry]), &got) != nil || json.Unmarshal([]byte(was[entry]), &want) != nil || all["predicateType"] != was["predicateType"] {
 		t.Errorf("%v\n%v", err, all)
 	}
-	again, err := legacy.ParseAttestation(legacy.Certificate, layer, all)
+	again, err := legacy.ParseAttestation(legacy.Certificate, attached)
 	if err != nil || !again.Name().Equal(m.Name()) {
 		t.Errorf("it is another: %v", err)
 	}
 	entries := []string{"verificationMaterial", "tlogEntries"}
-	other := strings.Replace(body(t, was), digest.Of(digest.SHA256, layer).Hex(), strings.Repeat("0", 64), 1)
+	other := strings.Replace(body(t, was), digest.Of(digest.SHA256, envelope).Hex(), strings.Repeat("0", 64), 1)
 	m, err = legacy.Convert(edit(t, plain, []byte(other), append(entries, "canonicalizedBody")...))
 	if err != nil {
 		t.Fatal(err)
@@ -123,15 +127,14 @@ func FuzzConvert(f *testing.F) {
 		if err != nil {
 			return
 		}
-		layer, err := m.Layer()
-		if err != nil {
+		if _, err := m.Layer(); err != nil {
 			return
 		}
-		all, err := m.Annotations(nil, "kind")
+		attached, err := m.Attached(nil, nil, "kind")
 		if err != nil {
 			t.Fatalf("read with an entry, and written without: %v", err)
 		}
-		again, err := legacy.ParseAttestation(legacy.Certificate, layer, all)
+		again, err := legacy.ParseAttestation(legacy.Certificate, attached)
 		if err != nil || !again.Name().Equal(m.Name()) {
 			t.Errorf("it is another: %v", err)
 		}

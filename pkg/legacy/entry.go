@@ -7,6 +7,8 @@ import (
 	"encoding/pem"
 	"fmt"
 
+	"github.com/sigstore/cosign/v2/pkg/cosign/bundle"
+
 	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -50,21 +52,15 @@ func (e Entry) Kind() string { return e.kind + " " + e.version }
 // IsZero reports whether e was never parsed.
 func (e Entry) IsZero() bool { return len(e.body) == 0 }
 
-// wireEntry is the part that every form of an entry has.
-type wireEntry struct {
-	Body           string `json:"body"`
-	IntegratedTime int64  `json:"integratedTime"`
-	LogIndex       int64  `json:"logIndex"`
-	LogID          string `json:"logID"`
-}
-
-func (w wireEntry) entry() (Entry, error) {
+// entryFrom reads the part that every form of an entry has.
+func entryFrom(w bundle.RekorPayload) (Entry, error) {
 	e := Entry{integrated: w.IntegratedTime, index: w.LogIndex}
+	body, _ := w.Body.(string)
 	var err error
 	if e.log, err = hex.DecodeString(w.LogID); err != nil || len(e.log) == 0 {
 		return Entry{}, refuseEntry("its log ID is not hexadecimal")
 	}
-	if e.body, err = decodeBase64([]byte(w.Body)); err != nil || len(e.body) == 0 {
+	if e.body, err = decodeBase64([]byte(body)); err != nil || len(e.body) == 0 {
 		return Entry{}, refuseEntry("its body is not base64")
 	}
 	if e.index < 0 || e.integrated < 0 {

@@ -1,51 +1,40 @@
 package legacy
 
 import (
+	"github.com/sigstore/cosign/v2/pkg/cosign/bundle"
+	"github.com/sigstore/cosign/v2/pkg/oci"
+	"github.com/sigstore/cosign/v2/pkg/oci/static"
+
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// The annotations of a layer that carries a signature.
-const (
-	annotationSignature   = "dev.cosignproject.cosign/signature"
-	annotationCertificate = "dev.sigstore.cosign/certificate"
-	annotationChain       = "dev.sigstore.cosign/chain"
-	annotationBundle      = "dev.sigstore.cosign/bundle"
-	annotationTimestamp   = "dev.sigstore.cosign/rfc3161timestamp"
-)
-
-// wireLog is how cosign carries a log entry along: cosign/bundle/rekor.go.
-type wireLog struct {
-	Promise []byte     `json:"SignedEntryTimestamp"`
-	Payload *wireEntry `json:"Payload"`
-}
-
-// entry reads the entry. Only its promise proves anything, for no proof of
-// inclusion is carried.
-func (w wireLog) entry() (*Entry, error) {
-	switch {
-	case w.Payload == nil && len(w.Promise) == 0:
+// carried reads the log entry that cosign carries along. Only its promise
+// proves anything, for no proof of inclusion is carried.
+func carried(log bundle.RekorBundle) (*Entry, error) {
+	switch there := log.Payload != (bundle.RekorPayload{}); {
+	case !there && len(log.SignedEntryTimestamp) == 0:
 		return nil, verdict.Refuse(verdict.BundleLacks, "log entry", "neither Payload nor SignedEntryTimestamp, the log's promise, is there")
-	case w.Payload == nil:
+	case !there:
 		return nil, verdict.Refuse(verdict.BundleLacks, "log entry", "Payload, which says what was logged, is not there")
-	case len(w.Promise) == 0:
+	case len(log.SignedEntryTimestamp) == 0:
 		return nil, verdict.Refuse(verdict.BundleLacks, "log entry", "SignedEntryTimestamp, the log's promise, is not there")
 	}
-	e, err := w.Payload.entry()
+	e, err := entryFrom(log.Payload)
 	if err != nil {
 		return nil, err
 	}
-	e.promise = w.Promise
+	e.promise = log.SignedEntryTimestamp
 	return &e, nil
 }
 
 // wireBundle is cosign's bundle before Sigstore's.
 type wireBundle struct {
-	Signature   string   `json:"base64Signature"`
-	Certificate string   `json:"cert"`
-	Log         *wireLog `json:"rekorBundle"`
+	Signature   string              `json:"base64Signature"`
+	Certificate string              `json:"cert"`
+	Log         *bundle.RekorBundle `json:"rekorBundle"`
 }
 
 // ParseBundle reads cosign's older bundle of a blob's signature. A signature
@@ -58,7 +47,7 @@ func ParseBundle(by Signer, artifact digest.Digest, raw []byte) (Material, error
 	p := parts{signature: []byte(w.Signature), certificate: []byte(w.Certificate)}
 	if w.Log != nil {
 		var err error
-		if p.entry, err = w.Log.entry(); err != nil {
+		if p.entry, err = carried(*w.Log); err != nil {
 			return Material{}, err
 		}
 	}
@@ -79,18 +68,20 @@ func IsBundle(raw []byte) bool {
 // ParseLayer reads a layer of a tag sha256-<digest>.sig: the annotations carry
 // the signature, the layer is what was signed. What that says of an image is
 // for [ParsePayload].
-func ParseLayer(by Signer, payload []byte, annotations map[string]string) (Material, error) {
-	p, err := partsOf(annotations)
+func ParseLayer(by Signer, layer oci.Signature) (Material, error) {
+	payload, p, err := partsOf(layer)
 	if err != nil {
 		return Material{}, err
 	}
-	return parse(by, digest.Of(digest.SHA256, payload), p)
+	m, err := parse(by, digest.Of(digest.SHA256, payload), p)
+	m.payload = payload
+	return m, err
 }
 
 // ParseAttestation reads a layer of a tag sha256-<digest>.att: the layer is an
 // envelope with exactly one signature.
-func ParseAttestation(by Signer, envelope []byte, annotations map[string]string) (Material, error) {
-	p, err := partsOf(annotations)
+func ParseAttestation(by Signer, layer oci.Signature) (Material, error) {
+	envelope, p, err := partsOf(layer)
 	if err != nil {
 		return Material{}, err
 	}
@@ -105,29 +96,37 @@ func ParseAttestation(by Signer, envelope []byte, annotations map[string]string)
 	return parse(by, digest.Of(digest.SHA256, e.Payload), p)
 }
 
-func partsOf(annotations map[string]string) (p parts, err error) {
+// partsOf reads the bytes and the annotations of a layer. Cosign's own reading of
+// the annotations takes JSON that says a thing twice, and text beside a
+// certificate's PEM, so they are read strictly here.
+func partsOf(layer oci.Signature) (payload []byte, p parts, err error) {
+	annotations, err := layer.Annotations()
+	if err == nil {
+		payload, err = layer.Payload()
+	}
+	if err != nil {
+		return nil, parts{}, verdict.Wrap(verdict.BundleParse, "layer", err)
+	}
 	p = parts{
-		signature:   []byte(annotations[annotationSignature]),
-		certificate: []byte(annotations[annotationCertificate]),
-		chain:       []byte(annotations[annotationChain]),
+		signature:   []byte(annotations[static.SignatureAnnotationKey]),
+		certificate: []byte(annotations[static.CertificateAnnotationKey]),
+		chain:       []byte(annotations[static.ChainAnnotationKey]),
 	}
-	if text := annotations[annotationBundle]; text != "" {
-		var w wireLog
-		if err := unmarshal([]byte(text), &w); err != nil {
-			return parts{}, verdict.Wrap(verdict.LogEntryParse, "log entry", err)
+	if text := annotations[static.BundleAnnotationKey]; text != "" {
+		var log bundle.RekorBundle
+		if err := unmarshal([]byte(text), &log); err != nil {
+			return nil, parts{}, verdict.Wrap(verdict.LogEntryParse, "log entry", err)
 		}
-		if p.entry, err = w.entry(); err != nil {
-			return parts{}, err
+		if p.entry, err = carried(log); err != nil {
+			return nil, parts{}, err
 		}
 	}
-	if text := annotations[annotationTimestamp]; text != "" {
-		var w struct {
-			Token []byte `json:"SignedRFC3161Timestamp"`
+	if text := annotations[static.RFC3161TimestampAnnotationKey]; text != "" {
+		var token bundle.RFC3161Timestamp
+		if err := unmarshal([]byte(text), &token); err != nil {
+			return nil, parts{}, verdict.Wrap(verdict.TimeInvalid, "timestamp", err)
 		}
-		if err := unmarshal([]byte(text), &w); err != nil {
-			return parts{}, verdict.Wrap(verdict.TimeInvalid, "timestamp", err)
-		}
-		p.timestamp = w.Token
+		p.timestamp = token.SignedRFC3161Timestamp
 	}
-	return p, nil
+	return payload, p, nil
 }

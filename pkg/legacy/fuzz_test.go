@@ -43,14 +43,14 @@ func FuzzParseLayer(f *testing.F) {
 			"dev.cosignproject.cosign/signature": signature, "dev.sigstore.cosign/certificate": certificate,
 			"dev.sigstore.cosign/chain": certificate, "dev.sigstore.cosign/bundle": log,
 		}
-		if m, err := legacy.ParseLayer(legacy.Certificate, payload, a); err == nil {
+		if m, err := legacy.ParseLayer(legacy.Certificate, layer(t, payload, a)); err == nil {
 			whole(t, m)
 		}
-		if m, err := legacy.ParseAttestation(legacy.Certificate, envelope, a); err == nil {
+		if m, err := legacy.ParseAttestation(legacy.Certificate, layer(t, envelope, a)); err == nil {
 			whole(t, m)
 		}
 		a["dev.sigstore.cosign/rfc3161timestamp"] = log
-		if m, err := legacy.ParseLayer(legacy.Certificate, payload, a); err == nil {
+		if m, err := legacy.ParseLayer(legacy.Certificate, layer(t, payload, a)); err == nil {
 			whole(t, m)
 		}
 	})

@@ -63,6 +63,7 @@ type Material struct {
 	chain     [][]byte         // DER, the signer's first; none where a key signs
 	entry     *Entry
 	timestamp []byte
+	payload   []byte // what a layer of a tag .sig consists of
 }
 
 // ParseFiles reads a detached signature of an artifact and its certificate,
@@ -113,6 +114,9 @@ func (m Material) IsAttestation() bool { return m.envelope != nil }
 
 // Signed is the digest of what was signed: a blob, or an attestation's payload.
 func (m Material) Signed() digest.Digest { return m.signed }
+
+// Payload is what was signed about an image, as [ParseLayer] read it.
+func (m Material) Payload() []byte { return m.payload }
 
 // Logged reports whether a log entry came along or was added.
 func (m Material) Logged() bool { return m.entry != nil }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sigstore/cosign/v2/pkg/oci"
+	"github.com/sigstore/cosign/v2/pkg/oci/static"
+
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/legacy"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -80,7 +83,7 @@ func TestForms(t *testing.T) {
 			return legacy.ParseBundle(legacy.Certificate, artifact(t), fixture(t, "bundle.json"))
 		}, true},
 		{"attestation", func(t *testing.T) (legacy.Material, error) {
-			return legacy.ParseAttestation(legacy.Certificate, fixture(t, "envelope.json"), annotations(t))
+			return legacy.ParseAttestation(legacy.Certificate, layer(t, fixture(t, "envelope.json"), annotations(t)))
 		}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -102,6 +105,16 @@ func TestForms(t *testing.T) {
 			}
 		})
 	}
+}
+
+// layer is one of a tag.
+func layer(t testing.TB, payload []byte, annotations map[string]string) oci.Signature {
+	t.Helper()
+	l, err := static.NewSignature(payload, annotations[static.SignatureAnnotationKey], static.WithAnnotations(annotations))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }
 
 // TestEntryName is the name by which the log itself knows the entry.
@@ -132,7 +145,7 @@ func TestMangled(t *testing.T) {
 			return err
 		},
 		"envelope.json": func(b []byte) error {
-			_, err := legacy.ParseAttestation(legacy.Certificate, b, annotations(t))
+			_, err := legacy.ParseAttestation(legacy.Certificate, layer(t, b, annotations(t)))
 			return err
 		},
 	} {

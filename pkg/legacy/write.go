@@ -3,10 +3,15 @@ package legacy
 import (
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+
+	"github.com/sigstore/cosign/v2/pkg/cosign/bundle"
+	"github.com/sigstore/cosign/v2/pkg/oci"
+	"github.com/sigstore/cosign/v2/pkg/oci/static"
+	"github.com/sigstore/cosign/v2/pkg/types"
+	simple "github.com/sigstore/sigstore/pkg/signature/payload"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
@@ -15,8 +20,8 @@ import (
 
 // The media types of layers that carry signatures and attestations.
 const (
-	MediaPayload  = "application/vnd.dev.cosign.simplesigning.v1+json"
-	MediaEnvelope = "application/vnd.dsse.envelope.v1+json"
+	MediaPayload  = types.SimpleSigningMediaType
+	MediaEnvelope = types.DssePayloadType
 )
 
 // annotationPredicate names the kind of an attestation's statement.
@@ -108,34 +113,32 @@ func (m Material) Files() (signature, certificate []byte) {
 	return text(m.signature), text(encodePEM(m.chain[:min(1, len(m.chain))]))
 }
 
-// Annotations are those of the layer that carries the signature in a registry,
-// with a log entry that was promised. The chain is of the authorities, without
-// the signer's certificate; the kind is that of an attestation's statement.
-func (m Material) Annotations(chain [][]byte, kind string) (map[string]string, error) {
+// Attached is the layer of a tag that carries the signature, with a log entry
+// that was promised. Of a signature it consists of the payload that was signed,
+// of an attestation of its envelope, and kind is that of its statement. The chain
+// is of the authorities, without the signer's certificate.
+func (m Material) Attached(payload []byte, chain [][]byte, kind string) (oci.Signature, error) {
 	if m.entry == nil || len(m.entry.promise) == 0 || m.leaf() == nil {
 		return nil, verdict.Refuse(verdict.BundleLacks, "signature", "it has no certificate, or no log entry that was promised")
 	}
-	w := struct {
-		Promise []byte    `json:"SignedEntryTimestamp"`
-		Payload wireEntry `json:"Payload"`
-	}{m.entry.promise, wireEntry{
-		Body: base64.StdEncoding.EncodeToString(m.entry.body), IntegratedTime: m.entry.integrated,
-		LogIndex: m.entry.index, LogID: hex.EncodeToString(m.entry.log),
-	}}
-	entry, err := json.Marshal(w)
+	options := []static.Option{
+		static.WithCertChain(encodePEM(m.chain[:1]), encodePEM(chain)),
+		static.WithBundle(&bundle.RekorBundle{SignedEntryTimestamp: m.entry.promise, Payload: bundle.RekorPayload{
+			Body: string(text(m.entry.body)), IntegratedTime: m.entry.integrated, LogIndex: m.entry.index, LogID: digestHex(m.entry.log),
+		}}),
+	}
+	if !m.IsAttestation() {
+		if !digest.Of(digest.SHA256, payload).Equal(m.signed) {
+			return nil, verdict.Refuse(verdict.NotBound, "signature", "it is of %s, and not of this payload", m.signed)
+		}
+		return static.NewSignature(payload, string(text(m.signature)), options...)
+	}
+	envelope, err := m.Layer()
 	if err != nil {
-		return nil, fmt.Errorf("encoding the log entry: %w", err)
+		return nil, err
 	}
-	all := map[string]string{
-		annotationSignature: "", annotationCertificate: string(encodePEM(m.chain[:1])),
-		annotationChain: string(encodePEM(chain)), annotationBundle: string(entry),
-	}
-	if m.IsAttestation() {
-		all[annotationPredicate] = kind
-	} else {
-		all[annotationSignature] = string(text(m.signature))
-	}
-	return all, nil
+	return static.NewAttestation(envelope, append(options, static.WithLayerMediaType(MediaEnvelope),
+		static.WithAnnotations(map[string]string{annotationPredicate: kind}))...)
 }
 
 // Certificate is that of the signer, in DER; nil where a key signed.
@@ -147,9 +150,9 @@ func (p Payload) Bytes() ([]byte, error) {
 	if p.Image.Algorithm() != digest.SHA256 || p.Reference == "" {
 		return nil, verdict.Refuse(verdict.NoArtifact, "payload", "an image has a SHA-256 digest and a name")
 	}
-	c := critical{Type: payloadType}
-	c.Identity.Reference, c.Image.Digest = p.Reference, p.Image.String()
-	return json.Marshal(wirePayload{Critical: &c})
+	return json.Marshal(simple.SimpleContainerImage{Critical: simple.Critical{
+		Type: simple.CosignSignatureType, Identity: simple.Identity{DockerReference: p.Reference}, Image: simple.Image{DockerManifestDigest: p.Image.String()},
+	}})
 }
 
 func encodePEM(chain [][]byte) (all []byte) {

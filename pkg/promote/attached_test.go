@@ -1,14 +1,16 @@
 package promote
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/sigstore/cosign/v2/pkg/oci"
+	"github.com/sigstore/cosign/v2/pkg/oci/static"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/legacy"
@@ -30,20 +32,22 @@ func layout(t *testing.T) *registry.Layout {
 // push writes an image of layers, and names it by a tag if there is one.
 func push(t *testing.T, to *registry.Layout, tag, media string, texts ...string) registry.Descriptor {
 	t.Helper()
-	var layers []registry.Attached
+	var layers []oci.Signature
 	for _, text := range texts {
-		layers = append(layers, registry.Attached{Descriptor: registry.Descriptor{MediaType: media}, Bytes: []byte(text)})
-	}
-	d, raw, blobs := registry.AttachedManifest(layers)
-	for _, b := range blobs {
-		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes)), nil }
-		if err := to.PushBlob(t.Context(), repo, b.Descriptor, open); err != nil {
+		l, err := static.NewSignature([]byte(text), "", static.WithLayerMediaType(types.MediaType(media)))
+		if err != nil {
 			t.Fatal(err)
 		}
+		layers = append(layers, l)
 	}
-	if err := to.PushManifest(t.Context(), repo, d, raw); err != nil {
+	parcel, err := registry.AttachedManifest(layers)
+	if err == nil {
+		err = parcel.PushTo(t.Context(), to, repo)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
+	d := parcel.Descriptor
 	if tag != "" {
 		if err := to.Tag(t.Context(), repo, tag, d); err != nil {
 			t.Fatal(err)

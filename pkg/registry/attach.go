@@ -1,10 +1,10 @@
 package registry
 
 import (
-	"encoding/json"
-
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/sigstore/cosign/v2/pkg/oci"
+	"github.com/sigstore/cosign/v2/pkg/oci/empty"
+	"github.com/sigstore/cosign/v2/pkg/oci/mutate"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 )
@@ -15,34 +15,33 @@ func AttachedTag(d digest.Digest, suffix string) string {
 	return d.Algorithm().String() + "-" + d.Hex() + suffix
 }
 
-// AttachedManifest returns the manifest that such a tag names, in the form of
-// an image whose layers are the evidence: its descriptor, its bytes, and the
-// blobs that must be pushed before it. Of each layer only the media type and
-// the annotations are taken. The same layers give the same bytes. It panics if
-// it cannot be written.
-func AttachedManifest(layers []Attached) (Descriptor, []byte, []Blob) {
-	manifest := v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1}
-	config := v1.ConfigFile{RootFS: v1.RootFS{Type: "layers"}}
-	blobs := make([]Blob, 1, 1+len(layers))
-	for _, l := range layers {
-		b := blobOf(l.Descriptor.MediaType, l.Bytes)
-		wire := mustWire(b.Descriptor)
-		wire.Annotations = l.Descriptor.Annotations
-		manifest.Layers = append(manifest.Layers, wire)
-		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, wire.Digest)
-		blobs = append(blobs, b)
-	}
-	raw := mustJSON(config)
-	blobs[0] = blobOf(string(types.OCIConfigJSON), raw)
-	manifest.Config = mustWire(blobs[0].Descriptor)
-	raw = mustJSON(manifest)
-	return blobOf(MediaTypeManifest, raw).Descriptor, raw, blobs
-}
-
-func mustJSON(v any) []byte {
-	raw, err := json.Marshal(v)
+// AttachedManifest returns the manifest that such a tag names, as cosign writes
+// it: an image whose layers are the evidence. Its blobs must be pushed before it.
+// The same layers give the same bytes.
+func AttachedManifest(layers []oci.Signature) (Parcel, error) {
+	image, err := mutate.AppendSignatures(empty.Signatures(), false, layers...)
 	if err != nil {
-		panic("registry: a manifest cannot be written: " + err.Error())
+		return Parcel{}, err
 	}
-	return raw
+	config, err := image.RawConfigFile()
+	if err != nil {
+		return Parcel{}, err
+	}
+	parcel := Parcel{Blobs: []Blob{blobOf(string(types.OCIConfigJSON), config)}}
+	for _, l := range layers {
+		payload, err := l.Payload()
+		if err != nil {
+			return Parcel{}, err
+		}
+		media, err := l.MediaType()
+		if err != nil {
+			return Parcel{}, err
+		}
+		parcel.Blobs = append(parcel.Blobs, blobOf(string(media), payload))
+	}
+	if parcel.Raw, err = image.RawManifest(); err != nil {
+		return Parcel{}, err
+	}
+	parcel.Descriptor = blobOf(MediaTypeManifest, parcel.Raw).Descriptor
+	return parcel, nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sigstore/cosign/v2/pkg/oci"
+
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/legacy"
 	"github.com/waybill-release/waybill/pkg/strictjson"
@@ -34,16 +36,11 @@ func CutAttachedTag(tag string) (about, suffix string, is bool) {
 // maxAttached bounds all that is attached by one tag.
 const maxAttached = 64 << 20
 
-// Attached is one layer of such a tag. The annotations are part of it.
-type Attached struct {
-	Descriptor Descriptor
-	Bytes      []byte
-}
-
 // AttachedTo returns the layers of the tag that attaches evidence to a
-// manifest, in their order. None is not an error. Whoever may write the
-// repository may write the tag, so nothing is known of them but their bytes.
-func AttachedTo(ctx context.Context, src Source, repo string, d digest.Digest, suffix string) ([]Attached, error) {
+// manifest, in their order, as cosign reads them, with their bytes at hand. None
+// is not an error. Whoever may write the repository may write the tag, so nothing
+// is known of them but their bytes.
+func AttachedTo(ctx context.Context, src Source, repo string, d digest.Digest, suffix string) ([]oci.Signature, error) {
 	tagged, err := src.Resolve(ctx, repo, AttachedTag(d, suffix))
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
@@ -58,23 +55,16 @@ func AttachedTo(ctx context.Context, src Source, repo string, d digest.Digest, s
 	if len(node.Layers) > maxBundles {
 		return nil, &LimitError{Place: repo, What: "layers of evidence about one image", Limit: maxBundles}
 	}
-	var list []Attached
 	var size int64
 	for _, layer := range node.Layers {
 		if size += layer.Size; layer.Size > maxAttached || size > maxAttached {
 			return nil, &LimitError{Place: repo, What: "size of evidence about one image", Limit: maxAttached}
 		}
-		body, err := src.Fetch(ctx, repo, layer)
-		if err != nil {
-			return nil, err
-		}
-		raw, err := fetchAll(body)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, Attached{Descriptor: layer, Bytes: raw})
 	}
-	return list, nil
+	if len(node.Layers) == 0 {
+		return nil, nil // an index attaches nothing
+	}
+	return (&oneImage{src: src, repo: repo, node: node}).signatures(ctx)
 }
 
 // NoEvidenceError says why what a tag for evidence names is none.

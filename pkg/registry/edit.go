@@ -62,3 +62,11 @@ func edited(raw []byte, key string, value json.RawMessage) ([]byte, error) {
 	out.WriteByte('}')
 	return out.Bytes(), err
 }
+
+func mustJSON(v any) []byte {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic("registry: a manifest cannot be written: " + err.Error())
+	}
+	return raw
+}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sigstore/cosign/v2/pkg/oci"
+
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/legacy"
@@ -121,8 +123,9 @@ func checkLegacy(ctx context.Context, req Request, of string) error {
 
 // olderAbout is one layer to be made about a manifest.
 type olderAbout struct {
-	image int // in the list of images
-	layer registry.Attached
+	image int    // in the list of images
+	bytes []byte // the payload of a signature
+	layer oci.Signature
 	kind  string // of the statement; empty for a signature
 }
 
@@ -149,7 +152,7 @@ func signLegacyImages(ctx context.Context, req Request, p proven) (int, error) {
 	}
 	err = req.Signer.Each(ctx, orders, func(i int, bundle []byte, _ verify.Evidence) (err error) {
 		l := &layers[i]
-		l.layer, err = layerOf(req, l.layer.Bytes, bundle, l.kind)
+		l.layer, err = layerOf(req, l.bytes, bundle, l.kind)
 		return err
 	})
 	if err != nil {
@@ -170,7 +173,7 @@ func olderOf(ctx context.Context, req Request, image planned) ([]olderAbout, []s
 	if err != nil {
 		return nil, nil, err
 	}
-	layers := []olderAbout{{layer: registry.Attached{Bytes: payload}}}
+	layers := []olderAbout{{bytes: payload}}
 	orders := []sign.Order{{Bytes: digest.SetOf(payload), Older: true}}
 	document, err := imageSBOM(ctx, req, image.Artifact, image.Descriptor)
 	if err != nil || document == nil {
@@ -210,26 +213,18 @@ func imagesOf(ctx context.Context, req Request, p proven) (list []planned, err e
 
 // layerOf writes a signature as the layer of a tag. Without a payload it is of
 // a statement, and the layer is its envelope.
-func layerOf(req Request, payload, bundle []byte, kind string) (registry.Attached, error) {
+func layerOf(req Request, payload, bundle []byte, kind string) (oci.Signature, error) {
 	m, err := legacy.Open(bundle)
 	if err != nil {
-		return registry.Attached{}, err
+		return nil, err
 	}
-	l := registry.Attached{Descriptor: registry.Descriptor{MediaType: legacy.MediaPayload}, Bytes: payload}
-	if kind != "" {
-		l.Descriptor.MediaType = legacy.MediaEnvelope
-		if l.Bytes, err = m.Layer(); err != nil {
-			return registry.Attached{}, err
-		}
-	}
-	l.Descriptor.Annotations, err = m.Annotations(req.Signer.Chain(m.Certificate()), kind)
-	return l, err
+	return m.Attached(payload, req.Signer.Chain(m.Certificate()), kind)
 }
 
 // attachOlder writes both tags of one image, and reads back and judges what
 // they name.
 func attachOlder(ctx context.Context, req Request, i int, image planned, all []olderAbout) error {
-	bySuffix := map[string][]registry.Attached{}
+	bySuffix := map[string][]oci.Signature{}
 	for _, l := range all {
 		switch {
 		case l.image != i:
@@ -241,11 +236,14 @@ func attachOlder(ctx context.Context, req Request, i int, image planned, all []o
 	}
 	images := req.Workspace.Images()
 	for suffix, layers := range bySuffix {
-		d, manifest, blobs := registry.AttachedManifest(layers)
-		if err := (registry.Parcel{Descriptor: d, Raw: manifest, Blobs: blobs}).PushTo(ctx, images, image.repository); err != nil {
+		parcel, err := registry.AttachedManifest(layers)
+		if err != nil {
 			return err
 		}
-		if err := images.Tag(ctx, image.repository, registry.AttachedTag(image.Digest, suffix), d); err != nil {
+		if err := parcel.PushTo(ctx, images, image.repository); err != nil {
+			return err
+		}
+		if err := images.Tag(ctx, image.repository, registry.AttachedTag(image.Digest, suffix), parcel.Descriptor); err != nil {
 			return err
 		}
 		if err := checkAttached(ctx, req, image, suffix); err != nil {
@@ -277,12 +275,12 @@ func checkAttached(ctx context.Context, req Request, image planned, suffix strin
 	return nil
 }
 
-func proveLayer(req Request, l registry.Attached, image digest.Digest, suffix string) (e verify.Evidence, kind string, err error) {
+func proveLayer(req Request, l oci.Signature, image digest.Digest, suffix string) (e verify.Evidence, kind string, err error) {
 	parse := legacy.ParseAttestation
 	if suffix == registry.SuffixSignatures {
 		parse = legacy.ParseLayer
 	}
-	m, err := parse(legacy.Certificate, l.Bytes, l.Descriptor.Annotations)
+	m, err := parse(legacy.Certificate, l)
 	if err != nil {
 		return verify.Evidence{}, "", err
 	}
@@ -291,7 +289,7 @@ func proveLayer(req Request, l registry.Attached, image digest.Digest, suffix st
 		return verify.Evidence{}, "", err
 	}
 	if suffix == registry.SuffixSignatures {
-		e, err = req.Verifier.Image(bundle, l.Bytes, image)
+		e, err = req.Verifier.Image(bundle, m.Payload(), image)
 		return e, verify.KindImage, err
 	}
 	e, err = req.Verifier.Attestation(bundle)

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sigstore/cosign/v2/pkg/oci"
+	"github.com/sigstore/cosign/v2/pkg/oci/static"
+
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/intoto"
@@ -128,12 +131,9 @@ func TestGateImages(t *testing.T) {
 // signatures of the image.
 func (r *attacked) attachByTag(t *testing.T, payload string) {
 	t.Helper()
-	d, raw, blobs := registry.AttachedManifest([]registry.Attached{{Descriptor: registry.Descriptor{MediaType: legacy.MediaPayload}, Bytes: []byte(payload)}})
-	for _, b := range blobs {
-		accepted(t, r.images.PushBlob(t.Context(), repository, b.Descriptor, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes)), nil }))
-	}
-	accepted(t, r.images.PushManifest(t.Context(), repository, d, raw))
-	accepted(t, r.images.Tag(t.Context(), repository, registry.AttachedTag(r.graph(t).Descriptor.Digest, registry.SuffixSignatures), d))
+	parcel := must[registry.Parcel](t)(registry.AttachedManifest([]oci.Signature{must[oci.Signature](t)(static.NewSignature([]byte(payload), ""))}))
+	accepted(t, parcel.PushTo(t.Context(), r.images, repository))
+	accepted(t, r.images.Tag(t.Context(), repository, registry.AttachedTag(r.graph(t).Descriptor.Digest, registry.SuffixSignatures), parcel.Descriptor))
 }
 
 // attachWith puts the payload of a signature there, with a configuration that

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sigstore/cosign/v2/pkg/oci"
+
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/legacy"
@@ -162,7 +164,7 @@ func TestLegacySeal(t *testing.T) {
 	for _, suffix := range []string{registry.SuffixSignatures, registry.SuffixAttestations} {
 		m := r.manifest(t)
 		index := entry(t, &m, imageName).Digests.SHA256
-		layers := must[[]registry.Attached](t)(registry.AttachedTo(t.Context(), r.images, repository, index, suffix))
+		layers := must[[]oci.Signature](t)(registry.AttachedTo(t.Context(), r.images, repository, index, suffix))
 		if len(layers) != 1 {
 			t.Errorf("%s: %d layers", suffix, len(layers))
 		}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sigstore/cosign/v2/pkg/oci"
+	"github.com/sigstore/cosign/v2/pkg/oci/static"
 	"github.com/sigstore/rekor/pkg/types"
 	"github.com/sigstore/rekor/pkg/types/intoto"
 
@@ -25,6 +27,16 @@ var image = digest.Of(digest.SHA256, []byte("an image"))
 
 func statementOf(d digest.Digest, kind string) []byte {
 	return fmt.Appendf(nil, `{"_type":"https://in-toto.io/Statement/v1","subject":[{"name":"demo","digest":{"sha256":%q}}],"predicateType":%q,"predicate":{}}`, d.Hex(), kind)
+}
+
+// layer is one of a tag.
+func layer(t testing.TB, payload []byte, annotations map[string]string) oci.Signature {
+	t.Helper()
+	l, err := static.NewSignature(payload, annotations[static.SignatureAnnotationKey], static.WithAnnotations(annotations))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }
 
 // TestImage judges layers of the tag sha256-….sig.
@@ -49,7 +61,7 @@ func TestImage(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := w.sign(t, []byte(c.payload))
-			m, err := legacy.ParseLayer(legacy.Certificate, s.artifact, s.annotations(t))
+			m, err := legacy.ParseLayer(legacy.Certificate, layer(t, s.artifact, s.annotations(t)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +102,7 @@ func TestAttestation(t *testing.T) {
 		{"no signature", signed{envelope: []byte(`{"payloadType":"application/vnd.in-toto+json","payload":"e30=","signatures":[]}`), der: a.der, entry: a.entry}, verdict.SigCount},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m, err := legacy.ParseAttestation(legacy.Certificate, c.of.envelope, c.of.annotations(t))
+			m, err := legacy.ParseAttestation(legacy.Certificate, layer(t, c.of.envelope, c.of.annotations(t)))
 			if err != nil {
 				expect(t, err, c.want)
 				return
@@ -133,7 +145,7 @@ func TestIntotoEntry(t *testing.T) {
 	}
 	annotations := a.annotations(t)
 	delete(annotations, "dev.sigstore.cosign/bundle")
-	m, err := legacy.ParseAttestation(legacy.Certificate, a.envelope, annotations)
+	m, err := legacy.ParseAttestation(legacy.Certificate, layer(t, a.envelope, annotations))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +158,7 @@ func TestIntotoEntry(t *testing.T) {
 	}
 	_, err = w.verifier.Attestation(bundle)
 	expect(t, err, "")
-	m, err = legacy.ParseAttestation(legacy.Certificate, w.attest(t, a.artifact).envelope, annotations)
+	m, err = legacy.ParseAttestation(legacy.Certificate, layer(t, w.attest(t, a.artifact).envelope, annotations))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +173,7 @@ func TestAttestationLookup(t *testing.T) {
 	_ = w.attest(t, a.artifact)
 	annotations := a.annotations(t)
 	delete(annotations, "dev.sigstore.cosign/bundle")
-	m, err := legacy.ParseAttestation(legacy.Certificate, a.envelope, annotations)
+	m, err := legacy.ParseAttestation(legacy.Certificate, layer(t, a.envelope, annotations))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,9 +204,9 @@ func TestAttached(t *testing.T) {
 		t.Fatalf("%v, %v", none, err)
 	}
 	config := push(t, r, "application/vnd.oci.image.config.v1+json", []byte(`{}`))
-	layer := push(t, r, "application/vnd.dev.cosign.simplesigning.v1+json", s.artifact)
-	layer["annotations"] = s.annotations(t)
-	raw := marshal(t, map[string]any{"schemaVersion": 2, "mediaType": registry.MediaTypeManifest, "config": config, "layers": []any{layer, layer}})
+	pushed := push(t, r, "application/vnd.dev.cosign.simplesigning.v1+json", s.artifact)
+	pushed["annotations"] = s.annotations(t)
+	raw := marshal(t, map[string]any{"schemaVersion": 2, "mediaType": registry.MediaTypeManifest, "config": config, "layers": []any{pushed, pushed}})
 	d := registry.Descriptor{MediaType: registry.MediaTypeManifest, Digest: digest.Of(digest.SHA256, raw), Size: int64(len(raw))}
 	if err := r.PushManifest(ctx, "demo", d, raw); err != nil {
 		t.Fatal(err)
@@ -206,7 +218,7 @@ func TestAttached(t *testing.T) {
 	if err != nil || len(found) != 2 {
 		t.Fatalf("%d layers, %v", len(found), err)
 	}
-	m, err := legacy.ParseLayer(legacy.Certificate, found[1].Bytes, found[1].Descriptor.Annotations)
+	m, err := legacy.ParseLayer(legacy.Certificate, found[1])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +226,7 @@ func TestAttached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.verifier.Image(bundle, found[1].Bytes, image)
+	_, err = w.verifier.Image(bundle, m.Payload(), image)
 	expect(t, err, "")
 }
 

@@ -1,8 +1,11 @@
 package sweeps
 
 import (
+	"bytes"
 	"context"
 	"maps"
+
+	"github.com/sigstore/cosign/v2/pkg/oci"
 
 	"github.com/waybill-release/waybill/pkg/census"
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -46,6 +49,10 @@ func broken(p *place, t *tally) {
 }
 
 // same reports whether two layers of a tag are one.
-func same(a, b registry.Attached) bool {
-	return string(a.Bytes) == string(b.Bytes) && maps.Equal(a.Descriptor.Annotations, b.Descriptor.Annotations)
+func same(a, b oci.Signature) bool {
+	one, _ := a.Annotations() // what was read or made gives no error
+	two, _ := b.Annotations()
+	of, _ := a.Payload()
+	other, _ := b.Payload()
+	return bytes.Equal(of, other) && maps.Equal(one, two)
 }

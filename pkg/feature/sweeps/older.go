@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sigstore/cosign/v2/pkg/oci"
+
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	"github.com/waybill-release/waybill/pkg/intoto"
@@ -81,20 +83,23 @@ func (p *place) older(ctx context.Context, of digest.Digest, suffix string) ([]p
 
 // layer proves one layer of a tag, by a certificate or by a key that the policy
 // knows.
-func (p *place) layer(ctx context.Context, l registry.Attached, of digest.Digest, suffix string) (one proven, err error) {
-	parse, prove := legacy.ParseAttestation, p.c.Verifier.Attestation
+func (p *place) layer(ctx context.Context, l oci.Signature, of digest.Digest, suffix string) (one proven, err error) {
+	parse := legacy.ParseAttestation
 	if suffix == registry.SuffixSignatures {
-		parse, prove = legacy.ParseLayer, func(bundle []byte) (verify.Evidence, error) { return p.c.Verifier.Image(bundle, l.Bytes, of) }
+		parse = legacy.ParseLayer
 	}
-	m, err := parse(legacy.Certificate, l.Bytes, l.Descriptor.Annotations)
+	m, err := parse(legacy.Certificate, l)
 	if err != nil {
-		if m, err = parse(legacy.Key, l.Bytes, l.Descriptor.Annotations); err != nil {
+		if m, err = parse(legacy.Key, l); err != nil {
 			return proven{}, err
 		}
 	}
 	one.evidence, err = p.c.Finder.Prove(ctx, m, func(bundle []byte) (verify.Evidence, error) {
 		one.bundle = bundle
-		return prove(bundle)
+		if m.IsAttestation() {
+			return p.c.Verifier.Attestation(bundle)
+		}
+		return p.c.Verifier.Image(bundle, m.Payload(), of)
 	})
 	return one, err
 }
@@ -148,7 +153,7 @@ func backfill(ctx context.Context, p *place, image registry.Descriptor, t *tally
 // unwritten is a bundle that no tag attaches, and what it would be there.
 type unwritten struct {
 	proven
-	layer registry.Attached
+	layer oci.Signature
 	why   error // it cannot be written
 }
 
@@ -183,17 +188,12 @@ func (p *place) unwritten(ctx context.Context, of digest.Digest) ([]unwritten, e
 }
 
 // asLayer writes a bundle as the layer of a tag .att.
-func (p *place) asLayer(one proven) (registry.Attached, error) {
+func (p *place) asLayer(one proven) (oci.Signature, error) {
 	m, err := legacy.Convert(one.bundle)
 	if err != nil {
-		return registry.Attached{}, err
+		return nil, err
 	}
-	l := registry.Attached{Descriptor: registry.Descriptor{MediaType: legacy.MediaEnvelope}}
-	if l.Bytes, err = m.Layer(); err != nil {
-		return registry.Attached{}, err
-	}
-	l.Descriptor.Annotations, err = m.Annotations(p.c.Verifier.Chain(m.Certificate()), one.evidence.Kind())
-	return l, err
+	return m.Attached(nil, p.c.Verifier.Chain(m.Certificate()), one.evidence.Kind())
 }
 
 // reemit adds what is missing to the tag of an image, and reads it back as an
@@ -203,7 +203,7 @@ func reemit(ctx context.Context, p *place, image registry.Descriptor, t *tally) 
 	if err != nil {
 		return p.remains(t, image.Digest, err)
 	}
-	var add []registry.Attached
+	var add []oci.Signature
 	for _, u := range list {
 		if u.why == nil {
 			add = append(add, u.layer)
@@ -232,27 +232,32 @@ func reemit(ctx context.Context, p *place, image registry.Descriptor, t *tally) 
 // attach adds layers to the tag .att of an image, and keeps all that are there.
 // It ends when the tag is read with all of them: another program may write the
 // same tag in the same moment.
-func (p *place) attach(ctx context.Context, of digest.Digest, add []registry.Attached) error {
+func (p *place) attach(ctx context.Context, of digest.Digest, add []oci.Signature) error {
 	tag := registry.AttachedTag(of, registry.SuffixAttestations)
-	var all []registry.Attached
+	var all []oci.Signature
 	for range relists {
 		there, err := registry.AttachedTo(ctx, p.at, p.path, of, registry.SuffixAttestations)
 		if err != nil {
 			return err
 		}
-		if i := slices.IndexFunc(there, func(l registry.Attached) bool { return l.Descriptor.MediaType != legacy.MediaEnvelope }); i >= 0 {
-			return fmt.Errorf("its tag %s holds %q, which is no attestation; nothing was added", tag, there[i].Descriptor.MediaType)
+		for _, l := range there {
+			if media, err := l.MediaType(); err != nil || media != legacy.MediaEnvelope {
+				return fmt.Errorf("its tag %s holds %q, which is no attestation; nothing was added", tag, media)
+			}
 		}
 		all = union(union(all, there), add)
 		if len(union(there, all)) == len(there) {
 			return nil
 		}
-		d, raw, blobs := registry.AttachedManifest(all)
-		if err := (registry.Parcel{Descriptor: d, Raw: raw, Blobs: blobs}).PushTo(ctx, p.at, p.path); err != nil {
+		parcel, err := registry.AttachedManifest(all)
+		if err != nil {
+			return err
+		}
+		if err := parcel.PushTo(ctx, p.at, p.path); err != nil {
 			return err
 		}
 		var race *registry.TagError
-		if err := p.at.TagManifest(ctx, p.path, tag, d, raw); err != nil && !errors.As(err, &race) {
+		if err := p.at.TagManifest(ctx, p.path, tag, parcel.Descriptor, parcel.Raw); err != nil && !errors.As(err, &race) {
 			return err
 		}
 	}
@@ -260,10 +265,10 @@ func (p *place) attach(ctx context.Context, of digest.Digest, add []registry.Att
 }
 
 // union is all of one list, and then what another has more.
-func union(a, b []registry.Attached) []registry.Attached {
+func union(a, b []oci.Signature) []oci.Signature {
 	all := slices.Clone(a)
 	for _, l := range b {
-		if !slices.ContainsFunc(all, func(o registry.Attached) bool { return same(o, l) }) {
+		if !slices.ContainsFunc(all, func(o oci.Signature) bool { return same(o, l) }) {
 			all = append(all, l)
 		}
 	}

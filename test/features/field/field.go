@@ -25,6 +25,9 @@ import (
 	"testing"
 
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/sigstore/cosign/v2/pkg/oci"
+	"github.com/sigstore/cosign/v2/pkg/oci/static"
 	"github.com/sigstore/sigstore-go/pkg/sign"
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -239,11 +242,20 @@ func (f *Field) Attach(t testing.TB, repo string, image registry.Descriptor, e E
 }
 
 // AttachTag has a tag attach layers to an image.
-func (f *Field) AttachTag(t testing.TB, repo string, of digest.Digest, suffix string, layers ...registry.Attached) {
+func (f *Field) AttachTag(t testing.TB, repo string, of digest.Digest, suffix string, layers ...oci.Signature) {
 	t.Helper()
-	d, raw, blobs := registry.AttachedManifest(layers)
-	must(t, registry.Parcel{Descriptor: d, Raw: raw, Blobs: blobs}.PushTo(t.Context(), f.Remote, repo))
-	must(t, f.Remote.TagManifest(t.Context(), repo, registry.AttachedTag(of, suffix), d, raw))
+	parcel, err := registry.AttachedManifest(layers)
+	must(t, err)
+	must(t, parcel.PushTo(t.Context(), f.Remote, repo))
+	must(t, f.Remote.TagManifest(t.Context(), repo, registry.AttachedTag(of, suffix), parcel.Descriptor, parcel.Raw))
+}
+
+// Layer is one of a tag, without a signature.
+func Layer(t testing.TB, mediaType types.MediaType, payload string) oci.Signature {
+	t.Helper()
+	l, err := static.NewSignature([]byte(payload), "", static.WithLayerMediaType(mediaType))
+	must(t, err)
+	return l
 }
 
 // Snapshot is all that can be reached in repositories, as a client that knows

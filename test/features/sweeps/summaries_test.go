@@ -96,7 +96,7 @@ func TestBroken(t *testing.T) {
 	l := lab.New(t)
 	f := field.On(t, l, field.Listless)
 	image, gone := f.Image(t, repo, "v1"), f.Image(t, repo, "v2")
-	layer := registry.Attached{Descriptor: registry.Descriptor{MediaType: "application/vnd.dsse.envelope.v1+json"}, Bytes: []byte("{}")}
+	layer := field.Layer(t, "application/vnd.dsse.envelope.v1+json", "{}")
 	f.AttachTag(t, repo, image.Digest, registry.SuffixAttestations, layer)
 	f.Attach(t, repo, image, field.Evidence{Kind: provenance.PredicateType, Bundle: []byte("a stranger's")})
 	s := f.Sweeps(t, repo)

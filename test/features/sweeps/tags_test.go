@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sigstore/cosign/v2/pkg/oci"
+
 	"github.com/waybill-release/waybill/pkg/feature/sweeps"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/legacy"
@@ -23,24 +25,31 @@ import (
 const predicate = "https://example.test/checked/v1"
 
 // olderLayer is a bundle as the layer of a tag.
-func olderLayer(t *testing.T, f *field.Field, bundle []byte) registry.Attached {
+func olderLayer(t *testing.T, f *field.Field, bundle []byte) oci.Signature {
 	t.Helper()
 	m, err := legacy.Convert(bundle)
 	must(t, err)
-	l := registry.Attached{Descriptor: registry.Descriptor{MediaType: legacy.MediaEnvelope}}
-	l.Bytes, err = m.Layer()
-	must(t, err)
-	l.Descriptor.Annotations, err = m.Annotations(f.Verifier.Chain(m.Certificate()), predicate)
+	l, err := m.Attached(nil, f.Verifier.Chain(m.Certificate()), predicate)
 	must(t, err)
 	return l
 }
 
 // layers is what the tag .att attaches, as a client that just came reads it.
-func layers(t *testing.T, f *field.Field, image registry.Descriptor) []registry.Attached {
+func layers(t *testing.T, f *field.Field, image registry.Descriptor) []oci.Signature {
 	t.Helper()
 	list, err := registry.AttachedTo(t.Context(), f.Open(t, http.DefaultTransport), repo, image.Digest, registry.SuffixAttestations)
 	must(t, err)
 	return list
+}
+
+// same reports whether two layers have the same bytes.
+func same(t *testing.T, a, b oci.Signature) bool {
+	t.Helper()
+	one, err := a.Payload()
+	must(t, err)
+	other, err := b.Payload()
+	must(t, err)
+	return bytes.Equal(one, other)
 }
 
 func bundles(t *testing.T, f *field.Field, image registry.Descriptor) [][]byte {
@@ -141,7 +150,7 @@ func TestReemit(t *testing.T) {
 	counts(t, s.ReferrersLeft(), 1, predicate)
 	done(t, s.ReemitTags())
 	counts(t, s.ReferrersLeft(), 0, "")
-	if there := layers(t, f, image); len(there) != 2 || !bytes.Equal(there[0].Bytes, foreign.Bytes) {
+	if there := layers(t, f, image); len(there) != 2 || !same(t, there[0], foreign) {
 		t.Fatalf("%d layers, want the stranger's and ours", len(there))
 	}
 	// To a place that has the tag alone: where bundles are, cosign takes those.
@@ -200,7 +209,7 @@ func copyTag(t *testing.T, f *field.Field, image registry.Descriptor) {
 func TestReemitKeepsOthers(t *testing.T) {
 	f := field.New(t, field.Listless)
 	image := f.Image(t, repo, "v1")
-	f.AttachTag(t, repo, image.Digest, registry.SuffixAttestations, registry.Attached{Descriptor: registry.Descriptor{MediaType: "application/vnd.oci.image.layer.v1.tar"}, Bytes: []byte("a layer")})
+	f.AttachTag(t, repo, image.Digest, registry.SuffixAttestations, field.Layer(t, "application/vnd.oci.image.layer.v1.tar", "a layer"))
 	f.Attach(t, repo, image, field.Evidence{Kind: predicate, Bundle: f.Sign(t, lab.RoleRelease, field.Log1, said(t, image, 1))})
 	s := f.Sweeps(t, repo)
 	before, err := f.Snapshot(t.Context(), repo)
@@ -235,7 +244,7 @@ func TestFormsCrash(t *testing.T) {
 				must(t, err)
 				_, _ = mortal.Backfill().Sweep(t.Context(), everywhere)
 				_, _ = mortal.ReemitTags().Sweep(t.Context(), everywhere)
-				if there := layers(t, f, image); len(there) < 2 || !bytes.Equal(there[0].Bytes, foreign.Bytes) {
+				if there := layers(t, f, image); len(there) < 2 || !same(t, there[0], foreign) {
 					t.Fatalf("after %d writes: the tag lost something", n)
 				}
 				if len(bundles(t, f, image)) < 1 {

@@ -1,0 +1,106 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/sigstore/cosign/v2/pkg/oci"
+	ociremote "github.com/sigstore/cosign/v2/pkg/oci/remote"
+)
+
+// oneImage answers the requests by which cosign reads an image from a registry,
+// with an image of any [Source]: its manifest was read and is held to our rules
+// already, and its blobs are verified as they are read.
+type oneImage struct {
+	src    Source
+	repo   string
+	node   *Node
+	failed error // why a blob could not be read
+}
+
+// oneImageName is the repository that is asked for: there is no other.
+const oneImageName = "source.invalid/attached"
+
+// signatures reads the layers of an image that is evidence, and their bytes.
+func (o *oneImage) signatures(ctx context.Context) ([]oci.Signature, error) {
+	ref, err := name.NewDigest(oneImageName + "@" + o.node.Descriptor.Digest.String())
+	if err != nil {
+		return nil, err
+	}
+	image, err := ociremote.Signatures(ref, ociremote.WithRemoteOptions(remote.WithContext(ctx), remote.WithTransport(o), remote.WithRetryPredicate(func(error) bool { return false })))
+	if err != nil {
+		return nil, err
+	}
+	list, err := image.Get()
+	if err != nil {
+		return nil, &FormError{Digest: o.node.Descriptor.Digest, Err: err}
+	}
+	for i, layer := range list {
+		payload, err := layer.Payload()
+		if o.failed != nil {
+			return nil, o.failed
+		}
+		if err != nil {
+			return nil, err
+		}
+		list[i] = heldLayer{layer, payload}
+	}
+	return list, nil
+}
+
+// heldLayer is a layer whose bytes were read.
+type heldLayer struct {
+	attachedLayer
+	payload []byte
+}
+
+// attachedLayer is another name for the type, which has a method of its own name.
+type attachedLayer = oci.Signature
+
+// Payload implements [oci.Signature].
+func (h heldLayer) Payload() ([]byte, error) { return h.payload, nil }
+
+// RoundTrip implements [http.RoundTripper].
+func (o *oneImage) RoundTrip(req *http.Request) (*http.Response, error) {
+	kind, asked, _ := strings.Cut(strings.TrimPrefix(req.URL.Path, "/v2/attached/"), "/")
+	switch d := o.node.Descriptor; {
+	case req.URL.Path == "/v2/":
+		return respond(req, Descriptor{}, http.NoBody), nil
+	case kind == "manifests" && asked == d.Digest.String():
+		return respond(req, d, io.NopCloser(bytes.NewReader(o.node.Raw))), nil
+	}
+	for _, d := range o.node.Blobs() {
+		if kind != "blobs" || asked != d.Digest.String() {
+			continue
+		}
+		raw, err := o.read(req.Context(), d)
+		if err != nil {
+			o.failed = err
+			return nil, err
+		}
+		return respond(req, d, io.NopCloser(bytes.NewReader(raw))), nil
+	}
+	none := respond(req, Descriptor{}, http.NoBody)
+	none.StatusCode = http.StatusNotFound
+	return none, nil
+}
+
+func (o *oneImage) read(ctx context.Context, d Descriptor) ([]byte, error) {
+	body, err := o.src.Fetch(ctx, o.repo, d)
+	if err != nil {
+		return nil, err
+	}
+	return fetchAll(body)
+}
+
+func respond(req *http.Request, d Descriptor, body io.ReadCloser) *http.Response {
+	return &http.Response{
+		StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		Header: http.Header{"Content-Type": {d.MediaType}}, ContentLength: d.Size, Body: body,
+	}
+}
