@@ -11,14 +11,13 @@ const gateRoom = "pkg/gate"
 // asksByItself are the files that fill in a request without a profile, each
 // with the fields that it has no profile for.
 var asksByItself = map[string]string{
-	"cmd/waybill/gate.go":          "PolicyRequest",   // a promoter's manifests, without a policy
-	"cmd/waybill/gate_one.go":      "PolicyRequest",   // the errors of a policy that --policy names
-	"cmd/internal/cli/unsealed.go": "UnsealedRequest", // it holds the Request of the profile
+	"cmd/waybill/gate.go":     "PolicyRequest", // a promoter's manifests, without a policy
+	"cmd/waybill/gate_one.go": "PolicyRequest", // the errors of a policy that --policy names
 }
 
 // gateRequests refuses a request to the gate that is filled in elsewhere than in
 // the gate: a field that one command forgets is a check that it does not make.
-// gate.Under makes every request that is asked under a profile.
+// gate.Open makes every request that is asked under a profile.
 func gateRequests(tr *tree) (refusals []string) {
 	for _, s := range tr.product() {
 		if s.room == gateRoom || s.isTest() {
@@ -40,7 +39,7 @@ func gateRequests(tr *tree) (refusals []string) {
 			switch sel.Sel.Name {
 			case "Request", "PolicyRequest", "UnsealedRequest":
 				if asksByItself[s.path] != sel.Sel.Name {
-					refusals = append(refusals, fmt.Sprintf("%s fills in a gate.%s: a field that is forgotten is a check that is not made (call gate.Under)", tr.at(lit.Pos()), sel.Sel.Name))
+					refusals = append(refusals, fmt.Sprintf("%s fills in a gate.%s: a field that is forgotten is a check that is not made (call gate.Open)", tr.at(lit.Pos()), sel.Sel.Name))
 				}
 			}
 			return true

@@ -78,8 +78,8 @@ func (o *doctorOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	loaded, unloaded := o.loadProfile(cmd.Context())
-	c, ctx, err := o.config(cmd, loaded)
+	by, unloaded := o.gate(cmd.Context())
+	c, ctx, err := o.config(cmd, by)
 	if err != nil {
 		return err
 	}

@@ -6,11 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/feature/known"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
 	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/switchboard"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -43,7 +43,7 @@ const maxFeaturesFile = 1 << 20
 
 // readFeatures reads FEATURES.yaml.
 func readFeatures(path string) (switchboard.Config, error) {
-	raw, err := cli.ReadFile(path, maxFeaturesFile)
+	raw, err := store.ReadNamed(path, maxFeaturesFile)
 	if err != nil {
 		return switchboard.Config{}, unreadFeatures(path, err)
 	}

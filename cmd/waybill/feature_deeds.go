@@ -15,25 +15,23 @@ import (
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/store/cloud"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // deeds are what the features of Waybill bring along: what is done, audited or
 // counted when one is switched. Audits judge by the policy as it is written,
 // because that is what counts when everything in it is on.
-func deeds(b bench, v *verify.Verifier, rt http.RoundTripper) (map[feature.Key]reconcile.Deeds, error) {
+func deeds(b bench, written gate.Gate, rt http.RoundTripper) (map[feature.Key]reconcile.Deeds, error) {
 	public := coverage.Registries{Repositories: b.config.Public, Transport: rt}
 	releases := coverage.Releases{
 		Versions: b.config.Releases,
 		Open:     func(uri string) (store.Place, error) { return cloud.OpenPlace(uri, rt) },
 	}
-	written := gate.Under(b.profile, v, gate.Waivers{}, nil)
 	by, err := written.One(profile.Staging, time.Time{})
 	if err != nil {
 		return nil, err
 	}
 	swept, err := sweeps.New(sweeps.Config{
-		Repositories: b.config.Public, Verifier: v, Policy: b.profile.Policy,
+		Repositories: b.config.Public, Verifier: written.Verifier(), Policy: b.profile.Policy,
 		Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, rt) },
 	})
 	if err != nil {

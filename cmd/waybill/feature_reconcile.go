@@ -21,10 +21,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
 	"github.com/waybill-release/waybill/pkg/feature/switches"
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/sign/token"
+	"github.com/waybill-release/waybill/pkg/store/cloud"
 	"github.com/waybill-release/waybill/pkg/switchboard"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -164,15 +166,15 @@ type bench struct {
 func (o *reconciling) open(cmd *cobra.Command, c switchboard.Config) (bench, error) {
 	b := bench{config: c, world: switchboard.World{Registry: known.Registry(), Version: featureVersion(), Clock: time.Now}}
 	rt, trusted := cli.Transport(false), (&cli.Trust{}).Reader(cmd.Context())
-	var err error
-	if b.profile, err = profile.Load(c.Profile, profile.Reader{Rules: rules(), Now: time.Now(), Trust: trusted}); err != nil {
-		return bench{}, err
-	}
-	v, err := verify.NewWith(b.profile.TrustRoot, b.profile.Policy.Verification())
+	by, err := gate.Open(cmd.Context(), c.Profile, gate.Opening{
+		Reader: profile.Reader{Rules: rules(), Now: time.Now(), Trust: trusted}, Transport: rt, OpenPlace: cloud.OpenPlace,
+	})
 	if err != nil {
 		return bench{}, err
 	}
-	if b.world.Deeds, err = deeds(b, v, rt); err != nil {
+	v := by.Verifier()
+	b.profile = by.Profile()
+	if b.world.Deeds, err = deeds(b, by, rt); err != nil {
 		return bench{}, err
 	}
 	b.warn(cmd)

@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gateway/ask"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/sign/token"
+	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -142,7 +143,7 @@ func (o *asking) bring() (all [][]byte, err error) {
 			Advise("show a token that has an ID (jti): --identity or --identity-token")
 	}
 	for _, path := range o.exceptions {
-		raw, err := cli.ReadFile(path, ask.MaxException)
+		raw, err := store.ReadNamed(path, ask.MaxException)
 		if err != nil {
 			return nil, err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/gateway"
 	"github.com/waybill-release/waybill/pkg/gateway/ask"
+	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -103,7 +104,7 @@ func readLog(cmd *cobra.Command, check *gateway.RecordCheck, path string) error 
 	if path == "-" {
 		return check.Read("stdin", cmd.InOrStdin())
 	}
-	f, err := cli.Open(path)
+	f, err := store.OpenNamed(path)
 	if err != nil {
 		return err
 	}

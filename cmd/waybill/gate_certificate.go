@@ -8,6 +8,7 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/pkg/gateway/ask"
+	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -45,11 +46,11 @@ func (o *clientCertificate) transport(server string) (http.RoundTripper, error) 
 		return nil, verdict.Refuse(verdict.Usage, "--client-certificate", "%q is reached without TLS, where nobody asks for a certificate", server).
 			Advise("ask at the gate's https address, or leave the certificate out")
 	}
-	certificate, err := cli.ReadFile(o.certificate, maxCertificate)
+	certificate, err := store.ReadNamed(o.certificate, maxCertificate)
 	if err != nil {
 		return nil, err
 	}
-	key, err := cli.ReadFile(o.key, maxCertificate)
+	key, err := store.ReadNamed(o.key, maxCertificate)
 	if err != nil {
 		return nil, err
 	}

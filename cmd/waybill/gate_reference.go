@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/version"
 )
@@ -58,7 +59,7 @@ func sortReferences(args []string) (references, error) {
 		case aManifest:
 			manifests = append(manifests, arg)
 		case aPlan:
-			raw, err := cli.ReadFile(arg, maxPlanFile)
+			raw, err := store.ReadNamed(arg, maxPlanFile)
 			if err != nil {
 				return references{}, err
 			}
@@ -136,7 +137,7 @@ func kindOfFile(path string) (kind, error) {
 	if ext := filepath.Ext(path); ext != ".yaml" && ext != ".yml" {
 		return aFile, nil
 	}
-	raw, err := cli.ReadFile(path, maxPromoterManifest)
+	raw, err := store.ReadNamed(path, maxPromoterManifest)
 	if err != nil {
 		return 0, err
 	}

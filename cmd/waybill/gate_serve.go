@@ -146,7 +146,7 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return verdict.Wrap(verdict.Usage, "--log-format", err)
 	}
-	raw, err := cli.ReadFile(args[0], maxServiceFile)
+	raw, err := store.ReadNamed(args[0], maxServiceFile)
 	if err != nil {
 		return err
 	}
@@ -232,11 +232,14 @@ func openLedger(uri string, rt http.RoundTripper) (gateway.Ledger, error) {
 
 // loadBasis reads what decisions rest on.
 func loadBasis(ctx context.Context, c gateway.Config, verifier token.Source) (gateway.Basis, error) {
-	p, err := profile.Load(c.Profile, profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(ctx)})
+	by, err := gate.Open(ctx, c.Profile, gate.Opening{
+		Reader: profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(ctx)}, Transport: cli.Transport(false),
+	})
 	if err != nil {
 		return gateway.Basis{}, err
 	}
-	raw, err := cli.ReadFile(c.Callers, maxServiceFile)
+	p := by.Profile()
+	raw, err := store.ReadNamed(c.Callers, maxServiceFile)
 	if err != nil {
 		return gateway.Basis{}, err
 	}
@@ -247,13 +250,9 @@ func loadBasis(ctx context.Context, c gateway.Config, verifier token.Source) (ga
 	for _, l := range p.Defects {
 		b.Defects = digest.Of(digest.SHA256, []byte(b.Defects.String()+l.Digest().String()))
 	}
-	v, err := verify.NewWith(p.TrustRoot, p.Policy.Verification())
-	if err != nil {
-		return gateway.Basis{}, err
-	}
 	// The service switches the policy for each question by itself.
-	if b.PolicyRequest, err = gate.Under(p, v, gate.Waivers{}, nil).One(profile.Staging, time.Time{}); err == nil && c.Summaries {
-		b.Summaries, err = summaries(p, v, verifier)
+	if b.PolicyRequest, err = by.One(profile.Staging, time.Time{}); err == nil && c.Summaries {
+		b.Summaries, err = summaries(p, by.Verifier(), verifier)
 	}
 	return b, err
 }

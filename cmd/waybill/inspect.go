@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/inspect"
 	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/store"
 )
 
 func inspectCommand() *cobra.Command {
@@ -66,7 +67,7 @@ func describe(ctx context.Context, name string) (inspect.Document, error) {
 		}
 		return inspect.OfImage(ctx, image.Source, image.Repository, image.Reference())
 	}
-	raw, err := cli.ReadFile(name, inspect.MaxSize)
+	raw, err := store.ReadNamed(name, inspect.MaxSize)
 	if err != nil {
 		return inspect.Document{}, err
 	}

@@ -6,11 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/inspect"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -19,7 +19,7 @@ const maxPolicy = 1 << 20
 
 // readPolicy reads a policy with the rules that it may have.
 func readPolicy(path string) (policy.Policy, error) {
-	raw, err := cli.ReadFile(path, maxPolicy)
+	raw, err := store.ReadNamed(path, maxPolicy)
 	if err != nil {
 		return policy.Policy{}, err
 	}
@@ -67,7 +67,7 @@ A list of known defects is read too.
 // lint reads a policy, or a list of known defects, of which there is nothing
 // to say but that it loads.
 func lint(path string) ([]string, error) {
-	raw, err := cli.ReadFile(path, maxPolicy)
+	raw, err := store.ReadNamed(path, maxPolicy)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ set otherwise or left out. A rehearsal proves nothing about any artifact.
 			if cases == "" {
 				cases = strings.TrimSuffix(args[0], ".yaml") + ".txtar"
 			}
-			raw, err := cli.ReadFile(cases, maxPolicy)
+			raw, err := store.ReadNamed(cases, maxPolicy)
 			if err != nil {
 				return err
 			}

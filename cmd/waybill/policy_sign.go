@@ -138,7 +138,7 @@ Signing adds an entry to the transparency log, which is for ever.
 
 // draftOf makes the statement of a file by what the file says it is.
 func draftOf(off pipeline.Officer, path string) (pipeline.Draft, error) {
-	raw, err := cli.ReadFile(path, maxPolicy)
+	raw, err := store.ReadNamed(path, maxPolicy)
 	if err != nil {
 		return pipeline.Draft{}, err
 	}

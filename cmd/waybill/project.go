@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/build"
 	"github.com/waybill-release/waybill/pkg/feature/known"
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/sign"
@@ -23,7 +24,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/store/cloud"
 	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // project are the options of every command that works on a release.
@@ -100,11 +100,11 @@ func (o *project) openAll(cmd *cobra.Command, args []string) (pipeline.Train, co
 	if err != nil {
 		return nil, nil, err
 	}
-	loaded, err := o.loadProfile(cmd.Context())
+	by, err := o.gate(cmd.Context())
 	if err != nil {
 		return nil, nil, err
 	}
-	c, ctx, err := o.config(cmd, loaded)
+	c, ctx, err := o.config(cmd, by)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,16 +112,20 @@ func (o *project) openAll(cmd *cobra.Command, args []string) (pipeline.Train, co
 	return train, ctx, err
 }
 
-func (o *project) loadProfile(ctx context.Context) (profile.Profile, error) {
+// gate reads the profile and what the flags say about decisions.
+func (o *project) gate(ctx context.Context) (gate.Gate, error) {
 	if o.profile == "" {
-		return profile.Profile{}, verdict.Refuse(verdict.Usage, "--profile", "required: it names the places, the policy and the trust root")
+		return gate.Gate{}, verdict.Refuse(verdict.Usage, "--profile", "required: it names the places, the policy and the trust root")
 	}
-	return profile.Load(o.profile, profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(ctx)})
+	return gate.Open(ctx, o.profile, gate.Opening{
+		Reader:    profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(ctx)},
+		Transport: cli.Transport(false), OpenPlace: cloud.OpenPlace, Named: o.waivers.Named, Switches: o.feature.switches,
+	})
 }
 
 // config is what the flags say of any release of a profile; the version is
 // left to the caller.
-func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.Config, context.Context, error) {
+func (o *project) config(cmd *cobra.Command, by gate.Gate) (pipeline.Config, context.Context, error) {
 	if o.wait < 0 {
 		return pipeline.Config{}, nil, verdict.Refuse(verdict.Usage, "--patience", "%s: a wait is not shorter than nothing", o.wait)
 	}
@@ -140,7 +144,7 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 	source := pipeline.ParseSource(o.source)
 	source.Signers = o.signers
 	ctx, rt := cmd.Context(), cli.Transport(false)
-	tokens, err := o.as.parse(rt, loginOf(loaded), cmd.ErrOrStderr())
+	tokens, err := o.as.parse(rt, loginOf(by.Profile()), cmd.ErrOrStderr())
 	if err != nil {
 		return pipeline.Config{}, nil, err
 	}
@@ -151,19 +155,14 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 	if err != nil {
 		return pipeline.Config{}, nil, err
 	}
-	besides, err := o.said(ctx, loaded)
-	if err != nil {
-		return pipeline.Config{}, nil, err
-	}
 	report := func(ctx context.Context, format string, args ...any) {
 		text := fmt.Sprintf(format, args...)
 		logger.Log(ctx, levelOf(text), text)
 	}
 	return pipeline.Config{
-		Profile: loaded, Source: source, Parameters: chosen, Hold: hold,
+		Gate: by, Source: source, Parameters: chosen, Hold: hold,
 		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.older(), Maker: maker(), Ways: o.feature.ways()},
 		World: pipeline.World{
-			Besides:   besides,
 			Typed:     pipeline.Typed{Args: typed(), Dir: here(), Profile: o.profile},
 			Transport: rt, Clock: time.Now, Progress: progress, Work: sign.Work{Patience: o.wait, Report: report},
 			OpenPlace:  func(uri string) (store.Place, error) { return cloud.OpenPlace(uri, rt) },
@@ -171,24 +170,6 @@ func (o *project) config(cmd *cobra.Command, loaded profile.Profile) (pipeline.C
 		},
 		Report: report,
 	}, ctx, nil
-}
-
-// said is what the flags say about decisions, if they say anything: what is
-// known or set aside, and how far the policy counts by the features of a site.
-// Who asks what a profile lacks has none to judge by.
-func (o *project) said(ctx context.Context, loaded profile.Profile) (said pipeline.Besides, err error) {
-	if o.feature.place == "" && o.waivers.IsZero() {
-		return said, nil
-	}
-	v, err := verify.NewWith(loaded.TrustRoot, loaded.Policy.Verification())
-	if err != nil {
-		return said, err
-	}
-	if said.Waivers, err = o.waivers.Read(v, loaded); err != nil {
-		return said, err
-	}
-	said.Switches, err = o.feature.switches(ctx, loaded.Policy, v)
-	return said, err
 }
 
 // levelOf is how loud a line is: in text its first word says so, for machines the

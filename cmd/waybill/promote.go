@@ -140,7 +140,7 @@ func dryRun(ctx context.Context, cmd *cobra.Command, train pipeline.Train, stage
 	asJSON := output.Prints(render.JSON)
 	if !stages {
 		p := train[0]
-		v, err := p.Gate(ctx, profile.Staging)
+		v, err := p.Decide(ctx, profile.Staging)
 		eyes := cli.TableOutput()
 		if asJSON {
 			eyes.Formats = []string{string(render.JSON)}

@@ -162,11 +162,11 @@ func (o *applying) foresee(cmd *cobra.Command, plan routes.Plan) error {
 	if plan.Release == nil {
 		return nil
 	}
-	loaded, err := o.loadProfile(cmd.Context())
+	by, err := o.gate(cmd.Context())
 	if err != nil {
 		return err
 	}
-	config, ctx, err := o.config(cmd, loaded)
+	config, ctx, err := o.config(cmd, by)
 	if err != nil {
 		return err
 	}
@@ -183,11 +183,11 @@ func (o *applying) apply(cmd *cobra.Command, plan routes.Plan, shard promote.Sha
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(litter)
 	}
-	loaded, err := o.loadProfile(cmd.Context())
+	by, err := o.gate(cmd.Context())
 	if err != nil {
 		return nil, err
 	}
-	config, ctx, err := o.config(cmd, loaded)
+	config, ctx, err := o.config(cmd, by)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/promote"
 	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/store/cloud"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -75,7 +76,7 @@ func (o *merging) run(cmd *cobra.Command, args []string) error {
 
 // readPlan reads a saved plan.
 func readPlan(name string) (routes.Plan, error) {
-	raw, err := cli.ReadFile(name, maxPlanFile)
+	raw, err := store.ReadNamed(name, maxPlanFile)
 	if err != nil {
 		return routes.Plan{}, err
 	}

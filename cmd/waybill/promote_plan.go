@@ -203,7 +203,7 @@ func readManifests(arg string) ([]promoter.Manifest, []promoter.FileManifest, er
 		images, err := promoter.ReadDir(os.DirFS(arg))
 		return images, nil, err
 	}
-	raw, err := cli.ReadFile(arg, maxPromoterManifest)
+	raw, err := store.ReadNamed(arg, maxPromoterManifest)
 	if _, is := version.Parse(arg); err != nil && is == nil {
 		return nil, nil, verdict.Refuse(verdict.Usage, arg, "it is a version, and nothing says where that lies").Advise("add --profile FILE and --to staging or release")
 	}

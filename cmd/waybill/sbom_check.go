@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/sbom"
 	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
+	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -66,7 +67,7 @@ Waybill's does not name is always refused.
 				return err
 			}
 			if goSum != "" {
-				if q.GoSum, err = cli.ReadFile(goSum, 64<<20); err != nil {
+				if q.GoSum, err = store.ReadNamed(goSum, 64<<20); err != nil {
 					return err
 				}
 			}
@@ -143,7 +144,7 @@ func openThing(ctx context.Context, arg, ref string) (thing, error) {
 }
 
 func (t thing) inFile(ctx context.Context, path, ref string, size int64) (thing, error) {
-	f, err := cli.Open(path)
+	f, err := store.OpenNamed(path)
 	if err != nil {
 		return thing{}, err
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
@@ -20,6 +19,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/render"
 	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
@@ -113,7 +113,7 @@ func documentsIn(dir string) (list []spdx.Document, err error) {
 
 // documentsListed reads the documents that a manifest lists, from beside it.
 func documentsListed(path string) (list []spdx.Document, err error) {
-	raw, err := cli.ReadFile(path, verify.MaxBundle)
+	raw, err := store.ReadNamed(path, verify.MaxBundle)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func documentsListed(path string) (list []spdx.Document, err error) {
 		return nil, err
 	}
 	m, err := release.ReadManifest(statement, func(name string) ([]byte, error) {
-		return cli.ReadFile(filepath.Join(filepath.Dir(path), filepath.FromSlash(name)), release.MaxPage)
+		return store.ReadNamed(filepath.Join(filepath.Dir(path), filepath.FromSlash(name)), release.MaxPage)
 	})
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/sbom"
 	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -78,7 +79,7 @@ func validateAll(files []string, twin bool) (*verdict.Verdict, error) {
 
 // readSPDX reads a document without keeping it twice.
 func readSPDX(name string) (string, error) {
-	f, err := cli.Open(name)
+	f, err := store.OpenNamed(name)
 	if err != nil {
 		return "", err
 	}

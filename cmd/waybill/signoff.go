@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/feature/known"
 	"github.com/waybill-release/waybill/pkg/signoff"
+	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/version"
 )
@@ -84,7 +85,7 @@ func (o *documents) question() (q signoff.Question, template []byte, err error) 
 	if q.Hosts, err = signoff.NewHosts(o.hosts, o.closedHosts); err != nil {
 		return q, nil, err
 	}
-	if template, err = cli.ReadFile(o.template, signoff.MaxDocument); err != nil {
+	if template, err = store.ReadNamed(o.template, signoff.MaxDocument); err != nil {
 		return q, nil, err
 	}
 	if q.Template, err = signoff.ParseTemplate(template); err != nil {
@@ -103,7 +104,7 @@ const ourselves = "known"
 // files reads the files that may be given besides.
 func (o *documents) files(q *signoff.Question) error {
 	if o.record != "" {
-		raw, err := cli.ReadFile(o.record, maxRecord)
+		raw, err := store.ReadNamed(o.record, maxRecord)
 		if err != nil {
 			return err
 		}
@@ -122,7 +123,7 @@ func (o *documents) files(q *signoff.Question) error {
 		q.Registry = signoff.Features(known.Registry(), at)
 		return nil
 	}
-	raw, err := cli.ReadFile(o.registry, maxRecord)
+	raw, err := store.ReadNamed(o.registry, maxRecord)
 	if err != nil {
 		return err
 	}
@@ -147,7 +148,7 @@ func (o *documents) set() (*signoff.Set, error) {
 	if err := reviewsAbove(set, absolute); err != nil || o.aliases == "" {
 		return set, err
 	}
-	raw, err := cli.ReadFile(o.aliases, maxRecord)
+	raw, err := store.ReadNamed(o.aliases, maxRecord)
 	if err != nil {
 		return nil, err
 	}

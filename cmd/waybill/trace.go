@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/store/cloud"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -223,7 +224,7 @@ func (o *tracing) target(cmd *cobra.Command, text string, rt http.RoundTripper) 
 }
 
 func ofFile(path string) (lineage.Target, find, error) {
-	f, err := cli.Open(path)
+	f, err := store.OpenNamed(path)
 	if err != nil {
 		return lineage.Target{}, nil, err
 	}
@@ -253,7 +254,7 @@ func (o *tracing) believed(ctx context.Context, p *profile.Profile) (lineage.Bel
 	}
 	who, asked := lineage.Believed{}, verify.Default()
 	if o.policy != "" {
-		raw, err := cli.ReadFile(o.policy, maxPolicy)
+		raw, err := store.ReadNamed(o.policy, maxPolicy)
 		if err != nil {
 			return lineage.Believed{}, err
 		}
@@ -341,7 +342,7 @@ func (o *tracing) version(args []string, p *profile.Profile) (version.Version, e
 // placesOf opens the places that a profile has of a stage; it may have none. Of
 // what is published a mirror is read instead, if one is named.
 func (o *tracing) placesOf(t *lineage.Trail, p *profile.Profile, stage profile.Stage, of version.Version, rt http.RoundTripper) (lineage.Published, error) {
-	at, mirror := lineage.Published{Name: string(stage)}, cli.At{}
+	at, mirror := lineage.Published{Name: string(stage)}, gate.Elsewhere{}
 	if stage == profile.Release {
 		var canon gate.Canonical
 		var notes []string

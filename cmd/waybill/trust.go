@@ -126,7 +126,7 @@ func (r *repository) source() (tuf.Source, error) {
 	if r.url == "" || r.root == "" || r.staging || r.publicGood {
 		return tuf.Source{}, verdict.Refuse(verdict.Usage, "trust init", "want --tuf and --root, or --staging alone, or --public-good alone")
 	}
-	raw, err := cli.ReadFile(r.root, maxTUFRoot)
+	raw, err := store.ReadNamed(r.root, maxTUFRoot)
 	return tuf.Source{URL: r.url, Root: raw}, err
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/rekor"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/store"
@@ -86,6 +87,9 @@ type Options struct {
 	// AcceptSummaries takes the summary of a verifier, where one counts by the
 	// policy, in place of evaluating provenance.
 	AcceptSummaries bool
+	// Finder completes signatures that do not say when they were made; without a
+	// log it asks the profile's.
+	Finder rekor.Finder
 	// Progress is told how much of how much has been hashed.
 	Progress func(Progress)
 }

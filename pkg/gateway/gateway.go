@@ -56,7 +56,7 @@ import (
 // Basis is what decisions rest on.
 type Basis struct {
 	// PolicyRequest is the question about any image, as the profile has it: see
-	// [gate.Basis.One].
+	// [gate.Gate.One].
 	gate.PolicyRequest
 	Callers caller.Book
 	// Summaries is how what is accepted is vouched for; zero for not at all.

@@ -186,7 +186,7 @@ func (p *Pipeline) ForecastStage(ctx context.Context) (Forecast, error) {
 // withdrawn is what the lists of known defects withdraw of the release; the
 // gate lets nothing of it out.
 func (p *Pipeline) withdrawn(m release.Manifest) []verdict.Finding {
-	return p.by.Withdrawn(p.Version, m, p.Clock())
+	return p.Gate.Withdrawn(p.Version, m, p.Clock())
 }
 
 func (p *Pipeline) forecast(planned plan.Plan, commit string) Forecast {

@@ -77,7 +77,7 @@ func (p *Pipeline) rules() string {
 	if err := p.Profile.Policy.Life(p.Clock()); err != nil { // what went while it was in force is refused now
 		rules += ", " + err.Error()
 	}
-	named := p.by.Waivers()
+	named := p.Gate.Waivers()
 	for _, l := range named.Lists {
 		rules += ", known defects " + l.StateAt(p.Clock())
 	}
@@ -87,8 +87,8 @@ func (p *Pipeline) rules() string {
 	for _, x := range named.Exceptions {
 		rules += ", exception " + x.ID()
 	}
-	if p.Switches != nil { // what went while something was off is looked at again when it is on
-		rules += fmt.Sprintf(", features %v", p.Switches)
+	if s := p.Gate.Switches(); s != nil { // what went while something was off is looked at again when it is on
+		rules += fmt.Sprintf(", features %v", s)
 	}
 	return rules
 }
@@ -106,7 +106,7 @@ func (p *Pipeline) promotions(s promote.Shard) string {
 // judgeOf is who decides about an image: the policy of the profile, and what
 // the manifest demands besides. The policy counts as it does where the image goes.
 func (p *Pipeline) judgeOf(r routes.Route, e routes.Edge, goals []string) (gate.ImageJudge, error) {
-	ours, err := p.by.One(profile.Staging, p.Clock(), goals...)
+	ours, err := p.Gate.One(profile.Staging, p.Clock(), goals...)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (p *Pipeline) judgeOf(r routes.Route, e routes.Edge, goals []string) (gate.
 
 // mayMove answers from the exceptions whether a tag may be moved.
 func (p *Pipeline) mayMove() func(tag string, from, to digest.Digest) (verdict.Waiver, bool) {
-	exceptions := p.by.Waivers().Exceptions
+	exceptions := p.Gate.Waivers().Exceptions
 	if len(exceptions) == 0 {
 		return nil
 	}

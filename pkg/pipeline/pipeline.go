@@ -43,7 +43,8 @@ import (
 
 // Config binds a pipeline to a release.
 type Config struct {
-	Profile profile.Profile
+	// Gate decides about the release, and has the profile.
+	Gate    gate.Gate
 	Version version.Version
 	Source  Source
 	Hold
@@ -96,16 +97,6 @@ type World struct {
 	Work sign.Work
 	// Typed is the command that all this is for.
 	Typed Typed
-	Besides
-}
-
-// Besides is what a decision rests on besides the profile.
-type Besides struct {
-	// Waivers are what the user names: more lists of known defects, defects that
-	// are accepted, and signed exceptions.
-	Waivers gate.Waivers
-	// Switches say how far the policy counts, if features switch it.
-	Switches gate.Switches
 }
 
 // Source is where the release is built from. An empty Ref is the version.
@@ -139,8 +130,8 @@ func KeyNames() []string { return []string{TokenRelease, TokenVerifier, TokenCha
 // Pipeline is one release on its way.
 type Pipeline struct {
 	Config
+	Profile  profile.Profile
 	verifier *verify.Verifier
-	by       gate.Basis    // of every decision
 	begun    *found        // by the preflight: what will be built
 	done     []Summary     // of the acts that signed, in order
 	decided  digest.Digest // the manifest in staging that was decided about: no other is released
@@ -151,14 +142,13 @@ type Pipeline struct {
 
 // New prepares a pipeline. Nothing is read from the source yet.
 func New(c Config) (*Pipeline, error) {
-	v, err := verify.NewWith(c.Profile.TrustRoot, c.Profile.Policy.Verification())
-	if err != nil {
-		return nil, err
+	if c.Gate.Verifier() == nil {
+		return nil, verdict.Refuse(verdict.Usage, "profile", "none was opened, so nothing can be decided")
 	}
 	if c.Source.Ref == "" {
 		c.Source.Ref = c.Version.String()
 	}
-	return &Pipeline{Config: c, verifier: v, by: gate.Under(c.Profile, v, c.Waivers, c.Switches)}, nil
+	return &Pipeline{Config: c, Profile: c.Gate.Profile(), verifier: c.Gate.Verifier()}, nil
 }
 
 // Plan resolves the source and expands release.yaml as it is in the commit.

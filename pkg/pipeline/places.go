@@ -51,31 +51,6 @@ func (p *Pipeline) place(s profile.Stage) (place, error) {
 	return out, err
 }
 
-// reading opens the places of a stage as those who verify the release do: for
-// reading, with the listing that the profile has for a place that lists nothing.
-func (p *Pipeline) reading(s profile.Stage) (at gate.Places, err error) {
-	uri, err := p.Profile.Files(s, p.Version)
-	if err != nil {
-		return gate.Places{}, err
-	}
-	if at.Files, err = p.openPlace(uri); err != nil {
-		return gate.Places{}, err
-	}
-	if listing := p.Profile.Listing(s, p.Version); listing != "" {
-		names, err := p.openPlace(listing)
-		if err != nil {
-			return gate.Places{}, err
-		}
-		at.Files = store.Listed(at.Files, names)
-	}
-	prefix, err := p.Profile.Images(s, p.Version)
-	if err != nil || prefix == "" {
-		return at, err
-	}
-	at.Images, err = registry.OpenRemote(prefix, p.Transport)
-	return at, err
-}
-
 // openPlace opens a place that may demand credentials.
 func (w World) openPlace(uri string) (store.Place, error) {
 	if w.OpenPlace != nil {
@@ -84,8 +59,8 @@ func (w World) openPlace(uri string) (store.Place, error) {
 	return store.Open(uri, w.Transport)
 }
 
-// Gate decides about the release at a stage.
-func (p *Pipeline) Gate(ctx context.Context, s profile.Stage) (*verdict.Verdict, error) {
+// Decide asks the gate about the release at a stage.
+func (p *Pipeline) Decide(ctx context.Context, s profile.Stage) (*verdict.Verdict, error) {
 	ctx, end := p.spanning(ctx, span.Gate, "decide about "+string(s))
 	v, err := p.gate(ctx, s)
 	if err != nil {
@@ -97,11 +72,15 @@ func (p *Pipeline) Gate(ctx context.Context, s profile.Stage) (*verdict.Verdict,
 }
 
 func (p *Pipeline) gate(ctx context.Context, s profile.Stage) (*verdict.Verdict, error) {
-	at, err := p.reading(s)
+	at, _, err := p.Gate.Places(p.Version, s, gate.Elsewhere{})
 	if err != nil {
 		return nil, err
 	}
-	v := gate.Release(ctx, p.by.Release(p.Version, s, at, p.Clock()))
+	decided, err := p.Gate.Decide(ctx, p.Gate.Release(p.Version, s, at, p.Clock()))
+	if err != nil {
+		return nil, err
+	}
+	v := decided.Verdict
 	if s == profile.Staging && v.Err() == nil {
 		p.decided = manifestIn(v)
 	}
@@ -178,7 +157,7 @@ func (p *Pipeline) mayGoOut(ctx context.Context) error {
 	if !p.decided.IsZero() {
 		return nil
 	}
-	v, err := p.Gate(ctx, profile.Staging)
+	v, err := p.Decide(ctx, profile.Staging)
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ func PromotePlanned(ctx context.Context, c Config, planned routes.Plan) (*verdic
 	if err := act(ctx); err != nil {
 		return nil, err
 	}
-	return p.Gate(ctx, to)
+	return p.Decide(ctx, to)
 }
 
 // CheckPlanned asks everything that [PromotePlanned] asks before it copies, and

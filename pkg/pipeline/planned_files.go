@@ -14,7 +14,7 @@ import (
 // of binaries: a list does not say what its files are.
 func (p *Pipeline) PromoteFiles(ctx context.Context, planned routes.Plan, how Promotion) (*verdict.Verdict, error) {
 	now := p.Clock()
-	judge, err := p.by.One(profile.Staging, now, planned.FileGoals()...)
+	judge, err := p.Gate.One(profile.Staging, now, planned.FileGoals()...)
 	if err != nil {
 		return nil, err
 	}

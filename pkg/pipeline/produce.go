@@ -201,5 +201,5 @@ func (p *Pipeline) Stage(ctx context.Context) (*verdict.Verdict, error) {
 		}
 	}
 	p.Report(ctx, "— gate")
-	return p.Gate(ctx, profile.Staging)
+	return p.Decide(ctx, profile.Staging)
 }

@@ -41,7 +41,7 @@ func (p *Pipeline) publish(ctx context.Context) (*verdict.Verdict, error) {
 	if err := p.step(ctx, stepGate); err != nil {
 		return nil, err
 	}
-	v, err := p.Gate(ctx, profile.Staging)
+	v, err := p.Decide(ctx, profile.Staging)
 	if err != nil || v.Err() != nil {
 		return v, err
 	}
@@ -54,7 +54,7 @@ func (p *Pipeline) publish(ctx context.Context) (*verdict.Verdict, error) {
 	if err := p.step(ctx, stepVerify); err != nil {
 		return nil, err
 	}
-	if v, err = p.Gate(ctx, profile.Release); err != nil || v.Err() != nil {
+	if v, err = p.Decide(ctx, profile.Release); err != nil || v.Err() != nil {
 		return v, err
 	}
 	return p.conclude(ctx, v)

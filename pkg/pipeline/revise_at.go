@@ -21,7 +21,7 @@ import (
 // stage, with everything that it lists: what lies there must be accepted as it
 // is. No state directory is needed. Nothing is signed.
 func (p *Pipeline) DraftAmendmentAt(ctx context.Context, s profile.Stage, reason string) (release.Manifest, error) {
-	v, err := p.Gate(ctx, s)
+	v, err := p.Decide(ctx, s)
 	if err == nil {
 		err = v.Err()
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/test/scene"
 )
@@ -90,7 +91,49 @@ func (r Release) Ask(ctx context.Context, flags ...string) []Answer {
 		})
 	}
 	wait.Wait()
-	return all
+	return append(all, r.library(ctx, flags))
+}
+
+// library is the answer of a program of somebody else's, in the ten lines that
+// package gate shows.
+func (r Release) library(ctx context.Context, flags []string) Answer {
+	const command = "gate.Open and Verify"
+	var named gate.Named
+	for i := 0; i+1 < len(flags); i += 2 {
+		to, known := map[string]*[]string{"--exception": &named.Exceptions, "--accept-defect": &named.Accept, "--known-defects": &named.Defects}[flags[i]]
+		if !known {
+			return Answer{Command: command, Said: "it has no " + flags[i]}
+		}
+		*to = append(*to, flags[i+1])
+	}
+	g, err := gate.Open(ctx, r.Profile, gate.Opening{Named: named})
+	if err != nil {
+		return answerOf(command, nil, err)
+	}
+	v, err := g.Verify(ctx, r.Version)
+	if err != nil {
+		return answerOf(command, nil, err)
+	}
+	return answerOf(command, v, v.Err())
+}
+
+// answerOf is what a command would have said of a verdict, or of an error.
+func answerOf(command string, v *verdict.Verdict, err error) Answer {
+	a := Answer{Command: command, Said: fmt.Sprint(err)}
+	if err == nil {
+		return a
+	}
+	a.Exit = verdict.ExitCode(verdict.OutcomeOf(err))
+	if v == nil {
+		a.Codes = []verdict.Code{verdict.FindingOf("", err).Code}
+		return a
+	}
+	for _, f := range v.Findings {
+		a.Codes = append(a.Codes, f.Code)
+	}
+	slices.Sort(a.Codes)
+	a.Codes = slices.Compact(a.Codes)
+	return a
 }
 
 // codesIn are the codes of a verdict's findings, which stand in the second

@@ -42,7 +42,9 @@ func later(t testing.TB, r *attacked) *pipeline.Pipeline {
 	t.Helper()
 	config := must[[]byte](t)(r.Lab.SigningConfigFor(lab.Signing{V1: true}))
 	return must[*pipeline.Pipeline](t)(r.pipeline(r.dir, func(c *pipeline.Config) {
-		c.Profile.Signing = config
+		p := c.Gate.Profile()
+		p.Signing = config
+		c.Gate = r.under(p)
 		c.Transport = newSpy()
 	}))
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/sign/token"
@@ -96,10 +97,15 @@ func (w *world) seal(state string) (string, error) {
 	return state, nil
 }
 
+// under is the gate of a profile.
+func (w *world) under(p profile.Profile) gate.Gate {
+	return gate.Under(p, w.verifier, gate.Waivers{}, nil)
+}
+
 // pipeline is the product's own pipeline on a workspace, in this process.
 func (w *world) pipeline(state string, edits ...func(*pipeline.Config)) (*pipeline.Pipeline, error) {
 	c := pipeline.Config{
-		Profile: w.profile, Version: w.version, Hold: pipeline.Hold{State: state}, Source: pipeline.Source{Repository: w.Path("lantern")},
+		Gate: w.under(w.profile), Version: w.version, Hold: pipeline.Hold{State: state}, Source: pipeline.Source{Repository: w.Path("lantern")},
 		Signing: pipeline.Signing{Tokens: map[string]token.Source{}}, Report: func(context.Context, string, ...any) {},
 		World: pipeline.World{Transport: http.DefaultTransport, OpenWriter: store.OpenWriter, Clock: time.Now},
 	}

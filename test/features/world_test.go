@@ -115,7 +115,7 @@ func (w *world) write(name string, body []byte) {
 }
 
 // by is what decisions under the profile rest on.
-func (w *world) by() gate.Basis { return gate.Under(w.profile, w.Verifier, gate.Waivers{}, nil) }
+func (w *world) by() gate.Gate { return gate.Under(w.profile, w.Verifier, gate.Waivers{}, nil) }
 
 // asked is what the gate is asked by: the policy as it is written.
 func (w *world) asked() gate.PolicyRequest {

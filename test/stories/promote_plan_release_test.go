@@ -9,6 +9,7 @@ import (
 	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/store"
@@ -90,18 +91,18 @@ func (m mirror) replaceAfterTheGate(at string, before, after []byte) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	loaded, err := profile.Load(m.Path("profile.yaml"), profile.Reader{Now: time.Now()})
+	by, err := gate.Open(m.t.Context(), m.Path("profile.yaml"), gate.Opening{Transport: http.DefaultTransport})
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	p, err := pipeline.New(pipeline.Config{Profile: loaded, Version: v, Hold: pipeline.Hold{State: m.Path("elsewhere")}, Report: func(context.Context, string, ...any) {}, World: pipeline.World{
+	p, err := pipeline.New(pipeline.Config{Gate: by, Version: v, Hold: pipeline.Hold{State: m.Path("elsewhere")}, Report: func(context.Context, string, ...any) {}, World: pipeline.World{
 		Transport: http.DefaultTransport, Clock: time.Now,
 		OpenWriter: func(uri string) (store.Writer, error) { return cloud.OpenWriter(uri, http.DefaultTransport) },
 	}})
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	decided, err := p.Gate(m.t.Context(), profile.Staging)
+	decided, err := p.Decide(m.t.Context(), profile.Staging)
 	if err != nil || decided.Err() != nil {
 		m.t.Fatalf("%v, %v", decided, err)
 	}

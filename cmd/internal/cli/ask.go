@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/slsa"
+	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -105,7 +106,7 @@ func (a *Ask) narrow(s *gate.Signer) error {
 	if a.revoked == "" {
 		return nil
 	}
-	raw, err := ReadFile(a.revoked, gate.MaxRevocations)
+	raw, err := store.ReadNamed(a.revoked, gate.MaxRevocations)
 	if err != nil {
 		return err
 	}
@@ -166,7 +167,7 @@ func (w who) sanType() identity.SANType {
 }
 
 func keyVerifier(v *verify.Verifier, path string) (*verify.KeyVerifier, error) {
-	raw, err := ReadFile(path, maxKey)
+	raw, err := store.ReadNamed(path, maxKey)
 	if err != nil {
 		return nil, err
 	}

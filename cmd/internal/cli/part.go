@@ -14,11 +14,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/follow"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/slsa"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // Part is how much of a release is asked about, and how far.
@@ -110,7 +108,7 @@ type channel struct{ found follow.Followed }
 
 // resolve is the version of the first argument, or that of the channel that it
 // names.
-func (o *VerifyRelease) resolve(ctx context.Context, args []string, p profile.Profile, v *verify.Verifier, now time.Time) (channel, error) {
+func (o *VerifyRelease) resolve(ctx context.Context, args []string, by gate.Gate, now time.Time) (channel, error) {
 	if !follow.IsChannel(args[0]) {
 		named, err := Version(args)
 		return channel{follow.Followed{Version: named}}, err
@@ -123,11 +121,11 @@ func (o *VerifyRelease) resolve(ctx context.Context, args []string, p profile.Pr
 		}
 		memory = filepath.Join(cache, "waybill", "channels")
 	}
-	t := Transport(o.Trust.Offline)
+	p, t := by.Profile(), Transport(o.Trust.Offline)
 	found, err := follow.Find(ctx, follow.Request{
 		Channel: args[0], Index: p.Channels.Index, Markers: p.Channels.Markers,
 		Open:     func(uri string) (store.Place, error) { return store.Open(uri, t) },
-		Verifier: v, Policy: p.Policy, Memory: memory, Project: p.Name, Now: now,
+		Verifier: by.Verifier(), Policy: p.Policy, Memory: memory, Project: p.Name, Now: now,
 	})
 	return channel{found}, err
 }

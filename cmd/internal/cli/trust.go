@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/tuf"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -110,7 +111,7 @@ func (o *Trust) root(ask func(tuf.Config) (tuf.Targets, error)) (render.TrustRoo
 		root := trust.Embedded()
 		return render.TrustRoot{Root: root, Source: "the copy that this program carries", Date: root.Date(), Now: now}, nil
 	case o.File != "":
-		raw, err := ReadFile(o.File, trust.MaxSize)
+		raw, err := store.ReadNamed(o.File, trust.MaxSize)
 		if err != nil {
 			return render.TrustRoot{}, err
 		}

@@ -98,8 +98,12 @@ func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Sta
 	if err := o.unusedUnder(cmd); err != nil {
 		return err
 	}
+	log := Log{URL: o.Log.URL, Evidence: o.answers()}
+	if ask.Options.Finder, err = log.Finder(o.Trust.Offline); err != nil {
+		return err
+	}
 	ask.Options.Progress = o.progress(cmd.ErrOrStderr())
-	decided, err := o.decide(cmd.Context(), ask.Request)
+	decided, err := ask.gate.Decide(cmd.Context(), ask.Request)
 	if err != nil {
 		return err
 	}
@@ -135,6 +139,7 @@ func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Sta
 type asking struct {
 	gate.Request
 	channel
+	gate gate.Gate
 	into *download.Download
 	// evidence is the directory with the answers of the log, if the download
 	// needs them to be verified again.
@@ -147,24 +152,19 @@ func (o *VerifyRelease) prepare(ctx context.Context, args []string, stage profil
 	if err != nil {
 		return asking{}, err
 	}
-	p, err := profile.Load(o.Profile, profile.Reader{Rules: o.Rules, Now: now, Trust: o.Trust.Reader(ctx)})
+	by, err := gate.Open(ctx, o.Profile, gate.Opening{
+		Reader:  profile.Reader{Rules: o.Rules, Now: now, Trust: o.Trust.Reader(ctx)},
+		Offline: o.Trust.Offline, Transport: Transport(o.Trust.Offline), OpenPlace: o.OpenPlace, Named: o.Waivers.Named, Switches: o.Switches,
+	})
 	if err != nil {
 		return asking{}, err
 	}
 	if err := o.Trust.Used(); err != nil {
 		return asking{}, err
 	}
-	o.unsealed = p.Unsealed
-	verifier, err := verify.NewWith(p.TrustRoot, p.Policy.Verification())
-	if err != nil {
-		return asking{}, err
-	}
-	by, err := o.basis(ctx, p, verifier)
-	if err != nil {
-		return asking{}, err
-	}
-	var ask asking
-	if ask.channel, err = o.resolve(ctx, args, p, verifier, now); err != nil {
+	o.unsealed = by.Profile().Unsealed
+	ask := asking{gate: by}
+	if ask.channel, err = o.resolve(ctx, args, by, now); err != nil {
 		return asking{}, err
 	}
 	options, err := o.options(args)
@@ -172,7 +172,7 @@ func (o *VerifyRelease) prepare(ctx context.Context, args []string, stage profil
 		return asking{}, err
 	}
 	options.Scope.Manifest = ask.found.Manifest
-	at, notes, err := o.open(by, ask.found.Version, stage)
+	at, notes, err := by.Places(ask.found.Version, stage, o.At.Elsewhere)
 	if err != nil {
 		return asking{}, err
 	}
@@ -185,17 +185,6 @@ func (o *VerifyRelease) prepare(ctx context.Context, args []string, stage profil
 	}
 	ask.Files, ask.evidence = ask.into, o.answers()
 	return ask, nil
-}
-
-// basis is what the decision rests on: the profile, and what the flags name
-// besides it.
-func (o *VerifyRelease) basis(ctx context.Context, p profile.Profile, v *verify.Verifier) (gate.Basis, error) {
-	named, err := o.Waivers.Read(v, p)
-	if err != nil || o.Switches == nil {
-		return gate.Under(p, v, named, nil), err
-	}
-	switches, err := o.Switches(ctx, p.Policy, v)
-	return gate.Under(p, v, named, switches), err
 }
 
 func (o *VerifyRelease) options(args []string) (gate.Options, error) {

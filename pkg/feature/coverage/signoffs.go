@@ -28,11 +28,11 @@ type Releases struct {
 // manifest is read and no other file but the sign-off.
 //
 // A release is no repository, so the scope of the feature leaves none out.
-func Signoffs(of Releases, by gate.Basis) reconcile.Sweep { return releases{of, by} }
+func Signoffs(of Releases, by gate.Gate) reconcile.Sweep { return releases{of, by} }
 
 type releases struct {
 	Releases
-	by gate.Basis
+	by gate.Gate
 }
 
 // Sweep implements [reconcile.Sweep].

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sign/token"
@@ -153,7 +153,7 @@ func (s Sealed) git(ctx context.Context, args ...string) error {
 
 // run takes the release its whole way.
 func (s Sealed) run(ctx context.Context) error {
-	p, err := profile.Load(s.Path("profile.yaml"), profile.Reader{Now: time.Now()})
+	by, err := gate.Open(ctx, s.Path("profile.yaml"), gate.Opening{Transport: http.DefaultTransport})
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (s Sealed) run(ctx context.Context) error {
 		pipeline.TokenRelease: token.File(s.Path("release.token")),
 	}
 	line, err := pipeline.New(pipeline.Config{
-		Profile: p, Version: s.Version, Hold: pipeline.Hold{State: s.State()}, Source: pipeline.Source{Repository: s.Path("source")},
+		Gate: by, Version: s.Version, Hold: pipeline.Hold{State: s.State()}, Source: pipeline.Source{Repository: s.Path("source")},
 		Signing: pipeline.Signing{Tokens: tokens}, Report: func(context.Context, string, ...any) {},
 		World: pipeline.World{Transport: http.DefaultTransport, Clock: time.Now, OpenWriter: func(uri string) (store.Writer, error) {
 			return cloud.OpenWriter(uri, http.DefaultTransport)

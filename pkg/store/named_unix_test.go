@@ -1,6 +1,6 @@
 //go:build unix
 
-package cli
+package store
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ func TestFilesThatAreNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]verdict.Code{pipe: verdict.FileType, dir: verdict.FileType, filepath.Join(dir, "none"): verdict.Usage, file: ""} {
-		raw, err := ReadFile(path, 10)
+		raw, err := ReadNamed(path, 10)
 		var refused *verdict.Error
 		switch {
 		case want == "" && (err != nil || string(raw) != "x"):

@@ -1,4 +1,4 @@
-package cli
+package store
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// Open opens a file that was named on the command line. A pipe that somebody
+// OpenNamed opens a file that was named on the command line. A pipe that somebody
 // writes to is one, but opening it may wait for ever, and a directory is none.
-func Open(path string) (*os.File, error) {
+func OpenNamed(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -48,9 +48,9 @@ func inherited(path string) bool {
 	return strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/") || path == "/dev/stdin"
 }
 
-// ReadFile reads a file that was named on the command line, bounded.
-func ReadFile(path string, limit int64) ([]byte, error) {
-	file, err := Open(path)
+// ReadNamed reads a file that was named on the command line, bounded.
+func ReadNamed(path string, limit int64) ([]byte, error) {
+	file, err := OpenNamed(path)
 	if err != nil {
 		return nil, err
 	}
