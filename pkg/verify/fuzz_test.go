@@ -7,14 +7,17 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/fuzztest"
 	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/trust"
+	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 
@@ -50,16 +53,18 @@ func proofOf(e verify.Evidence) proof {
 	return proof{e.Identity(), e.Key(), e.Kind(), e.LogIndex(), string(e.Statement().Raw())}
 }
 
-// court asks two verifiers, and knows what the genuine bundles prove.
+// court asks two verifiers, and knows what the genuine bundles prove. It asks two
+// more that leave everything to the library, which must say the same.
 type court struct {
 	by    []prover
+	alone []prover
 	set   digest.Set
 	known map[proof]bool
 }
 
 func newCourt(t testing.TB) court {
 	t.Helper()
-	c := court{by: provers(t), set: digest.SetOf(genuine(t, "blob", "artifact")), known: map[proof]bool{}}
+	c := court{by: provers(t), alone: proversBy(t, alone()), set: digest.SetOf(genuine(t, "blob", "artifact")), known: map[proof]bool{}}
 	for _, name := range genuineNames {
 		raw, accepted := genuine(t, name, "bundle.sigstore.json"), 0
 		for _, e := range c.ask(raw) {
@@ -86,11 +91,39 @@ func (c court) ask(raw []byte) (all []verify.Evidence) {
 	return all
 }
 
+// alone are the rules by which the library reads everything.
+func alone() verify.Rules {
+	rules := verify.Default()
+	rules.LibraryAlone = true
+	return rules
+}
+
+// asAlone demands that a bundle is answered as the library answers by itself.
+func (c court) asAlone(t *testing.T, raw []byte) {
+	t.Helper()
+	for i := range c.by {
+		for name, ask := range map[string]func(p prover) (verify.Evidence, error){
+			"blob":        func(p prover) (verify.Evidence, error) { return p.Blob(raw, c.set) },
+			"attestation": func(p prover) (verify.Evidence, error) { return p.Attestation(raw) },
+		} {
+			e, err := ask(c.by[i])
+			whole, errAlone := ask(c.alone[i])
+			if (err == nil) != (errAlone == nil) || verdict.FindingOf("", err).Code != verdict.FindingOf("", errAlone).Code {
+				t.Errorf("%s: %v, and by the library alone: %v\n%.500s", name, err, errAlone, raw)
+			}
+			if err == nil && (proofOf(e) != proofOf(whole) || !e.SignedAt().Equal(whole.SignedAt())) {
+				t.Errorf("%s: %+v at %s, and by the library alone %+v at %s", name, proofOf(e), e.SignedAt(), proofOf(whole), whole.SignedAt())
+			}
+		}
+	}
+}
+
 // judged demands that what is accepted proves what a genuine bundle proves:
 // nobody else has the keys.
 func (c court) judged(t *testing.T, raw []byte) {
 	fuzztest.Bounded(t, raw, func() {
 		_, _ = verify.Read(raw)
+		c.asAlone(t, raw)
 		all := c.ask(raw)
 		if len(all) > 1 {
 			t.Errorf("%d answers to one bundle", len(all))
@@ -105,11 +138,16 @@ func (c court) judged(t *testing.T, raw []byte) {
 
 func provers(t testing.TB) []prover {
 	t.Helper()
+	return proversBy(t, verify.Default())
+}
+
+func proversBy(t testing.TB, rules verify.Rules) []prover {
+	t.Helper()
 	root, err := trust.Parse(genuine(t, "blob", "trusted_root.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	keyless, err := verify.New(root)
+	keyless, err := verify.NewWith(root, rules)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,6 +172,45 @@ func TestGenuineBundles(t *testing.T) {
 	c := newCourt(t)
 	for _, name := range genuineNames {
 		c.judged(t, genuine(t, name, "bundle.sigstore.json"))
+	}
+}
+
+// TestMutantsAsTheLibraryReadsThem changes every part of the genuine bundles, in
+// many ways each, and every answer must be the library's own.
+func TestMutantsAsTheLibraryReadsThem(t *testing.T) {
+	c, asked := newCourt(t), 0
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, name := range genuineNames {
+		doc := genuine(t, name, "bundle.sigstore.json")
+		for _, path := range parts {
+			old, ok := exchange(t, doc, path, nil)
+			if !ok || len(old) == 0 {
+				continue
+			}
+			for range 12 {
+				value := bytes.Clone(old)
+				switch at := random.IntN(len(value)); random.IntN(3) {
+				case 0:
+					value[at] ^= 1 << random.IntN(8)
+				case 1:
+					value = value[:at]
+				default:
+					value = slices.Insert(value, at, byte(random.IntN(256)))
+				}
+				changed, _ := exchange(t, doc, path, value)
+				c.judged(t, changed)
+				asked++
+			}
+		}
+		for range 200 {
+			changed := bytes.Clone(doc)
+			changed[random.IntN(len(changed))] = `0aA+/="{}[],:\ 9`[random.IntN(16)]
+			c.judged(t, changed)
+			asked++
+		}
+	}
+	if asked < 2000 {
+		t.Errorf("%d changes prove little", asked)
 	}
 }
 

@@ -69,18 +69,6 @@ func open(raw []byte) (*bundle.Bundle, error) {
 
 // readForm reads a bundle as what its specification says that it is.
 func readForm(raw []byte) (*protobundle.Bundle, error) {
-	form, is := readPlain(raw)
-	if !is {
-		return readAny(raw)
-	}
-	if err := checkCounts(form); err != nil {
-		return nil, err
-	}
-	return form, checkForm(form)
-}
-
-// readAny reads a bundle in whatever way it is written.
-func readAny(raw []byte) (*protobundle.Bundle, error) {
 	if err := checkStructure("bundle", raw, maxStructure); err != nil {
 		return nil, err
 	}
@@ -120,7 +108,7 @@ func parse(raw []byte, seen *memory) (material, error) {
 	if err := m.readCertificate(seen); err != nil {
 		return material{}, err
 	}
-	if m.unread = m.allExpected(); m.unread {
+	if m.unread = !seen.alone && m.allExpected(); m.unread {
 		return m, nil
 	}
 	m.entries, err = readEntries(b)

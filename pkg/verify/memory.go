@@ -31,6 +31,7 @@ type memory struct {
 	leaves  memo[*named] // too
 	anchors memo[anchor] // by the authority's place in the trust root, and its name
 
+	alone     bool                         // see [Rules]
 	stamping  []root.TimestampingAuthority // each remembers for itself
 	witnesses map[string]*witness          // by the hexadecimal identifier; so does each of these
 }

@@ -60,9 +60,13 @@ func TestVectors(t *testing.T) {
 				known = set.SHA512 // one digest does not say the other
 			}
 			for _, subject := range []string{filepath.Join(c, "artifact"), known.String()} {
-				out, err := exec.Command(suite, append(protocol(t, c), subject)...).CombinedOutput()
-				if accepted := err == nil; accepted == strings.HasSuffix(c, "_fail") {
-					t.Errorf("accepted is %t for %s\n%s", accepted, subject, out)
+				for _, alone := range []string{"", "yes"} { // everything is read by sigstore-go
+					ask := exec.Command(suite, append(protocol(t, c), subject)...)
+					ask.Env = append(os.Environ(), "WAYBILL_LIBRARY_ALONE="+alone)
+					out, err := ask.CombinedOutput()
+					if accepted := err == nil; accepted == strings.HasSuffix(c, "_fail") {
+						t.Errorf("accepted is %t for %s, by the library alone: %q\n%s", accepted, subject, alone, out)
+					}
 				}
 			}
 		})
