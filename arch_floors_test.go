@@ -21,7 +21,7 @@ type floor struct {
 // everything it imports.
 var house = []floor{
 	{"words", true, []string{
-		"pkg/order", "pkg/digest/lanes", "pkg/digest", "pkg/strictjson", "pkg/strictyaml", "pkg/version", "pkg/verdict", "pkg/address", "pkg/pace", "pkg/redact", "pkg/trace", "policies",
+		"pkg/order", "pkg/digest", "pkg/strictjson", "pkg/strictyaml", "pkg/version", "pkg/verdict", "pkg/address", "pkg/pace", "pkg/redact", "pkg/trace", "policies",
 	}},
 	{"formats", true, []string{
 		"pkg/intoto", "pkg/legacy", "pkg/provenance", "pkg/vsa", "pkg/promotion", "pkg/spdx", "attestations/release-manifest/v1",

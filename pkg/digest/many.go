@@ -4,13 +4,9 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
-
-	"github.com/waybill-release/waybill/pkg/digest/lanes"
 )
 
-// Many sums many streams, each as [Sum] does. One stream is hashed block after
-// block; of many, a processor with lanes ([lanes]) hashes sixteen in little more
-// than the time of two, which is what makes a whole release quick.
+// Many sums many streams, each as [Sum] does, several at a time.
 type Many struct {
 	// Open opens stream number i. It is called once for each, the lowest
 	// numbers first: put the longest streams there, so that none is left to
@@ -22,10 +18,6 @@ type Many struct {
 	Done func(i int, set Set, size int64, err error)
 	// Workers is how many goroutines read and hash, at least 1.
 	Workers int
-	// Ready says that the streams answer at once, as local files do, and may
-	// therefore be read in turn by one goroutine. Streams that keep a reader
-	// waiting would keep each other waiting; they have one each.
-	Ready bool
 	// SHA256Only leaves the other digest out, and zero.
 	SHA256Only bool
 }
@@ -39,13 +31,7 @@ func (m Many) Sum(n int) {
 	}
 	var all sync.WaitGroup
 	for range max(1, min(m.Workers, n)) {
-		all.Go(func() {
-			if m.Ready && lanes.Available() {
-				(&crowd{Many: m, next: next}).run()
-				return
-			}
-			m.inTurn(next)
-		})
+		all.Go(func() { m.inTurn(next) })
 	}
 	all.Wait()
 }

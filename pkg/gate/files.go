@@ -56,9 +56,17 @@ func (d *decision) checkFiles(ctx context.Context) {
 	if !listed {
 		d.v.Scope.Left = append(d.v.Scope.Left, "closed files (the place cannot be listed)")
 	}
-	if d.Options.SHA256Only {
-		d.v.Scope.Left = append(d.v.Scope.Left, "sha512")
+}
+
+// comparesAll reports whether files are compared by every digest that is listed,
+// or by SHA-256 alone; the verdict says which.
+func (d *decision) comparesAll() bool {
+	all := d.Options.AllDigests || d.Policy.AllDigests() || d.Stage == policy.Staging
+	d.v.Scope.Digests = []digest.Algorithm{digest.SHA256}
+	if all {
+		d.v.Scope.Digests = append(d.v.Scope.Digests, digest.SHA512)
 	}
+	return all
 }
 
 // list returns what is in the place. Where it cannot be listed, the expected
@@ -147,8 +155,7 @@ func (d *decision) hashUpTo(ctx context.Context, objects []store.Object, names m
 			p.add(0, 1)
 		},
 		Workers:    runtime.GOMAXPROCS(0),
-		Ready:      store.Local(d.Files),
-		SHA256Only: d.Options.SHA256Only,
+		SHA256Only: !d.comparesAll(),
 	}.Sum(len(listed))
 	return items, errs
 }

@@ -76,8 +76,10 @@ type Inside interface {
 
 // Options narrow or watch a decision.
 type Options struct {
-	// SHA256Only leaves SHA-512 unchecked; the verdict is then partial.
-	SHA256Only bool
+	// AllDigests compares the bytes of files by every digest that is listed.
+	// SHA-256 alone binds every byte; the policy may ask for all, and what is
+	// staged is always compared by all, before anybody relies on one of them.
+	AllDigests bool
 	// Inside looks into the artifacts, if it is not nil: each is read once more.
 	Inside Inside
 	// Checkout, if it names a repository, must hold the commit of the release.

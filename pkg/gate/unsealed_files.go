@@ -154,9 +154,6 @@ func (u *unsealed) checkFiles(ctx context.Context) {
 	if !listed {
 		u.v.Scope.Left = append(u.v.Scope.Left, "extra files: the place can not be listed, so nobody looked")
 	}
-	if u.Options.SHA256Only {
-		u.v.Scope.Left = append(u.v.Scope.Left, "sha512")
-	}
 	signed := 0
 	for _, name := range u.set.Names() {
 		if expected.KindOf(name).Signed {

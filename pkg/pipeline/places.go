@@ -76,7 +76,9 @@ func (p *Pipeline) gate(ctx context.Context, s profile.Stage) (*verdict.Verdict,
 	if err != nil {
 		return nil, err
 	}
-	decided, err := p.Gate.Decide(ctx, p.Gate.Release(p.Version, s, at, p.Clock()))
+	req := p.Gate.Release(p.Version, s, at, p.Clock())
+	req.Options.AllDigests = true // whoever makes a release answers for all that it lists
+	decided, err := p.Gate.Decide(ctx, req)
 	if err != nil {
 		return nil, err
 	}

@@ -192,6 +192,9 @@ func (p Policy) explainPlaces() Section {
 	for _, place := range []string{Files, Images} {
 		s.add("nothing but the release is among its %s: %s (EXTRA)", map[string]string{Files: "files", Images: "images' tags"}[place], p.closed[place].plainly())
 	}
+	if p.digests {
+		s.add("files are compared by every digest that is listed (TAMPERED)")
+	}
 	for _, late := range p.late {
 		s.add("%s by the %s role may be added after sealing, at stage %v", late.Predicate, late.Role, late.Stages)
 	}

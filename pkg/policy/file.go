@@ -21,6 +21,7 @@ type file struct {
 	Require    []fileRequire     `yaml:"require"`
 	Plan       Mode              `yaml:"plan"`
 	Closed     map[string]Mode   `yaml:"closed"`
+	Digests    string            `yaml:"digests"`
 	Late       []fileLate        `yaml:"late"`
 	Signoff    *fileSignoff      `yaml:"signoff"`
 	Thresholds map[string]int    `yaml:"thresholds"`

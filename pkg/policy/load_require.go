@@ -170,6 +170,9 @@ func (l *loader) loadPlaces() error {
 	if l.policy.plan = l.Plan; !l.Plan.known() {
 		return l.fail(codeValue, at("plan"), "%q, want require, warn or off", l.Plan)
 	}
+	if l.policy.digests = l.Digests == "all"; !l.policy.digests && l.Digests != "" && l.Digests != "sha256" {
+		return l.fail(codeValue, at("digests"), "%q, want sha256 or all", l.Digests)
+	}
 	l.policy.closed = l.Closed
 	for _, place := range []string{Files, Images} {
 		if _, said := l.Closed[place]; !said {

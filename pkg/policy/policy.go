@@ -64,6 +64,7 @@ type Policy struct {
 	vouch    map[cell]Rule // what stands for provenance; nil: nothing does
 	plan     Mode
 	closed   map[string]Mode
+	digests  bool // files are compared by every digest that is listed
 	late     []fileLate
 	signoff  signoff
 	floors   map[string]Mode   // of the features that may switch a requirement
@@ -131,6 +132,10 @@ func (p Policy) Verification() verify.Rules { return p.counts.rules }
 
 // Closes is how much it counts that a place holds nothing but the release.
 func (p Policy) Closes(place string) Mode { return p.closed[place] }
+
+// AllDigests reports whether files are compared by every digest that is listed,
+// and not by SHA-256 alone.
+func (p Policy) AllDigests() bool { return p.digests }
 
 // Plan is how much it counts that the manifest lists what was planned.
 func (p Policy) Plan() Mode { return p.plan }

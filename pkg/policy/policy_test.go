@@ -193,6 +193,7 @@ func TestParseRefuses(t *testing.T) {
 		{"a mode that is none", "files: require", "files: maybe", "files"},
 		{"no closed places", "closed: {files: require, images: require}", "closed: {}", "closed"},
 		{"no word on closed places", "closed: {files: require, images: require}", "", "closed"},
+		{"digests that are none", "plan: require\n", "plan: require\ndigests: md5\n", "digests"},
 		{"no word on the plan", "plan: require\n", "", "plan"},
 		{"no requirements", "require:\n", "other:\n", "other"},
 		{"a class left out", ", image]", "]", "image"},

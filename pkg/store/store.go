@@ -124,16 +124,6 @@ func Open(uri string, rt http.RoundTripper) (Place, error) {
 	return nil, usage("opening place %q: unknown scheme %q", uri, u.Scheme)
 }
 
-// Local reports whether p is on this machine, and its files answer as soon as
-// they are asked.
-func Local(p Place) bool {
-	switch p.(type) {
-	case *dir, *tape:
-		return true
-	}
-	return false
-}
-
 // OpenWriter returns the writer of the directory at uri, which is made when
 // the first object is written.
 func OpenWriter(uri string) (Writer, error) {

@@ -149,6 +149,8 @@ type Group struct {
 // Scope says which checks were asked. Only a full scope is called complete.
 type Scope struct {
 	Checks []string `json:"checks"`
+	// Digests are those by which the bytes of files were compared.
+	Digests []digest.Algorithm `json:"digests,omitempty"`
 	// Left lists what a full answer would have covered and this one did not.
 	Left []string `json:"left,omitempty"`
 }

@@ -155,8 +155,9 @@ func TestOneReleaseGoesThroughAndAttacksAreRefused(t *testing.T) {
 		want(t, s.Verify(t.Context(), "--now", "2020-01-01T00:00:00Z"), 3, "CLOCK")
 		want(t, s.Verify(t.Context(), "--now", "2126-01-01T00:00:00Z"), 0)
 	})
-	t.Run("sha256 only is partial", func(t *testing.T) {
-		want(t, s.Verify(t.Context(), "--digests", "sha256"), 0, "ACCEPTED, PARTIAL: without sha512")
+	t.Run("digests", func(t *testing.T) {
+		want(t, s.Verify(t.Context(), "--digests", "all"), 0, "ACCEPTED: complete")
+		want(t, s.Verify(t.Context(), "--digests", "md5"), 2, "want all or sha256")
 	})
 	t.Run("another version", func(t *testing.T) {
 		r := s.Run(t.Context(), "k8s-verify-release", "v0.2.0", "--profile", "profile.yaml")

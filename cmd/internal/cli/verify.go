@@ -59,7 +59,6 @@ type VerifyRelease struct {
 func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.Profile, "profile", o.Profile, "file that names places, policy and trust root; or one that is built in: kubernetes, as it is published today, without a manifest, or kubernetes-sealed, as it should be")
-	f.StringVar(&o.Digests, "digests", "all", "all: every digest that the manifest lists; sha256: that one only, which makes the verdict partial")
 	f.StringVar(&o.Source, "source", "", "repository to hold the release against: a path, git+file://, git+https:// or git+ssh://, with @REF if the tag is not the version. Every provenance must name its commit, and release.yaml and its lock must be that commit's")
 	f.BoolVar(&o.Trust.Offline, "offline", false, "dial nothing: every place must be local, and a profile without a trust root is judged by the public-good copy that this program carries")
 	o.At.AddFlags(cmd)
@@ -73,6 +72,7 @@ func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
 // AddPartFlags adds the flags for those who ask about a part of what was
 // published, or want to have it.
 func (o *VerifyRelease) AddPartFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.Digests, "digests", "sha256", "sha256: compare files by it alone, which binds every byte; all: by every digest that the manifest lists, which a policy may ask for, too")
 	o.Part.AddFlags(cmd)
 	o.Keep.AddFlags(cmd)
 }
@@ -188,7 +188,7 @@ func (o *VerifyRelease) prepare(ctx context.Context, args []string, stage profil
 }
 
 func (o *VerifyRelease) options(args []string) (gate.Options, error) {
-	options := gate.Options{SHA256Only: o.Digests == "sha256", AcceptSummaries: o.Part.Vouched}
+	options := gate.Options{AllDigests: o.Digests == "all", AcceptSummaries: o.Part.Vouched}
 	var err error
 	if options.Scope, err = o.Part.Scope(args[1:]); err != nil {
 		return gate.Options{}, err
@@ -223,7 +223,7 @@ func (o *VerifyRelease) check(args []string) error {
 			return err
 		}
 	}
-	if o.Digests != "all" && o.Digests != "sha256" {
+	if o.Digests != "" && o.Digests != "all" && o.Digests != "sha256" {
 		return verdict.Refuse(verdict.Usage, "--digests", "%q: want all or sha256", o.Digests)
 	}
 	if err := o.Part.check(); err != nil {

@@ -41,7 +41,7 @@ func BenchmarkGate(b *testing.B) {
 	req := gate.Request{Version: released, Files: files, Verifier: v, Policy: p.Policy, Stage: policy.Published, Now: time.Now()}
 	req.Canon.Files, req.Canon.Images = p.Canonical(released)
 	for name, options := range map[string]gate.Options{
-		"sha256": {SHA256Only: true}, "all": {}, "files": {SHA256Only: true, Scope: gate.Scope{Depth: gate.OnlyFiles}},
+		"sha256": {}, "all": {AllDigests: true}, "files": {Scope: gate.Scope{Depth: gate.OnlyFiles}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			req.Options = options

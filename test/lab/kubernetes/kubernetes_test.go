@@ -352,7 +352,7 @@ func TestTodayUnavailable(t *testing.T) {
 		"the sums":                 {func(q *question) { q.down = expected.SHA256Sums }, verdict.Unavailable},
 		"the SBOM":                 {func(q *question) { q.down = expected.ReleaseSBOM }, verdict.Unavailable},
 		"a file, and another gone": {func(q *question) { q.down = kubectl; delete(q.release.Files, kubelet) }, verdict.Refused},
-		"nothing; one digest":      {func(q *question) { q.Options.SHA256Only = true }, verdict.Accepted},
+		"nothing; all digests":     {func(q *question) { q.Options.AllDigests = true }, verdict.Accepted},
 		"nothing":                  {func(*question) {}, verdict.Accepted},
 	} {
 		if v := w.ask(t, c.change); v.Outcome() != c.want {
