@@ -78,7 +78,7 @@ type Inside interface {
 type Options struct {
 	// AllDigests compares the bytes of files by every digest that is listed.
 	// SHA-256 alone binds every byte; the policy may ask for all, and what is
-	// staged is always compared by all, before anybody relies on one of them.
+	// staged, or has no signed manifest, is always compared by all.
 	AllDigests bool
 	// Inside looks into the artifacts, if it is not nil: each is read once more.
 	Inside Inside

@@ -101,7 +101,9 @@ func (f *fortress) speak(settings ...http2.Setting) (*spoken, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = wire.(*net.TCPConn).SetReadBuffer(4096) // who reads nothing is to be noticed soon
+	// Who reads nothing is to be noticed soon. In a buffer of less than one segment
+	// the kernel drops the acknowledgements, too, and both sides wait for minutes.
+	_ = wire.(*net.TCPConn).SetReadBuffer(128 << 10)
 	conn := tls.Client(wire, f.config("h2"))
 	_ = conn.SetDeadline(time.Now().Add(hangUp))
 	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {

@@ -54,6 +54,9 @@ func (o *VerifyRelease) unusedUnder(cmd *cobra.Command) error {
 		if err := Unused(cmd, "no feature switches what is asked of a release without a manifest", "features", "report-as"); err != nil {
 			return err
 		}
+		if err := Unused(cmd, "without a manifest every list of the release is compared by all digests that it names", "digests"); err != nil {
+			return err
+		}
 		return Unused(cmd, "the profile says that the release has no manifest, and no summary stands for the signatures of its files", "accept-vsa")
 	}
 	return Unused(cmd, "the release has a manifest, and its signatures say themselves when they were made: no log is asked", "rekor-url", "evidence")
