@@ -6,6 +6,9 @@ import (
 	"strings"
 	"time"
 
+	slsa01 "github.com/in-toto/in-toto-golang/in_toto/slsa_provenance/v0.1"
+	slsa02 "github.com/in-toto/in-toto-golang/in_toto/slsa_provenance/v0.2"
+
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -13,8 +16,8 @@ import (
 
 // The older predicate types, read and never written.
 const (
-	PredicateTypeV01 = "https://slsa.dev/provenance/v0.1"
-	PredicateTypeV02 = "https://slsa.dev/provenance/v0.2"
+	PredicateTypeV01 = slsa01.PredicateSLSAProvenance
+	PredicateTypeV02 = slsa02.PredicateSLSAProvenance
 )
 
 // The bounds of a claim.

@@ -1,53 +1,20 @@
 package provenance
 
 import (
-	"time"
+	slsa02 "github.com/in-toto/in-toto-golang/in_toto/slsa_provenance/v0.2"
 
 	"github.com/waybill-release/waybill/pkg/intoto"
 )
 
-// predicateV02 is SLSA provenance v0.2, https://slsa.dev/provenance/v0.2.
+// predicateV02 is SLSA provenance v0.2, https://slsa.dev/provenance/v0.2. The
+// library spells the invocation with a last letter that the specification has
+// small. Whether a build can be reproduced is for others to find out.
 type predicateV02 struct {
-	Builder struct {
-		ID string `json:"id"`
-	} `json:"builder"`
-	BuildType   string             `json:"buildType"`
-	Invocation  invocationV02      `json:"invocation"`
-	BuildConfig InternalParameters `json:"buildConfig"`
-	Metadata    metadataV02        `json:"metadata"`
-	Materials   []materialV02      `json:"materials"`
-}
-
-type invocationV02 struct {
-	ConfigSource materialConfig     `json:"configSource"`
-	Parameters   ExternalParameters `json:"parameters"`
-	Environment  map[string]string  `json:"environment"`
-}
-
-type materialConfig struct {
-	URI        string            `json:"uri"`
-	Digest     map[string]string `json:"digest"`
-	EntryPoint string            `json:"entryPoint"`
-}
-
-type metadataV02 struct {
-	BuildInvocationID string          `json:"buildInvocationId"`
-	BuildStartedOn    time.Time       `json:"buildStartedOn"`
-	BuildFinishedOn   time.Time       `json:"buildFinishedOn"`
-	Completeness      completenessV02 `json:"completeness"`
-	// Whether a build can be reproduced is for others to find out.
-	Reproducible bool `json:"reproducible"`
-}
-
-type completenessV02 struct {
-	Parameters  bool `json:"parameters"`
-	Environment bool `json:"environment"`
-	Materials   bool `json:"materials"`
-}
-
-type materialV02 struct {
-	URI    string            `json:"uri"`
-	Digest map[string]string `json:"digest"`
+	slsa02.ProvenancePredicate
+	Metadata struct {
+		slsa02.ProvenanceMetadata
+		InvocationID string `json:"buildInvocationId"`
+	} `json:"metadata"`
 }
 
 // EncodeV02 makes the same statement for readers that know no newer version:
@@ -55,27 +22,27 @@ type materialV02 struct {
 // its materials complete only where the step was hermetic.
 func EncodeV02(subjects []intoto.Subject, p Predicate) (intoto.Statement, error) {
 	d, run := p.BuildDefinition, p.RunDetails
-	out := predicateV02{BuildType: d.BuildType, BuildConfig: d.InternalParameters}
+	var out predicateV02
 	out.Builder.ID = run.Builder.ID
+	out.BuildType, out.BuildConfig = d.BuildType, d.InternalParameters
 	out.Invocation.Parameters = d.ExternalParameters
 	out.Invocation.Environment = map[string]string{"isolation": d.InternalParameters.Isolation}
-	out.Metadata = metadataV02{
-		BuildInvocationID: run.Metadata.InvocationID, BuildStartedOn: run.Metadata.StartedOn, BuildFinishedOn: run.Metadata.FinishedOn,
-		Completeness: completenessV02{Parameters: true, Materials: d.InternalParameters.Hermetic},
-	}
+	out.Metadata.InvocationID = run.Metadata.InvocationID
+	out.Metadata.BuildStartedOn, out.Metadata.BuildFinishedOn = &run.Metadata.StartedOn, &run.Metadata.FinishedOn
+	out.Metadata.Completeness = slsa02.ProvenanceComplete{Parameters: true, Materials: d.InternalParameters.Hermetic}
 	for _, r := range d.ResolvedDependencies {
-		m := materialV02{URI: r.URI, Digest: r.Digest}
+		m := slsa02.ProvenanceMaterial{URI: r.URI, Digest: r.Digest}
 		if m.URI == "" {
 			m.URI = r.Name
 		}
 		if commit := r.Digest["gitCommit"]; commit != "" {
-			m.Digest = map[string]string{"sha1": commit}
+			m.Digest = slsa02.DigestSet{"sha1": commit}
 			if len(commit) == 64 {
-				m.Digest = map[string]string{"sha256": commit}
+				m.Digest = slsa02.DigestSet{"sha256": commit}
 			}
 		}
 		if r.Name == sourceName {
-			out.Invocation.ConfigSource = materialConfig{URI: m.URI, Digest: m.Digest, EntryPoint: d.ExternalParameters.Config.Path}
+			out.Invocation.ConfigSource = slsa02.ConfigSource{URI: m.URI, Digest: m.Digest, EntryPoint: d.ExternalParameters.Config.Path}
 		}
 		out.Materials = append(out.Materials, m)
 	}

@@ -4,6 +4,10 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/in-toto/in-toto-golang/in_toto/slsa_provenance/common"
+	slsa01 "github.com/in-toto/in-toto-golang/in_toto/slsa_provenance/v0.1"
+	slsa02 "github.com/in-toto/in-toto-golang/in_toto/slsa_provenance/v0.2"
+
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -30,12 +34,12 @@ type wireBuilder struct {
 	Dependencies json.RawMessage   `json:"builderDependencies"`
 }
 
+// The library's types, but for what they lose: values whose spelling counts,
+// and whether something was said at all.
 type wireV01 struct {
-	Builder wireBuilder `json:"builder"`
+	Builder common.ProvenanceBuilder `json:"builder"`
 	Recipe  struct {
-		Type        string          `json:"type"`
-		DefinedIn   *int            `json:"definedInMaterial"`
-		EntryPoint  string          `json:"entryPoint"`
+		slsa01.ProvenanceRecipe
 		Arguments   json.RawMessage `json:"arguments"`
 		Environment json.RawMessage `json:"environment"`
 	} `json:"recipe"`
@@ -44,14 +48,9 @@ type wireV01 struct {
 }
 
 type wireV02 struct {
-	Builder    wireBuilder `json:"builder"`
-	BuildType  string      `json:"buildType"`
+	slsa02.ProvenancePredicate
 	Invocation struct {
-		ConfigSource struct {
-			URI        string            `json:"uri"`
-			Digest     map[string]string `json:"digest"`
-			EntryPoint string            `json:"entryPoint"`
-		} `json:"configSource"`
+		slsa02.ProvenanceInvocation
 		Parameters  json.RawMessage `json:"parameters"`
 		Environment json.RawMessage `json:"environment"`
 	} `json:"invocation"`
@@ -85,11 +84,11 @@ func readV01(raw json.RawMessage) (c Claim, err error) {
 		return Claim{}, err
 	}
 	c = Claim{BuildType: w.Recipe.Type, EntryPoint: w.Recipe.EntryPoint, DefinedIn: -1}
-	if w.Recipe.DefinedIn != nil {
-		c.DefinedIn = *w.Recipe.DefinedIn
+	if w.Recipe.DefinedInMaterial != nil {
+		c.DefinedIn = *w.Recipe.DefinedInMaterial
 	}
 	var p pieces
-	c.Builder = p.builder(w.Builder)
+	c.Builder = Builder{ID: w.Builder.ID}
 	c.Parameters = p.parameters("", w.Recipe.Arguments)
 	c.Internal = p.parameters("environment", w.Recipe.Environment)
 	c.Dependencies = p.resources(w.Materials)
@@ -106,7 +105,7 @@ func readV02(raw json.RawMessage) (c Claim, err error) {
 	c = Claim{BuildType: w.BuildType, EntryPoint: config.EntryPoint, DefinedIn: -1}
 	c.Source = sourceOf(intoto.Resource{URI: config.URI, Digest: config.Digest})
 	var p pieces
-	c.Builder = p.builder(w.Builder)
+	c.Builder = Builder{ID: w.Builder.ID}
 	c.Parameters = p.parameters("", w.Invocation.Parameters)
 	c.Internal = append(p.parameters("buildConfig", w.BuildConfig), p.parameters("environment", w.Invocation.Environment)...)
 	c.Dependencies = p.resources(w.Materials)
