@@ -38,7 +38,7 @@ var house = []floor{
 	{"deeds", false, []string{
 		"pkg/feature/reconcile", "pkg/feature/featuretest", "pkg/feature/sweeps", "pkg/feature/switches", "pkg/profile", "pkg/workspace", "pkg/source", "pkg/pin", "pkg/sbom/licence", "pkg/sbom/gomod", "pkg/sbom/distro",
 		"pkg/sbom", "pkg/image", "pkg/fetch", "pkg/build", "pkg/seal",
-		"pkg/gate", "pkg/feature/coverage", "pkg/follow", "pkg/download", "pkg/record", "pkg/promote", "pkg/render", "pkg/inspect", "pkg/lineage", "pkg/doctor", "pkg/pipeline", "pkg/switchboard", "pkg/gateway/ask", "pkg/gateway",
+		"pkg/intoto/links", "pkg/gate", "pkg/feature/coverage", "pkg/follow", "pkg/download", "pkg/record", "pkg/promote", "pkg/render", "pkg/inspect", "pkg/lineage", "pkg/doctor", "pkg/pipeline", "pkg/switchboard", "pkg/gateway/ask", "pkg/gateway",
 	}},
 }
 

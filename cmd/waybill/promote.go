@@ -130,7 +130,7 @@ keeps or the machine's account.
 	by := &featureFlags{}
 	by.addSiteFlags(whole)
 	options.Switches = by.switches
-	cmd.AddCommand(whole, verifyFileCommand(), verifyBundleCommand(), verifyImageCommand())
+	cmd.AddCommand(whole, verifyFileCommand(), verifyBundleCommand(), verifyImageCommand(), verifyLayoutCommand())
 	return cmd
 }
 

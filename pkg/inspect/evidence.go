@@ -3,6 +3,7 @@ package inspect
 import (
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/intoto/links"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/strictjson"
@@ -92,6 +94,9 @@ func fromEnvelope(raw []byte) (Document, error) {
 	if err != nil {
 		return Document{}, err
 	}
+	if e.PayloadType == intoto.PayloadType && links.Is(e.Payload) {
+		return fromLink(raw)
+	}
 	d := Document{Kind: Envelope}
 	d.say("payload type", e.PayloadType)
 	d.say("signatures", strconv.Itoa(len(e.Signatures)))
@@ -108,6 +113,38 @@ func fromEnvelope(raw []byte) (Document, error) {
 	d.Parts = []Document{statement}
 	return d, nil
 }
+
+// fromLink reads an in-toto link or layout, in either of its forms.
+func fromLink(raw []byte) (Document, error) {
+	signed, err := links.Parse(raw)
+	if err != nil {
+		return Document{}, err
+	}
+	d := Document{Kind: Link}
+	if signed.IsLayout() {
+		d.Kind = Layout
+	}
+	d.say("form", signed.Form())
+	for _, id := range signed.KeyIDs() {
+		d.say("key id", id)
+	}
+	said, err := flatten(signed.Payload())
+	for _, f := range said {
+		if list := words.FindStringSubmatch(f.Name); list != nil {
+			if last := &d.Fields[len(d.Fields)-1]; last.Name == list[1] {
+				last.Value += " " + f.Value
+				continue
+			}
+			f.Name = list[1]
+		}
+		d.Fields = append(d.Fields, f)
+	}
+	return d, err
+}
+
+// words are the parts of links and layouts that are lists of words: rules and
+// commands, each of which is read as one line.
+var words = regexp.MustCompile(`^(.*expected_(?:materials|products)\[\d+\]|(?:.*\.)?(?:expected_command|command|run))\[\d+\]$`)
 
 // fromLines reads a file of one bundle or envelope per line.
 func fromLines(raw []byte) (Document, error) {

@@ -1,6 +1,7 @@
 // Package inspect says what a piece of evidence or configuration says, for a
 // person who wants to look inside: a Sigstore bundle, an envelope, a
-// statement, a certificate, a manifest, an SBOM, a trust root, a policy.
+// statement, a link or layout, a certificate, a manifest, an SBOM, a trust root,
+// a policy.
 //
 //	d, err := inspect.Describe(raw)
 //	err = inspect.Write(os.Stdout, inspect.Text, d)
@@ -35,6 +36,8 @@ const (
 	Bundle        Kind = "sigstore bundle"
 	Envelope      Kind = "DSSE envelope"
 	Statement     Kind = "in-toto statement"
+	Link          Kind = "in-toto link"
+	Layout        Kind = "in-toto layout"
 	Predicate     Kind = "predicate"
 	Certificate   Kind = "certificate"
 	PublicKey     Kind = "public key"
@@ -139,7 +142,7 @@ func reader(raw []byte) (func([]byte) (Document, error), error) {
 
 func unknown(why string) error {
 	return verdict.Refuse(verdict.Usage, "document",
-		"%s; want a bundle, envelope, statement, certificate, SBOM, trusted root, policy, profile or release.yaml", why)
+		"%s; want a bundle, envelope, statement, link, layout, certificate, SBOM, trusted root, policy, profile or release.yaml", why)
 }
 
 // jsonReader recognises JSON by the keys at the top. Only recognition is
@@ -170,7 +173,7 @@ type form struct {
 func forms() []form {
 	return []form{
 		{"verificationMaterial", fromBundle}, {"dsseEnvelope", fromBundle}, {"messageSignature", fromBundle},
-		{"payloadType", fromEnvelope}, {"predicateType", fromStatement}, {"_type", fromStatement},
+		{"payloadType", fromEnvelope}, {"signed", fromLink}, {"predicateType", fromStatement}, {"_type", fromStatement},
 		{"spdxVersion", fromSPDX}, {"SPDXID", fromSPDX},
 		{"certificateAuthorities", fromTrustRoot}, {"tlogs", fromTrustRoot}, {"ctlogs", fromTrustRoot}, {"timestampAuthorities", fromTrustRoot},
 		{"caUrls", flat(SigningConfig)}, {"rekorTlogUrls", flat(SigningConfig)},

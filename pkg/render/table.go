@@ -205,7 +205,11 @@ func sums(all []verdict.Proof) []sum {
 // proof says what one proof rests on.
 func (p *page) proof(proof verdict.Proof) {
 	p.line("  proof      %s", p.text(proof.Subject))
-	p.line("  %-10s signed %s, log index %d, bundle %s", "", proof.SignedAt.Format(time.RFC3339), proof.LogIndex, proof.Bundle)
+	when := fmt.Sprintf("signed %s, log index %d", proof.SignedAt.Format(time.RFC3339), proof.LogIndex)
+	if proof.SignedAt.IsZero() {
+		when = "signed at a time that nobody vouches for"
+	}
+	p.line("  %-10s %s, bundle %s", "", when, proof.Bundle)
 	if proof.Log != "" {
 		p.line("  %-10s log %s", "", p.text(proof.Log))
 	}

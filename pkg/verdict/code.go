@@ -80,6 +80,8 @@ const (
 	SigCount         Code = "SIG_COUNT"
 	PayloadType      Code = "PAYLOAD_TYPE"
 	Threshold        Code = "THRESHOLD"
+	LayoutRule       Code = "LAYOUT_RULE"
+	LayoutInspection Code = "LAYOUT_INSPECTION"
 	LogMissing       Code = "LOG_MISSING"
 	LogUnknown       Code = "LOG_UNKNOWN"
 	LogEntryParse    Code = "LOG_ENTRY_PARSE"

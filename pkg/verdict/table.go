@@ -72,6 +72,8 @@ var codes = map[Code]row{
 	SigCount:         {Refused, "a bundle must carry exactly one signature; fetch the right one"},
 	PayloadType:      {Refused, "what was signed is not an in-toto statement; fetch the right bundle"},
 	Threshold:        {Refused, "each log, authority or key counts once; ask the publisher for evidence of more of them"},
+	LayoutRule:       {Refused, "a step read or made what the layout does not allow; find out which of the two is wrong before anything is released"},
+	LayoutInspection: {Refused, "run the inspection yourself where it can do no harm; then accept the layout without it: --without-inspections"},
 	LogMissing:       {Refused, "ask the publisher for a bundle with a transparency log entry"},
 	LogUnknown:       {Refused, "no log of your trust root includes it; check which trust root belongs to this publisher"},
 	LogEntryParse:    {Refused, "the log entry is unreadable; fetch the bundle again"},

@@ -164,13 +164,14 @@ type Input struct {
 
 // Proof says what one piece of evidence proved, and by what.
 type Proof struct {
-	Subject   string    `json:"subject"`
-	Statement string    `json:"statement"`
-	Role      string    `json:"role"`
-	Identity  string    `json:"identity"`
-	Issuer    string    `json:"issuer"`
-	SignedAt  time.Time `json:"signedAt"`
-	LogIndex  int64     `json:"logIndex"`
+	Subject   string `json:"subject"`
+	Statement string `json:"statement"`
+	Role      string `json:"role"`
+	Identity  string `json:"identity"`
+	Issuer    string `json:"issuer"`
+	// SignedAt is zero where nobody vouches for a time.
+	SignedAt time.Time `json:"signedAt,omitzero"`
+	LogIndex int64     `json:"logIndex"`
 	// Log is the identifier, in the trust root, of the log that LogIndex
 	// counts in; hexadecimal.
 	Log    string        `json:"log,omitempty"`

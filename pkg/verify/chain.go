@@ -1,12 +1,14 @@
 package verify
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/hex"
+	"encoding/pem"
 	"slices"
 	"time"
 
@@ -113,7 +115,7 @@ func published(found issued, trusted root.TrustedMaterial, threshold int, seen *
 // checkProfile refuses certificates that no signer has, before any signature
 // of them is computed.
 func checkProfile(leaf *x509.Certificate) error {
-	if err := checkKey(leaf.PublicKey); err != nil {
+	if err := CheckKey(leaf.PublicKey); err != nil {
 		return err
 	}
 	switch {
@@ -125,8 +127,22 @@ func checkProfile(leaf *x509.Certificate) error {
 	return nil
 }
 
-// checkKey allows the kinds and sizes of keys that signers use.
-func checkKey(public crypto.PublicKey) error {
+// ParseKey reads the public key of somebody who signs without a certificate:
+// one PEM block of type PUBLIC KEY.
+func ParseKey(raw []byte) (crypto.PublicKey, error) {
+	block, rest := pem.Decode(raw)
+	if block == nil || block.Type != "PUBLIC KEY" || len(bytes.TrimSpace(rest)) > 0 {
+		return nil, verdict.Refuse(verdict.Usage, "public key", "want one PEM block of type PUBLIC KEY")
+	}
+	public, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		return nil, verdict.Wrap(verdict.Usage, "public key", err)
+	}
+	return public, CheckKey(public)
+}
+
+// CheckKey allows the kinds and sizes of keys that signers use.
+func CheckKey(public crypto.PublicKey) error {
 	switch k := public.(type) {
 	case *ecdsa.PublicKey:
 		if bits := k.Curve.Params().BitSize; bits < 256 || bits > 521 {

@@ -186,7 +186,7 @@ func (m material) bind(artifact digest.Set) error {
 
 // newKeyMaterial makes a trust root in which exactly one key may sign.
 func newKeyMaterial(base root.TrustedMaterial, public crypto.PublicKey) (keyMaterial, error) {
-	if err := checkKey(public); err != nil {
+	if err := CheckKey(public); err != nil {
 		return keyMaterial{}, err
 	}
 	loaded, err := signature.LoadDefaultVerifier(public)

@@ -139,7 +139,7 @@ func TestSizesOfKeys(t *testing.T) {
 		{"P-521", &ecdsa.PublicKey{Curve: elliptic.P521()}, ""},
 		{"none", nil, verdict.CertLimit},
 	} {
-		wantsCode(t, row.name, checkKey(row.key), row.code)
+		wantsCode(t, row.name, CheckKey(row.key), row.code)
 	}
 }
 

@@ -1,8 +1,7 @@
 package cli
 
 import (
-	"crypto/x509"
-	"encoding/pem"
+	"crypto"
 	"fmt"
 	"maps"
 	"slices"
@@ -77,7 +76,11 @@ func (a *Ask) Ask(root trust.Root) (gate.Ask, error) {
 	if a.Key == "" {
 		ask.Signer, signer.Signer = gate.SignedBy(v, who), who
 	} else {
-		key, err := keyVerifier(v, a.Key)
+		public, err := PublicKey(a.Key)
+		if err != nil {
+			return gate.Ask{}, err
+		}
+		key, err := v.Key(public)
 		if err != nil {
 			return gate.Ask{}, err
 		}
@@ -166,20 +169,17 @@ func (w who) sanType() identity.SANType {
 	return identity.URI
 }
 
-func keyVerifier(v *verify.Verifier, path string) (*verify.KeyVerifier, error) {
+// PublicKey reads the file of a public key.
+func PublicKey(path string) (crypto.PublicKey, error) {
 	raw, err := store.ReadNamed(path, maxKey)
 	if err != nil {
 		return nil, err
 	}
-	block, rest := pem.Decode(raw)
-	if block == nil || block.Type != "PUBLIC KEY" || len(strings.TrimSpace(string(rest))) > 0 {
-		return nil, verdict.Refuse(verdict.Usage, path, "want one PEM block of type PUBLIC KEY")
-	}
-	public, err := x509.ParsePKIXPublicKey(block.Bytes)
+	public, err := verify.ParseKey(raw)
 	if err != nil {
-		return nil, verdict.Wrap(verdict.Usage, path, err)
+		return nil, fmt.Errorf("reading %q: %w", path, err)
 	}
-	return v.Key(public)
+	return public, nil
 }
 
 // predicateType resolves a short name; a URI stands for itself.

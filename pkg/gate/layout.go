@@ -1,0 +1,62 @@
+package gate
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/intoto/links"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// LayoutRequest asks whether files came about as an in-toto layout demands.
+type LayoutRequest struct {
+	Layout string // its path
+	Files  []string
+	// Keys are the layout's owners. Each of them must have signed it.
+	Keys []crypto.PublicKey
+	// Links is the directory of STEP.KEYID.link.
+	Links      string
+	Parameters map[string]string
+	// WithoutInspections accepts a layout that wants commands to be run on the
+	// files: none is.
+	WithoutInspections bool
+	Now                time.Time
+}
+
+// Layout holds files against an in-toto layout and the links of its steps.
+func Layout(ctx context.Context, req LayoutRequest) *verdict.Verdict {
+	asked := links.Request{
+		Keys: req.Keys, Parameters: req.Parameters, WithoutInspections: req.WithoutInspections, Now: req.Now,
+	}
+	v := verdict.New("files against a layout", req.Now)
+	v.Counts.Required = max(1, len(req.Files))
+	for _, path := range req.Files {
+		digests, err := File{Path: path}.hash(ctx)
+		if err != nil {
+			v.AddError(path, err)
+			return v
+		}
+		asked.Files = append(asked.Files, links.File{Name: path, Digests: digests})
+	}
+	var err error
+	if asked.Layout, err = (File{Path: req.Layout}).read(req.Layout, links.MaxSize); err != nil {
+		v.AddError(req.Layout, err)
+		return v
+	}
+	directory, err := os.OpenRoot(req.Links)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		v.AddError(req.Links, verdict.Refuse(verdict.Usage, req.Links, "there is no such directory of links"))
+		return v
+	case err != nil:
+		v.AddError(req.Links, verdict.Wrap(verdict.PlaceDown, req.Links, err))
+		return v
+	}
+	defer directory.Close()
+	asked.Links = directory.FS()
+	return links.Judge(asked)
+}
