@@ -1,20 +1,16 @@
 package gate
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"io"
 	"runtime"
 	"slices"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/census"
 	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/order"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/store"
@@ -90,7 +86,8 @@ func (d *decision) list(ctx context.Context) ([]store.Object, bool) {
 // hash reads everything listed. Unlisted objects are not read: that they are
 // there is enough to refuse.
 func (d *decision) hash(ctx context.Context, objects []store.Object, names map[string]bool) []census.Item {
-	items, errs := d.hashUpTo(ctx, objects, names, mostOf(d.manifest.Files()))
+	h := hashing{place: d.Files, all: d.comparesAll(), tell: d.Options.Progress}
+	items, errs := h.sum(ctx, objects, names, mostOf(d.manifest.Files()))
 	var read []census.Item
 	for i, err := range errs {
 		switch {
@@ -119,47 +116,6 @@ func mostOf(files []release.Artifact) func(o store.Object) int64 {
 	}
 }
 
-// hashUpTo reads the named objects, biggest first, on all processors, none of
-// them further than an object of its name may be. Items and errors are in one
-// order.
-func (d *decision) hashUpTo(ctx context.Context, objects []store.Object, names map[string]bool, most func(store.Object) int64) ([]census.Item, []error) {
-	order.Sort(objects, func(a, b store.Object) int {
-		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Name, b.Name))
-	})
-	p := &progress{tell: d.Options.Progress}
-	for _, o := range objects {
-		if names[o.Name] {
-			p.OfBytes += o.Size
-			p.OfFiles++
-		}
-	}
-	items, errs := make([]census.Item, len(objects)), make([]error, len(objects))
-	var listed []int // of objects
-	for i, o := range objects {
-		items[i] = census.Item{Name: o.Name, Size: o.Size}
-		if names[o.Name] {
-			listed = append(listed, i)
-		}
-	}
-	digest.Many{
-		Open: func(k int) (io.ReadCloser, error) {
-			o := objects[listed[k]]
-			return d.open(ctx, p, o.Name, most(o))
-		},
-		Done: func(k int, set digest.Set, size int64, err error) {
-			i := listed[k]
-			items[i].Digests, items[i].Size = set, size
-			if errs[i] = err; err == nil && size > most(objects[i]) {
-				errs[i] = verdict.Refuse(verdict.Tampered, items[i].Name, "it has more than %d bytes, which is more than a file of this name can have", most(objects[i]))
-			}
-			p.add(0, 1)
-		},
-		Workers:    runtime.GOMAXPROCS(0),
-		SHA256Only: !d.comparesAll(),
-	}.Sum(len(listed))
-	return items, errs
-}
-
 // inParallel calls do for each number below n, on all processors.
 func inParallel(n int, do func(i int)) {
 	var group errgroup.Group
@@ -171,36 +127,4 @@ func inParallel(n int, do func(i int)) {
 		})
 	}
 	_ = group.Wait() // no function returns an error: all are findings
-}
-
-// open opens one file, to be read to its end, which may never come: what is
-// longer than the largest that it can be is no file of the release.
-func (d *decision) open(ctx context.Context, p *progress, name string, largest int64) (io.ReadCloser, error) {
-	body, _, err := d.Files.Open(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	src := io.LimitReader(body, largest+1)
-	if d.left != nil {
-		src = rationed{src, d.left}
-	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{p.reader(src), body}, nil
-}
-
-// rationed reads as much as is left for all who share it.
-type rationed struct {
-	io.Reader
-	left *atomic.Int64
-}
-
-// Read implements [io.Reader].
-func (r rationed) Read(b []byte) (int, error) {
-	n, err := r.Reader.Read(b)
-	if r.left.Add(-int64(n)) < 0 {
-		return 0, verdict.Refuse(verdict.Limit, "files", "together they have more bytes than are read of a release whose sizes nobody signed, %d", int64(maxUnsealedSum))
-	}
-	return n, err
 }

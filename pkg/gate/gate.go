@@ -13,14 +13,11 @@
 package gate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
@@ -162,39 +159,6 @@ func (d *decision) look(ctx context.Context) {
 	d.checkAncestry()
 }
 
-// clockSkew is how far the clock may be behind an authority's.
-const clockSkew = 5 * time.Minute
-
-// checkClock refuses to judge by a time at which what was proven had not been
-// signed yet: such a clock is wrong, and no life of anything can be held
-// against it.
-func checkClock(v *verdict.Verdict) {
-	for _, p := range v.Proofs {
-		if p.SignedAt.After(v.Time.Add(clockSkew)) {
-			v.Add(verdict.Find(verdict.Clock, p.Subject, "signed after the time of judgement").
-				Differ("a clock at or after "+p.SignedAt.Format(time.RFC3339), v.Time.Format(time.RFC3339)))
-			return
-		}
-	}
-}
-
-// first are the codes that say what happened to the release; what follows from
-// it comes after them.
-var first = []verdict.Code{
-	verdict.Tampered, verdict.NameSwap, verdict.Missing, verdict.Extra, verdict.TagMoved, verdict.Platform, verdict.PlanExtra, verdict.PlanMissing,
-}
-
-func byWeight(a, b verdict.Finding) int {
-	return cmp.Or(cmp.Compare(weight(a.Code), weight(b.Code)), strings.Compare(a.Subject, b.Subject))
-}
-
-func weight(c verdict.Code) int {
-	if i := slices.Index(first, c); i >= 0 {
-		return i
-	}
-	return len(first)
-}
-
 // decision is one release being decided about.
 type decision struct {
 	Request
@@ -211,7 +175,6 @@ type decision struct {
 	sealed   verify.Evidence // the manifest
 	asked    map[string]bool // what the scope covers; nil for everything
 	hand     []atHand
-	left     *atomic.Int64 // bytes of files that may still be read, where nobody signed their sizes
 
 	referrers referrers
 }

@@ -1,188 +1,228 @@
 package gate
 
 import (
-	"context"
+	"cmp"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/rekor"
-	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/version"
 	"github.com/waybill-release/waybill/pkg/waiver"
 )
 
-// PolicyRequest asks a policy about one artifact, with whatever evidence there
-// is about it. No manifest is needed; then no completeness is proven either.
-type PolicyRequest struct {
-	Policy   policy.Policy
-	Verifier *verify.Verifier
-	Stage    policy.Stage
-	Version  string
-	Commit   string // asked of provenance; empty asks for none
-	Now      time.Time
-	Waivers  Waivers
-	// Finder completes signatures in older forms.
-	Finder rekor.Finder
+// terms are by what the judge decides.
+type terms struct {
+	policy  policy.Policy
+	root    trust.Root
+	waivers Waivers
+	now     time.Time
 }
 
-// JudgedFile is a file and what came with it.
-type JudgedFile struct {
-	Path string
-	// Name is the artifact's name in the release; evidence must give it.
-	Name  string
-	Class plan.Class
-	// Bundles are the paths of signatures and attestations, each counted for
-	// what it is. None means the file of the same name and [BundleSuffix].
-	Bundles []string
-	// SBOM is the path of an SPDX document; may be empty.
-	SBOM string
+// judge makes one verdict of facts, by the policy, the waivers and the time. It
+// reads nothing and asks nobody: what no collector found out does not count. All
+// questions are judged by it, about releases with and without a manifest, files,
+// images and promotions; they differ in their collector.
+//
+//	j := t.begin("file lantern")
+//	j.take(collect(ctx, …))
+//	j.count(things)
+//	return j.end(version, subjects)
+type judge struct {
+	terms
+	rule     rule
+	v        *verdict.Verdict
+	bad      map[string]bool // subjects of findings
+	accepted map[string]bool // items that the rule accepts
 }
 
-// start begins a verdict with what the policy asks of the question itself.
-func (r PolicyRequest) start(question string, classes ...plan.Class) *verdict.Verdict {
-	v := verdict.New(question, r.Now)
-	v.Policy, v.Features, v.TrustRoot = r.Policy.Digest(), r.Policy.Features(), r.Verifier.Root().Digest()
-	v.Scope.Checks = []string{"policy " + r.Policy.Name() + " at stage " + string(r.Stage)}
-	v.Scope.Left = []string{"the rest of the release"}
-	for _, lack := range r.Policy.Lacks(r.Stage, classes) {
-		if lack != "plan" && !strings.HasPrefix(lack, "closed ") { // those are of the rest
-			v.Scope.Left = append(v.Scope.Left, lack)
-		}
-	}
-	if r.Verifier.Root().IsLab() {
-		v.Note("the trust root is an INSECURE LAB: anybody can have its keys")
-	}
-	v.AddError("policy "+r.Policy.Name(), errors.Join(r.Policy.Life(r.Now), r.Policy.Root(r.Verifier.Root().IsLab())))
-	return v
+// rule answers for one item: a policy, a promoter's manifest, or the identity
+// that was asked for.
+type rule interface {
+	Decide(i item) *verdict.Verdict
 }
 
-// take adds the policy's answer about one artifact.
-func (r PolicyRequest) take(v *verdict.Verdict, q policy.Question, evidence []verify.Evidence) {
-	answer := r.Policy.Decide(evidence, q)
-	if answer.Counts.Required == 0 && len(answer.Findings) == 0 {
-		f := verdict.Find(verdict.PolicyEmpty, q.Subject, "the policy %q requires nothing of %q at stage %q, so by it none is accepted", r.Policy.Name(), q.Class, q.Stage)
-		f.Fix = "have the policy require a signature of this class, or ask about the file as one of another class"
-		answer.Add(f)
-	}
-	v.Counts.Required++
-	if answer.Outcome() == verdict.Accepted {
-		v.Counts.Verified++
-	}
-	v.Include(*answer)
-	v.Add(answer.Findings...)
-	v.Warn(answer.Warnings...)
-	v.Proofs = append(v.Proofs, answer.Proofs...)
-	r.relied(v, q, answer.Proofs)
+// byPolicy is the policy as the rule for items. Each piece of evidence is read
+// once for all of them.
+type byPolicy struct{ hearing *policy.Hearing }
+
+// Decide implements [rule].
+func (b byPolicy) Decide(i item) *verdict.Verdict { return b.hearing.Decide(i.evidence, i.question) }
+
+// begin starts a verdict by a policy. What the policy asks of the question itself
+// is judged at once.
+func (t terms) begin(question string) *judge {
+	j := t.beginBy(question, byPolicy{t.policy.Hear()})
+	j.v.Policy, j.v.Features = t.policy.Digest(), t.policy.Features()
+	j.fail("policy "+t.policy.Name(), errors.Join(t.policy.Life(t.now), t.policy.Root(t.root.IsLab())))
+	return j
 }
 
-func (r PolicyRequest) question(class plan.Class, name string, bytes digest.Set) policy.Question {
-	return policy.Question{
-		Stage: r.Stage, Class: class, Subject: name, Bytes: bytes, Version: r.Version, Commit: r.Commit, At: r.Now,
-		Why: map[policy.Check]error{},
+// beginBy starts a verdict by another rule than the policy.
+func (t terms) beginBy(question string, by rule) *judge {
+	j := &judge{terms: t, rule: by, v: verdict.New(question, t.now), bad: map[string]bool{}, accepted: map[string]bool{}}
+	j.v.TrustRoot = t.root.Digest()
+	if t.root.IsLab() {
+		j.v.Note("the trust root is an INSECURE LAB: anybody can have its keys")
 	}
+	return j
 }
 
-// File decides about a file.
-func (r PolicyRequest) File(ctx context.Context, f JudgedFile) *verdict.Verdict {
-	v := r.start(string(f.Class)+" "+f.Name+", "+f.Path, f.Class)
-	v.Counts.Required = 0
-	one := File{Path: f.Path}
-	bytes, err := one.hash(ctx)
+// refused reports whether anything was found so far.
+func (j *judge) refused() bool { return len(j.v.Findings) > 0 }
+
+// holds reports whether nothing was found against a subject so far.
+func (j *judge) holds(subject string) bool { return !j.bad[subject] }
+
+// fail takes an error about a subject, if there is one.
+func (j *judge) fail(subject string, err error) {
 	if err != nil {
-		v.Counts.Required++
-		v.AddError(f.Path, err)
-		return v
+		j.find(verdict.FindingOf(subject, err))
 	}
-	v.Inputs = append(v.Inputs, verdict.Input{Name: f.Name, Place: f.Path, Digest: bytes.SHA256})
-	q := r.question(f.Class, f.Name, bytes)
-	evidence, unbound := r.readBundles(v, f, bytes)
-	if f.SBOM != "" {
-		q.SBOM, q.Why[policy.SBOM] = describedIn(one, f.SBOM)
-	}
-	r.take(v, q, evidence)
-	if v.Outcome() == verdict.Accepted { // else the policy said what is missing, or differs
-		v.Add(unbound...)
-	}
-	if !slices.ContainsFunc(evidence, func(e verify.Evidence) bool { return !e.Statement().IsZero() && e.Covers(f.Name, bytes) }) {
-		v.Scope.Left = append(v.Scope.Left, "its name: what was verified names bytes alone")
-	}
-	checkClock(v)
-	r.waive(v, waiver.Subject{Name: f.Name, Digests: bytes})
-	return v
 }
 
-// waive explains what is known, and what of the subjects is withdrawn. An
-// exception is for a place: where nothing goes anywhere, none is looked at.
-func (r PolicyRequest) waive(v *verdict.Verdict, subjects ...waiver.Subject) {
-	c := waiver.Case{Policy: r.Policy, Subjects: subjects, Lists: r.Waivers.Lists, Accept: r.Waivers.Accept}
-	if len(subjects) > 0 && subjects[0].Destination != "" {
-		c.Exceptions = r.Waivers.Exceptions
-	}
-	waiver.Apply(v, c)
+func (j *judge) find(f verdict.Finding) {
+	j.bad[f.Subject] = true
+	j.v.Add(f)
 }
 
-// readBundles verifies every bundle for what it is. One that does not hold is a
-// finding even where another would do: the caller named it. Attestations of
-// something else are returned as findings, too: nothing is accepted beside them.
-// Only where the policy accepts what is unsigned need there be no bundle.
-func (r PolicyRequest) readBundles(v *verdict.Verdict, f JudgedFile, bytes digest.Set) (evidence []verify.Evidence, unbound []verdict.Finding) {
-	paths, one := f.Bundles, File{Path: f.Path}
-	if len(paths) == 0 {
-		paths = []string{f.Path + BundleSuffix}
+// take takes the facts of a step: first what differs, then the items of which
+// nothing is known to be wrong, side by side.
+func (j *judge) take(f facts) {
+	j.v.Inputs = append(j.v.Inputs, f.inputs...)
+	j.v.Proofs = append(j.v.Proofs, f.proofs...)
+	j.v.Levels = append(j.v.Levels, f.levels...)
+	j.v.Notes = append(j.v.Notes, f.notes...)
+	j.v.Scope.Left = append(j.v.Scope.Left, f.left...)
+	for _, d := range f.differences {
+		j.differ(d)
 	}
-	for _, path := range paths {
-		raw, err := one.read(path, verify.MaxBundle)
-		if len(f.Bundles) == 0 && r.Policy.InsecureUnsigned() && verdict.FindingOf(path, err).Code == verdict.EvidenceMissing {
-			v.Note("there is no %s, and no other bundle was named", path)
-			break
-		}
-		var e verify.Evidence
-		if err == nil {
-			e, err = r.prove(raw, bytes)
-		}
-		if err != nil {
-			v.AddError(path, err)
-			continue
-		}
-		if !e.Statement().IsZero() && !e.Covers(f.Name, bytes) {
-			stray := verdict.Find(verdict.NotBound, path, "the attestation is genuine, and not of %s with these bytes; its subjects: %s", f.Name, subjects(e))
-			stray.Fix = "name with --bundle the attestations of this file, and with --name what they call it"
-			unbound = append(unbound, stray)
-		}
-		v.Inputs = append(v.Inputs, verdict.Input{Name: path, Digest: e.Bundle()})
-		evidence = append(evidence, e)
+	due := slices.DeleteFunc(slices.Clone(f.items), func(i item) bool { return j.bad[i.question.Subject] })
+	answers := make([]*verdict.Verdict, len(due))
+	inParallel(len(due), func(i int) { answers[i] = j.rule.Decide(due[i]) })
+	for i, answer := range answers {
+		j.answer(due[i], answer)
 	}
-	return evidence, unbound
 }
 
-// prove verifies a bundle as what it says that it is; the policy then counts
-// it for nothing else.
-func (r PolicyRequest) prove(raw []byte, bytes digest.Set) (verify.Evidence, error) {
-	said, err := verify.Read(raw)
-	if err != nil {
-		return verify.Evidence{}, err
+func (j *judge) differ(d difference) {
+	switch {
+	case d.follows && j.bad[d.Subject]:
+	case d.mode == policy.Require:
+		j.find(d.Finding)
+	case d.mode == policy.Warn:
+		j.v.Warn(d.Finding)
 	}
-	if said.IsAttestation() {
-		return r.Verifier.Attestation(raw)
-	}
-	return r.Verifier.Blob(raw, bytes)
 }
 
-func describedIn(f File, path string) (digest.Digest, error) {
-	raw, err := f.read(path, maxDocument)
-	if err != nil {
-		return digest.Digest{}, err
+// answer takes what the rule says of an item.
+func (j *judge) answer(i item, a *verdict.Verdict) {
+	name := i.question.Subject
+	j.accepted[name] = a.Outcome() == verdict.Accepted
+	j.v.Include(*a)
+	j.v.Proofs = append(j.v.Proofs, a.Proofs...)
+	j.v.Warn(a.Warnings...)
+	for _, f := range a.Findings {
+		j.bad[name] = true
+		j.v.Add(f)
 	}
-	document, err := spdx.Parse(raw)
-	if err != nil {
-		return digest.Digest{}, verdict.Refuse(verdict.NoSBOM, path, "the SBOM does not parse: %v", err)
+	for _, d := range i.differences {
+		j.differ(d)
 	}
-	_, described := document.Describes()
-	return described, nil
+}
+
+// counted is one thing that the answer counts.
+type counted struct {
+	name  string
+	class plan.Class
+	// asked says that the rule must have accepted it; else it is enough that
+	// nothing was found against it.
+	asked bool
+}
+
+// count counts what was asked about, and what of it is proven.
+func (j *judge) count(all iter.Seq[counted]) {
+	var by groups
+	for c := range all {
+		good := !j.bad[c.name] && (!c.asked || j.accepted[c.name])
+		by = by.count(c.class, good)
+		if j.v.Counts.Required++; good {
+			j.v.Counts.Verified++
+		}
+	}
+	j.v.Groups = by.sorted()
+}
+
+// end holds what was found against the waivers, and returns the verdict.
+func (j *judge) end(of version.Version, subjects []waiver.Subject) *verdict.Verdict {
+	checkClock(j.v)
+	waiver.Apply(j.v, waiver.Case{
+		Policy: j.policy, Version: of, Subjects: subjects,
+		Lists: j.waivers.Lists, Accept: j.waivers.Accept, Exceptions: j.waivers.Exceptions,
+	})
+	slices.SortStableFunc(j.v.Findings, byWeight)
+	return j.v
+}
+
+// clockSkew is how far the clock may be behind an authority's.
+const clockSkew = 5 * time.Minute
+
+// checkClock refuses to judge by a time at which what was proven had not been
+// signed yet: such a clock is wrong, and no life of anything can be held
+// against it.
+func checkClock(v *verdict.Verdict) {
+	for _, p := range v.Proofs {
+		if p.SignedAt.After(v.Time.Add(clockSkew)) {
+			v.Add(verdict.Find(verdict.Clock, p.Subject, "signed after the time of judgement").
+				Differ("a clock at or after "+p.SignedAt.Format(time.RFC3339), v.Time.Format(time.RFC3339)))
+			return
+		}
+	}
+}
+
+// first are the codes that say what happened to the release; what follows from
+// it comes after them.
+var first = []verdict.Code{
+	verdict.Tampered, verdict.NameSwap, verdict.Missing, verdict.Extra, verdict.TagMoved, verdict.Platform, verdict.PlanExtra, verdict.PlanMissing,
+}
+
+func byWeight(a, b verdict.Finding) int {
+	return cmp.Or(cmp.Compare(weight(a.Code), weight(b.Code)), strings.Compare(a.Subject, b.Subject))
+}
+
+func weight(c verdict.Code) int {
+	if i := slices.Index(first, c); i >= 0 {
+		return i
+	}
+	return len(first)
+}
+
+// groups are artifacts counted by class.
+type groups []verdict.Group
+
+// count counts one more.
+func (all groups) count(class plan.Class, good bool) groups {
+	i := slices.IndexFunc(all, func(g verdict.Group) bool { return g.Name == string(class) })
+	if i < 0 {
+		i = len(all)
+		all = append(all, verdict.Group{Name: string(class)})
+	}
+	if all[i].Required++; good {
+		all[i].Verified++
+	}
+	return all
+}
+
+// sorted puts what a release is made for first, and what is known of it last.
+func (all groups) sorted() []verdict.Group {
+	order := append(policy.Judged(), plan.ConfigFile, plan.Provenance, plan.SBOM, plan.Signature, plan.Checksum)
+	slices.SortStableFunc(all, func(a, b verdict.Group) int {
+		return cmp.Compare(uint(slices.Index(order, plan.Class(a.Name))), uint(slices.Index(order, plan.Class(b.Name)))) // -1 is last
+	})
+	return all
 }

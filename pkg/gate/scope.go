@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -224,31 +223,6 @@ func (d *decision) groups() []verdict.Group {
 		}
 	}
 	return all.sorted()
-}
-
-// groups are artifacts counted by class.
-type groups []verdict.Group
-
-// count counts one more.
-func (all groups) count(class plan.Class, good bool) groups {
-	i := slices.IndexFunc(all, func(g verdict.Group) bool { return g.Name == string(class) })
-	if i < 0 {
-		i = len(all)
-		all = append(all, verdict.Group{Name: string(class)})
-	}
-	if all[i].Required++; good {
-		all[i].Verified++
-	}
-	return all
-}
-
-// sorted puts what a release is made for first, and what is known of it last.
-func (all groups) sorted() []verdict.Group {
-	order := append(policy.Judged(), plan.ConfigFile, plan.Provenance, plan.SBOM, plan.Signature, plan.Checksum)
-	slices.SortStableFunc(all, func(a, b verdict.Group) int {
-		return cmp.Compare(uint(slices.Index(order, plan.Class(a.Name))), uint(slices.Index(order, plan.Class(b.Name)))) // -1 is last
-	})
-	return all
 }
 
 // asks reports whether anything is asked about artifacts of a class.

@@ -191,9 +191,9 @@ func (u *unsealed) hashUnsealed(ctx context.Context, objects []store.Object) []c
 	for _, name := range u.set.Names() {
 		reads[name], reads[name+".sha256"], reads[name+".sha512"] = true, true, true
 	}
-	u.left = new(atomic.Int64)
-	u.left.Store(maxUnsealedSum)
-	items, errs := u.hashUpTo(ctx, objects, reads, u.most)
+	h := hashing{place: u.Files, all: u.comparesAll(), tell: u.Options.Progress, left: new(atomic.Int64)}
+	h.left.Store(maxUnsealedSum)
+	items, errs := h.sum(ctx, objects, reads, u.most)
 	var there []census.Item
 	for i, err := range errs {
 		switch {

@@ -1,0 +1,94 @@
+package gate
+
+import (
+	"fmt"
+
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// facts are what one step of a collector found out. A step returns them as a
+// value and the judge takes them; a step neither sees nor changes what another
+// one found, unless that is an argument of it.
+type facts struct {
+	differences []difference
+	items       []item
+	proofs      []verdict.Proof // of what is no item, such as the manifest
+	inputs      []verdict.Input
+	levels      []verdict.Levels
+	notes       []string
+	left        []string // what was not asked, or could not be found out
+}
+
+// difference is something that is not as a signed document or the policy wants
+// it.
+type difference struct {
+	verdict.Finding
+	// mode is how much it counts. It is dropped where that is [policy.Off].
+	mode policy.Mode
+	// follows says that it is the consequence of another difference: it is
+	// dropped where its subject has a finding already.
+	follows bool
+}
+
+// item is one thing that is judged by itself: a file, an image, one platform of
+// an image.
+type item struct {
+	question policy.Question // what it is, and why evidence of it is missing
+	evidence []verify.Evidence
+	// differences were found when the item was compared with other documents.
+	// They count for nothing where the item is not judged.
+	differences []difference
+}
+
+// refuse adds a difference that stands against acceptance.
+func (f *facts) refuse(found ...verdict.Finding) { f.weigh(policy.Require, found...) }
+
+// weigh adds differences that count as much as their check does.
+func (f *facts) weigh(mode policy.Mode, found ...verdict.Finding) {
+	for _, one := range found {
+		f.differences = append(f.differences, difference{Finding: one, mode: mode})
+	}
+}
+
+// follow adds a difference that is only reported where nothing else was found
+// about its subject.
+func (f *facts) follow(mode policy.Mode, found ...verdict.Finding) {
+	for _, one := range found {
+		f.differences = append(f.differences, difference{Finding: one, mode: mode, follows: true})
+	}
+}
+
+// fail adds an error about a subject, if there is one.
+func (f *facts) fail(subject string, err error) {
+	if err != nil {
+		f.refuse(verdict.FindingOf(subject, err))
+	}
+}
+
+// prove adds proofs of what is no item.
+func (f *facts) prove(proofs ...verdict.Proof) { f.proofs = append(f.proofs, proofs...) }
+
+// read adds documents and places that the answer rests on.
+func (f *facts) read(inputs ...verdict.Input) { f.inputs = append(f.inputs, inputs...) }
+
+// note adds something worth reading.
+func (f *facts) note(format string, args ...any) {
+	f.notes = append(f.notes, fmt.Sprintf(format, args...))
+}
+
+// leave adds what the answer does not cover.
+func (f *facts) leave(what ...string) { f.left = append(f.left, what...) }
+
+// and is both.
+func (f facts) and(more facts) facts {
+	f.differences = append(f.differences, more.differences...)
+	f.items = append(f.items, more.items...)
+	f.proofs = append(f.proofs, more.proofs...)
+	f.inputs = append(f.inputs, more.inputs...)
+	f.levels = append(f.levels, more.levels...)
+	f.notes = append(f.notes, more.notes...)
+	f.left = append(f.left, more.left...)
+	return f
+}

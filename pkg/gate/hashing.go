@@ -1,0 +1,98 @@
+package gate
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/waybill-release/waybill/pkg/census"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/order"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// hashing reads the files of a place.
+type hashing struct {
+	place store.Place
+	// all computes every digest, and not SHA-256 alone.
+	all  bool
+	tell func(Progress)
+	// left is how many bytes may be read of all files together, where nobody
+	// signed their sizes; nil for no bound.
+	left *atomic.Int64
+}
+
+// sum reads the named objects, biggest first, on all processors, none of them
+// further than an object of its name may be. Items and errors are in one order.
+func (h hashing) sum(ctx context.Context, objects []store.Object, names map[string]bool, most func(store.Object) int64) ([]census.Item, []error) {
+	order.Sort(objects, func(a, b store.Object) int {
+		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Name, b.Name))
+	})
+	p := &progress{tell: h.tell}
+	for _, o := range objects {
+		if names[o.Name] {
+			p.OfBytes += o.Size
+			p.OfFiles++
+		}
+	}
+	items, errs := make([]census.Item, len(objects)), make([]error, len(objects))
+	var listed []int // of objects
+	for i, o := range objects {
+		items[i] = census.Item{Name: o.Name, Size: o.Size}
+		if names[o.Name] {
+			listed = append(listed, i)
+		}
+	}
+	digest.Many{
+		Open: func(k int) (io.ReadCloser, error) {
+			o := objects[listed[k]]
+			return h.open(ctx, p, o.Name, most(o))
+		},
+		Done: func(k int, set digest.Set, size int64, err error) {
+			i := listed[k]
+			items[i].Digests, items[i].Size = set, size
+			if errs[i] = err; err == nil && size > most(objects[i]) {
+				errs[i] = verdict.Refuse(verdict.Tampered, items[i].Name, "it has more than %d bytes, which is more than a file of this name can have", most(objects[i]))
+			}
+			p.add(0, 1)
+		},
+		Workers:    runtime.GOMAXPROCS(0),
+		SHA256Only: !h.all,
+	}.Sum(len(listed))
+	return items, errs
+}
+
+// open opens one file, to be read to its end, which may never come: what is
+// longer than the largest that it can be is no file of the release.
+func (h hashing) open(ctx context.Context, p *progress, name string, largest int64) (io.ReadCloser, error) {
+	body, _, err := h.place.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	src := io.LimitReader(body, largest+1)
+	if h.left != nil {
+		src = rationed{src, h.left}
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{p.reader(src), body}, nil
+}
+
+// rationed reads as much as is left for all who share it.
+type rationed struct {
+	io.Reader
+	left *atomic.Int64
+}
+
+// Read implements [io.Reader].
+func (r rationed) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if r.left.Add(-int64(n)) < 0 {
+		return 0, verdict.Refuse(verdict.Limit, "files", "together they have more bytes than are read of a release whose sizes nobody signed, %d", int64(maxUnsealedSum))
+	}
+	return n, err
+}
