@@ -10,6 +10,7 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -33,34 +34,35 @@ const fixSource = "find out whether the tag was moved, or the release was built 
 // checkSource binds the release to the commit that a checkout names: the
 // provenance of everything that was built names it, and what the release
 // publishes of its plan and lock is what that commit holds.
-func (d *decision) checkSource(ctx context.Context) {
-	if d.Options.Checkout.Repository == "" {
-		d.v.Note("the commit was not compared with a checkout of the source; --source REPOSITORY does that")
-		return
+func checkSource(ctx context.Context, g gathered) (f facts) {
+	if g.Options.Checkout.Repository == "" {
+		f.note("the commit was not compared with a checkout of the source; --source REPOSITORY does that")
+		return f
 	}
-	d.v.Scope.Checks = append(d.v.Scope.Checks, "source")
-	repo, err := vcs.Open(ctx, d.Options.Checkout.Repository)
+	f.checks = []string{"source"}
+	repo, err := vcs.Open(ctx, g.Options.Checkout.Repository)
 	if err != nil {
-		d.v.AddError("source", err)
-		return
+		f.fail("source", err)
+		return f
 	}
 	defer repo.Close()
-	s := &sourceCheck{decision: d, repo: repo}
+	s := &sourceCheck{sealed: g.sealed, repo: repo}
 	if s.commit, err = s.resolve(ctx); err != nil {
-		d.v.AddError("source", err)
-		return
+		f.fail("source", err)
+		return f
 	}
-	d.v.Inputs = append(d.v.Inputs, verdict.Input{Name: "source", Place: s.commit.Repository + "@" + s.commit.AskedFor()})
-	d.v.Note("the checkout %s names commit %s at %s", s.commit.Repository, s.commit.Commit, s.commit.AskedFor())
-	s.compare()
+	f.read(verdict.Input{Name: "source", Place: s.commit.Repository + "@" + s.commit.AskedFor()})
+	f.note("the checkout %s names commit %s at %s", s.commit.Repository, s.commit.Commit, s.commit.AskedFor())
+	s.compare(&f)
 	for _, name := range []string{plan.ConfigName, plan.LockName} {
-		s.compareFile(ctx, name)
+		s.compareFile(ctx, name, &f)
 	}
+	return f
 }
 
-// sourceCheck is a decision with the commit that it is held against.
+// sourceCheck is a release with the commit that it is held against.
 type sourceCheck struct {
-	*decision
+	*sealed
 	repo   *vcs.Repository
 	commit vcs.Commit
 }
@@ -102,9 +104,9 @@ func (s *sourceCheck) resolve(ctx context.Context) (vcs.Commit, error) {
 // compare holds the manifest and every provenance that something rests on
 // against the commit. What cannot be read says nothing of a commit, so it is
 // refused, also where the policy would let it be.
-func (s *sourceCheck) compare() {
+func (s *sourceCheck) compare(f *facts) {
 	if got := s.manifest.Source.Commit; got != s.commit.Commit {
-		s.differ(releasemanifest.Name, "the manifest names another commit than the checkout", got)
+		f.refuse(s.differ(releasemanifest.Name, "the manifest names another commit than the checkout", got))
 	}
 	var rests []string
 	for _, a := range s.manifest.Artifacts {
@@ -112,14 +114,14 @@ func (s *sourceCheck) compare() {
 			rests = append(rests, a.Provenance)
 		}
 		if !isBuilt(a) && a.IsBuilt() {
-			s.add(verdict.Find(verdict.NoProvenance, a.Name, "no provenance binds it to a commit"))
+			f.follow(policy.Require, verdict.Find(verdict.NoProvenance, a.Name, "no provenance binds it to a commit"))
 		}
 	}
 	if len(rests) == 0 {
-		s.v.Add(verdict.Find(verdict.NoProvenance, releasemanifest.Name, "nothing in the release has provenance, so nothing binds it to a commit"))
+		f.refuse(verdict.Find(verdict.NoProvenance, releasemanifest.Name, "nothing in the release has provenance, so nothing binds it to a commit"))
 	}
 	for _, name := range rests {
-		got := s.attested[name]()
+		got := s.builds[name]()
 		err := errors.Join(got.unread, got.refused)
 		var said provenance.Provenance
 		if err == nil {
@@ -127,60 +129,52 @@ func (s *sourceCheck) compare() {
 		}
 		switch {
 		case err == nil && said.SourceCommit() != s.commit.Commit:
-			s.differ(name, "built from another commit than the checkout names", said.SourceCommit())
-		case err == nil:
-			s.run(name, got.run)
-		default:
-			s.run(name, err)
+			f.refuse(s.differ(name, "built from another commit than the checkout names", said.SourceCommit()))
+		case err == nil && got.run != nil:
+			f.follow(policy.Require, verdict.FindingOf(name, got.run))
+		case err != nil:
+			f.follow(policy.Require, verdict.FindingOf(name, err))
 		}
 	}
 }
 
-// run records why a provenance does not hold, unless that was said.
-func (s *sourceCheck) run(name string, err error) {
-	if err != nil && !s.bad[name] {
-		s.fail(name, err)
-	}
-}
-
-func (s *sourceCheck) differ(subject, message, got string) {
+func (s *sourceCheck) differ(subject, message, got string) verdict.Finding {
 	if got == "" {
 		got = "no commit"
 	}
 	f := verdict.Find(verdict.SourceCommit, subject, "%s", message).Differ(s.commit.Commit, got)
 	f.Fix = fixSource
-	s.add(f)
+	return f
 }
 
 // compareFile holds a published file against the same file of the commit, byte
 // for byte.
-func (s *sourceCheck) compareFile(ctx context.Context, name string) {
+func (s *sourceCheck) compareFile(ctx context.Context, name string, f *facts) {
 	want, err := s.repo.ReadFile(ctx, s.commit, name)
 	absent := errors.Is(err, vcs.ErrNotFound)
 	if err != nil && !absent {
-		s.v.AddError(name, err)
+		f.fail(name, err)
 		return
 	}
 	_, listed := s.manifest.Find(name)
 	switch {
 	case absent && !listed && name == plan.ConfigName:
-		s.add(verdict.Find(verdict.SourceConfig, name, "neither the release nor the commit has one, so nothing says what was to be built"))
+		f.refuse(verdict.Find(verdict.SourceConfig, name, "neither the release nor the commit has one, so nothing says what was to be built"))
 		return
 	case absent && !listed:
 		return
 	case absent:
-		s.add(verdict.Find(verdict.SourceConfig, name, "the release has one, and its commit has none"))
+		f.refuse(verdict.Find(verdict.SourceConfig, name, "the release has one, and its commit has none"))
 		return
 	}
 	got, err := s.listed(ctx, name)
 	switch {
-	case err != nil && s.bad[name]: // it was said
 	case err != nil && listed:
-		s.fail(name, err)
+		f.follow(policy.Require, verdict.FindingOf(name, err))
 	case err != nil:
-		s.add(verdict.Find(verdict.SourceConfig, name, "the commit has one, and the release does not publish it"))
+		f.refuse(verdict.Find(verdict.SourceConfig, name, "the commit has one, and the release does not publish it"))
 	case !bytes.Equal(got, want):
-		s.add(verdict.Find(verdict.SourceConfig, name, "the release publishes another file than the one that its commit holds").
+		f.refuse(verdict.Find(verdict.SourceConfig, name, "the release publishes another file than the one that its commit holds").
 			Differ(digest.Of(digest.SHA256, want).String(), digest.Of(digest.SHA256, got).String()))
 	}
 }

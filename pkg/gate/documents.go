@@ -33,34 +33,35 @@ type documents struct {
 }
 
 // prepareDocuments collects what is published beside the SBOMs.
-func (d *decision) prepareDocuments(ctx context.Context) {
-	d.sboms = documents{
+func (s *sealed) prepareDocuments(ctx context.Context) *documents {
+	all := &documents{
 		images: map[string]*registry.Node{}, read: map[string]crosscheck.Artifact{}, whole: map[string][]string{}, blind: map[string]bool{},
 	}
-	for _, a := range d.manifest.Artifacts {
-		d.sboms.artifacts = append(d.sboms.artifacts, d.crossed(a))
+	for _, a := range s.manifest.Artifacts {
+		all.artifacts = append(all.artifacts, s.crossed(a))
 	}
-	raw, err := d.listed(ctx, plan.LockName)
+	raw, err := s.listed(ctx, plan.LockName)
 	if err != nil {
-		return // what is wrong with a listed lock is found elsewhere
+		return all // what is wrong with a listed lock is found elsewhere
 	}
 	if lock, err := plan.ParseLock(raw); err == nil && len(lock.Modules) > 0 {
-		d.sboms.goSum = crosscheck.Locked(lock)
+		all.goSum = crosscheck.Locked(lock)
 	}
+	return all
 }
 
-func (d *decision) crossed(a release.Artifact) crosscheck.Artifact {
+func (s *sealed) crossed(a release.Artifact) crosscheck.Artifact {
 	return crosscheck.Artifact{
-		Name: a.Name, Version: d.manifest.Version.String(), Platform: a.Platform, Bare: a.Class == plan.Binary, Digests: a.Digests,
+		Name: a.Name, Version: s.manifest.Version.String(), Platform: a.Platform, Bare: a.Class == plan.Binary, Digests: a.Digests,
 	}
 }
 
 // documentOf is the SBOM that the manifest names for an artifact.
-func (d *decision) documentOf(ctx context.Context, a release.Artifact) (spdx.Document, error) {
+func (s *sealed) documentOf(ctx context.Context, a release.Artifact) (spdx.Document, error) {
 	if a.SBOM == "" {
 		return spdx.Document{}, verdict.Refuse(verdict.NoSBOM, a.Name, "the manifest names no SBOM for it")
 	}
-	raw, err := d.listed(ctx, a.SBOM)
+	raw, err := s.listed(ctx, a.SBOM)
 	if err != nil {
 		return spdx.Document{}, evidenceError(verdict.NoSBOM, a.Name, a.SBOM, err)
 	}
@@ -106,69 +107,69 @@ func codeOf(err error) verdict.Code {
 
 // cross holds the SBOM of an artifact, which describes its bytes, against
 // everything else that is known of the release.
-func (d *decision) cross(ctx context.Context, a release.Artifact, document spdx.Document) []verdict.Finding {
-	about := d.crossed(a)
-	about.Document, about.DocumentDigest, about.Namespace = document, d.digestOf(a.SBOM), document.Namespace()
-	facts := crosscheck.Release{Artifacts: d.sboms.artifacts}
-	node := d.sboms.images[a.Name]
+func (g gathered) cross(ctx context.Context, a release.Artifact, document spdx.Document) []verdict.Finding {
+	about := g.crossed(a)
+	about.Document, about.DocumentDigest, about.Namespace = document, g.digestOf(a.SBOM), document.Namespace()
+	facts := crosscheck.Release{Artifacts: g.sboms.artifacts}
+	node := g.sboms.images[a.Name]
 	switch {
 	case node != nil:
 		facts.Images = map[string]crosscheck.Image{a.Name: node.Served()}
 	case a.Class == plan.Binary:
-		facts.GoSum = d.sboms.goSum
+		facts.GoSum = g.sboms.goSum
 	}
 	findings := facts.About(about)
-	d.keep(about)
-	if d.Options.Inside == nil {
+	g.sboms.keep(about)
+	if g.Options.Inside == nil {
 		return findings
 	}
-	within, err := d.within(ctx, a, about)
+	within, err := g.within(ctx, a, about)
 	if err != nil {
 		return append(findings, verdict.FindingOf(a.Name, err))
 	}
 	return append(findings, within...)
 }
 
-func (d *decision) digestOf(name string) digest.Digest {
-	a, _ := d.manifest.Find(name)
+func (s *sealed) digestOf(name string) digest.Digest {
+	a, _ := s.manifest.Find(name)
 	return a.Digests.SHA256
 }
 
 // keep remembers of a document what is compared when all have been read.
-func (d *decision) keep(about crosscheck.Artifact) {
+func (d *documents) keep(about crosscheck.Artifact) {
 	omitted := crosscheck.Omitted(about.Document)
 	sums := about.Bare && crosscheck.HasSums(about.Document)
-	d.sboms.mu.Lock()
-	defer d.sboms.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if len(omitted) > 0 {
-		d.sboms.whole[about.Name] = omitted
+		d.whole[about.Name] = omitted
 	}
-	if sums && (d.sboms.goSum == nil || crosscheck.Elsewhere(about.Document)) {
-		d.sboms.blind[about.Name] = true
+	if sums && (d.goSum == nil || crosscheck.Elsewhere(about.Document)) {
+		d.blind[about.Name] = true
 	}
-	if d.sboms.images[about.Name] == nil && crosscheck.HoldsImage(about.Document) {
-		d.sboms.saved = append(d.sboms.saved, about)
+	if d.images[about.Name] == nil && crosscheck.HoldsImage(about.Document) {
+		d.saved = append(d.saved, about)
 	}
 	about.Document = spdx.Document{}
-	d.sboms.read[about.Name] = about
+	d.read[about.Name] = about
 }
 
 // within reads an artifact again and compares what is in it.
-func (d *decision) within(ctx context.Context, a release.Artifact, about crosscheck.Artifact) ([]verdict.Finding, error) {
-	if node := d.sboms.images[a.Name]; node != nil {
-		found, err := d.Options.Inside.Image(ctx, about, d.Images, a.Repository, node)
+func (g gathered) within(ctx context.Context, a release.Artifact, about crosscheck.Artifact) ([]verdict.Finding, error) {
+	if node := g.sboms.images[a.Name]; node != nil {
+		found, err := g.Options.Inside.Image(ctx, about, g.Images, a.Repository, node)
 		if err != nil {
 			return nil, err
 		}
-		attached, err := d.attached(ctx, a, node)
+		attached, err := g.attached(ctx, a, node)
 		return append(found.Findings, attached...), err
 	}
-	body, err := d.openFile(ctx, a.Name)
+	body, err := g.openFile(ctx, a.Name)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
-	found, err := d.Options.Inside.File(ctx, about, body)
+	found, err := g.Options.Inside.File(ctx, about, body)
 	if err == nil && !found.Digests.SHA256.Equal(a.Digests.SHA256) {
 		return nil, verdict.Refuse(verdict.Tampered, a.Name, "it changed while it was verified")
 	}
@@ -177,17 +178,17 @@ func (d *decision) within(ctx context.Context, a release.Artifact, about crossch
 
 // attached compares the SBOMs that the release identity attached to an image
 // in the registry, for those who ask there, with what they are attached to.
-func (d *decision) attached(ctx context.Context, a release.Artifact, index *registry.Node) (findings []verdict.Finding, err error) {
+func (g gathered) attached(ctx context.Context, a release.Artifact, index *registry.Node) (findings []verdict.Finding, err error) {
 	err = index.Walk(func(n *registry.Node) error {
-		refers, err := d.evidenceOf(ctx, a.Repository, n.Descriptor.Digest)
+		refers, err := g.evidenceOf(ctx, a.Repository, n.Descriptor.Digest)
 		if err != nil {
 			return err
 		}
 		for _, e := range refers.holds {
 			ask := policy.Ask{
-				Role: policy.Release, Kind: intoto.SPDXDocument, Stage: d.Stage, Class: a.Class, Subject: a.Name, Bytes: digest.Set{SHA256: n.Descriptor.Digest}, InRegistry: true,
+				Role: policy.Release, Kind: intoto.SPDXDocument, Stage: g.Stage, Class: a.Class, Subject: a.Name, Bytes: digest.Set{SHA256: n.Descriptor.Digest}, InRegistry: true,
 			}
-			if _, err := d.Policy.Judge(e, ask); err != nil {
+			if _, err := g.Policy.Judge(e, ask); err != nil {
 				continue // another statement, or another role
 			}
 			document, err := parseSBOM(string(e.Statement().Predicate()))
@@ -196,7 +197,7 @@ func (d *decision) attached(ctx context.Context, a release.Artifact, index *regi
 					Differ(n.Descriptor.Digest.String(), described.String()).Citing(e.Bundle()))
 				continue
 			}
-			more, err := d.attachedTo(ctx, a, n, document)
+			more, err := g.attachedTo(ctx, a, n, document)
 			if err != nil {
 				return err
 			}
@@ -209,61 +210,56 @@ func (d *decision) attached(ctx context.Context, a release.Artifact, index *regi
 
 // attachedTo looks into one image, of one platform or of all, for what an SBOM
 // says that describes it.
-func (d *decision) attachedTo(ctx context.Context, a release.Artifact, n *registry.Node, document spdx.Document) ([]verdict.Finding, error) {
+func (g gathered) attachedTo(ctx context.Context, a release.Artifact, n *registry.Node, document spdx.Document) ([]verdict.Finding, error) {
 	name, _ := document.Describes()
 	about := crosscheck.Artifact{
-		Name: name, Version: d.manifest.Version.String(), Digests: digest.Set{SHA256: n.Descriptor.Digest}, Document: document,
+		Name: name, Version: g.manifest.Version.String(), Digests: digest.Set{SHA256: n.Descriptor.Digest}, Document: document,
 	}
 	facts := crosscheck.Release{Images: map[string]crosscheck.Image{name: n.Served()}}
-	found, err := d.Options.Inside.Image(ctx, about, d.Images, a.Repository, n)
+	found, err := g.Options.Inside.Image(ctx, about, g.Images, a.Repository, n)
 	return append(facts.About(about), found.Findings...), err
 }
 
 // checkDocuments compares what only all documents together say: that of the
 // release, and files that hold images.
-func (d *decision) checkDocuments(ctx context.Context) {
+func checkDocuments(ctx context.Context, g gathered) (f facts) {
 	mode := policy.Off
-	for _, class := range d.classes() {
-		if m := d.Policy.Asks(d.Stage, class, policy.SBOM); m == policy.Require || m == policy.Warn && mode == policy.Off {
+	for _, class := range g.classes() {
+		if m := g.Policy.Asks(g.Stage, class, policy.SBOM); m == policy.Require || m == policy.Warn && mode == policy.Off {
 			mode = m
 		}
 	}
-	if mode == policy.Off || d.asked != nil {
-		return
+	if mode == policy.Off || g.asked != nil {
+		return f
 	}
 	images := map[string]crosscheck.Image{}
-	for name, node := range d.sboms.images {
+	for name, node := range g.sboms.images {
 		images[name] = node.Served()
 	}
-	for _, a := range d.sboms.saved {
+	for _, a := range g.sboms.saved {
 		findings, compared := crosscheck.Saved(a, images)
 		if !compared {
-			d.v.Note("%s holds an image, and the release serves none of its name: it was compared with no registry", a.Name)
+			f.note("%s holds an image, and the release serves none of its name: it was compared with no registry", a.Name)
 		}
-		for _, f := range findings {
-			d.weigh(mode, f)
-		}
+		f.weigh(mode, findings...)
 	}
-	var findings []verdict.Finding
 	var whole spdx.Document
-	if name := d.planned.SBOMs.Release; name != "" && !d.bad[name] {
-		whole, findings = d.checkWhole(ctx, name)
+	if name := g.planned.SBOMs.Release; name != "" && g.holds(name) {
+		var found []verdict.Finding
+		whole, found = g.checkWhole(ctx, name)
+		f.follow(mode, found...)
 	}
-	if name := d.planned.SBOMs.Source; name != "" && !d.bad[name] {
-		findings = append(findings, d.checkSourceSBOM(ctx, name, whole)...)
+	if name := g.planned.SBOMs.Source; name != "" && g.holds(name) {
+		f.follow(mode, g.checkSourceSBOM(ctx, name, whole)...)
 	}
-	for _, f := range findings {
-		if !d.bad[f.Subject] { // what is wrong with it was said
-			d.weigh(mode, f)
-		}
-	}
-	d.sayOmitted()
+	g.sboms.sayOmitted(&f)
+	return f
 }
 
 // checkSourceSBOM holds the document about the source against that of the release,
 // which refers to it, and its modules against the lock.
-func (d *decision) checkSourceSBOM(ctx context.Context, name string, whole spdx.Document) []verdict.Finding {
-	raw, err := d.listed(ctx, name)
+func (g gathered) checkSourceSBOM(ctx context.Context, name string, whole spdx.Document) []verdict.Finding {
+	raw, err := g.listed(ctx, name)
 	if err != nil {
 		return nil // that it is not there is found by plan and census
 	}
@@ -272,16 +268,16 @@ func (d *decision) checkSourceSBOM(ctx context.Context, name string, whole spdx.
 		return []verdict.Finding{verdict.FindingOf(name, verdict.Wrap(codeOf(err), name, err))}
 	}
 	a := crosscheck.Artifact{
-		Name: name, Version: d.manifest.Version.String(), Document: document, DocumentDigest: d.digestOf(name), Namespace: document.Namespace(),
+		Name: name, Version: g.manifest.Version.String(), Document: document, DocumentDigest: g.digestOf(name), Namespace: document.Namespace(),
 	}
 	findings := append(crosscheck.Source(a, whole), crosscheck.Named(a)...)
-	return append(findings, crosscheck.Known(a, d.sboms.goSum)...)
+	return append(findings, crosscheck.Known(a, g.sboms.goSum)...)
 }
 
 // checkWhole holds the document about the release against its artifacts and
 // their documents.
-func (d *decision) checkWhole(ctx context.Context, name string) (spdx.Document, []verdict.Finding) {
-	raw, err := d.listed(ctx, name)
+func (g gathered) checkWhole(ctx context.Context, name string) (spdx.Document, []verdict.Finding) {
+	raw, err := g.listed(ctx, name)
 	if err != nil {
 		return spdx.Document{}, nil // that it is not there is found by plan and census
 	}
@@ -289,16 +285,16 @@ func (d *decision) checkWhole(ctx context.Context, name string) (spdx.Document, 
 	if err != nil {
 		return spdx.Document{}, []verdict.Finding{verdict.FindingOf(name, verdict.Wrap(codeOf(err), name, err))}
 	}
-	if f := crosscheck.Whole(document, name, d.manifest.Name+" "+d.manifest.Version.String()); len(f) > 0 {
+	if f := crosscheck.Whole(document, name, g.manifest.Name+" "+g.manifest.Version.String()); len(f) > 0 {
 		return spdx.Document{}, f
 	}
 	var artifacts []crosscheck.Artifact
-	for _, a := range d.manifest.Artifacts {
+	for _, a := range g.manifest.Artifacts {
 		if !isBuilt(a) || a.Class == plan.ImageChild {
 			continue
 		}
-		about := d.crossed(a)
-		if read, known := d.sboms.read[a.Name]; known {
+		about := g.crossed(a)
+		if read, known := g.sboms.read[a.Name]; known {
 			about = read
 		}
 		artifacts = append(artifacts, about)
@@ -308,12 +304,12 @@ func (d *decision) checkWhole(ctx context.Context, name string) (spdx.Document, 
 
 // sayOmitted says what the documents themselves leave out, and what could not
 // be compared.
-func (d *decision) sayOmitted() {
-	if names := sortedKeys(d.sboms.whole); len(names) > 0 {
-		d.v.Note("the SBOMs of %d artifacts leave something out, the first: %s: %s", len(names), names[0], d.sboms.whole[names[0]][0])
+func (d *documents) sayOmitted(f *facts) {
+	if names := sortedKeys(d.whole); len(names) > 0 {
+		f.note("the SBOMs of %d artifacts leave something out, the first: %s: %s", len(names), names[0], d.whole[names[0]][0])
 	}
-	if names := sortedKeys(d.sboms.blind); len(names) > 0 {
-		d.v.Note("the module checksums of %d programs were compared with no go.sum, which neither the lock nor the release has: %s", len(names), some(names))
+	if names := sortedKeys(d.blind); len(names) > 0 {
+		f.note("the module checksums of %d programs were compared with no go.sum, which neither the lock nor the release has: %s", len(names), some(names))
 	}
 }
 

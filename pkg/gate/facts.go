@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -14,9 +15,14 @@ import (
 type facts struct {
 	differences []difference
 	items       []item
+	counted     []counted       // besides the artifacts, such as a sign-off
+	spoiled     []string        // names that are part of something that has a finding
 	proofs      []verdict.Proof // of what is no item, such as the manifest
 	inputs      []verdict.Input
 	levels      []verdict.Levels
+	least       *verdict.Least
+	checks      []string // what was looked at
+	digests     []digest.Algorithm
 	notes       []string
 	left        []string // what was not asked, or could not be found out
 }
@@ -40,6 +46,9 @@ type item struct {
 	// differences were found when the item was compared with other documents.
 	// They count for nothing where the item is not judged.
 	differences []difference
+	// reported is the code of a finding that was reported of what the evidence
+	// is, and is not repeated for each item that rests on it.
+	reported verdict.Code
 }
 
 // refuse adds a difference that stands against acceptance.
@@ -80,15 +89,3 @@ func (f *facts) note(format string, args ...any) {
 
 // leave adds what the answer does not cover.
 func (f *facts) leave(what ...string) { f.left = append(f.left, what...) }
-
-// and is both.
-func (f facts) and(more facts) facts {
-	f.differences = append(f.differences, more.differences...)
-	f.items = append(f.items, more.items...)
-	f.proofs = append(f.proofs, more.proofs...)
-	f.inputs = append(f.inputs, more.inputs...)
-	f.levels = append(f.levels, more.levels...)
-	f.notes = append(f.notes, more.notes...)
-	f.left = append(f.left, more.left...)
-	return f
-}

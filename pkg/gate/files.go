@@ -15,69 +15,69 @@ import (
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
 )
+
+// lateEvidence are statements that were made after the release was sealed, by the
+// digest of what they speak of.
+type lateEvidence map[digest.Digest][]verify.Evidence
 
 // checkFiles lists the file place, hashes everything in it that the manifest
 // lists, and takes the census. The manifest's own bundle is the only object
 // that is not listed in itself.
-func (d *decision) checkFiles(ctx context.Context) {
-	switch {
-	case len(d.Options.Scope.Given) > 0:
-		d.checkHand(ctx)
-		return
-	case d.Options.Scope.Only == policy.Images:
-		return
+func (s *sealed) checkFiles(ctx context.Context) (lateEvidence, facts) {
+	var f facts
+	if len(s.Options.Scope.Given) > 0 || s.Options.Scope.Only == policy.Images {
+		return nil, f
 	}
 	var want []census.Item
 	names := map[string]bool{}
-	for _, a := range d.manifest.Files() {
-		if names[a.Name] = true; d.covers(a) {
+	for _, a := range s.manifest.Files() {
+		if names[a.Name] = true; s.covers(a) {
 			want = append(want, census.Item{Name: a.Name, Digests: a.Digests, Size: a.Size})
 		}
 	}
-	objects, listed := d.list(ctx)
-	objects = d.withoutPages(ctx, objects)
-	objects = d.withoutLate(ctx, objects, names)
-	objects = slices.DeleteFunc(objects, func(o store.Object) bool { return names[o.Name] && d.asked != nil && !d.asked[o.Name] })
-	have := d.hash(ctx, objects, names)
-	for _, f := range census.Compare(want, have) {
-		switch {
-		case f.Code == verdict.Extra:
-			d.weigh(d.Policy.Closes(policy.Files), f)
-		case !d.bad[f.Subject]:
-			d.add(f)
+	objects, listed := s.list(ctx, &f)
+	objects = s.withoutPages(ctx, objects, &f)
+	objects, late := s.withoutLate(ctx, objects, names, &f)
+	objects = slices.DeleteFunc(objects, func(o store.Object) bool { return names[o.Name] && s.asked != nil && !s.asked[o.Name] })
+	have := s.hash(ctx, objects, names, &f)
+	for _, found := range census.Compare(want, have) {
+		if found.Code == verdict.Extra {
+			f.weigh(s.Policy.Closes(policy.Files), found)
+			continue
 		}
+		f.follow(policy.Require, found)
 	}
-	d.v.Inputs = append(d.v.Inputs, verdict.Input{Name: "files", Place: d.Files.URI()})
+	f.read(verdict.Input{Name: "files", Place: s.Files.URI()})
 	if !listed {
-		d.v.Scope.Left = append(d.v.Scope.Left, "closed files (the place cannot be listed)")
+		f.leave("closed files (the place cannot be listed)")
 	}
+	return late, f
 }
 
-// comparesAll reports whether files are compared by every digest that is listed,
-// or by SHA-256 alone; the verdict says which.
-func (d *decision) comparesAll() bool {
-	all := d.Options.AllDigests || d.Policy.AllDigests() || d.Stage == policy.Staging
-	d.v.Scope.Digests = []digest.Algorithm{digest.SHA256}
-	if all {
-		d.v.Scope.Digests = append(d.v.Scope.Digests, digest.SHA512)
+// digestsCompared are the digests by which files are compared: every one that is
+// listed, or SHA-256 alone; the verdict says which.
+func (r Request) digestsCompared() []digest.Algorithm {
+	if r.Options.AllDigests || r.Policy.AllDigests() || r.Stage == policy.Staging {
+		return []digest.Algorithm{digest.SHA256, digest.SHA512}
 	}
-	return all
+	return []digest.Algorithm{digest.SHA256}
 }
 
 // list returns what is in the place. Where it cannot be listed, the expected
 // names are tried one by one, and closure is unavailable if policy asks it. A
 // listing that failed is unavailable whatever the policy asks: nobody knows what
 // it would have shown.
-func (d *decision) list(ctx context.Context) ([]store.Object, bool) {
-	objects, err := d.Files.List(ctx)
+func (s *sealed) list(ctx context.Context, f *facts) ([]store.Object, bool) {
+	objects, err := s.Files.List(ctx)
 	if err == nil {
 		return slices.DeleteFunc(objects, func(o store.Object) bool { return o.Name == releasemanifest.Name }), true
 	}
-	if !errors.Is(err, store.ErrNotListable) || d.Policy.Closes(policy.Files) == policy.Require {
-		d.v.AddError(d.Files.URI(), err)
+	if !errors.Is(err, store.ErrNotListable) || s.Policy.Closes(policy.Files) == policy.Require {
+		f.fail(s.Files.URI(), err)
 	}
-	for _, a := range d.manifest.Files() {
+	for _, a := range s.manifest.Files() {
 		objects = append(objects, store.Object{Name: a.Name, Size: a.Size})
 	}
 	return objects, false
@@ -85,16 +85,17 @@ func (d *decision) list(ctx context.Context) ([]store.Object, bool) {
 
 // hash reads everything listed. Unlisted objects are not read: that they are
 // there is enough to refuse.
-func (d *decision) hash(ctx context.Context, objects []store.Object, names map[string]bool) []census.Item {
-	h := hashing{place: d.Files, all: d.comparesAll(), tell: d.Options.Progress}
-	items, errs := h.sum(ctx, objects, names, mostOf(d.manifest.Files()))
+func (s *sealed) hash(ctx context.Context, objects []store.Object, names map[string]bool, f *facts) []census.Item {
+	f.digests = s.digestsCompared()
+	h := hashing{place: s.Files, all: len(f.digests) > 1, tell: s.Options.Progress}
+	items, errs := h.sum(ctx, objects, names, mostOf(s.manifest.Files()))
 	var read []census.Item
 	for i, err := range errs {
 		switch {
 		case err == nil:
 			read = append(read, items[i])
 		case !errors.Is(err, store.ErrNotFound):
-			d.fail(items[i].Name, err)
+			f.fail(items[i].Name, err)
 		}
 	}
 	return read

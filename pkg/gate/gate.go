@@ -10,6 +10,29 @@
 //
 // Everything is looked at and reported before the verdict falls. What cannot
 // be reached is unavailable, never fine.
+//
+// # How a question is answered
+//
+// A collector reads the places and verifies signatures, in steps. What a step
+// needs is in its arguments, and what it found is a value: [facts]. One judge
+// takes the facts of all steps, the policy, the waivers and the time, and makes
+// the verdict. Releases with and without a manifest, files, images and promotions
+// have a collector each; the judge is the same.
+//
+// # How a check is added
+//
+// A check of releases with a manifest is one function and one row of checks():
+//
+//	func readmeIsListed(_ context.Context, g gathered) (f facts) {
+//		if _, listed := g.manifest.Find("README.md"); !listed {
+//			f.refuse(verdict.Find(verdict.Missing, "README.md", "the release has none"))
+//		}
+//		return f
+//	}
+//
+//	{"readme", readmeIsListed},
+//
+// All commands, the pipeline, the service and the library then make it.
 package gate
 
 import (
@@ -17,6 +40,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"time"
 
@@ -96,132 +120,140 @@ type Options struct {
 // Release decides.
 func Release(ctx context.Context, req Request) *verdict.Verdict { return Decide(ctx, req).Verdict }
 
+// terms are by what the request is judged.
+func (r Request) terms() terms {
+	return terms{policy: r.Policy, root: r.Verifier.Root(), waivers: r.Waivers, now: r.Now}
+}
+
 // Decide decides, and keeps what it verified.
 func Decide(ctx context.Context, req Request) Decided {
-	v := verdict.New("release "+req.Version.String()+" at "+req.Files.URI(), req.Now)
+	question := "release " + req.Version.String() + " at " + req.Files.URI()
 	effective, err := Effective(req.Switches, req.Policy, req.Canon.places()...)
 	if err != nil {
+		v := verdict.New(question, req.Now)
 		v.AddError("features", err)
 		return Decided{Verdict: v}
 	}
 	req.Policy = effective
-	v.Policy, v.Features, v.TrustRoot = req.Policy.Digest(), req.Policy.Features(), req.Verifier.Root().Digest()
-	if req.Verifier.Root().IsLab() {
-		v.Note("the trust root is an INSECURE LAB: anybody can have its keys")
+	j := req.terms().begin(question)
+	if j.refused() {
+		return Decided{Verdict: j.v}
 	}
-	d := &decision{Request: req, v: v, bad: map[string]bool{}, hearing: req.Policy.Hear()}
-	v.Counts.Required = 1
-	if err := errors.Join(req.Policy.Life(req.Now), req.Policy.Root(req.Verifier.Root().IsLab())); err != nil {
-		v.AddError("policy "+req.Policy.Name(), err)
-		return Decided{Verdict: v}
+	m, found, err := readManifest(ctx, req)
+	j.take(found)
+	if err != nil {
+		j.fail(releasemanifest.Name, err)
+		return Decided{Verdict: j.end(req.Version, subjectsOf(m.Manifest))}
 	}
-	if err := d.readManifest(ctx); err != nil {
-		v.AddError(releasemanifest.Name, err)
-		d.waive()
-		return Decided{Verdict: v}
+	j.v.Question = fmt.Sprintf("release %s %s at %s", m.Name, m.Version, req.Files.URI())
+	s, found, err := narrow(ctx, req, m)
+	if err != nil {
+		j.fail("request", err)
+		return Decided{Verdict: j.v}
 	}
-	v.Counts.Verified = 1
-	v.Question = fmt.Sprintf("release %s %s at %s", d.manifest.Name, d.manifest.Version, req.Files.URI())
-	if err := errors.Join(d.vouching(), d.narrow()); err != nil {
-		v.AddError("request", err)
-		return Decided{Verdict: v}
-	}
-	d.look(ctx)
-	for _, lacks := range req.Policy.Lacks(req.Stage, d.classes()) {
-		if !slices.Contains(v.Scope.Left, lacks) {
-			d.leave(lacks)
+	j.rule = byPolicy{s.hearing}
+	j.take(found)
+	s.decide(ctx, j)
+	for _, lacks := range s.Policy.Lacks(s.Stage, s.classes()) {
+		if !slices.Contains(j.v.Scope.Left, lacks) {
+			j.take(facts{left: []string{lacks}})
 		}
 	}
-	d.count()
-	checkClock(v)
-	d.waive()
-	slices.SortStableFunc(v.Findings, byWeight)
-	return Decided{Verdict: v, sums: d.sums(), bad: d.bad, classOf: d.classOf}
+	j.group(s.counted())
+	if len(s.Options.Scope.Given) == 0 {
+		j.count(s.counted())
+	} else {
+		j.count(s.countedHand())
+	}
+	v := j.end(s.Version, subjectsOf(s.manifest.Manifest))
+	return Decided{Verdict: v, sums: s.sums(j.holds), bad: j.bad, classOf: s.classOf}
 }
 
-// look looks at everything that is asked about.
-func (d *decision) look(ctx context.Context) {
-	d.v.Scope.Checks = d.checks()
-	d.planAttested(ctx)
-	d.checkFiles(ctx)
-	d.vouch(ctx)
-	d.checkPlan(ctx)
-	d.prepareDocuments(ctx)
-	d.checkRuns()
-	d.checkSource(ctx)
-	d.checkFileEvidence(ctx)
-	d.checkImages(ctx)
-	d.checkDocuments(ctx)
-	d.checkSums(ctx)
-	d.checkStatement(ctx)
-	d.checkSignoff(ctx)
-	d.checkLegacy(ctx)
-	d.checkAncestry()
-}
+// itemsAtOnce is how many artifacts have their evidence in memory.
+const itemsAtOnce = 512
 
-// decision is one release being decided about.
-type decision struct {
-	Request
-	v        *verdict.Verdict
-	manifest release.Manifest
-	hearing  *policy.Hearing
-	attested map[string]func() attested          // provenance, by file name
-	late     map[digest.Digest][]verify.Evidence // added after sealing, by what it speaks of
-	vouched  map[string]vouched                  // whose provenance is not evaluated
-	bad      map[string]bool                     // artifacts with a finding
-	planned  plan.Plan                           // what the published release.yaml expands to, if it does
-	sboms    documents
-	bundle   digest.Set      // of the manifest
-	sealed   verify.Evidence // the manifest
-	asked    map[string]bool // what the scope covers; nil for everything
-	hand     []atHand
-
-	referrers referrers
-}
-
-// add records a finding against an artifact of the manifest.
-func (d *decision) add(f verdict.Finding) {
-	d.bad[f.Subject] = true
-	d.v.Add(f)
-}
-
-// weigh records a finding as much as its check counts.
-func (d *decision) weigh(mode policy.Mode, f verdict.Finding) {
-	switch mode {
-	case policy.Require:
-		d.add(f)
-	case policy.Warn:
-		d.v.Warn(f)
+// decide takes the steps, each with what the ones before it found out.
+func (s *sealed) decide(ctx context.Context, j *judge) {
+	late, found := s.checkFiles(ctx)
+	j.take(found)
+	vouched, found := s.vouch(ctx, late)
+	j.take(found)
+	planned, found := s.checkPlan(ctx, vouched)
+	j.take(found)
+	g := gathered{sealed: s, late: late, vouched: vouched, planned: planned, sboms: s.prepareDocuments(ctx), holds: j.holds}
+	for some := range slices.Chunk(g.filesToJudge(), itemsAtOnce) {
+		j.take(g.items(ctx, some))
+	}
+	j.take(g.checkImages(ctx))
+	j.take(g.items(ctx, g.imagesToJudge()))
+	for _, c := range checks() {
+		j.take(c.find(ctx, g))
 	}
 }
 
-// fail records an error against an artifact.
-func (d *decision) fail(artifact string, err error) {
-	f := verdict.FindingOf(artifact, err)
-	d.bad[artifact] = true
-	d.add(f)
+// gathered is what the steps before found out about a release: what its checks
+// start from.
+type gathered struct {
+	*sealed
+	late    lateEvidence
+	vouched vouching
+	planned plan.Plan // what the published release.yaml expands to, if it does
+	sboms   *documents
+	// holds reports whether nothing was found against an artifact so far. What
+	// follows from a finding is not reported once more.
+	holds func(artifact string) bool
 }
 
-func (d *decision) prove(p verdict.Proof) { d.v.Proofs = append(d.v.Proofs, p) }
+// check is something that a release is held against.
+type check struct {
+	name string
+	find func(context.Context, gathered) facts
+}
+
+// checks are made of every release with a manifest. None sees what another one
+// found.
+func checks() []check {
+	return []check{
+		{"runs of the builds", checkRuns},
+		{"commit of a checkout", checkSource},
+		{"tags that are not listed", checkTags},
+		{"SBOMs of the whole", checkDocuments},
+		{"checksum files", checkSums},
+		{"statement for in-toto", checkStatement},
+		{"sign-off", checkSignoff},
+		{"legacy signatures", checkLegacy},
+		{"level over the ancestry", checkAncestry},
+	}
+}
+
+// sealed is a release whose manifest was verified, and what is asked about it.
+// All steps read it, and none changes it.
+type sealed struct {
+	Request  // its policy as far as it counts for what is asked
+	manifest signedManifest
+	hearing  *policy.Hearing
+	builds   provenances
+	refers   *referrers
+	asked    map[string]bool // what the scope covers; nil for everything
+	hand     []atHand        // the files that alone are asked about
+}
+
+// signedManifest is the manifest, and the bundle that it was read from.
+type signedManifest struct {
+	release.Manifest
+	bundle   digest.Set
+	evidence verify.Evidence
+}
 
 // classes are the classes of artifacts that the release has.
-func (d *decision) classes() []plan.Class {
+func (s *sealed) classes() []plan.Class {
 	var all []plan.Class
-	for _, a := range d.manifest.Artifacts {
+	for _, a := range s.manifest.Artifacts {
 		if !slices.Contains(all, a.Class) {
 			all = append(all, a.Class)
 		}
 	}
 	return all
-}
-
-// waive explains what is known and sets aside what the policy's officer, or
-// the user, does not hold against the release.
-func (d *decision) waive() {
-	waiver.Apply(d.v, waiver.Case{
-		Policy: d.Policy, Version: d.Version, Subjects: subjectsOf(d.manifest),
-		Lists: d.Waivers.Lists, Accept: d.Waivers.Accept, Exceptions: d.Waivers.Exceptions,
-	})
 }
 
 // subjectsOf are the artifacts that a list or an exception can be about.
@@ -236,75 +268,70 @@ func subjectsOf(m release.Manifest) (all []waiver.Subject) {
 	return all
 }
 
-// count turns what has no finding into what is verified.
-func (d *decision) count() {
-	d.v.Groups = d.groups()
-	if len(d.Options.Scope.Given) > 0 {
-		d.countHand()
-		return
-	}
-	for _, a := range d.manifest.Artifacts {
-		if !d.covers(a) {
-			continue
-		}
-		if d.v.Counts.Required++; !d.bad[a.Name] {
-			d.v.Counts.Verified++
+// counted are the artifacts that are asked about.
+func (s *sealed) counted() iter.Seq[counted] {
+	return func(yield func(counted) bool) {
+		for _, a := range s.manifest.Artifacts {
+			if s.covers(a) && !yield(counted{name: a.Name, class: a.Class}) {
+				return
+			}
 		}
 	}
 }
 
-// readManifest fetches and verifies the manifest, and holds it against what
-// was asked: version, places, life.
-func (d *decision) readManifest(ctx context.Context) error {
-	raw, err := store.Read(ctx, d.Files, releasemanifest.Name, verify.MaxBundle)
+// readManifest fetches and verifies the manifest, and holds it against what was
+// asked: version, places, life.
+func readManifest(ctx context.Context, req Request) (m signedManifest, f facts, err error) {
+	f.counted = []counted{{name: releasemanifest.Name}}
+	raw, err := store.Read(ctx, req.Files, releasemanifest.Name, verify.MaxBundle)
 	if errors.Is(err, store.ErrNotFound) {
-		return verdict.Refuse(verdict.EvidenceMissing, releasemanifest.Name, "the place answers, but holds no release manifest; nothing can be proven without one").Advise(fixManifest)
+		return m, f, verdict.Refuse(verdict.EvidenceMissing, releasemanifest.Name, "the place answers, but holds no release manifest; nothing can be proven without one").Advise(fixManifest)
 	}
 	if err != nil {
-		return err
+		return m, f, err
 	}
-	e, err := d.Verifier.Attestation(raw)
+	e, err := req.Verifier.Attestation(raw)
 	if err != nil {
-		return inBundle(releasemanifest.Name, releasemanifest.Name, err)
+		return m, f, inBundle(releasemanifest.Name, releasemanifest.Name, err)
 	}
-	m, proof, err := d.Policy.ManifestFrom(e, d.page(ctx))
+	read, proof, err := req.Policy.ManifestFrom(e, pagesIn(ctx, req.Files))
 	if err != nil {
-		return err
+		return m, f, err
 	}
-	d.manifest, d.bundle, d.sealed = m, digest.SetOf(raw), e
-	if err := d.named(raw); err != nil {
-		return err
+	m = signedManifest{Manifest: read, bundle: digest.SetOf(raw), evidence: e}
+	if err := m.isNamed(req.Options.Scope.Manifest); err != nil {
+		return m, f, err
 	}
-	if err := d.Policy.Fresh(releasemanifest.Name, proof.SignedAt, d.Now); err != nil {
-		return err
+	if err := req.Policy.Fresh(releasemanifest.Name, proof.SignedAt, req.Now); err != nil {
+		return m, f, err
 	}
-	d.prove(proof)
-	d.v.Inputs = append(d.v.Inputs, verdict.Input{Name: releasemanifest.Name, Place: d.Files.URI(), Digest: digest.Of(digest.SHA256, raw)})
+	f.prove(proof)
+	f.read(verdict.Input{Name: releasemanifest.Name, Place: req.Files.URI(), Digest: m.bundle.SHA256})
 	if m.Revision > 1 {
-		d.v.Note("revision %d of the manifest, which supersedes %s: %s", m.Revision, m.Supersedes, m.Change)
+		f.note("revision %d of the manifest, which supersedes %s: %s", m.Revision, m.Supersedes, m.Change)
 	}
-	return d.checkManifest()
+	return m, f, m.isOf(req)
 }
 
 // fixManifest is the next act where a place has no manifest.
 const fixManifest = "check version, profile and address; a release that is published without a manifest needs a profile that says so, and a sealed one that has lost it is to be fetched again"
 
-func (d *decision) checkManifest() error {
-	m := d.manifest
+// isOf holds the manifest against what was asked.
+func (m signedManifest) isOf(req Request) error {
 	differ := func(code verdict.Code, message, want, got string) error {
 		return &verdict.Error{Finding: verdict.Find(code, releasemanifest.Name, "%s", message).Differ(want, got)}
 	}
 	switch {
-	case m.Version != d.Version:
-		return differ(verdict.Version, "the manifest is of another version", d.Version.String(), m.Version.String())
-	case m.FilesURI != d.Canon.Files:
-		return differ(verdict.PlaceOther, "the manifest is of another file place", d.Canon.Files, m.FilesURI)
-	case m.ImagesURI != "" && m.ImagesURI != d.Canon.Images:
-		return differ(verdict.PlaceOther, "the manifest is of another registry", d.Canon.Images, m.ImagesURI)
+	case m.Version != req.Version:
+		return differ(verdict.Version, "the manifest is of another version", req.Version.String(), m.Version.String())
+	case m.FilesURI != req.Canon.Files:
+		return differ(verdict.PlaceOther, "the manifest is of another file place", req.Canon.Files, m.FilesURI)
+	case m.ImagesURI != "" && m.ImagesURI != req.Canon.Images:
+		return differ(verdict.PlaceOther, "the manifest is of another registry", req.Canon.Images, m.ImagesURI)
 	case m.Withdrawn != nil:
 		return withdrawn(*m.Withdrawn)
-	case !m.Expires.IsZero() && d.Now.After(m.Expires):
-		return differ(verdict.Expired, "the manifest has expired", "a manifest valid at "+d.Now.Format(time.RFC3339), m.Expires.Format(time.RFC3339))
+	case !m.Expires.IsZero() && req.Now.After(m.Expires):
+		return differ(verdict.Expired, "the manifest has expired", "a manifest valid at "+req.Now.Format(time.RFC3339), m.Expires.Format(time.RFC3339))
 	}
 	return nil
 }

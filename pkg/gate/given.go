@@ -18,15 +18,15 @@ const RunSeal = "seal"
 
 // isGiven reports whether another tool made the release, as its manifest says.
 // It asks for no less: whatever the policy requires must be there all the same.
-func (d *decision) isGiven() bool {
-	return len(d.manifest.Runs) > 0 && d.manifest.Runs[0].Kind == RunSeal
+func (s *sealed) isGiven() bool {
+	return len(s.manifest.Runs) > 0 && s.manifest.Runs[0].Kind == RunSeal
 }
 
 // isTheirs reports whether evidence is provenance of another tool's build, in a
 // release that this tool made. What our own builder says is always held to all
 // that it can say.
-func (d *decision) isTheirs(e verify.Evidence) bool {
-	if !d.isGiven() {
+func (s *sealed) isTheirs(e verify.Evidence) bool {
+	if !s.isGiven() {
 		return false
 	}
 	claim, err := provenance.Read(e.Statement())
@@ -37,15 +37,15 @@ func (d *decision) isTheirs(e verify.Evidence) bool {
 // policy and manifest. It can not name our run or our release.yaml; the commit
 // is the manifest's, and what it was built from and with is the policy's to
 // say.
-func (d *decision) checkTheirs(name string, e verify.Evidence) error {
+func (s *sealed) checkTheirs(name string, e verify.Evidence) error {
 	claim, err := provenance.Read(e.Statement())
 	if err != nil {
 		return err
 	}
-	if err := d.Policy.Provenance(e, d.manifest.Version.String()); err != nil {
+	if err := s.Policy.Provenance(e, s.manifest.Version.String()); err != nil {
 		return err
 	}
-	if got, want := claim.Source.Commit, d.manifest.Source.Commit; got != want {
+	if got, want := claim.Source.Commit, s.manifest.Source.Commit; got != want {
 		return &verdict.Error{Finding: verdict.Find(verdict.SourceCommit, name, "built from another commit than the manifest names").
 			Differ(want, got).Citing(e.Bundle())}
 	}
@@ -54,35 +54,35 @@ func (d *decision) checkTheirs(name string, e verify.Evidence) error {
 
 // sayUnproven says for how much of a release that another tool made no
 // provenance shows any level.
-func (d *decision) sayUnproven(shown int) {
+func (g gathered) sayUnproven(shown int, f *facts) {
 	var names []string
-	for _, a := range d.manifest.Artifacts {
+	for _, a := range g.manifest.Artifacts {
 		if !slices.Contains([]plan.Class{plan.Binary, plan.Archive, plan.Other, plan.Image, plan.ImageChild}, a.Class) {
 			continue
 		}
-		if !d.rests(a) {
+		if !g.rests(a) {
 			names = append(names, a.Name)
 		}
 	}
 	switch {
 	case shown == 0:
-		d.v.Note("Build level 0 of 3: another tool made these files, and no provenance that the policy believes says how")
+		f.note("Build level 0 of 3: another tool made these files, and no provenance that the policy believes says how")
 	case len(names) > 0:
-		d.v.Note("Build level 0 of 3 for %s of another tool, which no provenance that the policy believes speaks of: %s", count(len(names)), some(names))
+		f.note("Build level 0 of 3 for %s of another tool, which no provenance that the policy believes speaks of: %s", count(len(names)), some(names))
 	}
 }
 
 // rests reports whether provenance that the policy believes speaks of an
 // artifact.
-func (d *decision) rests(a release.Artifact) bool {
-	if a.Provenance == "" || d.bad[a.Name] || d.Policy.Asks(d.Stage, a.Class, policy.Provenance) == policy.Off {
+func (g gathered) rests(a release.Artifact) bool {
+	if a.Provenance == "" || !g.holds(a.Name) || g.Policy.Asks(g.Stage, a.Class, policy.Provenance) == policy.Off {
 		return false
 	}
-	got := d.attested[a.Provenance]()
+	got := g.builds[a.Provenance]()
 	if got.unread != nil || got.refused != nil || got.run != nil {
 		return false
 	}
-	_, err := d.hearing.Level(got.evidence, d.question(a))
+	_, err := g.hearing.Level(got.evidence, g.question(a))
 	return err == nil
 }
 

@@ -1,9 +1,11 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path"
 	"path/filepath"
@@ -26,37 +28,37 @@ type atHand struct {
 
 // checkHand holds files of this machine against the manifest, by name and
 // digest. What holds is what is asked about from here on.
-func (d *decision) checkHand(ctx context.Context) {
-	paths := slices.Compact(slices.Sorted(slices.Values(d.Options.Scope.Given)))
-	d.v.Counts.Required += len(paths)
-	d.asked = map[string]bool{}
-	for _, name := range paths {
+func (s *sealed) checkHand(ctx context.Context, f *facts) (hand []atHand, asked map[string]bool) {
+	asked = map[string]bool{}
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(s.Options.Scope.Given))) {
 		g := atHand{path: name}
 		var err error
 		if g.digests, err = (File{Path: name}).hash(ctx); err == nil {
-			err = d.recognise(&g)
+			err = s.recognise(&g, f)
 		}
 		if err != nil {
-			d.v.AddError(name, err)
+			f.counted = append(f.counted, counted{name: name})
+			f.fail(name, err)
 			continue
 		}
-		d.hand = append(d.hand, g)
-		d.asked[g.artifact] = true
-		d.v.Inputs = append(d.v.Inputs, verdict.Input{Name: name, Digest: g.digests.SHA256})
+		hand = append(hand, g)
+		asked[g.artifact] = true
+		f.read(verdict.Input{Name: name, Digest: g.digests.SHA256})
 	}
-	delete(d.asked, "")
+	delete(asked, "")
+	return hand, asked
 }
 
 // recognise finds which artifact a file is. Bytes alone do not make it one:
 // under a name that the release gives to other bytes they are misplaced.
-func (d *decision) recognise(g *atHand) error {
-	if d.bundle.Equal(g.digests) {
-		d.v.Note("%s: it is the manifest itself", g.path)
+func (s *sealed) recognise(g *atHand, f *facts) error {
+	if s.manifest.bundle.Equal(g.digests) {
+		f.note("%s: it is the manifest itself", g.path)
 		return nil
 	}
 	base := filepath.Base(g.path)
 	var same, named []release.Artifact
-	for _, a := range d.manifest.Files() {
+	for _, a := range s.manifest.Files() {
 		bytes := a.Digests.SHA256.Equal(g.digests.SHA256) && (a.Digests.SHA512.IsZero() || a.Digests.SHA512.Equal(g.digests.SHA512))
 		if bytes {
 			same = append(same, a)
@@ -65,13 +67,13 @@ func (d *decision) recognise(g *atHand) error {
 			named = append(named, a)
 		}
 	}
-	platform := d.Options.Scope.Platform
-	mine := slices.DeleteFunc(slices.Clone(same), func(a release.Artifact) bool { return !d.of(a, platform) })
+	platform := s.Options.Scope.Platform
+	mine := slices.DeleteFunc(slices.Clone(same), func(a release.Artifact) bool { return !s.of(a, platform) })
 	switch {
 	case len(same) == 0 && len(named) == 0:
-		f := verdict.Find(verdict.Extra, g.path, "neither its name nor its bytes are in the manifest").Differ("nothing", g.digests.SHA256.String())
-		f.Fix = fixStranger
-		return &verdict.Error{Finding: f}
+		extra := verdict.Find(verdict.Extra, g.path, "neither its name nor its bytes are in the manifest").Differ("nothing", g.digests.SHA256.String())
+		extra.Fix = fixStranger
+		return &verdict.Error{Finding: extra}
 	case len(same) == 0:
 		return &verdict.Error{Finding: verdict.Find(verdict.Tampered, g.path, "the bytes are not those of %s", listed(named)).
 			Differ(named[0].Digests.SHA256.String(), g.digests.SHA256.String())}
@@ -87,7 +89,7 @@ func (d *decision) recognise(g *atHand) error {
 		called = mine
 	}
 	g.artifact = nearestTo(g.path, called)
-	d.v.Note("%s: it is %s", g.path, g.artifact)
+	f.note("%s: it is %s", g.path, g.artifact)
 	return nil
 }
 
@@ -115,20 +117,21 @@ func nearestTo(file string, all []release.Artifact) string {
 	return best
 }
 
-// countHand turns given files whose artifact has no finding into what is
-// verified.
-func (d *decision) countHand() {
-	for _, g := range d.hand {
-		if g.artifact == "" || !d.bad[g.artifact] {
-			d.v.Counts.Verified++
+// countedHand are the files that were given, by the artifacts that they are.
+func (s *sealed) countedHand() iter.Seq[counted] {
+	return func(yield func(counted) bool) {
+		for _, g := range s.hand {
+			if !yield(counted{name: cmp.Or(g.artifact, g.path)}) {
+				return
+			}
 		}
 	}
 }
 
 // openFile opens the bytes that are judged: those that were given, else those
 // of the place.
-func (d *decision) openFile(ctx context.Context, name string) (io.ReadCloser, error) {
-	for _, g := range d.hand {
+func (s *sealed) openFile(ctx context.Context, name string) (io.ReadCloser, error) {
+	for _, g := range s.hand {
 		if g.artifact == name {
 			file, err := os.Open(g.path)
 			if err != nil {
@@ -137,7 +140,7 @@ func (d *decision) openFile(ctx context.Context, name string) (io.ReadCloser, er
 			return file, nil
 		}
 	}
-	body, _, err := d.Files.Open(ctx, name)
+	body, _, err := s.Files.Open(ctx, name)
 	return body, err
 }
 
@@ -188,8 +191,8 @@ func (d Decided) Sums() []Sum {
 }
 
 // classOf is the class of a file that the manifest lists.
-func (d *decision) classOf(name string) plan.Class {
-	for _, a := range d.manifest.Artifacts {
+func (s *sealed) classOf(name string) plan.Class {
+	for _, a := range s.manifest.Artifacts {
 		if a.Name == name {
 			return a.Class
 		}
@@ -199,24 +202,24 @@ func (d *decision) classOf(name string) plan.Class {
 
 // sums lists what was verified. Of an artifact that was excepted nothing is
 // known but its name.
-func (d *decision) sums() (list []Sum) {
-	for _, g := range d.hand {
-		if !d.bad[g.artifact] {
+func (s *sealed) sums(holds func(string) bool) (list []Sum) {
+	for _, g := range s.hand {
+		if holds(g.artifact) {
 			list = append(list, Sum{g.path, g.digests})
 		}
 	}
-	if len(d.Options.Scope.Given) > 0 {
+	if len(s.Options.Scope.Given) > 0 {
 		return list
 	}
-	for _, a := range d.manifest.Files() {
-		if d.covers(a) && !d.bad[a.Name] {
+	for _, a := range s.manifest.Files() {
+		if s.covers(a) && holds(a.Name) {
 			list = append(list, Sum{a.Name, a.Digests})
 		}
 	}
-	for _, p := range d.manifest.Pages {
+	for _, p := range s.manifest.Pages {
 		list = append(list, Sum{p.Name, p.Digests})
 	}
-	return append(list, Sum{releasemanifest.Name, d.bundle})
+	return append(list, Sum{releasemanifest.Name, s.manifest.bundle})
 }
 
 // String prints the sum as the tools that check such sums read it.

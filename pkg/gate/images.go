@@ -17,57 +17,64 @@ import (
 	"github.com/waybill-release/waybill/pkg/vsa"
 )
 
-// checkImages walks every image of the release in the registry: tag, index,
-// platforms, layers' descriptors, evidence, and tags that nobody listed.
-func (d *decision) checkImages(ctx context.Context) {
-	if !slices.ContainsFunc(d.manifest.Images(), d.covers) {
-		return
+// asksImages reports whether images are asked about.
+func (s *sealed) asksImages() bool { return slices.ContainsFunc(s.manifest.Images(), s.covers) }
+
+// checkImages reads every image of the release in the registry: tag, index,
+// platforms, blobs. What is part of an image with a finding is not judged.
+func (g gathered) checkImages(ctx context.Context) (f facts) {
+	switch {
+	case !g.asksImages():
+		return f
+	case g.Images == nil:
+		f.refuse(verdict.Find(verdict.PlaceDown, g.manifest.ImagesURI, "the release has images, but no registry was given"))
+		return f
 	}
-	if d.Images == nil {
-		d.v.Add(verdict.Find(verdict.PlaceDown, d.manifest.ImagesURI, "the release has images, but no registry was given"))
-		return
-	}
-	looked := d.lookAtImages(ctx)
-	for _, a := range d.manifest.Images() { // an index stands before its platforms
-		if !d.covers(a) {
-			continue
-		}
-		if a.Class == plan.Image {
-			d.checkIndex(a, looked[a.Name])
-		}
-		if d.bad[a.Name] || d.bad[a.Of] {
-			d.bad[a.Name] = true // evidence of what is not the image proves nothing
-			continue
-		}
-		if d.asks(a.Class) {
-			d.take(a, d.judge(ctx, a))
+	looked := g.lookAtImages(ctx)
+	differs := map[string]bool{}
+	for _, a := range g.manifest.Images() { // an index stands before its platforms
+		switch {
+		case !g.covers(a):
+		case a.Class == plan.Image:
+			before := len(f.differences)
+			g.checkIndex(a, looked[a.Name], &f)
+			differs[a.Name] = len(f.differences) > before || !g.holds(a.Name)
+		case differs[a.Of]:
+			f.spoiled = append(f.spoiled, a.Name) // evidence of what is not the image proves nothing
 		}
 	}
-	for _, repo := range d.manifest.Repositories() {
-		d.checkTags(ctx, repo)
+	return f
+}
+
+// imagesToJudge are the images about which the policy is asked.
+func (g gathered) imagesToJudge() (due []release.Artifact) {
+	if g.Images == nil {
+		return nil
 	}
+	for _, a := range g.manifest.Images() {
+		if g.covers(a) && g.holds(a.Name) && g.asks(a.Class) {
+			due = append(due, a)
+		}
+	}
+	return due
 }
 
 // checkIndex holds tag and graph of one image against the manifest.
-func (d *decision) checkIndex(a release.Artifact, l looked) {
+func (g gathered) checkIndex(a release.Artifact, l looked, f *facts) {
 	if l.node == nil {
-		d.fail(a.Name, l.err)
+		f.fail(a.Name, l.err)
 		return
 	}
-	d.sboms.images[a.Name] = l.node
-	if l.err != nil {
-		d.fail(a.Name, l.err)
-	}
-	if err := d.checkChildren(a, l.node); err != nil {
-		d.fail(a.Name, err)
-	}
+	g.sboms.images[a.Name] = l.node
+	f.fail(a.Name, l.err)
+	f.fail(a.Name, g.checkChildren(a, l.node))
 }
 
 // checkChildren demands exactly the platforms of the manifest, each with
 // exactly its bytes.
-func (d *decision) checkChildren(a release.Artifact, node *registry.Node) error {
+func (s *sealed) checkChildren(a release.Artifact, node *registry.Node) error {
 	want := map[string]digest.Digest{}
-	for _, c := range d.manifest.Children(a.Name) {
+	for _, c := range s.manifest.Children(a.Name) {
 		want[c.Platform] = c.Digests.SHA256
 	}
 	for _, child := range node.Children {
@@ -87,21 +94,21 @@ func (d *decision) checkChildren(a release.Artifact, node *registry.Node) error 
 // imageSignatureOf looks among everything that refers to the image for the
 // signature that the manifest names. What strangers attach is not counted and
 // does not block.
-func (d *decision) imageSignatureOf(ctx context.Context, a release.Artifact) (verify.Evidence, error) {
-	refers, err := d.evidenceOf(ctx, a.Repository, a.Digests.SHA256)
+func (s *sealed) imageSignatureOf(ctx context.Context, a release.Artifact) (verify.Evidence, error) {
+	refers, err := s.evidenceOf(ctx, a.Repository, a.Digests.SHA256)
 	if err != nil {
 		return verify.Evidence{}, err
 	}
 	ask := policy.Ask{
-		Role: policy.Release, Kind: intoto.CosignSignature, Stage: d.Stage, Class: a.Class, Subject: a.Name,
+		Role: policy.Release, Kind: intoto.CosignSignature, Stage: s.Stage, Class: a.Class, Subject: a.Name,
 		Bytes: digest.Set{SHA256: a.Digests.SHA256}, InRegistry: true,
 	}
 	foreign := refers.failed
 	for _, e := range refers.holds {
-		if _, err := d.Policy.Judge(e, ask); err == nil && e.Bundle().String() == a.Signature {
+		if _, err := s.Policy.Judge(e, ask); err == nil && e.Bundle().String() == a.Signature {
 			return e, nil
 		}
-		if _, err := d.Policy.Acts(e, d.question(a)); err != nil {
+		if _, err := s.Policy.Acts(e, s.question(a)); err != nil {
 			foreign++
 		}
 	}
@@ -109,8 +116,8 @@ func (d *decision) imageSignatureOf(ctx context.Context, a release.Artifact) (ve
 }
 
 // summariesOf are the summaries that refer to an image.
-func (d *decision) summariesOf(ctx context.Context, a release.Artifact) ([]verify.Evidence, error) {
-	refers, err := d.evidenceOf(ctx, a.Repository, a.Digests.SHA256)
+func (s *sealed) summariesOf(ctx context.Context, a release.Artifact) ([]verify.Evidence, error) {
+	refers, err := s.evidenceOf(ctx, a.Repository, a.Digests.SHA256)
 	if err != nil {
 		return nil, err
 	}
@@ -123,38 +130,42 @@ func (d *decision) summariesOf(ctx context.Context, a release.Artifact) ([]verif
 	return summaries, nil
 }
 
-// checkTags refuses a tag in the release's scope that the manifest does not
-// list. Policy says whether the registry is closed.
-func (d *decision) checkTags(ctx context.Context, repo string) {
-	mode := d.Policy.Closes(policy.Images)
-	if mode == policy.Off {
-		return
+// checkTags refuses tags in the release's scope that the manifest does not list.
+// Policy says whether the registry is closed.
+func checkTags(ctx context.Context, g gathered) (f facts) {
+	mode := g.Policy.Closes(policy.Images)
+	if mode == policy.Off || !g.asksImages() || g.Images == nil {
+		return f
 	}
-	tags, err := d.Images.Tags(ctx, repo)
-	if err != nil { // and not weighed: nobody knows which tags there are
-		d.v.AddError("oci/"+repo, err)
-		return
-	}
-	for _, tag := range tags {
-		if !d.inScope(tag) {
+	for _, repo := range g.manifest.Repositories() {
+		tags, err := g.Images.Tags(ctx, repo)
+		if err != nil { // and not weighed: nobody knows which tags there are
+			f.fail("oci/"+repo, err)
 			continue
 		}
-		listed := slices.ContainsFunc(d.manifest.Images(), func(a release.Artifact) bool {
-			return a.Repository == repo && slices.Contains(a.Tags, tag)
-		})
-		if !listed {
-			d.weigh(mode, verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "in the registry, not listed in the manifest"))
+		for _, tag := range tags {
+			if g.inScope(tag) && !g.listsTag(repo, tag) {
+				f.weigh(mode, verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "in the registry, not listed in the manifest"))
+			}
 		}
+		g.checkAttachedTags(ctx, repo, tags, &f)
 	}
-	d.checkAttachedTags(ctx, mode, repo, tags)
+	return f
+}
+
+// listsTag reports whether the manifest lists a tag.
+func (s *sealed) listsTag(repo, tag string) bool {
+	return slices.ContainsFunc(s.manifest.Images(), func(a release.Artifact) bool {
+		return a.Repository == repo && slices.Contains(a.Tags, tag)
+	})
 }
 
 // checkAttachedTags refuses a tag about an image of the release that holds no
 // evidence: clients that look for evidence there get whatever it is, under the
 // release's own name.
-func (d *decision) checkAttachedTags(ctx context.Context, mode policy.Mode, repo string, tags []string) {
+func (s *sealed) checkAttachedTags(ctx context.Context, repo string, tags []string, f *facts) {
 	ours := map[string]bool{}
-	for _, a := range d.manifest.Images() {
+	for _, a := range s.manifest.Images() {
 		if a.Repository == repo {
 			ours[registry.AttachedTag(a.Digests.SHA256, "")] = true
 		}
@@ -164,20 +175,20 @@ func (d *decision) checkAttachedTags(ctx context.Context, mode policy.Mode, repo
 		if !is || !ours[about] {
 			continue
 		}
-		at, err := d.Images.Resolve(ctx, repo, tag)
+		at, err := s.Images.Resolve(ctx, repo, tag)
 		switch {
 		case err != nil:
 		case suffix == "":
-			err = registry.ReferrersTag(ctx, d.Images, repo, at)
+			err = registry.ReferrersTag(ctx, s.Images, repo, at)
 		default:
-			_, err = registry.AttachedEvidence(ctx, d.Images, repo, at)
+			_, err = registry.AttachedEvidence(ctx, s.Images, repo, at)
 		}
 		var no *registry.NoEvidenceError
 		switch {
 		case errors.As(err, &no):
-			d.weigh(mode, verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "a tag for evidence that holds none: %s", no.Why))
+			f.weigh(s.Policy.Closes(policy.Images), verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "a tag for evidence that holds none: %s", no.Why))
 		case err != nil:
-			d.v.AddError("oci/"+repo+":"+tag, err)
+			f.fail("oci/"+repo+":"+tag, err)
 		}
 	}
 }
@@ -185,13 +196,13 @@ func (d *decision) checkAttachedTags(ctx context.Context, mode policy.Mode, repo
 // inScope reports whether a tag belongs to the release: its version, or its
 // version with something appended (v1.2.3-debug). The longest version that a
 // tag begins with owns it: v1.2.3-rc.1-debug belongs to v1.2.3-rc.1.
-func (d *decision) inScope(tag string) bool {
+func (s *sealed) inScope(tag string) bool {
 	for end := len(tag); end > 0; end-- {
 		if end < len(tag) && isWord(tag[end]) {
 			continue // in the middle of a number or a word
 		}
 		if owner, err := version.Parse(tag[:end]); err == nil {
-			return owner == d.manifest.Version
+			return owner == s.manifest.Version
 		}
 	}
 	return false

@@ -27,23 +27,23 @@ type looked struct {
 
 // lookAtImages reads all images of the release, and what refers to them, and
 // judges nothing: what is judged is judged in the order of the manifest.
-func (d *decision) lookAtImages(ctx context.Context) map[string]looked {
+func (s *sealed) lookAtImages(ctx context.Context) map[string]looked {
 	all := map[string]looked{}
 	var mu sync.Mutex // owns all
 	var group errgroup.Group
 	group.SetLimit(imagesAtOnce)
-	for _, a := range d.manifest.Images() {
-		if !d.covers(a) {
+	for _, a := range s.manifest.Images() {
+		if !s.covers(a) {
 			continue
 		}
 		group.Go(func() error {
-			if d.asks(a.Class) {
-				_, _ = d.evidenceOf(ctx, a.Repository, a.Digests.SHA256) // who asks again gets the same answer
+			if s.asks(a.Class) {
+				_, _ = s.evidenceOf(ctx, a.Repository, a.Digests.SHA256) // who asks again gets the same answer
 			}
 			if a.Class != plan.Image {
 				return nil
 			}
-			l := d.lookAt(ctx, a)
+			l := s.lookAt(ctx, a)
 			mu.Lock()
 			defer mu.Unlock()
 			all[a.Name] = l
@@ -56,9 +56,9 @@ func (d *decision) lookAtImages(ctx context.Context) map[string]looked {
 
 // lookAt reads tag, graph and blobs of one image. A tag is asked once, and from
 // there on digests are.
-func (d *decision) lookAt(ctx context.Context, a release.Artifact) looked {
+func (s *sealed) lookAt(ctx context.Context, a release.Artifact) looked {
 	for _, tag := range a.Tags {
-		got, err := d.Images.Resolve(ctx, a.Repository, tag)
+		got, err := s.Images.Resolve(ctx, a.Repository, tag)
 		switch {
 		case errors.Is(err, registry.ErrNotFound):
 			return looked{err: verdict.Refuse(verdict.Missing, a.Name, "tag %s is not in the registry", tag)}
@@ -69,25 +69,25 @@ func (d *decision) lookAt(ctx context.Context, a release.Artifact) looked {
 				Differ(a.Digests.SHA256.String(), got.Digest.String())}}
 		}
 	}
-	node, err := registry.Graph(ctx, d.Images, a.Repository, descriptor(a))
+	node, err := registry.Graph(ctx, s.Images, a.Repository, descriptor(a))
 	if err != nil {
 		return looked{err: err}
 	}
-	return looked{node, d.checkBlobs(ctx, a, node)}
+	return looked{node, s.checkBlobs(ctx, a, node)}
 }
 
 // checkBlobs reads every blob of the image: a registry can hold a manifest
 // and have lost or changed what it names.
-func (d *decision) checkBlobs(ctx context.Context, a release.Artifact, node *registry.Node) error {
+func (s *sealed) checkBlobs(ctx context.Context, a release.Artifact, node *registry.Node) error {
 	images := node.Children
 	if !node.Descriptor.IsIndex() { // one platform that stands alone
 		images = []*registry.Node{node}
 	}
 	for _, child := range images {
-		if p := d.Options.Scope.Platform; p != "" && child.Descriptor.Platform != "" && child.Descriptor.Platform != p {
+		if p := s.Options.Scope.Platform; p != "" && child.Descriptor.Platform != "" && child.Descriptor.Platform != p {
 			continue
 		}
-		if _, err := registry.VerifyBlobs(ctx, d.Images, a.Repository, child); err != nil {
+		if _, err := registry.VerifyBlobs(ctx, s.Images, a.Repository, child); err != nil {
 			return err
 		}
 	}
@@ -105,14 +105,14 @@ type referrers struct {
 }
 
 // evidenceOf is the evidence that refers to a manifest.
-func (d *decision) evidenceOf(ctx context.Context, repo string, manifest digest.Digest) (attached, error) {
-	r := &d.referrers
+func (s *sealed) evidenceOf(ctx context.Context, repo string, manifest digest.Digest) (attached, error) {
+	r := s.refers
 	r.mu.Lock()
 	key := repo + "@" + manifest.String()
 	ask, known := r.of[key]
 	if !known {
 		ask = sync.OnceValues(func() (attached, error) {
-			return readAttached(ctx, d.Verifier, registry.Target{Source: d.Images, Repository: repo, Digest: manifest})
+			return readAttached(ctx, s.Verifier, registry.Target{Source: s.Images, Repository: repo, Digest: manifest})
 		})
 		if r.of == nil {
 			r.of = map[string]func() (attached, error){}

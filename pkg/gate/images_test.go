@@ -3,7 +3,6 @@ package gate
 import (
 	"os"
 	"testing"
-	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
@@ -16,7 +15,7 @@ import (
 
 // twoImages is a release of two images in two repositories. The second one has
 // a tag more.
-func twoImages(t *testing.T) *decision {
+func twoImages(t *testing.T) gathered {
 	t.Helper()
 	raw, err := os.ReadFile("../policy/testdata/valid.yaml")
 	if err != nil {
@@ -34,10 +33,9 @@ func twoImages(t *testing.T) *decision {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &decision{
-		Request: Request{Images: layout, Policy: p}, v: verdict.New("two images", time.Now()), bad: map[string]bool{},
-		manifest: release.Manifest{Version: v},
-	}
+	d := gathered{sealed: &sealed{
+		Request: Request{Images: layout, Policy: p}, manifest: signedManifest{Manifest: release.Manifest{Version: v}},
+	}}
 	for repo, tags := range map[string][]string{"lantern": {"v1.2.3"}, "torch": {"v1.2.3", "v1.2.3-debug"}} {
 		image := release.Artifact{Artifact: plan.Artifact{Name: "oci/" + repo, Class: plan.Image, Repository: repo, Tags: tags}}
 		image.Digests = digest.SetOf([]byte(emptyIndex))
@@ -75,10 +73,7 @@ func TestTagsOfTwoRepositories(t *testing.T) {
 		if row.repo != "" {
 			putTag(t, d.Images.(*registry.Layout), row.repo, row.tag)
 		}
-		for _, repo := range []string{"lantern", "torch"} {
-			d.checkTags(t.Context(), repo)
-		}
-		found := d.v.Findings
+		found := checkTags(t.Context(), d).differences
 		if row.extra == "" && len(found) > 0 || row.extra != "" && (len(found) != 1 || found[0].Code != verdict.Extra || found[0].Subject != row.extra) {
 			t.Errorf("%s: %v, want EXTRA of %q", row.name, found, row.extra)
 		}
@@ -92,7 +87,7 @@ func TestPlatformsOfAnIndex(t *testing.T) {
 	bytesOf := func(text string) digest.Digest { return digest.Of(digest.SHA256, []byte(text)) }
 	type children [][2]string // platform and bytes
 	index := release.Artifact{Artifact: plan.Artifact{Name: "oci/lantern", Class: plan.Image}}
-	d := &decision{}
+	d := &sealed{}
 	for _, platform := range []string{amd64, arm64} {
 		child := release.Artifact{Artifact: plan.Artifact{Name: index.Name + "/" + platform, Class: plan.ImageChild, Of: index.Name, Platform: platform}}
 		child.Digests.SHA256 = bytesOf(platform)

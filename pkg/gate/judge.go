@@ -39,6 +39,7 @@ type judge struct {
 	v        *verdict.Verdict
 	bad      map[string]bool // subjects of findings
 	accepted map[string]bool // items that the rule accepts
+	counted  []counted       // besides what is counted in the end
 }
 
 // rule answers for one item: a policy, a promoter's manifest, or the identity
@@ -98,9 +99,18 @@ func (j *judge) take(f facts) {
 	j.v.Proofs = append(j.v.Proofs, f.proofs...)
 	j.v.Levels = append(j.v.Levels, f.levels...)
 	j.v.Notes = append(j.v.Notes, f.notes...)
+	j.v.Scope.Checks = append(j.v.Scope.Checks, f.checks...)
+	j.v.Scope.Digests = append(j.v.Scope.Digests, f.digests...)
 	j.v.Scope.Left = append(j.v.Scope.Left, f.left...)
+	j.counted = append(j.counted, f.counted...)
+	if f.least != nil {
+		j.v.Least = f.least
+	}
 	for _, d := range f.differences {
 		j.differ(d)
+	}
+	for _, name := range f.spoiled {
+		j.bad[name] = true
 	}
 	due := slices.DeleteFunc(slices.Clone(f.items), func(i item) bool { return j.bad[i.question.Subject] })
 	answers := make([]*verdict.Verdict, len(due))
@@ -126,12 +136,19 @@ func (j *judge) answer(i item, a *verdict.Verdict) {
 	j.accepted[name] = a.Outcome() == verdict.Accepted
 	j.v.Include(*a)
 	j.v.Proofs = append(j.v.Proofs, a.Proofs...)
-	j.v.Warn(a.Warnings...)
 	for _, f := range a.Findings {
 		j.bad[name] = true
-		j.v.Add(f)
+		if f.Code != i.reported {
+			j.v.Add(f)
+		}
+	}
+	for _, f := range a.Warnings {
+		if f.Code != i.reported {
+			j.v.Warn(f)
+		}
 	}
 	for _, d := range i.differences {
+		j.bad[name] = j.bad[name] || d.mode == policy.Require
 		j.differ(d)
 	}
 }
@@ -139,21 +156,35 @@ func (j *judge) answer(i item, a *verdict.Verdict) {
 // counted is one thing that the answer counts.
 type counted struct {
 	name  string
-	class plan.Class
+	class plan.Class // empty: it is in no group
 	// asked says that the rule must have accepted it; else it is enough that
 	// nothing was found against it.
 	asked bool
 }
 
+// good reports whether one thing is proven.
+func (j *judge) good(c counted) bool { return !j.bad[c.name] && (!c.asked || j.accepted[c.name]) }
+
 // count counts what was asked about, and what of it is proven.
 func (j *judge) count(all iter.Seq[counted]) {
-	var by groups
-	for c := range all {
-		good := !j.bad[c.name] && (!c.asked || j.accepted[c.name])
-		by = by.count(c.class, good)
-		if j.v.Counts.Required++; good {
+	one := func(c counted) {
+		if j.v.Counts.Required++; j.good(c) {
 			j.v.Counts.Verified++
 		}
+	}
+	for _, c := range j.counted {
+		one(c)
+	}
+	for c := range all {
+		one(c)
+	}
+}
+
+// group counts artifacts by their class.
+func (j *judge) group(all iter.Seq[counted]) {
+	var by groups
+	for c := range all {
+		by = by.count(c.class, j.good(c))
 	}
 	j.v.Groups = by.sorted()
 }

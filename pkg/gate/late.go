@@ -23,49 +23,49 @@ const maxLateSize = 4 << 20
 // made after the release was sealed, of a kind and by a role that the policy
 // lets add them, about what the manifest lists. Everything else that is not
 // listed stays where it is, and is extra.
-func (d *decision) withoutLate(ctx context.Context, objects []store.Object, listed map[string]bool) []store.Object {
-	d.late = map[digest.Digest][]verify.Evidence{}
+func (s *sealed) withoutLate(ctx context.Context, objects []store.Object, listed map[string]bool, f *facts) ([]store.Object, lateEvidence) {
+	found := lateEvidence{}
 	var candidates []string
 	for _, o := range objects {
 		if !listed[o.Name] && o.Size <= maxLateSize && strings.HasSuffix(o.Name, BundleSuffix) && len(candidates) < maxLate {
 			candidates = append(candidates, o.Name)
 		}
 	}
-	found, errs := make([]verify.Evidence, len(candidates)), make([]error, len(candidates))
+	verified, errs := make([]verify.Evidence, len(candidates)), make([]error, len(candidates))
 	inParallel(len(candidates), func(i int) {
-		raw, err := store.Read(ctx, d.Files, candidates[i], maxLateSize)
+		raw, err := store.Read(ctx, s.Files, candidates[i], maxLateSize)
 		if err != nil {
 			errs[i] = err // and it stays extra
 			return
 		}
-		if e, err := d.Verifier.Attestation(raw); err == nil && (d.Policy.IsLate(e, d.Stage) || d.Policy.IsSignoff(e)) {
-			found[i] = e
+		if e, err := s.Verifier.Attestation(raw); err == nil && (s.Policy.IsLate(e, s.Stage) || s.Policy.IsSignoff(e)) {
+			verified[i] = e
 		}
 	})
 	late := map[string]bool{}
-	for i, e := range found {
+	for i, e := range verified {
 		// What cannot be read may be the refusal of a verifier.
 		if verdict.OutcomeOf(errs[i]) == verdict.Unavailable {
-			d.v.AddError(candidates[i], errs[i])
+			f.fail(candidates[i], errs[i])
 		}
-		if of := d.subjectsOf(e); len(of) > 0 {
+		if of := s.subjectsOf(e); len(of) > 0 {
 			late[candidates[i]] = true
-			d.v.Note("%s: added after sealing by %s, as the policy allows", candidates[i], policy.Who(e))
+			f.note("%s: added after sealing by %s, as the policy allows", candidates[i], policy.Who(e))
 			for _, sha := range of {
-				d.late[sha] = append(d.late[sha], e)
+				found[sha] = append(found[sha], e)
 			}
 		}
 	}
-	return slices.DeleteFunc(objects, func(o store.Object) bool { return late[o.Name] })
+	return slices.DeleteFunc(objects, func(o store.Object) bool { return late[o.Name] }), found
 }
 
 // subjectsOf are the digests of what the manifest lists and a statement speaks
 // of. A statement that also speaks of something else is none of the release.
-func (d *decision) subjectsOf(e verify.Evidence) []digest.Digest {
+func (s *sealed) subjectsOf(e verify.Evidence) []digest.Digest {
 	var of []digest.Digest
-	for _, s := range e.Statement().Subjects() {
-		a, listed := d.manifest.Find(s.Name)
-		if !listed || !s.Binds(a.Digests) {
+	for _, subject := range e.Statement().Subjects() {
+		a, listed := s.manifest.Find(subject.Name)
+		if !listed || !subject.Binds(a.Digests) {
 			return nil
 		}
 		of = append(of, a.Digests.SHA256)

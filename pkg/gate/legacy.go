@@ -13,8 +13,8 @@ import (
 // the older forms for all files that are signed, if there are any. release.yaml
 // does not say which; one alone, or one of something else, is as wrong as any
 // other difference.
-func (d *decision) withLegacy(p plan.Plan) plan.Plan {
-	for _, a := range d.manifest.Artifacts {
+func (s *sealed) withLegacy(p plan.Plan) plan.Plan {
+	for _, a := range s.manifest.Artifacts {
 		if !a.IsLegacy() {
 			continue
 		}
@@ -31,28 +31,27 @@ func (d *decision) withLegacy(p plan.Plan) plan.Plan {
 // users of older clients will see, and has gone wrong elsewhere. When they were
 // made only a log knows, and is not asked here: the certificate must have been
 // issued while the release identity might act.
-func (d *decision) checkLegacy(ctx context.Context) {
-	for _, a := range d.manifest.Files() {
+func checkLegacy(ctx context.Context, g gathered) (f facts) {
+	for _, a := range g.manifest.Files() {
 		of, is := a.SignedBySig()
-		if !is || d.bad[a.Name] || d.bad[plan.CertName(of)] || d.bad[of] {
+		if !is || !g.holds(a.Name) || !g.holds(plan.CertName(of)) || !g.holds(of) {
 			continue
 		}
-		if err := d.pair(ctx, of); err != nil {
-			d.fail(a.Name, err)
-		}
+		f.fail(a.Name, g.pair(ctx, of))
 	}
+	return f
 }
 
-func (d *decision) pair(ctx context.Context, of string) error {
-	file, listed := d.manifest.Find(of)
+func (s *sealed) pair(ctx context.Context, of string) error {
+	file, listed := s.manifest.Find(of)
 	if !listed {
 		return verdict.Refuse(verdict.NotBound, plan.SigName(of), "what it is of is not listed")
 	}
-	signature, err := d.listed(ctx, plan.SigName(of))
+	signature, err := s.listed(ctx, plan.SigName(of))
 	if err != nil {
 		return err
 	}
-	certificate, err := d.listed(ctx, plan.CertName(of))
+	certificate, err := s.listed(ctx, plan.CertName(of))
 	if err != nil {
 		return err
 	}
@@ -63,5 +62,5 @@ func (d *decision) pair(ctx context.Context, of string) error {
 	if err := m.Check(); err != nil {
 		return err
 	}
-	return d.Policy.ActsBy(m.Certificate(), policy.Release, policy.Question{Stage: d.Stage, Class: file.Class, Subject: plan.CertName(of)})
+	return s.Policy.ActsBy(m.Certificate(), policy.Release, policy.Question{Stage: s.Stage, Class: file.Class, Subject: plan.CertName(of)})
 }

@@ -9,21 +9,17 @@ import (
 
 // checkLock holds the published lock against the published release.yaml: what
 // the release was made of is named by digest, all of it and nothing else.
-func (d *decision) checkLock(ctx context.Context, config plan.Config) {
+func (s *sealed) checkLock(ctx context.Context, config plan.Config) error {
 	if !config.Locked() {
-		return
+		return nil
 	}
-	raw, err := d.listed(ctx, plan.LockName)
+	raw, err := s.listed(ctx, plan.LockName)
 	if err != nil {
-		d.weigh(d.Policy.Plan(), verdict.FindingOf(plan.LockName, err))
-		return
+		return err
 	}
 	lock, err := plan.ParseLock(raw)
 	if err != nil {
-		d.weigh(d.Policy.Plan(), verdict.Find(verdict.ManifestParse, plan.LockName, "the published lock does not parse: %v", err))
-		return
+		return verdict.Refuse(verdict.ManifestParse, plan.LockName, "the published lock does not parse: %v", err)
 	}
-	if err := lock.Covers(config); err != nil {
-		d.weigh(d.Policy.Plan(), verdict.FindingOf(plan.LockName, err))
-	}
+	return lock.Covers(config)
 }

@@ -10,28 +10,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/store"
 )
 
-// page opens the pages of the manifest, beside it.
-func (d *decision) page(ctx context.Context) release.Opener {
-	return func(name string) ([]byte, error) { return store.Read(ctx, d.Files, name, release.MaxPage) }
+// pagesIn opens the pages of the manifest, beside it.
+func pagesIn(ctx context.Context, place store.Place) release.Opener {
+	return func(name string) ([]byte, error) { return store.Read(ctx, place, name, release.MaxPage) }
 }
 
 // withoutPages leaves out the manifest's own pages, which were read and held
 // against it, and those of the revisions that it says it superseded, if they
 // still are what their names say. Any other file among them is extra.
-func (d *decision) withoutPages(ctx context.Context, objects []store.Object) []store.Object {
+func (s *sealed) withoutPages(ctx context.Context, objects []store.Object, f *facts) []store.Object {
 	own := map[string]bool{}
-	for _, p := range d.manifest.Pages {
+	for _, p := range s.manifest.Pages {
 		own[p.Name] = true
 	}
 	return slices.DeleteFunc(objects, func(o store.Object) bool {
-		return own[o.Name] || slices.Contains(d.manifest.Former, o.Name) && d.isPage(ctx, o.Name)
+		return own[o.Name] || slices.Contains(s.manifest.Former, o.Name) && s.isPage(ctx, o.Name, f)
 	})
 }
 
-func (d *decision) isPage(ctx context.Context, name string) bool {
-	raw, err := d.page(ctx)(name)
+func (s *sealed) isPage(ctx context.Context, name string, f *facts) bool {
+	raw, err := pagesIn(ctx, s.Files)(name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		d.fail(name, err)
+		f.fail(name, err)
 		return true // nothing is known of it, and that was said
 	}
 	return err != nil || release.PageName(digest.Of(digest.SHA256, raw)) == name

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -83,70 +84,82 @@ func (s Scope) checkPlatform(files, images []string) error {
 		Advise("name one of these platforms, or leave --only out")
 }
 
-// narrow decides which artifacts are asked about, and says what is left out.
-func (d *decision) narrow() error {
-	s, m := d.Options.Scope, d.manifest
-	if err := s.check(m); err != nil {
-		return err
+// narrow decides which artifacts are asked about, by which part of the policy, and
+// says what is left out.
+func narrow(ctx context.Context, req Request, m signedManifest) (*sealed, facts, error) {
+	var f facts
+	s := &sealed{Request: req, manifest: m, refers: &referrers{}}
+	scope := req.Options.Scope
+	if req.Options.AcceptSummaries {
+		vouching, err := takesSummaries(req)
+		if err != nil {
+			return nil, f, err
+		}
+		s.Policy = vouching
 	}
-	more := s.Depth != AllEvidence && d.hasMore()
-	switch s.Depth {
+	if err := scope.check(m.Manifest); err != nil {
+		return nil, f, err
+	}
+	more := scope.Depth != AllEvidence && s.hasMore()
+	switch scope.Depth {
 	case OnlyFiles:
-		d.Policy = d.Policy.Narrow()
-		d.leave("signatures", "provenance", "SBOMs", "plan")
+		s.Policy = s.Policy.Narrow()
+		f.leave("signatures", "provenance", "SBOMs", "plan")
 	case OnlySignatures:
-		d.Policy = d.Policy.Narrow(policy.Signature)
-		d.leave("provenance", "SBOMs", "plan")
+		s.Policy = s.Policy.Narrow(policy.Signature)
+		f.leave("provenance", "SBOMs", "plan")
 	case AllEvidence:
 	}
 	if more {
-		d.leave("rules and summaries of the policy")
+		f.leave("rules and summaries of the policy")
 	}
-	d.hearing = d.Policy.Hear()
-	if s.Platform != "" {
-		d.leave("other platforms than " + s.Platform)
+	s.hearing = s.Policy.Hear()
+	if scope.Platform != "" {
+		f.leave("other platforms than " + scope.Platform)
 	}
 	switch {
-	case len(s.Given) > 0:
-		d.leave(fmt.Sprintf("all but the %d given", len(s.Given)), "closed places")
-	case s.Only == policy.Files && len(m.Images()) > 0:
-		d.leave("images")
-	case s.Only == policy.Images:
-		d.leave("files")
+	case len(scope.Given) > 0:
+		f.leave(fmt.Sprintf("all but the %d given", len(scope.Given)), "closed places")
+	case scope.Only == policy.Files && len(m.Images()) > 0:
+		f.leave("images")
+	case scope.Only == policy.Images:
+		f.leave("files")
 	}
-	if len(s.Given) == 0 && (s.Only != "" || s.Platform != "") {
-		d.asked = d.chosen()
+	f.checks = s.checks()
+	switch {
+	case len(scope.Given) > 0:
+		s.hand, s.asked = s.checkHand(ctx, &f)
+	case scope.Only != "" || scope.Platform != "":
+		s.asked = s.chosen()
 	}
-	return nil
+	s.builds = s.openProvenances(ctx)
+	return s, f, nil
 }
 
 // hasMore reports whether the policy asks for what no depth but the whole has.
-func (d *decision) hasMore() bool {
-	return d.Policy.HasRules() || slices.ContainsFunc(policy.Judged(), func(c plan.Class) bool {
-		return d.Policy.Asks(d.Stage, c, policy.Summary) != policy.Off
+func (s *sealed) hasMore() bool {
+	return s.Policy.HasRules() || slices.ContainsFunc(policy.Judged(), func(c plan.Class) bool {
+		return s.Policy.Asks(s.Stage, c, policy.Summary) != policy.Off
 	})
 }
 
-// leave says what the answer does not cover.
-func (d *decision) leave(what ...string) { d.v.Scope.Left = append(d.v.Scope.Left, what...) }
-
 // covers reports whether an artifact is asked about.
-func (d *decision) covers(a release.Artifact) bool { return d.asked == nil || d.asked[a.Name] }
+func (s *sealed) covers(a release.Artifact) bool { return s.asked == nil || s.asked[a.Name] }
 
 // chosen are the artifacts of the scope: those of the place and the platform,
 // and those of no platform. Evidence goes with what it is about.
-func (d *decision) chosen() map[string]bool {
-	s := d.Options.Scope
+func (s *sealed) chosen() map[string]bool {
+	scope := s.Options.Scope
 	out, needed := map[string]bool{}, map[string]bool{}
-	for _, a := range d.manifest.Artifacts {
-		if s.Only == "" || a.IsImage() == (s.Only == policy.Images) {
-			out[a.Name] = d.of(a, s.Platform)
+	for _, a := range s.manifest.Artifacts {
+		if scope.Only == "" || a.IsImage() == (scope.Only == policy.Images) {
+			out[a.Name] = s.of(a, scope.Platform)
 		}
 		if len(policy.ChecksOf(a.Class)) == 0 {
 			continue
 		}
-		for _, name := range d.belonging(a) {
-			needed[name] = needed[name] || d.of(a, s.Platform)
+		for _, name := range s.belonging(a) {
+			needed[name] = needed[name] || s.of(a, scope.Platform)
 		}
 	}
 	for name, is := range needed {
@@ -157,15 +170,15 @@ func (d *decision) chosen() map[string]bool {
 
 // of reports whether an artifact is for a platform: an index is for those of
 // its children, and what has none is for all.
-func (d *decision) of(a release.Artifact, platform string) bool {
-	if children := d.manifest.Children(a.Name); a.Class == plan.Image && len(children) > 0 {
+func (s *sealed) of(a release.Artifact, platform string) bool {
+	if children := s.manifest.Children(a.Name); a.Class == plan.Image && len(children) > 0 {
 		return platform == "" || slices.ContainsFunc(children, func(c release.Artifact) bool { return c.Platform == platform })
 	}
 	return platform == "" || a.Platform == "" || a.Platform == platform
 }
 
 // belonging are the names under which an artifact's own evidence is listed.
-func (d *decision) belonging(a release.Artifact) []string {
+func (s *sealed) belonging(a release.Artifact) []string {
 	names := []string{a.Provenance, a.SBOM, a.Signature}
 	for _, suffix := range []string{".sha256", ".sha512", BundleSuffix} {
 		names = append(names, a.Name+suffix)
@@ -174,62 +187,49 @@ func (d *decision) belonging(a release.Artifact) []string {
 		}
 	}
 	return slices.DeleteFunc(names, func(name string) bool {
-		of, listed := d.manifest.Find(name)
+		of, listed := s.manifest.Find(name)
 		return !listed || of.IsImage() || len(policy.ChecksOf(of.Class)) > 0
 	})
 }
 
-// named holds the manifest against the one that a channel index names: that
+// isNamed holds the manifest against the one that a channel index names: that
 // very one, or the revision that supersedes it.
-func (d *decision) named(raw []byte) error {
-	want := d.Options.Scope.Manifest
-	if want.IsZero() || want.Equal(digest.SetOf(raw)) || d.manifest.Revision > 1 && d.manifest.Supersedes.Equal(want.SHA256) {
+func (m signedManifest) isNamed(want digest.Set) error {
+	if want.IsZero() || want.Equal(m.bundle) || m.Revision > 1 && m.Supersedes.Equal(want.SHA256) {
 		return nil
 	}
 	return &verdict.Error{Finding: verdict.Find(verdict.Equivocation, releasemanifest.Name, "the channel index names another manifest of this version").
-		Differ(want.SHA256.String(), digest.Of(digest.SHA256, raw).String())}
+		Differ(want.SHA256.String(), m.bundle.SHA256.String())}
 }
 
 // checks are the names of what is looked at.
-func (d *decision) checks() []string {
+func (s *sealed) checks() []string {
 	list := []string{"manifest", "files", "closed places"}
-	if d.Options.Scope.Depth == AllEvidence {
+	if s.Options.Scope.Depth == AllEvidence {
 		list = append(list, "plan", "provenance")
 	}
-	if d.Options.Scope.Depth != OnlyFiles {
+	if s.Options.Scope.Depth != OnlyFiles {
 		list = append(list, "signatures")
 	}
-	if d.Options.Scope.Depth == AllEvidence {
+	if s.Options.Scope.Depth == AllEvidence {
 		list = append(list, "sboms")
 	}
 	list = append(list, "images")
-	if d.Options.Inside != nil {
+	if s.Options.Inside != nil {
 		list = append(list, "contents")
 	}
 	drop := map[string]bool{
-		"files": d.Options.Scope.Only == policy.Images, "images": d.Options.Scope.Only == policy.Files || len(d.Options.Scope.Given) > 0,
-		"closed places": len(d.Options.Scope.Given) > 0,
+		"files": s.Options.Scope.Only == policy.Images, "images": s.Options.Scope.Only == policy.Files || len(s.Options.Scope.Given) > 0,
+		"closed places": len(s.Options.Scope.Given) > 0,
 	}
 	return slices.DeleteFunc(list, func(check string) bool { return drop[check] })
 }
 
-// groups count the artifacts of the scope by class, in the order in which
-// people look for them.
-func (d *decision) groups() []verdict.Group {
-	var all groups
-	for _, a := range d.manifest.Artifacts {
-		if d.covers(a) {
-			all = all.count(a.Class, !d.bad[a.Name])
-		}
-	}
-	return all.sorted()
-}
-
 // asks reports whether anything is asked about artifacts of a class.
-func (d *decision) asks(class plan.Class) bool {
+func (s *sealed) asks(class plan.Class) bool {
 	checks := policy.ChecksOf(class)
-	if d.Options.Scope.Depth == AllEvidence {
+	if s.Options.Scope.Depth == AllEvidence {
 		return len(checks) > 0
 	}
-	return slices.ContainsFunc(checks, func(c policy.Check) bool { return d.Policy.Asks(d.Stage, class, c) != policy.Off })
+	return slices.ContainsFunc(checks, func(c policy.Check) bool { return s.Policy.Asks(s.Stage, class, c) != policy.Off })
 }

@@ -2,8 +2,8 @@ package gate
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
@@ -16,28 +16,25 @@ import (
 // before it is required: of the release nothing else is read, and nothing else is
 // proven.
 func SignedOff(ctx context.Context, req Request) *verdict.Verdict {
-	v := verdict.New(fmt.Sprintf("sign-off of release %s at %s", req.Version, req.Files.URI()), req.Now)
-	v.Policy, v.TrustRoot = req.Policy.Digest(), req.Verifier.Root().Digest()
-	v.Scope.Checks, v.Scope.Left = []string{"manifest", "sign-off"}, []string{"the rest of the release"}
-	d := &decision{Request: req, v: v, bad: map[string]bool{}, hearing: req.Policy.Hear()}
-	v.Counts.Required = 2
-	if err := errors.Join(req.Policy.Life(req.Now), req.Policy.Root(req.Verifier.Root().IsLab())); err != nil {
-		v.AddError("policy "+req.Policy.Name(), err)
-		return v
+	j := req.terms().begin(fmt.Sprintf("sign-off of release %s at %s", req.Version, req.Files.URI()))
+	j.v.Scope.Checks, j.v.Scope.Left = []string{"manifest", "sign-off"}, []string{"the rest of the release"}
+	if j.refused() {
+		return j.v
 	}
-	if err := d.readManifest(ctx); err != nil {
-		v.AddError(releasemanifest.Name, err)
-		return v
-	}
-	v.Counts.Verified = 1
-	proof, err := d.signedOff(ctx)
+	m, found, err := readManifest(ctx, req)
+	j.take(found)
 	if err != nil {
-		v.Add(verdict.FindingOf(releasesignoff.Name, err))
-	} else {
-		v.Counts.Verified++
-		d.prove(proof)
+		j.fail(releasemanifest.Name, err)
+		return j.v
 	}
-	checkClock(v)
-	d.waive()
-	return v
+	proof, err := req.signedOff(ctx, m)
+	signed := facts{counted: []counted{{name: releasesignoff.Name}}}
+	if err != nil {
+		signed.fail(releasesignoff.Name, err)
+	} else {
+		signed.prove(proof)
+	}
+	j.take(signed)
+	j.count(slices.Values[[]counted](nil))
+	return j.end(req.Version, subjectsOf(m.Manifest))
 }

@@ -13,36 +13,41 @@ import (
 // checkStatement holds the statement for in-toto's clients, if one is planned,
 // against the manifest: who reads the one must not be told something else than
 // who reads the other.
-func (d *decision) checkStatement(ctx context.Context) {
-	for _, a := range d.planned.Artifacts {
-		if listed, there := d.manifest.Find(a.Name); there && a.IsStatement() && !d.bad[a.Name] {
-			if err := d.saysTheSame(ctx, listed); err != nil {
-				d.fail(a.Name, err)
-			}
+func checkStatement(ctx context.Context, g gathered) (f facts) {
+	for _, a := range g.planned.Artifacts {
+		listed, there := g.manifest.Find(a.Name)
+		if !there || !a.IsStatement() || !g.holds(a.Name) {
+			continue
 		}
+		proof, err := g.saysTheSame(ctx, listed)
+		if err != nil {
+			f.fail(a.Name, err)
+			continue
+		}
+		f.prove(proof)
 	}
+	return f
 }
 
-func (d *decision) saysTheSame(ctx context.Context, a release.Artifact) error {
-	raw, err := d.listed(ctx, a.Name)
+func (s *sealed) saysTheSame(ctx context.Context, a release.Artifact) (verdict.Proof, error) {
+	raw, err := s.listed(ctx, a.Name)
 	if err != nil {
-		return err
+		return verdict.Proof{}, err
 	}
-	e, err := d.Verifier.Attestation(raw)
+	e, err := s.Verifier.Attestation(raw)
 	if err != nil {
-		return inBundle(a.Name, a.Name, err)
+		return verdict.Proof{}, inBundle(a.Name, a.Name, err)
 	}
-	proof, err := d.Policy.Judge(e, policy.Ask{Role: policy.Release, Kind: intoto.Release, Subject: a.Name, Whole: true})
+	proof, err := s.Policy.Judge(e, policy.Ask{Role: policy.Release, Kind: intoto.Release, Subject: a.Name, Whole: true})
 	if err != nil {
-		return err
+		return verdict.Proof{}, err
 	}
-	want, err := d.manifest.InToto(a.Name)
+	want, err := s.manifest.InToto(a.Name)
 	if err != nil {
-		return err
+		return verdict.Proof{}, err
 	}
 	if !bytes.Equal(e.Statement().Raw(), want.Raw()) {
-		return verdict.Refuse(verdict.Conflict, a.Name, "the statement about the whole release and the manifest disagree")
+		return verdict.Proof{}, verdict.Refuse(verdict.Conflict, a.Name, "the statement about the whole release and the manifest disagree")
 	}
-	d.prove(proof)
-	return nil
+	return proof, nil
 }

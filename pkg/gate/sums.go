@@ -12,35 +12,32 @@ import (
 
 // checkSums holds the checksum files against the manifest: both are signed,
 // and a user of sha256sum would be told something else than a user of ours.
-func (d *decision) checkSums(ctx context.Context) {
-	for _, a := range d.manifest.Files() {
-		if d.bad[a.Name] || !d.covers(a) {
+func checkSums(ctx context.Context, g gathered) (f facts) {
+	for _, a := range g.manifest.Files() {
+		if !g.holds(a.Name) || !g.covers(a) {
 			continue
 		}
 		switch a.Class {
 		case plan.Checksum:
-			if err := d.checkSidecar(ctx, a); err != nil {
-				d.fail(a.Name, err)
-			}
+			f.fail(a.Name, g.checkSidecar(ctx, a))
 		case plan.Sums:
-			if err := d.checkSumsFile(ctx, a); err != nil {
-				d.fail(a.Name, err)
-			}
+			f.fail(a.Name, g.checkSumsFile(ctx, a))
 		}
 	}
+	return f
 }
 
 // checkSidecar compares a sidecar with what it must say. There are few ways to
 // say it, so one that is right need not be read.
-func (d *decision) checkSidecar(ctx context.Context, a release.Artifact) error {
-	of, want := d.summed(a.Name)
+func (s *sealed) checkSidecar(ctx context.Context, a release.Artifact) error {
+	of, want := s.summed(a.Name)
 	for _, text := range []string{"%", "%\n", "%  #\n", "% *#\n"} {
 		text = strings.NewReplacer("%", want, "#", of).Replace(text)
 		if want != "" && digest.Of(digest.SHA256, []byte(text)).Equal(a.Digests.SHA256) {
 			return nil
 		}
 	}
-	raw, err := d.listed(ctx, a.Name)
+	raw, err := s.listed(ctx, a.Name)
 	if err != nil {
 		return err
 	}
@@ -53,10 +50,10 @@ func (d *decision) checkSidecar(ctx context.Context, a release.Artifact) error {
 }
 
 // summed is the file that a sidecar is about, and its digest in hexadecimal.
-func (d *decision) summed(sidecar string) (of, want string) {
+func (s *sealed) summed(sidecar string) (of, want string) {
 	for _, algorithm := range []string{"sha256", "sha512"} {
 		if name, found := strings.CutSuffix(sidecar, "."+algorithm); found {
-			a, _ := d.manifest.Find(name)
+			a, _ := s.manifest.Find(name)
 			return name, hexOf(a.Digests, algorithm == "sha512")
 		}
 	}
@@ -75,16 +72,16 @@ func hexOf(set digest.Set, long bool) string {
 }
 
 // checkSumsFile compares every line of SHA256SUMS or SHA512SUMS.
-func (d *decision) checkSumsFile(ctx context.Context, a release.Artifact) error {
-	raw, err := d.listed(ctx, a.Name)
+func (g gathered) checkSumsFile(ctx context.Context, a release.Artifact) error {
+	raw, err := g.listed(ctx, a.Name)
 	if err != nil {
 		return err
 	}
 	for line := range strings.Lines(string(raw)) {
 		got, name, _ := strings.Cut(strings.TrimRight(line, "\r\n"), " ")
 		name = strings.TrimPrefix(strings.TrimLeft(name, " *"), "./")
-		of, listed := d.manifest.Find(name)
-		if d.bad[name] {
+		of, listed := g.manifest.Find(name)
+		if !g.holds(name) {
 			continue // what is wrong with it was said
 		}
 		if want := hexOf(of.Digests, a.Name == plan.SHA512Sums); !listed || want == "" || got != want {

@@ -25,62 +25,71 @@ type vouched struct {
 	more []verify.Evidence // that refers to the artifact, where it is an image
 }
 
-// vouching has the policy take summaries in place of provenance, if that is
-// asked.
-func (d *decision) vouching() (err error) {
-	if !d.Options.AcceptSummaries {
-		return nil
+// vouching are the artifacts of which a summary counts, by name.
+type vouching map[string]vouched
+
+// takesSummaries is the policy that takes summaries in place of provenance.
+func takesSummaries(req Request) (policy.Policy, error) {
+	if req.Options.Scope.Depth != AllEvidence {
+		return policy.Policy{}, verdict.Refuse(verdict.Usage, "--accept-vsa", "provenance is not looked at, so that nothing stands in its place")
 	}
-	if d.Options.Scope.Depth != AllEvidence {
-		return verdict.Refuse(verdict.Usage, "--accept-vsa", "provenance is not looked at, so that nothing stands in its place")
-	}
-	d.Policy, err = d.Policy.Vouching()
-	return err
+	return req.Policy.Vouching()
 }
 
 // vouch finds the artifacts of which a summary counts, and says on whose word
 // they were taken. A summary that does not count changes nothing: provenance
 // is evaluated.
-func (d *decision) vouch(ctx context.Context) {
-	if !d.Options.AcceptSummaries {
-		return
+func (s *sealed) vouch(ctx context.Context, late lateEvidence) (vouching, facts) {
+	var f facts
+	if !s.Options.AcceptSummaries {
+		return nil, f
 	}
-	d.fetchSummaries(ctx)
-	d.vouched = map[string]vouched{}
+	if len(late) == 0 {
+		late = s.fetchSummaries(ctx, &f)
+	}
+	all := vouching{}
 	by, against := map[digest.Digest]int{}, map[string]bool{}
-	for _, a := range d.manifest.Artifacts {
-		if !d.covers(a) || d.Policy.Asks(d.Stage, a.Class, policy.Provenance) == policy.Off {
+	for _, a := range s.manifest.Artifacts {
+		if !s.covers(a) || s.Policy.Asks(s.Stage, a.Class, policy.Provenance) == policy.Off {
 			continue
 		}
-		evidence, more := d.late[a.Digests.SHA256], []verify.Evidence(nil)
-		if a.IsImage() && d.Images != nil {
-			var err error
-			if more, err = d.summariesOf(ctx, a); err != nil { // a later summary may refuse it
-				against[whyNot(err)] = true
-				continue
-			}
-		}
-		evidence = slices.DeleteFunc(append(slices.Clone(evidence), more...), func(e verify.Evidence) bool { return e.Kind() != vsa.PredicateType })
-		if len(evidence) == 0 {
-			continue
-		}
-		got, err := d.hearing.Vouched(evidence, d.question(a))
+		got, there, err := s.vouchedFor(ctx, a, late)
 		if err != nil {
 			against[whyNot(err)] = true
+		}
+		if err != nil || !there {
 			continue
 		}
-		d.vouched[a.Name] = vouched{got, more}
+		all[a.Name] = got
 		if by[got.Bundle]++; by[got.Bundle] == 1 {
-			s := got.Summary
-			d.v.Note("relied on the summary %s, signed by %s for %s at %s by the policy %s: %s", got.Bundle, got.Identity, s.Verifier.ID, s.Verified.Format("2006-01-02T15:04:05Z"), s.Policy.URI, levelsOf(s))
+			sum := got.Summary
+			f.note("relied on the summary %s, signed by %s for %s at %s by the policy %s: %s", got.Bundle, got.Identity, sum.Verifier.ID, sum.Verified.Format("2006-01-02T15:04:05Z"), sum.Policy.URI, levelsOf(sum))
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(against)) {
-		d.v.Note("a summary does not count: %s", why)
+		f.note("a summary does not count: %s", why)
 	}
-	if len(d.vouched) > 0 {
-		d.leave(fmt.Sprintf("provenance of %d artifacts, for which a verifier's summary was taken", len(d.vouched)))
+	if len(all) > 0 {
+		f.leave(fmt.Sprintf("provenance of %d artifacts, for which a verifier's summary was taken", len(all)))
 	}
+	return all, f
+}
+
+// vouchedFor is the summary of one artifact, if there is one, or why it does not
+// count.
+func (s *sealed) vouchedFor(ctx context.Context, a release.Artifact, late lateEvidence) (got vouched, there bool, err error) {
+	if a.IsImage() && s.Images != nil {
+		if got.more, err = s.summariesOf(ctx, a); err != nil { // a later summary may refuse it
+			return vouched{}, false, err
+		}
+	}
+	evidence := slices.Concat(late[a.Digests.SHA256], got.more)
+	evidence = slices.DeleteFunc(evidence, func(e verify.Evidence) bool { return e.Kind() != vsa.PredicateType })
+	if len(evidence) == 0 {
+		return vouched{}, false, nil
+	}
+	got.Vouched, err = s.hearing.Vouched(evidence, s.question(a))
+	return got, err == nil, err
 }
 
 // namedSummaries bounds how many summaries are asked for by name.
@@ -88,28 +97,26 @@ const namedSummaries = 8
 
 // fetchSummaries asks for the summaries of the release by their names, where
 // no listing told of any: of a place that cannot be listed, or that was not.
-func (d *decision) fetchSummaries(ctx context.Context) {
-	if len(d.late) > 0 {
-		return
-	}
-	d.late = map[digest.Digest][]verify.Evidence{}
+func (s *sealed) fetchSummaries(ctx context.Context, f *facts) lateEvidence {
+	late := lateEvidence{}
 	for n := 1; n <= namedSummaries; n++ {
-		raw, err := store.Read(ctx, d.Files, vsa.Name(n), maxLateSize)
+		raw, err := store.Read(ctx, s.Files, vsa.Name(n), maxLateSize)
 		if errors.Is(err, store.ErrNotFound) {
-			return // without one, provenance is evaluated
+			return late // without one, provenance is evaluated
 		}
 		if err != nil { // it may refuse what an earlier one accepted
-			d.v.AddError(vsa.Name(n), err)
-			return
+			f.fail(vsa.Name(n), err)
+			return late
 		}
-		e, err := d.Verifier.Attestation(raw)
-		if err != nil || !d.Policy.IsLate(e, d.Stage) {
+		e, err := s.Verifier.Attestation(raw)
+		if err != nil || !s.Policy.IsLate(e, s.Stage) {
 			continue
 		}
-		for _, sha := range d.subjectsOf(e) {
-			d.late[sha] = append(d.late[sha], e)
+		for _, sha := range s.subjectsOf(e) {
+			late[sha] = append(late[sha], e)
 		}
 	}
+	return late
 }
 
 // whyNot is the reason why a summary does not count, without the artifact: it
@@ -133,20 +140,20 @@ func levelsOf(s vsa.Summary) string {
 
 // vouchedAll reports whether a summary stands for everything that rests on a
 // provenance.
-func (d *decision) vouchedAll(of string) bool {
+func (s *sealed) vouchedAll(by vouching, of string) bool {
 	rests := func(a release.Artifact) bool { return a.Provenance == of && a.Class != plan.Provenance }
-	if !slices.ContainsFunc(d.manifest.Artifacts, rests) {
+	if !slices.ContainsFunc(s.manifest.Artifacts, rests) {
 		return false
 	}
-	return !slices.ContainsFunc(d.manifest.Artifacts, func(a release.Artifact) bool {
-		_, is := d.vouched[a.Name]
-		return rests(a) && d.covers(a) && !is
+	return !slices.ContainsFunc(s.manifest.Artifacts, func(a release.Artifact) bool {
+		_, is := by[a.Name]
+		return rests(a) && s.covers(a) && !is
 	})
 }
 
-// vouchedFor reports whether a summary says that an artifact has a level.
-func (d *decision) vouchedFor(name string, level int) bool {
-	by, is := d.vouched[name]
+// reaches reports whether a summary says that an artifact has a level.
+func (v vouching) reaches(name string, level int) bool {
+	by, is := v[name]
 	n, known := by.Summary.Level(vsa.TrackBuild)
 	return is && known && n >= level
 }
