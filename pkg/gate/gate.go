@@ -185,7 +185,9 @@ func (s *sealed) decide(ctx context.Context, j *judge) {
 		j.take(g.items(ctx, some))
 	}
 	j.take(g.checkImages(ctx))
-	j.take(g.items(ctx, g.imagesToJudge()))
+	for _, a := range g.images() {
+		j.take(g.image(ctx, a))
+	}
 	for _, c := range checks() {
 		j.take(c.find(ctx, g))
 	}

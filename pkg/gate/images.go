@@ -21,7 +21,7 @@ import (
 func (s *sealed) asksImages() bool { return slices.ContainsFunc(s.manifest.Images(), s.covers) }
 
 // checkImages reads every image of the release in the registry: tag, index,
-// platforms, blobs. What is part of an image with a finding is not judged.
+// platforms, blobs.
 func (g gathered) checkImages(ctx context.Context) (f facts) {
 	switch {
 	case !g.asksImages():
@@ -31,32 +31,32 @@ func (g gathered) checkImages(ctx context.Context) (f facts) {
 		return f
 	}
 	looked := g.lookAtImages(ctx)
-	differs := map[string]bool{}
-	for _, a := range g.manifest.Images() { // an index stands before its platforms
-		switch {
-		case !g.covers(a):
-		case a.Class == plan.Image:
-			before := len(f.differences)
+	for _, a := range g.manifest.Images() {
+		if g.covers(a) && a.Class == plan.Image {
 			g.checkIndex(a, looked[a.Name], &f)
-			differs[a.Name] = len(f.differences) > before || !g.holds(a.Name)
-		case differs[a.Of]:
-			f.spoiled = append(f.spoiled, a.Name) // evidence of what is not the image proves nothing
 		}
 	}
 	return f
 }
 
-// imagesToJudge are the images about which the policy is asked.
-func (g gathered) imagesToJudge() (due []release.Artifact) {
+// images are the images that were read. An index stands before its platforms.
+func (g gathered) images() []release.Artifact {
 	if g.Images == nil {
 		return nil
 	}
-	for _, a := range g.manifest.Images() {
-		if g.covers(a) && g.holds(a.Name) && g.asks(a.Class) {
-			due = append(due, a)
-		}
+	return slices.DeleteFunc(g.manifest.Images(), func(a release.Artifact) bool { return !g.covers(a) })
+}
+
+// image brings the evidence of one image, if the policy is asked about it. What
+// is part of an image with a finding is not judged: its evidence proves nothing.
+func (g gathered) image(ctx context.Context, a release.Artifact) (f facts) {
+	switch {
+	case a.Of != "" && !g.holds(a.Of):
+		f.spoiled = []string{a.Name}
+	case g.holds(a.Name) && g.asks(a.Class):
+		f.items = []item{g.item(ctx, a)}
 	}
-	return due
+	return f
 }
 
 // checkIndex holds tag and graph of one image against the manifest.
