@@ -43,13 +43,13 @@ func checkAncestry(_ context.Context, g gathered) (f facts) {
 		}
 	}
 	g.demandLevels(shown, &f)
-	if g.isGiven() {
+	if g.manifest.isGiven() {
 		g.sayUnproven(len(steps), &f)
 	}
 	if lowest.Level >= 0 {
 		f.least = &verdict.Least{Track: string(slsa.Build), Level: lowest.Level, Artifacts: len(shown), Path: lowest.Path}
 		of, rest := "everything that was built", ""
-		if g.isGiven() {
+		if g.manifest.isGiven() {
 			of = "what another tool's provenance speaks of"
 		} else if n, first := g.uncounted(shown); n > 0 {
 			of = fmt.Sprintf("%d of %d artifacts that were built", len(shown), len(shown)+n)
@@ -144,7 +144,7 @@ func (g gathered) steps(f *facts) []slsa.Step {
 			continue // which is a finding, or a warning, of its own
 		}
 		report, err := g.hearing.Level(got.evidence, g.question(a))
-		if err != nil && g.isGiven() {
+		if err != nil && g.manifest.isGiven() {
 			continue // it was found to speak of something else
 		}
 		if err != nil {

@@ -38,7 +38,7 @@ func (s *sealed) prepareDocuments(ctx context.Context) *documents {
 		images: map[string]*registry.Node{}, read: map[string]crosscheck.Artifact{}, whole: map[string][]string{}, blind: map[string]bool{},
 	}
 	for _, a := range s.manifest.Artifacts {
-		all.artifacts = append(all.artifacts, s.crossed(a))
+		all.artifacts = append(all.artifacts, s.manifest.crossed(a))
 	}
 	raw, err := s.listed(ctx, plan.LockName)
 	if err != nil {
@@ -50,18 +50,18 @@ func (s *sealed) prepareDocuments(ctx context.Context) *documents {
 	return all
 }
 
-func (s *sealed) crossed(a release.Artifact) crosscheck.Artifact {
+func (m signedManifest) crossed(a release.Artifact) crosscheck.Artifact {
 	return crosscheck.Artifact{
-		Name: a.Name, Version: s.manifest.Version.String(), Platform: a.Platform, Bare: a.Class == plan.Binary, Digests: a.Digests,
+		Name: a.Name, Version: m.Version.String(), Platform: a.Platform, Bare: a.Class == plan.Binary, Digests: a.Digests,
 	}
 }
 
 // documentOf is the SBOM that the manifest names for an artifact.
-func (s *sealed) documentOf(ctx context.Context, a release.Artifact) (spdx.Document, error) {
+func (g gathered) documentOf(ctx context.Context, a release.Artifact) (spdx.Document, error) {
 	if a.SBOM == "" {
 		return spdx.Document{}, verdict.Refuse(verdict.NoSBOM, a.Name, "the manifest names no SBOM for it")
 	}
-	raw, err := s.listed(ctx, a.SBOM)
+	raw, err := g.listed(ctx, a.SBOM)
 	if err != nil {
 		return spdx.Document{}, evidenceError(verdict.NoSBOM, a.Name, a.SBOM, err)
 	}
@@ -108,8 +108,8 @@ func codeOf(err error) verdict.Code {
 // cross holds the SBOM of an artifact, which describes its bytes, against
 // everything else that is known of the release.
 func (g gathered) cross(ctx context.Context, a release.Artifact, document spdx.Document) []verdict.Finding {
-	about := g.crossed(a)
-	about.Document, about.DocumentDigest, about.Namespace = document, g.digestOf(a.SBOM), document.Namespace()
+	about := g.manifest.crossed(a)
+	about.Document, about.DocumentDigest, about.Namespace = document, g.manifest.digestOf(a.SBOM), document.Namespace()
 	facts := crosscheck.Release{Artifacts: g.sboms.artifacts}
 	node := g.sboms.images[a.Name]
 	switch {
@@ -130,8 +130,8 @@ func (g gathered) cross(ctx context.Context, a release.Artifact, document spdx.D
 	return append(findings, within...)
 }
 
-func (s *sealed) digestOf(name string) digest.Digest {
-	a, _ := s.manifest.Find(name)
+func (m signedManifest) digestOf(name string) digest.Digest {
+	a, _ := m.Find(name)
 	return a.Digests.SHA256
 }
 
@@ -180,7 +180,7 @@ func (g gathered) within(ctx context.Context, a release.Artifact, about crossche
 // in the registry, for those who ask there, with what they are attached to.
 func (g gathered) attached(ctx context.Context, a release.Artifact, index *registry.Node) (findings []verdict.Finding, err error) {
 	err = index.Walk(func(n *registry.Node) error {
-		refers, err := g.evidenceOf(ctx, a.Repository, n.Descriptor.Digest)
+		refers, err := g.reader.evidenceOf(ctx, a.Repository, n.Descriptor.Digest)
 		if err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ func (g gathered) attachedTo(ctx context.Context, a release.Artifact, n *registr
 // release, and files that hold images.
 func checkDocuments(ctx context.Context, g gathered) (f facts) {
 	mode := policy.Off
-	for _, class := range g.classes() {
+	for _, class := range g.manifest.classes() {
 		if m := g.Policy.Asks(g.Stage, class, policy.SBOM); m == policy.Require || m == policy.Warn && mode == policy.Off {
 			mode = m
 		}
@@ -268,7 +268,7 @@ func (g gathered) checkSourceSBOM(ctx context.Context, name string, whole spdx.D
 		return []verdict.Finding{verdict.FindingOf(name, verdict.Wrap(codeOf(err), name, err))}
 	}
 	a := crosscheck.Artifact{
-		Name: name, Version: g.manifest.Version.String(), Document: document, DocumentDigest: g.digestOf(name), Namespace: document.Namespace(),
+		Name: name, Version: g.manifest.Version.String(), Document: document, DocumentDigest: g.manifest.digestOf(name), Namespace: document.Namespace(),
 	}
 	findings := append(crosscheck.Source(a, whole), crosscheck.Named(a)...)
 	return append(findings, crosscheck.Known(a, g.sboms.goSum)...)
@@ -293,7 +293,7 @@ func (g gathered) checkWhole(ctx context.Context, name string) (spdx.Document, [
 		if !isBuilt(a) || a.Class == plan.ImageChild {
 			continue
 		}
-		about := g.crossed(a)
+		about := g.manifest.crossed(a)
 		if read, known := g.sboms.read[a.Name]; known {
 			about = read
 		}

@@ -51,7 +51,7 @@ func (s *sealed) checkPlan(ctx context.Context, by vouching) (p plan.Plan, f fac
 	if !maps.Equal(p.Parameters, chosen) {
 		f.weigh(mode, verdict.Find(verdict.ParamValue, plan.ConfigName, "the provenance does not name every parameter that release.yaml declares"))
 	}
-	p = s.withLegacy(p)
+	p = s.manifest.withLegacy(p)
 	f.weigh(mode, s.comparePlan(p)...)
 	return p, f
 }
@@ -163,7 +163,7 @@ func (g gathered) item(ctx context.Context, a release.Artifact) item {
 		bring(policy.Signature, g.imageSignatureOf)
 		if g.Policy.Asks(g.Stage, a.Class, policy.Summary) != policy.Off {
 			var summaries []verify.Evidence
-			summaries, q.Why[policy.Summary] = g.summariesOf(ctx, a)
+			summaries, q.Why[policy.Summary] = g.reader.summariesOf(ctx, a)
 			i.evidence = append(i.evidence, summaries...)
 		}
 	} else {
@@ -191,7 +191,7 @@ func (s *sealed) question(a release.Artifact) policy.Question {
 	return policy.Question{
 		Stage: s.Stage, Class: a.Class, Subject: a.Name, Bytes: a.Digests, Version: s.manifest.Version.String(),
 		Commit: s.manifest.Source.Commit, At: s.Now, Why: map[policy.Check]error{}, Named: true,
-		ByDigest: a.IsImage() && s.isGiven(), // nobody but us calls an image by our name
+		ByDigest: a.IsImage() && s.manifest.isGiven(), // nobody but us calls an image by our name
 	}
 }
 
@@ -287,14 +287,14 @@ func (g gathered) weightOf(of release.Artifact) policy.Mode {
 }
 
 // provenanceOf is the provenance that the manifest names for an artifact.
-func (s *sealed) provenanceOf(_ context.Context, a release.Artifact) (verify.Evidence, error) {
+func (g gathered) provenanceOf(_ context.Context, a release.Artifact) (verify.Evidence, error) {
 	switch {
 	case a.Provenance == "":
 		return verify.Evidence{}, verdict.Refuse(verdict.NoProvenance, a.Name, "the manifest names no provenance for it")
-	case a.Provenance != plan.ProvenanceName(a.Step) && (a.Step != "" || !s.isGiven()):
+	case a.Provenance != plan.ProvenanceName(a.Step) && (a.Step != "" || !g.manifest.isGiven()):
 		return verify.Evidence{}, verdict.Refuse(verdict.NoProvenance, a.Name, "the manifest names the provenance %q, which is not of its step", a.Provenance)
 	}
-	got := s.builds[a.Provenance]()
+	got := g.builds[a.Provenance]()
 	switch {
 	case got.unread != nil:
 		return verify.Evidence{}, evidenceError(verdict.NoProvenance, a.Name, a.Provenance, got.unread)
@@ -303,7 +303,7 @@ func (s *sealed) provenanceOf(_ context.Context, a release.Artifact) (verify.Evi
 	case got.run != nil:
 		return verify.Evidence{}, verdict.Refuse(verdict.NoProvenance, a.Name, "its provenance %s was refused", a.Provenance)
 	}
-	if s.isTheirs(got.evidence) {
+	if g.manifest.isTheirs(got.evidence) {
 		return got.evidence, nil // in whatever form its builder writes: the policy says which count
 	}
 	return ofKind(got.evidence, a.Name, provenance.PredicateType)
@@ -322,7 +322,7 @@ func ofKind(e verify.Evidence, artifact, kind string) (verify.Evidence, error) {
 // checkRun holds what one provenance says against policy and manifest: an
 // allowed builder, the canonical source, the manifest's commit and its run.
 func (s *sealed) checkRun(name string, e verify.Evidence) error {
-	if s.isTheirs(e) {
+	if s.manifest.isTheirs(e) {
 		return s.checkTheirs(name, e)
 	}
 	said, err := provenance.Parse(e.Statement())
@@ -332,29 +332,29 @@ func (s *sealed) checkRun(name string, e verify.Evidence) error {
 	if err := s.Policy.Provenance(e, s.manifest.Version.String()); err != nil {
 		return err
 	}
-	return s.checkSaid(name, e, said)
+	return s.manifest.checkSaid(name, e, said)
 }
 
 // checkSaid compares what a provenance says with the manifest.
-func (s *sealed) checkSaid(name string, e verify.Evidence, said provenance.Provenance) error {
+func (m signedManifest) checkSaid(name string, e verify.Evidence, said provenance.Provenance) error {
 	params, run := said.BuildDefinition.ExternalParameters, said.RunDetails.Metadata.InvocationID
 	differ := func(code verdict.Code, message, want, got string) error {
 		return &verdict.Error{Finding: verdict.Find(code, name, "%s", message).Differ(want, got).Citing(e.Bundle())}
 	}
 	switch {
-	case said.SourceCommit() != s.manifest.Source.Commit:
-		return differ(verdict.SourceCommit, "built from another commit than the manifest names", s.manifest.Source.Commit, said.SourceCommit())
-	case params.Version != s.manifest.Version.String():
-		return differ(verdict.Version, "provenance of another version", s.manifest.Version.String(), params.Version)
-	case params.Config.SHA256 != s.manifest.Config.Hex():
-		return differ(verdict.NotBound, "built from another release.yaml", s.manifest.Config.Hex(), params.Config.SHA256)
-	case lockOf(said) != s.manifest.Lock.Hex():
-		return differ(verdict.NotBound, "built from another "+plan.LockName, s.manifest.Lock.Hex(), lockOf(said))
-	case len(s.manifest.Runs) == 0 || run != s.manifest.Runs[0].ID:
-		return differ(verdict.BuildMix, "built by a run that the manifest does not name", runOf(s.manifest.Manifest), run)
+	case said.SourceCommit() != m.Source.Commit:
+		return differ(verdict.SourceCommit, "built from another commit than the manifest names", m.Source.Commit, said.SourceCommit())
+	case params.Version != m.Version.String():
+		return differ(verdict.Version, "provenance of another version", m.Version.String(), params.Version)
+	case params.Config.SHA256 != m.Config.Hex():
+		return differ(verdict.NotBound, "built from another release.yaml", m.Config.Hex(), params.Config.SHA256)
+	case lockOf(said) != m.Lock.Hex():
+		return differ(verdict.NotBound, "built from another "+plan.LockName, m.Lock.Hex(), lockOf(said))
+	case len(m.Runs) == 0 || run != m.Runs[0].ID:
+		return differ(verdict.BuildMix, "built by a run that the manifest does not name", runOf(m.Manifest), run)
 	}
 	for _, r := range said.BuildDefinition.ResolvedDependencies {
-		a, listed := s.manifest.Find(r.Name)
+		a, listed := m.Find(r.Name)
 		if used := r.Digest["sha256"]; listed && isBuilt(a) && used != "" && used != a.Digests.SHA256.Hex() {
 			return differ(verdict.BuildMix, "made of another "+a.Name+" than the release has", a.Digests.SHA256.Hex(), used)
 		}

@@ -154,7 +154,7 @@ func Decide(ctx context.Context, req Request) Decided {
 	j.rule = byPolicy{s.hearing}
 	j.take(found)
 	s.decide(ctx, j)
-	for _, lacks := range s.Policy.Lacks(s.Stage, s.classes()) {
+	for _, lacks := range s.Policy.Lacks(s.Stage, s.manifest.classes()) {
 		if !slices.Contains(j.v.Scope.Left, lacks) {
 			j.take(facts{left: []string{lacks}})
 		}
@@ -166,7 +166,7 @@ func Decide(ctx context.Context, req Request) Decided {
 		j.count(s.countedHand())
 	}
 	v := j.end(s.Version, subjectsOf(s.manifest.Manifest))
-	return Decided{Verdict: v, sums: s.sums(j.holds), bad: j.bad, classOf: s.classOf}
+	return Decided{Verdict: v, sums: s.sums(j.holds), bad: j.bad, classOf: s.manifest.classOf}
 }
 
 // itemsAtOnce is how many artifacts have their evidence in memory.
@@ -235,7 +235,7 @@ type sealed struct {
 	manifest signedManifest
 	hearing  *policy.Hearing
 	builds   provenances
-	refers   *referrers
+	reader   *imageReader
 	asked    map[string]bool // what the scope covers; nil for everything
 	hand     []atHand        // the files that alone are asked about
 }
@@ -248,9 +248,9 @@ type signedManifest struct {
 }
 
 // classes are the classes of artifacts that the release has.
-func (s *sealed) classes() []plan.Class {
+func (m signedManifest) classes() []plan.Class {
 	var all []plan.Class
-	for _, a := range s.manifest.Artifacts {
+	for _, a := range m.Artifacts {
 		if !slices.Contains(all, a.Class) {
 			all = append(all, a.Class)
 		}

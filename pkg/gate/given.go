@@ -18,15 +18,15 @@ const RunSeal = "seal"
 
 // isGiven reports whether another tool made the release, as its manifest says.
 // It asks for no less: whatever the policy requires must be there all the same.
-func (s *sealed) isGiven() bool {
-	return len(s.manifest.Runs) > 0 && s.manifest.Runs[0].Kind == RunSeal
+func (m signedManifest) isGiven() bool {
+	return len(m.Runs) > 0 && m.Runs[0].Kind == RunSeal
 }
 
 // isTheirs reports whether evidence is provenance of another tool's build, in a
 // release that this tool made. What our own builder says is always held to all
 // that it can say.
-func (s *sealed) isTheirs(e verify.Evidence) bool {
-	if !s.isGiven() {
+func (m signedManifest) isTheirs(e verify.Evidence) bool {
+	if !m.isGiven() {
 		return false
 	}
 	claim, err := provenance.Read(e.Statement())

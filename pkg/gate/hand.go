@@ -34,7 +34,7 @@ func (s *sealed) checkHand(ctx context.Context, f *facts) (hand []atHand, asked 
 		g := atHand{path: name}
 		var err error
 		if g.digests, err = (File{Path: name}).hash(ctx); err == nil {
-			err = s.recognise(&g, f)
+			err = s.manifest.recognise(&g, s.Options.Scope.Platform, f)
 		}
 		if err != nil {
 			f.counted = append(f.counted, counted{name: name})
@@ -51,14 +51,14 @@ func (s *sealed) checkHand(ctx context.Context, f *facts) (hand []atHand, asked 
 
 // recognise finds which artifact a file is. Bytes alone do not make it one:
 // under a name that the release gives to other bytes they are misplaced.
-func (s *sealed) recognise(g *atHand, f *facts) error {
-	if s.manifest.bundle.Equal(g.digests) {
+func (m signedManifest) recognise(g *atHand, platform string, f *facts) error {
+	if m.bundle.Equal(g.digests) {
 		f.note("%s: it is the manifest itself", g.path)
 		return nil
 	}
 	base := filepath.Base(g.path)
 	var same, named []release.Artifact
-	for _, a := range s.manifest.Files() {
+	for _, a := range m.Files() {
 		bytes := a.Digests.SHA256.Equal(g.digests.SHA256) && (a.Digests.SHA512.IsZero() || a.Digests.SHA512.Equal(g.digests.SHA512))
 		if bytes {
 			same = append(same, a)
@@ -67,8 +67,7 @@ func (s *sealed) recognise(g *atHand, f *facts) error {
 			named = append(named, a)
 		}
 	}
-	platform := s.Options.Scope.Platform
-	mine := slices.DeleteFunc(slices.Clone(same), func(a release.Artifact) bool { return !s.of(a, platform) })
+	mine := slices.DeleteFunc(slices.Clone(same), func(a release.Artifact) bool { return !m.of(a, platform) })
 	switch {
 	case len(same) == 0 && len(named) == 0:
 		extra := verdict.Find(verdict.Extra, g.path, "neither its name nor its bytes are in the manifest").Differ("nothing", g.digests.SHA256.String())
@@ -191,8 +190,8 @@ func (d Decided) Sums() []Sum {
 }
 
 // classOf is the class of a file that the manifest lists.
-func (s *sealed) classOf(name string) plan.Class {
-	for _, a := range s.manifest.Artifacts {
+func (m signedManifest) classOf(name string) plan.Class {
+	for _, a := range m.Artifacts {
 		if a.Name == name {
 			return a.Class
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/version"
-	"github.com/waybill-release/waybill/pkg/vsa"
 )
 
 // asksImages reports whether images are asked about.
@@ -67,14 +66,14 @@ func (g gathered) checkIndex(a release.Artifact, l looked, f *facts) {
 	}
 	g.sboms.images[a.Name] = l.node
 	f.fail(a.Name, l.err)
-	f.fail(a.Name, g.checkChildren(a, l.node))
+	f.fail(a.Name, g.manifest.checkChildren(a, l.node))
 }
 
 // checkChildren demands exactly the platforms of the manifest, each with
 // exactly its bytes.
-func (s *sealed) checkChildren(a release.Artifact, node *registry.Node) error {
+func (m signedManifest) checkChildren(a release.Artifact, node *registry.Node) error {
 	want := map[string]digest.Digest{}
-	for _, c := range s.manifest.Children(a.Name) {
+	for _, c := range m.Children(a.Name) {
 		want[c.Platform] = c.Digests.SHA256
 	}
 	for _, child := range node.Children {
@@ -94,40 +93,25 @@ func (s *sealed) checkChildren(a release.Artifact, node *registry.Node) error {
 // imageSignatureOf looks among everything that refers to the image for the
 // signature that the manifest names. What strangers attach is not counted and
 // does not block.
-func (s *sealed) imageSignatureOf(ctx context.Context, a release.Artifact) (verify.Evidence, error) {
-	refers, err := s.evidenceOf(ctx, a.Repository, a.Digests.SHA256)
+func (g gathered) imageSignatureOf(ctx context.Context, a release.Artifact) (verify.Evidence, error) {
+	refers, err := g.reader.evidenceOf(ctx, a.Repository, a.Digests.SHA256)
 	if err != nil {
 		return verify.Evidence{}, err
 	}
 	ask := policy.Ask{
-		Role: policy.Release, Kind: intoto.CosignSignature, Stage: s.Stage, Class: a.Class, Subject: a.Name,
+		Role: policy.Release, Kind: intoto.CosignSignature, Stage: g.Stage, Class: a.Class, Subject: a.Name,
 		Bytes: digest.Set{SHA256: a.Digests.SHA256}, InRegistry: true,
 	}
 	foreign := refers.failed
 	for _, e := range refers.holds {
-		if _, err := s.Policy.Judge(e, ask); err == nil && e.Bundle().String() == a.Signature {
+		if _, err := g.Policy.Judge(e, ask); err == nil && e.Bundle().String() == a.Signature {
 			return e, nil
 		}
-		if _, err := s.Policy.Acts(e, s.question(a)); err != nil {
+		if _, err := g.Policy.Acts(e, g.question(a)); err != nil {
 			foreign++
 		}
 	}
 	return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, a.Name, "among %d bundles that refer to it, %d of them foreign, none is the release identity's signature", foreign+len(refers.holds), foreign)
-}
-
-// summariesOf are the summaries that refer to an image.
-func (s *sealed) summariesOf(ctx context.Context, a release.Artifact) ([]verify.Evidence, error) {
-	refers, err := s.evidenceOf(ctx, a.Repository, a.Digests.SHA256)
-	if err != nil {
-		return nil, err
-	}
-	var summaries []verify.Evidence
-	for _, e := range refers.holds {
-		if e.Kind() == vsa.PredicateType {
-			summaries = append(summaries, e)
-		}
-	}
-	return summaries, nil
 }
 
 // checkTags refuses tags in the release's scope that the manifest does not list.
@@ -144,7 +128,7 @@ func checkTags(ctx context.Context, g gathered) (f facts) {
 			continue
 		}
 		for _, tag := range tags {
-			if g.inScope(tag) && !g.listsTag(repo, tag) {
+			if g.manifest.inScope(tag) && !g.manifest.listsTag(repo, tag) {
 				f.weigh(mode, verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "in the registry, not listed in the manifest"))
 			}
 		}
@@ -154,8 +138,8 @@ func checkTags(ctx context.Context, g gathered) (f facts) {
 }
 
 // listsTag reports whether the manifest lists a tag.
-func (s *sealed) listsTag(repo, tag string) bool {
-	return slices.ContainsFunc(s.manifest.Images(), func(a release.Artifact) bool {
+func (m signedManifest) listsTag(repo, tag string) bool {
+	return slices.ContainsFunc(m.Images(), func(a release.Artifact) bool {
 		return a.Repository == repo && slices.Contains(a.Tags, tag)
 	})
 }
@@ -163,9 +147,9 @@ func (s *sealed) listsTag(repo, tag string) bool {
 // checkAttachedTags refuses a tag about an image of the release that holds no
 // evidence: clients that look for evidence there get whatever it is, under the
 // release's own name.
-func (s *sealed) checkAttachedTags(ctx context.Context, repo string, tags []string, f *facts) {
+func (g gathered) checkAttachedTags(ctx context.Context, repo string, tags []string, f *facts) {
 	ours := map[string]bool{}
-	for _, a := range s.manifest.Images() {
+	for _, a := range g.manifest.Images() {
 		if a.Repository == repo {
 			ours[registry.AttachedTag(a.Digests.SHA256, "")] = true
 		}
@@ -175,18 +159,18 @@ func (s *sealed) checkAttachedTags(ctx context.Context, repo string, tags []stri
 		if !is || !ours[about] {
 			continue
 		}
-		at, err := s.Images.Resolve(ctx, repo, tag)
+		at, err := g.Images.Resolve(ctx, repo, tag)
 		switch {
 		case err != nil:
 		case suffix == "":
-			err = registry.ReferrersTag(ctx, s.Images, repo, at)
+			err = registry.ReferrersTag(ctx, g.Images, repo, at)
 		default:
-			_, err = registry.AttachedEvidence(ctx, s.Images, repo, at)
+			_, err = registry.AttachedEvidence(ctx, g.Images, repo, at)
 		}
 		var no *registry.NoEvidenceError
 		switch {
 		case errors.As(err, &no):
-			f.weigh(s.Policy.Closes(policy.Images), verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "a tag for evidence that holds none: %s", no.Why))
+			f.weigh(g.Policy.Closes(policy.Images), verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "a tag for evidence that holds none: %s", no.Why))
 		case err != nil:
 			f.fail("oci/"+repo+":"+tag, err)
 		}
@@ -196,13 +180,13 @@ func (s *sealed) checkAttachedTags(ctx context.Context, repo string, tags []stri
 // inScope reports whether a tag belongs to the release: its version, or its
 // version with something appended (v1.2.3-debug). The longest version that a
 // tag begins with owns it: v1.2.3-rc.1-debug belongs to v1.2.3-rc.1.
-func (s *sealed) inScope(tag string) bool {
+func (m signedManifest) inScope(tag string) bool {
 	for end := len(tag); end > 0; end-- {
 		if end < len(tag) && isWord(tag[end]) {
 			continue // in the middle of a number or a word
 		}
 		if owner, err := version.Parse(tag[:end]); err == nil {
-			return owner == s.manifest.Version
+			return owner == m.Version
 		}
 	}
 	return false

@@ -12,6 +12,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/vsa"
 )
 
 // imagesAtOnce is how many images are read at a time. A registry far away
@@ -27,23 +29,23 @@ type looked struct {
 
 // lookAtImages reads all images of the release, and what refers to them, and
 // judges nothing: what is judged is judged in the order of the manifest.
-func (s *sealed) lookAtImages(ctx context.Context) map[string]looked {
+func (g gathered) lookAtImages(ctx context.Context) map[string]looked {
 	all := map[string]looked{}
 	var mu sync.Mutex // owns all
 	var group errgroup.Group
 	group.SetLimit(imagesAtOnce)
-	for _, a := range s.manifest.Images() {
-		if !s.covers(a) {
+	for _, a := range g.manifest.Images() {
+		if !g.covers(a) {
 			continue
 		}
 		group.Go(func() error {
-			if s.asks(a.Class) {
-				_, _ = s.evidenceOf(ctx, a.Repository, a.Digests.SHA256) // who asks again gets the same answer
+			if g.asks(a.Class) {
+				_, _ = g.reader.evidenceOf(ctx, a.Repository, a.Digests.SHA256) // who asks again gets the same answer
 			}
 			if a.Class != plan.Image {
 				return nil
 			}
-			l := s.lookAt(ctx, a)
+			l := g.reader.lookAt(ctx, a)
 			mu.Lock()
 			defer mu.Unlock()
 			all[a.Name] = l
@@ -56,9 +58,9 @@ func (s *sealed) lookAtImages(ctx context.Context) map[string]looked {
 
 // lookAt reads tag, graph and blobs of one image. A tag is asked once, and from
 // there on digests are.
-func (s *sealed) lookAt(ctx context.Context, a release.Artifact) looked {
+func (r *imageReader) lookAt(ctx context.Context, a release.Artifact) looked {
 	for _, tag := range a.Tags {
-		got, err := s.Images.Resolve(ctx, a.Repository, tag)
+		got, err := r.source.Resolve(ctx, a.Repository, tag)
 		switch {
 		case errors.Is(err, registry.ErrNotFound):
 			return looked{err: verdict.Refuse(verdict.Missing, a.Name, "tag %s is not in the registry", tag)}
@@ -69,25 +71,25 @@ func (s *sealed) lookAt(ctx context.Context, a release.Artifact) looked {
 				Differ(a.Digests.SHA256.String(), got.Digest.String())}}
 		}
 	}
-	node, err := registry.Graph(ctx, s.Images, a.Repository, descriptor(a))
+	node, err := registry.Graph(ctx, r.source, a.Repository, descriptor(a))
 	if err != nil {
 		return looked{err: err}
 	}
-	return looked{node, s.checkBlobs(ctx, a, node)}
+	return looked{node, r.checkBlobs(ctx, a, node)}
 }
 
 // checkBlobs reads every blob of the image: a registry can hold a manifest
 // and have lost or changed what it names.
-func (s *sealed) checkBlobs(ctx context.Context, a release.Artifact, node *registry.Node) error {
+func (r *imageReader) checkBlobs(ctx context.Context, a release.Artifact, node *registry.Node) error {
 	images := node.Children
 	if !node.Descriptor.IsIndex() { // one platform that stands alone
 		images = []*registry.Node{node}
 	}
 	for _, child := range images {
-		if p := s.Options.Scope.Platform; p != "" && child.Descriptor.Platform != "" && child.Descriptor.Platform != p {
+		if p := r.platform; p != "" && child.Descriptor.Platform != "" && child.Descriptor.Platform != p {
 			continue
 		}
-		if _, err := registry.VerifyBlobs(ctx, s.Images, a.Repository, child); err != nil {
+		if _, err := registry.VerifyBlobs(ctx, r.source, a.Repository, child); err != nil {
 			return err
 		}
 	}
@@ -98,27 +100,45 @@ func descriptor(a release.Artifact) registry.Descriptor {
 	return registry.Descriptor{MediaType: a.MediaType, Digest: a.Digests.SHA256, Size: a.Size}
 }
 
-// referrers are the evidence that refers to manifests, each asked for once.
-type referrers struct {
-	mu sync.Mutex // owns of
-	of map[string]func() (attached, error)
+// imageReader reads the images of a release, and what refers to them, each once.
+type imageReader struct {
+	source   registry.Source
+	verifier *verify.Verifier
+	platform string // whose blobs alone are read; empty reads all
+
+	mu        sync.Mutex // owns referring
+	referring map[string]func() (attached, error)
 }
 
 // evidenceOf is the evidence that refers to a manifest.
-func (s *sealed) evidenceOf(ctx context.Context, repo string, manifest digest.Digest) (attached, error) {
-	r := s.refers
+func (r *imageReader) evidenceOf(ctx context.Context, repo string, manifest digest.Digest) (attached, error) {
 	r.mu.Lock()
 	key := repo + "@" + manifest.String()
-	ask, known := r.of[key]
+	ask, known := r.referring[key]
 	if !known {
 		ask = sync.OnceValues(func() (attached, error) {
-			return readAttached(ctx, s.Verifier, registry.Target{Source: s.Images, Repository: repo, Digest: manifest})
+			return readAttached(ctx, r.verifier, registry.Target{Source: r.source, Repository: repo, Digest: manifest})
 		})
-		if r.of == nil {
-			r.of = map[string]func() (attached, error){}
+		if r.referring == nil {
+			r.referring = map[string]func() (attached, error){}
 		}
-		r.of[key] = ask
+		r.referring[key] = ask
 	}
 	r.mu.Unlock()
 	return ask()
+}
+
+// summariesOf are the summaries that refer to an image.
+func (r *imageReader) summariesOf(ctx context.Context, a release.Artifact) ([]verify.Evidence, error) {
+	refers, err := r.evidenceOf(ctx, a.Repository, a.Digests.SHA256)
+	if err != nil {
+		return nil, err
+	}
+	var summaries []verify.Evidence
+	for _, e := range refers.holds {
+		if e.Kind() == vsa.PredicateType {
+			summaries = append(summaries, e)
+		}
+	}
+	return summaries, nil
 }

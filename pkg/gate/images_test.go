@@ -110,7 +110,7 @@ func TestPlatformsOfAnIndex(t *testing.T) {
 		for _, c := range row.has {
 			node.Children = append(node.Children, &registry.Node{Descriptor: registry.Descriptor{Platform: c[0], Digest: bytesOf(c[1])}})
 		}
-		err := d.checkChildren(index, node)
+		err := d.manifest.checkChildren(index, node)
 		if (err == nil) != (row.code == "") || err != nil && verdict.FindingOf("", err).Code != row.code {
 			t.Errorf("%s: %v, want %q", name, err, row.code)
 		}

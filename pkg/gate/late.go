@@ -48,7 +48,7 @@ func (s *sealed) withoutLate(ctx context.Context, objects []store.Object, listed
 		if verdict.OutcomeOf(errs[i]) == verdict.Unavailable {
 			f.fail(candidates[i], errs[i])
 		}
-		if of := s.subjectsOf(e); len(of) > 0 {
+		if of := s.manifest.subjectsOf(e); len(of) > 0 {
 			late[candidates[i]] = true
 			f.note("%s: added after sealing by %s, as the policy allows", candidates[i], policy.Who(e))
 			for _, sha := range of {
@@ -61,10 +61,10 @@ func (s *sealed) withoutLate(ctx context.Context, objects []store.Object, listed
 
 // subjectsOf are the digests of what the manifest lists and a statement speaks
 // of. A statement that also speaks of something else is none of the release.
-func (s *sealed) subjectsOf(e verify.Evidence) []digest.Digest {
+func (m signedManifest) subjectsOf(e verify.Evidence) []digest.Digest {
 	var of []digest.Digest
 	for _, subject := range e.Statement().Subjects() {
-		a, listed := s.manifest.Find(subject.Name)
+		a, listed := m.Find(subject.Name)
 		if !listed || !subject.Binds(a.Digests) {
 			return nil
 		}

@@ -13,8 +13,8 @@ import (
 // the older forms for all files that are signed, if there are any. release.yaml
 // does not say which; one alone, or one of something else, is as wrong as any
 // other difference.
-func (s *sealed) withLegacy(p plan.Plan) plan.Plan {
-	for _, a := range s.manifest.Artifacts {
+func (m signedManifest) withLegacy(p plan.Plan) plan.Plan {
+	for _, a := range m.Artifacts {
 		if !a.IsLegacy() {
 			continue
 		}
@@ -42,16 +42,16 @@ func checkLegacy(ctx context.Context, g gathered) (f facts) {
 	return f
 }
 
-func (s *sealed) pair(ctx context.Context, of string) error {
-	file, listed := s.manifest.Find(of)
+func (g gathered) pair(ctx context.Context, of string) error {
+	file, listed := g.manifest.Find(of)
 	if !listed {
 		return verdict.Refuse(verdict.NotBound, plan.SigName(of), "what it is of is not listed")
 	}
-	signature, err := s.listed(ctx, plan.SigName(of))
+	signature, err := g.listed(ctx, plan.SigName(of))
 	if err != nil {
 		return err
 	}
-	certificate, err := s.listed(ctx, plan.CertName(of))
+	certificate, err := g.listed(ctx, plan.CertName(of))
 	if err != nil {
 		return err
 	}
@@ -62,5 +62,5 @@ func (s *sealed) pair(ctx context.Context, of string) error {
 	if err := m.Check(); err != nil {
 		return err
 	}
-	return s.Policy.ActsBy(m.Certificate(), policy.Release, policy.Question{Stage: s.Stage, Class: file.Class, Subject: plan.CertName(of)})
+	return g.Policy.ActsBy(m.Certificate(), policy.Release, policy.Question{Stage: g.Stage, Class: file.Class, Subject: plan.CertName(of)})
 }

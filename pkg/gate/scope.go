@@ -88,7 +88,10 @@ func (s Scope) checkPlatform(files, images []string) error {
 // says what is left out.
 func narrow(ctx context.Context, req Request, m signedManifest) (*sealed, facts, error) {
 	var f facts
-	s := &sealed{Request: req, manifest: m, refers: &referrers{}}
+	s := &sealed{
+		Request: req, manifest: m,
+		reader: &imageReader{source: req.Images, verifier: req.Verifier, platform: req.Options.Scope.Platform},
+	}
 	scope := req.Options.Scope
 	if req.Options.AcceptSummaries {
 		vouching, err := takesSummaries(req)
@@ -100,7 +103,7 @@ func narrow(ctx context.Context, req Request, m signedManifest) (*sealed, facts,
 	if err := scope.check(m.Manifest); err != nil {
 		return nil, f, err
 	}
-	more := scope.Depth != AllEvidence && s.hasMore()
+	more := scope.Depth != AllEvidence && hasMore(s.Policy, s.Stage)
 	switch scope.Depth {
 	case OnlyFiles:
 		s.Policy = s.Policy.Narrow()
@@ -125,21 +128,21 @@ func narrow(ctx context.Context, req Request, m signedManifest) (*sealed, facts,
 	case scope.Only == policy.Images:
 		f.leave("files")
 	}
-	f.checks = s.checks()
+	f.checks = req.Options.checks()
 	switch {
 	case len(scope.Given) > 0:
 		s.hand, s.asked = s.checkHand(ctx, &f)
 	case scope.Only != "" || scope.Platform != "":
-		s.asked = s.chosen()
+		s.asked = m.chosen(scope)
 	}
 	s.builds = s.openProvenances(ctx)
 	return s, f, nil
 }
 
 // hasMore reports whether the policy asks for what no depth but the whole has.
-func (s *sealed) hasMore() bool {
-	return s.Policy.HasRules() || slices.ContainsFunc(policy.Judged(), func(c plan.Class) bool {
-		return s.Policy.Asks(s.Stage, c, policy.Summary) != policy.Off
+func hasMore(p policy.Policy, stage policy.Stage) bool {
+	return p.HasRules() || slices.ContainsFunc(policy.Judged(), func(c plan.Class) bool {
+		return p.Asks(stage, c, policy.Summary) != policy.Off
 	})
 }
 
@@ -148,18 +151,17 @@ func (s *sealed) covers(a release.Artifact) bool { return s.asked == nil || s.as
 
 // chosen are the artifacts of the scope: those of the place and the platform,
 // and those of no platform. Evidence goes with what it is about.
-func (s *sealed) chosen() map[string]bool {
-	scope := s.Options.Scope
+func (m signedManifest) chosen(scope Scope) map[string]bool {
 	out, needed := map[string]bool{}, map[string]bool{}
-	for _, a := range s.manifest.Artifacts {
+	for _, a := range m.Artifacts {
 		if scope.Only == "" || a.IsImage() == (scope.Only == policy.Images) {
-			out[a.Name] = s.of(a, scope.Platform)
+			out[a.Name] = m.of(a, scope.Platform)
 		}
 		if len(policy.ChecksOf(a.Class)) == 0 {
 			continue
 		}
-		for _, name := range s.belonging(a) {
-			needed[name] = needed[name] || s.of(a, scope.Platform)
+		for _, name := range m.belonging(a) {
+			needed[name] = needed[name] || m.of(a, scope.Platform)
 		}
 	}
 	for name, is := range needed {
@@ -170,15 +172,15 @@ func (s *sealed) chosen() map[string]bool {
 
 // of reports whether an artifact is for a platform: an index is for those of
 // its children, and what has none is for all.
-func (s *sealed) of(a release.Artifact, platform string) bool {
-	if children := s.manifest.Children(a.Name); a.Class == plan.Image && len(children) > 0 {
+func (m signedManifest) of(a release.Artifact, platform string) bool {
+	if children := m.Children(a.Name); a.Class == plan.Image && len(children) > 0 {
 		return platform == "" || slices.ContainsFunc(children, func(c release.Artifact) bool { return c.Platform == platform })
 	}
 	return platform == "" || a.Platform == "" || a.Platform == platform
 }
 
 // belonging are the names under which an artifact's own evidence is listed.
-func (s *sealed) belonging(a release.Artifact) []string {
+func (m signedManifest) belonging(a release.Artifact) []string {
 	names := []string{a.Provenance, a.SBOM, a.Signature}
 	for _, suffix := range []string{".sha256", ".sha512", BundleSuffix} {
 		names = append(names, a.Name+suffix)
@@ -187,7 +189,7 @@ func (s *sealed) belonging(a release.Artifact) []string {
 		}
 	}
 	return slices.DeleteFunc(names, func(name string) bool {
-		of, listed := s.manifest.Find(name)
+		of, listed := m.Find(name)
 		return !listed || of.IsImage() || len(policy.ChecksOf(of.Class)) > 0
 	})
 }
@@ -203,24 +205,24 @@ func (m signedManifest) isNamed(want digest.Set) error {
 }
 
 // checks are the names of what is looked at.
-func (s *sealed) checks() []string {
+func (o Options) checks() []string {
 	list := []string{"manifest", "files", "closed places"}
-	if s.Options.Scope.Depth == AllEvidence {
+	if o.Scope.Depth == AllEvidence {
 		list = append(list, "plan", "provenance")
 	}
-	if s.Options.Scope.Depth != OnlyFiles {
+	if o.Scope.Depth != OnlyFiles {
 		list = append(list, "signatures")
 	}
-	if s.Options.Scope.Depth == AllEvidence {
+	if o.Scope.Depth == AllEvidence {
 		list = append(list, "sboms")
 	}
 	list = append(list, "images")
-	if s.Options.Inside != nil {
+	if o.Inside != nil {
 		list = append(list, "contents")
 	}
 	drop := map[string]bool{
-		"files": s.Options.Scope.Only == policy.Images, "images": s.Options.Scope.Only == policy.Files || len(s.Options.Scope.Given) > 0,
-		"closed places": len(s.Options.Scope.Given) > 0,
+		"files": o.Scope.Only == policy.Images, "images": o.Scope.Only == policy.Files || len(o.Scope.Given) > 0,
+		"closed places": len(o.Scope.Given) > 0,
 	}
 	return slices.DeleteFunc(list, func(check string) bool { return drop[check] })
 }

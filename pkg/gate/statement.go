@@ -29,20 +29,20 @@ func checkStatement(ctx context.Context, g gathered) (f facts) {
 	return f
 }
 
-func (s *sealed) saysTheSame(ctx context.Context, a release.Artifact) (verdict.Proof, error) {
-	raw, err := s.listed(ctx, a.Name)
+func (g gathered) saysTheSame(ctx context.Context, a release.Artifact) (verdict.Proof, error) {
+	raw, err := g.listed(ctx, a.Name)
 	if err != nil {
 		return verdict.Proof{}, err
 	}
-	e, err := s.Verifier.Attestation(raw)
+	e, err := g.Verifier.Attestation(raw)
 	if err != nil {
 		return verdict.Proof{}, inBundle(a.Name, a.Name, err)
 	}
-	proof, err := s.Policy.Judge(e, policy.Ask{Role: policy.Release, Kind: intoto.Release, Subject: a.Name, Whole: true})
+	proof, err := g.Policy.Judge(e, policy.Ask{Role: policy.Release, Kind: intoto.Release, Subject: a.Name, Whole: true})
 	if err != nil {
 		return verdict.Proof{}, err
 	}
-	want, err := s.manifest.InToto(a.Name)
+	want, err := g.manifest.InToto(a.Name)
 	if err != nil {
 		return verdict.Proof{}, err
 	}

@@ -29,15 +29,15 @@ func checkSums(ctx context.Context, g gathered) (f facts) {
 
 // checkSidecar compares a sidecar with what it must say. There are few ways to
 // say it, so one that is right need not be read.
-func (s *sealed) checkSidecar(ctx context.Context, a release.Artifact) error {
-	of, want := s.summed(a.Name)
+func (g gathered) checkSidecar(ctx context.Context, a release.Artifact) error {
+	of, want := g.manifest.summed(a.Name)
 	for _, text := range []string{"%", "%\n", "%  #\n", "% *#\n"} {
 		text = strings.NewReplacer("%", want, "#", of).Replace(text)
 		if want != "" && digest.Of(digest.SHA256, []byte(text)).Equal(a.Digests.SHA256) {
 			return nil
 		}
 	}
-	raw, err := s.listed(ctx, a.Name)
+	raw, err := g.listed(ctx, a.Name)
 	if err != nil {
 		return err
 	}
@@ -50,10 +50,10 @@ func (s *sealed) checkSidecar(ctx context.Context, a release.Artifact) error {
 }
 
 // summed is the file that a sidecar is about, and its digest in hexadecimal.
-func (s *sealed) summed(sidecar string) (of, want string) {
+func (m signedManifest) summed(sidecar string) (of, want string) {
 	for _, algorithm := range []string{"sha256", "sha512"} {
 		if name, found := strings.CutSuffix(sidecar, "."+algorithm); found {
-			a, _ := s.manifest.Find(name)
+			a, _ := m.Find(name)
 			return name, hexOf(a.Digests, algorithm == "sha512")
 		}
 	}

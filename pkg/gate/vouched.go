@@ -79,7 +79,7 @@ func (s *sealed) vouch(ctx context.Context, late lateEvidence) (vouching, facts)
 // count.
 func (s *sealed) vouchedFor(ctx context.Context, a release.Artifact, late lateEvidence) (got vouched, there bool, err error) {
 	if a.IsImage() && s.Images != nil {
-		if got.more, err = s.summariesOf(ctx, a); err != nil { // a later summary may refuse it
+		if got.more, err = s.reader.summariesOf(ctx, a); err != nil { // a later summary may refuse it
 			return vouched{}, false, err
 		}
 	}
@@ -112,7 +112,7 @@ func (s *sealed) fetchSummaries(ctx context.Context, f *facts) lateEvidence {
 		if err != nil || !s.Policy.IsLate(e, s.Stage) {
 			continue
 		}
-		for _, sha := range s.subjectsOf(e) {
+		for _, sha := range s.manifest.subjectsOf(e) {
 			late[sha] = append(late[sha], e)
 		}
 	}
