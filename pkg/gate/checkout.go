@@ -114,7 +114,7 @@ func (s *sourceCheck) compare(f *facts) {
 			rests = append(rests, a.Provenance)
 		}
 		if !isBuilt(a) && a.IsBuilt() {
-			f.follow(policy.Require, verdict.Find(verdict.NoProvenance, a.Name, "no provenance binds it to a commit"))
+			f.follow(a.Name, policy.Require, verdict.Find(verdict.NoProvenance, a.Name, "no provenance binds it to a commit"))
 		}
 	}
 	if len(rests) == 0 {
@@ -131,9 +131,9 @@ func (s *sourceCheck) compare(f *facts) {
 		case err == nil && said.SourceCommit() != s.commit.Commit:
 			f.refuse(s.differ(name, "built from another commit than the checkout names", said.SourceCommit()))
 		case err == nil && got.run != nil:
-			f.follow(policy.Require, verdict.FindingOf(name, got.run))
+			f.follow(name, policy.Require, verdict.FindingOf(name, got.run))
 		case err != nil:
-			f.follow(policy.Require, verdict.FindingOf(name, err))
+			f.follow(name, policy.Require, verdict.FindingOf(name, err))
 		}
 	}
 }
@@ -170,7 +170,7 @@ func (s *sourceCheck) compareFile(ctx context.Context, name string, f *facts) {
 	got, err := s.listed(ctx, name)
 	switch {
 	case err != nil && listed:
-		f.follow(policy.Require, verdict.FindingOf(name, err))
+		f.follow(name, policy.Require, verdict.FindingOf(name, err))
 	case err != nil:
 		f.refuse(verdict.Find(verdict.SourceConfig, name, "the commit has one, and the release does not publish it"))
 	case !bytes.Equal(got, want):

@@ -247,13 +247,20 @@ func checkDocuments(ctx context.Context, g gathered) (f facts) {
 	if name := g.planned.SBOMs.Release; name != "" && g.holds(name) {
 		var found []verdict.Finding
 		whole, found = g.checkWhole(ctx, name)
-		f.follow(mode, found...)
+		followAll(&f, mode, found)
 	}
 	if name := g.planned.SBOMs.Source; name != "" && g.holds(name) {
-		f.follow(mode, g.checkSourceSBOM(ctx, name, whole)...)
+		followAll(&f, mode, g.checkSourceSBOM(ctx, name, whole))
 	}
 	g.sboms.sayOmitted(&f)
 	return f
+}
+
+// followAll reports what nothing was found about already.
+func followAll(f *facts, mode policy.Mode, found []verdict.Finding) {
+	for _, one := range found {
+		f.follow(one.Subject, mode, one)
+	}
 }
 
 // checkSourceSBOM holds the document about the source against that of the release,

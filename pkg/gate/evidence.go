@@ -258,7 +258,7 @@ func checkRuns(_ context.Context, g gathered) (f facts) {
 		}
 		got := g.builds[a.Name]()
 		if err := errors.Join(got.unread, got.refused, got.run); err != nil {
-			f.follow(mode, verdict.FindingOf(a.Name, err))
+			f.follow(a.Name, mode, verdict.FindingOf(a.Name, err))
 		}
 	}
 	return f

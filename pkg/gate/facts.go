@@ -33,9 +33,9 @@ type difference struct {
 	verdict.Finding
 	// mode is how much it counts. It is dropped where that is [policy.Off].
 	mode policy.Mode
-	// follows says that it is the consequence of another difference: it is
-	// dropped where its subject has a finding already.
-	follows bool
+	// follows names what it may be a mere consequence of: it is dropped where that
+	// has a finding already.
+	follows string
 }
 
 // item is one thing that is judged by itself: a file, an image, one platform of
@@ -61,12 +61,10 @@ func (f *facts) weigh(mode policy.Mode, found ...verdict.Finding) {
 	}
 }
 
-// follow adds a difference that is only reported where nothing else was found
-// about its subject.
-func (f *facts) follow(mode policy.Mode, found ...verdict.Finding) {
-	for _, one := range found {
-		f.differences = append(f.differences, difference{Finding: one, mode: mode, follows: true})
-	}
+// follow adds a difference that is only reported where nothing was found about an
+// artifact already.
+func (f *facts) follow(artifact string, mode policy.Mode, found verdict.Finding) {
+	f.differences = append(f.differences, difference{Finding: found, mode: mode, follows: artifact})
 }
 
 // fail adds an error about a subject, if there is one.

@@ -47,7 +47,7 @@ func (s *sealed) checkFiles(ctx context.Context) (lateEvidence, facts) {
 			f.weigh(s.Policy.Closes(policy.Files), found)
 			continue
 		}
-		f.follow(policy.Require, found)
+		f.follow(found.Subject, policy.Require, found)
 	}
 	f.read(verdict.Input{Name: "files", Place: s.Files.URI()})
 	if !listed {

@@ -122,7 +122,7 @@ func (j *judge) take(f facts) {
 
 func (j *judge) differ(d difference) {
 	switch {
-	case d.follows && j.bad[d.Subject]:
+	case d.follows != "" && j.bad[d.follows]:
 	case d.mode == policy.Require:
 		j.find(d.Finding)
 	case d.mode == policy.Warn:
