@@ -43,6 +43,9 @@ type difference struct {
 type item struct {
 	question policy.Question // what it is, and why evidence of it is missing
 	evidence []verify.Evidence
+	// answer is what the rule says of it, where the collector had to know that
+	// before it went on. The judge asks the rule about all others.
+	answer *verdict.Verdict
 	// differences were found when the item was compared with other documents.
 	// They count for nothing where the item is not judged.
 	differences []difference
@@ -71,6 +74,14 @@ func (f *facts) follow(artifact string, mode policy.Mode, found verdict.Finding)
 func (f *facts) fail(subject string, err error) {
 	if err != nil {
 		f.refuse(verdict.FindingOf(subject, err))
+	}
+}
+
+// spoil adds an error about a part of the release, if there is one. It counts
+// against that part, whatever the error is about.
+func (f *facts) spoil(name string, err error) {
+	if f.fail(name, err); err != nil {
+		f.spoiled = append(f.spoiled, name)
 	}
 }
 

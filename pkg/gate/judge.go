@@ -114,7 +114,11 @@ func (j *judge) take(f facts) {
 	}
 	due := slices.DeleteFunc(slices.Clone(f.items), func(i item) bool { return j.bad[i.question.Subject] })
 	answers := make([]*verdict.Verdict, len(due))
-	inParallel(len(due), func(i int) { answers[i] = j.rule.Decide(due[i]) })
+	inParallel(len(due), func(i int) {
+		if answers[i] = due[i].answer; answers[i] == nil {
+			answers[i] = j.rule.Decide(due[i])
+		}
+	})
 	for i, answer := range answers {
 		j.answer(due[i], answer)
 	}

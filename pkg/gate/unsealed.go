@@ -2,7 +2,7 @@ package gate
 
 import (
 	"context"
-	"errors"
+	"iter"
 	"slices"
 	"strings"
 
@@ -36,78 +36,108 @@ type UnsealedRequest struct {
 
 // Unsealed decides about a release without a manifest. Accepted is only what a
 // signature covers that the policy believes, and what the SBOM of the release,
-// which is signed, binds to its name and version: see [unsealed.anchor]. What
-// belongs to the release is worked out from all that speak of it, and each is
-// held against the others; documents that nobody signed give findings, and
-// prove nothing. Every file is hashed once and held against all of them, against
-// its sidecars and its signature; every image, and each of its platforms,
-// against its signature and what the SBOM says of it.
+// which is signed, binds to its name and version: see [unsealed.readSBOM]. What
+// belongs to the release is worked out from all documents that name parts of it,
+// and each is compared with the others; unsigned documents give findings, and
+// prove nothing. Every file is hashed once and compared with all of them, with
+// its sidecars and its signature; every image, and each of its platforms, with
+// its signature and with what the SBOM says of it.
 //
-// It says what nobody can prove of such a release, and so never calls one
+// The verdict names what can not be proven of such a release, and so is never
 // complete. A place that closes is a place with a list of all that belongs to
-// it, which there is not here: whatever a policy closes, a file that nobody
+// it, which there is not here: whatever a policy closes, a file that no document
 // names is EXTRA where the place can be listed, and where it can not, the
-// verdict says that nobody looked.
+// verdict says that extra files were not looked for.
 func Unsealed(ctx context.Context, req UnsealedRequest) Decided {
-	u := decideUnsealed(ctx, req)
-	return Decided{
-		Verdict: u.v, sums: u.proven, kept: u.kept, bad: u.bad,
+	req.Options.AllDigests = true // some of its lists say SHA-512 alone, and no signed one would bind the others
+	j := req.terms().begin("release " + req.Version.String() + " at " + req.Files.URI() + ", which has no manifest")
+	decided := Decided{
+		Verdict: j.v, bad: j.bad,
 		classOf: func(name string) plan.Class { return expected.KindOf(name).Class },
 	}
+	if !j.refused() {
+		j.fail("scope", req.Options.Scope.fitsUnsealed())
+	}
+	if j.refused() {
+		return decided
+	}
+	u := unsealed{UnsealedRequest: req, rule: j.rule}
+	c := u.collect(ctx, j)
+	j.group(u.required(c.judged))
+	j.count(u.required(c.judged))
+	advise(j.v)
+	j.end(req.Version, c.subjects(req.Canon))
+	decided.sums, decided.kept = c.verified(j.holds)
+	return decided
 }
 
-func decideUnsealed(ctx context.Context, req UnsealedRequest) *unsealed {
-	v := verdict.New("release "+req.Version.String()+" at "+req.Files.URI()+", which has no manifest", req.Now)
-	v.Policy, v.Features, v.TrustRoot = req.Policy.Digest(), req.Policy.Features(), req.Verifier.Root().Digest()
-	if req.Verifier.Root().IsLab() {
-		v.Note("the trust root is an INSECURE LAB: anybody can have its keys")
-	}
-	u := &unsealed{
-		decision: decision{Request: req.Request, v: v, bad: map[string]bool{}, hearing: req.Policy.Hear()},
-		finder:   req.Finder, list: req.List, expect: req.Expect, read: map[string]digest.Digest{}, digests: map[string]digest.Set{},
-	}
-	u.Options.AllDigests = true // some of its lists say SHA-512 alone, and nobody signed one that would bind the others
-	if err := errors.Join(req.Policy.Life(req.Now), req.Policy.Root(req.Verifier.Root().IsLab())); err != nil {
-		v.AddError("policy "+req.Policy.Name(), err)
-		return u
-	}
-	if err := req.Options.Scope.fitsUnsealed(); err != nil {
-		v.AddError("scope", err)
-		return u
-	}
-	if u.anchor(ctx) {
-		u.decide(ctx)
-	}
-	v.Groups = groups(v.Groups).sorted()
-	checkClock(v)
-	u.advise()
-	u.waive()
-	slices.SortStableFunc(v.Findings, byWeight)
-	return u
+// unsealed is a release without a manifest, and what is asked about it. All
+// steps read it, and none changes it.
+type unsealed struct {
+	UnsealedRequest
+	rule rule // which the judge asks, too
 }
 
-// decide looks at everything that is asked about.
-func (u *unsealed) decide(ctx context.Context) {
-	if err := u.gather(ctx); err != nil {
-		u.v.AddError("expected set", err)
-		return
+// collected is what the steps looked at.
+type collected struct {
+	judged []counted // what needs a signature, if the policy requires one
+	files  hashedFiles
+	signed []item // files, with the answers of the policy
+	images []pulled
+}
+
+// collect takes the steps, each with what the ones before it found out.
+func (u unsealed) collect(ctx context.Context, j *judge) (c collected) {
+	sbom, found := u.readSBOM(ctx)
+	j.take(found)
+	if len(found.items) > 0 { // else it is one of the files below
+		c.judged = judgedFiles(expected.ReleaseSBOM)
 	}
-	if err := u.narrow(); err != nil {
-		u.v.AddError("scope", err)
-		return
+	c.files = sbom.file()
+	if !sbom.holds {
+		return c
 	}
-	u.v.Scope.Checks = u.checks()
-	if len(u.Options.Scope.Given) > 0 {
-		u.checkGiven(ctx)
-		u.checkSignatures(ctx)
-	} else {
-		u.checkPlaces(ctx)
+	witnesses, found := u.readWitnesses(ctx, sbom)
+	j.take(found)
+	whole, err := expected.Of(witnesses.all...)
+	if err != nil {
+		j.fail("expected set", err)
+		return c
 	}
-	u.say()
+	part, found, err := u.narrow(whole, sbom)
+	j.take(found)
+	if err != nil {
+		j.fail("scope", err)
+		return c
+	}
+	j.take(facts{checks: u.checks()})
+	scope := u.Options.Scope
+	if len(scope.Given) > 0 {
+		c.files, found = u.checkGiven(ctx, sbom, whole)
+		j.take(found)
+	} else if scope.Only != policy.Images {
+		c.files, found = u.checkFiles(ctx, sbom, witnesses.read, part)
+		j.take(found)
+	}
+	if scope.Only != policy.Images {
+		names := c.files.needSignatures(part.asked)
+		c.judged = append(c.judged, judgedFiles(names...)...)
+		c.signed = u.checkSignatures(ctx, sbom, c.files, names, j.holds)
+		j.take(facts{items: c.signed})
+	}
+	if scope.Only != policy.Files && len(scope.Given) == 0 {
+		c.images, found = u.resolveImages(ctx, sbom, part.asked)
+		j.take(found)
+		c.judged = append(c.judged, judgedImages(c.images)...)
+		j.take(facts{items: u.checkImages(ctx, sbom, c.images, j.holds)})
+		j.take(u.resolveAgain(ctx, c.images, j.holds))
+	}
+	j.take(u.limits(part.asked, c))
+	return c
 }
 
 // checks are the names of what is looked at.
-func (u *unsealed) checks() []string {
+func (u unsealed) checks() []string {
 	list := []string{"signed SBOM", "expected set"}
 	switch s := u.Options.Scope; {
 	case len(s.Given) > 0:
@@ -120,57 +150,98 @@ func (u *unsealed) checks() []string {
 	return append(list, "files", "hash sidecars", "signatures", "images")
 }
 
-// unsealed is one release without a manifest being decided about.
-type unsealed struct {
-	decision
-	finder  rekor.Finder
-	list    expected.List
-	expect  func(map[string]digest.Set) error
-	set     expected.Set
-	signed  expected.Witness         // the SBOM, once its signature holds
-	said    []plan.Class             // classes of what is there
-	read    map[string]digest.Digest // documents, as they were read
-	digests map[string]digest.Set    // what was hashed, by name
-	images  []waiver.Subject
-	given   map[string]string // files that alone are asked about, and where they lie; nil asks about all
-	whole   expected.Set      // before it was narrowed to what is asked
-	proven  []Sum             // files with a signature that holds
-	kept    []string          // what a download of it is
+// judgedFiles counts files that the policy is asked about.
+func judgedFiles(names ...string) (all []counted) {
+	for _, name := range names {
+		all = append(all, counted{name: name, class: expected.KindOf(name).Class, asked: true})
+	}
+	return all
 }
 
-// judged counts one thing that the policy answered for.
-func (u *unsealed) judged(class plan.Class, name string, answer *verdict.Verdict) {
-	if !slices.Contains(u.said, class) {
-		u.said = append(u.said, class)
+// judgedImages counts images that the policy is asked about.
+func judgedImages(images []pulled) (all []counted) {
+	for _, p := range images {
+		all = append(all, counted{name: p.name, class: p.class, asked: true})
 	}
-	if u.Policy.Asks(u.Stage, class, policy.Signature) == policy.Require {
-		good := answer != nil && answer.Outcome() == verdict.Accepted && !u.bad[name]
-		if u.v.Counts.Required++; good {
-			u.v.Counts.Verified++
+	return all
+}
+
+// required are those of a class for which the policy requires a signature.
+func (u unsealed) required(judged []counted) iter.Seq[counted] {
+	return func(yield func(counted) bool) {
+		for _, one := range judged {
+			if u.requiresSignature(one.class) && !yield(one) {
+				return
+			}
 		}
-		u.v.Groups = groups(u.v.Groups).count(class, good)
 	}
-	if answer == nil { // what is wrong with it was said
-		return
-	}
-	for _, f := range answer.Findings {
-		u.add(f)
-	}
-	u.v.Warn(answer.Warnings...)
-	u.v.Proofs = append(u.v.Proofs, answer.Proofs...)
 }
 
-// question asks the policy about one thing of the release.
-func (u *unsealed) question(class plan.Class, name string, bytes digest.Set) policy.Question {
+func (u unsealed) requiresSignature(class plan.Class) bool {
+	return u.Policy.Asks(u.Stage, class, policy.Signature) == policy.Require
+}
+
+// answered is an item with the answer of the policy.
+func (u unsealed) answered(i item) item {
+	i.answer = u.rule.Decide(i)
+	return i
+}
+
+// isProven reports whether the policy accepts an item by evidence.
+func (i item) isProven() bool {
+	return i.answer != nil && i.answer.Outcome() == verdict.Accepted && len(i.answer.Proofs) > 0
+}
+
+// differ adds an error that was found when the item was compared with other
+// documents, if there is one.
+func (i *item) differ(err error) {
+	if err != nil {
+		i.differences = append(i.differences, difference{Finding: verdict.FindingOf(i.question.Subject, err), mode: policy.Require})
+	}
+}
+
+// question asks the policy about one part of the release.
+func (u unsealed) question(class plan.Class, name string, bytes digest.Set) policy.Question {
 	return policy.Question{
 		Stage: u.Stage, Class: class, Subject: name, Bytes: bytes, Version: u.Version.String(), At: u.Now,
 		Why: map[policy.Check]error{},
 	}
 }
 
-// advise names the next act where the usual one speaks of a manifest, which
-// there is not.
-func (u *unsealed) advise() {
+// subjects are the parts of the release that a list of known defects or an
+// exception can be about.
+func (c collected) subjects(canon Canonical) (all []waiver.Subject) {
+	for _, p := range c.images {
+		all = append(all, waiver.Subject{Name: p.name, Digests: digest.Set{SHA256: p.digest}, Destination: canon.Images})
+	}
+	for name, digests := range c.files.digests {
+		all = append(all, waiver.Subject{Name: name, Digests: digests, Destination: canon.Files})
+	}
+	return all
+}
+
+// verified lists the files whose signatures hold, under the names that they were
+// given by, and the names of all files that a download of the release has.
+func (c collected) verified(holds func(name string) bool) (sums []Sum, kept []string) {
+	kept = c.files.kept
+	for _, i := range c.signed {
+		name := i.question.Subject
+		if !i.isProven() || !holds(name) {
+			continue
+		}
+		kept = append(kept, name+expected.SignatureSuffix, name+expected.CertificateSuffix)
+		sum := Sum{name, c.files.digests[name]}
+		if path, given := c.files.given[name]; given {
+			sum.Name = path
+		}
+		sums = append(sums, sum)
+	}
+	return sums, kept
+}
+
+// advise names the next act where the usual one is about a manifest, which the
+// release does not have.
+func advise(v *verdict.Verdict) {
 	acts := map[verdict.Code]string{
 		verdict.Missing:         "fetch it again where the project publishes it; do not use this copy as a whole",
 		verdict.Extra:           "find out who put it there, and do not use it: nothing of the release speaks of it",
@@ -179,45 +250,37 @@ func (u *unsealed) advise() {
 		verdict.VersionUnbound:  "do not use it as a part of this version, whoever signed it; ask the project to have it in its SBOM",
 		verdict.TagMoved:        "find out who moved the tag; until then name the image by a digest that is signed",
 	}
-	for i, f := range u.v.Findings {
+	for i, f := range v.Findings {
 		if act, other := acts[f.Code]; other && f.Fix == f.Code.Fix() {
-			u.v.Findings[i].Fix = act
+			v.Findings[i].Fix = act
 		}
 	}
 }
 
-// waive explains what is known of this version.
-func (u *unsealed) waive() {
-	c := waiver.Case{
-		Policy: u.Policy, Version: u.Version, Subjects: u.images,
-		Lists: u.Waivers.Lists, Accept: u.Waivers.Accept, Exceptions: u.Waivers.Exceptions,
+// limits names what the verdict does not cover, and why.
+func (u unsealed) limits(asked expected.Set, c collected) (f facts) {
+	f.leave("a signed list of what belongs to the release: nobody signs one")
+	var classes []plan.Class
+	for _, one := range c.judged {
+		if !slices.Contains(classes, one.class) {
+			classes = append(classes, one.class)
+		}
 	}
-	for name := range u.digests {
-		c.Subjects = append(c.Subjects, waiver.Subject{Name: name, Digests: u.digests[name], Destination: u.Canon.Files})
+	f.leave(u.Policy.Lacks(u.Stage, classes)...)
+	if !asked.Independent() {
+		f.leave("expected set: not independent of the build")
+		f.note("expected set: not independent: nobody has read in the source what a release of %d.%d has, so what the build left out is missed by nobody", u.Version.Major(), u.Version.Minor())
 	}
-	waiver.Apply(u.v, c)
-}
-
-// say names what this verdict could not cover, and why.
-func (u *unsealed) say() {
-	left := func(what string) { u.v.Scope.Left = append(u.v.Scope.Left, what) }
-	left("a signed list of what belongs to the release: nobody signs one")
-	for _, lack := range u.Policy.Lacks(u.Stage, u.said) {
-		left(lack)
+	if len(c.images) > 0 {
+		f.leave("other addresses of the images")
 	}
-	if !u.set.Independent() {
-		left("expected set: not independent of the build")
-		u.v.Note("expected set: not independent: nobody has read in the source what a release of %d.%d has, so what the build left out is missed by nobody", u.Version.Major(), u.Version.Minor())
-	}
-	if len(u.images) > 0 {
-		left("other addresses of the images")
-	}
-	for _, source := range u.list.Sources() {
-		u.v.Inputs = append(u.v.Inputs, verdict.Input{Name: "list of " + u.list.Minor() + ", " + source.Name, Place: source.Repository + "/blob/" + source.Commit + "/" + source.Path})
+	for _, source := range u.List.Sources() {
+		f.read(verdict.Input{Name: "list of " + u.List.Minor() + ", " + source.Name, Place: source.Repository + "/blob/" + source.Commit + "/" + source.Path})
 	}
 	var words []string
-	for _, w := range u.set.Witnesses() {
-		words = append(words, witnessed(w))
+	for _, w := range asked.Witnesses() {
+		words = append(words, describe(w))
 	}
-	u.v.Note("expected set: %d files, by %s", len(u.set.Names()), strings.Join(words, ", "))
+	f.note("expected set: %d files, by %s", len(asked.Names()), strings.Join(words, ", "))
+	return f
 }

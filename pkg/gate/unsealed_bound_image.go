@@ -28,14 +28,14 @@ const (
 	maxEntries = 10_000
 )
 
-// bindImage holds one platform of an image, whose signature holds, against what
+// bindImage compares one platform of an image, whose signature holds, with what
 // the SBOM describes for its name and the version: the signature is of the same
 // image under any tag. The layers that the SBOM gives must be those of the
 // image's configuration; where it gives none, or those of another form, the
 // archive that it gives must hold that very configuration.
-func (u *unsealed) bindImage(ctx context.Context, p pulled) error {
-	built := u.signed.Built(p.image)
-	layers, err := u.layersOf(ctx, p)
+func (u unsealed) bindImage(ctx context.Context, sbom signedSBOM, p pulled) error {
+	built := sbom.Built(p.image)
+	layers, err := layersOf(ctx, u.Images, p)
 	if err != nil {
 		return err
 	}
@@ -43,29 +43,29 @@ func (u *unsealed) bindImage(ctx context.Context, p pulled) error {
 		return nil
 	}
 	archive := p.image.Archive()
-	want := u.signed.Bytes(archive)
+	want := sbom.Bytes(archive)
 	var loaded digest.Digest
 	if want.SHA256.IsZero() {
 		err = store.ErrNotFound
 	} else {
-		loaded, err = u.loadedFrom(ctx, archive, want.SHA256)
+		loaded, err = configIn(ctx, u.Files, archive, want.SHA256)
 	}
 	switch {
 	case err == nil && loaded.Equal(p.node.Config.Digest):
 		return nil
 	case err == nil:
-		return u.anotherImage(p, "its configuration is not the one in "+archive+", which "+u.signed.Name()+" gives", loaded.String(), p.node.Config.Digest.String())
+		return u.anotherImage(p, "its configuration is not the one in "+archive+", which "+sbom.Name()+" gives", loaded.String(), p.node.Config.Digest.String())
 	case !errors.Is(err, store.ErrNotFound):
 		return err
 	case len(built.Layers) > 0:
-		return u.anotherImage(p, "its layers are not those that "+u.signed.Name()+" gives", listing(built.Layers), listing(layers))
+		return u.anotherImage(p, "its layers are not those that "+sbom.Name()+" gives", listing(built.Layers), listing(layers))
 	case !want.IsZero():
 		return verdict.Refuse(verdict.VersionUnbound, p.name, "it is signed, but %s gives no layers of it, and %s, which it gives, is not in the place: nothing else that is signed says that it belongs to %s", expected.ReleaseSBOM, archive, u.Version)
 	}
 	return verdict.Refuse(verdict.VersionUnbound, p.name, "it is signed, but %s gives neither its layers nor its archive: nothing that is signed says that it belongs to %s", expected.ReleaseSBOM, u.Version)
 }
 
-func (u *unsealed) anotherImage(p pulled, why, want, got string) error {
+func (u unsealed) anotherImage(p pulled, why, want, got string) error {
 	return &verdict.Error{Finding: verdict.Find(verdict.Version, p.name, "tag %s names another image than was built for it: %s", u.Version, why).Differ(want, got)}
 }
 
@@ -79,14 +79,14 @@ func listing(layers []digest.Digest) string {
 
 // layersOf are the layers of an image before they were compressed, as its
 // configuration lists them.
-func (u *unsealed) layersOf(ctx context.Context, p pulled) ([]digest.Digest, error) {
+func layersOf(ctx context.Context, images registry.Source, p pulled) ([]digest.Digest, error) {
 	if p.node.Config.Digest.IsZero() {
 		return nil, verdict.Refuse(verdict.FileType, p.name, "it is no image: its manifest has no configuration")
 	}
 	if p.node.Config.Size > maxConfig {
 		return nil, verdict.Refuse(verdict.Limit, p.name, "its configuration has %d bytes, the limit is %d", p.node.Config.Size, maxConfig)
 	}
-	body, err := u.Images.Fetch(ctx, p.repository, p.node.Config)
+	body, err := images.Fetch(ctx, p.repository, p.node.Config)
 	if err != nil {
 		if errors.Is(err, registry.ErrNotFound) {
 			err = verdict.Refuse(verdict.Missing, p.name, "its configuration is not in the registry")
@@ -116,11 +116,11 @@ func (u *unsealed) layersOf(ctx context.Context, p pulled) ([]digest.Digest, err
 	return expected.Distinct(layers), nil
 }
 
-// loadedFrom reads an archive as docker saves one, to its end, and returns the
+// configIn reads an archive as docker saves one, to its end, and returns the
 // digest of the configuration of the one image in it. The archive must have the
 // digest that was given for it.
-func (u *unsealed) loadedFrom(ctx context.Context, name string, want digest.Digest) (digest.Digest, error) {
-	body, _, err := u.Files.Open(ctx, name)
+func configIn(ctx context.Context, place store.Place, name string, want digest.Digest) (digest.Digest, error) {
+	body, _, err := place.Open(ctx, name)
 	if err != nil {
 		return digest.Digest{}, err
 	}
@@ -133,7 +133,7 @@ func (u *unsealed) loadedFrom(ctx context.Context, name string, want digest.Dige
 	}
 	got, bad := digest.ParseHex(digest.SHA256, hex.EncodeToString(sum.Sum(nil)))
 	if bad != nil || !got.Equal(want) {
-		return digest.Digest{}, &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "the bytes are not those that %s gives", u.signed.Name()).
+		return digest.Digest{}, &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "the bytes are not those that %s gives", expected.ReleaseSBOM).
 			Differ(want.String(), got.String())}
 	}
 	var refusal *verdict.Error

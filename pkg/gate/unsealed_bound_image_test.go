@@ -42,9 +42,9 @@ func (p onePlace) Open(context.Context, string) (io.ReadCloser, int64, error) {
 	return io.NopCloser(bytes.NewReader(p.body)), int64(len(p.body)), nil
 }
 
-// TestLoadedFrom reads archives of images. Every row differs from the first in
+// TestConfigIn reads archives of images. Every row differs from the first in
 // one fact.
-func TestLoadedFrom(t *testing.T) {
+func TestConfigIn(t *testing.T) {
 	const config, list = `{"os":"linux"}`, `[{"Config":"c.json","Layers":["l/layer.tar"]}]`
 	many := make([][2]string, maxEntries+2)
 	for i := range many {
@@ -67,20 +67,18 @@ func TestLoadedFrom(t *testing.T) {
 		"an archive that is cut":       {whole[:700], verdict.ArchiveParse},
 		"too many files":               {saved(t, many...), verdict.Limit},
 	} {
-		u := &unsealed{decision: decision{Request: Request{Files: onePlace{body: c.body}}}}
-		got, err := u.loadedFrom(t.Context(), "kube-proxy.tar", digest.Of(digest.SHA256, c.body))
+		got, err := configIn(t.Context(), onePlace{body: c.body}, "kube-proxy.tar", digest.Of(digest.SHA256, c.body))
 		if c.want == "" && (err != nil || !got.Equal(digest.Of(digest.SHA256, []byte(config)))) || c.want != "" && (err == nil || verdict.FindingOf("", err).Code != c.want || !got.IsZero()) {
 			t.Errorf("%s: %v, %v, want %q", name, got, err, c.want)
 		}
 		// Other bytes than were given are refused, whatever is in them.
-		if got, err := u.loadedFrom(t.Context(), "kube-proxy.tar", digest.Of(digest.SHA256, []byte("x"))); err == nil || verdict.FindingOf("", err).Code != verdict.Tampered || !got.IsZero() {
+		if got, err := configIn(t.Context(), onePlace{body: c.body}, "kube-proxy.tar", digest.Of(digest.SHA256, []byte("x"))); err == nil || verdict.FindingOf("", err).Code != verdict.Tampered || !got.IsZero() {
 			t.Errorf("%s, of another digest: %v, %v", name, got, err)
 		}
 	}
 	// What is cut gives no other answer than the whole.
 	for n := range whole {
-		u := &unsealed{decision: decision{Request: Request{Files: onePlace{body: whole[:n]}}}}
-		got, err := u.loadedFrom(t.Context(), "kube-proxy.tar", digest.Of(digest.SHA256, whole[:n]))
+		got, err := configIn(t.Context(), onePlace{body: whole[:n]}, "kube-proxy.tar", digest.Of(digest.SHA256, whole[:n]))
 		if (err == nil) != got.Equal(digest.Of(digest.SHA256, []byte(config))) {
 			t.Errorf("the first %d bytes of %d: %v, %v", n, len(whole), got, err)
 		}

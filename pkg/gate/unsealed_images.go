@@ -16,7 +16,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/waiver"
 )
 
 // pulled is one manifest as users pull it: a name of the release, and what the
@@ -24,153 +23,103 @@ import (
 type pulled struct {
 	name, repository string
 	class            plan.Class
-	digest           digest.Digest
+	digest           digest.Digest  // zero where the registry serves none
 	node             *registry.Node // of an index, and of each platform in it
 	image            expected.Image // of a platform in an index
 }
 
-// checkImages walks every image of the release: the index under its tag, its
+// resolveImages resolves every image of the release: the index under its tag, its
 // platforms, and each platform by itself under the name with its architecture,
-// which must be the same bytes. Each of them needs a signature of its own, and
-// each platform must be what the SBOM, which is signed, describes. Layers are
-// read last, when it is signed how large they are.
-func (u *unsealed) checkImages(ctx context.Context) {
-	if !u.hasImages() {
-		return
+// which must be the same bytes. It returns everything that needs a signature.
+func (u unsealed) resolveImages(ctx context.Context, sbom signedSBOM, asked expected.Set) (all []pulled, f facts) {
+	if !u.hasImages(sbom, asked, &f) {
+		return nil, f
 	}
-	for _, f := range u.set.CompareImages() {
-		u.add(f)
-	}
+	f.refuse(asked.CompareImages()...)
 	if u.Images == nil {
-		u.v.Add(verdict.Find(verdict.PlaceDown, u.Canon.Images, "the release has images, but no registry was given"))
-		return
+		f.refuse(verdict.Find(verdict.PlaceDown, u.Canon.Images, "the release has images, but no registry was given"))
+		return nil, f
 	}
 	platforms := map[string][]expected.Image{}
 	var names []string
-	for _, i := range u.set.Images() { // sorted by name
+	for _, i := range asked.Images() { // sorted by name
 		if platforms[i.Name] == nil {
 			names = append(names, i.Name)
 		}
 		platforms[i.Name] = append(platforms[i.Name], i)
 	}
-	var all []pulled
 	for _, name := range names {
-		all = append(all, u.checkImage(ctx, name, platforms[name])...)
+		all = append(all, u.resolveIndex(ctx, name, platforms[name], &f)...)
 	}
-	answers, unbound := make([]*verdict.Verdict, len(all)), make([]error, len(all))
-	inParallel(len(all), func(i int) {
-		if u.bad[all[i].name] {
-			return
-		}
-		if answers[i] = u.judgeImage(ctx, all[i]); proves(answers[i]) && all[i].class == plan.ImageChild {
-			unbound[i] = u.bindImage(ctx, all[i])
-		}
-	})
-	for i, err := range unbound {
-		if err != nil {
-			u.fail(all[i].name, err)
-		}
-	}
-	for i, p := range all {
-		if p.class == plan.Image && p.node != nil && proves(answers[i]) {
-			u.checkBlobs(ctx, p)
-		}
-	}
-	for i, p := range all {
-		u.judged(p.class, p.name, answers[i])
-		u.images = append(u.images, waiver.Subject{Name: p.name, Digests: digest.Set{SHA256: p.digest}, Destination: u.Canon.Images})
-	}
-	u.again(ctx, all)
+	return all, f
 }
 
 // hasImages reports whether there are images to look at. The SBOM must name
-// those of the release: what names none has no image that could be accepted.
-func (u *unsealed) hasImages() bool {
+// those of the release: without that no image could be accepted.
+func (u unsealed) hasImages(sbom signedSBOM, asked expected.Set, f *facts) bool {
 	platform := u.Options.Scope.Platform
 	switch {
-	case u.signed.Images() == 0:
-		u.add(verdict.Find(verdict.EvidenceMissing, expected.ReleaseSBOM, "it names no image of %s, so no image is bound to the version", u.Version))
+	case sbom.Images() == 0:
+		f.refuse(verdict.Find(verdict.EvidenceMissing, expected.ReleaseSBOM, "it names no image of %s, so no image is bound to the version", u.Version))
 		return false
-	case len(u.set.Images()) > 0:
+	case len(asked.Images()) > 0:
 		return true
 	case u.Options.Scope.Only == policy.Images:
-		u.v.AddError("scope", verdict.Refuse(verdict.Usage, "--platform", "the release has no image for %s", platform))
+		f.fail("scope", verdict.Refuse(verdict.Usage, "--platform", "the release has no image for %s", platform))
 	default:
-		u.v.Note("the release has no image for %s", platform)
+		f.note("the release has no image for %s", platform)
 	}
 	return false
 }
 
-// checkImage resolves an image once, and each of its platforms by itself. It
-// returns everything that needs a signature.
-func (u *unsealed) checkImage(ctx context.Context, name string, platforms []expected.Image) []pulled {
+// resolveIndex resolves an image once, and each of its platforms by itself.
+func (u unsealed) resolveIndex(ctx context.Context, name string, platforms []expected.Image, f *facts) []pulled {
 	index := pulled{name: "oci/" + name, repository: name, class: plan.Image}
-	all := []pulled{index}
 	parts := map[string]*registry.Node{}
 	node, err := u.pull(ctx, name)
-	if err != nil {
-		u.missing(index.name, name, err)
-	} else {
-		all[0].digest, all[0].node = node.Descriptor.Digest, u.partOf(node)
-		for _, child := range all[0].node.Children {
+	f.spoil(index.name, u.missing(index.name, name, err))
+	if err == nil {
+		index.digest, index.node = node.Descriptor.Digest, u.Options.Scope.partOf(node)
+		for _, child := range index.node.Children {
 			parts[child.Descriptor.Platform] = child
 		}
 	}
+	all := []pulled{index}
 	for _, image := range platforms {
-		part, there := parts[image.Platform]
+		child := pulled{name: index.name + "/" + image.Platform, repository: name, class: plan.ImageChild, image: image, node: parts[image.Platform]}
 		delete(parts, image.Platform)
-		child := pulled{name: index.name + "/" + image.Platform, repository: name, class: plan.ImageChild, image: image, node: part}
 		switch {
-		case there:
-			child.digest = part.Descriptor.Digest
+		case child.node != nil:
+			child.digest = child.node.Descriptor.Digest
 		case err == nil:
-			u.add(verdict.Find(verdict.Platform, index.name, "the index lacks platform %s", image.Platform))
-			fallthrough
-		default:
-			u.bad[child.name] = true
+			f.refuse(verdict.Find(verdict.Platform, index.name, "the index lacks platform %s", image.Platform))
 		}
-		all = append(all, child, u.checkAlone(ctx, image, child.digest))
+		all = append(all, child, u.resolveAlone(ctx, image, child.digest, f))
 	}
 	for platform := range parts {
-		u.add(verdict.Find(verdict.Platform, index.name, "the index has platform %q, which nobody names", platform))
+		f.refuse(verdict.Find(verdict.Platform, index.name, "the index has platform %q, which nobody names", platform))
 	}
 	return all
 }
 
-// checkBlobs reads the blobs of an index that is signed, and all of whose
-// platforms are what they should be: so far as it goes, sizes are signed.
-func (u *unsealed) checkBlobs(ctx context.Context, index pulled) {
-	for _, child := range index.node.Children {
-		if u.bad[index.name+"/"+child.Descriptor.Platform] {
-			return
-		}
-	}
-	if u.bad[index.name] {
-		return
-	}
-	if _, err := registry.VerifyBlobs(ctx, u.Images, index.repository, index.node); err != nil {
-		u.missing(index.name, index.repository, err)
-	}
-}
-
-// checkAlone resolves a platform by itself: whoever pulls it so must get what
+// resolveAlone resolves a platform by itself: whoever pulls it so must get what
 // the index names.
-func (u *unsealed) checkAlone(ctx context.Context, image expected.Image, want digest.Digest) pulled {
+func (u unsealed) resolveAlone(ctx context.Context, image expected.Image, want digest.Digest, f *facts) pulled {
 	p := pulled{name: "oci/" + image.Alone(), repository: image.Alone(), class: plan.Image}
 	node, err := u.pull(ctx, image.Alone())
 	if err != nil {
-		u.missing(p.name, image.Alone(), err)
+		f.spoil(p.name, u.missing(p.name, p.repository, err))
 		return p
 	}
 	if p.digest = node.Descriptor.Digest; !want.IsZero() && !want.Equal(p.digest) {
-		u.add(verdict.Find(verdict.TagMoved, p.name, "tag %s names another image than the index of %s does for %s", u.Version, image.Name, image.Platform).
+		f.refuse(verdict.Find(verdict.TagMoved, p.name, "tag %s names another image than the index of %s does for %s", u.Version, image.Name, image.Platform).
 			Differ(want.String(), p.digest.String()))
 	}
 	return p
 }
 
 // pull resolves the tag of the version once, and reads what it names.
-func (u *unsealed) pull(ctx context.Context, repository string) (*registry.Node, error) {
+func (u unsealed) pull(ctx context.Context, repository string) (*registry.Node, error) {
 	d, err := u.Images.Resolve(ctx, repository, u.Version.String())
 	if err != nil {
 		return nil, err
@@ -178,68 +127,95 @@ func (u *unsealed) pull(ctx context.Context, repository string) (*registry.Node,
 	return registry.Graph(ctx, u.Images, repository, d)
 }
 
-func (u *unsealed) missing(name, repository string, err error) {
+// missing refuses an image that is not in the registry. Other errors stay.
+func (u unsealed) missing(name, repository string, err error) error {
 	if errors.Is(err, registry.ErrNotFound) {
-		u.add(verdict.Find(verdict.Missing, name, "%s:%s, or a part of it, is not in the registry", repository, u.Version))
-		return
+		return verdict.Refuse(verdict.Missing, name, "%s:%s, or a part of it, is not in the registry", repository, u.Version)
 	}
-	u.fail(name, err)
+	return err
 }
 
-// again resolves every tag once more: what was judged must be what the tag
-// still names.
-func (u *unsealed) again(ctx context.Context, all []pulled) {
-	all = slices.DeleteFunc(slices.Clone(all), func(p pulled) bool { return p.class != plan.Image || u.bad[p.name] })
-	errs := make([]error, len(all))
-	inParallel(len(all), func(i int) {
-		d, err := u.Images.Resolve(ctx, all[i].repository, u.Version.String())
-		if err == nil && !d.Digest.Equal(all[i].digest) {
-			err = &verdict.Error{Finding: verdict.Find(verdict.TagMoved, all[i].name, "the tag moved while it was judged").Differ(all[i].digest.String(), d.Digest.String())}
+// checkImages asks the policy about each image and each platform, with the
+// signatures that are attached to it. What each platform in an index is, the
+// SBOM, which is signed, must describe. Layers are read last, when it is signed
+// how large they are.
+func (u unsealed) checkImages(ctx context.Context, sbom signedSBOM, images []pulled, holds func(name string) bool) []item {
+	due := slices.DeleteFunc(slices.Clone(images), func(p pulled) bool { return p.digest.IsZero() || !holds(p.name) })
+	items := make([]item, len(due))
+	inParallel(len(due), func(i int) {
+		items[i] = u.answered(u.imageItem(ctx, due[i]))
+		if due[i].class == plan.ImageChild && items[i].isProven() {
+			items[i].differ(u.bindImage(ctx, sbom, due[i]))
+		}
+	})
+	another := map[string]bool{} // platforms that are not what the SBOM describes
+	for i, p := range due {
+		another[p.name] = len(items[i].differences) > 0
+	}
+	for i, p := range due {
+		if p.node == nil || p.class != plan.Image || !items[i].isProven() {
+			continue
+		}
+		if !slices.ContainsFunc(p.node.Children, func(n *registry.Node) bool { return another[p.name+"/"+n.Descriptor.Platform] }) {
+			_, err := registry.VerifyBlobs(ctx, u.Images, p.repository, p.node)
+			items[i].differ(u.missing(p.name, p.repository, err))
+		}
+	}
+	return items
+}
+
+// resolveAgain resolves every tag once more: the tag must still name what was
+// judged.
+func (u unsealed) resolveAgain(ctx context.Context, images []pulled, holds func(name string) bool) (f facts) {
+	due := slices.DeleteFunc(slices.Clone(images), func(p pulled) bool { return p.class != plan.Image || !holds(p.name) })
+	errs := make([]error, len(due))
+	inParallel(len(due), func(i int) {
+		d, err := u.Images.Resolve(ctx, due[i].repository, u.Version.String())
+		if err == nil && !d.Digest.Equal(due[i].digest) {
+			err = &verdict.Error{Finding: verdict.Find(verdict.TagMoved, due[i].name, "the tag moved while it was judged").Differ(due[i].digest.String(), d.Digest.String())}
 		}
 		errs[i] = err
 	})
 	for i, err := range errs {
-		if err != nil {
-			u.fail(all[i].name, err)
-		}
+		f.spoil(due[i].name, err)
 	}
+	return f
 }
 
-// judgeImage asks the policy about one manifest, with every signature that is
-// attached to it. What strangers attach is not counted and does not block.
-func (u *unsealed) judgeImage(ctx context.Context, p pulled) *verdict.Verdict {
-	q := u.question(p.class, p.name, digest.Set{SHA256: p.digest})
-	q.ByDigest = true
+// imageItem is one manifest with every signature that is attached to it. Foreign
+// signatures are not counted and do not block.
+func (u unsealed) imageItem(ctx context.Context, p pulled) item {
+	i := item{question: u.question(p.class, p.name, digest.Set{SHA256: p.digest})}
+	i.question.ByDigest = true
 	layers, err := registry.AttachedTo(ctx, u.Images, p.repository, p.digest, registry.SuffixSignatures)
-	var evidence []verify.Evidence
 	for _, layer := range layers {
 		e, why := u.imageSignature(ctx, layer, p)
 		switch {
 		case why == nil:
-			evidence = append(evidence, e)
-		case err == nil || verdict.OutcomeOf(why) == verdict.Unavailable: // who did not answer may have the one that holds
+			i.evidence = append(i.evidence, e)
+		case err == nil || verdict.OutcomeOf(why) == verdict.Unavailable: // the place that is down may have the one that holds
 			err = why
 		}
 	}
 	switch {
-	case len(evidence) > 0: // one that holds is enough
+	case len(i.evidence) > 0: // one that holds is enough
 	case err != nil:
-		q.Why[policy.Signature] = about(p.name, err)
+		i.question.Why[policy.Signature] = about(p.name, err)
 	default:
-		q.Why[policy.Signature] = verdict.Refuse(verdict.Unsigned, p.name, "no signature is attached to it").Advise(unsignedAct)
+		i.question.Why[policy.Signature] = verdict.Refuse(verdict.Unsigned, p.name, "no signature is attached to it").Advise(unsignedAct)
 	}
-	return u.hearing.Decide(evidence, q)
+	return i
 }
 
 // imageSignature proves one attached signature. It must name the image by the
 // name under which it lies: registries move images between hosts, and nobody
 // moves them between names.
-func (u *unsealed) imageSignature(ctx context.Context, l oci.Signature, p pulled) (verify.Evidence, error) {
+func (u unsealed) imageSignature(ctx context.Context, l oci.Signature, p pulled) (verify.Evidence, error) {
 	m, err := legacy.ParseLayer(legacy.Certificate, l)
 	if err != nil {
 		return verify.Evidence{}, err
 	}
-	e, err := u.finder.Prove(ctx, m, func(bundle []byte) (verify.Evidence, error) {
+	e, err := u.Finder.Prove(ctx, m, func(bundle []byte) (verify.Evidence, error) {
 		return u.Verifier.Image(bundle, m.Payload(), p.digest)
 	})
 	if err != nil {
@@ -249,9 +225,9 @@ func (u *unsealed) imageSignature(ctx context.Context, l oci.Signature, p pulled
 	if err != nil {
 		return verify.Evidence{}, err
 	}
-	if said := payload.Reference[strings.LastIndexByte(payload.Reference, '/')+1:]; said != p.repository {
+	if name := payload.Reference[strings.LastIndexByte(payload.Reference, '/')+1:]; name != p.repository {
 		return verify.Evidence{}, &verdict.Error{Finding: verdict.Find(verdict.NotBound, p.name, "the signature is genuine, but of an image by another name").
-			Differ(p.repository, said).Citing(e.Bundle())}
+			Differ(p.repository, name).Citing(e.Bundle())}
 	}
 	return e, nil
 }

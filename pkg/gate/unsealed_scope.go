@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"context"
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/digest"
@@ -25,38 +24,41 @@ func (s Scope) fitsUnsealed() error {
 	return nil
 }
 
-// narrow leaves of what is expected the part that is asked about, and says
-// without what the answer is.
-func (u *unsealed) narrow() error {
+// part is what belongs to the release, and the part of it that is asked about.
+type part struct{ whole, asked expected.Set }
+
+// narrow leaves of what is expected the part that is asked about, and names what
+// the answer leaves out.
+func (u unsealed) narrow(whole expected.Set, sbom signedSBOM) (p part, f facts, err error) {
+	p = part{whole: whole, asked: whole}
 	s := u.Options.Scope
-	u.whole = u.set
 	if s.Platform != "" {
-		if err := s.checkPlatform(u.platforms()); err != nil {
-			return err
+		if err := s.checkPlatform(u.platforms(sbom)); err != nil {
+			return p, f, err
 		}
-		u.set = u.set.For(s.Platform)
-		u.leave("other platforms than " + s.Platform)
+		p.asked = whole.For(s.Platform)
+		f.leave("other platforms than " + s.Platform)
 	}
 	switch s.Only {
 	case policy.Files:
-		u.leave("images")
+		f.leave("images")
 	case policy.Images:
-		u.leave("files")
+		f.leave("files")
 	}
-	if u.expect == nil {
-		return nil
+	if u.Expect != nil {
+		err = u.Expect(p.claimed())
 	}
-	return u.expect(u.claimed())
+	return p, f, err
 }
 
 // platforms are those of files and of images that the SBOM names, which is
 // signed, and the source.
-func (u *unsealed) platforms() (files, images []string) {
-	known := []expected.Witness{u.signed}
-	if !u.list.IsZero() {
-		known = append(known, u.list.Witness())
+func (u unsealed) platforms(sbom signedSBOM) (files, images []string) {
+	by := []expected.Witness{sbom.Witness}
+	if !u.List.IsZero() {
+		by = append(by, u.List.Witness())
 	}
-	set, err := expected.Of(known...)
+	set, err := expected.Of(by...)
 	if err != nil {
 		return nil, nil
 	}
@@ -69,24 +71,12 @@ func (u *unsealed) platforms() (files, images []string) {
 	return files, images
 }
 
-// checkPlaces looks at the places that are asked about.
-func (u *unsealed) checkPlaces(ctx context.Context) {
-	only := u.Options.Scope.Only
-	if only != policy.Images {
-		u.checkFiles(ctx)
-		u.checkSignatures(ctx)
-	}
-	if only != policy.Files {
-		u.checkImages(ctx)
-	}
-}
-
-// claimed is everything that belongs to what is asked, with the bytes that
-// somebody claims.
-func (u *unsealed) claimed() map[string]digest.Set {
+// claimed is everything that belongs to the part that is asked about, with the
+// bytes that a witness claims.
+func (p part) claimed() map[string]digest.Set {
 	all := map[string]digest.Set{}
-	for _, name := range u.set.Names() {
-		all[name] = u.set.Claim(name)
+	for _, name := range p.asked.Names() {
+		all[name] = p.asked.Claim(name)
 		for _, suffix := range []string{".sha256", ".sha512", expected.SignatureSuffix, expected.CertificateSuffix} {
 			all[name+suffix] = digest.Set{}
 		}
@@ -94,46 +84,30 @@ func (u *unsealed) claimed() map[string]digest.Set {
 	return all
 }
 
-// asksAbout leaves the objects of other platforms out. What nobody names stays:
-// it is too much on any.
-func (u *unsealed) asksAbout(objects []store.Object) []store.Object {
-	if u.Options.Scope.Platform == "" {
-		return objects
+// asksAbout leaves the objects of other platforms out. What no witness names
+// stays: it is too much on any.
+func (p part) asksAbout(objects []store.Object) []store.Object {
+	left := map[string]bool{}
+	for _, name := range p.whole.Names() {
+		left[name] = true
 	}
-	asked, named := map[string]bool{}, map[string]bool{}
-	for _, name := range u.set.Names() {
-		asked[name] = true
-	}
-	for _, name := range u.whole.Names() {
-		named[name] = true
+	for _, name := range p.asked.Names() {
+		delete(left, name)
 	}
 	return slices.DeleteFunc(slices.Clone(objects), func(o store.Object) bool {
-		name := o.Name
-		if of := expected.KindOf(name).Of; of != "" {
-			name = of
+		if of := expected.KindOf(o.Name).Of; of != "" {
+			return left[of]
 		}
-		return named[name] && !asked[name]
+		return left[o.Name]
 	})
 }
 
 // partOf is the image without the platforms that are not asked about.
-func (u *unsealed) partOf(index *registry.Node) *registry.Node {
-	platform := u.Options.Scope.Platform
-	if platform == "" {
+func (s Scope) partOf(index *registry.Node) *registry.Node {
+	if s.Platform == "" {
 		return index
 	}
 	part := *index
-	part.Children = slices.DeleteFunc(slices.Clone(index.Children), func(n *registry.Node) bool { return n.Descriptor.Platform != platform })
+	part.Children = slices.DeleteFunc(slices.Clone(index.Children), func(n *registry.Node) bool { return n.Descriptor.Platform != s.Platform })
 	return &part
-}
-
-// proves notes a file whose signature holds, under the name that it was asked
-// by, and what a download of it has.
-func (u *unsealed) proves(name string) {
-	as := name
-	if at, given := u.given[name]; given {
-		as = at
-	}
-	u.proven = append(u.proven, Sum{as, u.digests[name]})
-	u.kept = append(u.kept, name+expected.SignatureSuffix, name+expected.CertificateSuffix)
 }

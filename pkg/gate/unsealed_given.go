@@ -1,0 +1,128 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/expected"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// checkGiven compares files of this machine with the SBOM, which is signed: it
+// must give their bytes for a name. Each must have a signature of its own, too.
+func (u unsealed) checkGiven(ctx context.Context, sbom signedSBOM, whole expected.Set) (hashedFiles, facts) {
+	h := sbom.file()
+	h.given = map[string]string{}
+	var f facts
+	paths := slices.Compact(slices.Sorted(slices.Values(u.Options.Scope.Given)))
+	for _, file := range paths {
+		bytes, err := (File{Path: file}).hash(ctx)
+		var name string
+		if err == nil {
+			name, err = u.recognise(sbom, whole, file, bytes)
+		}
+		if err != nil {
+			f.counted = append(f.counted, counted{name: file, asked: true})
+			f.spoil(file, err)
+			continue
+		}
+		f.note("%s: it is %s", file, name)
+		f.read(verdict.Input{Name: file, Digest: bytes.SHA256})
+		h.digests[name], h.given[name] = bytes, file
+	}
+	f.leave(fmt.Sprintf("all but the %d given", len(paths)))
+	return h, f
+}
+
+// fixStranger is the next act where a file at hand is none of the release.
+const fixStranger = "it is none of this release: ask about the version that it is of, or find out where it came from"
+
+// recognise finds which file of the release the bytes are, as the SBOM says.
+// Unsigned witnesses serve the words of a refusal only, and show disagreement.
+func (u unsealed) recognise(sbom signedSBOM, whole expected.Set, file string, bytes digest.Set) (string, error) {
+	base := filepath.Base(file)
+	var same, named []release.Artifact
+	unsigned := ""
+	for _, name := range whole.Names() {
+		gives, fits := sbom.Gives(name, bytes)
+		if name == expected.ReleaseSBOM {
+			gives, fits = true, sbom.digests.SHA256.Equal(bytes.SHA256)
+		}
+		with, against, want := whole.Sides(name, bytes)
+		one := release.Artifact{Artifact: plan.Artifact{Name: name, Platform: expected.PlatformOf(name)}}
+		switch {
+		case gives && fits && len(against) > 0:
+			return "", &verdict.Error{Finding: verdict.Find(verdict.Conflict, file, "the bytes are those of %s for %s, and not those of %s", some(with), name, some(against)).
+				Differ(want.String(), bytes.SHA256.String())}
+		case gives && fits:
+			same = append(same, one)
+		case !gives && len(with) > 0:
+			unsigned = name
+		}
+		if path.Base(name) == base && gives {
+			named = append(named, one)
+		}
+	}
+	if len(same) == 0 && len(named) == 0 && unsigned != "" {
+		if !expected.KindOf(unsigned).Signed {
+			return "", unsignedFile(file, unsigned)
+		}
+		return "", verdict.Refuse(verdict.VersionUnbound, file, "it is what unsigned documents call %s, and %s does not describe it: alone it proves nothing", unsigned, expected.ReleaseSBOM).
+			Advise("verify the whole release, which holds it against what is signed, or name a file that the SBOM describes")
+	}
+	name, err := u.Options.Scope.nameOf(file, same, named)
+	if err == nil && !u.requiresSignature(expected.KindOf(name).Class) {
+		err = unsignedFile(file, name)
+	}
+	if err != nil {
+		return "", err
+	}
+	return name, nil
+}
+
+func unsignedFile(file, name string) error {
+	return verdict.Refuse(verdict.Unsigned, file, "it is %s, which nobody signs: alone it proves nothing", name).
+		Advise("verify the whole release, which holds it against what is signed, or name a file that is signed")
+}
+
+// nameOf chooses the file that a path means among those with the same bytes,
+// and those that end in its name. Bytes alone do not make it one: under a name
+// that the release gives to other bytes they are misplaced.
+func (s Scope) nameOf(file string, same, named []release.Artifact) (string, error) {
+	base := filepath.Base(file)
+	mine := slices.DeleteFunc(slices.Clone(same), func(a release.Artifact) bool {
+		return s.Platform != "" && a.Platform != "" && a.Platform != s.Platform
+	})
+	called := slices.DeleteFunc(slices.Clone(mine), func(a release.Artifact) bool { return path.Base(a.Name) != base })
+	full := slices.IndexFunc(named, func(a release.Artifact) bool {
+		return strings.HasSuffix("/"+filepath.ToSlash(filepath.Clean(file)), "/"+a.Name)
+	})
+	switch {
+	case len(same) == 0 && len(named) == 0:
+		return "", verdict.Refuse(verdict.Extra, file, "%s, which is signed, neither names it nor has its bytes", expected.ReleaseSBOM).Advise(fixStranger)
+	case len(same) == 0:
+		return "", verdict.Refuse(verdict.Tampered, file, "the bytes are not those of %s, by %s, which is signed", listed(named), expected.ReleaseSBOM)
+	case len(mine) == 0:
+		return "", &verdict.Error{Finding: verdict.Find(verdict.Platform, file, "it is %s", listed(same)).Differ(s.Platform, same[0].Platform)}
+	case len(called) == 0 && len(named) > 0, full >= 0 && !slices.Contains(names(same), named[full].Name):
+		return "", verdict.Refuse(verdict.NameSwap, file, "holds the bytes of %s", listed(mine))
+	case len(called) == 0:
+		called = mine
+	}
+	return nearestTo(file, called), nil
+}
+
+func names(all []release.Artifact) []string {
+	list := make([]string, len(all))
+	for i, a := range all {
+		list[i] = a.Name
+	}
+	return list
+}

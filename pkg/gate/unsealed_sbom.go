@@ -1,0 +1,138 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/expected"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/version"
+)
+
+// signedSBOM is the SBOM of the release. It is the one signed document that says
+// which bytes belong under which name to which version: without it every file and
+// image that the project ever signed would do for every other, and nothing is
+// decided.
+type signedSBOM struct {
+	expected.Witness
+	digests digest.Set
+	holds   bool // its signature does, and it is of the version
+}
+
+// readSBOM reads the SBOM of the release and proves its signature, before
+// anything else is read. It is an item of these facts where it does not hold, and
+// where the files of the place, of which it is one, are not asked about.
+func (u unsealed) readSBOM(ctx context.Context) (s signedSBOM, f facts) {
+	const name = expected.ReleaseSBOM
+	raw, err := store.Read(ctx, u.Files, name, maxDocument)
+	if errors.Is(err, store.ErrNotFound) {
+		err = verdict.Refuse(verdict.Missing, name, "it is not in the place, and no other signed document says which files and images belong to %s", u.Version).
+			Advise("check that there is such a version; then take the release with its SBOM from where the project publishes it")
+	}
+	if err != nil {
+		f.counted = []counted{{name: name, asked: true}}
+		f.spoil(name, about(name, err))
+		return s, f
+	}
+	s.digests = digest.SetOf(raw)
+	f.read(verdict.Input{Name: name, Place: u.Files.URI(), Digest: s.digests.SHA256})
+	sbom := u.answered(u.fileItem(ctx, name, s.digests))
+	if sbom.isProven() {
+		if s.Witness, err = parseReleaseSBOM(raw, u.Version); err != nil {
+			sbom.differ(about(name, err))
+		}
+		s.holds = err == nil
+	}
+	if !s.holds || u.Options.Scope.Only == policy.Images || len(u.Options.Scope.Given) > 0 {
+		f.items = []item{sbom}
+	}
+	return s, f
+}
+
+// file is the SBOM as the one file that was hashed, if it was found.
+func (s signedSBOM) file() hashedFiles {
+	h := hashedFiles{digests: map[string]digest.Set{}}
+	if !s.digests.IsZero() {
+		h.digests[expected.ReleaseSBOM] = s.digests
+	}
+	return h
+}
+
+func parseReleaseSBOM(raw []byte, v version.Version) (expected.Witness, error) {
+	doc, err := spdx.ParseTagValue(raw)
+	if err != nil {
+		return expected.Witness{}, err
+	}
+	w, err := expected.ReadSBOM(expected.ReleaseSBOM, doc, v)
+	if err == nil {
+		_, err = expected.Of(w)
+	}
+	return w, err
+}
+
+// bindFile compares a file whose signature holds with the SBOM: the signature
+// is of its bytes under any name and of any version.
+func (u unsealed) bindFile(ctx context.Context, sbom signedSBOM, name string, bytes digest.Set) error {
+	gives, same := sbom.Gives(name, bytes)
+	switch {
+	case gives && same, name == expected.ReleaseSBOM: // which says itself of which version it is
+		return nil
+	case gives:
+		return &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "the bytes are not those that %s gives", sbom.Name()).
+			Differ(sbom.Bytes(name).SHA256.String(), bytes.SHA256.String())}
+	case name == expected.SourceSBOM:
+		return u.bindSourceSBOM(ctx, bytes.SHA256)
+	}
+	return verdict.Refuse(verdict.VersionUnbound, name, "it is signed, but %s does not describe it: nothing that is signed says that it belongs to %s", expected.ReleaseSBOM, u.Version)
+}
+
+// bindSourceSBOM reads of which version the SBOM of the source says that it is:
+// the SBOM of the release refers to it by a digest that proves nothing.
+func (u unsealed) bindSourceSBOM(ctx context.Context, want digest.Digest) error {
+	const name = expected.SourceSBOM
+	raw, err := store.Read(ctx, u.Files, name, maxDocument)
+	if err != nil {
+		return err
+	}
+	if got := digest.Of(digest.SHA256, raw); !got.Equal(want) {
+		return changed(name, want, got)
+	}
+	var namespaces []string
+	for line := range strings.Lines(string(raw)) {
+		if value, is := strings.CutPrefix(strings.TrimRight(line, "\r\n"), "DocumentNamespace: "); is {
+			namespaces = append(namespaces, value)
+		}
+	}
+	of := expected.SourceNamespace(u.Version)
+	if len(namespaces) == 1 && namespaces[0] == of {
+		return nil
+	}
+	return &verdict.Error{Finding: verdict.Find(verdict.Version, name, "it is the SBOM of another source").Differ(of, clip(strings.Join(namespaces, ", ")))}
+}
+
+// changed refuses a file that was read twice and had other bytes the second time.
+func changed(name string, before, after digest.Digest) error {
+	return &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "it changed while it was read").Differ(before.String(), after.String())}
+}
+
+// checkTagFiles compares the files that say the tag of an image with what is
+// signed: they are unsigned, and there is one thing that each can say.
+func (u unsealed) checkTagFiles(sbom signedSBOM, asked expected.Set, files hashedFiles, f *facts) {
+	for _, name := range asked.Names() {
+		sum := files.digests[name].SHA256
+		tag := u.Version.String()
+		want := digest.Of(digest.SHA256, []byte(tag))
+		switch {
+		case !strings.HasSuffix(name, expected.TagSuffix) || sum.IsZero():
+		case !sbom.Tagged(name):
+			f.follow(name, policy.Require, verdict.Find(verdict.VersionUnbound, name, "%s describes no image of this name", sbom.Name()))
+		case !sum.Equal(want) && !sum.Equal(digest.Of(digest.SHA256, []byte(tag+"\n"))):
+			f.follow(name, policy.Require, verdict.Find(verdict.Tampered, name, "it does not say %s", tag).Differ(want.String(), sum.String()))
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/expected"
+	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// maxAsked is how many signatures wait for a log side by side.
+const maxAsked = 16
+
+// checkSignatures asks the policy about each file, with the signature beside
+// it. Files that are bad already are left out: their evidence is of other
+// bytes, and what is wrong with them is reported. A signature gives neither name
+// nor version: the SBOM must give the bytes for the name. The signature of the
+// SBOM is read once more: a download keeps what is read after it was told what to
+// expect.
+func (u unsealed) checkSignatures(ctx context.Context, sbom signedSBOM, files hashedFiles, names []string, holds func(name string) bool) []item {
+	due := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !holds(name) || files.digests[name].IsZero() })
+	items := make([]item, len(due))
+	var group errgroup.Group
+	group.SetLimit(maxAsked) // they wait for a log, not for a processor
+	for i, name := range due {
+		group.Go(func() error {
+			items[i] = u.answered(u.fileItem(ctx, name, files.digests[name]))
+			return nil
+		})
+	}
+	_ = group.Wait() // no function returns an error: all are answers
+	for i, name := range due {
+		if expected.KindOf(name).Signed && items[i].isProven() {
+			items[i].differ(u.bindFile(ctx, sbom, name, files.digests[name]))
+		}
+	}
+	return items
+}
+
+// fileItem is one file with the signature beside it.
+func (u unsealed) fileItem(ctx context.Context, name string, bytes digest.Set) item {
+	i := item{question: u.question(expected.KindOf(name).Class, name, bytes)}
+	e, err := u.fileSignature(ctx, name, bytes)
+	if err != nil {
+		i.question.Why[policy.Signature] = about(name, err)
+		return i
+	}
+	i.evidence = []verify.Evidence{e}
+	return i
+}
+
+// fileSignature proves the signature that lies beside a file, with its
+// certificate.
+func (u unsealed) fileSignature(ctx context.Context, name string, bytes digest.Set) (verify.Evidence, error) {
+	var parts [2][]byte
+	for i, suffix := range []string{expected.SignatureSuffix, expected.CertificateSuffix} {
+		raw, err := store.Read(ctx, u.Files, name+suffix, legacy.MaxCertificate)
+		if errors.Is(err, store.ErrNotFound) {
+			return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, name, "there is no %s beside it", name+suffix).Advise(unsignedAct)
+		}
+		if err != nil {
+			return verify.Evidence{}, err
+		}
+		parts[i] = raw
+	}
+	m, err := legacy.ParseFiles(legacy.Certificate, bytes.SHA256, parts[0], parts[1])
+	if err != nil {
+		return verify.Evidence{}, err
+	}
+	return u.Finder.Prove(ctx, m, func(bundle []byte) (verify.Evidence, error) {
+		return u.Verifier.Blob(bundle, bytes)
+	})
+}
+
+// about has a refusal of a part of the evidence of a file name that file.
+func about(name string, err error) error {
+	var refusal *verdict.Error
+	if !errors.As(err, &refusal) || refusal.Finding.Subject == name {
+		return err
+	}
+	f := refusal.Finding
+	f.Subject, f.Message = name, f.Subject+": "+f.Message
+	return &verdict.Error{Finding: f, Cause: err}
+}
