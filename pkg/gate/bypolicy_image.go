@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/version"
 	"github.com/waybill-release/waybill/pkg/waiver"
 )
 
@@ -24,36 +25,34 @@ func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict 
 	image, done := remembered(image)
 	defer done()
 	defer image.ahead(ctx)()
-	v := r.start("image "+image.Name, plan.Image, plan.ImageChild)
-	v.Scope.Left = append(v.Scope.Left, unnamed)
-	v.Counts.Required = 0
-	nodes, err := image.graph(ctx)
+	j := r.begin("image "+image.Name, image.To, plan.Image, plan.ImageChild)
+	j.v.Scope.Left = append(j.v.Scope.Left, unnamed)
+	manifests, _, err := image.manifests(ctx, "")
 	if err != nil {
-		v.Counts.Required++
-		v.AddError(image.Name, err)
-		return v
+		j.fail(image.Name, err)
+		return j.endOne(waiver.Subject{Name: image.Name})
 	}
-	judged := map[string]bool{}
+	var names []counted
 	var subjects []waiver.Subject
-	for i, n := range nodes {
+	judged := map[string]bool{}
+	for i, m := range manifests {
 		class := plan.ImageChild
 		if i == 0 {
 			class = plan.Image
 		}
-		if err := registry.CheckPlatform(ctx, image.Source, image.Repository, n); err != nil {
-			v.Counts.Required++
-			v.AddError(image.name(n.Descriptor), err)
-			continue
-		}
-		if d := n.Descriptor.Digest; !judged[d.String()] {
-			judged[d.String()] = true
-			subjects = append(subjects, waiver.Subject{Name: image.Repository + "@" + d.String(), Digests: digest.SetOf(n.Raw), Destination: image.To})
-			r.manifest(ctx, v, image, class, n)
+		switch {
+		case m.platform != nil:
+			j.fail(m.name, m.platform)
+			names = append(names, counted{name: m.name, asked: true})
+		case !judged[m.subject]:
+			judged[m.subject] = true
+			j.take(r.collectManifest(ctx, image, class, m))
+			names = append(names, counted{name: m.subject, asked: true})
+			subjects = append(subjects, waiver.Subject{Name: m.subject, Digests: digest.SetOf(m.Raw), Destination: image.To})
 		}
 	}
-	ofAll(v, len(judged))
-	checkClock(v)
-	r.waive(v, subjects...)
+	j.count(slices.Values(names))
+	v := j.end(version.Version{}, subjects)
 	besides(v)
 	return v
 }
@@ -80,54 +79,55 @@ func besides(v *verdict.Verdict) {
 	}
 }
 
-// manifest asks the policy about one manifest, with everything that refers to
-// it and holds. What does not hold is somebody else's, and counts for nothing.
-func (r PolicyRequest) manifest(ctx context.Context, v *verdict.Verdict, image Image, class plan.Class, n *registry.Node) {
-	d := n.Descriptor.Digest
-	name := image.Repository + "@" + d.String()
-	q := r.question(class, name, digest.SetOf(n.Raw)) // a statement may give digests of several kinds, and each must hold
+// collectManifest reads everything that refers to a manifest and holds, and of
+// each legacy tag that the policy asks for and no referrer answers. What does not
+// hold is somebody else's, and counts for nothing.
+func (r PolicyRequest) collectManifest(ctx context.Context, image Image, class plan.Class, m imageManifest) (f facts) {
+	q := r.question(class, m.subject, digest.SetOf(m.Raw)) // a statement may give digests of several kinds, and each must hold
 	q.ByDigest = true
-	a, err := readAttached(ctx, r.Verifier, registry.Target{Source: image.Source, Repository: image.Repository, Digest: d})
+	lacking := func(found []verify.Evidence) (suffixes []string) {
+		for _, tag := range legacyTags() {
+			if r.Policy.Asks(r.Stage, class, tag.check) != policy.Off &&
+				!slices.ContainsFunc(found, func(e verify.Evidence) bool { return r.says(e, q, tag.role, tag.kinds...) }) {
+				suffixes = append(suffixes, tag.suffix)
+			}
+		}
+		return suffixes
+	}
+	e, err := evidenceReader{signer: SignedBy(r.Verifier), finder: r.Finder}.read(ctx, image.target(m), lacking)
 	if err != nil {
-		v.Counts.Required++
-		v.AddError(name, err)
-		return
+		f.fail(m.subject, err)
+		return f
 	}
-	a.note(v, name)
-	evidence := a.holds
-	evidence = append(evidence, r.older(ctx, image, q, evidence)...)
+	for _, tag := range legacyTags() {
+		if down := e.unavailable[tag.suffix]; down != nil {
+			q.Why[tag.check] = about(m.subject, down)
+		}
+	}
+	e.note(&f, m.subject)
+	evidence := e.all()
 	if slices.ContainsFunc(evidence, func(e verify.Evidence) bool { return r.says(e, q, policy.Release, intoto.SPDXDocument) }) {
-		q.SBOM = d
+		q.SBOM = m.Descriptor.Digest
 	}
-	v.Inputs = append(v.Inputs, verdict.Input{Name: name, Place: image.Name, Digest: d})
-	r.take(v, q, evidence)
-	r.reached(v, q, evidence)
+	f.read(verdict.Input{Name: m.subject, Place: image.Name, Digest: m.Descriptor.Digest})
+	f.items = []item{{question: q, evidence: evidence}}
+	return f
 }
 
-// older reads what clients attached by tags, of each kind that the policy asks
-// for and nothing that refers to the manifest answers.
-func (r PolicyRequest) older(ctx context.Context, image Image, q policy.Question, evidence []verify.Evidence) (more []verify.Evidence) {
-	builds := []string{provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01}
-	for _, ask := range []struct {
-		check  policy.Check
-		role   policy.Role
-		suffix string
-		kinds  []string
-	}{
+// legacyTag is a tag by which clients attached evidence before there were
+// referrers.
+type legacyTag struct {
+	check  policy.Check // that the evidence answers
+	role   policy.Role
+	suffix string
+	kinds  []string // of what refers to the manifest instead
+}
+
+func legacyTags() []legacyTag {
+	return []legacyTag{
 		{policy.Signature, policy.Release, registry.SuffixSignatures, []string{intoto.CosignSignature}},
-		{policy.Provenance, policy.Builder, registry.SuffixAttestations, builds},
-	} {
-		if r.Policy.Asks(r.Stage, q.Class, ask.check) == policy.Off ||
-			slices.ContainsFunc(evidence, func(e verify.Evidence) bool { return r.says(e, q, ask.role, ask.kinds...) }) {
-			continue
-		}
-		found, _, down := olderEvidence{SignedBy(r.Verifier), r.Finder}.of(ctx, image, q.Bytes.SHA256, ask.suffix)
-		more = append(more, found...)
-		if down != nil {
-			q.Why[ask.check] = about(q.Subject, down)
-		}
+		{policy.Provenance, policy.Builder, registry.SuffixAttestations, []string{provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01}},
 	}
-	return more
 }
 
 // says reports whether evidence is of one of these kinds, by a role, of what is

@@ -21,22 +21,23 @@ type PlacedFile struct {
 // Placed decides about such a file. Without evidence it is refused, whatever
 // the policy asks of its class.
 func (r PolicyRequest) Placed(f PlacedFile) *verdict.Verdict {
-	v := r.start(string(f.Class)+" "+f.Name, f.Class)
-	v.Counts.Required = 0
-	v.Inputs = append(v.Inputs, verdict.Input{Name: f.Name, Digest: f.Digests.SHA256})
-	q := r.question(f.Class, f.Name, f.Digests)
-	e, err := r.beside(f)
+	j := r.begin(string(f.Class)+" "+f.Name, "", f.Class)
+	j.take(r.collectPlaced(f))
+	return j.endOne(waiver.Subject{Name: f.Name, Digests: f.Digests})
+}
+
+func (r PolicyRequest) collectPlaced(file PlacedFile) (f facts) {
+	f.read(verdict.Input{Name: file.Name, Digest: file.Digests.SHA256})
+	e, err := r.beside(file)
 	if err != nil {
-		v.Counts.Required++
-		v.AddError(f.Name+BundleSuffix, err)
-	} else {
-		v.Inputs = append(v.Inputs, verdict.Input{Name: f.Name + BundleSuffix, Digest: e.Bundle()})
-		q.ByDigest = !e.Statement().IsZero() // a plain signature gives no name to begin with
-		r.take(v, q, []verify.Evidence{e})
+		f.fail(file.Name+BundleSuffix, err)
+		return f
 	}
-	checkClock(v)
-	r.waive(v, waiver.Subject{Name: f.Name, Digests: f.Digests})
-	return v
+	f.read(verdict.Input{Name: file.Name + BundleSuffix, Digest: e.Bundle()})
+	q := r.question(file.Class, file.Name, file.Digests)
+	q.ByDigest = !e.Statement().IsZero() // a plain signature gives no name to begin with
+	f.items = []item{{question: q, evidence: []verify.Evidence{e}}}
+	return f
 }
 
 // beside verifies the bundle of such a file.
@@ -44,7 +45,7 @@ func (r PolicyRequest) beside(f PlacedFile) (verify.Evidence, error) {
 	if len(f.Bundle) == 0 {
 		return verify.Evidence{}, verdict.Refuse(verdict.EvidenceMissing, f.Name, "nothing beside it says who made or signed it")
 	}
-	e, err := r.prove(f.Bundle, f.Digests)
+	e, err := r.verify(f.Bundle, f.Digests)
 	if err == nil && !e.Statement().IsZero() && !e.CoversBytes(f.Digests.SHA256) {
 		err = verdict.Refuse(verdict.NotBound, f.Name, "the attestation beside it is genuine, and not of these bytes; its subjects: %s", subjects(e))
 	}

@@ -37,6 +37,11 @@ type difference struct {
 type item struct {
 	question policy.Question // what it is, and why evidence of it is missing
 	evidence []verify.Evidence
+	// invalid is why other evidence about it does not hold.
+	invalid []error
+	// chosen says that the caller named this very evidence. Evidence that was
+	// merely found may say something else; then what was asked is missing.
+	chosen bool
 	// differences were found when the item was compared with other documents.
 	// They count for nothing where the item is not judged.
 	differences []difference

@@ -1,20 +1,24 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/rekor"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/version"
 )
 
 // BundleSuffix is what the name of a file's bundle adds to the file's own.
@@ -25,7 +29,7 @@ type FileRequest struct {
 	Files []File
 	Ask   Ask
 	Now   time.Time
-	// Finder completes signatures in older forms.
+	// Finder completes signatures in legacy forms.
 	Finder rekor.Finder
 }
 
@@ -46,40 +50,23 @@ type File struct {
 // Files decides about single files: whether evidence says what was asked, by
 // the one who was asked for, of exactly these bytes.
 func Files(ctx context.Context, req FileRequest) *verdict.Verdict {
-	v := verdict.New(questionOf(req.Files), req.Now)
-	v.Scope.Checks = []string{"signature", "identity", "binding"}
-	v.Counts.Required = max(1, len(req.Files))
+	question := fmt.Sprintf("%d files", len(req.Files))
+	if len(req.Files) == 1 {
+		question = "file " + req.Files[0].name()
+	}
+	checks := []string{"signature", "identity", "binding"}
 	if err := req.check(); err != nil {
-		v.AddError("request", err)
-		return v
+		return unanswerable(question, req.Now, checks, max(1, len(req.Files)), err)
 	}
-	nameRoot(v, req.Ask.Signer)
-	for _, f := range req.Files {
-		proof, err := req.decide(ctx, v, f)
-		if err != nil {
-			v.AddError(f.name(), err)
-			continue
-		}
-		v.Counts.Verified++
-		v.Proofs = append(v.Proofs, proof)
+	j := req.Ask.begin(question, req.Now)
+	j.v.Scope.Checks = checks
+	names := make([]counted, len(req.Files))
+	for i, f := range req.Files {
+		names[i] = counted{name: f.name(), asked: true}
+		j.take(req.collect(ctx, f))
 	}
-	checkClock(v)
-	return v
-}
-
-func questionOf(files []File) string {
-	if len(files) == 1 {
-		return "file " + files[0].name()
-	}
-	return fmt.Sprintf("%d files", len(files))
-}
-
-// nameRoot names the trust root of a verdict, and says when it is nobody's.
-func nameRoot(v *verdict.Verdict, s Signer) {
-	v.TrustRoot = s.verifier.Root().Digest()
-	if s.verifier.Root().IsLab() {
-		v.Note("the trust root is an INSECURE LAB: anybody can have its keys")
-	}
+	j.count(slices.Values(names))
+	return j.end(version.Version{}, nil)
 }
 
 func (r FileRequest) check() error {
@@ -113,56 +100,49 @@ func (f File) name() string {
 	return f.Path
 }
 
-// decide answers for one file. The bytes are hashed before the evidence is
-// read, so that it is held against what is there.
-func (r FileRequest) decide(ctx context.Context, v *verdict.Verdict, f File) (verdict.Proof, error) {
-	digests, err := f.hash(ctx)
+// collect reads a file and verifies the evidence about it. The bytes are hashed
+// before the evidence is read, so that it is held against what is there.
+func (r FileRequest) collect(ctx context.Context, file File) (f facts) {
+	name := file.name()
+	digests, err := file.hash(ctx)
 	if err != nil {
-		return verdict.Proof{}, err
+		f.fail(name, err)
+		return f
 	}
-	t := target{name: f.name(), digests: digests, chosen: f.Bundle != "" || f.Signature != ""}
-	e, proof, path, err := r.prove(ctx, f, t)
+	t := target{name: name, digests: digests, chosen: file.Bundle != "" || file.Signature != ""}
+	e, path, err := r.evidence(ctx, file, t)
 	if err != nil {
-		return verdict.Proof{}, f.placed(err)
+		f.fail(name, about(name, err))
+		return f
 	}
-	v.Inputs = append(v.Inputs, verdict.Input{Name: f.name(), Digest: firstOf(digests)},
-		verdict.Input{Name: path, Digest: e.Bundle()})
+	f.read(verdict.Input{Name: name, Digest: firstOf(digests)}, verdict.Input{Name: path, Digest: e.Bundle()})
 	if names := named(e, t); r.Ask.Subject == "" && len(names) > 0 {
-		v.Note("%s: bound by digest; the statement calls it %s", f.name(), quoted(names))
+		f.note("%s: bound by digest; the statement calls it %s", name, quoted(names))
 	}
-	return r.Ask.rate(v, t, []proven{{proof, e}})
+	f.items = append(f.items, item{question: policy.Question{Subject: name, Bytes: digests}, evidence: []verify.Evidence{e}, chosen: t.chosen})
+	return f
 }
 
-// prove verifies the evidence of the asked kind, then judges what it says. It
-// returns where the evidence is.
-func (r FileRequest) prove(ctx context.Context, f File, t target) (e verify.Evidence, proof verdict.Proof, path string, err error) {
-	kind := kindBlob
-	switch {
-	case f.Signature != "":
-		path = f.Signature
-		var m legacy.Material
-		if m, err = f.detached(r.Ask.Signer.kind(), t.digests.SHA256); err == nil {
-			e, err = r.proveOlder(ctx, m, t)
+// evidence verifies the evidence about a file, and returns where it is.
+func (r FileRequest) evidence(ctx context.Context, f File, t target) (e verify.Evidence, path string, err error) {
+	if f.Signature != "" {
+		m, err := f.detached(r.Ask.Signer.kind(), t.digests.SHA256)
+		if err == nil {
+			e, err = r.verifyLegacy(ctx, m, t.digests)
 		}
-	default:
-		var raw []byte
-		if raw, path, err = f.evidence(); err != nil {
-			return e, proof, path, err
-		}
-		if r.Ask.Type != "" {
-			kind = r.Ask.Type
-		}
-		e, err = r.proveBundle(ctx, raw, t)
+		return e, f.Signature, err
 	}
+	path = cmp.Or(f.Bundle, f.Path+BundleSuffix)
+	raw, err := f.read(path, verify.MaxBundle)
 	if err == nil {
-		proof, err = r.Ask.judge(e, kind, t)
+		e, err = r.verifyBundle(ctx, raw, t)
 	}
-	return e, proof, path, err
+	return e, path, err
 }
 
-// proveBundle verifies a bundle: of an attestation where one was asked for,
+// verifyBundle verifies a bundle: of an attestation where one was asked for,
 // else of the file, and then also the bundle that cosign wrote before.
-func (r FileRequest) proveBundle(ctx context.Context, raw []byte, t target) (verify.Evidence, error) {
+func (r FileRequest) verifyBundle(ctx context.Context, raw []byte, t target) (verify.Evidence, error) {
 	if r.Ask.Type != "" {
 		if said, err := verify.Read(raw); err == nil && !said.IsAttestation() && !t.chosen {
 			return verify.Evidence{}, verdict.Refuse(verdict.PredicateNone, t.name, "beside it lies a plain signature, and nothing that says %s", r.Ask.Type)
@@ -176,28 +156,7 @@ func (r FileRequest) proveBundle(ctx context.Context, raw []byte, t target) (ver
 	if err != nil {
 		return verify.Evidence{}, err
 	}
-	return r.proveOlder(ctx, m, t)
-}
-
-// placed names the file in a refusal that speaks of a part of its evidence.
-func (f File) placed(err error) error {
-	var refusal *verdict.Error
-	if !errors.As(err, &refusal) || refusal.Finding.Subject == f.name() {
-		return err
-	}
-	found := refusal.Finding
-	found.Subject, found.Message = f.name(), found.Subject+": "+found.Message
-	return &verdict.Error{Finding: found, Cause: refusal}
-}
-
-// evidence reads the bundle.
-func (f File) evidence() (raw []byte, path string, err error) {
-	path = f.Bundle
-	if path == "" {
-		path = f.Path + BundleSuffix
-	}
-	raw, err = f.read(path, verify.MaxBundle)
-	return raw, path, err
+	return r.verifyLegacy(ctx, m, t.digests)
 }
 
 // read reads a file of evidence, bounded.

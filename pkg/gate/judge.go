@@ -39,6 +39,7 @@ type judge struct {
 	v        *verdict.Verdict
 	bad      map[string]bool // subjects of findings
 	accepted map[string]bool // items that the rule accepts
+	least    *verdict.Least  // of the items of which a level is known
 }
 
 // rule answers for one item: a policy, a promoter's manifest, or the identity
@@ -136,37 +137,63 @@ func (j *judge) answer(i item, a *verdict.Verdict) {
 	}
 }
 
+// lower is the least level of two groups of items.
+func lower(a, b *verdict.Least) *verdict.Least {
+	switch {
+	case a == nil || b == nil:
+		return cmp.Or(a, b)
+	case b.Level < a.Level:
+		a, b = b, a
+	}
+	return &verdict.Least{Track: a.Track, Level: a.Level, Artifacts: a.Artifacts + b.Artifacts, Path: a.Path}
+}
+
 // counted is one thing that the answer counts.
 type counted struct {
 	name  string
-	class plan.Class
+	class plan.Class // of its group; none has no group
 	// asked says that the rule must have accepted it; else it is enough that
 	// nothing was found against it.
 	asked bool
 }
 
-// count counts what was asked about, and what of it is proven.
+// count counts what was asked about, and what of it is proven. The least level of
+// the items is reported where one is known of all that is counted.
 func (j *judge) count(all iter.Seq[counted]) {
 	var by groups
 	for c := range all {
 		good := !j.bad[c.name] && (!c.asked || j.accepted[c.name])
-		by = by.count(c.class, good)
+		if c.class != "" {
+			by = by.count(c.class, good)
+		}
 		if j.v.Counts.Required++; good {
 			j.v.Counts.Verified++
 		}
 	}
 	j.v.Groups = by.sorted()
+	if j.least != nil && j.least.Artifacts >= j.v.Counts.Required {
+		j.v.Least = j.least
+	}
 }
 
-// end holds what was found against the waivers, and returns the verdict.
+// end holds what was found against the waivers, and returns the verdict. Findings
+// about a release are sorted by weight; others keep the order of the question.
 func (j *judge) end(of version.Version, subjects []waiver.Subject) *verdict.Verdict {
 	checkClock(j.v)
 	waiver.Apply(j.v, waiver.Case{
 		Policy: j.policy, Version: of, Subjects: subjects,
 		Lists: j.waivers.Lists, Accept: j.waivers.Accept, Exceptions: j.waivers.Exceptions,
 	})
-	slices.SortStableFunc(j.v.Findings, byWeight)
+	if !of.IsZero() {
+		slices.SortStableFunc(j.v.Findings, byWeight)
+	}
 	return j.v
+}
+
+// endOne ends a verdict about one thing, which the rule must have accepted.
+func (j *judge) endOne(subject waiver.Subject) *verdict.Verdict {
+	j.count(slices.Values([]counted{{name: subject.Name, asked: true}}))
+	return j.end(version.Version{}, []waiver.Subject{subject})
 }
 
 // clockSkew is how far the clock may be behind an authority's.

@@ -19,6 +19,7 @@ type manifestRuling struct {
 	level    int  // of the best provenance that does
 	own      bool // a signer of the policy says how it was built
 	foreign  int
+	parts    int // manifests in it that it speaks for besides itself
 	proofs   []verdict.Proof
 	short    []verdict.Proof // provenance by a signer of the policy that falls short
 	findings []verdict.Finding
@@ -29,52 +30,51 @@ func (r manifestRuling) met() bool { return r.name != "" && len(r.findings) == 0
 // buildKinds are the forms of provenance that the promoter takes.
 func buildKinds() []string { return []string{provenance.PredicateType, provenance.PredicateTypeV02} }
 
-// hear collects what refers to a manifest and rules on it. Attestations in the
-// older form are looked for where that does not do.
-func (j *ManifestJudge) hear(ctx context.Context, c manifestCase, n *registry.Node, older bool) (manifestRuling, error) {
-	d := n.Descriptor.Digest
-	name := c.image.Repository + "@" + d.String()
-	a, err := readAttached(ctx, j.Verifier, registry.Target{Source: c.image.Source, Repository: c.image.Repository, Digest: d}, append(buildKinds(), j.Policy.PredicateTypes...)...)
-	if err != nil {
-		return manifestRuling{name: name}, err
-	}
-	evidence, foreign := a.holds, a.failed+a.unread
-	r := j.rule(evidence, name, d, c.level)
-	if !r.met() && older {
-		more, strange, down := olderEvidence{SignedBy(j.Verifier), j.Finder}.of(ctx, c.image, d, registry.SuffixAttestations)
-		evidence, foreign = append(evidence, more...), foreign+strange
-		if r = j.rule(evidence, name, d, c.level); !r.met() && down != nil {
-			return r, down
+// ruleOn reads the evidence about one manifest of an image and rules on it. Legacy
+// attestations are read, if at all, where what refers to it does not do.
+func (m *ManifestJudge) ruleOn(ctx context.Context, image Image, one imageManifest, legacy bool) (r manifestRuling, err error) {
+	name, d, level := one.subject, one.Descriptor.Digest, m.Policy.LevelOf(image.Repository)
+	reader := evidenceReader{SignedBy(m.Verifier), m.Finder, append(buildKinds(), m.Policy.PredicateTypes...)}
+	e, err := reader.read(ctx, image.target(one), func(found []verify.Evidence) []string {
+		if r = m.rule(found, name, d, level); r.met() || !legacy {
+			return nil
 		}
+		return []string{registry.SuffixAttestations}
+	})
+	if err != nil {
+		return r, err
 	}
-	r.foreign += foreign
+	if len(e.legacy) > 0 {
+		r = m.rule(e.all(), name, d, level)
+	}
+	r.foreign += e.failed + e.unread + len(e.invalid)
 	if r.met() {
-		return r, j.probe(evidence, name, d)
+		return r, m.probe(e.all(), name, d)
 	}
-	return r, nil
+	return r, e.unavailable[registry.SuffixAttestations]
 }
 
 // probe asks the same about bytes that nobody made, which must be refused.
-func (j *ManifestJudge) probe(evidence []verify.Evidence, name string, d digest.Digest) error {
+func (m *ManifestJudge) probe(evidence []verify.Evidence, name string, d digest.Digest) error {
 	other := digest.Of(digest.SHA256, []byte("waybill: the probe of a manifest's policy, not an artifact: "+d.String()))
-	if j.rule(evidence, name, other, 0).met() || j.rule(nil, name, d, 0).met() {
-		return verdict.Refuse(verdict.PolicyVacuous, name, "the policy of %s accepts anything", j.Manifest)
+	if m.rule(evidence, name, other, 0).met() || m.rule(nil, name, d, 0).met() {
+		return verdict.Refuse(verdict.PolicyVacuous, name, "the policy of %s accepts anything", m.Manifest)
 	}
 	return nil
 }
 
 // rule holds evidence against the policy.
-func (j *ManifestJudge) rule(evidence []verify.Evidence, name string, d digest.Digest, level int) manifestRuling {
+func (m *ManifestJudge) rule(evidence []verify.Evidence, name string, d digest.Digest, level int) manifestRuling {
 	r := manifestRuling{name: name}
 	var near shortfall
 	said := map[string]bool{}
 	for _, e := range evidence {
-		s := j.signer(e)
+		s := m.signer(e)
 		switch {
 		case s == nil:
 			r.foreign++
 			if near.err == nil && slices.Contains(buildKinds(), e.Kind()) && e.CoversBytes(d) {
-				near.err = find(e, verdict.Find(verdict.Identity, name, "it was signed by none of the policy's signers").Differ(j.signers[0].who.String(), e.Identity().String()))
+				near.err = find(e, verdict.Find(verdict.Identity, name, "it was signed by none of the policy's signers").Differ(m.signers[0].who.String(), e.Identity().String()))
 			}
 		case !e.CoversBytes(d):
 			near.keep(1, find(e, verdict.Find(verdict.NotBound, name, "the evidence is genuine, but not of this image").Differ(d.String(), subjects(e))))
@@ -83,7 +83,7 @@ func (j *ManifestJudge) rule(evidence []verify.Evidence, name string, d digest.D
 			r.proofs = append(r.proofs, proofOf(e, e.Kind(), name))
 		default:
 			r.own = true
-			b := build{judge: j, signer: s, evidence: e, name: name, digest: d, level: level}
+			b := build{judge: m, signer: s, evidence: e, name: name, digest: d, level: level}
 			reached, err := b.reached(&near)
 			p := proofOf(e, e.Kind(), name)
 			p.Role = "builder"
@@ -98,23 +98,23 @@ func (j *ManifestJudge) rule(evidence []verify.Evidence, name string, d digest.D
 	}
 	if !slices.ContainsFunc(buildKinds(), func(kind string) bool { return said[kind] }) {
 		if near.err == nil {
-			near.err = verdict.Refuse(verdict.NoProvenance, name, "nothing that refers to it says how it was built, by one of the signers of %s", j.Manifest)
+			near.err = verdict.Refuse(verdict.NoProvenance, name, "nothing that refers to it says how it was built, by one of the signers of %s", m.Manifest)
 		}
 		r.findings = append(r.findings, verdict.FindingOf(name, near.err))
 	}
-	for _, kind := range j.Policy.PredicateTypes {
+	for _, kind := range m.Policy.PredicateTypes {
 		if !said[kind] {
-			r.findings = append(r.findings, verdict.Find(verdict.EvidenceMissing, name, "no signer of %s attests %s of it", j.Manifest, kind))
+			r.findings = append(r.findings, verdict.Find(verdict.EvidenceMissing, name, "no signer of %s attests %s of it", m.Manifest, kind))
 		}
 	}
 	return r
 }
 
 // signer is the policy's signer who made the evidence; nil if none did.
-func (j *ManifestJudge) signer(e verify.Evidence) *manifestSigner {
-	for i := range j.signers {
-		if e.Key().IsZero() && j.signers[i].who.Match(e.Identity()) {
-			return &j.signers[i]
+func (m *ManifestJudge) signer(e verify.Evidence) *manifestSigner {
+	for i := range m.signers {
+		if e.Key().IsZero() && m.signers[i].who.Match(e.Identity()) {
+			return &m.signers[i]
 		}
 	}
 	return nil

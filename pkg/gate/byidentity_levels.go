@@ -16,12 +16,6 @@ type Levels struct {
 	Require  []slsa.Demand
 }
 
-// proven is evidence that says what was asked, and what it proves.
-type proven struct {
-	verdict.Proof
-	evidence verify.Evidence
-}
-
 // check refuses levels of what is no provenance.
 func (a Ask) check() error {
 	if len(a.Levels.Require) > 0 && !a.provenance() {

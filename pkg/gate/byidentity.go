@@ -4,9 +4,11 @@ import (
 	"crypto"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -95,8 +97,34 @@ type target struct {
 	chosen bool
 }
 
+// begin starts a verdict by the identity or key that is asked for.
+func (a Ask) begin(question string, now time.Time) *judge {
+	return terms{root: a.Signer.verifier.Root(), now: now}.beginBy(question, byIdentity{a})
+}
+
+// unanswerable is the verdict on a request that is not one.
+func unanswerable(question string, now time.Time, checks []string, required int, err error) *verdict.Verdict {
+	v := verdict.New(question, now)
+	v.Scope.Checks, v.Counts.Required = checks, required
+	v.AddError("request", err)
+	return v
+}
+
+// kind is the kind of evidence that is asked for. Of cosign's signatures of images
+// there are two: those that refer to the image, and legacy ones.
+func (a Ask) kind(e verify.Evidence) string {
+	switch {
+	case a.Type == "":
+		return kindBlob
+	case a.Type == intoto.CosignSignature && e.Kind() == verify.KindImage:
+		return verify.KindImage
+	}
+	return a.Type
+}
+
 // judge answers whether verified evidence says what is asked of the target.
-func (a Ask) judge(e verify.Evidence, kind string, t target) (verdict.Proof, error) {
+func (a Ask) judge(e verify.Evidence, t target) (verdict.Proof, error) {
+	kind := a.kind(e)
 	refuse := func(f verdict.Finding, want, got string) (verdict.Proof, error) {
 		return verdict.Proof{}, &verdict.Error{Finding: f.Differ(want, got).Citing(e.Bundle())}
 	}
