@@ -28,32 +28,32 @@ type miss struct {
 
 // Decide implements [rule]. What strangers attach is counted and does not block.
 func (b byIdentity) Decide(i item) *verdict.Verdict {
-	t := target{name: i.question.Subject, digests: i.question.Bytes, chosen: i.chosen}
-	v := verdict.New(t.name, time.Time{})
+	name := i.question.Subject
+	v := verdict.New(name, time.Time{})
 	v.Counts.Required = 1
 	var found []proven
 	var misses []miss
 	for _, e := range i.evidence {
-		proof, err := b.ask.judge(e, t)
+		proof, err := b.ask.judge(e, i)
 		if err != nil {
-			misses = append(misses, miss{verdict.FindingOf(t.name, err), !b.ask.Signer.made(e)})
+			misses = append(misses, miss{verdict.FindingOf(name, err), !b.ask.Signer.made(e)})
 			continue
 		}
 		found = append(found, proven{proof, e})
 	}
 	for _, err := range i.invalid {
-		misses = append(misses, miss{Finding: verdict.FindingOf(t.name, err)})
+		misses = append(misses, miss{Finding: verdict.FindingOf(name, err)})
 	}
 	if len(found) == 0 {
-		v.AddError(t.name, nearest(t.name, b.ask.Type, misses))
+		v.AddError(name, nearest(name, b.ask.Type, misses))
 		return v
 	}
 	if len(misses) > 0 {
-		v.Note("%s: %d other bundles refer to it (%s); they count for nothing", t.name, len(misses), tally(misses))
+		v.Note("%s: %d other bundles refer to it (%s); they count for nothing", name, len(misses), tally(misses))
 	}
-	proof, err := b.ask.rate(v, t, found)
+	proof, err := b.ask.rate(v, i, found)
 	if err != nil {
-		v.AddError(t.name, err)
+		v.AddError(name, err)
 		return v
 	}
 	v.Counts.Verified, v.Proofs = 1, []verdict.Proof{proof}
@@ -72,13 +72,10 @@ func nearest(name, kind string, misses []miss) error {
 			best = misses[i].Finding
 		}
 	}
-	if best.Subject != name {
-		best.Subject, best.Message = name, best.Subject+": "+best.Message
-	}
 	if len(misses) > 1 {
 		best.Message += fmt.Sprintf(" (of %d bundles that refer to it: %s)", len(misses), tally(misses))
 	}
-	return &verdict.Error{Finding: best}
+	return about(name, &verdict.Error{Finding: best})
 }
 
 // tally counts what is not what was asked, by the reason.

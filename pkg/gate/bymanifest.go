@@ -14,8 +14,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/slsa"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/version"
-	"github.com/waybill-release/waybill/pkg/waiver"
 )
 
 // ManifestRequest asks what the provenance section of a promoter's manifest
@@ -92,36 +90,31 @@ func (m *ManifestJudge) Image(ctx context.Context, image Image) *verdict.Verdict
 	image, done := remembered(image)
 	defer done()
 	all, collected := m.collect(ctx, image)
-	by, names, concluded := m.conclude(all)
+	by, concluded := m.conclude(all)
 	j := terms{root: m.Verifier.Root(), now: m.Now}.beginBy("image "+image.Name, by)
 	j.v.Policy = m.Policy.Digest()
 	j.v.Scope.Checks = []string{fmt.Sprintf("provenance, as %s demands (%s)", m.Manifest, m.Policy.Mode)}
 	j.v.Scope.Left = []string{"everything but provenance"}
-	j.take(collected)
-	if j.refused() {
-		return j.endOne(waiver.Subject{Name: image.Name})
-	}
-	j.take(concluded)
-	j.count(slices.Values(names))
-	return j.end(version.Version{}, nil)
+	j.takeCounted(collected.and(concluded), "")
+	return j.endCounted()
 }
 
 // collect reads the image first, and then what is in it, and rules on each.
 func (m *ManifestJudge) collect(ctx context.Context, image Image) (all []manifestRuling, f facts) {
 	manifests, _, err := image.manifests(ctx, "")
 	if err != nil {
-		f.fail(image.Name, err)
+		f.unknown(image.Name, err)
 		return nil, f
 	}
 	f.read(verdict.Input{Name: image.Name, Place: image.Name, Digest: manifests[0].Descriptor.Digest})
 	for i, one := range manifests {
 		if one.platform != nil {
-			f.fail(one.name, one.platform)
+			f.unknown(one.name, one.platform)
 			return nil, f
 		}
 		r, err := m.ruleOn(ctx, image, one, i == 0 || !all[0].met() && !all[0].own)
 		if err != nil {
-			f.fail(one.subject, err)
+			f.unknown(one.subject, err)
 			return nil, f
 		}
 		all = append(all, r)
@@ -131,10 +124,10 @@ func (m *ManifestJudge) collect(ctx context.Context, image Image) (all []manifes
 
 // conclude chooses the manifests that count. Provenance of the image by a signer
 // of the policy that falls short is not outweighed by that of its parts.
-func (m *ManifestJudge) conclude(all []manifestRuling) (by byManifest, names []counted, f facts) {
+func (m *ManifestJudge) conclude(all []manifestRuling) (by byManifest, f facts) {
 	by = byManifest{m, map[string]manifestRuling{}}
 	if len(all) == 0 {
-		return by, nil, f
+		return by, f
 	}
 	root, parts := all[0], all[1:]
 	met := 0
@@ -157,24 +150,22 @@ func (m *ManifestJudge) conclude(all []manifestRuling) (by byManifest, names []c
 	for _, r := range asked {
 		by.rulings[r.name] = r
 		f.items = append(f.items, item{question: policy.Question{Subject: r.name}})
-		names = append(names, counted{name: r.name, asked: true})
 	}
 	for _, r := range rest {
-		names = append(names, counted{name: r.name})
+		f.items = append(f.items, item{question: policy.Question{Subject: r.name}, follows: true})
 	}
 	switch {
 	case !slices.ContainsFunc(asked, func(r manifestRuling) bool { return !r.met() }):
 		f.note("Build level %d of 3, as far as the manifest believes its builders", lowest(asked))
 	case m.Policy.Mode == promoter.ModeWarn:
 		f.leave("provenance: the manifest only warns where it falls short")
-		names = names[:1]
 	}
 	for _, r := range all {
 		if r.foreign > 0 {
 			f.note("%s: %d bundles that refer to it are of none of the policy's signers, or do not hold; they count for nothing", r.name, r.foreign)
 		}
 	}
-	return by, names, f
+	return by, f
 }
 
 // byManifest is what a promoter's manifest demands as the rule for items.

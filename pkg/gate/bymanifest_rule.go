@@ -35,11 +35,12 @@ func buildKinds() []string { return []string{provenance.PredicateType, provenanc
 func (m *ManifestJudge) ruleOn(ctx context.Context, image Image, one imageManifest, legacy bool) (r manifestRuling, err error) {
 	name, d, level := one.subject, one.Descriptor.Digest, m.Policy.LevelOf(image.Repository)
 	reader := evidenceReader{SignedBy(m.Verifier), m.Finder, append(buildKinds(), m.Policy.PredicateTypes...)}
-	e, err := reader.read(ctx, image.target(one), func(found []verify.Evidence) []string {
-		if r = m.rule(found, name, d, level); r.met() || !legacy {
-			return nil
+	e, err := reader.read(ctx, image.target(one), func(suffix string, found []verify.Evidence) bool {
+		if suffix != registry.SuffixAttestations {
+			return false
 		}
-		return []string{registry.SuffixAttestations}
+		r = m.rule(found, name, d, level)
+		return legacy && !r.met()
 	})
 	if err != nil {
 		return r, err

@@ -14,7 +14,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/waiver"
 )
 
 // PolicyRequest asks a policy about one artifact, with whatever evidence there
@@ -113,15 +112,14 @@ func (r PolicyRequest) File(ctx context.Context, f JudgedFile) *verdict.Verdict 
 	j := r.begin(string(f.Class)+" "+f.Name+", "+f.Path, "", f.Class)
 	bytes, err := File{Path: f.Path}.hash(ctx)
 	if err != nil {
-		j.fail(f.Path, err)
-		return j.endOne(waiver.Subject{Name: f.Name})
+		return j.endUnknown(f.Path, err)
 	}
 	collected, strays := r.collectFile(f, bytes)
-	j.take(collected)
+	j.takeCounted(collected, "")
 	if j.accepted[f.Name] && !j.refused() { // else the policy said what is missing, or differs
 		j.take(strays)
 	}
-	return j.endOne(waiver.Subject{Name: f.Name, Digests: bytes})
+	return j.endCounted()
 }
 
 // collectFile verifies every bundle of a file for what it is. One that does not

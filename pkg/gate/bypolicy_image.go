@@ -12,8 +12,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/version"
-	"github.com/waybill-release/waybill/pkg/waiver"
 )
 
 // unnamed is what evidence that binds a digest alone leaves open.
@@ -29,30 +27,21 @@ func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict 
 	j.v.Scope.Left = append(j.v.Scope.Left, unnamed)
 	manifests, _, err := image.manifests(ctx, "")
 	if err != nil {
-		j.fail(image.Name, err)
-		return j.endOne(waiver.Subject{Name: image.Name})
+		return j.endUnknown(image.Name, err)
 	}
-	var names []counted
-	var subjects []waiver.Subject
 	judged := map[string]bool{}
 	for i, m := range manifests {
 		class := plan.ImageChild
 		if i == 0 {
 			class = plan.Image
 		}
-		switch {
-		case m.platform != nil:
-			j.fail(m.name, m.platform)
-			names = append(names, counted{name: m.name, asked: true})
-		case !judged[m.subject]:
-			judged[m.subject] = true
-			j.take(r.collectManifest(ctx, image, class, m))
-			names = append(names, counted{name: m.subject, asked: true})
-			subjects = append(subjects, waiver.Subject{Name: m.subject, Digests: digest.SetOf(m.Raw), Destination: image.To})
+		if m.platform == nil && judged[m.subject] {
+			continue
 		}
+		judged[m.subject] = judged[m.subject] || m.platform == nil
+		j.takeCounted(r.collectManifest(ctx, image, class, m), image.To)
 	}
-	j.count(slices.Values(names))
-	v := j.end(version.Version{}, subjects)
+	v := j.endCounted()
 	besides(v)
 	return v
 }
@@ -83,26 +72,26 @@ func besides(v *verdict.Verdict) {
 // each legacy tag that the policy asks for and no referrer answers. What does not
 // hold is somebody else's, and counts for nothing.
 func (r PolicyRequest) collectManifest(ctx context.Context, image Image, class plan.Class, m imageManifest) (f facts) {
-	q := r.question(class, m.subject, digest.SetOf(m.Raw)) // a statement may give digests of several kinds, and each must hold
-	q.ByDigest = true
-	lacking := func(found []verify.Evidence) (suffixes []string) {
-		for _, tag := range legacyTags() {
-			if r.Policy.Asks(r.Stage, class, tag.check) != policy.Off &&
-				!slices.ContainsFunc(found, func(e verify.Evidence) bool { return r.says(e, q, tag.role, tag.kinds...) }) {
-				suffixes = append(suffixes, tag.suffix)
-			}
-		}
-		return suffixes
-	}
-	e, err := evidenceReader{signer: SignedBy(r.Verifier), finder: r.Finder}.read(ctx, image.target(m), lacking)
-	if err != nil {
-		f.fail(m.subject, err)
+	if m.platform != nil {
+		f.unknown(m.name, m.platform)
 		return f
 	}
-	for _, tag := range legacyTags() {
-		if down := e.unavailable[tag.suffix]; down != nil {
-			q.Why[tag.check] = about(m.subject, down)
+	q := r.question(class, m.subject, digest.SetOf(m.Raw)) // a statement may give digests of several kinds, and each must hold
+	q.ByDigest = true
+	e, err := evidenceReader{signer: SignedBy(r.Verifier), finder: r.Finder}.read(ctx, image.target(m), func(suffix string, found []verify.Evidence) bool {
+		role, kinds := policy.Release, []string{intoto.CosignSignature}
+		if suffix == registry.SuffixAttestations {
+			role, kinds = policy.Builder, []string{provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01}
 		}
+		return r.Policy.Asks(r.Stage, class, checkBy(suffix)) != policy.Off &&
+			!slices.ContainsFunc(found, func(e verify.Evidence) bool { return r.says(e, q, role, kinds...) })
+	})
+	if err != nil {
+		f.unknown(m.subject, err)
+		return f
+	}
+	for suffix, down := range e.unavailable {
+		q.Why[checkBy(suffix)] = about(m.subject, down)
 	}
 	e.note(&f, m.subject)
 	evidence := e.all()
@@ -114,20 +103,12 @@ func (r PolicyRequest) collectManifest(ctx context.Context, image Image, class p
 	return f
 }
 
-// legacyTag is a tag by which clients attached evidence before there were
-// referrers.
-type legacyTag struct {
-	check  policy.Check // that the evidence answers
-	role   policy.Role
-	suffix string
-	kinds  []string // of what refers to the manifest instead
-}
-
-func legacyTags() []legacyTag {
-	return []legacyTag{
-		{policy.Signature, policy.Release, registry.SuffixSignatures, []string{intoto.CosignSignature}},
-		{policy.Provenance, policy.Builder, registry.SuffixAttestations, []string{provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01}},
+// checkBy is the check that evidence attached by a legacy tag answers.
+func checkBy(suffix string) policy.Check {
+	if suffix == registry.SuffixSignatures {
+		return policy.Signature
 	}
+	return policy.Provenance
 }
 
 // says reports whether evidence is of one of these kinds, by a role, of what is

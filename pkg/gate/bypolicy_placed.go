@@ -5,7 +5,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/waiver"
 )
 
 // PlacedFile is a file that lies somewhere else than on this machine, with the
@@ -22,21 +21,20 @@ type PlacedFile struct {
 // the policy asks of its class.
 func (r PolicyRequest) Placed(f PlacedFile) *verdict.Verdict {
 	j := r.begin(string(f.Class)+" "+f.Name, "", f.Class)
-	j.take(r.collectPlaced(f))
-	return j.endOne(waiver.Subject{Name: f.Name, Digests: f.Digests})
+	j.takeCounted(r.collectPlaced(f), "")
+	return j.endCounted()
 }
 
 func (r PolicyRequest) collectPlaced(file PlacedFile) (f facts) {
+	i := item{question: r.question(file.Class, file.Name, file.Digests)}
 	f.read(verdict.Input{Name: file.Name, Digest: file.Digests.SHA256})
 	e, err := r.beside(file)
-	if err != nil {
-		f.fail(file.Name+BundleSuffix, err)
-		return f
+	if err == nil {
+		f.read(verdict.Input{Name: file.Name + BundleSuffix, Digest: e.Bundle()})
+		i.question.ByDigest = !e.Statement().IsZero() // a plain signature gives no name to begin with
 	}
-	f.read(verdict.Input{Name: file.Name + BundleSuffix, Digest: e.Bundle()})
-	q := r.question(file.Class, file.Name, file.Digests)
-	q.ByDigest = !e.Statement().IsZero() // a plain signature gives no name to begin with
-	f.items = []item{{question: q, evidence: []verify.Evidence{e}}}
+	i.evidence, i.err = []verify.Evidence{e}, err
+	f.items = []item{i}
 	return f
 }
 

@@ -119,14 +119,17 @@ type imageEvidence struct {
 // all is all evidence that holds.
 func (e imageEvidence) all() []verify.Evidence { return slices.Concat(e.holds, e.legacy) }
 
-// read reads what refers to a manifest and then the tags that lacking names, by
-// their suffixes, when it is given what was found.
-func (r evidenceReader) read(ctx context.Context, of registry.Target, lacking func(found []verify.Evidence) []string) (e imageEvidence, err error) {
+// read reads what refers to a manifest and then the legacy tags, by their
+// suffixes, of which lacking says so when it is given what refers to it.
+func (r evidenceReader) read(ctx context.Context, of registry.Target, lacking func(suffix string, found []verify.Evidence) bool) (e imageEvidence, err error) {
 	if e.attached, err = readAttached(ctx, r.signer.verifier, of, r.kinds...); err != nil {
 		return imageEvidence{}, err
 	}
 	e.unavailable = map[string]error{}
-	for _, suffix := range lacking(e.holds) {
+	for _, suffix := range []string{registry.SuffixSignatures, registry.SuffixAttestations} {
+		if !lacking(suffix, e.holds) {
+			continue
+		}
 		found, invalid, down := r.readLegacy(ctx, of, suffix)
 		e.legacy, e.invalid = append(e.legacy, found...), append(e.invalid, invalid...)
 		if down != nil {

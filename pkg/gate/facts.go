@@ -42,6 +42,10 @@ type item struct {
 	// chosen says that the caller named this very evidence. Evidence that was
 	// merely found may say something else; then what was asked is missing.
 	chosen bool
+	// err is why nothing is known of it. It is not judged then, and not accepted.
+	err error
+	// follows says that the answer about another item is about this one, too.
+	follows bool
 	// differences were found when the item was compared with other documents.
 	// They count for nothing where the item is not judged.
 	differences []difference
@@ -70,6 +74,11 @@ func (f *facts) fail(subject string, err error) {
 	if err != nil {
 		f.refuse(verdict.FindingOf(subject, err))
 	}
+}
+
+// unknown adds an item of which nothing is known.
+func (f *facts) unknown(subject string, err error) {
+	f.items = append(f.items, item{question: policy.Question{Subject: subject}, err: err})
 }
 
 // prove adds proofs of what is no item.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/rekor"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/version"
 )
 
 // BundleSuffix is what the name of a file's bundle adds to the file's own.
@@ -54,19 +52,14 @@ func Files(ctx context.Context, req FileRequest) *verdict.Verdict {
 	if len(req.Files) == 1 {
 		question = "file " + req.Files[0].name()
 	}
-	checks := []string{"signature", "identity", "binding"}
+	j := req.Ask.begin(question, req.Now, "signature", "identity", "binding")
 	if err := req.check(); err != nil {
-		return unanswerable(question, req.Now, checks, max(1, len(req.Files)), err)
+		return j.endUnknown("request", err)
 	}
-	j := req.Ask.begin(question, req.Now)
-	j.v.Scope.Checks = checks
-	names := make([]counted, len(req.Files))
-	for i, f := range req.Files {
-		names[i] = counted{name: f.name(), asked: true}
-		j.take(req.collect(ctx, f))
+	for _, f := range req.Files {
+		j.takeCounted(req.collect(ctx, f), "")
 	}
-	j.count(slices.Values(names))
-	return j.end(version.Version{}, nil)
+	return j.endCounted()
 }
 
 func (r FileRequest) check() error {
@@ -106,57 +99,60 @@ func (r FileRequest) collect(ctx context.Context, file File) (f facts) {
 	name := file.name()
 	digests, err := file.hash(ctx)
 	if err != nil {
-		f.fail(name, err)
+		f.unknown(name, err)
 		return f
 	}
-	t := target{name: name, digests: digests, chosen: file.Bundle != "" || file.Signature != ""}
-	e, path, err := r.evidence(ctx, file, t)
+	i := item{question: policy.Question{Subject: name, Bytes: digests}, chosen: file.Bundle != "" || file.Signature != ""}
+	e, path, err := r.evidence(ctx, file, i)
 	if err != nil {
-		f.fail(name, about(name, err))
+		f.unknown(name, about(name, err))
 		return f
 	}
+	i.evidence = []verify.Evidence{e}
+	f.items = []item{i}
 	f.read(verdict.Input{Name: name, Digest: firstOf(digests)}, verdict.Input{Name: path, Digest: e.Bundle()})
-	if names := named(e, t); r.Ask.Subject == "" && len(names) > 0 {
+	if names := named(e, i); r.Ask.Subject == "" && len(names) > 0 {
 		f.note("%s: bound by digest; the statement calls it %s", name, quoted(names))
 	}
-	f.items = append(f.items, item{question: policy.Question{Subject: name, Bytes: digests}, evidence: []verify.Evidence{e}, chosen: t.chosen})
 	return f
 }
 
 // evidence verifies the evidence about a file, and returns where it is.
-func (r FileRequest) evidence(ctx context.Context, f File, t target) (e verify.Evidence, path string, err error) {
+func (r FileRequest) evidence(ctx context.Context, f File, i item) (verify.Evidence, string, error) {
 	if f.Signature != "" {
-		m, err := f.detached(r.Ask.Signer.kind(), t.digests.SHA256)
-		if err == nil {
-			e, err = r.verifyLegacy(ctx, m, t.digests)
+		m, err := f.detached(r.Ask.Signer.kind(), i.question.Bytes.SHA256)
+		if err != nil {
+			return verify.Evidence{}, "", err
 		}
+		e, err := r.verifyLegacy(ctx, m, i.question.Bytes)
 		return e, f.Signature, err
 	}
-	path = cmp.Or(f.Bundle, f.Path+BundleSuffix)
+	path := cmp.Or(f.Bundle, f.Path+BundleSuffix)
 	raw, err := f.read(path, verify.MaxBundle)
-	if err == nil {
-		e, err = r.verifyBundle(ctx, raw, t)
+	if err != nil {
+		return verify.Evidence{}, "", err
 	}
+	e, err := r.verifyBundle(ctx, raw, i)
 	return e, path, err
 }
 
 // verifyBundle verifies a bundle: of an attestation where one was asked for,
 // else of the file, and then also the bundle that cosign wrote before.
-func (r FileRequest) verifyBundle(ctx context.Context, raw []byte, t target) (verify.Evidence, error) {
+func (r FileRequest) verifyBundle(ctx context.Context, raw []byte, i item) (verify.Evidence, error) {
 	if r.Ask.Type != "" {
-		if said, err := verify.Read(raw); err == nil && !said.IsAttestation() && !t.chosen {
-			return verify.Evidence{}, verdict.Refuse(verdict.PredicateNone, t.name, "beside it lies a plain signature, and nothing that says %s", r.Ask.Type)
+		if said, err := verify.Read(raw); err == nil && !said.IsAttestation() && !i.chosen {
+			return verify.Evidence{}, verdict.Refuse(verdict.PredicateNone, i.question.Subject, "beside it lies a plain signature, and nothing that says %s", r.Ask.Type)
 		}
 		return r.Ask.Signer.verifier.Attestation(raw)
 	}
 	if !legacy.IsBundle(raw) {
-		return r.Ask.Signer.verifier.Blob(raw, t.digests)
+		return r.Ask.Signer.verifier.Blob(raw, i.question.Bytes)
 	}
-	m, err := legacy.ParseBundle(r.Ask.Signer.kind(), t.digests.SHA256, raw)
+	m, err := legacy.ParseBundle(r.Ask.Signer.kind(), i.question.Bytes.SHA256, raw)
 	if err != nil {
 		return verify.Evidence{}, err
 	}
-	return r.verifyLegacy(ctx, m, t.digests)
+	return r.verifyLegacy(ctx, m, i.question.Bytes)
 }
 
 // read reads a file of evidence, bounded.

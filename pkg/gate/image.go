@@ -14,7 +14,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/rekor"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/version"
 )
 
 // ImageRequest asks about images in registries, each by itself.
@@ -59,22 +58,19 @@ func Images(ctx context.Context, req ImageRequest) *verdict.Verdict {
 	if len(req.Images) == 1 {
 		question = "image " + req.Images[0].Name
 	}
-	checks := []string{"tag", "every manifest", "signature", "identity", "binding"}
+	j := req.Ask.begin(question, req.Now, "tag", "every manifest", "signature", "identity", "binding")
 	if err := req.check(); err != nil {
-		return unanswerable(question, req.Now, checks, max(1, len(req.Images)), err)
+		return j.endUnknown("request", err)
 	}
 	if req.Ask.Type == "" {
 		req.Ask.Type = intoto.CosignSignature
+		j.rule = byIdentity{req.Ask}
 	}
-	j := req.Ask.begin(question, req.Now)
-	j.v.Scope.Checks = checks
-	var names []counted
 	for _, image := range req.Images {
-		names = append(names, req.judge(ctx, j, image)...)
+		req.judge(ctx, j, image)
 	}
-	j.count(slices.Values(names))
 	j.v.Scope.Left = union(nil, j.v.Scope.Left)
-	return j.end(version.Version{}, nil)
+	return j.endCounted()
 }
 
 func (r ImageRequest) check() error {
@@ -89,23 +85,16 @@ func (r ImageRequest) check() error {
 	return r.Ask.check()
 }
 
-// judge has an image judged, one manifest after the other, and returns what of it
-// counts.
-func (r ImageRequest) judge(ctx context.Context, j *judge, image Image) []counted {
+// judge has the manifests of an image judged, one after the other.
+func (r ImageRequest) judge(ctx context.Context, j *judge, image Image) {
 	image, done := remembered(image)
 	defer done()
 	defer image.ahead(ctx)()
 	manifests, f := r.collect(ctx, image)
-	j.take(f)
-	if len(manifests) == 0 {
-		return []counted{{name: image.Name, asked: true}}
+	j.takeCounted(f, "")
+	for _, m := range manifests {
+		j.takeCounted(r.collectManifest(ctx, image, m), "")
 	}
-	names := make([]counted, len(manifests))
-	for i, m := range manifests {
-		names[i] = counted{name: m.name, asked: true}
-		j.take(r.collectManifest(ctx, image, m))
-	}
-	return names
 }
 
 // collect reads an image and its manifests: all, or the index and those of the
@@ -113,7 +102,7 @@ func (r ImageRequest) judge(ctx context.Context, j *judge, image Image) []counte
 func (r ImageRequest) collect(ctx context.Context, image Image) (manifests []imageManifest, f facts) {
 	manifests, left, err := image.manifests(ctx, r.Platform)
 	if err != nil {
-		f.fail(image.Name, err)
+		f.unknown(image.Name, err)
 		return nil, f
 	}
 	f.read(verdict.Input{Name: image.Name, Digest: manifests[0].Descriptor.Digest})
@@ -121,7 +110,7 @@ func (r ImageRequest) collect(ctx context.Context, image Image) (manifests []ima
 		f.note("%s: name and tag are not verified, for what was verified names bytes alone", image.Name)
 	}
 	if r.Platform != "" && len(manifests) < 2 {
-		f.fail(image.Name, verdict.Refuse(verdict.Platform, image.Name, "it has no platform %s, but %s", r.Platform, strings.Join(append(left, "itself"), ", ")))
+		f.unknown(image.Name, verdict.Refuse(verdict.Platform, image.Name, "it has no platform %s, but %s", r.Platform, strings.Join(append(left, "itself"), ", ")))
 		return nil, f
 	}
 	for _, platform := range left {
@@ -130,37 +119,25 @@ func (r ImageRequest) collect(ctx context.Context, image Image) (manifests []ima
 	return manifests, f
 }
 
-// collectManifest reads the evidence about one manifest. Clients attached
-// signatures by tags before there were referrers: that is read where no referrer
-// is what was asked.
+// collectManifest reads the evidence about one manifest: what refers to it and,
+// where that is not what was asked, what clients attached by a tag before.
 func (r ImageRequest) collectManifest(ctx context.Context, image Image, m imageManifest) (f facts) {
-	if m.platform != nil {
-		f.fail(m.name, m.platform)
-		return f
+	i := item{question: policy.Question{Subject: m.name, Bytes: digest.Set{SHA256: m.Descriptor.Digest}}, err: m.platform}
+	tag := registry.SuffixAttestations
+	if r.Ask.Type == intoto.CosignSignature {
+		tag = registry.SuffixSignatures
 	}
-	q := policy.Question{Subject: m.name, Bytes: digest.Set{SHA256: m.Descriptor.Digest}}
-	lacking := func(found []verify.Evidence) []string {
-		if slices.ContainsFunc(found, func(e verify.Evidence) bool {
-			_, err := r.Ask.judge(e, target{name: m.name, digests: q.Bytes})
-			return err == nil
-		}) {
-			return nil
+	if i.err == nil {
+		var e imageEvidence
+		e, i.err = evidenceReader{signer: r.Ask.Signer, finder: r.Finder}.read(ctx, image.target(m), func(suffix string, found []verify.Evidence) bool {
+			return suffix == tag && !slices.ContainsFunc(found, func(e verify.Evidence) bool { _, err := r.Ask.judge(e, i); return err == nil })
+		})
+		e.noteUnread(&f, m.name)
+		i.evidence, i.invalid = e.all(), slices.Concat(e.why, e.invalid)
+		if down := e.unavailable[tag]; down != nil {
+			i.invalid = append(i.invalid, down)
 		}
-		if r.Ask.Type == intoto.CosignSignature {
-			return []string{registry.SuffixSignatures}
-		}
-		return []string{registry.SuffixAttestations}
 	}
-	e, err := evidenceReader{signer: r.Ask.Signer, finder: r.Finder}.read(ctx, image.target(m), lacking)
-	if err != nil {
-		f.fail(m.name, err)
-		return f
-	}
-	e.noteUnread(&f, m.name)
-	invalid := append(e.why, e.invalid...)
-	for _, down := range e.unavailable {
-		invalid = append(invalid, down)
-	}
-	f.items = append(f.items, item{question: q, evidence: e.all(), invalid: invalid})
+	f.items = []item{i}
 	return f
 }

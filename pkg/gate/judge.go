@@ -40,6 +40,8 @@ type judge struct {
 	bad      map[string]bool // subjects of findings
 	accepted map[string]bool // items that the rule accepts
 	least    *verdict.Least  // of the items of which a level is known
+	counted  []counted
+	subjects []waiver.Subject // of what is counted
 }
 
 // rule answers for one item: a policy, a promoter's manifest, or the identity
@@ -103,7 +105,10 @@ func (j *judge) take(f facts) {
 	for _, d := range f.differences {
 		j.differ(d)
 	}
-	due := slices.DeleteFunc(slices.Clone(f.items), func(i item) bool { return j.bad[i.question.Subject] })
+	for _, i := range f.items {
+		j.fail(i.question.Subject, i.err)
+	}
+	due := slices.DeleteFunc(slices.Clone(f.items), func(i item) bool { return i.follows || i.err != nil || j.bad[i.question.Subject] })
 	answers := make([]*verdict.Verdict, len(due))
 	inParallel(len(due), func(i int) { answers[i] = j.rule.Decide(due[i]) })
 	for i, answer := range answers {
@@ -127,7 +132,10 @@ func (j *judge) answer(i item, a *verdict.Verdict) {
 	j.accepted[name] = a.Outcome() == verdict.Accepted
 	j.v.Include(*a)
 	j.v.Proofs = append(j.v.Proofs, a.Proofs...)
+	j.v.Levels = append(j.v.Levels, a.Levels...)
+	j.v.Notes = append(j.v.Notes, a.Notes...)
 	j.v.Warn(a.Warnings...)
+	j.least = lower(j.least, a.Least)
 	for _, f := range a.Findings {
 		j.bad[name] = true
 		j.v.Add(f)
@@ -190,10 +198,30 @@ func (j *judge) end(of version.Version, subjects []waiver.Subject) *verdict.Verd
 	return j.v
 }
 
-// endOne ends a verdict about one thing, which the rule must have accepted.
-func (j *judge) endOne(subject waiver.Subject) *verdict.Verdict {
-	j.count(slices.Values([]counted{{name: subject.Name, asked: true}}))
-	return j.end(version.Version{}, []waiver.Subject{subject})
+// takeCounted takes the facts of a step of which each item is asked about. They
+// are for a destination, if they are for one.
+func (j *judge) takeCounted(f facts, destination string) {
+	j.take(f)
+	for _, i := range f.items {
+		j.counted = append(j.counted, counted{name: i.question.Subject, asked: !i.follows})
+		if !i.question.Bytes.IsZero() {
+			j.subjects = append(j.subjects, waiver.Subject{Name: i.question.Subject, Digests: i.question.Bytes, Destination: destination})
+		}
+	}
+}
+
+// endCounted ends a verdict about the items that are counted.
+func (j *judge) endCounted() *verdict.Verdict {
+	j.count(slices.Values(j.counted))
+	return j.end(version.Version{}, j.subjects)
+}
+
+// endUnknown ends a verdict about something of which nothing is known.
+func (j *judge) endUnknown(subject string, err error) *verdict.Verdict {
+	var f facts
+	f.unknown(subject, err)
+	j.takeCounted(f, "")
+	return j.endCounted()
 }
 
 // clockSkew is how far the clock may be behind an authority's.
