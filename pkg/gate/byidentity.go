@@ -149,9 +149,9 @@ func (a Ask) binds(e verify.Evidence, i item) bool {
 		return a.Subject == "" && e.CoversBytes(i.question.Bytes.SHA256)
 	}
 	if a.Subject != "" {
-		return slices.Contains(named(e, i), a.Subject)
+		return slices.Contains(boundNames(e, i), a.Subject)
 	}
-	return len(named(e, i)) > 0
+	return len(boundNames(e, i)) > 0
 }
 
 // incomparable says that a statement names bytes by digests of another kind
@@ -176,10 +176,10 @@ func (a Ask) incomparable(e verify.Evidence, i item) error {
 	return nil
 }
 
-// named lists the names under which a statement speaks of the item's bytes.
-func named(e verify.Evidence, i item) []string {
+// boundNames lists the names under which a statement speaks of the item's bytes.
+func boundNames(e verify.Evidence, i item) []string {
 	var names []string
-	for _, s := range bound(e, i) {
+	for _, s := range boundSubjects(e, i) {
 		names = append(names, s.Name)
 	}
 	return names

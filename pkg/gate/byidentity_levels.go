@@ -59,7 +59,7 @@ func (a Ask) rate(v *verdict.Verdict, i item, found []proven) (verdict.Proof, er
 // bound, and holds them against what is required.
 func (l Levels) judge(e verify.Evidence, i item) (slsa.Report, error) {
 	q := slsa.Question{Name: i.question.Subject, ByDigest: true, Provenance: e}
-	for _, s := range bound(e, i) {
+	for _, s := range boundSubjects(e, i) {
 		q.Bytes = s.Digests // of which those that are at hand were compared
 	}
 	report, err := l.Builders.Judge(q)
@@ -74,10 +74,10 @@ func (l Levels) judge(e verify.Evidence, i item) (slsa.Report, error) {
 	return report, nil
 }
 
-// bound lists the subjects of a statement that are the item's bytes. Of
+// boundSubjects lists the subjects of a statement that are the item's bytes. Of
 // bytes that are not at hand one digest is known, and that one must hold; of
 // others every digest of the subject must.
-func bound(e verify.Evidence, i item) (list []intoto.Subject) {
+func boundSubjects(e verify.Evidence, i item) (list []intoto.Subject) {
 	for _, s := range e.Statement().Subjects() {
 		known := s
 		if i.question.Bytes.SHA256.IsZero() {

@@ -49,7 +49,7 @@ func (b byIdentity) Decide(i item) *verdict.Verdict {
 		return v
 	}
 	if len(misses) > 0 {
-		v.Note("%s: %d other bundles refer to it (%s); they count for nothing", name, len(misses), tally(misses))
+		v.Note("%s: %d other bundles refer to it (%s); they count for nothing", name, len(misses), countByReason(misses))
 	}
 	proof, err := b.ask.rate(v, i, found)
 	if err != nil {
@@ -73,13 +73,13 @@ func nearest(name, kind string, misses []miss) error {
 		}
 	}
 	if len(misses) > 1 {
-		best.Message += fmt.Sprintf(" (of %d bundles that refer to it: %s)", len(misses), tally(misses))
+		best.Message += fmt.Sprintf(" (of %d bundles that refer to it: %s)", len(misses), countByReason(misses))
 	}
 	return about(name, &verdict.Error{Finding: best})
 }
 
-// tally counts what is not what was asked, by the reason.
-func tally(misses []miss) string {
+// countByReason counts what is not what was asked, by the reason.
+func countByReason(misses []miss) string {
 	counts := map[string]int{}
 	for _, m := range misses {
 		word := "not holding: " + string(m.Code)

@@ -62,7 +62,7 @@ func (r ManifestRequest) Judge() (*ManifestJudge, error) {
 		if err != nil {
 			return nil, err
 		}
-		who, err := exactly(s)
+		who, err := exactSigner(s)
 		if err != nil {
 			return nil, verdict.Wrap(verdict.ConfigParse, r.Manifest, err)
 		}
@@ -71,9 +71,9 @@ func (r ManifestRequest) Judge() (*ManifestJudge, error) {
 	return j, nil
 }
 
-// exactly makes the matcher of one identity. An address of a workflow has an @,
+// exactSigner makes the matcher of one identity. An address of a workflow has an @,
 // too, so what is an e-mail address is seen by its having no scheme.
-func exactly(s promoter.Signer) (identity.Matcher, error) {
+func exactSigner(s promoter.Signer) (identity.Matcher, error) {
 	kind := identity.Email
 	if strings.Contains(s.Subject, "://") || !strings.Contains(s.Subject, "@") {
 		kind = identity.URI
@@ -112,7 +112,7 @@ func (m *ManifestJudge) collect(ctx context.Context, image Image) (all []manifes
 			f.unknown(one.name, one.platform)
 			return nil, f
 		}
-		r, err := m.ruleOn(ctx, image, one, i == 0 || !all[0].met() && !all[0].own)
+		r, err := m.judgeManifest(ctx, image, one, i == 0 || !all[0].met() && !all[0].own)
 		if err != nil {
 			f.unknown(one.subject, err)
 			return nil, f

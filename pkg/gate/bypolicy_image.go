@@ -42,14 +42,13 @@ func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict 
 		j.takeCounted(r.collectManifest(ctx, image, class, m), image.To)
 	}
 	v := j.endCounted()
-	besides(v)
+	refuseUnproven(v)
 	return v
 }
 
-// besides holds what is set aside to this: an exception says that one thing is
-// absent, and something else about the manifest is proven all the same. That
-// counts where nothing else was verified.
-func besides(v *verdict.Verdict) {
+// refuseUnproven refuses a manifest of which a finding is set aside and nothing
+// else is proven: an exception says that one thing is absent, and no more.
+func refuseUnproven(v *verdict.Verdict) {
 	if len(v.Findings) > 0 {
 		return
 	}
@@ -84,7 +83,7 @@ func (r PolicyRequest) collectManifest(ctx context.Context, image Image, class p
 			role, kinds = policy.Builder, []string{provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01}
 		}
 		return r.Policy.Asks(r.Stage, class, checkBy(suffix)) != policy.Off &&
-			!slices.ContainsFunc(found, func(e verify.Evidence) bool { return r.says(e, q, role, kinds...) })
+			!slices.ContainsFunc(found, func(e verify.Evidence) bool { return r.attests(e, q, role, kinds...) })
 	})
 	if err != nil {
 		f.unknown(m.subject, err)
@@ -95,7 +94,7 @@ func (r PolicyRequest) collectManifest(ctx context.Context, image Image, class p
 	}
 	e.note(&f, m.subject)
 	evidence := e.all()
-	if slices.ContainsFunc(evidence, func(e verify.Evidence) bool { return r.says(e, q, policy.Release, intoto.SPDXDocument) }) {
+	if slices.ContainsFunc(evidence, func(e verify.Evidence) bool { return r.attests(e, q, policy.Release, intoto.SPDXDocument) }) {
 		q.SBOM = m.Descriptor.Digest
 	}
 	f.read(verdict.Input{Name: m.subject, Place: image.Name, Digest: m.Descriptor.Digest})
@@ -111,9 +110,9 @@ func checkBy(suffix string) policy.Check {
 	return policy.Provenance
 }
 
-// says reports whether evidence is of one of these kinds, by a role, of what is
+// attests reports whether evidence is of one of these kinds, by a role, of what is
 // asked about.
-func (r PolicyRequest) says(e verify.Evidence, q policy.Question, role policy.Role, kinds ...string) bool {
+func (r PolicyRequest) attests(e verify.Evidence, q policy.Question, role policy.Role, kinds ...string) bool {
 	return slices.ContainsFunc(kinds, func(kind string) bool {
 		if e.Kind() != kind { // which the policy would say, too
 			return false

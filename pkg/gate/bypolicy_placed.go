@@ -28,7 +28,7 @@ func (r PolicyRequest) Placed(f PlacedFile) *verdict.Verdict {
 func (r PolicyRequest) collectPlaced(file PlacedFile) (f facts) {
 	i := item{question: r.question(file.Class, file.Name, file.Digests)}
 	f.read(verdict.Input{Name: file.Name, Digest: file.Digests.SHA256})
-	e, err := r.beside(file)
+	e, err := r.readBeside(file)
 	if err == nil {
 		f.read(verdict.Input{Name: file.Name + BundleSuffix, Digest: e.Bundle()})
 		i.question.ByDigest = !e.Statement().IsZero() // a plain signature gives no name to begin with
@@ -38,8 +38,8 @@ func (r PolicyRequest) collectPlaced(file PlacedFile) (f facts) {
 	return f
 }
 
-// beside verifies the bundle of such a file.
-func (r PolicyRequest) beside(f PlacedFile) (verify.Evidence, error) {
+// readBeside verifies the bundle of such a file.
+func (r PolicyRequest) readBeside(f PlacedFile) (verify.Evidence, error) {
 	if len(f.Bundle) == 0 {
 		return verify.Evidence{}, verdict.Refuse(verdict.EvidenceMissing, f.Name, "nothing beside it says who made or signed it")
 	}

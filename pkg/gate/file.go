@@ -111,7 +111,7 @@ func (r FileRequest) collect(ctx context.Context, file File) (f facts) {
 	i.evidence = []verify.Evidence{e}
 	f.items = []item{i}
 	f.read(verdict.Input{Name: name, Digest: firstOf(digests)}, verdict.Input{Name: path, Digest: e.Bundle()})
-	if names := named(e, i); r.Ask.Subject == "" && len(names) > 0 {
+	if names := boundNames(e, i); r.Ask.Subject == "" && len(names) > 0 {
 		f.note("%s: bound by digest; the statement calls it %s", name, quoted(names))
 	}
 	return f
