@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -11,10 +10,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/rekor"
+	"github.com/waybill-release/waybill/pkg/slsa"
 	"github.com/waybill-release/waybill/pkg/spdx"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/waiver"
 )
 
 // PolicyRequest asks a policy about one artifact, with whatever evidence there
@@ -27,7 +26,7 @@ type PolicyRequest struct {
 	Commit   string // asked of provenance; empty asks for none
 	Now      time.Time
 	Waivers  Waivers
-	// Finder completes signatures in older forms.
+	// Finder completes signatures in legacy forms.
 	Finder rekor.Finder
 }
 
@@ -44,41 +43,61 @@ type JudgedFile struct {
 	SBOM string
 }
 
-// start begins a verdict with what the policy asks of the question itself.
-func (r PolicyRequest) start(question string, classes ...plan.Class) *verdict.Verdict {
-	v := verdict.New(question, r.Now)
-	v.Policy, v.Features, v.TrustRoot = r.Policy.Digest(), r.Policy.Features(), r.Verifier.Root().Digest()
-	v.Scope.Checks = []string{"policy " + r.Policy.Name() + " at stage " + string(r.Stage)}
-	v.Scope.Left = []string{"the rest of the release"}
+// begin starts a verdict with what the policy asks of the question itself. An
+// exception is for a place: where nothing goes anywhere, none counts.
+func (r PolicyRequest) begin(question, destination string, classes ...plan.Class) *judge {
+	if destination == "" {
+		r.Waivers.Exceptions = nil
+	}
+	j := terms{r.Policy, r.Verifier.Root(), r.Waivers, r.Now}.begin(question)
+	j.rule = byPolicyAlone{r.Policy}
+	j.v.Scope.Checks = []string{"policy " + r.Policy.Name() + " at stage " + string(r.Stage)}
+	j.v.Scope.Left = []string{"the rest of the release"}
 	for _, lack := range r.Policy.Lacks(r.Stage, classes) {
 		if lack != "plan" && !strings.HasPrefix(lack, "closed ") { // those are of the rest
-			v.Scope.Left = append(v.Scope.Left, lack)
+			j.v.Scope.Left = append(j.v.Scope.Left, lack)
 		}
 	}
-	if r.Verifier.Root().IsLab() {
-		v.Note("the trust root is an INSECURE LAB: anybody can have its keys")
-	}
-	v.AddError("policy "+r.Policy.Name(), errors.Join(r.Policy.Life(r.Now), r.Policy.Root(r.Verifier.Root().IsLab())))
-	return v
+	return j
 }
 
-// take adds the policy's answer about one artifact.
-func (r PolicyRequest) take(v *verdict.Verdict, q policy.Question, evidence []verify.Evidence) {
-	answer := r.Policy.Decide(evidence, q)
+// byPolicyAlone is the policy as the rule for items that no manifest lists. Where
+// it requires nothing of an item, it does not accept it.
+type byPolicyAlone struct{ policy policy.Policy }
+
+// Decide implements [rule].
+func (b byPolicyAlone) Decide(i item) *verdict.Verdict {
+	q, hearing := i.question, b.policy.Hear()
+	answer := hearing.Decide(i.evidence, q)
 	if answer.Counts.Required == 0 && len(answer.Findings) == 0 {
-		f := verdict.Find(verdict.PolicyEmpty, q.Subject, "the policy %q requires nothing of %q at stage %q, so by it none is accepted", r.Policy.Name(), q.Class, q.Stage)
+		f := verdict.Find(verdict.PolicyEmpty, q.Subject, "the policy %q requires nothing of %q at stage %q, so by it none is accepted", b.policy.Name(), q.Class, q.Stage)
 		f.Fix = "have the policy require a signature of this class, or ask about the file as one of another class"
 		answer.Add(f)
 	}
-	v.Counts.Required++
-	if answer.Outcome() == verdict.Accepted {
-		v.Counts.Verified++
+	if q.Class == plan.Image || q.Class == plan.ImageChild {
+		answer.Least = b.least(hearing, answer.Proofs, i)
 	}
-	v.Include(*answer)
-	v.Add(answer.Findings...)
-	v.Warn(answer.Warnings...)
-	v.Proofs = append(v.Proofs, answer.Proofs...)
-	r.relied(v, q, answer.Proofs)
+	return answer
+}
+
+// least is the highest level of the Build track that the provenance of an item
+// shows, of all that the policy counted; nil where none can be read.
+func (b byPolicyAlone) least(hearing *policy.Hearing, counted []verdict.Proof, i item) *verdict.Least {
+	best := -1
+	for _, e := range i.evidence {
+		if !slices.ContainsFunc(counted, func(p verdict.Proof) bool {
+			return p.Role == string(policy.Builder) && p.Subject == i.question.Subject && p.Bundle.Equal(e.Bundle())
+		}) {
+			continue
+		}
+		if report, err := hearing.Level(e, i.question); err == nil {
+			best = max(best, report.On(slsa.Build).Level)
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	return &verdict.Least{Track: string(slsa.Build), Level: best, Artifacts: 1, Path: []string{i.question.Subject}}
 }
 
 func (r PolicyRequest) question(class plan.Class, name string, bytes digest.Set) policy.Question {
@@ -90,80 +109,70 @@ func (r PolicyRequest) question(class plan.Class, name string, bytes digest.Set)
 
 // File decides about a file.
 func (r PolicyRequest) File(ctx context.Context, f JudgedFile) *verdict.Verdict {
-	v := r.start(string(f.Class)+" "+f.Name+", "+f.Path, f.Class)
-	v.Counts.Required = 0
-	one := File{Path: f.Path}
-	bytes, err := one.hash(ctx)
+	j := r.begin(string(f.Class)+" "+f.Name+", "+f.Path, "", f.Class)
+	bytes, err := File{Path: f.Path}.hash(ctx)
 	if err != nil {
-		v.Counts.Required++
-		v.AddError(f.Path, err)
-		return v
+		return j.endUnknown(f.Path, err)
 	}
-	v.Inputs = append(v.Inputs, verdict.Input{Name: f.Name, Place: f.Path, Digest: bytes.SHA256})
-	q := r.question(f.Class, f.Name, bytes)
-	evidence, unbound := r.readBundles(v, f, bytes)
-	if f.SBOM != "" {
-		q.SBOM, q.Why[policy.SBOM] = describedIn(one, f.SBOM)
+	collected, strays := r.collectFile(f, bytes)
+	j.takeCounted(collected, "")
+	if j.accepted[f.Name] && !j.refused() { // else the policy said what is missing, or differs
+		j.take(strays)
 	}
-	r.take(v, q, evidence)
-	if v.Outcome() == verdict.Accepted { // else the policy said what is missing, or differs
-		v.Add(unbound...)
-	}
-	if !slices.ContainsFunc(evidence, func(e verify.Evidence) bool { return !e.Statement().IsZero() && e.Covers(f.Name, bytes) }) {
-		v.Scope.Left = append(v.Scope.Left, "its name: what was verified names bytes alone")
-	}
-	checkClock(v)
-	r.waive(v, waiver.Subject{Name: f.Name, Digests: bytes})
-	return v
+	return j.endCounted()
 }
 
-// waive explains what is known, and what of the subjects is withdrawn. An
-// exception is for a place: where nothing goes anywhere, none is looked at.
-func (r PolicyRequest) waive(v *verdict.Verdict, subjects ...waiver.Subject) {
-	c := waiver.Case{Policy: r.Policy, Subjects: subjects, Lists: r.Waivers.Lists, Accept: r.Waivers.Accept}
-	if len(subjects) > 0 && subjects[0].Destination != "" {
-		c.Exceptions = r.Waivers.Exceptions
-	}
-	waiver.Apply(v, c)
-}
-
-// readBundles verifies every bundle for what it is. One that does not hold is a
-// finding even where another would do: the caller named it. Attestations of
-// something else are returned as findings, too: nothing is accepted beside them.
-// Only where the policy accepts what is unsigned need there be no bundle.
-func (r PolicyRequest) readBundles(v *verdict.Verdict, f JudgedFile, bytes digest.Set) (evidence []verify.Evidence, unbound []verdict.Finding) {
+// collectFile verifies every bundle of a file for what it is. One that does not
+// hold is a finding even where another would do: the caller named it. Attestations
+// of something else are strays: nothing is accepted beside them. Only where the
+// policy accepts what is unsigned need there be no bundle.
+func (r PolicyRequest) collectFile(f JudgedFile, bytes digest.Set) (found, strays facts) {
+	found.read(verdict.Input{Name: f.Name, Place: f.Path, Digest: bytes.SHA256})
 	paths, one := f.Bundles, File{Path: f.Path}
 	if len(paths) == 0 {
 		paths = []string{f.Path + BundleSuffix}
 	}
+	i := item{question: r.question(f.Class, f.Name, bytes)}
+	named := false
 	for _, path := range paths {
 		raw, err := one.read(path, verify.MaxBundle)
 		if len(f.Bundles) == 0 && r.Policy.InsecureUnsigned() && verdict.FindingOf(path, err).Code == verdict.EvidenceMissing {
-			v.Note("there is no %s, and no other bundle was named", path)
+			found.note("there is no %s, and no other bundle was named", path)
 			break
 		}
 		var e verify.Evidence
 		if err == nil {
-			e, err = r.prove(raw, bytes)
+			e, err = r.verify(raw, bytes)
 		}
 		if err != nil {
-			v.AddError(path, err)
+			i.differences = append(i.differences, difference{Finding: verdict.FindingOf(path, err), mode: policy.Require})
 			continue
 		}
-		if !e.Statement().IsZero() && !e.Covers(f.Name, bytes) {
+		switch {
+		case e.Statement().IsZero():
+		case e.Covers(f.Name, bytes):
+			named = true
+		default:
 			stray := verdict.Find(verdict.NotBound, path, "the attestation is genuine, and not of %s with these bytes; its subjects: %s", f.Name, subjects(e))
 			stray.Fix = "name with --bundle the attestations of this file, and with --name what they call it"
-			unbound = append(unbound, stray)
+			strays.refuse(stray)
 		}
-		v.Inputs = append(v.Inputs, verdict.Input{Name: path, Digest: e.Bundle()})
-		evidence = append(evidence, e)
+		found.read(verdict.Input{Name: path, Digest: e.Bundle()})
+		i.evidence = append(i.evidence, e)
 	}
-	return evidence, unbound
+	if f.SBOM != "" {
+		i.question.SBOM, i.question.Why[policy.SBOM] = describedIn(one, f.SBOM)
+	}
+	if !named {
+		found.leave("its name: what was verified names bytes alone")
+	}
+	found.items = []item{i}
+	return found, strays
 }
 
-// prove verifies a bundle as what it says that it is; the policy then counts
+// verify verifies a bundle as what it says that it is; the policy then counts
 // it for nothing else.
-func (r PolicyRequest) prove(raw []byte, bytes digest.Set) (verify.Evidence, error) {
+func (r PolicyRequest) verify(raw []byte, bytes digest.Set) (verify.Evidence, error) {
 	said, err := verify.Read(raw)
 	if err != nil {
 		return verify.Evidence{}, err

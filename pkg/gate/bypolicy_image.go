@@ -12,7 +12,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/waiver"
 )
 
 // unnamed is what evidence that binds a digest alone leaves open.
@@ -24,44 +23,32 @@ func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict 
 	image, done := remembered(image)
 	defer done()
 	defer image.ahead(ctx)()
-	v := r.start("image "+image.Name, plan.Image, plan.ImageChild)
-	v.Scope.Left = append(v.Scope.Left, unnamed)
-	v.Counts.Required = 0
-	nodes, err := image.graph(ctx)
+	j := r.begin("image "+image.Name, image.To, plan.Image, plan.ImageChild)
+	j.v.Scope.Left = append(j.v.Scope.Left, unnamed)
+	manifests, _, err := image.manifests(ctx, "")
 	if err != nil {
-		v.Counts.Required++
-		v.AddError(image.Name, err)
-		return v
+		return j.endUnknown(image.Name, err)
 	}
 	judged := map[string]bool{}
-	var subjects []waiver.Subject
-	for i, n := range nodes {
+	for i, m := range manifests {
 		class := plan.ImageChild
 		if i == 0 {
 			class = plan.Image
 		}
-		if err := registry.CheckPlatform(ctx, image.Source, image.Repository, n); err != nil {
-			v.Counts.Required++
-			v.AddError(image.name(n.Descriptor), err)
+		if m.platform == nil && judged[m.subject] {
 			continue
 		}
-		if d := n.Descriptor.Digest; !judged[d.String()] {
-			judged[d.String()] = true
-			subjects = append(subjects, waiver.Subject{Name: image.Repository + "@" + d.String(), Digests: digest.SetOf(n.Raw), Destination: image.To})
-			r.manifest(ctx, v, image, class, n)
-		}
+		judged[m.subject] = judged[m.subject] || m.platform == nil
+		j.takeCounted(r.collectManifest(ctx, image, class, m), image.To)
 	}
-	ofAll(v, len(judged))
-	checkClock(v)
-	r.waive(v, subjects...)
-	besides(v)
+	v := j.endCounted()
+	refuseUnproven(v)
 	return v
 }
 
-// besides holds what is set aside to this: an exception says that one thing is
-// absent, and something else about the manifest is proven all the same. That
-// counts where nothing else was verified.
-func besides(v *verdict.Verdict) {
+// refuseUnproven refuses a manifest of which a finding is set aside and nothing
+// else is proven: an exception says that one thing is absent, and no more.
+func refuseUnproven(v *verdict.Verdict) {
 	if len(v.Findings) > 0 {
 		return
 	}
@@ -80,59 +67,52 @@ func besides(v *verdict.Verdict) {
 	}
 }
 
-// manifest asks the policy about one manifest, with everything that refers to
-// it and holds. What does not hold is somebody else's, and counts for nothing.
-func (r PolicyRequest) manifest(ctx context.Context, v *verdict.Verdict, image Image, class plan.Class, n *registry.Node) {
-	d := n.Descriptor.Digest
-	name := image.Repository + "@" + d.String()
-	q := r.question(class, name, digest.SetOf(n.Raw)) // a statement may give digests of several kinds, and each must hold
+// collectManifest reads everything that refers to a manifest and holds, and of
+// each legacy tag that the policy asks for and no referrer answers. What does not
+// hold is somebody else's, and counts for nothing.
+func (r PolicyRequest) collectManifest(ctx context.Context, image Image, class plan.Class, m imageManifest) (f facts) {
+	if m.platform != nil {
+		f.unknown(m.name, m.platform)
+		return f
+	}
+	q := r.question(class, m.subject, digest.SetOf(m.Raw)) // a statement may give digests of several kinds, and each must hold
 	q.ByDigest = true
-	a, err := readAttached(ctx, r.Verifier, registry.Target{Source: image.Source, Repository: image.Repository, Digest: d})
+	e, err := evidenceReader{signer: SignedBy(r.Verifier), finder: r.Finder}.read(ctx, image.target(m), func(suffix string, found []verify.Evidence) bool {
+		role, kinds := policy.Release, []string{intoto.CosignSignature}
+		if suffix == registry.SuffixAttestations {
+			role, kinds = policy.Builder, []string{provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01}
+		}
+		return r.Policy.Asks(r.Stage, class, checkBy(suffix)) != policy.Off &&
+			!slices.ContainsFunc(found, func(e verify.Evidence) bool { return r.attests(e, q, role, kinds...) })
+	})
 	if err != nil {
-		v.Counts.Required++
-		v.AddError(name, err)
-		return
+		f.unknown(m.subject, err)
+		return f
 	}
-	a.note(v, name)
-	evidence := a.holds
-	evidence = append(evidence, r.older(ctx, image, q, evidence)...)
-	if slices.ContainsFunc(evidence, func(e verify.Evidence) bool { return r.says(e, q, policy.Release, intoto.SPDXDocument) }) {
-		q.SBOM = d
+	for suffix, down := range e.unavailable {
+		q.Why[checkBy(suffix)] = about(m.subject, down)
 	}
-	v.Inputs = append(v.Inputs, verdict.Input{Name: name, Place: image.Name, Digest: d})
-	r.take(v, q, evidence)
-	r.reached(v, q, evidence)
+	e.note(&f, m.subject)
+	evidence := e.all()
+	if slices.ContainsFunc(evidence, func(e verify.Evidence) bool { return r.attests(e, q, policy.Release, intoto.SPDXDocument) }) {
+		q.SBOM = m.Descriptor.Digest
+	}
+	f.read(verdict.Input{Name: m.subject, Place: image.Name, Digest: m.Descriptor.Digest})
+	f.items = []item{{question: q, evidence: evidence}}
+	return f
 }
 
-// older reads what clients attached by tags, of each kind that the policy asks
-// for and nothing that refers to the manifest answers.
-func (r PolicyRequest) older(ctx context.Context, image Image, q policy.Question, evidence []verify.Evidence) (more []verify.Evidence) {
-	builds := []string{provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01}
-	for _, ask := range []struct {
-		check  policy.Check
-		role   policy.Role
-		suffix string
-		kinds  []string
-	}{
-		{policy.Signature, policy.Release, registry.SuffixSignatures, []string{intoto.CosignSignature}},
-		{policy.Provenance, policy.Builder, registry.SuffixAttestations, builds},
-	} {
-		if r.Policy.Asks(r.Stage, q.Class, ask.check) == policy.Off ||
-			slices.ContainsFunc(evidence, func(e verify.Evidence) bool { return r.says(e, q, ask.role, ask.kinds...) }) {
-			continue
-		}
-		found, _, down := olderEvidence{SignedBy(r.Verifier), r.Finder}.of(ctx, image, q.Bytes.SHA256, ask.suffix)
-		more = append(more, found...)
-		if down != nil {
-			q.Why[ask.check] = about(q.Subject, down)
-		}
+// checkBy is the check that evidence attached by a legacy tag answers.
+func checkBy(suffix string) policy.Check {
+	if suffix == registry.SuffixSignatures {
+		return policy.Signature
 	}
-	return more
+	return policy.Provenance
 }
 
-// says reports whether evidence is of one of these kinds, by a role, of what is
+// attests reports whether evidence is of one of these kinds, by a role, of what is
 // asked about.
-func (r PolicyRequest) says(e verify.Evidence, q policy.Question, role policy.Role, kinds ...string) bool {
+func (r PolicyRequest) attests(e verify.Evidence, q policy.Question, role policy.Role, kinds ...string) bool {
 	return slices.ContainsFunc(kinds, func(kind string) bool {
 		if e.Kind() != kind { // which the policy would say, too
 			return false

@@ -5,7 +5,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/waiver"
 )
 
 // PlacedFile is a file that lies somewhere else than on this machine, with the
@@ -21,30 +20,30 @@ type PlacedFile struct {
 // Placed decides about such a file. Without evidence it is refused, whatever
 // the policy asks of its class.
 func (r PolicyRequest) Placed(f PlacedFile) *verdict.Verdict {
-	v := r.start(string(f.Class)+" "+f.Name, f.Class)
-	v.Counts.Required = 0
-	v.Inputs = append(v.Inputs, verdict.Input{Name: f.Name, Digest: f.Digests.SHA256})
-	q := r.question(f.Class, f.Name, f.Digests)
-	e, err := r.beside(f)
-	if err != nil {
-		v.Counts.Required++
-		v.AddError(f.Name+BundleSuffix, err)
-	} else {
-		v.Inputs = append(v.Inputs, verdict.Input{Name: f.Name + BundleSuffix, Digest: e.Bundle()})
-		q.ByDigest = !e.Statement().IsZero() // a plain signature gives no name to begin with
-		r.take(v, q, []verify.Evidence{e})
-	}
-	checkClock(v)
-	r.waive(v, waiver.Subject{Name: f.Name, Digests: f.Digests})
-	return v
+	j := r.begin(string(f.Class)+" "+f.Name, "", f.Class)
+	j.takeCounted(r.collectPlaced(f), "")
+	return j.endCounted()
 }
 
-// beside verifies the bundle of such a file.
-func (r PolicyRequest) beside(f PlacedFile) (verify.Evidence, error) {
+func (r PolicyRequest) collectPlaced(file PlacedFile) (f facts) {
+	i := item{question: r.question(file.Class, file.Name, file.Digests)}
+	f.read(verdict.Input{Name: file.Name, Digest: file.Digests.SHA256})
+	e, err := r.readBeside(file)
+	if err == nil {
+		f.read(verdict.Input{Name: file.Name + BundleSuffix, Digest: e.Bundle()})
+		i.question.ByDigest = !e.Statement().IsZero() // a plain signature gives no name to begin with
+	}
+	i.evidence, i.err = []verify.Evidence{e}, err
+	f.items = []item{i}
+	return f
+}
+
+// readBeside verifies the bundle of such a file.
+func (r PolicyRequest) readBeside(f PlacedFile) (verify.Evidence, error) {
 	if len(f.Bundle) == 0 {
 		return verify.Evidence{}, verdict.Refuse(verdict.EvidenceMissing, f.Name, "nothing beside it says who made or signed it")
 	}
-	e, err := r.prove(f.Bundle, f.Digests)
+	e, err := r.verify(f.Bundle, f.Digests)
 	if err == nil && !e.Statement().IsZero() && !e.CoversBytes(f.Digests.SHA256) {
 		err = verdict.Refuse(verdict.NotBound, f.Name, "the attestation beside it is genuine, and not of these bytes; its subjects: %s", subjects(e))
 	}

@@ -46,6 +46,15 @@ type item struct {
 	// answer is what the rule says of it, where the collector had to know that
 	// before it went on. The judge asks the rule about all others.
 	answer *verdict.Verdict
+	// invalid is why other evidence about it does not hold.
+	invalid []error
+	// chosen says that the caller named this very evidence. Evidence that was
+	// merely found may say something else; then what was asked is missing.
+	chosen bool
+	// err is why nothing is known of it. It is not judged then, and not accepted.
+	err error
+	// follows says that the answer about another item is about this one, too.
+	follows bool
 	// differences were found when the item was compared with other documents.
 	// They count for nothing where the item is not judged.
 	differences []difference
@@ -70,19 +79,18 @@ func (f *facts) follow(artifact string, mode policy.Mode, found verdict.Finding)
 	f.differences = append(f.differences, difference{Finding: found, mode: mode, follows: artifact})
 }
 
-// fail adds an error about a subject, if there is one.
+// fail adds an error about a subject, if there is one. It counts against the
+// subject also where the finding names a part of it.
 func (f *facts) fail(subject string, err error) {
 	if err != nil {
 		f.refuse(verdict.FindingOf(subject, err))
+		f.spoiled = append(f.spoiled, subject)
 	}
 }
 
-// spoil adds an error about a part of the release, if there is one. It counts
-// against that part, whatever the error is about.
-func (f *facts) spoil(name string, err error) {
-	if f.fail(name, err); err != nil {
-		f.spoiled = append(f.spoiled, name)
-	}
+// unknown adds an item of which nothing is known.
+func (f *facts) unknown(subject string, err error) {
+	f.items = append(f.items, item{question: policy.Question{Subject: subject}, err: err})
 }
 
 // prove adds proofs of what is no item.

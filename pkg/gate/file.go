@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/rekor"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -25,7 +27,7 @@ type FileRequest struct {
 	Files []File
 	Ask   Ask
 	Now   time.Time
-	// Finder completes signatures in older forms.
+	// Finder completes signatures in legacy forms.
 	Finder rekor.Finder
 }
 
@@ -46,40 +48,18 @@ type File struct {
 // Files decides about single files: whether evidence says what was asked, by
 // the one who was asked for, of exactly these bytes.
 func Files(ctx context.Context, req FileRequest) *verdict.Verdict {
-	v := verdict.New(questionOf(req.Files), req.Now)
-	v.Scope.Checks = []string{"signature", "identity", "binding"}
-	v.Counts.Required = max(1, len(req.Files))
+	question := fmt.Sprintf("%d files", len(req.Files))
+	if len(req.Files) == 1 {
+		question = "file " + req.Files[0].name()
+	}
+	j := req.Ask.begin(question, req.Now, "signature", "identity", "binding")
 	if err := req.check(); err != nil {
-		v.AddError("request", err)
-		return v
+		return j.endUnknown("request", err)
 	}
-	nameRoot(v, req.Ask.Signer)
 	for _, f := range req.Files {
-		proof, err := req.decide(ctx, v, f)
-		if err != nil {
-			v.AddError(f.name(), err)
-			continue
-		}
-		v.Counts.Verified++
-		v.Proofs = append(v.Proofs, proof)
+		j.takeCounted(req.collect(ctx, f), "")
 	}
-	checkClock(v)
-	return v
-}
-
-func questionOf(files []File) string {
-	if len(files) == 1 {
-		return "file " + files[0].name()
-	}
-	return fmt.Sprintf("%d files", len(files))
-}
-
-// nameRoot names the trust root of a verdict, and says when it is nobody's.
-func nameRoot(v *verdict.Verdict, s Signer) {
-	v.TrustRoot = s.verifier.Root().Digest()
-	if s.verifier.Root().IsLab() {
-		v.Note("the trust root is an INSECURE LAB: anybody can have its keys")
-	}
+	return j.endCounted()
 }
 
 func (r FileRequest) check() error {
@@ -113,91 +93,66 @@ func (f File) name() string {
 	return f.Path
 }
 
-// decide answers for one file. The bytes are hashed before the evidence is
-// read, so that it is held against what is there.
-func (r FileRequest) decide(ctx context.Context, v *verdict.Verdict, f File) (verdict.Proof, error) {
-	digests, err := f.hash(ctx)
+// collect reads a file and verifies the evidence about it. The bytes are hashed
+// before the evidence is read, so that it is held against what is there.
+func (r FileRequest) collect(ctx context.Context, file File) (f facts) {
+	name := file.name()
+	digests, err := file.hash(ctx)
 	if err != nil {
-		return verdict.Proof{}, err
+		f.unknown(name, err)
+		return f
 	}
-	t := target{name: f.name(), digests: digests, chosen: f.Bundle != "" || f.Signature != ""}
-	e, proof, path, err := r.prove(ctx, f, t)
+	i := item{question: policy.Question{Subject: name, Bytes: digests}, chosen: file.Bundle != "" || file.Signature != ""}
+	e, path, err := r.evidence(ctx, file, i)
 	if err != nil {
-		return verdict.Proof{}, f.placed(err)
+		f.unknown(name, about(name, err))
+		return f
 	}
-	v.Inputs = append(v.Inputs, verdict.Input{Name: f.name(), Digest: firstOf(digests)},
-		verdict.Input{Name: path, Digest: e.Bundle()})
-	if names := named(e, t); r.Ask.Subject == "" && len(names) > 0 {
-		v.Note("%s: bound by digest; the statement calls it %s", f.name(), quoted(names))
+	i.evidence = []verify.Evidence{e}
+	f.items = []item{i}
+	f.read(verdict.Input{Name: name, Digest: firstOf(digests)}, verdict.Input{Name: path, Digest: e.Bundle()})
+	if names := boundNames(e, i); r.Ask.Subject == "" && len(names) > 0 {
+		f.note("%s: bound by digest; the statement calls it %s", name, quoted(names))
 	}
-	return r.Ask.rate(v, t, []proven{{proof, e}})
+	return f
 }
 
-// prove verifies the evidence of the asked kind, then judges what it says. It
-// returns where the evidence is.
-func (r FileRequest) prove(ctx context.Context, f File, t target) (e verify.Evidence, proof verdict.Proof, path string, err error) {
-	kind := kindBlob
-	switch {
-	case f.Signature != "":
-		path = f.Signature
-		var m legacy.Material
-		if m, err = f.detached(r.Ask.Signer.kind(), t.digests.SHA256); err == nil {
-			e, err = r.proveOlder(ctx, m, t)
+// evidence verifies the evidence about a file, and returns where it is.
+func (r FileRequest) evidence(ctx context.Context, f File, i item) (verify.Evidence, string, error) {
+	if f.Signature != "" {
+		m, err := f.detached(r.Ask.Signer.kind(), i.question.Bytes.SHA256)
+		if err != nil {
+			return verify.Evidence{}, "", err
 		}
-	default:
-		var raw []byte
-		if raw, path, err = f.evidence(); err != nil {
-			return e, proof, path, err
-		}
-		if r.Ask.Type != "" {
-			kind = r.Ask.Type
-		}
-		e, err = r.proveBundle(ctx, raw, t)
+		e, err := r.verifyLegacy(ctx, m, i.question.Bytes)
+		return e, f.Signature, err
 	}
-	if err == nil {
-		proof, err = r.Ask.judge(e, kind, t)
+	path := cmp.Or(f.Bundle, f.Path+BundleSuffix)
+	raw, err := f.read(path, verify.MaxBundle)
+	if err != nil {
+		return verify.Evidence{}, "", err
 	}
-	return e, proof, path, err
+	e, err := r.verifyBundle(ctx, raw, i)
+	return e, path, err
 }
 
-// proveBundle verifies a bundle: of an attestation where one was asked for,
+// verifyBundle verifies a bundle: of an attestation where one was asked for,
 // else of the file, and then also the bundle that cosign wrote before.
-func (r FileRequest) proveBundle(ctx context.Context, raw []byte, t target) (verify.Evidence, error) {
+func (r FileRequest) verifyBundle(ctx context.Context, raw []byte, i item) (verify.Evidence, error) {
 	if r.Ask.Type != "" {
-		if said, err := verify.Read(raw); err == nil && !said.IsAttestation() && !t.chosen {
-			return verify.Evidence{}, verdict.Refuse(verdict.PredicateNone, t.name, "beside it lies a plain signature, and nothing that says %s", r.Ask.Type)
+		if said, err := verify.Read(raw); err == nil && !said.IsAttestation() && !i.chosen {
+			return verify.Evidence{}, verdict.Refuse(verdict.PredicateNone, i.question.Subject, "beside it lies a plain signature, and nothing that says %s", r.Ask.Type)
 		}
 		return r.Ask.Signer.verifier.Attestation(raw)
 	}
 	if !legacy.IsBundle(raw) {
-		return r.Ask.Signer.verifier.Blob(raw, t.digests)
+		return r.Ask.Signer.verifier.Blob(raw, i.question.Bytes)
 	}
-	m, err := legacy.ParseBundle(r.Ask.Signer.kind(), t.digests.SHA256, raw)
+	m, err := legacy.ParseBundle(r.Ask.Signer.kind(), i.question.Bytes.SHA256, raw)
 	if err != nil {
 		return verify.Evidence{}, err
 	}
-	return r.proveOlder(ctx, m, t)
-}
-
-// placed names the file in a refusal that speaks of a part of its evidence.
-func (f File) placed(err error) error {
-	var refusal *verdict.Error
-	if !errors.As(err, &refusal) || refusal.Finding.Subject == f.name() {
-		return err
-	}
-	found := refusal.Finding
-	found.Subject, found.Message = f.name(), found.Subject+": "+found.Message
-	return &verdict.Error{Finding: found, Cause: refusal}
-}
-
-// evidence reads the bundle.
-func (f File) evidence() (raw []byte, path string, err error) {
-	path = f.Bundle
-	if path == "" {
-		path = f.Path + BundleSuffix
-	}
-	raw, err = f.read(path, verify.MaxBundle)
-	return raw, path, err
+	return r.verifyLegacy(ctx, m, i.question.Bytes)
 }
 
 // read reads a file of evidence, bounded.

@@ -137,12 +137,15 @@ func Decide(ctx context.Context, req Request) Decided {
 	req.Policy = effective
 	j := req.terms().begin(question)
 	if j.refused() {
+		j.take(facts{counted: []counted{{name: releasemanifest.Name, asked: true}}})
+		j.count()
 		return Decided{Verdict: j.v}
 	}
 	m, found, err := readManifest(ctx, req)
 	j.take(found)
 	if err != nil {
 		j.fail(releasemanifest.Name, err)
+		j.count()
 		return Decided{Verdict: j.end(req.Version, subjectsOf(m.Manifest))}
 	}
 	j.v.Question = fmt.Sprintf("release %s %s at %s", m.Name, m.Version, req.Files.URI())

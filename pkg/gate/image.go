@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,9 +9,11 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/rekor"
 	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // ImageRequest asks about images in registries, each by itself.
@@ -23,7 +24,7 @@ type ImageRequest struct {
 	// verdict is then partial.
 	Platform string
 	Now      time.Time
-	// Finder completes signatures in older forms.
+	// Finder completes signatures in legacy forms.
 	Finder rekor.Finder
 }
 
@@ -40,34 +41,36 @@ type Image struct {
 	To string
 }
 
+// Reference is what names the image in its repository: the digest where there
+// is one, else the tag.
+func (i Image) Reference() string {
+	if !i.Digest.IsZero() {
+		return i.Digest.String()
+	}
+	return i.Tag
+}
+
 // Images decides about single images: a tag is resolved once, and from then on
 // only digests count. The index and every manifest in it need evidence of
 // their own, for a machine that pulls one platform never sees the index again.
 func Images(ctx context.Context, req ImageRequest) *verdict.Verdict {
-	v := verdict.New(questionOfImages(req.Images), req.Now)
-	v.Scope.Checks = []string{"tag", "every manifest", "signature", "identity", "binding"}
-	v.Counts.Required = max(1, len(req.Images))
-	if err := req.check(); err != nil {
-		v.AddError("request", err)
-		return v
+	question := fmt.Sprintf("%d images", len(req.Images))
+	if len(req.Images) == 1 {
+		question = "image " + req.Images[0].Name
 	}
-	nameRoot(v, req.Ask.Signer)
+	j := req.Ask.begin(question, req.Now, "tag", "every manifest", "signature", "identity", "binding")
+	if err := req.check(); err != nil {
+		return j.endUnknown("request", err)
+	}
 	if req.Ask.Type == "" {
 		req.Ask.Type = intoto.CosignSignature
+		j.rule = byIdentity{req.Ask}
 	}
-	v.Counts.Required = 0
 	for _, image := range req.Images {
-		req.decide(ctx, v, image)
+		req.judge(ctx, j, image)
 	}
-	checkClock(v)
-	return v
-}
-
-func questionOfImages(images []Image) string {
-	if len(images) == 1 {
-		return "image " + images[0].Name
-	}
-	return fmt.Sprintf("%d images", len(images))
+	j.v.Scope.Left = union(nil, j.v.Scope.Left)
+	return j.endCounted()
 }
 
 func (r ImageRequest) check() error {
@@ -82,235 +85,59 @@ func (r ImageRequest) check() error {
 	return r.Ask.check()
 }
 
-// decide adds to the verdict what is proven of one image and what is not.
-func (r ImageRequest) decide(ctx context.Context, v *verdict.Verdict, image Image) {
+// judge has the manifests of an image judged, one after the other.
+func (r ImageRequest) judge(ctx context.Context, j *judge, image Image) {
 	image, done := remembered(image)
 	defer done()
 	defer image.ahead(ctx)()
-	root, err := image.resolve(ctx)
-	if err != nil {
-		v.Counts.Required++
-		v.AddError(image.Name, err)
-		return
+	manifests, f := r.collect(ctx, image)
+	j.takeCounted(f, "")
+	for _, m := range manifests {
+		j.takeCounted(r.collectManifest(ctx, image, m), "")
 	}
-	v.Inputs = append(v.Inputs, verdict.Input{Name: image.Name, Digest: root.Digest})
+}
+
+// collect reads an image and its manifests: all, or the index and those of the
+// one platform that was asked.
+func (r ImageRequest) collect(ctx context.Context, image Image) (manifests []imageManifest, f facts) {
+	manifests, left, err := image.manifests(ctx, r.Platform)
+	if err != nil {
+		f.unknown(image.Name, err)
+		return nil, f
+	}
+	f.read(verdict.Input{Name: image.Name, Digest: manifests[0].Descriptor.Digest})
 	if image.Tag != "" {
-		v.Note("%s: name and tag are not verified, for what was verified names bytes alone", image.Name)
+		f.note("%s: name and tag are not verified, for what was verified names bytes alone", image.Name)
 	}
-	graph, err := registry.Graph(ctx, image.Source, image.Repository, root)
-	if err != nil {
-		v.Counts.Required++
-		v.AddError(image.Name, err)
-		return
-	}
-	nodes, err := r.narrow(v, image, graph)
-	v.AddError(image.Name, err)
-	v.Counts.Required += max(1, len(nodes))
-	for _, n := range nodes {
-		proof, err := r.prove(ctx, v, image, n)
-		if err != nil {
-			v.AddError(image.name(n.Descriptor), err)
-			continue
-		}
-		v.Counts.Verified++
-		v.Proofs = append(v.Proofs, proof)
-	}
-}
-
-// Reference is what names the image in its repository: the digest where there
-// is one, else the tag.
-func (i Image) Reference() string {
-	if !i.Digest.IsZero() {
-		return i.Digest.String()
-	}
-	return i.Tag
-}
-
-// remembered is the image in a registry that is asked each thing once. Whoever
-// has such a registry already keeps it.
-func remembered(i Image) (Image, func()) {
-	remote, is := i.Source.(*registry.Remote)
-	if !is {
-		return i, func() {}
-	}
-	m := registry.Remember(remote, false)
-	i.Source = m
-	return i, m.Close
-}
-
-// ahead has a registry that is asked each thing once asked for all of it now.
-func (i Image) ahead(ctx context.Context) (end func()) {
-	if m, is := i.Source.(*registry.Memory); is && !i.Digest.IsZero() {
-		return m.Ahead(ctx, i.Repository, i.Digest)
-	}
-	return func() {}
-}
-
-// graph reads the image, and every manifest in it, each once. The image is the
-// first of them.
-func (i Image) graph(ctx context.Context) ([]*registry.Node, error) {
-	d, err := i.resolve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	root, err := registry.Graph(ctx, i.Source, i.Repository, d)
-	if err != nil {
-		return nil, err
-	}
-	var nodes []*registry.Node
-	seen := map[string]bool{}
-	err = root.Walk(func(n *registry.Node) error {
-		// One image can be listed for several platforms, and each entry must be true.
-		if key := n.Descriptor.Digest.String() + " " + n.Descriptor.Platform; !seen[key] {
-			seen[key] = true
-			nodes = append(nodes, n)
-		}
-		return nil
-	})
-	return nodes, err
-}
-
-// resolve asks the registry once what is meant.
-func (i Image) resolve(ctx context.Context) (registry.Descriptor, error) {
-	if i.Digest.IsZero() || i.Tag == "" {
-		return i.Source.Resolve(ctx, i.Repository, i.Reference())
-	}
-	tagged, err := i.Source.Resolve(ctx, i.Repository, i.Tag)
-	if err != nil {
-		return registry.Descriptor{}, err
-	}
-	if !tagged.Digest.Equal(i.Digest) {
-		return registry.Descriptor{}, &verdict.Error{Finding: verdict.Find(verdict.TagMoved, i.Name, "tag %s names another image", i.Tag).
-			Differ(i.Digest.String(), tagged.Digest.String())}
-	}
-	return tagged, nil
-}
-
-// name is how findings call one manifest of the image.
-func (i Image) name(d registry.Descriptor) string {
-	if d.Platform == "" {
-		return i.Name
-	}
-	return i.Name + " " + d.Platform
-}
-
-// narrow lists the manifests that need evidence: all, or the index and those
-// of the one platform that was asked.
-func (r ImageRequest) narrow(v *verdict.Verdict, image Image, root *registry.Node) ([]*registry.Node, error) {
-	var all, kept []*registry.Node
-	var left []string
-	_ = root.Walk(func(n *registry.Node) error {
-		all = append(all, n)
-		switch platform := n.Descriptor.Platform; {
-		case n == root || platform == r.Platform:
-			kept = append(kept, n)
-		default:
-			left = append(left, platform)
-		}
-		return nil
-	})
-	if r.Platform == "" {
-		return all, nil
-	}
-	if len(kept) < 2 {
-		return nil, verdict.Refuse(verdict.Platform, image.Name, "it has no platform %s, but %s", r.Platform, strings.Join(append(left, "itself"), ", "))
+	if r.Platform != "" && len(manifests) < 2 {
+		f.unknown(image.Name, verdict.Refuse(verdict.Platform, image.Name, "it has no platform %s, but %s", r.Platform, strings.Join(append(left, "itself"), ", ")))
+		return nil, f
 	}
 	for _, platform := range left {
-		if what := "platform " + platform; !slices.Contains(v.Scope.Left, what) {
-			v.Scope.Left = append(v.Scope.Left, what)
-		}
+		f.leave("platform " + platform)
 	}
-	return kept, nil
+	return manifests, f
 }
 
-// prove looks among everything that refers to a manifest for the evidence that
-// was asked. What strangers attach is counted and does not block.
-func (r ImageRequest) prove(ctx context.Context, v *verdict.Verdict, image Image, n *registry.Node) (verdict.Proof, error) {
-	d := n.Descriptor
-	if err := registry.CheckPlatform(ctx, image.Source, image.Repository, n); err != nil {
-		return verdict.Proof{}, err
+// collectManifest reads the evidence about one manifest: what refers to it and,
+// where that is not what was asked, what clients attached by a tag before.
+func (r ImageRequest) collectManifest(ctx context.Context, image Image, m imageManifest) (f facts) {
+	i := item{question: policy.Question{Subject: m.name, Bytes: digest.Set{SHA256: m.Descriptor.Digest}}, err: m.platform}
+	tag := registry.SuffixAttestations
+	if r.Ask.Type == intoto.CosignSignature {
+		tag = registry.SuffixSignatures
 	}
-	t := target{name: image.name(d), digests: digest.Set{SHA256: d.Digest}}
-	var found []proven
-	var misses []miss
-	heard, err := registry.EachBundle(ctx, registry.Target{Source: image.Source, Repository: image.Repository, Digest: d.Digest}, func(raw []byte) {
-		e, err := r.Ask.Signer.verifier.Attestation(raw)
-		var proof verdict.Proof
-		if err == nil {
-			proof, err = r.Ask.judge(e, r.Ask.Type, t)
-		}
-		if err != nil {
-			misses = append(misses, miss{verdict.FindingOf(t.name, err), !e.IsZero() && !r.Ask.Signer.made(e)})
-			return
-		}
-		found = append(found, proven{proof, e})
-	})
-	if err != nil && !errors.Is(err, registry.ErrNotFound) {
-		return verdict.Proof{}, err
-	}
-	attached{unread: heard.Unread}.note(v, t.name)
-	if len(found) == 0 { // cosign attached signatures by tags before
-		older, more, err := r.attached(ctx, image, d, t)
-		if err != nil {
-			return verdict.Proof{}, err
-		}
-		found, misses = older, append(misses, more...)
-	}
-	if len(found) == 0 {
-		return verdict.Proof{}, nearest(t.name, r.Ask.Type, misses)
-	}
-	if len(misses) > 0 {
-		v.Note("%s: %d other bundles refer to it (%s); they count for nothing", t.name, len(misses), tally(misses))
-	}
-	return r.Ask.rate(v, t, found)
-}
-
-// miss is evidence that does not prove what was asked, and why.
-type miss struct {
-	verdict.Finding
-	foreign bool // it holds, and somebody else signed it
-}
-
-// nearest explains why nothing was proven: of all the evidence there is, the
-// one that came nearest to what was asked says most.
-func nearest(name, kind string, misses []miss) error {
-	if len(misses) == 0 {
-		return verdict.Refuse(verdict.EvidenceMissing, name, "nothing refers to it that could say %s", kind)
-	}
-	best := misses[0].Finding
-	for _, code := range []verdict.Code{verdict.PredicateNone, verdict.Identity, verdict.NotBound, verdict.LogUnasked, verdict.PlaceDown} {
-		if i := slices.IndexFunc(misses, func(m miss) bool { return m.Code == code }); i >= 0 {
-			best = misses[i].Finding
+	if i.err == nil {
+		var e imageEvidence
+		e, i.err = evidenceReader{signer: r.Ask.Signer, finder: r.Finder}.read(ctx, image.target(m), func(suffix string, found []verify.Evidence) bool {
+			return suffix == tag && !slices.ContainsFunc(found, func(e verify.Evidence) bool { _, err := r.Ask.judge(e, i); return err == nil })
+		})
+		e.noteUnread(&f, m.name)
+		i.evidence, i.invalid = e.all(), slices.Concat(e.why, e.invalid)
+		if down := e.unavailable[tag]; down != nil {
+			i.invalid = append(i.invalid, down)
 		}
 	}
-	if best.Subject != name {
-		best.Subject, best.Message = name, best.Subject+": "+best.Message
-	}
-	if len(misses) > 1 {
-		best.Message += fmt.Sprintf(" (of %d bundles that refer to it: %s)", len(misses), tally(misses))
-	}
-	return &verdict.Error{Finding: best}
-}
-
-// tally counts what is not what was asked, by the reason.
-func tally(misses []miss) string {
-	counts := map[string]int{}
-	for _, m := range misses {
-		word := "not holding: " + string(m.Code)
-		switch {
-		case m.foreign:
-			word = "by somebody else"
-		case m.Code == verdict.PredicateNone:
-			word = "saying something else"
-		case m.Code == verdict.NotBound:
-			word = "about something else"
-		}
-		counts[word]++
-	}
-	words := make([]string, 0, len(counts))
-	for word, n := range counts {
-		words = append(words, fmt.Sprintf("%d %s", n, word))
-	}
-	slices.Sort(words)
-	return strings.Join(words, ", ")
+	f.items = []item{i}
+	return f
 }

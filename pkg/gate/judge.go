@@ -39,7 +39,9 @@ type judge struct {
 	v        *verdict.Verdict
 	bad      map[string]bool // subjects of findings
 	accepted map[string]bool // items that the rule accepts
-	counted  []counted       // besides what is counted in the end
+	least    *verdict.Least  // of the items of which a level is known
+	counted  []counted
+	subjects []waiver.Subject // of what is counted
 }
 
 // rule answers for one item: a policy, a promoter's manifest, or the identity
@@ -112,7 +114,10 @@ func (j *judge) take(f facts) {
 	for _, name := range f.spoiled {
 		j.bad[name] = true
 	}
-	due := slices.DeleteFunc(slices.Clone(f.items), func(i item) bool { return j.bad[i.question.Subject] })
+	for _, i := range f.items {
+		j.fail(i.question.Subject, i.err)
+	}
+	due := slices.DeleteFunc(slices.Clone(f.items), func(i item) bool { return i.follows || i.err != nil || j.bad[i.question.Subject] })
 	answers := make([]*verdict.Verdict, len(due))
 	inParallel(len(due), func(i int) {
 		if answers[i] = due[i].answer; answers[i] == nil {
@@ -140,6 +145,9 @@ func (j *judge) answer(i item, a *verdict.Verdict) {
 	j.accepted[name] = a.Outcome() == verdict.Accepted
 	j.v.Include(*a)
 	j.v.Proofs = append(j.v.Proofs, a.Proofs...)
+	j.v.Levels = append(j.v.Levels, a.Levels...)
+	j.v.Notes = append(j.v.Notes, a.Notes...)
+	j.least = lower(j.least, a.Least)
 	for _, f := range a.Findings {
 		j.bad[name] = true
 		if f.Code != i.reported {
@@ -157,10 +165,21 @@ func (j *judge) answer(i item, a *verdict.Verdict) {
 	}
 }
 
+// lower is the least level of two groups of items.
+func lower(a, b *verdict.Least) *verdict.Least {
+	switch {
+	case a == nil || b == nil:
+		return cmp.Or(a, b)
+	case b.Level < a.Level:
+		a, b = b, a
+	}
+	return &verdict.Least{Track: a.Track, Level: a.Level, Artifacts: a.Artifacts + b.Artifacts, Path: a.Path}
+}
+
 // counted is one thing that the answer counts.
 type counted struct {
 	name  string
-	class plan.Class // empty: it is in no group
+	class plan.Class // of its group; none has no group
 	// asked says that the rule must have accepted it; else it is enough that
 	// nothing was found against it.
 	asked bool
@@ -169,18 +188,19 @@ type counted struct {
 // good reports whether one thing is proven.
 func (j *judge) good(c counted) bool { return !j.bad[c.name] && (!c.asked || j.accepted[c.name]) }
 
-// count counts what was asked about, and what of it is proven.
-func (j *judge) count(all iter.Seq[counted]) {
-	one := func(c counted) {
-		if j.v.Counts.Required++; j.good(c) {
-			j.v.Counts.Verified++
+// count counts what was asked about, and what of it is proven: what the facts
+// counted already, and more. The least level of the items is reported where one is
+// known of all that is counted.
+func (j *judge) count(more ...iter.Seq[counted]) {
+	for _, all := range append(more, slices.Values(j.counted)) {
+		for c := range all {
+			if j.v.Counts.Required++; j.good(c) {
+				j.v.Counts.Verified++
+			}
 		}
 	}
-	for _, c := range j.counted {
-		one(c)
-	}
-	for c := range all {
-		one(c)
+	if j.least != nil && j.least.Artifacts >= j.v.Counts.Required {
+		j.v.Least = j.least
 	}
 }
 
@@ -193,15 +213,44 @@ func (j *judge) group(all iter.Seq[counted]) {
 	j.v.Groups = by.sorted()
 }
 
-// end holds what was found against the waivers, and returns the verdict.
+// end holds what was found against the waivers, and returns the verdict. Findings
+// about a release are sorted by weight; others keep the order of the question.
 func (j *judge) end(of version.Version, subjects []waiver.Subject) *verdict.Verdict {
 	checkClock(j.v)
 	waiver.Apply(j.v, waiver.Case{
 		Policy: j.policy, Version: of, Subjects: subjects,
 		Lists: j.waivers.Lists, Accept: j.waivers.Accept, Exceptions: j.waivers.Exceptions,
 	})
-	slices.SortStableFunc(j.v.Findings, byWeight)
+	if !of.IsZero() {
+		slices.SortStableFunc(j.v.Findings, byWeight)
+	}
 	return j.v
+}
+
+// takeCounted takes the facts of a step of which each item is asked about. They
+// are for a destination, if they are for one.
+func (j *judge) takeCounted(f facts, destination string) {
+	j.take(f)
+	for _, i := range f.items {
+		j.counted = append(j.counted, counted{name: i.question.Subject, asked: !i.follows})
+		if !i.question.Bytes.IsZero() {
+			j.subjects = append(j.subjects, waiver.Subject{Name: i.question.Subject, Digests: i.question.Bytes, Destination: destination})
+		}
+	}
+}
+
+// endCounted ends a verdict about the items that are counted.
+func (j *judge) endCounted() *verdict.Verdict {
+	j.count()
+	return j.end(version.Version{}, j.subjects)
+}
+
+// endUnknown ends a verdict about something of which nothing is known.
+func (j *judge) endUnknown(subject string, err error) *verdict.Verdict {
+	var f facts
+	f.unknown(subject, err)
+	j.takeCounted(f, "")
+	return j.endCounted()
 }
 
 // clockSkew is how far the clock may be behind an authority's.

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/routes"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -57,10 +56,10 @@ func Plan(ctx context.Context, req PlanRequest) *verdict.Verdict {
 	name := req.Plan.Digest() // of which a large one takes a while
 	v.Question += " " + name.String()
 	v.Inputs = append(v.Inputs, verdict.Input{Name: "plan", Digest: name})
-	p := &planning{PlanRequest: req, cases: casesOf(req.Plan), verdict: v}
 	v.Counts.Required = 0
-	p.judge(ctx)
-	p.report()
+	cases := casesOf(req.Plan)
+	kept := req.ask(ctx, cases)
+	req.report(v, cases, kept)
 	return v
 }
 
@@ -81,10 +80,10 @@ func (r PlanRequest) check() error {
 // planCase is one digest of a source, under one policy, and the edges that need
 // it.
 type planCase struct {
-	name  string
-	edges []int
-	said  *verdict.Verdict // nil when it was not asked
-	err   error            // why not
+	name   string
+	edges  []int
+	answer *verdict.Verdict // nil when it was not asked
+	err    error            // why not
 	// accepted is the answer, before proofs that are too many were let go.
 	accepted bool
 }
@@ -114,19 +113,16 @@ func casesOf(p routes.Plan) []*planCase {
 	return all
 }
 
-// planning is a plan that is being judged.
-type planning struct {
+// asking is a plan whose images are being judged.
+type asking struct {
 	PlanRequest
-	cases   []*planCase
-	verdict *verdict.Verdict
-
-	mu      sync.Mutex // owns the rest
+	of      int // cases
 	sources map[string]*planSource
-	done    int
-	proofs  int
-	left    int // proofs that were not kept
-	notes   int // the same of notes
-	judged  bool
+
+	mu     sync.Mutex // owns the rest, and what sources have counted
+	done   int
+	proofs int
+	left   int // proofs that were not kept
 }
 
 // planSource is a registry of a plan, opened once.
@@ -135,44 +131,47 @@ type planSource struct {
 	silent int // images in a row that it did not answer about
 }
 
-// judge asks about every case, many at a time. Each answer is kept where its
-// case is, so that the verdict has the order of the plan.
-func (p *planning) judge(ctx context.Context) {
-	p.sources = map[string]*planSource{}
-	for _, r := range p.Plan.Routes {
-		if p.sources[r.Source] == nil {
-			p.sources[r.Source] = &planSource{open: sync.OnceValues(func() (registry.Source, error) { return p.Open(r.Source) })}
+// ask asks about every case, many at a time. Each answer is kept where its case
+// is, so that the verdict has the order of the plan. It returns how many proofs
+// were too many to be kept.
+func (r PlanRequest) ask(ctx context.Context, cases []*planCase) (left int) {
+	a := &asking{PlanRequest: r, of: len(cases), sources: map[string]*planSource{}}
+	for _, route := range r.Plan.Routes {
+		if a.sources[route.Source] == nil {
+			a.sources[route.Source] = &planSource{open: sync.OnceValues(func() (registry.Source, error) { return r.Open(route.Source) })}
 		}
 	}
 	var group errgroup.Group
 	group.SetLimit(inFlight)
-	for _, c := range p.cases {
+	for _, c := range cases {
 		group.Go(func() error {
-			c.said, c.err = p.ask(ctx, c)
-			p.told(c)
+			c.answer, c.err = a.image(ctx, c)
+			a.keep(c)
 			return nil
 		})
 	}
 	_ = group.Wait() // what went wrong is in the cases
+	return a.left
 }
 
 // errSilent is why an image is not asked for.
 var errSilent = errors.New("it gave no answer about many other images")
 
-func (p *planning) ask(ctx context.Context, c *planCase) (*verdict.Verdict, error) {
-	e := p.Plan.Edges[c.edges[0]]
-	r := p.Plan.Routes[e.Route]
-	p.mu.Lock()
-	source := p.sources[r.Source]
+// image asks about the image of a case.
+func (a *asking) image(ctx context.Context, c *planCase) (*verdict.Verdict, error) {
+	e := a.Plan.Edges[c.edges[0]]
+	r := a.Plan.Routes[e.Route]
+	a.mu.Lock()
+	source := a.sources[r.Source]
 	quiet := source.silent >= silent
-	p.mu.Unlock()
+	a.mu.Unlock()
 	if err := context.Cause(ctx); err != nil {
 		return nil, &verdict.UnavailableError{Place: r.Source, Op: "judging " + e.Image, Err: err}
 	}
 	if quiet {
 		return nil, &verdict.UnavailableError{Place: r.Source, Op: "judging " + e.Image, Err: errSilent}
 	}
-	judge, err := p.Judge(r, e)
+	judge, err := a.Judge(r, e)
 	if err != nil {
 		return nil, err
 	}
@@ -181,116 +180,99 @@ func (p *planning) ask(ctx context.Context, c *planCase) (*verdict.Verdict, erro
 		return nil, err
 	}
 	v := judge.Image(ctx, Image{Source: from, Name: c.name, Repository: e.Image, Digest: e.Digest})
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if source.silent++; v.Outcome() != verdict.Unavailable {
 		source.silent = 0
 	}
-	return v, p.Plan.Under(v.Policy, "plan")
+	return v, a.Plan.Under(v.Policy, "plan")
 }
 
-// told counts a case, and lets go of what is too much to keep of it.
-func (p *planning) told(c *planCase) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if v := c.said; v != nil {
+// keep counts a case, and drops what is too much to keep of its answer.
+func (a *asking) keep(c *planCase) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if v := c.answer; v != nil {
 		v.Settle(c.name)
 		c.accepted = c.err == nil && v.Outcome() == verdict.Accepted
-		p.verdict.Include(*v)
 		v.Inputs, v.Levels = nil, nil // the plan names them all
-		if p.proofs += len(v.Proofs); p.proofs > maxProofs && c.accepted {
-			p.left += len(v.Proofs)
+		if a.proofs += len(v.Proofs); a.proofs > maxProofs && c.accepted {
+			a.left += len(v.Proofs)
 			v.Proofs = nil
 		}
 	}
-	if p.done++; p.Progress != nil {
-		p.Progress(p.done, len(p.cases))
+	if a.done++; a.Progress != nil {
+		a.Progress(a.done, a.of)
 	}
 }
 
-// report puts the answers together, in the order of the plan.
-func (p *planning) report() {
-	groups := make([]verdict.Group, len(p.Plan.Routes))
-	wordless := map[int]bool{} // routes whose manifests demand nothing: said once
-	for _, c := range p.cases {
+// report puts the answers together, in the order of the plan. Left are the proofs
+// that were not kept.
+func (r PlanRequest) report(v *verdict.Verdict, cases []*planCase, left int) {
+	all := merged{v: v}
+	groups := make([]verdict.Group, len(r.Plan.Routes))
+	empty := map[int]bool{} // routes whose manifests demand nothing: said once
+	dropped := 0            // notes
+	for _, c := range cases {
 		for _, i := range c.edges {
-			g := &groups[p.Plan.Edges[i].Route]
-			g.Name = p.Plan.Routes[p.Plan.Edges[i].Route].Manifest
+			g := &groups[r.Plan.Edges[i].Route]
+			g.Name = r.Plan.Routes[r.Plan.Edges[i].Route].Manifest
 			if g.Required++; c.accepted {
 				g.Verified++
 			}
 		}
-		p.verdict.Counts.Required++
-		if c.accepted {
-			p.verdict.Counts.Verified++
-		}
-		route := p.Plan.Edges[c.edges[0]].Route
-		if verdict.FindingOf("", c.err).Code == verdict.PolicyEmpty {
-			if wordless[route] {
-				continue
+		if c.err != nil {
+			v.Counts.Required++
+			route, f := r.Plan.Edges[c.edges[0]].Route, verdict.FindingOf(c.name, c.err)
+			switch {
+			case f.Code != verdict.PolicyEmpty:
+				v.Add(r.blocking(c, f))
+			case !empty[route]: // which is of the manifest
+				empty[route] = true
+				v.Add(f)
 			}
-			wordless[route] = true
+			continue
 		}
-		p.add(c)
+		answer := r.named(c)
+		room := max(0, maxNotes-len(v.Notes))
+		fresh := slices.DeleteFunc(answer.Notes, func(note string) bool { return slices.Contains(v.Notes, note) })
+		answer.Notes = fresh[:min(room, len(fresh))]
+		dropped += len(fresh) - len(answer.Notes)
+		all.add(answer)
 	}
-	p.verdict.Groups = slices.DeleteFunc(groups, func(g verdict.Group) bool { return g.Required == 0 })
-	if p.left > 0 {
-		p.verdict.Note("%d proofs of images that were accepted are left out; ask about an image to see its own", p.left)
+	v.Groups = slices.DeleteFunc(groups, func(g verdict.Group) bool { return g.Required == 0 })
+	if left > 0 {
+		v.Note("%d proofs of images that were accepted are left out; ask about an image to see its own", left)
 	}
-	if p.notes > 0 {
-		p.verdict.Note("%d notes about single images are left out; ask about an image to see its own", p.notes)
+	if dropped > 0 {
+		v.Note("%d notes about single images are left out; ask about an image to see its own", dropped)
 	}
-	checkClock(p.verdict)
+	checkClock(v)
 }
 
-// add takes over the answer about a case, and says whom it keeps waiting.
-func (p *planning) add(c *planCase) {
-	v := p.verdict
-	if c.err != nil {
-		f := verdict.FindingOf(c.name, c.err)
-		if f.Code != verdict.PolicyEmpty { // which is of the manifest
-			f = p.blocking(c, f)
-		}
-		v.Add(f)
-		return
+// named is the answer about a case as a part of the plan's: it counts one image,
+// called as the plan calls it, and its findings say which destinations they block.
+func (r PlanRequest) named(c *planCase) *verdict.Verdict {
+	v := c.answer
+	v.Counts = verdict.Counts{Required: 1}
+	if c.accepted {
+		v.Counts.Verified = 1
 	}
-	said := c.said
-	for _, f := range said.Findings {
-		v.Add(p.blocking(c, f))
+	for i, f := range v.Findings {
+		v.Findings[i] = r.blocking(c, f)
 	}
-	for _, f := range said.Warnings {
-		v.Warn(p.about(c, f))
+	for i, f := range v.Warnings {
+		v.Warnings[i] = r.about(c, f)
 	}
-	v.Waived = append(v.Waived, said.Waived...)
-	v.Proofs = append(v.Proofs, said.Proofs...)
-	v.AddFeatures(said.Features...)
-	v.Scope.Checks, v.Scope.Left = union(v.Scope.Checks, said.Scope.Checks), union(v.Scope.Left, said.Scope.Left)
-	if v.TrustRoot.IsZero() {
-		v.TrustRoot = said.TrustRoot
-	}
-	switch {
-	case !p.judged:
-		v.Policy, p.judged = said.Policy, true
-	case v.Policy != said.Policy:
-		v.Policy = digest.Digest{} // there are several, and the plan has them
-	}
-	for _, note := range said.Notes {
-		switch {
-		case slices.Contains(v.Notes, note):
-		case len(v.Notes) < maxNotes:
-			v.Notes = append(v.Notes, note)
-		default:
-			p.notes++
-		}
-	}
+	return v
 }
 
 // blocking says in a finding where the image does not go.
-func (p *planning) blocking(c *planCase, f verdict.Finding) verdict.Finding {
+func (r PlanRequest) blocking(c *planCase, f verdict.Finding) verdict.Finding {
 	var blocked []string
 	for _, i := range c.edges {
-		e := p.Plan.Edges[i]
-		for _, to := range p.Plan.Routes[e.Route].Destinations {
+		e := r.Plan.Edges[i]
+		for _, to := range r.Plan.Routes[e.Route].Destinations {
 			where := to + "/" + e.Image
 			if len(e.Tags) > 0 {
 				where += ":" + strings.Join(e.Tags, ",")
@@ -298,14 +280,14 @@ func (p *planning) blocking(c *planCase, f verdict.Finding) verdict.Finding {
 			blocked = append(blocked, where)
 		}
 	}
-	f = p.about(c, f)
+	f = r.about(c, f)
 	f.Message = fmt.Sprintf("%s; blocks %s", f.Message, strings.Join(blocked, ", "))
 	return f
 }
 
 // about calls an image in a finding what the plan calls it, with its registry.
-func (p *planning) about(c *planCase, f verdict.Finding) verdict.Finding {
-	e := p.Plan.Edges[c.edges[0]]
+func (r PlanRequest) about(c *planCase, f verdict.Finding) verdict.Finding {
+	e := r.Plan.Edges[c.edges[0]]
 	if f.Subject != c.name && f.Subject != e.Image+"@"+e.Digest.String() {
 		f.Message = f.Subject + ": " + f.Message
 	}
@@ -327,25 +309,4 @@ func VersionOf(tags []string) (found string) {
 		found = v.String()
 	}
 	return found
-}
-
-// Several decides about several things, each by itself, and puts the answers
-// together. What is asked is called question.
-func Several(question string, answers ...*verdict.Verdict) *verdict.Verdict {
-	if len(answers) == 1 {
-		return answers[0]
-	}
-	v := verdict.New(question, time.Time{})
-	for i, one := range answers {
-		if i == 0 {
-			v.Time, v.Policy, v.TrustRoot = one.Time, one.Policy, one.TrustRoot
-		}
-		if v.Policy != one.Policy {
-			v.Policy = digest.Digest{}
-		}
-		v.Groups = append(v.Groups, one.Groups...)
-		join(v, one)
-	}
-	v.Least = nil // of each, and not of all
-	return v
 }

@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
@@ -35,6 +34,6 @@ func SignedOff(ctx context.Context, req Request) *verdict.Verdict {
 		signed.prove(proof)
 	}
 	j.take(signed)
-	j.count(slices.Values[[]counted](nil))
+	j.count()
 	return j.end(req.Version, subjectsOf(m.Manifest))
 }

@@ -110,7 +110,7 @@ func (u unsealed) hashPlace(ctx context.Context, sbom signedSBOM, asked expected
 		case err == nil:
 			there = append(there, items[i])
 		case !errors.Is(err, store.ErrNotFound):
-			f.spoil(items[i].Name, err)
+			f.fail(items[i].Name, err)
 			there = append(there, census.Item{Name: items[i].Name}) // it is there, and could not be read
 		}
 	}

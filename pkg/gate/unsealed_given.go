@@ -30,7 +30,7 @@ func (u unsealed) checkGiven(ctx context.Context, sbom signedSBOM, whole expecte
 		}
 		if err != nil {
 			f.counted = append(f.counted, counted{name: file, asked: true})
-			f.spoil(file, err)
+			f.fail(file, err)
 			continue
 		}
 		f.note("%s: it is %s", file, name)

@@ -77,7 +77,7 @@ func (u unsealed) resolveIndex(ctx context.Context, name string, platforms []exp
 	index := pulled{name: "oci/" + name, repository: name, class: plan.Image}
 	parts := map[string]*registry.Node{}
 	node, err := u.pull(ctx, name)
-	f.spoil(index.name, u.missing(index.name, name, err))
+	f.fail(index.name, u.missing(index.name, name, err))
 	if err == nil {
 		index.digest, index.node = node.Descriptor.Digest, u.Options.Scope.partOf(node)
 		for _, child := range index.node.Children {
@@ -108,7 +108,7 @@ func (u unsealed) resolveAlone(ctx context.Context, image expected.Image, want d
 	p := pulled{name: "oci/" + image.Alone(), repository: image.Alone(), class: plan.Image}
 	node, err := u.pull(ctx, image.Alone())
 	if err != nil {
-		f.spoil(p.name, u.missing(p.name, p.repository, err))
+		f.fail(p.name, u.missing(p.name, p.repository, err))
 		return p
 	}
 	if p.digest = node.Descriptor.Digest; !want.IsZero() && !want.Equal(p.digest) {
@@ -177,7 +177,7 @@ func (u unsealed) resolveAgain(ctx context.Context, images []pulled, holds func(
 		errs[i] = err
 	})
 	for i, err := range errs {
-		f.spoil(due[i].name, err)
+		f.fail(due[i].name, err)
 	}
 	return f
 }

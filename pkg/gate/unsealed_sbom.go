@@ -36,7 +36,7 @@ func (u unsealed) readSBOM(ctx context.Context) (s signedSBOM, f facts) {
 	}
 	if err != nil {
 		f.counted = []counted{{name: name, asked: true}}
-		f.spoil(name, about(name, err))
+		f.fail(name, about(name, err))
 		return s, f
 	}
 	s.digests = digest.SetOf(raw)

@@ -46,7 +46,7 @@ func (u unsealed) readWitnesses(ctx context.Context, sbom signedSBOM) (w witness
 			_, err = expected.Of(witness)
 		}
 		if err != nil {
-			f.spoil(name, about(name, err))
+			f.fail(name, about(name, err))
 			continue
 		}
 		w.all = append(w.all, witness)

@@ -19,6 +19,7 @@ type manifestRuling struct {
 	level    int  // of the best provenance that does
 	own      bool // a signer of the policy says how it was built
 	foreign  int
+	parts    int // manifests in it that it speaks for besides itself
 	proofs   []verdict.Proof
 	short    []verdict.Proof // provenance by a signer of the policy that falls short
 	findings []verdict.Finding
@@ -29,99 +30,99 @@ func (r manifestRuling) met() bool { return r.name != "" && len(r.findings) == 0
 // buildKinds are the forms of provenance that the promoter takes.
 func buildKinds() []string { return []string{provenance.PredicateType, provenance.PredicateTypeV02} }
 
-// hear collects what refers to a manifest and rules on it. Attestations in the
-// older form are looked for where that does not do.
-func (j *ManifestJudge) hear(ctx context.Context, c manifestCase, n *registry.Node, older bool) (manifestRuling, error) {
-	d := n.Descriptor.Digest
-	name := c.image.Repository + "@" + d.String()
-	a, err := readAttached(ctx, j.Verifier, registry.Target{Source: c.image.Source, Repository: c.image.Repository, Digest: d}, append(buildKinds(), j.Policy.PredicateTypes...)...)
-	if err != nil {
-		return manifestRuling{name: name}, err
-	}
-	evidence, foreign := a.holds, a.failed+a.unread
-	r := j.rule(evidence, name, d, c.level)
-	if !r.met() && older {
-		more, strange, down := olderEvidence{SignedBy(j.Verifier), j.Finder}.of(ctx, c.image, d, registry.SuffixAttestations)
-		evidence, foreign = append(evidence, more...), foreign+strange
-		if r = j.rule(evidence, name, d, c.level); !r.met() && down != nil {
-			return r, down
+// judgeManifest reads the evidence about one manifest of an image and rules on it. Legacy
+// attestations are read, if at all, where what refers to it does not do.
+func (m *ManifestJudge) judgeManifest(ctx context.Context, image Image, one imageManifest, legacy bool) (r manifestRuling, err error) {
+	name, d, level := one.subject, one.Descriptor.Digest, m.Policy.LevelOf(image.Repository)
+	reader := evidenceReader{SignedBy(m.Verifier), m.Finder, append(buildKinds(), m.Policy.PredicateTypes...)}
+	e, err := reader.read(ctx, image.target(one), func(suffix string, found []verify.Evidence) bool {
+		if suffix != registry.SuffixAttestations {
+			return false
 		}
+		r = m.judge(found, name, d, level)
+		return legacy && !r.met()
+	})
+	if err != nil {
+		return r, err
 	}
-	r.foreign += foreign
+	if len(e.legacy) > 0 {
+		r = m.judge(e.all(), name, d, level)
+	}
+	r.foreign += e.failed + e.unread + len(e.invalid)
 	if r.met() {
-		return r, j.probe(evidence, name, d)
+		return r, m.probe(e.all(), name, d)
 	}
-	return r, nil
+	return r, e.unavailable[registry.SuffixAttestations]
 }
 
 // probe asks the same about bytes that nobody made, which must be refused.
-func (j *ManifestJudge) probe(evidence []verify.Evidence, name string, d digest.Digest) error {
+func (m *ManifestJudge) probe(evidence []verify.Evidence, name string, d digest.Digest) error {
 	other := digest.Of(digest.SHA256, []byte("waybill: the probe of a manifest's policy, not an artifact: "+d.String()))
-	if j.rule(evidence, name, other, 0).met() || j.rule(nil, name, d, 0).met() {
-		return verdict.Refuse(verdict.PolicyVacuous, name, "the policy of %s accepts anything", j.Manifest)
+	if m.judge(evidence, name, other, 0).met() || m.judge(nil, name, d, 0).met() {
+		return verdict.Refuse(verdict.PolicyVacuous, name, "the policy of %s accepts anything", m.Manifest)
 	}
 	return nil
 }
 
-// rule holds evidence against the policy.
-func (j *ManifestJudge) rule(evidence []verify.Evidence, name string, d digest.Digest, level int) manifestRuling {
+// judge holds evidence against the policy.
+func (m *ManifestJudge) judge(evidence []verify.Evidence, name string, d digest.Digest, level int) manifestRuling {
 	r := manifestRuling{name: name}
-	var near shortfall
-	said := map[string]bool{}
+	var closest shortfall
+	attested := map[string]bool{}
 	for _, e := range evidence {
-		s := j.signer(e)
+		s := m.signer(e)
 		switch {
 		case s == nil:
 			r.foreign++
-			if near.err == nil && slices.Contains(buildKinds(), e.Kind()) && e.CoversBytes(d) {
-				near.err = find(e, verdict.Find(verdict.Identity, name, "it was signed by none of the policy's signers").Differ(j.signers[0].who.String(), e.Identity().String()))
+			if closest.err == nil && slices.Contains(buildKinds(), e.Kind()) && e.CoversBytes(d) {
+				closest.err = citing(e, verdict.Find(verdict.Identity, name, "it was signed by none of the policy's signers").Differ(m.signers[0].who.String(), e.Identity().String()))
 			}
 		case !e.CoversBytes(d):
-			near.keep(1, find(e, verdict.Find(verdict.NotBound, name, "the evidence is genuine, but not of this image").Differ(d.String(), subjects(e))))
+			closest.keep(1, citing(e, verdict.Find(verdict.NotBound, name, "the evidence is genuine, but not of this image").Differ(d.String(), subjects(e))))
 		case !slices.Contains(buildKinds(), e.Kind()):
-			said[e.Kind()] = true
+			attested[e.Kind()] = true
 			r.proofs = append(r.proofs, proofOf(e, e.Kind(), name))
 		default:
 			r.own = true
-			b := build{judge: j, signer: s, evidence: e, name: name, digest: d, level: level}
-			reached, err := b.reached(&near)
+			b := build{judge: m, signer: s, evidence: e, name: name, digest: d, level: level}
+			reached, err := b.checkClauses(&closest)
 			p := proofOf(e, e.Kind(), name)
 			p.Role = "builder"
 			if err != nil {
 				r.short = append(r.short, p)
 				continue
 			}
-			said[e.Kind()] = true
+			attested[e.Kind()] = true
 			r.level = max(r.level, reached)
 			r.proofs = append(r.proofs, p)
 		}
 	}
-	if !slices.ContainsFunc(buildKinds(), func(kind string) bool { return said[kind] }) {
-		if near.err == nil {
-			near.err = verdict.Refuse(verdict.NoProvenance, name, "nothing that refers to it says how it was built, by one of the signers of %s", j.Manifest)
+	if !slices.ContainsFunc(buildKinds(), func(kind string) bool { return attested[kind] }) {
+		if closest.err == nil {
+			closest.err = verdict.Refuse(verdict.NoProvenance, name, "nothing that refers to it says how it was built, by one of the signers of %s", m.Manifest)
 		}
-		r.findings = append(r.findings, verdict.FindingOf(name, near.err))
+		r.findings = append(r.findings, verdict.FindingOf(name, closest.err))
 	}
-	for _, kind := range j.Policy.PredicateTypes {
-		if !said[kind] {
-			r.findings = append(r.findings, verdict.Find(verdict.EvidenceMissing, name, "no signer of %s attests %s of it", j.Manifest, kind))
+	for _, kind := range m.Policy.PredicateTypes {
+		if !attested[kind] {
+			r.findings = append(r.findings, verdict.Find(verdict.EvidenceMissing, name, "no signer of %s attests %s of it", m.Manifest, kind))
 		}
 	}
 	return r
 }
 
 // signer is the policy's signer who made the evidence; nil if none did.
-func (j *ManifestJudge) signer(e verify.Evidence) *manifestSigner {
-	for i := range j.signers {
-		if e.Key().IsZero() && j.signers[i].who.Match(e.Identity()) {
-			return &j.signers[i]
+func (m *ManifestJudge) signer(e verify.Evidence) *manifestSigner {
+	for i := range m.signers {
+		if e.Key().IsZero() && m.signers[i].who.Match(e.Identity()) {
+			return &m.signers[i]
 		}
 	}
 	return nil
 }
 
-// find is the error of a finding about evidence.
-func find(e verify.Evidence, f verdict.Finding) error {
+// citing is the error of a finding about evidence.
+func citing(e verify.Evidence, f verdict.Finding) error {
 	return &verdict.Error{Finding: f.Citing(e.Bundle())}
 }
 
@@ -147,26 +148,26 @@ type build struct {
 	level    int
 }
 
-// reached is the level that the provenance shows, if it is what the policy
+// checkClauses is the level that the provenance shows, if it is what the policy
 // demands. Each clause is asked in its turn; how far it came is kept.
-func (b build) reached(near *shortfall) (int, error) {
+func (b build) checkClauses(closest *shortfall) (int, error) {
 	claim, err := provenance.Read(b.evidence.Statement())
 	if err == nil {
 		err = contradicted(b.evidence, b.name)
 	}
 	if err != nil {
-		near.keep(2, err)
+		closest.keep(2, err)
 		return 0, err
 	}
 	for i, clause := range []func(provenance.Claim) error{b.byBuilder, b.byCaller, b.fromSource} {
 		if err := clause(claim); err != nil {
-			near.keep(3+i, err)
+			closest.keep(3+i, err)
 			return 0, err
 		}
 	}
 	level, err := b.atLevel(claim)
 	if err != nil {
-		near.keep(9, err)
+		closest.keep(9, err)
 	}
 	return level, err
 }
@@ -174,18 +175,18 @@ func (b build) reached(near *shortfall) (int, error) {
 // byBuilder: "A signer that builders name may claim only the builders that name
 // it, and the other signers only the builders that name no signers."
 func (b build) byBuilder(claim provenance.Claim) error {
-	if len(b.meant(claim.Builder.ID)) > 0 {
+	if len(b.ownBuilders(claim.Builder.ID)) > 0 {
 		return nil
 	}
 	want := "a builder of " + b.judge.Manifest
 	if len(b.signer.builders) > 0 {
 		want = b.signer.builders[0].ID
 	}
-	return find(b.evidence, verdict.Find(verdict.Builder, b.name, "its signer may not speak for the builder that it names").Differ(want, claim.Builder.ID))
+	return citing(b.evidence, verdict.Find(verdict.Builder, b.name, "its signer may not speak for the builder that it names").Differ(want, claim.Builder.ID))
 }
 
-// meant are the entries of a builder that the signer may speak for.
-func (b build) meant(id string) (list []promoter.Builder) {
+// ownBuilders are the entries of a builder that the signer may speak for.
+func (b build) ownBuilders(id string) (list []promoter.Builder) {
 	for _, one := range b.signer.builders {
 		if id != "" && one.Is(id) {
 			list = append(list, one)
@@ -197,14 +198,14 @@ func (b build) meant(id string) (list []promoter.Builder) {
 // byCaller: the run that called the builder is what the certificate says and
 // the provenance too, in a source of the policy, and one that may call it.
 func (b build) byCaller(claim provenance.Claim) error {
-	meant := slices.DeleteFunc(b.meant(claim.Builder.ID), func(one promoter.Builder) bool { return one.Caller == nil })
-	if len(meant) == 0 {
+	callable := slices.DeleteFunc(b.ownBuilders(claim.Builder.ID), func(one promoter.Builder) bool { return one.Caller == nil })
+	if len(callable) == 0 {
 		return nil
 	}
 	claims := b.evidence.Claims()
 	run, named := promoter.ParseRun(claims.BuildConfigURI)
 	refuse := func(code verdict.Code, message, want, got string) error {
-		return find(b.evidence, verdict.Find(code, b.name, "%s", message).Differ(want, got))
+		return citing(b.evidence, verdict.Find(code, b.name, "%s", message).Differ(want, got))
 	}
 	if !named {
 		return refuse(verdict.Workflow, "the certificate names no workflow that called its builder", "a workflow at a ref", claims.BuildConfigURI)
@@ -216,7 +217,7 @@ func (b build) byCaller(claim provenance.Claim) error {
 	case !b.judge.Policy.From(run.Repository):
 		return refuse(verdict.SourceRepo, "its builder was called from another repository", b.judge.Policy.Sources[0], run.Repository)
 	}
-	for _, one := range meant {
+	for _, one := range callable {
 		if !one.Caller.MayBe(run, claims.BuildTrigger) {
 			return refuse(verdict.Workflow, "its builder was called by a run that may not", "a caller that the manifest lists", run.String()+" "+claims.BuildTrigger)
 		}
@@ -229,7 +230,7 @@ func (b build) fromSource(claim provenance.Claim) error {
 	if b.judge.Policy.From(claim.Source.Repository) {
 		return nil
 	}
-	return find(b.evidence, verdict.Find(verdict.SourceRepo, b.name, "it was built from another repository").Differ(b.judge.Policy.Sources[0], claim.Source.Repository))
+	return citing(b.evidence, verdict.Find(verdict.SourceRepo, b.name, "it was built from another repository").Differ(b.judge.Policy.Sources[0], claim.Source.Repository))
 }
 
 // atLevel: the level of the Build track, no higher than that of the least

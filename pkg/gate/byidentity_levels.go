@@ -16,12 +16,6 @@ type Levels struct {
 	Require  []slsa.Demand
 }
 
-// proven is evidence that says what was asked, and what it proves.
-type proven struct {
-	verdict.Proof
-	evidence verify.Evidence
-}
-
 // check refuses levels of what is no provenance.
 func (a Ask) check() error {
 	if len(a.Levels.Require) > 0 && !a.provenance() {
@@ -37,17 +31,17 @@ func (a Ask) provenance() bool {
 // rate chooses among what was proven, of which there is some: the first that
 // shows the levels that are required, and the first of all where none does.
 // The verdict gets the report on it.
-func (a Ask) rate(v *verdict.Verdict, t target, found []proven) (verdict.Proof, error) {
+func (a Ask) rate(v *verdict.Verdict, i item, found []proven) (verdict.Proof, error) {
 	if !a.provenance() {
 		return found[0].Proof, nil
 	}
 	best := found[0]
-	report, err := a.Levels.judge(best.evidence, t)
+	report, err := a.Levels.judge(best.evidence, i)
 	for _, other := range found[1:] {
 		if err == nil {
 			break
 		}
-		if r, short := a.Levels.judge(other.evidence, t); short == nil {
+		if r, short := a.Levels.judge(other.evidence, i); short == nil {
 			best, report, err = other, r, nil
 		}
 	}
@@ -55,17 +49,17 @@ func (a Ask) rate(v *verdict.Verdict, t target, found []proven) (verdict.Proof, 
 		v.Levels = append(v.Levels, report.On(slsa.Build), report.On(slsa.V01))
 	}
 	if err != nil && len(a.Levels.Require) == 0 {
-		v.Note("%s: no level can be read from the provenance: %v", t.name, err)
+		v.Note("%s: no level can be read from the provenance: %v", i.question.Subject, err)
 		err = nil
 	}
 	return best.Proof, err
 }
 
-// judge reads the levels that provenance shows of a target to which it is
+// judge reads the levels that provenance shows of an item to which it is
 // bound, and holds them against what is required.
-func (l Levels) judge(e verify.Evidence, t target) (slsa.Report, error) {
-	q := slsa.Question{Name: t.name, ByDigest: true, Provenance: e}
-	for _, s := range bound(e, t) {
+func (l Levels) judge(e verify.Evidence, i item) (slsa.Report, error) {
+	q := slsa.Question{Name: i.question.Subject, ByDigest: true, Provenance: e}
+	for _, s := range boundSubjects(e, i) {
 		q.Bytes = s.Digests // of which those that are at hand were compared
 	}
 	report, err := l.Builders.Judge(q)
@@ -80,19 +74,19 @@ func (l Levels) judge(e verify.Evidence, t target) (slsa.Report, error) {
 	return report, nil
 }
 
-// bound lists the subjects of a statement that are the target's bytes. Of
+// boundSubjects lists the subjects of a statement that are the item's bytes. Of
 // bytes that are not at hand one digest is known, and that one must hold; of
 // others every digest of the subject must.
-func bound(e verify.Evidence, t target) (list []intoto.Subject) {
+func boundSubjects(e verify.Evidence, i item) (list []intoto.Subject) {
 	for _, s := range e.Statement().Subjects() {
 		known := s
-		if t.digests.SHA256.IsZero() {
+		if i.question.Bytes.SHA256.IsZero() {
 			known.Digests.SHA256 = digest.Digest{}
 		}
-		if t.digests.SHA512.IsZero() {
+		if i.question.Bytes.SHA512.IsZero() {
 			known.Digests.SHA512 = digest.Digest{}
 		}
-		if known.Binds(t.digests) {
+		if known.Binds(i.question.Bytes) {
 			list = append(list, s)
 		}
 	}

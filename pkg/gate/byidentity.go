@@ -4,9 +4,11 @@ import (
 	"crypto"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -86,72 +88,87 @@ type Ask struct {
 	Levels Levels
 }
 
-// target is what evidence must be of.
-type target struct {
-	name    string // as asked, for messages
-	digests digest.Set
-	// chosen says that the caller named this very evidence. Evidence that was
-	// merely found may say something else; then what was asked is missing.
-	chosen bool
+// begin starts a verdict by the identity or key that is asked for.
+func (a Ask) begin(question string, now time.Time, checks ...string) *judge {
+	t := terms{now: now}
+	if a.Signer.verifier != nil {
+		t.root = a.Signer.verifier.Root()
+	}
+	j := t.beginBy(question, byIdentity{a})
+	j.v.Scope.Checks = checks
+	return j
 }
 
-// judge answers whether verified evidence says what is asked of the target.
-func (a Ask) judge(e verify.Evidence, kind string, t target) (verdict.Proof, error) {
+// kind is the kind of evidence that is asked for. Of cosign's signatures of images
+// there are two: those that refer to the image, and legacy ones.
+func (a Ask) kind(e verify.Evidence) string {
+	switch {
+	case a.Type == "":
+		return kindBlob
+	case a.Type == intoto.CosignSignature && e.Kind() == verify.KindImage:
+		return verify.KindImage
+	}
+	return a.Type
+}
+
+// judge answers whether verified evidence says what is asked of the item.
+func (a Ask) judge(e verify.Evidence, i item) (verdict.Proof, error) {
+	kind := a.kind(e)
 	refuse := func(f verdict.Finding, want, got string) (verdict.Proof, error) {
 		return verdict.Proof{}, &verdict.Error{Finding: f.Differ(want, got).Citing(e.Bundle())}
 	}
 	other := verdict.PredicateNone
-	if t.chosen {
+	if i.chosen {
 		other = verdict.PredicateType
 	}
 	switch {
 	case e.IsZero():
-		return verdict.Proof{}, verdict.Refuse(verdict.EvidenceMissing, t.name, "no evidence that says %s", kind)
+		return verdict.Proof{}, verdict.Refuse(verdict.EvidenceMissing, i.question.Subject, "no evidence that says %s", kind)
 	case e.Kind() != kind:
-		return refuse(verdict.Find(other, t.name, "the evidence says something else"), kind, e.Kind())
+		return refuse(verdict.Find(other, i.question.Subject, "the evidence says something else"), kind, e.Kind())
 	}
-	if err := a.Signer.admit(e, t.name); err != nil {
+	if err := a.Signer.admit(e, i.question.Subject); err != nil {
 		return verdict.Proof{}, err
 	}
-	if !a.binds(e, t) {
-		if err := a.incomparable(e, t); err != nil {
+	if !a.binds(e, i) {
+		if err := a.incomparable(e, i); err != nil {
 			return verdict.Proof{}, err
 		}
-		return refuse(verdict.Find(verdict.NotBound, t.name, "the evidence is genuine, but not of this artifact"), a.wanted(t), subjects(e))
+		return refuse(verdict.Find(verdict.NotBound, i.question.Subject, "the evidence is genuine, but not of this artifact"), a.wanted(i), subjects(e))
 	}
-	return proofOf(e, kind, t.name), nil
+	return proofOf(e, kind, i.question.Subject), nil
 }
 
-// binds reports whether evidence is of the target: by name and digest where a
+// binds reports whether evidence is of the item: by name and digest where a
 // name is asked for, else by digest.
-func (a Ask) binds(e verify.Evidence, t target) bool {
+func (a Ask) binds(e verify.Evidence, i item) bool {
 	switch e.Kind() {
 	case kindBlob:
-		return e.Covers(t.name, t.digests)
+		return e.Covers(i.question.Subject, i.question.Bytes)
 	case verify.KindImage: // which gives no name
-		return a.Subject == "" && e.CoversBytes(t.digests.SHA256)
+		return a.Subject == "" && e.CoversBytes(i.question.Bytes.SHA256)
 	}
 	if a.Subject != "" {
-		return slices.Contains(named(e, t), a.Subject)
+		return slices.Contains(boundNames(e, i), a.Subject)
 	}
-	return len(named(e, t)) > 0
+	return len(boundNames(e, i)) > 0
 }
 
 // incomparable says that a statement names bytes by digests of another kind
-// than are known of the target: it may be of it, and it may not.
-func (a Ask) incomparable(e verify.Evidence, t target) error {
+// than are known of the item: it may be of it, and it may not.
+func (a Ask) incomparable(e verify.Evidence, i item) error {
 	for _, s := range e.Statement().Subjects() {
 		if a.Subject != "" && s.Name != a.Subject {
 			continue
 		}
 		same, other := s.Digests.SHA512, s.Digests.SHA256
-		if !t.digests.SHA256.IsZero() {
+		if !i.question.Bytes.SHA256.IsZero() {
 			same, other = other, same
 		}
-		if !same.IsZero() || other.IsZero() || !t.digests.SHA256.IsZero() && !t.digests.SHA512.IsZero() {
+		if !same.IsZero() || other.IsZero() || !i.question.Bytes.SHA256.IsZero() && !i.question.Bytes.SHA512.IsZero() {
 			continue
 		}
-		f := verdict.Find(verdict.NoArtifact, t.name, "the evidence names bytes by their %s digest %s, and none of that kind was given: whether it is of this artifact cannot be known",
+		f := verdict.Find(verdict.NoArtifact, i.question.Subject, "the evidence names bytes by their %s digest %s, and none of that kind was given: whether it is of this artifact cannot be known",
 			other.Algorithm(), other.Hex()).Citing(e.Bundle())
 		f.Fix = "give the file itself, or its " + other.Algorithm().String() + " digest"
 		return &verdict.Error{Finding: f}
@@ -159,20 +176,17 @@ func (a Ask) incomparable(e verify.Evidence, t target) error {
 	return nil
 }
 
-// named lists the names under which a statement speaks of the target's bytes.
-func named(e verify.Evidence, t target) []string {
+// boundNames lists the names under which a statement speaks of the item's bytes.
+func boundNames(e verify.Evidence, i item) []string {
 	var names []string
-	for _, s := range bound(e, t) {
+	for _, s := range boundSubjects(e, i) {
 		names = append(names, s.Name)
 	}
 	return names
 }
 
-func (a Ask) wanted(t target) string {
-	want := t.digests.SHA256.String()
-	if t.digests.SHA256.IsZero() {
-		want = t.digests.SHA512.String()
-	}
+func (a Ask) wanted(i item) string {
+	want := firstOf(i.question.Bytes).String()
 	if a.Subject != "" {
 		want = a.Subject + " " + want
 	}

@@ -1,0 +1,63 @@
+package gate
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sigstore/cosign/v2/pkg/oci"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// readLegacy verifies the layers of a tag by which clients attached evidence
+// before there were referrers. Layers that do not hold count for nothing, since
+// anyone who can write the tag can attach anything. An error says why there may
+// be more evidence than was found.
+func (r evidenceReader) readLegacy(ctx context.Context, of registry.Target, suffix string) (found []verify.Evidence, invalid []error, down error) {
+	layers, err := registry.AttachedTo(ctx, of.Source, of.Repository, of.Digest, suffix)
+	var long *registry.LimitError
+	switch {
+	case verdict.OutcomeOf(err) == verdict.Unavailable || errors.As(err, &long): // ours may be among what was not read
+		return nil, nil, err
+	case err != nil:
+		return nil, []error{err}, nil
+	}
+	for _, layer := range layers {
+		e, err := r.verifyLayer(ctx, layer, of.Digest, suffix)
+		switch {
+		case err == nil:
+			found = append(found, e)
+		case verdict.OutcomeOf(err) == verdict.Unavailable:
+			down = err
+		default:
+			invalid = append(invalid, err)
+		}
+	}
+	return found, invalid, down
+}
+
+// verifyLayer verifies one layer of such a tag: the signature of a payload that
+// names the image, or an attestation.
+func (r evidenceReader) verifyLayer(ctx context.Context, l oci.Signature, image digest.Digest, suffix string) (verify.Evidence, error) {
+	parse := legacy.ParseAttestation
+	if suffix == registry.SuffixSignatures {
+		parse = legacy.ParseLayer
+	}
+	m, err := parse(r.signer.kind(), l)
+	if err != nil {
+		return verify.Evidence{}, err
+	}
+	if err := r.signer.checkKey(m); err != nil {
+		return verify.Evidence{}, err
+	}
+	return r.finder.Prove(ctx, m, func(bundle []byte) (verify.Evidence, error) {
+		if m.IsAttestation() {
+			return r.signer.verifier.Attestation(bundle)
+		}
+		return r.signer.verifier.Image(bundle, m.Payload(), image)
+	})
+}

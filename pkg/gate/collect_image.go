@@ -1,0 +1,140 @@
+package gate
+
+import (
+	"context"
+	"slices"
+
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/rekor"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// imageManifest is one manifest of an image: the index, or one that it lists.
+type imageManifest struct {
+	*registry.Node
+	name     string // of the entry, with its platform
+	subject  string // repository and digest
+	platform error  // why it is not for the platform that the index lists it for
+}
+
+// manifests resolves an image once and reads every manifest in it, each once for
+// each platform that it is listed for. The image is the first. A platform narrows
+// an index to one of its platforms; left are the others.
+func (i Image) manifests(ctx context.Context, platform string) (kept []imageManifest, left []string, err error) {
+	d, err := i.resolve(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	root, err := registry.Graph(ctx, i.Source, i.Repository, d)
+	if err != nil {
+		return nil, nil, err
+	}
+	seen := map[string]bool{}
+	err = root.Walk(func(n *registry.Node) error {
+		d := n.Descriptor
+		// One image can be listed for several platforms, and each entry must be true.
+		key := d.Digest.String() + " " + d.Platform
+		switch {
+		case seen[key]:
+		case platform != "" && n != root && d.Platform != platform:
+			left = append(left, d.Platform)
+		default:
+			kept = append(kept, imageManifest{
+				Node: n, name: i.nameOf(d), subject: i.Repository + "@" + d.Digest.String(),
+				platform: registry.CheckPlatform(ctx, i.Source, i.Repository, n),
+			})
+		}
+		seen[key] = true
+		return nil
+	})
+	return kept, left, err
+}
+
+// resolve asks the registry once for the digest.
+func (i Image) resolve(ctx context.Context) (registry.Descriptor, error) {
+	if i.Digest.IsZero() || i.Tag == "" {
+		return i.Source.Resolve(ctx, i.Repository, i.Reference())
+	}
+	tagged, err := i.Source.Resolve(ctx, i.Repository, i.Tag)
+	if err != nil {
+		return registry.Descriptor{}, err
+	}
+	if !tagged.Digest.Equal(i.Digest) {
+		return registry.Descriptor{}, &verdict.Error{Finding: verdict.Find(verdict.TagMoved, i.Name, "tag %s names another image", i.Tag).
+			Differ(i.Digest.String(), tagged.Digest.String())}
+	}
+	return tagged, nil
+}
+
+// nameOf is how findings call one manifest of the image.
+func (i Image) nameOf(d registry.Descriptor) string {
+	if d.Platform == "" {
+		return i.Name
+	}
+	return i.Name + " " + d.Platform
+}
+
+// target names one of its manifests to the registry.
+func (i Image) target(m imageManifest) registry.Target {
+	return registry.Target{Source: i.Source, Repository: i.Repository, Digest: m.Descriptor.Digest}
+}
+
+// remembered is the image in a registry that is asked each thing once. A caller
+// that has such a registry already keeps it.
+func remembered(i Image) (Image, func()) {
+	remote, is := i.Source.(*registry.Remote)
+	if !is {
+		return i, func() {}
+	}
+	m := registry.Remember(remote, false)
+	i.Source = m
+	return i, m.Close
+}
+
+// ahead has a registry that is asked each thing once asked for all of it now.
+func (i Image) ahead(ctx context.Context) (end func()) {
+	if m, is := i.Source.(*registry.Memory); is && !i.Digest.IsZero() {
+		return m.Ahead(ctx, i.Repository, i.Digest)
+	}
+	return func() {}
+}
+
+// evidenceReader reads the evidence about manifests in a registry.
+type evidenceReader struct {
+	signer Signer // its verifier, and whether it is a key
+	finder rekor.Finder
+	kinds  []string // of the bundles that are read; none means all
+}
+
+// imageEvidence is the evidence about one manifest: what refers to it, and what
+// clients attached by tags before there were referrers.
+type imageEvidence struct {
+	attached
+	legacy      []verify.Evidence
+	invalid     []error          // layers of these tags that do not hold
+	unavailable map[string]error // by the suffix of the tag
+}
+
+// all is all evidence that holds.
+func (e imageEvidence) all() []verify.Evidence { return slices.Concat(e.holds, e.legacy) }
+
+// read reads what refers to a manifest and then the legacy tags, by their
+// suffixes, of which lacking says so when it is given what refers to it.
+func (r evidenceReader) read(ctx context.Context, of registry.Target, lacking func(suffix string, found []verify.Evidence) bool) (e imageEvidence, err error) {
+	if e.attached, err = readAttached(ctx, r.signer.verifier, of, r.kinds...); err != nil {
+		return imageEvidence{}, err
+	}
+	e.unavailable = map[string]error{}
+	for _, suffix := range []string{registry.SuffixSignatures, registry.SuffixAttestations} {
+		if !lacking(suffix, e.holds) {
+			continue
+		}
+		found, invalid, down := r.readLegacy(ctx, of, suffix)
+		e.legacy, e.invalid = append(e.legacy, found...), append(e.invalid, invalid...)
+		if down != nil {
+			e.unavailable[suffix] = down
+		}
+	}
+	return e, nil
+}

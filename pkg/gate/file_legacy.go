@@ -1,0 +1,52 @@
+package gate
+
+import (
+	"context"
+
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/verify"
+)
+
+// kind is the kind of signer, for legacy forms.
+func (s Signer) kind() legacy.Signer {
+	if s.keyed {
+		return legacy.Key
+	}
+	return legacy.Certificate
+}
+
+// checkKey refuses a signature that the key which was given did not make, before
+// a log is asked about it. What came with its log entry is held against that.
+func (s Signer) checkKey(m legacy.Material) error {
+	if !s.keyed || m.Logged() {
+		return nil
+	}
+	return m.CheckKey(s.public)
+}
+
+// detached reads FILE's signature and certificate, which are files of their
+// own.
+func (f File) detached(by legacy.Signer, artifact digest.Digest) (legacy.Material, error) {
+	signature, err := f.read(f.Signature, legacy.MaxSignature)
+	if err != nil {
+		return legacy.Material{}, err
+	}
+	var certificate []byte
+	if f.Certificate != "" {
+		if certificate, err = f.read(f.Certificate, legacy.MaxCertificate); err != nil {
+			return legacy.Material{}, err
+		}
+	}
+	return legacy.ParseFiles(by, artifact, signature, certificate)
+}
+
+// verifyLegacy verifies a file's signature in a form from before the bundle.
+func (r FileRequest) verifyLegacy(ctx context.Context, m legacy.Material, digests digest.Set) (verify.Evidence, error) {
+	if err := r.Ask.Signer.checkKey(m); err != nil {
+		return verify.Evidence{}, err
+	}
+	return r.Finder.Prove(ctx, m, func(bundle []byte) (verify.Evidence, error) {
+		return r.Ask.Signer.verifier.Blob(bundle, digests)
+	})
+}
