@@ -238,6 +238,8 @@ func provokedElsewhere() map[verdict.Code]string {
 		verdict.SignoffChecklist:   "pkg/signoff/rules_test.go",
 		verdict.SignoffTemplate:    "pkg/signoff/rules_test.go",
 		verdict.SignoffDocument:    "pkg/signoff/hostile_test.go",
+		verdict.LayoutRule:         "pkg/intoto/links/links_test.go",
+		verdict.LayoutInspection:   "pkg/intoto/links/links_test.go",
 		verdict.SignoffMissing:     "test/stories/signoff_test.go",
 		verdict.SignoffOther:       "test/stories/signoff_test.go",
 		verdict.SignoffExpired:     "test/stories/signoff_test.go",
