@@ -51,8 +51,8 @@ func TestCacheAnswersWithoutTheRepository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(got.TrustedRoot()) != "a root" || string(got.SigningConfig()) != "a config" {
-		t.Errorf("files %q, %q", got.TrustedRoot(), got.SigningConfig())
+	if string(got.TrustedRoot()) != "a root" || string(got.File(tuf.SigningConfigFile)) != "a config" {
+		t.Errorf("files %q, %q", got.TrustedRoot(), got.File(tuf.SigningConfigFile))
 	}
 	if got.Versions() != online.Versions() || got.Versions() != (tuf.Versions{Root: 2, Timestamp: 3, Snapshot: 3, Targets: 3}) {
 		t.Errorf("versions %+v, online %+v", got.Versions(), online.Versions())

@@ -193,8 +193,8 @@ func TestSigningConfigIsOptional(t *testing.T) {
 	r := tuftest.New(t, now)
 	r.Publish(map[string][]byte{tuf.TrustedRootFile: []byte("a root")})
 	c := config(t, r)
-	if got := refresh(t, c); got.SigningConfig() != nil {
-		t.Errorf("signing configuration %q", got.SigningConfig())
+	if got := refresh(t, c); got.File(tuf.SigningConfigFile) != nil {
+		t.Errorf("signing configuration %q", got.File(tuf.SigningConfigFile))
 	}
 	c.Files = []string{tuf.SigningConfigFile}
 	got, err := tuf.Refresh(t.Context(), c)

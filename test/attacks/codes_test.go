@@ -144,7 +144,6 @@ func provokedElsewhere() map[verdict.Code]string {
 		verdict.ChannelFork:     "pkg/channel/channel_test.go",
 		verdict.FetchHash:       "pkg/fetch/modules_test.go",
 		verdict.FetchMissing:    "pkg/fetch/modules_test.go",
-		verdict.FileChanged:     "pkg/sign/files_test.go",
 		verdict.CertKey:         "test/signing/lies_test.go",
 		verdict.ServiceRefused:  "test/signing/lies_test.go",
 		verdict.ServiceSelector: "test/signing/several_test.go",

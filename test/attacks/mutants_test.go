@@ -104,7 +104,7 @@ func readers(t *testing.T) map[string]func([]byte) {
 				_, _ = provenance.Parse(s)
 				_, _ = vsa.Parse(s)
 				_, _ = promotion.Parse(s)
-				_, _ = release.ParseManifest(s)
+				_, _ = release.ReadManifest(s, nil)
 				_, _ = expected.ReadProvenance("provenance.json", s, v)
 			})
 		},
