@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/fuzztest"
 	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -80,7 +80,7 @@ func TestBundles(t *testing.T) {
 func FuzzCloudBuild(f *testing.F) {
 	f.Add([]byte(`{"provenance_summary":{"provenance":[{"build":{},"envelope":{"payloadType":"t","payload":"AA==","signatures":[]}}]}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		fuzztest.Bounded(t, raw, func() { _, _ = provenance.CloudBuild(raw) })
+		bounds.Bounded(t, raw, func() { _, _ = provenance.CloudBuild(raw) })
 		list, err := provenance.CloudBuild(raw)
 		if (err == nil) != (len(list) > 0) {
 			t.Fatalf("%d envelopes, %v", len(list), err)

@@ -38,7 +38,7 @@ import (
 )
 
 // Store is where features are kept. Implementations are safe for concurrent
-// use, retry nothing, and pass the suite of package storetest.
+// use, retry nothing, and pass the suite of pkg/testing/checkfeatures.
 type Store interface {
 	// Get reads one feature.
 	Get(ctx context.Context, k feature.Key) (feature.Feature, error)

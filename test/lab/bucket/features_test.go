@@ -5,15 +5,15 @@ import (
 	"testing"
 
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
-	"github.com/waybill-release/waybill/pkg/feature/store/storetest"
 	"github.com/waybill-release/waybill/pkg/store/cloud"
+	"github.com/waybill-release/waybill/pkg/testing/checkfeatures"
 )
 
 // TestFeatures keeps features in buckets of both languages.
 func TestFeatures(t *testing.T) {
 	for _, language := range []string{"gs", "s3"} {
 		t.Run(language, func(t *testing.T) {
-			storetest.Run(t, func(t *testing.T) func() featurestore.Store {
+			checkfeatures.Run(t, func(t *testing.T) func() featurestore.Store {
 				uri := language + "+" + serve(t, t.TempDir()) + "/" + testBucket + "/features/"
 				return func() featurestore.Store {
 					at, err := cloud.Open(uri, http.DefaultTransport)

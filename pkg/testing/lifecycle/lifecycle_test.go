@@ -1,4 +1,4 @@
-package featuretest_test
+package lifecycle_test
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/featuretest"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
+	"github.com/waybill-release/waybill/pkg/testing/lifecycle"
 	"github.com/waybill-release/waybill/pkg/version"
 )
 
@@ -59,7 +59,7 @@ func nothing(context.Context) error { return nil }
 // story is a feature with its fixture.
 type story struct {
 	feature.Definition
-	featuretest.Fixture
+	lifecycle.Fixture
 }
 
 // stories are the four of the document that asks for features like these.
@@ -70,26 +70,26 @@ func stories(t testing.TB) map[string]story {
 		"a field on an object": {
 			feature.Definition{Name: "TraceNotes", About: "objects carry a note", Versions: since, Pristine: true, Keys: []string{"example.test/note"},
 				OffTasks: []feature.Job{{Kind: feature.Sweep, Name: "StripNotes"}}},
-			featuretest.Fixture{Use: field.use, Snapshot: field.snapshot, Deeds: reconcile.Deeds{Sweeps: map[string]reconcile.Sweep{"StripNotes": field}, Dangling: field}},
+			lifecycle.Fixture{Use: field.use, Snapshot: field.snapshot, Deeds: reconcile.Deeds{Sweeps: map[string]reconcile.Sweep{"StripNotes": field}, Dangling: field}},
 		},
 		"stateless, in one program": {
 			feature.Definition{Name: "PrettyPage", About: "a page for people", Versions: since, Dynamic: true, Pristine: true},
-			featuretest.Fixture{Use: nothing, Snapshot: func(context.Context) ([]byte, error) { return nil, nil }, Deeds: reconcile.Deeds{Dangling: reconcile.Nothing{}}},
+			lifecycle.Fixture{Use: nothing, Snapshot: func(context.Context) ([]byte, error) { return nil, nil }, Deeds: reconcile.Deeds{Dangling: reconcile.Nothing{}}},
 		},
 		"more configuration on the command line": {
 			feature.Definition{Name: "OwnKeys", About: "keys of one's own", Versions: since, RequiresFlags: []string{"--key"}},
-			featuretest.Fixture{Use: nothing, Deeds: reconcile.Deeds{Dangling: reconcile.Nothing{}}},
+			lifecycle.Fixture{Use: nothing, Deeds: reconcile.Deeds{Dangling: reconcile.Nothing{}}},
 		},
 		"held open": {
 			feature.Definition{Name: "NewKind", About: "things of a new kind", Versions: since,
 				OffTasks: []feature.Job{{Kind: feature.Hold, Name: "WhileInUse"}}},
-			featuretest.Fixture{Use: kind.use, Remove: kind.remove, Deeds: reconcile.Deeds{Holds: map[string]reconcile.Counter{"WhileInUse": kind}, Dangling: kind}},
+			lifecycle.Fixture{Use: kind.use, Remove: kind.remove, Deeds: reconcile.Deeds{Holds: map[string]reconcile.Counter{"WhileInUse": kind}, Dangling: kind}},
 		},
 	}
 }
 
-func registry(t testing.TB) (feature.Registry, map[feature.Key]featuretest.Fixture) {
-	ns, fixtures := feature.Namespace{Name: "example"}, map[feature.Key]featuretest.Fixture{}
+func registry(t testing.TB) (feature.Registry, map[feature.Key]lifecycle.Fixture) {
+	ns, fixtures := feature.Namespace{Name: "example"}, map[feature.Key]lifecycle.Fixture{}
 	for _, s := range stories(t) {
 		ns.Features = append(ns.Features, s.Definition)
 		fixtures[feature.Key{Namespace: "example", Name: s.Name}] = s.Fixture
@@ -104,7 +104,7 @@ func registry(t testing.TB) (feature.Registry, map[feature.Key]featuretest.Fixtu
 // TestF10: every feature goes on, is used, and goes off again.
 func TestF10(t *testing.T) {
 	r, fixtures := registry(t)
-	featuretest.Lifecycle(t, r, fixtures)
+	lifecycle.Lifecycle(t, r, fixtures)
 }
 
 // TestNoFixture: a feature without a fixture fails the test that walks it.
@@ -112,7 +112,7 @@ func TestNoFixture(t *testing.T) {
 	if os.Getenv("FEATURETEST_INNER") != "" {
 		r, fixtures := registry(t)
 		delete(fixtures, feature.Key{Namespace: "example", Name: "NewKind"})
-		featuretest.Lifecycle(t, r, fixtures)
+		lifecycle.Lifecycle(t, r, fixtures)
 		return
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNoFixture$", "-test.v")
@@ -161,7 +161,7 @@ func walk(t *testing.T, s story) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return featuretest.Walk(t.Context(), st, r, feature.Key{Namespace: "example", Name: s.Name}, s.Fixture)
+	return lifecycle.Walk(t.Context(), st, r, feature.Key{Namespace: "example", Name: s.Name}, s.Fixture)
 }
 
 type never struct{}

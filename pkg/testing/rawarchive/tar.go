@@ -1,7 +1,7 @@
-// Package unpacktest writes tar and zip archives as no honest program does: each
+// Package rawarchive writes tar and zip archives as no honest program does: each
 // header and each record as it is asked, whether or not they agree. Tests
 // attack with them what reads archives.
-package unpacktest
+package rawarchive
 
 import (
 	"fmt"

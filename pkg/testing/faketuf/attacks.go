@@ -1,4 +1,4 @@
-package tuftest
+package faketuf
 
 import (
 	"bytes"

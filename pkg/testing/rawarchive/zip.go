@@ -1,4 +1,4 @@
-package unpacktest
+package rawarchive
 
 import (
 	"bytes"

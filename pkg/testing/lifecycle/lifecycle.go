@@ -1,14 +1,14 @@
-// Package featuretest takes every feature of a registry through its life: on,
+// Package lifecycle takes every feature of a registry through its life: on,
 // used, and off again.
 //
 //	func TestLifecycle(t *testing.T) {
-//		featuretest.Lifecycle(t, registry, map[feature.Key]featuretest.Fixture{…})
+//		lifecycle.Lifecycle(t, registry, map[feature.Key]lifecycle.Fixture{…})
 //	}
 //
 // A feature without a fixture fails: who adds one to the registry says here how
 // it is used. The real reconciler runs over a real store; only the clock and
 // the reports of those who use the feature are the test's.
-package featuretest
+package lifecycle
 
 import (
 	"bytes"

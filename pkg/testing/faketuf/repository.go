@@ -1,12 +1,12 @@
-// Package tuftest is a TUF repository for tests, whose operators can do
+// Package faketuf is a TUF repository for tests, whose operators can do
 // anything: publish, rotate keys, make mistakes, and serve what they should
 // not.
 //
-//	r := tuftest.New(t, now)
+//	r := faketuf.New(t, now)
 //	r.Publish(nil)                    // a new version of everything but the root
 //	r.Rotate("timestamp")             // a new key, in a new root
 //	old := r.Files(); r.Publish(nil); r.Serve(old) // a replay
-package tuftest
+package faketuf
 
 import (
 	"bytes"

@@ -1,14 +1,14 @@
-// Package fuzztest holds parsers to what one input may cost, in tests.
+// Package bounds holds parsers to what one input may cost, in tests.
 //
 //	f.Fuzz(func(t *testing.T, raw []byte) {
-//		fuzztest.Bounded(t, raw, func() { _, _ = Parse(raw) })
+//		bounds.Bounded(t, raw, func() { _, _ = Parse(raw) })
 //	})
 //
 // A bound on time that never errs on a busy machine is a coarse one: what it
 // is to catch grows with the square of the input, or worse, and takes minutes.
 // The race detector takes many times the memory and the time: under it nothing
 // is measured.
-package fuzztest
+package bounds
 
 import (
 	"runtime/metrics"

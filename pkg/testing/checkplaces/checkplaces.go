@@ -1,10 +1,10 @@
-// Package storetest is the conformance suite of places. Every implementation of
+// Package checkplaces is the conformance suite of places. Every implementation of
 // [store.Place] passes [Read]; one with a [store.Writer] passes [Run], too.
 //
 //	func TestConformance(t *testing.T) {
-//		storetest.Run(t, func(t *testing.T) (store.Place, store.Writer) { … })
+//		checkplaces.Run(t, func(t *testing.T) (store.Place, store.Writer) { … })
 //	}
-package storetest
+package checkplaces
 
 import (
 	"bytes"

@@ -1,6 +1,6 @@
 //go:build !race
 
-package fuzztest
+package bounds
 
 // watched says that the race detector runs.
 const watched = false

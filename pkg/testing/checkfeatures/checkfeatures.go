@@ -1,10 +1,10 @@
-// Package storetest is the conformance suite of stores of features. Every
+// Package checkfeatures is the conformance suite of stores of features. Every
 // implementation of [featurestore.Store] passes [Run].
 //
 //	func TestConformance(t *testing.T) {
-//		storetest.Run(t, func(t *testing.T) func() featurestore.Store { … })
+//		checkfeatures.Run(t, func(t *testing.T) func() featurestore.Store { … })
 //	}
-package storetest
+package checkfeatures
 
 import (
 	"context"
