@@ -149,7 +149,7 @@ func provokedElsewhere() map[verdict.Code]string {
 		verdict.ServiceSelector: "test/signing/several_test.go",
 		verdict.KeyUnknown:      "test/signing/keyed_test.go",
 
-		verdict.LegacyNeedsRekorV1: "test/signing/older_test.go",
+		verdict.LegacyNeedsRekorV1: "test/signing/legacy_test.go",
 		verdict.OutputSize:         "test/malicious/malicious_test.go",
 		verdict.SourceShared:       "test/malicious/repository_test.go",
 		verdict.StepLimit:          "test/malicious/malicious_test.go",

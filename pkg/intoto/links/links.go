@@ -128,7 +128,7 @@ func (d *Document) readEnvelope(raw []byte) error {
 	return nil
 }
 
-// readSigned reads the older form. Its signatures are over the canonical form of
+// readSigned reads the legacy form. Its signatures are over the canonical form of
 // what was written, and not of what a program made of it: another program may
 // write fields that are empty here.
 func (d *Document) readSigned(raw []byte) error {

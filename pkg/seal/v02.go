@@ -13,16 +13,16 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// checkOlder demands that a step's provenance in the older form, where one is
+// checkV02 demands that a step's provenance in the legacy form, where one is
 // planned, is the builder's and says exactly what the newer one says.
-func checkOlder(ctx context.Context, req Request, step plan.Step, newer provenance.Provenance) error {
+func checkV02(ctx context.Context, req Request, step plan.Step, newer provenance.Provenance) error {
 	if !req.Plan.ProvenanceV02 {
 		return nil
 	}
 	name := plan.ProvenanceV02Name(step.Instance)
 	raw, err := readFile(ctx, req, name)
 	if errors.Is(err, store.ErrNotFound) {
-		return verdict.Refuse(verdict.SealMissing, name, "step %s has no provenance in the older form", step.Instance)
+		return verdict.Refuse(verdict.SealMissing, name, "step %s has no provenance in the legacy form", step.Instance)
 	}
 	if err != nil {
 		return err

@@ -13,36 +13,36 @@ import (
 	"github.com/waybill-release/waybill/test/lab"
 )
 
-// newOlder is a world with a log for signatures in the older forms.
-func newOlder(t *testing.T) *world {
+// newLegacy is a world with a log for signatures in the legacy forms.
+func newLegacy(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
 	w.services = w.selected(t, lab.Signing{V1: true})
 	return w
 }
 
-// olderOrders are a statement and files, in the older form.
-func olderOrders(t *testing.T, n int) []sign.Order {
+// legacyOrders are a statement and files, in the legacy form.
+func legacyOrders(t *testing.T, n int) []sign.Order {
 	t.Helper()
 	list := orders(t, n)
 	for i := range list {
-		list[i].Older = true
+		list[i].Legacy = true
 	}
 	return list
 }
 
-// TestOlder: what is signed in the older form is verified as it is read back,
+// TestLegacy: what is signed in the legacy form is verified as it is read back,
 // stands in the log of version 1 once, and is taken up by the next run.
-func TestOlder(t *testing.T) {
-	w := newOlder(t)
+func TestLegacy(t *testing.T) {
+	w := newLegacy(t)
 	path, m := journalIn(t), w.honest()
-	got, err := w.signAll(t, m, path, olderOrders(t, 5))
+	got, err := w.signAll(t, m, path, legacyOrders(t, 5))
 	refused(t, err, "")
 	if got != (sign.Tally{Made: 5, Entries: 5}) || len(w.LoggedV1()) != 5 || len(w.Logged()) != 0 || m.to("tsa") != 0 || m.to("fulcio") != 1 {
 		t.Errorf("%+v, %d entries; %v", got, len(w.LoggedV1()), m.calls)
 	}
 	m = w.honest()
-	got, err = w.signAll(t, m, path, olderOrders(t, 5))
+	got, err = w.signAll(t, m, path, legacyOrders(t, 5))
 	refused(t, err, "")
 	if got != (sign.Tally{Found: 5}) || m.all != 0 {
 		t.Errorf("again: %+v, %v", got, m.calls)
@@ -52,17 +52,17 @@ func TestOlder(t *testing.T) {
 		t.Fatalf("a bundle of the same file: %v", err)
 	}
 	if _, err := legacy.Open(bundle); err == nil {
-		t.Error("a bundle of version 0.3 is taken for an older form")
+		t.Error("a bundle of version 0.3 is taken for a legacy form")
 	}
 }
 
-// TestOlderParts: the parts of a signature are read by the older readers, and
+// TestLegacyParts: the parts of a signature are read by the older readers, and
 // belong together. The first row is the twin.
-func TestOlderParts(t *testing.T) {
-	w := newOlder(t)
+func TestLegacyParts(t *testing.T) {
+	w := newLegacy(t)
 	parts := map[int][2][]byte{}
 	for n := range 2 {
-		err := w.signer(t, w.honest()).Each(t.Context(), []sign.Order{{Bytes: file(n), Older: true}}, keepParts(t, parts, n))
+		err := w.signer(t, w.honest()).Each(t.Context(), []sign.Order{{Bytes: file(n), Legacy: true}}, keepParts(t, parts, n))
 		refused(t, err, "")
 	}
 	for name, c := range map[string]struct {
@@ -101,25 +101,25 @@ func keepParts(t *testing.T, parts map[int][2][]byte, n int) func(int, []byte, v
 
 func discard(int, []byte, verify.Evidence) error { return nil }
 
-// TestNoOlderLog: without a log of version 1, or with a key, nobody is asked for
+// TestNoLegacyLog: without a log of version 1, or with a key, nobody is asked for
 // anything.
-func TestNoOlderLog(t *testing.T) {
+func TestNoLegacyLog(t *testing.T) {
 	w := newWorld(t)
 	m := w.honest()
-	_, err := w.signAll(t, m, journalIn(t), olderOrders(t, 2))
+	_, err := w.signAll(t, m, journalIn(t), legacyOrders(t, 2))
 	refused(t, err, verdict.LegacyNeedsRekorV1)
 	if m.all != 0 {
 		t.Errorf("%d requests before it was refused", m.all)
 	}
-	refused(t, w.signer(t, m).NeedOlder(), verdict.LegacyNeedsRekorV1)
+	refused(t, w.signer(t, m).NeedLegacy(), verdict.LegacyNeedsRekorV1)
 	w.services = w.selected(t, lab.Signing{V1: true})
-	refused(t, w.signer(t, m).NeedOlder(), "")
+	refused(t, w.signer(t, m).NeedLegacy(), "")
 }
 
-// TestOlderLogLies: no answer of the log is used before it was checked. The
+// TestLegacyLogLies: no answer of the log is used before it was checked. The
 // first row is the twin.
-func TestOlderLogLies(t *testing.T) {
-	w := newOlder(t)
+func TestLegacyLogLies(t *testing.T) {
+	w := newLegacy(t)
 	changed := func(from, to string) func(call) (*http.Response, error) {
 		return func(c call) (*http.Response, error) {
 			r, err := c.pass()
@@ -144,7 +144,7 @@ func TestOlderLogLies(t *testing.T) {
 	}
 	_, _, err := w.signer(t, w.meddler(replay)).Blob(t.Context(), file(7))
 	refused(t, err, "")
-	if err := w.signer(t, w.meddler(replay)).Each(t.Context(), []sign.Order{{Bytes: file(8), Older: true}}, discard); err != nil {
+	if err := w.signer(t, w.meddler(replay)).Each(t.Context(), []sign.Order{{Bytes: file(8), Legacy: true}}, discard); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -161,41 +161,41 @@ func TestOlderLogLies(t *testing.T) {
 		"a conflict with all": {answering("rekorV1", 409, ""), verdict.ServiceRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := w.signer(t, w.meddler(c.meddle)).Each(t.Context(), []sign.Order{{Bytes: file(100 + len(name)), Older: true}}, discard)
+			err := w.signer(t, w.meddler(c.meddle)).Each(t.Context(), []sign.Order{{Bytes: file(100 + len(name)), Legacy: true}}, discard)
 			refused(t, err, c.want)
 		})
 	}
 }
 
-// TestOlderLost: the log took a signature and its answer was lost; the next run
+// TestLegacyLost: the log took a signature and its answer was lost; the next run
 // finds it there, within the certificate's life and after. Where the log was
 // away for longer, it is signed anew.
-func TestOlderLost(t *testing.T) {
+func TestLegacyLost(t *testing.T) {
 	for name, later := range map[string]time.Duration{"at once": 0, "after the certificate's life": 30 * time.Minute} {
 		t.Run("lost, "+name, func(t *testing.T) {
-			w := newOlder(t)
+			w := newLegacy(t)
 			path := journalIn(t)
 			_, err := w.signAll(t, w.meddler(func(c call) (*http.Response, error) {
 				if c.service == "rekorV1" {
 					return cutOff(c)
 				}
 				return c.pass()
-			}), path, olderOrders(t, 1))
+			}), path, legacyOrders(t, 1))
 			refused(t, err, verdict.PlaceDown)
 			w.ahead += later
-			got, err := w.signAll(t, w.honest(), path, olderOrders(t, 1))
+			got, err := w.signAll(t, w.honest(), path, legacyOrders(t, 1))
 			refused(t, err, "")
 			if got != (sign.Tally{Finished: 1}) || len(w.LoggedV1()) != 1 {
 				t.Errorf("%+v, %d entries", got, len(w.LoggedV1()))
 			}
 		})
 		t.Run("away, "+name, func(t *testing.T) {
-			w := newOlder(t)
+			w := newLegacy(t)
 			path := journalIn(t)
-			_, err := w.signAll(t, w.meddler(answering("rekorV1", 503, "")), path, olderOrders(t, 1))
+			_, err := w.signAll(t, w.meddler(answering("rekorV1", 503, "")), path, legacyOrders(t, 1))
 			refused(t, err, verdict.PlaceDown)
 			w.ahead += later
-			got, err := w.signAll(t, w.honest(), path, olderOrders(t, 1))
+			got, err := w.signAll(t, w.honest(), path, legacyOrders(t, 1))
 			refused(t, err, "")
 			want := sign.Tally{Finished: 1, Twice: 1, Entries: 1}
 			if later > 0 {
@@ -208,10 +208,10 @@ func TestOlderLost(t *testing.T) {
 	}
 }
 
-// TestOlderOutage: the log is away for longer than a certificate lives; each
+// TestLegacyOutage: the log is away for longer than a certificate lives; each
 // signature is made anew for when it answers again, and stands there once.
-func TestOlderOutage(t *testing.T) {
-	w := newOlder(t)
+func TestLegacyOutage(t *testing.T) {
+	w := newLegacy(t)
 	until := w.now().Add(40 * time.Minute)
 	m := w.meddler(func(c call) (*http.Response, error) {
 		if c.service == "rekorV1" && w.now().Before(until) {
@@ -220,7 +220,7 @@ func TestOlderOutage(t *testing.T) {
 		return c.pass()
 	})
 	all, keep := gather(t)
-	if err := w.signer(t, m, patient, keeping(t, journalIn(t))).Each(t.Context(), olderOrders(t, 5), keep); err != nil || len(all) != 5 {
+	if err := w.signer(t, m, patient, keeping(t, journalIn(t))).Each(t.Context(), legacyOrders(t, 5), keep); err != nil || len(all) != 5 {
 		t.Fatalf("%d signed, %v", len(all), err)
 	}
 	if len(w.LoggedV1()) != 5 || !strings.Contains(w.told(), "answers again") {

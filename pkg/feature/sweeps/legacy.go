@@ -62,8 +62,8 @@ func signs(list []proven, kind string, by verify.Evidence) bool {
 	})
 }
 
-// older reads what a tag attaches to an image and is ours.
-func (p *place) older(ctx context.Context, of digest.Digest, suffix string) ([]proven, error) {
+// legacy reads what a tag attaches to an image and is ours.
+func (p *place) legacy(ctx context.Context, of digest.Digest, suffix string) ([]proven, error) {
 	layers, err := registry.AttachedTo(ctx, p.at, p.path, of, suffix)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func backfill(ctx context.Context, p *place, image registry.Descriptor, t *tally
 	if err != nil {
 		return p.remains(t, image.Digest, err)
 	}
-	attested, err := p.older(ctx, image.Digest, registry.SuffixAttestations)
+	attested, err := p.legacy(ctx, image.Digest, registry.SuffixAttestations)
 	if err != nil {
 		return p.remains(t, image.Digest, err)
 	}
@@ -137,7 +137,7 @@ func backfill(ctx context.Context, p *place, image registry.Descriptor, t *tally
 		}
 		there = append(there, one)
 	}
-	signed, err := p.older(ctx, image.Digest, registry.SuffixSignatures)
+	signed, err := p.legacy(ctx, image.Digest, registry.SuffixSignatures)
 	if err != nil {
 		return p.remains(t, image.Digest, err)
 	}
@@ -163,11 +163,11 @@ func (p *place) unwritten(ctx context.Context, of digest.Digest) ([]unwritten, e
 	if err != nil || len(there) == 0 {
 		return nil, err
 	}
-	attested, err := p.older(ctx, of, registry.SuffixAttestations)
+	attested, err := p.legacy(ctx, of, registry.SuffixAttestations)
 	if err != nil {
 		return nil, err
 	}
-	signed, err := p.older(ctx, of, registry.SuffixSignatures)
+	signed, err := p.legacy(ctx, of, registry.SuffixSignatures)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (p *place) unwritten(ctx context.Context, of digest.Digest) ([]unwritten, e
 		switch {
 		case signature && signs(signed, verify.KindImage, one.evidence): // found by who looks for signatures
 		case signature:
-			list = append(list, unwritten{proven: one, why: errors.New("older clients look for a .sig of the same identity, which only it can make: have it sign in the older form")})
+			list = append(list, unwritten{proven: one, why: errors.New("older clients look for a .sig of the same identity, which only it can make: have it sign in the legacy form")})
 		case !has(attested, one):
 			layer, err := p.asLayer(one)
 			list = append(list, unwritten{one, layer, err})
@@ -217,7 +217,7 @@ func reemit(ctx context.Context, p *place, image registry.Descriptor, t *tally) 
 	if err := p.attach(ctx, image.Digest, add); err != nil {
 		return p.remains(t, image.Digest, err)
 	}
-	there, err := p.older(ctx, image.Digest, registry.SuffixAttestations)
+	there, err := p.legacy(ctx, image.Digest, registry.SuffixAttestations)
 	if err != nil {
 		return p.remains(t, image.Digest, err)
 	}

@@ -14,16 +14,16 @@ import (
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 
-// olderEvidence proves what clients attached to manifests by tags, before there
+// legacyEvidence proves what clients attached to manifests by tags, before there
 // were referrers. Of the signer its verifier and its kind are used.
-type olderEvidence struct {
+type legacyEvidence struct {
 	signer Signer
 	finder rekor.Finder
 }
 
 // of proves the layers of such a tag. What does not hold is foreign, and counts
 // for nothing; why nothing can be known is returned besides what is known.
-func (o olderEvidence) of(ctx context.Context, image Image, d digest.Digest, suffix string) (evidence []verify.Evidence, foreign int, down error) {
+func (o legacyEvidence) of(ctx context.Context, image Image, d digest.Digest, suffix string) (evidence []verify.Evidence, foreign int, down error) {
 	layers, err := registry.AttachedTo(ctx, image.Source, image.Repository, d, suffix)
 	if verdict.OutcomeOf(err) == verdict.Unavailable {
 		return nil, 0, err
@@ -51,7 +51,7 @@ func (o olderEvidence) of(ctx context.Context, image Image, d digest.Digest, suf
 
 // layer proves one layer of such a tag: the signature of a payload that names
 // the image, or an attestation.
-func (o olderEvidence) layer(ctx context.Context, l oci.Signature, image digest.Digest, suffix string) (verify.Evidence, error) {
+func (o legacyEvidence) layer(ctx context.Context, l oci.Signature, image digest.Digest, suffix string) (verify.Evidence, error) {
 	parse := legacy.ParseAttestation
 	if suffix == registry.SuffixSignatures {
 		parse = legacy.ParseLayer

@@ -26,9 +26,9 @@ import (
 	"github.com/waybill-release/waybill/test/lab"
 )
 
-// older is cosign 2 signing as it did before bundles, with the log of that
+// oldCosign is cosign 2 signing as it did before bundles, with the log of that
 // time.
-type older struct {
+type oldCosign struct {
 	lab   *lab.Lab
 	path  string
 	dir   string
@@ -38,11 +38,11 @@ type older struct {
 	answers *table
 }
 
-// TestOlderForms has cosign 2 sign a file and an image in the forms from
+// TestLegacyForms has cosign 2 sign a file and an image in the forms from
 // before the Sigstore bundle and asks us; then the same with one fact changed.
-func TestOlderForms(t *testing.T) {
+func TestLegacyForms(t *testing.T) {
 	l := lab.New(t)
-	o := openOlder(t, l, filepath.Join(peers(t), "cosign2"))
+	o := openLegacy(t, l, filepath.Join(peers(t), "cosign2"))
 	trusted, err := trust.Parse(l.TrustedRoot)
 	if err != nil {
 		t.Fatal(err)
@@ -54,12 +54,12 @@ func TestOlderForms(t *testing.T) {
 	o.answers = &table{head: []string{"what cosign 2 signed", "and how it is asked about", "waybill"}}
 	t.Run("file", func(t *testing.T) { o.file(t, v) })
 	t.Run("image", func(t *testing.T) { o.image(t, v) })
-	onPage(t, "older: we verify theirs", *o.answers)
+	onPage(t, "legacy: we verify theirs", *o.answers)
 }
 
-func openOlder(t *testing.T, l *lab.Lab, path string) older {
+func openLegacy(t *testing.T, l *lab.Lab, path string) oldCosign {
 	t.Helper()
-	o := older{lab: l, path: path, dir: t.TempDir()}
+	o := oldCosign{lab: l, path: path, dir: t.TempDir()}
 	var root struct {
 		CAs []struct{ CertChain struct{ Certificates []raw } } `json:"certificateAuthorities"`
 		CT  []struct{ PublicKey raw }                          `json:"ctlogs"`
@@ -95,9 +95,9 @@ type raw struct {
 	RawBytes []byte `json:"rawBytes"`
 }
 
-func (o older) at(name string) string { return filepath.Join(o.dir, name) }
+func (o oldCosign) at(name string) string { return filepath.Join(o.dir, name) }
 
-func (o older) add(t *testing.T, name, kind string, r raw) {
+func (o oldCosign) add(t *testing.T, name, kind string, r raw) {
 	t.Helper()
 	f, err := os.OpenFile(o.at(name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -109,7 +109,7 @@ func (o older) add(t *testing.T, name, kind string, r raw) {
 	}
 }
 
-func (o older) run(t *testing.T, args ...string) {
+func (o oldCosign) run(t *testing.T, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), o.path, args...)
 	cmd.Env = o.env
@@ -119,7 +119,7 @@ func (o older) run(t *testing.T, args ...string) {
 }
 
 // ask is whose word is asked for.
-func (o older) ask(t *testing.T, v *verify.Verifier, role string) gate.Ask {
+func (o oldCosign) ask(t *testing.T, v *verify.Verifier, role string) gate.Ask {
 	t.Helper()
 	issuer, subject := o.lab.Identity(role)
 	who, err := identity.Exact(identity.Identity{Issuer: issuer, Subject: subject, Type: identity.Email})
@@ -143,7 +143,7 @@ func expectCode(t *testing.T, v *verdict.Verdict, want verdict.Code, row []strin
 	}
 }
 
-func (o older) file(t *testing.T, v *verify.Verifier) {
+func (o oldCosign) file(t *testing.T, v *verify.Verifier) {
 	for _, file := range []string{"a", "b"} {
 		if err := os.WriteFile(o.at(file), []byte(file), 0o600); err != nil {
 			t.Fatal(err)
@@ -176,7 +176,7 @@ func (o older) file(t *testing.T, v *verify.Verifier) {
 	}
 }
 
-func (o older) image(t *testing.T, v *verify.Verifier) {
+func (o oldCosign) image(t *testing.T, v *verify.Verifier) {
 	ref, err := name.NewTag(o.lab.Registry+"/demo:v1", name.Insecure)
 	if err != nil {
 		t.Fatal(err)

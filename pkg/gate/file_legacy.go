@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 
-// kind is the kind of signer, as the older forms want it said.
+// kind is the kind of signer, as the legacy forms want it said.
 func (s Signer) kind() legacy.Signer {
 	if s.keyed {
 		return legacy.Key
@@ -45,8 +45,8 @@ func (f File) detached(by legacy.Signer, artifact digest.Digest) (legacy.Materia
 	return legacy.ParseFiles(by, artifact, signature, certificate)
 }
 
-// proveOlder proves a file's signature in a form from before the bundle.
-func (r FileRequest) proveOlder(ctx context.Context, m legacy.Material, t target) (verify.Evidence, error) {
+// proveLegacy proves a file's signature in a form from before the bundle.
+func (r FileRequest) proveLegacy(ctx context.Context, m legacy.Material, t target) (verify.Evidence, error) {
 	if err := r.Ask.Signer.holds(m); err != nil {
 		return verify.Evidence{}, err
 	}
@@ -71,7 +71,7 @@ func (r ImageRequest) attached(ctx context.Context, image Image, d registry.Desc
 		return nil, []miss{{Finding: verdict.FindingOf(t.name, err)}}, nil
 	}
 	for _, layer := range layers {
-		e, err := olderEvidence{r.Ask.Signer, r.Finder}.layer(ctx, layer, d.Digest, suffix)
+		e, err := legacyEvidence{r.Ask.Signer, r.Finder}.layer(ctx, layer, d.Digest, suffix)
 		var proof verdict.Proof
 		if err == nil {
 			proof, err = r.Ask.judge(e, kind, t)

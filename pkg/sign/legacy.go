@@ -18,7 +18,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 
-// errUnlogged says that a signature in an older form is of a certificate whose
+// errUnlogged says that a signature in a legacy form is of a certificate whose
 // life has passed before the log had it. The log says when it was made, so
 // nothing of it can be saved.
 var errUnlogged = errors.New("the certificate's life has passed before the log had its signature")
@@ -27,21 +27,21 @@ var errUnlogged = errors.New("the certificate's life has passed before the log h
 // sent to the log that says when it was made.
 const spare = 15 * time.Second
 
-// NeedOlder refuses to go on where the signing configuration has no log for
-// signatures in the older forms, or where a key signs: what older clients ask
+// NeedLegacy refuses to go on where the signing configuration has no log for
+// signatures in the legacy forms, or where a key signs: what older clients ask
 // of a log is a certificate.
-func (s *Signer) NeedOlder() error {
+func (s *Signer) NeedLegacy() error {
 	switch {
-	case s.older == nil:
-		return NeedOlder(s.config.Services)
+	case s.legacy == nil:
+		return NeedLegacy(s.config.Services)
 	case s.config.Token == nil:
-		return verdict.Refuse(verdict.Usage, "--legacy", "a key has no certificate to put beside its signatures; sign in the older forms with an identity")
+		return verdict.Refuse(verdict.Usage, "--legacy", "a key has no certificate to put beside its signatures; sign in the legacy forms with an identity")
 	}
 	return nil
 }
 
-// NeedOlder refuses services without a log of version 1.
-func NeedOlder(s Services) error {
+// NeedLegacy refuses services without a log of version 1.
+func NeedLegacy(s Services) error {
 	if s.LogV1 != "" {
 		return nil
 	}
@@ -65,30 +65,30 @@ func (s *Signer) Chain(certificate []byte) (chain [][]byte) {
 	return chain
 }
 
-// asOlder has a content signed in the form from before bundles. What comes of
-// it is a bundle of version 0.1 with everything that the older forms consist
+// asLegacy has a content signed in the form from before bundles. What comes of
+// it is a bundle of version 0.1 with everything that the legacy forms consist
 // of: see [legacy.Open].
-func (s *Signer) asOlder(c content, o Order) (content, error) {
-	if err := s.NeedOlder(); err != nil {
+func (s *Signer) asLegacy(c content, o Order) (content, error) {
+	if err := s.NeedLegacy(); err != nil {
 		return content{}, err
 	}
-	c.kind = "older " + c.kind
+	c.kind = "older " + c.kind // the word in journals that were begun before
 	if o.Statement.IsZero() {
 		signed := o.Bytes.SHA256
-		c.older = func(m made) (legacy.Material, error) { return legacy.New(signed, m.Signature, m.Certificate) }
+		c.legacy = func(m made) (legacy.Material, error) { return legacy.New(signed, m.Signature, m.Certificate) }
 		c.prove = func(v prover, raw []byte) (verify.Evidence, error) { return v.Blob(raw, digest.Set{SHA256: signed}) }
 		return c, nil
 	}
 	payload := o.Statement.Raw()
-	c.older = func(m made) (legacy.Material, error) {
+	c.legacy = func(m made) (legacy.Material, error) {
 		return legacy.NewAttestation(payload, m.Signature, m.Certificate)
 	}
 	return c, nil
 }
 
-// encodeOlder writes the bundle of a signature in an older form.
-func encodeOlder(c content, r record) ([]byte, error) {
-	m, err := c.older(r.made)
+// encodeLegacy writes the bundle of a signature in a legacy form.
+func encodeLegacy(c content, r record) ([]byte, error) {
+	m, err := c.legacy(r.made)
 	if err != nil {
 		return nil, err
 	}
@@ -102,15 +102,15 @@ func encodeOlder(c content, r record) ([]byte, error) {
 	return m.Bundle()
 }
 
-// olderLog is a Rekor v1 log.
-type olderLog struct{ *service }
+// legacyLog is a Rekor v1 log.
+type legacyLog struct{ *service }
 
 // add has the log include a signature while its certificate lives, and looks
 // it up when it does not, or when the log has it already. How long a fresh one
 // lives is counted from when it was had, for our clock may be wrong; of one that
 // an earlier run left only its own word is there.
-func (l *olderLog) add(ctx context.Context, c content, r record) (a answer, err error) {
-	m, err := c.older(r.made)
+func (l *legacyLog) add(ctx context.Context, c content, r record) (a answer, err error) {
+	m, err := c.legacy(r.made)
 	if err != nil {
 		return answer{}, err
 	}
@@ -145,7 +145,7 @@ func (l *olderLog) add(ctx context.Context, c content, r record) (a answer, err 
 }
 
 // submit offers an entry once.
-func (l *olderLog) submit(ctx context.Context, m legacy.Material, body []byte) (answer, error) {
+func (l *legacyLog) submit(ctx context.Context, m legacy.Material, body []byte) (answer, error) {
 	raw, status, err := l.post(ctx, "log/entries", body, http.StatusCreated, http.StatusConflict)
 	if err != nil {
 		return answer{}, err
@@ -157,11 +157,11 @@ func (l *olderLog) submit(ctx context.Context, m legacy.Material, body []byte) (
 		}
 		return a, err
 	}
-	return answer{older: raw}, check(m, raw)
+	return answer{legacy: raw}, check(m, raw)
 }
 
 // lookUp asks for the entry that the log made of the very same proposal.
-func (l *olderLog) lookUp(ctx context.Context, m legacy.Material, body []byte) (answer, error) {
+func (l *legacyLog) lookUp(ctx context.Context, m legacy.Material, body []byte) (answer, error) {
 	question, err := json.Marshal(map[string][]json.RawMessage{"entries": {body}})
 	if err != nil {
 		return answer{}, verdict.Wrap(verdict.InternalBug, l.name, err)
@@ -177,7 +177,7 @@ func (l *olderLog) lookUp(ctx context.Context, m legacy.Material, body []byte) (
 	if len(found) == 0 {
 		return answer{}, errUnlogged
 	}
-	return answer{older: found[0], had: true}, check(m, found[0])
+	return answer{legacy: found[0], had: true}, check(m, found[0])
 }
 
 // check holds an answer against the signature before it is kept.
@@ -190,7 +190,7 @@ func check(m legacy.Material, raw []byte) error {
 	return err
 }
 
-func (l *olderLog) post(ctx context.Context, what string, body []byte, expected ...int) ([]byte, int, error) {
+func (l *legacyLog) post(ctx context.Context, what string, body []byte, expected ...int) ([]byte, int, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(l.address, "/")+"/api/v1/"+what, bytes.NewReader(body))
 	if err != nil {
 		return nil, 0, l.refuse("%v", err)

@@ -10,9 +10,9 @@ import (
 	"github.com/waybill-release/waybill/test/lab"
 )
 
-// OlderEnvironment is the environment in which clients from before bundles find
+// LegacyEnvironment is the environment in which clients from before bundles find
 // the authorities of a lab, and nobody's credentials.
-func OlderEnvironment(t testing.TB, l *lab.Lab) []string {
+func LegacyEnvironment(t testing.TB, l *lab.Lab) []string {
 	t.Helper()
 	type raw struct {
 		RawBytes []byte `json:"rawBytes"`
