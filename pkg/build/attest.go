@@ -170,7 +170,7 @@ func (r *run) reuse(ctx context.Context, step plan.Step) (bool, error) {
 	if err != nil || r.Trust.Policy.Provenance(e, r.Plan.Version.String()) != nil || said.RunDetails.Metadata.InvocationID != r.Workspace.Identity().Invocation {
 		return false, nil //nolint:nilerr // as above
 	}
-	return r.stillMadeOf(ctx, step, said) && r.stillThere(ctx, step, e) && r.stillOlder(ctx, step), nil
+	return r.stillMadeOf(ctx, step, said) && r.stillThere(ctx, step, e) && r.stillV02(ctx, step), nil
 }
 
 // stillMadeOf reports whether what a finished step took is what the steps
@@ -201,9 +201,9 @@ func (r *run) stillThere(ctx context.Context, step plan.Step, e verify.Evidence)
 	return true
 }
 
-// stillOlder reports whether the provenance in the older form is there, if one
+// stillV02 reports whether the provenance in the legacy form is there, if one
 // is planned. The seal holds it against the newer one.
-func (r *run) stillOlder(ctx context.Context, step plan.Step) bool {
+func (r *run) stillV02(ctx context.Context, step plan.Step) bool {
 	if !r.Plan.ProvenanceV02 {
 		return true
 	}

@@ -25,7 +25,7 @@ type FileRequest struct {
 	Files []File
 	Ask   Ask
 	Now   time.Time
-	// Finder completes signatures in older forms.
+	// Finder completes signatures in legacy forms.
 	Finder rekor.Finder
 }
 
@@ -142,7 +142,7 @@ func (r FileRequest) prove(ctx context.Context, f File, t target) (e verify.Evid
 		path = f.Signature
 		var m legacy.Material
 		if m, err = f.detached(r.Ask.Signer.kind(), t.digests.SHA256); err == nil {
-			e, err = r.proveOlder(ctx, m, t)
+			e, err = r.proveLegacy(ctx, m, t)
 		}
 	default:
 		var raw []byte
@@ -176,7 +176,7 @@ func (r FileRequest) proveBundle(ctx context.Context, raw []byte, t target) (ver
 	if err != nil {
 		return verify.Evidence{}, err
 	}
-	return r.proveOlder(ctx, m, t)
+	return r.proveLegacy(ctx, m, t)
 }
 
 // placed names the file in a refusal that speaks of a part of its evidence.

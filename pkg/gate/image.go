@@ -23,7 +23,7 @@ type ImageRequest struct {
 	// verdict is then partial.
 	Platform string
 	Now      time.Time
-	// Finder completes signatures in older forms.
+	// Finder completes signatures in legacy forms.
 	Finder rekor.Finder
 }
 
@@ -250,11 +250,11 @@ func (r ImageRequest) prove(ctx context.Context, v *verdict.Verdict, image Image
 	}
 	attached{unread: heard.Unread}.note(v, t.name)
 	if len(found) == 0 { // cosign attached signatures by tags before
-		older, more, err := r.attached(ctx, image, d, t)
+		byTag, more, err := r.attached(ctx, image, d, t)
 		if err != nil {
 			return verdict.Proof{}, err
 		}
-		found, misses = older, append(misses, more...)
+		found, misses = byTag, append(misses, more...)
 	}
 	if len(found) == 0 {
 		return verdict.Proof{}, nearest(t.name, r.Ask.Type, misses)

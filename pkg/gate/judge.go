@@ -27,7 +27,7 @@ type PolicyRequest struct {
 	Commit   string // asked of provenance; empty asks for none
 	Now      time.Time
 	Waivers  Waivers
-	// Finder completes signatures in older forms.
+	// Finder completes signatures in legacy forms.
 	Finder rekor.Finder
 }
 

@@ -95,7 +95,7 @@ func (r PolicyRequest) manifest(ctx context.Context, v *verdict.Verdict, image I
 	}
 	a.note(v, name)
 	evidence := a.holds
-	evidence = append(evidence, r.older(ctx, image, q, evidence)...)
+	evidence = append(evidence, r.legacy(ctx, image, q, evidence)...)
 	if slices.ContainsFunc(evidence, func(e verify.Evidence) bool { return r.says(e, q, policy.Release, intoto.SPDXDocument) }) {
 		q.SBOM = d
 	}
@@ -104,9 +104,9 @@ func (r PolicyRequest) manifest(ctx context.Context, v *verdict.Verdict, image I
 	r.reached(v, q, evidence)
 }
 
-// older reads what clients attached by tags, of each kind that the policy asks
+// legacy reads what clients attached by tags, of each kind that the policy asks
 // for and nothing that refers to the manifest answers.
-func (r PolicyRequest) older(ctx context.Context, image Image, q policy.Question, evidence []verify.Evidence) (more []verify.Evidence) {
+func (r PolicyRequest) legacy(ctx context.Context, image Image, q policy.Question, evidence []verify.Evidence) (more []verify.Evidence) {
 	builds := []string{provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01}
 	for _, ask := range []struct {
 		check  policy.Check
@@ -121,7 +121,7 @@ func (r PolicyRequest) older(ctx context.Context, image Image, q policy.Question
 			slices.ContainsFunc(evidence, func(e verify.Evidence) bool { return r.says(e, q, ask.role, ask.kinds...) }) {
 			continue
 		}
-		found, _, down := olderEvidence{SignedBy(r.Verifier), r.Finder}.of(ctx, image, q.Bytes.SHA256, ask.suffix)
+		found, _, down := legacyEvidence{SignedBy(r.Verifier), r.Finder}.of(ctx, image, q.Bytes.SHA256, ask.suffix)
 		more = append(more, found...)
 		if down != nil {
 			q.Why[ask.check] = about(q.Subject, down)

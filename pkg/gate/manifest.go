@@ -24,7 +24,7 @@ type ManifestRequest struct {
 	Policy   *promoter.Policy
 	Verifier *verify.Verifier
 	Now      time.Time
-	// Finder completes attestations in older forms.
+	// Finder completes attestations in legacy forms.
 	Finder rekor.Finder
 }
 

@@ -30,8 +30,8 @@ func (r manifestRuling) met() bool { return r.name != "" && len(r.findings) == 0
 func buildKinds() []string { return []string{provenance.PredicateType, provenance.PredicateTypeV02} }
 
 // hear collects what refers to a manifest and rules on it. Attestations in the
-// older form are looked for where that does not do.
-func (j *ManifestJudge) hear(ctx context.Context, c manifestCase, n *registry.Node, older bool) (manifestRuling, error) {
+// legacy form are looked for where that does not do.
+func (j *ManifestJudge) hear(ctx context.Context, c manifestCase, n *registry.Node, legacy bool) (manifestRuling, error) {
 	d := n.Descriptor.Digest
 	name := c.image.Repository + "@" + d.String()
 	a, err := readAttached(ctx, j.Verifier, registry.Target{Source: c.image.Source, Repository: c.image.Repository, Digest: d}, append(buildKinds(), j.Policy.PredicateTypes...)...)
@@ -40,8 +40,8 @@ func (j *ManifestJudge) hear(ctx context.Context, c manifestCase, n *registry.No
 	}
 	evidence, foreign := a.holds, a.failed+a.unread
 	r := j.rule(evidence, name, d, c.level)
-	if !r.met() && older {
-		more, strange, down := olderEvidence{SignedBy(j.Verifier), j.Finder}.of(ctx, c.image, d, registry.SuffixAttestations)
+	if !r.met() && legacy {
+		more, strange, down := legacyEvidence{SignedBy(j.Verifier), j.Finder}.of(ctx, c.image, d, registry.SuffixAttestations)
 		evidence, foreign = append(evidence, more...), foreign+strange
 		if r = j.rule(evidence, name, d, c.level); !r.met() && down != nil {
 			return r, down

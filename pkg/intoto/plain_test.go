@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/fuzztest"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 )
 
 // sameAsWhole demands that a text that is read as plain is read by the whole
@@ -166,7 +166,7 @@ func FuzzPlain(f *testing.F) {
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		fuzztest.Bounded(t, raw, func() { plainStatement(raw) })
+		bounds.Bounded(t, raw, func() { plainStatement(raw) })
 		sameAsWhole(t, "fuzzed", raw)
 	})
 }
