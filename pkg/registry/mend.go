@@ -77,7 +77,7 @@ func (l *Layout) isCut(ctx context.Context, d Descriptor, depth int) bool {
 
 // hasOtherSize reports whether the file of a descriptor is there with another size.
 func (l *Layout) hasOtherSize(ctx context.Context, d Descriptor) bool {
-	body, size, err := l.place.Open(ctx, blobName(d.Digest))
+	body, size, err := l.Blob(ctx, d.Digest)
 	if err != nil {
 		return false
 	}
