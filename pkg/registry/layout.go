@@ -211,7 +211,7 @@ func (l *LayoutReader) Resolve(ctx context.Context, repo, tag string) (Descripto
 		if err != nil {
 			return Descriptor{}, err
 		}
-		doc, _, err := l.manifest(ctx, repo, d)
+		doc, _, err := readDocument(ctx, l, repo, d)
 		if err != nil {
 			return Descriptor{}, err
 		}
@@ -231,20 +231,6 @@ func (l *LayoutReader) Fetch(ctx context.Context, _ string, d Descriptor) (io.Re
 		return nil, err
 	}
 	return verified(body, l.place.URI(), d), nil
-}
-
-// manifest reads and parses one manifest.
-func (l *LayoutReader) manifest(ctx context.Context, repo string, d Descriptor) (document, []byte, error) {
-	body, err := l.Fetch(ctx, repo, d)
-	if err != nil {
-		return document{}, nil, err
-	}
-	raw, err := fetchAll(body)
-	if err != nil {
-		return document{}, nil, err
-	}
-	doc, err := parse(d, raw)
-	return doc, raw, err
 }
 
 // Referrers implements [Source], by reading every manifest of the repository.
@@ -267,7 +253,7 @@ func (l *LayoutReader) referring(ctx context.Context, repo string, entries []v1.
 		if err != nil {
 			return nil, err
 		}
-		doc, _, err := l.manifest(ctx, repo, candidate)
+		doc, _, err := readDocument(ctx, l, repo, candidate)
 		if err != nil {
 			return nil, err
 		}

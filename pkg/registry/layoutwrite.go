@@ -77,7 +77,7 @@ func (l *Layout) Tag(ctx context.Context, repo, tag string, d Descriptor) error 
 	if err := checkTag(repo, tag); err != nil {
 		return err
 	}
-	if _, _, err := l.manifest(ctx, repo, d); err != nil {
+	if _, _, err := readDocument(ctx, l, repo, d); err != nil {
 		return err
 	}
 	entry, err := d.wire()

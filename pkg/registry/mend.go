@@ -60,7 +60,7 @@ func (l *Layout) isCut(ctx context.Context, d Descriptor, depth int) bool {
 	if l.hasOtherSize(ctx, d) {
 		return true
 	}
-	doc, _, err := l.manifest(ctx, "", d)
+	doc, _, err := readDocument(ctx, l, "", d)
 	if err != nil {
 		return false
 	}

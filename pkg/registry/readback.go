@@ -72,11 +72,7 @@ func ReadBack(ctx context.Context, at Source, repo string, c Copied) error {
 // readBackManifest reads a manifest, which is verified on its way: the bytes
 // are those that were written, so what they name need not be looked at again.
 func readBackManifest(ctx context.Context, at Source, repo string, d Descriptor) error {
-	body, err := at.Fetch(ctx, repo, d)
-	if err == nil {
-		_, err = fetchAll(body)
-	}
-	if err != nil {
+	if _, err := Read(ctx, at, repo, d, MaxManifest); err != nil {
 		return fmt.Errorf("reading back: %w", err)
 	}
 	return nil

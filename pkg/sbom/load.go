@@ -54,7 +54,7 @@ func fromNode(ctx context.Context, src registry.Source, repo string, n *registry
 		return ImagePlatform{}, verdict.Refuse(verdict.FileType, n.Descriptor.Digest.String(), "it is no image: its configuration is of type %.200q", kind).
 			Advise("name an image; what else a registry holds can be described as a file, once it is pulled")
 	}
-	raw, err := fetch(ctx, src, repo, n.Config)
+	raw, err := registry.Read(ctx, src, repo, n.Config, maxConfig)
 	if err != nil {
 		return ImagePlatform{}, err
 	}
@@ -115,18 +115,6 @@ func baseOf(places ...map[string]string) string {
 
 func badConfig(n *registry.Node, err error) error {
 	return verdict.Wrap(verdict.FileType, "configuration "+n.Config.Digest.String(), err).Advise("it is damaged, or that of no image; build and push the image again")
-}
-
-func fetch(ctx context.Context, src registry.Source, repo string, d registry.Descriptor) ([]byte, error) {
-	if d.Size > maxConfig {
-		return nil, verdict.Refuse(verdict.Limit, d.Digest.String(), "a configuration of %d bytes", d.Size)
-	}
-	body, err := src.Fetch(ctx, repo, d)
-	if err != nil {
-		return nil, err
-	}
-	defer body.Close()
-	return io.ReadAll(body)
 }
 
 func platformsOf(c ImageContent) string {
