@@ -12,10 +12,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/store"
 )
 
-// annotationImageName is where build tools write the whole name of an image,
-// and only its tag into the reference name.
-const annotationImageName = "io.containerd.image.name"
-
 // Foreign is an OCI image layout that another tool wrote. Those know no
 // repositories: an entry of index.json has a tag, or a whole name, and where it
 // has only a tag it is the image of whatever repository is asked for.
@@ -41,9 +37,9 @@ func (r reference) means(repo, tag string) bool {
 }
 
 func referenceOf(e v1.Descriptor) reference {
-	name := e.Annotations[annotationImageName]
+	name := e.Annotations[AnnotationImageName]
 	if name == "" {
-		name = e.Annotations[annotationRefName]
+		name = e.Annotations[AnnotationRefName]
 	}
 	name, _, _ = strings.Cut(name, "@")
 	i := strings.LastIndexByte(name, ':')

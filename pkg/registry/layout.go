@@ -17,9 +17,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// Annotations of the entries of a layout's index.
+// Annotations of the entries of a layout's index. Build tools write the whole
+// name of an image as containerd does, and only its tag into the other.
 const (
-	annotationRefName    = "org.opencontainers.image.ref.name" // "repo:tag"
+	AnnotationRefName    = "org.opencontainers.image.ref.name"
+	AnnotationImageName  = "io.containerd.image.name"
 	annotationRepository = "vnd.waybill.repository"
 )
 
@@ -204,7 +206,7 @@ func (l *LayoutReader) Resolve(ctx context.Context, repo, tag string) (Descripto
 	}
 	want, byDigest := asDigest(tag)
 	for _, e := range entries {
-		if e.Annotations[annotationRefName] != repo+":"+tag && (!byDigest || e.Digest.String() != want.String()) {
+		if e.Annotations[AnnotationRefName] != repo+":"+tag && (!byDigest || e.Digest.String() != want.String()) {
 			continue
 		}
 		d, err := fromWire(e)
@@ -274,7 +276,7 @@ func (l *LayoutReader) Tags(ctx context.Context, repo string) ([]string, error) 
 	}
 	var tags []string
 	for _, e := range entries {
-		if tag, ok := strings.CutPrefix(e.Annotations[annotationRefName], repo+":"); ok {
+		if tag, ok := strings.CutPrefix(e.Annotations[AnnotationRefName], repo+":"); ok {
 			tags = append(tags, tag)
 		}
 	}

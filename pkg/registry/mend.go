@@ -2,12 +2,9 @@ package registry
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -46,11 +43,7 @@ func (l *Layout) Mend(ctx context.Context) error {
 			return nil
 		}
 	}
-	raw, err := json.Marshal(index)
-	if err != nil {
-		return fmt.Errorf("mending index.json: %w", err)
-	}
-	return l.writer.Put(ctx, "index.json", int64(len(raw)), strings.NewReader(string(raw)), store.PutOptions{})
+	return l.rewrite(ctx, index)
 }
 
 // isCut reports whether a file of a manifest, or of those that it lists, has

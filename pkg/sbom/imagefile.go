@@ -12,7 +12,6 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/unpack"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -20,23 +19,6 @@ import (
 // names one, by the annotation org.opencontainers.image.ref.name or by digest.
 func LayoutImage(ctx context.Context, dir fs.FS, ref string) (ImageContent, error) {
 	return layoutImage(ctx, registry.ReadLayout(dir), ref)
-}
-
-// imageTar reads an image from an uncompressed tar file: an OCI layout, or what
-// Docker saves. ok is false if the file holds no image.
-func imageTar(ctx context.Context, c Content, ref string) (content ImageContent, ok bool, err error) {
-	archive, err := registry.OpenArchive(c, c.Size)
-	switch {
-	case err != nil:
-		return ImageContent{}, false, nil //nolint:nilerr // what is wrong is found again, and told, when it is read as an archive
-	case archive.Holds("oci-layout") && archive.Holds("index.json"):
-		content, err = layoutImage(ctx, &archive.LayoutReader, ref)
-		return content, true, err
-	case archive.Holds("manifest.json"):
-		content, err = savedImage(ctx, archive, ref)
-		return content, true, err
-	}
-	return ImageContent{}, false, nil
 }
 
 // layoutImage finds the one image of a layout.
@@ -59,13 +41,6 @@ func layoutImage(ctx context.Context, layout *registry.LayoutReader, ref string)
 	return content, err
 }
 
-// The annotations by which a layout names an image, of the specification and of
-// containerd.
-const (
-	refName       = "org.opencontainers.image.ref.name"
-	containerName = "io.containerd.image.name"
-)
-
 // component is one element of a repository's name.
 var component = regexp.MustCompile(`^[a-z0-9]+([._-]+[a-z0-9]+)*$`)
 
@@ -73,7 +48,7 @@ var component = regexp.MustCompile(`^[a-z0-9]+([._-]+[a-z0-9]+)*$`)
 // without tag and digest. A reference of one word is a tag, as most tools write
 // it, and says nothing.
 func repository(entry registry.Descriptor) string {
-	for _, ref := range []string{entry.Annotations[containerName], entry.Annotations[refName]} {
+	for _, ref := range []string{entry.Annotations[registry.AnnotationImageName], entry.Annotations[registry.AnnotationRefName]} {
 		name, _, pinned := strings.Cut(ref, "@")
 		dir, last := path.Split(name)
 		last, _, tagged := strings.Cut(last, ":")
@@ -89,7 +64,7 @@ func choose(entries []registry.Descriptor, ref string) (registry.Descriptor, err
 	var names []string
 	var found []registry.Descriptor
 	for _, e := range entries {
-		name, sum := e.Annotations[refName], e.Digest.String()
+		name, sum := e.Annotations[registry.AnnotationRefName], e.Digest.String()
 		if !isImageType(e.ArtifactType) {
 			continue
 		}
@@ -154,7 +129,7 @@ func savedImage(ctx context.Context, archive *registry.Archive, ref string) (Ima
 		if err != nil {
 			return ImageContent{}, err
 		}
-		c.Platforms = []ImagePlatform{p}
+		c = ImageContent{Index: digest.Set{SHA256: p.Config}, Platforms: []ImagePlatform{p}}
 	}
 	if c.Platforms == nil {
 		return ImageContent{}, notHeld(ref, "file", names)
@@ -167,53 +142,42 @@ func savedPlatform(ctx context.Context, archive *registry.Archive, image registr
 	if err != nil {
 		return ImagePlatform{}, err
 	}
+	sum := digest.Of(digest.SHA256, raw)
 	parsed, err := parseConfig(raw)
 	if err != nil {
-		return ImagePlatform{}, verdict.Wrap(verdict.FileType, clean(image.Config), err)
+		return ImagePlatform{}, badConfig(sum, err)
 	}
-	p := ImagePlatform{
-		Platform: parsed.platform(), Config: digest.Of(digest.SHA256, raw), Base: baseOf(parsed.Config.Labels),
-	}
-	if len(image.Layers) != len(parsed.RootFS.DiffIDs) {
-		return ImagePlatform{}, verdict.Refuse(verdict.Conflict, p.Config.String(),
-			"%d layers in the file and %d in the configuration", len(image.Layers), len(parsed.RootFS.DiffIDs))
-	}
-	for i, name := range image.Layers {
-		diff, err := digest.Parse(parsed.RootFS.DiffIDs[i])
-		if err != nil {
-			return ImagePlatform{}, verdict.Wrap(verdict.FileType, clean(image.Config), err)
-		}
-		// Layers of such a file have no digest of their own.
-		p.Layers = append(p.Layers, Layer{Digest: diff, DiffID: diff, Open: func(ctx context.Context) (io.ReadCloser, error) {
+	p := ImagePlatform{Config: sum, Base: baseOf(parsed.Config.Labels)}
+	for _, name := range image.Layers {
+		p.Layers = append(p.Layers, Layer{Open: func(ctx context.Context) (io.ReadCloser, error) {
 			return archive.Layer(ctx, name)
 		}})
 	}
-	return p, nil
+	return p.configured(parsed, "file")
 }
 
 // FileImage reads the image that a file holds, an OCI layout or what Docker
 // saves. Of several images ref names one. held is false if it holds none. An
 // image without a manifest is known by its configuration.
 func FileImage(ctx context.Context, c Content, ref string) (content ImageContent, held bool, err error) {
-	head := make([]byte, unpack.HeadSize)
-	n, err := c.ReadAt(head, 0)
-	if err != nil && err != io.EOF {
-		return ImageContent{}, false, err
-	}
-	if unpack.Sniff(head[:n]) != unpack.Tar {
+	archive, err := registry.OpenArchive(c, c.Size)
+	switch {
+	case err != nil:
+		return ImageContent{}, false, nil //nolint:nilerr // what is wrong is found again, and told, when it is read as an archive
+	case archive.Holds("oci-layout") && archive.Holds("index.json"):
+		content, err = layoutImage(ctx, &archive.LayoutReader, ref)
+	case archive.Holds("manifest.json"):
+		content, err = savedImage(ctx, archive, ref)
+	default:
 		return ImageContent{}, false, nil
 	}
-	content, held, err = imageTar(ctx, c, ref)
-	if err == nil && held && content.Index.IsZero() && len(content.Platforms) > 0 {
-		content.Index.SHA256 = content.Platforms[0].identity()
-	}
-	return content, held, err
+	return content, true, err
 }
 
 // ImageFile describes a file that holds an image. The digest is that of the
 // file; the image in it is known by manifest or configuration.
 func ImageFile(ctx context.Context, in Input, artifact string, c Content) (Made, bool, error) {
-	content, ok, err := imageTar(ctx, c, "")
+	content, ok, err := FileImage(ctx, c, "")
 	if err != nil || !ok {
 		return Made{}, ok, err
 	}
