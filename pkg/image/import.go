@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -133,7 +134,7 @@ func chosen(list []v1.Image, platforms []string) ([]Child, error) {
 		}
 		byPlatform[name] = img
 	}
-	offered := keys(byPlatform)
+	offered := slices.Sorted(maps.Keys(byPlatform))
 	var children []Child
 	wanted := slices.Sorted(slices.Values(platforms))
 	for _, p := range slices.Compact(wanted) {
@@ -148,22 +149,13 @@ func chosen(list []v1.Image, platforms []string) ([]Child, error) {
 		}
 		children = append(children, c)
 	}
-	for _, p := range keys(byPlatform) {
+	for _, p := range slices.Sorted(maps.Keys(byPlatform)) {
 		return nil, verdict.Refuse(verdict.Platform, p, "the archive holds an image for it, which release.yaml does not name")
 	}
 	if len(children) == 0 {
 		return nil, verdict.Refuse(verdict.Platform, "archive", "an image without platforms")
 	}
 	return children, nil
-}
-
-func keys(m map[string]v1.Image) []string {
-	list := []string{}
-	for k := range m {
-		list = append(list, k)
-	}
-	slices.Sort(list)
-	return list
 }
 
 // kept is an image as it is, or its OCI form.
@@ -173,17 +165,8 @@ func kept(img v1.Image, platform string) (Child, error) {
 	if err != nil {
 		return Child{}, err
 	}
-	c := Child{Platform: platform, Digest: below.digest, Layers: below.layers}
-	if c.Raw, err = img.RawManifest(); err != nil {
-		return Child{}, err
-	}
-	if c.ConfigRaw, err = img.RawConfigFile(); err != nil {
-		return Child{}, err
-	}
-	var m v1.Manifest
-	if err := decodeStrict(c.Raw, &m); err != nil {
-		return Child{}, verdict.Wrap(verdict.FileType, platform, err)
-	}
+	c := Child{Platform: platform, Digest: below.digest, Raw: below.raw, ConfigRaw: below.configRaw, Layers: below.layers}
+	m := below.manifest
 	if m.Subject != nil || m.SchemaVersion != 2 {
 		return Child{}, verdict.Refuse(verdict.FileType, platform, "the manifest is of schema version %d, want 2, and must not belong to another image", m.SchemaVersion)
 	}

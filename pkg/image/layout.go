@@ -32,13 +32,18 @@ func FromLayout(ctx context.Context, dir fs.FS, pin digest.Digest) (Base, error)
 	if err != nil {
 		return nil, verdict.Wrap(verdict.FileType, pin.String(), err)
 	}
-	base := &layoutBase{layout: layout, root: raw, name: pin.String(), single: kind.IsImage()}
-	if !base.single {
-		var index v1.IndexManifest
-		if err := decodeStrict(raw, &index); err != nil {
+	open := func(ctx context.Context, h v1.Hash) (v1.Image, error) {
+		raw, err := document(ctx, layout, h)
+		if err != nil {
+			return nil, err
+		}
+		return inLayout(ctx, layout, raw)
+	}
+	base := &pinned{root: hash(pin), name: pin.String(), open: open}
+	if kind.IsIndex() {
+		if err := base.lists(raw); err != nil {
 			return nil, verdict.Wrap(verdict.FileType, pin.String(), err)
 		}
-		base.children = index.Manifests
 	}
 	return base, nil
 }
@@ -65,30 +70,6 @@ func kindOf(raw []byte) (types.MediaType, error) {
 		return head.MediaType, nil
 	}
 	return "", fmt.Errorf("media type %q is no image", head.MediaType)
-}
-
-type layoutBase struct {
-	layout   *registry.LayoutReader
-	root     []byte
-	name     string
-	children []v1.Descriptor // of an index
-	single   bool            // not an index
-}
-
-// Image implements [Base].
-func (b *layoutBase) Image(ctx context.Context, platform string) (v1.Image, error) {
-	if b.single {
-		return inLayout(ctx, b.layout, b.root)
-	}
-	child, err := childFor(b.children, platform, b.name)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := document(ctx, b.layout, child.Digest)
-	if err != nil {
-		return nil, err
-	}
-	return inLayout(ctx, b.layout, raw)
 }
 
 // document reads the document that another one names.
