@@ -16,9 +16,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// maxDocument bounds manifests, indexes and configurations.
-const maxDocument = registry.MaxManifest
-
 // FromLayout returns the base that pin names in an OCI image layout: an index
 // or the image of one platform. What the layout's own index.json says is not
 // asked.

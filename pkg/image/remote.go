@@ -179,5 +179,5 @@ func decode(raw []byte, named v1.Hash, v any) error {
 // decodeStrict reads a document that has one meaning only. Others may add
 // fields.
 func decodeStrict(raw []byte, v any) error {
-	return strictjson.UnmarshalOpen(raw, v, strictjson.MaxSize(maxDocument))
+	return strictjson.UnmarshalOpen(raw, v, strictjson.MaxSize(registry.MaxManifest))
 }

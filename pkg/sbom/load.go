@@ -12,9 +12,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// maxConfig bounds the configuration of an image.
-const maxConfig = 4 << 20
-
 // The annotations and labels by which an image says what it was built on.
 const (
 	baseName   = "org.opencontainers.image.base.name"
@@ -54,7 +51,7 @@ func fromNode(ctx context.Context, src registry.Source, repo string, n *registry
 		return ImagePlatform{}, verdict.Refuse(verdict.FileType, n.Descriptor.Digest.String(), "it is no image: its configuration is of type %.200q", kind).
 			Advise("name an image; what else a registry holds can be described as a file, once it is pulled")
 	}
-	raw, err := registry.Read(ctx, src, repo, n.Config, maxConfig)
+	raw, err := registry.Read(ctx, src, repo, n.Config, registry.MaxManifest)
 	if err != nil {
 		return ImagePlatform{}, err
 	}
