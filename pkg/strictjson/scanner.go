@@ -187,7 +187,7 @@ func (s *Scanner[T]) Key() (key T) {
 		s.unexpected("a key")
 		return key
 	}
-	key = s.Text()
+	key = s.text(true)
 	if s.Peek() != ':' {
 		s.unexpected("a colon")
 		return key

@@ -22,21 +22,24 @@ func (s *Scanner[T]) Text() (text T) {
 // text reads a string, of which the quote comes. Only if it is asked for, what
 // is escaped in it is made plain.
 func (s *Scanner[T]) text(wanted bool) (text T) {
-	var plain []byte // as far as something was escaped
 	s.pos++
 	from := s.pos
+	s.pos += Plain(s.data[from:])
+	if s.char() == '"' {
+		s.pos++
+		return s.data[from : s.pos-1]
+	}
+	var plain []byte // as far as something was escaped
 	for s.err == nil {
 		s.pos += Plain(s.data[s.pos:])
 		switch {
 		case s.pos == len(s.data):
 			s.unexpected("the end of the string")
 		case s.data[s.pos] == '"':
-			end := s.pos
-			s.pos++
-			if plain == nil {
-				return s.data[from:end]
+			if s.pos++; wanted {
+				return T(append(plain, s.data[from:s.pos-1]...))
 			}
-			return T(append(plain, s.data[from:end]...))
+			return text
 		case s.data[s.pos] == '\\':
 			end := s.pos
 			if r := s.escape(); wanted {
