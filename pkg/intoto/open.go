@@ -94,7 +94,9 @@ func openSubjects(raw json.RawMessage) (subjects []Subject, extra map[int]Resour
 	extra = map[int]Resource{}
 	p := newPlain(raw)
 	p.must("[")
-	if subjects = p.subjects(); p.Take("]") && p.Offset() == len(raw) {
+	subjects = p.subjects()
+	p.must("]")
+	if p.End(); !p.other && !p.Failed() {
 		return subjects, extra, nil
 	}
 	subjects = nil

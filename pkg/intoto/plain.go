@@ -1,54 +1,55 @@
 package intoto
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/strictjson"
 )
 
-// plainStatement reads a statement in the form in which encoders of Go write
-// it: its four keys in their order, subjects that are plain, and no space
-// between them. Such statements can be long, so this is one pass that copies
-// nothing but names. It is not true of a statement in any other form or that
-// breaks a rule: that is read, or refused, by the whole rules, which would read
-// the same here.
+// plainStatement reads a statement in the form in which most encoders write it:
+// keys and members of subjects in their order, and subjects with nothing but a
+// name and strong digests. Such statements can be long, so this is one pass that
+// copies nothing but names. It is not true of a statement in any other form or
+// that breaks a rule: that is read, or refused, by the whole rules, which would
+// read the same here.
 //
 // Only the predicate is of any form, and skipped by all rules of strictjson.
 // What is left of a statement without it has no number and nothing that could
 // stand twice but the names of subjects.
 func plainStatement(raw []byte) (Statement, bool) {
-	s := Statement{raw: raw, names: &names{}}
-	begin := `{"_type":"` + TypeV1 + `","subject":[`
-	switch beginV01 := `{"_type":"` + TypeV01 + `","subject":[`; {
-	case bytes.HasPrefix(raw, []byte(begin)):
-		s.kind = TypeV1
-	case bytes.HasPrefix(raw, []byte(beginV01)):
-		s.kind, begin = TypeV01, beginV01
-	default:
-		return Statement{}, false
+	s, p := Statement{raw: raw, names: &names{}}, newPlain(raw)
+	p.must(`{"_type":`)
+	s.kind = string(p.Text())
+	if p.Take(`,"predicateType":`) { // as the first version of in-toto-golang has it
+		s.predicateType = string(p.Text())
+		p.must(`,"subject":[`)
+		s.subjects = p.subjects()
+		p.must(`]`)
+	} else {
+		p.must(`,"subject":[`)
+		s.subjects = p.subjects()
+		p.must(`],"predicateType":`)
+		s.predicateType = string(p.Text())
 	}
-	p := newPlain(raw)
-	p.must(begin)
-	s.subjects = p.subjects()
-	p.must(`],"predicateType":`)
-	s.predicateType = string(p.Text())
 	p.must(`,"predicate":`)
-	if p.other || p.Peek() != '{' || s.predicateType == "" {
+	known := s.kind == TypeV1 || s.kind == TypeV01
+	if p.other || !known || p.Peek() != '{' || s.predicateType == "" {
 		return Statement{}, false
 	}
 	from := p.Offset()
 	p.Skip()
 	s.predicate = raw[from:p.Offset()]
 	p.must("}")
-	return s, !p.other && p.Offset() == len(raw)
+	p.End()
+	return s, !p.other && !p.Failed()
 }
 
 // apart gives a statement that was read as plain bytes of its own.
 func (s Statement) apart() Statement {
+	from := cap(s.raw) - cap(s.predicate) // which is a piece of it
 	s.raw = slices.Clone(s.raw)
-	s.predicate = s.raw[len(s.raw)-1-len(s.predicate) : len(s.raw)-1]
+	s.predicate = s.raw[from : from+len(s.predicate)]
 	return s
 }
 
@@ -99,7 +100,8 @@ func (p *plain) subjects() []Subject {
 			p.must(`{"digest":{"sha256":`)
 		}
 		s.Digests.SHA256 = p.digest(digest.SHA256)
-		if p.Take(`,"sha512":`) {
+		if p.Peek() == ',' {
+			p.must(`,"sha512":`)
 			s.Digests.SHA512 = p.digest(digest.SHA512)
 		}
 		p.must("}}")
@@ -112,9 +114,10 @@ func (p *plain) subjects() []Subject {
 			list, ends, text = make([]Subject, 0, n), make([]int, 0, n), append(make([]byte, 0, n*(len(text)+1)), text...)
 		}
 		list, ends = append(list, s), append(ends, len(text))
-		if !p.Take(",") {
+		if p.Peek() != ',' {
 			break
 		}
+		p.must(",")
 	}
 	all, from := string(text), 0
 	for i, end := range ends {

@@ -130,14 +130,34 @@ func (s *Scanner[T]) Peek() byte {
 	return 0
 }
 
-// Take passes over text if exactly that comes. It is for readers that know how
-// a document is written, mostly; it keeps no count of values or of depth.
-func (s *Scanner[T]) Take(text string) bool {
+// Take passes over tokens if exactly those come: brackets, commas, colons and
+// strings without escapes, of which tokens has all and no space between them.
+// It is for readers that know how a document is written, mostly, and keeps no
+// count of values or of depth.
+func (s *Scanner[T]) Take(tokens string) bool { return s.word(tokens) || s.apart(tokens) }
+
+// word passes over text if exactly that comes.
+func (s *Scanner[T]) word(text string) bool {
 	if s.err != nil || len(s.data)-s.pos < len(text) || string(s.data[s.pos:s.pos+len(text)]) != text {
 		return false
 	}
 	s.pos += len(text)
 	return true
+}
+
+// apart passes over tokens that may have white space before each.
+func (s *Scanner[T]) apart(tokens string) bool {
+	before := s.pos
+	for n := 0; tokens != ""; tokens = tokens[n:] {
+		if n = 1; tokens[0] == '"' {
+			n = len(`""`) + strings.IndexByte(tokens[1:], '"')
+		}
+		if s.Peek() != tokens[0] || !s.word(tokens[:n]) {
+			s.pos = before
+			return false
+		}
+	}
+	return s.err == nil
 }
 
 // Open begins an object or an array, as the bracket says.

@@ -96,7 +96,7 @@ func (s *Scanner[T]) escape() rune {
 	case !utf16.IsSurrogate(unit):
 		return unit
 	}
-	if s.Take(`\u`) {
+	if s.word(`\u`) {
 		s.pos--
 		if r := utf16.DecodeRune(unit, s.unicode()); r != utf8.RuneError {
 			return r
@@ -139,8 +139,8 @@ func (s *Scanner[T]) char() byte {
 // Bool reads true or false.
 func (s *Scanner[T]) Bool() bool {
 	s.Peek()
-	is := s.Take("true")
-	if !is && !s.Take("false") {
+	is := s.word("true")
+	if !is && !s.word("false") {
 		s.unexpected("true or false")
 	}
 	return is

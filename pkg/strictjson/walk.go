@@ -15,7 +15,7 @@ func (s *Scanner[T]) value(sh *shape, open bool) {
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		s.number(sh)
 	default:
-		if !s.Take("true") && !s.Take("false") && !s.Take("null") {
+		if !s.word("true") && !s.word("false") && !s.word("null") {
 			s.unexpected("a value")
 		}
 	}
