@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,8 +24,8 @@ func sameAsWhole(t testing.TB, what string, raw []byte) bool {
 	before := bytes.Clone(raw)
 	fast, is := plainOpen(raw)
 	whole, refused := parseOpen(raw)
-	if spaced := bytes.Replace(raw, []byte(`"subject":[`), []byte(`"subject":[ `), 1); is { // the list is read by the whole rules, too
-		list, err := parseOpen(spaced)
+	if at := regexp.MustCompile(`"digest"[ \t\r\n]*:`).FindIndex(raw); is { // the list is read by the whole rules, too
+		list, err := parseOpen(slices.Insert(bytes.Clone(raw), at[0], []byte(`"mediaType":"",`)...))
 		if err != nil || !reflect.DeepEqual(list.subjects, whole.subjects) {
 			t.Errorf("%s: a list that is plain, and the whole rules say %v\n%.300s", what, err, raw)
 		}
