@@ -169,7 +169,7 @@ func (l *loader) checkLowered(floor Mode, path []any) error {
 	return nil
 }
 
-// explainFeatures says what may be switched, and how far.
+// explain says what may be switched, and how far.
 func (w switches) explain() Section {
 	s := Section{Title: "What may be switched"}
 	for _, name := range slices.Sorted(maps.Keys(w.floors)) {
