@@ -44,7 +44,7 @@ func read(t *testing.T, raw []byte) {
 	if _, err := p.Judge(verify.Evidence{}, policy.Ask{Whole: true}); err == nil {
 		t.Fatal("no evidence was accepted")
 	}
-	bounds.Within(t, len(raw), func() { p.Explain(); p.Lint(); p.Overriders() })
+	bounds.Within(t, len(raw), func() { policy.Explain(p); policy.Lint(p); policy.Overriders(p) })
 }
 
 func FuzzParse(f *testing.F) {
@@ -73,7 +73,7 @@ func shippedFiles(t testing.TB, pattern string) []string {
 func rehearse(t *testing.T, p policy.Policy, archive []byte) {
 	t.Helper()
 	bounds.Within(t, len(archive), func() {
-		report, err := p.Rehearse(archive)
+		report, err := policy.Rehearse(p, archive)
 		if err != nil {
 			if code := verdict.FindingOf("", err).Code; code.Outcome() != verdict.Malformed {
 				t.Fatalf("refused as %s: %v", code, err)

@@ -137,7 +137,7 @@ func prepare(c Config, as string, p prover) (*Signer, error) {
 	if len(c.Services.TSAs) == 0 || len(c.Services.Logs) == 0 {
 		return nil, verdict.Refuse(verdict.ServiceSelector, "signing config", "a signature needs a timestamp authority and a transparency log")
 	}
-	if len(c.Policy.SignersOf(c.Role)) == 0 {
+	if len(c.Policy.Expected(c.Role)) == 0 {
 		return nil, verdict.Refuse(verdict.SignedAsElse, string(c.Role), "the policy names nobody in the %s role, so nobody may sign that; nothing was signed", c.Role).
 			Advise("have the policy's officer name who may, in its roles")
 	}
@@ -280,7 +280,7 @@ func (s *Signer) mayAct(e verify.Evidence) error {
 	if err := s.checkRole(policy.Who(e), e.SignedAt()); err != nil {
 		return err
 	}
-	return s.config.Policy.ActsSomewhere(e, s.config.Role)
+	return policy.ActsSomewhere(s.config.Policy, e, s.config.Role)
 }
 
 // equal reports whether a signature was made with this very credential.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/fuzztest"
 	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 )
 
 // marksOf looks at one byte at a time.
@@ -49,7 +49,7 @@ func TestMarks(t *testing.T) {
 		``, `"`, `"\`, `"\"`, `"\",`, `"\\",[`, `[1,{"a,":[2,"]"],"b":3}]`, `]],[`, "\"a\nb,\",", `"12345678\",",,`, sample,
 	} {
 		assertMarks(t, []byte(doc))
-		for mutant := range fuzztest.Mutants([]byte(doc+`,"a\\\"b":[{}],`), 1, 200) {
+		for mutant := range bounds.Mutants([]byte(doc+`,"a\\\"b":[{}],`), 1, 200) {
 			assertMarks(t, mutant)
 		}
 	}

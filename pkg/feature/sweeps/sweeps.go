@@ -83,7 +83,7 @@ func New(c Config) (*Sweeps, error) {
 		c.Clock = time.Now
 	}
 	if c.Validity == 0 {
-		for _, age := range c.Policy.SummaryAges() {
+		for _, age := range policy.SummaryAges(c.Policy) {
 			c.Validity = max(c.Validity, age)
 		}
 	}
