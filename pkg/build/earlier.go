@@ -36,7 +36,7 @@ func (t *earlierTry) holds(ctx context.Context) (bool, error) {
 	if err != nil || t.run.Trust.Policy.Provenance(e, t.run.Plan.Version.String()) != nil || said.RunDetails.Metadata.InvocationID != t.run.Workspace.Identity().Invocation {
 		return false, nil //nolint:nilerr // as above
 	}
-	return t.stillMadeOf(ctx, said) && t.stillThere(ctx, e) && t.stillOlder(ctx), nil
+	return t.stillMadeOf(ctx, said) && t.stillThere(ctx, e) && t.stillV02(ctx), nil
 }
 
 // stillMadeOf reports whether what a finished step took is what the steps
@@ -67,9 +67,9 @@ func (t *earlierTry) stillThere(ctx context.Context, e verify.Evidence) bool {
 	return true
 }
 
-// stillOlder reports whether the provenance in the older form is there, if one
+// stillV02 reports whether the provenance in the legacy form is there, if one
 // is planned. The seal holds it against the newer one.
-func (t *earlierTry) stillOlder(ctx context.Context) bool {
+func (t *earlierTry) stillV02(ctx context.Context) bool {
 	if !t.run.Plan.ProvenanceV02 {
 		return true
 	}
