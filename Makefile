@@ -46,6 +46,8 @@ BUILT   := /test/(bench|faults|interop|legacy|malicious|roots|stories)(/|$$)
 SLOWED  := ^Test(GatewayFloods|Bombs)$$
 
 LINTER := test/bin/golangci-lint
+DEADCODE := test/bin/deadcode
+UNREACHED := test/tools/unreached.txt
 PEERS  := test/bin/cosign2 test/bin/cosign3
 CRANE  := test/bin/crane
 SYFT   := test/bin/syft
@@ -149,7 +151,7 @@ cover: ## Say how much of each module its tests reach.
 
 ##@ Keep it in order
 .PHONY: check
-check: format vet lint tidy arch test ## All that a change must pass: format vet lint tidy arch test.
+check: format vet lint dead tidy arch test ## All that a change must pass: format vet lint dead tidy arch test.
 
 .PHONY: format
 format: ## Refuse code that gofmt would change.
@@ -164,6 +166,17 @@ vet: ## Vet both modules.
 .PHONY: lint
 lint: $(LINTER) ## Lint both modules with the pinned linter.
 	@$(call both,"$(CURDIR)/$(LINTER)" run --config "$(CURDIR)/test/tools/golangci.yml" ./...)
+
+# Functions that stay although no command calls them are listed in UNREACHED with
+# the reason.
+.PHONY: dead
+dead: $(DEADCODE) ## Refuse functions of the product that no command can reach.
+	@$(STRICT) out=$$("$(CURDIR)/$(DEADCODE)" -tags=grpcnotrace -f '{{range .Funcs}}{{$$.Path}}.{{.Name}} {{.Position}}{{"\n"}}{{end}}' ./cmd/...); \
+	awk 'NR == FNR { if (!/^#/ && NF > 1) listed[$$1] = 1; next } \
+	  NF && !($$1 in listed) { print "no command reaches " $$1 " (" $$2 "): remove it, move it to the tests, or list it with a reason in $(UNREACHED)"; bad = 1 } \
+	  { delete listed[$$1] } \
+	  END { for (f in listed) { print "$(UNREACHED) lists " f ", which is reached or gone"; bad = 1 }; exit bad }' \
+	  $(UNREACHED) - <<< "$$out"
 
 .PHONY: tidy
 tidy: ## Refuse a go.mod of the product that is not tidy.
@@ -219,6 +232,10 @@ count := /^go: downloading / { if (++d % 25 == 0) { print "  downloaded " d " mo
 $(LINTER): test/tools/go.mod test/tools/go.sum
 	@echo "building the linter, once for each pin"
 	cd test/tools && $(STATIC) -o ../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(DEADCODE): test/tools/go.mod test/tools/go.sum
+	@echo "building deadcode, once for each pin"
+	cd test/tools && $(STATIC) -o ../bin/deadcode golang.org/x/tools/cmd/deadcode
 
 test/bin/cosign2: test/peers/cosign2/go.mod test/peers/cosign2/go.sum
 	@echo "building cosign v2, once for each pin"

@@ -32,15 +32,19 @@ var house = []floor{
 		"pkg/trust", "pkg/identity", "pkg/verify", "pkg/slsa", "pkg/policy", "pkg/policy/cel", "pkg/sbom/crosscheck", "pkg/census", "pkg/expected", "pkg/waiver", "pkg/channel", "pkg/routes", "pkg/caller", "pkg/feature", "pkg/feature/known", "pkg/signoff",
 	}},
 	{"world", false, []string{
-		"pkg/fuzztest", "pkg/trace/carry", "pkg/transport", "pkg/trace/span", "pkg/unpack", "pkg/unpack/unpacktest", "pkg/store", "pkg/store/storetest", "pkg/store/cloud", "pkg/lease", "pkg/marker", "pkg/feature/store", "pkg/feature/store/storetest", "pkg/feature/gates", "pkg/registry", "pkg/rekor",
-		"pkg/tuf", "pkg/tuf/tuftest", "pkg/vcs", "pkg/sandbox", "pkg/journal", "pkg/sign/token", "pkg/sign/keyfile", "pkg/sign",
+		"pkg/trace/carry", "pkg/transport", "pkg/trace/span", "pkg/unpack", "pkg/store", "pkg/store/cloud", "pkg/lease", "pkg/marker", "pkg/feature/store", "pkg/feature/gates", "pkg/registry", "pkg/rekor",
+		"pkg/tuf", "pkg/vcs", "pkg/sandbox", "pkg/journal", "pkg/sign/token", "pkg/sign/keyfile", "pkg/sign",
 	}},
 	{"deeds", false, []string{
-		"pkg/feature/reconcile", "pkg/feature/featuretest", "pkg/feature/sweeps", "pkg/feature/switches", "pkg/profile", "pkg/workspace", "pkg/source", "pkg/pin", "pkg/sbom/licence", "pkg/sbom/gomod", "pkg/sbom/distro",
+		"pkg/feature/reconcile", "pkg/feature/sweeps", "pkg/feature/switches", "pkg/profile", "pkg/workspace", "pkg/source", "pkg/pin", "pkg/sbom/licence", "pkg/sbom/gomod", "pkg/sbom/distro",
 		"pkg/sbom", "pkg/image", "pkg/fetch", "pkg/build", "pkg/seal",
 		"pkg/intoto/links", "pkg/gate", "pkg/feature/coverage", "pkg/follow", "pkg/download", "pkg/record", "pkg/promote", "pkg/render", "pkg/inspect", "pkg/lineage", "pkg/doctor", "pkg/pipeline", "pkg/switchboard", "pkg/gateway/ask", "pkg/gateway",
 	}},
 }
+
+// testSupport holds what the tests of several packages share. It is no part of the
+// product.
+const testSupport = "pkg/testing"
 
 // reserved names the rooms that one command alone may import, because of what
 // they bring with them.
@@ -86,6 +90,8 @@ func mayImport(room, other string) string {
 		return "only " + user + " may (pass the value in from there)"
 	}
 	switch {
+	case under(other, testSupport):
+		return "only tests import test support (move what the product needs out of " + testSupport + ")"
 	case under(other, "test"):
 		return "the product never imports the test module (move the code into the product, or the test out of it)"
 	case under(room, "cmd"):

@@ -87,8 +87,8 @@ type source struct {
 
 func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
-// inProduct says whether the file is part of the root module.
-func (s *source) inProduct() bool { return !under(s.path, "test") }
+// inProduct says whether the file is shipped: the root module without test support.
+func (s *source) inProduct() bool { return !under(s.path, "test") && !under(s.path, testSupport) }
 
 // parseTree reads a repository. What does not parse fails the test.
 func parseTree(t *testing.T, fsys fs.FS) *tree {
@@ -226,7 +226,7 @@ func (tr *tree) code() []*source {
 	return out
 }
 
-// product lists the files of the root module that are not tests.
+// product lists the files of the root module that are neither tests nor their support.
 func (tr *tree) product() []*source {
 	var out []*source
 	for _, s := range tr.code() {

@@ -22,7 +22,7 @@ func parseManifest(text string) (release.Manifest, error) {
 	if err != nil {
 		return release.Manifest{}, err
 	}
-	return release.ParseManifest(s)
+	return release.ReadManifest(s, nil)
 }
 
 // TestManifestExamples reads every example: accept-WHY.json parses, and

@@ -78,7 +78,7 @@ func lint(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.Lint(), nil
+	return policy.Lint(p), nil
 }
 
 func policyExplainCommand() *cobra.Command {
@@ -99,9 +99,9 @@ for, and who could make it accept what.
 			if err != nil {
 				return err
 			}
-			text := render.PolicyText{Name: p.Name(), Digest: p.Digest(), Sections: p.Explain()}
+			text := render.PolicyText{Name: p.Name(), Digest: p.Digest(), Sections: policy.Explain(p)}
 			if overriders {
-				text.Sections = []policy.Section{{Title: "Who can get past it", Lines: p.Overriders()}}
+				text.Sections = []policy.Section{{Title: "Who can get past it", Lines: policy.Overriders(p)}}
 			}
 			return render.Explain(cmd.OutOrStdout(), render.Format(format), text)
 		},
@@ -138,7 +138,7 @@ set otherwise or left out. A rehearsal proves nothing about any artifact.
 			if err != nil {
 				return err
 			}
-			report, err := p.Rehearse(raw)
+			report, err := policy.Rehearse(p, raw)
 			if err != nil {
 				return err
 			}

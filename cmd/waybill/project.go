@@ -73,9 +73,9 @@ func (o *project) addLegacyFlag(cmd *cobra.Command) {
 	o.signs = true
 }
 
-// older reports whether what is signed is signed in the older forms, too: as is
+// withLegacy reports whether what is signed is signed in the legacy forms, too: as is
 // asked for, or because evidence is not to be attached as referrers alone.
-func (o *project) older() bool {
+func (o *project) withLegacy() bool {
 	return o.legacy || o.signs && !o.feature.gate.Enabled(known.BundleReferrers)
 }
 
@@ -161,7 +161,7 @@ func (o *project) config(cmd *cobra.Command, by gate.Gate) (pipeline.Config, con
 	}
 	return pipeline.Config{
 		Gate: by, Source: source, Parameters: chosen, Hold: hold,
-		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.older(), Maker: maker(), Ways: o.feature.ways()},
+		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.withLegacy(), Maker: maker(), Ways: o.feature.ways()},
 		World: pipeline.World{
 			Typed:     pipeline.Typed{Args: typed(), Dir: here(), Profile: o.profile},
 			Transport: rt, Clock: time.Now, Progress: progress, Work: sign.Work{Patience: o.wait, Report: report},

@@ -106,7 +106,7 @@ manifest, and the tags sha256-DIGEST.sig and .att beside each image and each of
 its platforms. The release keeps them: later commands need no flag. Those
 signatures stand in a Rekor v1 log, which the signing config must name
 (LEGACY_NEEDS_REKOR_V1), and are verified as they were written. A --key signs in
-no older form: what such clients find beside a file is a certificate, and a
+no legacy form: what such clients find beside a file is a certificate, and a
 policy's key has none. Of an image with both forms cosign 2.6 takes the bundle,
 for which it needs --use-signed-timestamps.
 

@@ -29,7 +29,7 @@ last step made, by name and by bytes.
 A link lies in the directory of --links as STEP.KEYID.link, where KEYID is the
 first eight characters of the signing key's id; the links of a step that is a
 layout itself lie in the directory STEP.KEYID there. Layouts and links may be
-DSSE envelopes, or of the older form with "signed" and "signatures".
+DSSE envelopes, or of the legacy form with "signed" and "signatures".
 
 A layout may want commands to be run on the files. No command that a document
 names is ever run here, so such a layout is refused unless you say

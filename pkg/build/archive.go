@@ -30,12 +30,12 @@ func (r *run) archive(ctx context.Context, step plan.Step, scratch string) (outp
 	if err != nil {
 		return outputs{}, fmt.Errorf("making archive: %w", err)
 	}
-	pack := tar.NewWriter(zip)
+	pack := &packing{Writer: tar.NewWriter(zip), run: r, root: step.Archive.Root}
 	if step.Archive.Source {
-		err = r.packSource(ctx, pack, step.Archive.Root)
+		err = pack.source(ctx)
 	}
 	if err == nil {
-		err = r.pack(ctx, step.Archive, pack)
+		err = pack.listed(ctx, step.Archive)
 	}
 	if err != nil {
 		return outputs{}, err
@@ -45,53 +45,60 @@ func (r *run) archive(ctx context.Context, step plan.Step, scratch string) (outp
 			return outputs{}, fmt.Errorf("finishing archive %q: %w", name, err)
 		}
 	}
-	o, err := r.fileOutput(name, target)
+	o, err := r.products.fileOutput(name, target)
 	if err != nil {
 		return outputs{}, err
 	}
-	inputs, err := r.resources(step.Archive.Take)
+	inputs, err := r.products.resources(step.Archive.Take)
 	return outputs{list: []output{o}, inputs: inputs, inside: ourselves()}, err
 }
 
-func (r *run) pack(ctx context.Context, spec *plan.ArchiveStep, pack *tar.Writer) error {
-	at := r.Source.Commit.Time
+// packing is an archive that is being written.
+type packing struct {
+	*tar.Writer
+	run  *run
+	root string // under which everything is
+}
+
+// listed packs the files of the source and the outputs that the step lists.
+func (p *packing) listed(ctx context.Context, spec *plan.ArchiveStep) error {
 	for _, name := range spec.Add {
-		raw, err := r.repo.ReadFile(ctx, r.Source.Commit, name)
+		raw, err := p.run.repo.ReadFile(ctx, p.run.Source.Commit, name)
 		if err != nil {
 			return err
 		}
-		if err := writeEntry(pack, path.Join(spec.Root, name), 0o644, int64(len(raw)), at); err != nil {
+		if err := p.entry(path.Join(p.root, name), 0o644, int64(len(raw))); err != nil {
 			return err
 		}
-		if _, err := pack.Write(raw); err != nil {
+		if _, err := p.Write(raw); err != nil {
 			return fmt.Errorf("packing %q: %w", name, err)
 		}
 	}
 	for _, name := range spec.Take {
-		if err := r.packMade(ctx, pack, spec.Root, name); err != nil {
+		if err := p.product(ctx, name); err != nil {
 			return fmt.Errorf("packing %q: %w", name, err)
 		}
 	}
 	return nil
 }
 
-func (r *run) packMade(ctx context.Context, pack *tar.Writer, root, name string) error {
-	body, m, err := r.openMade(ctx, name)
+func (p *packing) product(ctx context.Context, name string) error {
+	body, m, err := p.run.products.openMade(ctx, name)
 	if err != nil {
 		return err
 	}
 	defer body.Close()
-	if err := writeEntry(pack, path.Join(root, path.Base(name)), 0o755, m.size, r.Source.Commit.Time); err != nil {
+	if err := p.entry(path.Join(p.root, path.Base(name)), 0o755, m.size); err != nil {
 		return err
 	}
-	_, err = io.Copy(pack, body)
+	_, err = io.Copy(p, body)
 	return err
 }
 
-// packSource packs the whole source, as the commit has it: files with their
+// source packs the whole source, as the commit has it: files with their
 // modes and symbolic links, in the order of their names.
-func (r *run) packSource(ctx context.Context, pack *tar.Writer, root string) error {
-	dir, err := r.tree(ctx)
+func (p *packing) source(ctx context.Context) error {
+	dir, err := p.run.tree(ctx)
 	if err != nil {
 		return err
 	}
@@ -103,23 +110,23 @@ func (r *run) packSource(ctx context.Context, pack *tar.Writer, root string) err
 		if err != nil {
 			return err
 		}
-		name = path.Join(root, filepath.ToSlash(name))
+		name = path.Join(p.root, filepath.ToSlash(name))
 		if d.Type()&fs.ModeSymlink != 0 {
 			target, err := os.Readlink(file)
 			if err != nil {
 				return err
 			}
-			return pack.WriteHeader(&tar.Header{
+			return p.WriteHeader(&tar.Header{
 				Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777,
-				ModTime: r.Source.Commit.Time.UTC().Truncate(time.Second), Format: tar.FormatPAX,
+				ModTime: p.run.Source.Commit.Time.UTC().Truncate(time.Second), Format: tar.FormatPAX,
 			})
 		}
-		return r.packFile(pack, name, file)
+		return p.file(name, file)
 	})
 }
 
-func (r *run) packFile(pack *tar.Writer, name, file string) error {
-	f, err := os.Open(file)
+func (p *packing) file(name, path string) error {
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
@@ -132,18 +139,19 @@ func (r *run) packFile(pack *tar.Writer, name, file string) error {
 	if info.Mode().Perm()&0o100 != 0 {
 		mode = 0o755
 	}
-	if err := writeEntry(pack, name, mode, info.Size(), r.Source.Commit.Time); err != nil {
+	if err := p.entry(name, mode, info.Size()); err != nil {
 		return err
 	}
-	if _, err := io.Copy(pack, f); err != nil {
+	if _, err := io.Copy(p, f); err != nil {
 		return fmt.Errorf("packing %q: %w", name, err)
 	}
 	return nil
 }
 
-func writeEntry(pack *tar.Writer, name string, mode, size int64, at time.Time) error {
-	err := pack.WriteHeader(&tar.Header{
-		Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, ModTime: at.UTC().Truncate(time.Second), Format: tar.FormatPAX,
+// entry begins a regular file of the archive.
+func (p *packing) entry(name string, mode, size int64) error {
+	err := p.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, ModTime: p.run.Source.Commit.Time.UTC().Truncate(time.Second), Format: tar.FormatPAX,
 	})
 	if err != nil {
 		return fmt.Errorf("packing %q: %w", name, err)

@@ -1,9 +1,7 @@
 package build
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"os"
 	"runtime/debug"
 	"time"
@@ -13,10 +11,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/sandbox"
-	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/trace/carry"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // signed is a bundle and the file that it becomes.
@@ -150,85 +146,4 @@ func BuilderID(m sandbox.Mode) string {
 		return provenance.BuilderIsolated
 	}
 	return provenance.BuilderUnisolated
-}
-
-// reuse takes over a finished step, if its provenance holds, is of this very
-// run and still fits everything that it took and every output.
-func (r *run) reuse(ctx context.Context, step plan.Step) (bool, error) {
-	raw, err := store.Read(ctx, r.Workspace.Files(), plan.ProvenanceName(step.Instance), verify.MaxBundle)
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	e, err := r.Trust.Verifier.Attestation(raw)
-	if err != nil {
-		return false, nil //nolint:nilerr // provenance that does not hold is no reason to stop: the step runs again
-	}
-	said, err := provenance.Parse(e.Statement())
-	if err != nil || r.Trust.Policy.Provenance(e, r.Plan.Version.String()) != nil || said.RunDetails.Metadata.InvocationID != r.Workspace.Identity().Invocation {
-		return false, nil //nolint:nilerr // as above
-	}
-	return r.stillMadeOf(ctx, step, said) && r.stillThere(ctx, step, e) && r.stillOlder(ctx, step), nil
-}
-
-// stillMadeOf reports whether what a finished step took is what the steps
-// before it have made now.
-func (r *run) stillMadeOf(ctx context.Context, step plan.Step, said provenance.Provenance) bool {
-	for _, name := range step.Inputs() {
-		m, err := r.taken(name)
-		if err != nil || !said.Used(name).Equal(m.digests) {
-			r.Report(ctx, "step %s runs again: %s is another than the one that it took", step.Instance, name)
-			return false
-		}
-	}
-	return true
-}
-
-func (r *run) stillThere(ctx context.Context, step plan.Step, e verify.Evidence) bool {
-	found := map[string]made{}
-	for _, name := range step.Outputs {
-		m, err := r.rehash(ctx, name)
-		if err != nil || !e.Covers(name, m.digests) {
-			return false
-		}
-		found[name] = m
-	}
-	for name, m := range found {
-		r.keep(name, m)
-	}
-	return true
-}
-
-// stillOlder reports whether the provenance in the older form is there, if one
-// is planned. The seal holds it against the newer one.
-func (r *run) stillOlder(ctx context.Context, step plan.Step) bool {
-	if !r.Plan.ProvenanceV02 {
-		return true
-	}
-	raw, err := store.Read(ctx, r.Workspace.Files(), plan.ProvenanceV02Name(step.Instance), verify.MaxBundle)
-	if err != nil {
-		return false
-	}
-	_, err = r.Trust.Verifier.Attestation(raw)
-	return err == nil
-}
-
-// rehash reads an output that is there already.
-func (r *run) rehash(ctx context.Context, name string) (made, error) {
-	if a, ok := r.Plan.Find(name); ok && a.IsImage() {
-		return r.rehashImage(ctx, a)
-	}
-	body, _, err := r.Workspace.Files().Open(ctx, name)
-	if err != nil {
-		return made{}, err
-	}
-	defer body.Close()
-	set, size, err := digest.Sum(body)
-	return made{digests: set, size: size}, err
-}
-
-func (r *run) put(ctx context.Context, name string, raw []byte) error {
-	return r.Workspace.Writer().Put(ctx, name, int64(len(raw)), bytes.NewReader(raw), store.PutOptions{})
 }

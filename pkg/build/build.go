@@ -26,11 +26,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/fetch"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/source"
@@ -76,8 +74,8 @@ type Trust struct {
 	Clock    func() time.Time
 }
 
-// run is one build under way. Its steps run at the same time; the mutex owns
-// what they share.
+// run is one build under way. Its steps run at the same time; all that they
+// share and write to are the products.
 type run struct {
 	Request
 	repo    *vcs.Repository                       // open once, so that a remote one is fetched once
@@ -86,14 +84,7 @@ type run struct {
 	version func() map[string]string // of the builder
 	fetched fetched
 
-	mu   sync.Mutex
-	made map[string]made
-}
-
-// made is an output that has left its step.
-type made struct {
-	digests digest.Set
-	size    int64
+	products products
 }
 
 // Run builds every step of the plan, each as soon as what it takes is there.
@@ -103,7 +94,7 @@ func Run(ctx context.Context, req Request) error {
 		return err
 	}
 	defer repo.Close()
-	r := &run{Request: req, repo: repo, made: map[string]made{}}
+	r := &run{Request: req, repo: repo, products: products{space: req.Workspace}}
 	r.version = sync.OnceValue(version)
 	r.Report, r.Progress = oneByOne(req.Report), oneAtATime(req.Progress)
 	if err := r.Workspace.Sweep(ctx); err != nil {
@@ -159,7 +150,7 @@ func (r *run) publishConfig(ctx context.Context) error {
 		files[plan.LockName] = r.Source.Lock
 	}
 	for name, raw := range files {
-		if err := r.put(ctx, name, raw); err != nil {
+		if err := r.products.put(ctx, name, raw); err != nil {
 			return err
 		}
 	}
@@ -169,7 +160,7 @@ func (r *run) publishConfig(ctx context.Context) error {
 // turn is a step's turn: it is taken over if it is done, and run if not.
 func (r *run) turn(ctx context.Context, number int, step plan.Step) error {
 	of := fmt.Sprintf("step %d of %d: %s", number, len(r.Plan.Steps), step.Instance)
-	reused, err := r.reuse(ctx, step)
+	reused, err := (&earlierTry{r, step}).holds(ctx)
 	if err != nil {
 		return err
 	}
@@ -224,49 +215,14 @@ func (r *run) step(ctx context.Context, step plan.Step, start time.Time) error {
 		if err := o.release(ctx); err != nil {
 			return fmt.Errorf("releasing %q: %w", o.name, err)
 		}
-		r.keep(o.name, made{digests: o.digests, size: o.size})
+		r.products.keep(o.name, made{digests: o.digests, size: o.size})
 	}
 	for _, bundle := range signed {
-		if err := r.put(ctx, bundle.name, bundle.raw); err != nil {
+		if err := r.products.put(ctx, bundle.name, bundle.raw); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// keep remembers an output for the steps that take it.
-func (r *run) keep(name string, m made) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.made[name] = m
-}
-
-// taken is an output of a step that has ended.
-func (r *run) taken(name string) (made, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m, ok := r.made[name]
-	if !ok {
-		return made{}, fmt.Errorf("%q was not made by an earlier step of this run", name)
-	}
-	return m, nil
-}
-
-// outputs is what a step made, hashed, and not yet released, with what went
-// into it besides the source, and what the control plane chose and saw.
-type outputs struct {
-	list   []output
-	inputs []provenance.Resource
-	inside provenance.InternalParameters
-	log    *provenance.Resource
-	done   func() error // lets go of what the release of the outputs reads; may be nil
-}
-
-type output struct {
-	name    string
-	digests digest.Set
-	size    int64
-	release func(context.Context) error
 }
 
 func removeAll(ctx context.Context, dir string) {

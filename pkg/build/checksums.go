@@ -14,7 +14,7 @@ import (
 func (r *run) checksums(step plan.Step, scratch string) (outputs, error) {
 	var list bytes.Buffer
 	for _, name := range step.Checksums.Take {
-		m, err := r.taken(name)
+		m, err := r.products.taken(name)
 		if err != nil {
 			return outputs{}, err
 		}
@@ -28,10 +28,10 @@ func (r *run) checksums(step plan.Step, scratch string) (outputs, error) {
 	if err := os.WriteFile(target, list.Bytes(), 0o644); err != nil {
 		return outputs{}, fmt.Errorf("writing checksums: %w", err)
 	}
-	o, err := r.fileOutput(step.Outputs[0], target)
+	o, err := r.products.fileOutput(step.Outputs[0], target)
 	if err != nil {
 		return outputs{}, err
 	}
-	inputs, err := r.resources(step.Checksums.Take)
+	inputs, err := r.products.resources(step.Checksums.Take)
 	return outputs{list: []output{o}, inputs: inputs, inside: ourselves()}, err
 }

@@ -27,7 +27,7 @@ func (r *run) image(ctx context.Context, step plan.Step, scratch string) (output
 	if spec.Import != "" {
 		return r.imported(ctx, step, scratch)
 	}
-	inputs, err := r.resources(step.Inputs())
+	inputs, err := r.products.resources(step.Inputs())
 	if err != nil {
 		return outputs{}, err
 	}
@@ -117,12 +117,12 @@ func (r *run) imageSpec(ctx context.Context, spec *plan.ImageStep, base image.Ba
 		p := image.Platform{OS: goos, Arch: arch}
 		for _, place := range slices.Sorted(maps.Keys(pf.Files)) {
 			name := pf.Files[place]
-			m, err := r.taken(name)
+			m, err := r.products.taken(name)
 			if err != nil {
 				return image.Spec{}, err
 			}
 			p.Files = append(p.Files, image.File{Path: place, Mode: 0o755, Size: m.size, Open: func() (io.ReadCloser, error) {
-				body, _, err := r.openMade(ctx, name)
+				body, _, err := r.products.openMade(ctx, name)
 				return body, err
 			}})
 		}
@@ -169,22 +169,4 @@ func (r *run) alone(repository string, c image.Child) func(context.Context) erro
 		}
 		return images.Tag(ctx, repository, r.Plan.Version.String(), d)
 	}
-}
-
-// rehashImage reads back the manifest of an image that is there already.
-func (r *run) rehashImage(ctx context.Context, a plan.Artifact) (made, error) {
-	images := r.Workspace.Images()
-	d, err := images.Resolve(ctx, a.Repository, r.Plan.Version.String())
-	if err != nil {
-		return made{}, err
-	}
-	node, err := registry.Graph(ctx, images, a.Repository, d)
-	if err != nil {
-		return made{}, err
-	}
-	part := node.Part(a.InIndex())
-	if part == nil {
-		return made{}, registry.ErrNotFound
-	}
-	return made{digests: digest.SetOf(part.Raw), size: int64(len(part.Raw))}, nil
 }

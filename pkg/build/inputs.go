@@ -118,7 +118,7 @@ func (r *run) hand(ctx context.Context, step plan.Step, at *stand) error {
 		return fmt.Errorf("handing over inputs: %w", err)
 	}
 	for _, name := range step.Take {
-		body, m, err := r.openMade(ctx, name)
+		body, m, err := r.products.openMade(ctx, name)
 		if err != nil {
 			return err
 		}

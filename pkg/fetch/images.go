@@ -120,7 +120,7 @@ func (s *Store) layout(ctx context.Context, ref string) (image.Base, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, err := image.FromLayout(within{tree, dir}, pin)
+	base, err := image.FromLayout(ctx, within{tree, dir}, pin)
 	if err != nil {
 		return nil, fmt.Errorf("reading layout %q of the source: %w", dir, err)
 	}

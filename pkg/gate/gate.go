@@ -5,8 +5,8 @@
 // The same function serves the promotion gate, the downstream verifier and the
 // producer's own last look; only the places differ.
 //
-//	v := gate.Release(ctx, gate.Request{Files: place, Images: source, …})
-//	err := v.Err()
+//	d := gate.Decide(ctx, gate.Request{Files: place, Images: source, …})
+//	err := d.Verdict.Err()
 //
 // Everything is looked at and reported before the verdict falls. What cannot
 // be reached is unavailable, never fine.
@@ -116,9 +116,6 @@ type Options struct {
 	// Progress is told how much of how much has been hashed.
 	Progress func(Progress)
 }
-
-// Release decides.
-func Release(ctx context.Context, req Request) *verdict.Verdict { return Decide(ctx, req).Verdict }
 
 // terms are by what the request is judged.
 func (r Request) terms() terms {

@@ -10,7 +10,7 @@ import (
 )
 
 // withLegacy is the plan as whoever signed carried it out: with signatures in
-// the older forms for all files that are signed, if there are any. release.yaml
+// the legacy forms for all files that are signed, if there are any. release.yaml
 // does not say which; one alone, or one of something else, is as wrong as any
 // other difference.
 func (m signedManifest) withLegacy(p plan.Plan) plan.Plan {

@@ -83,18 +83,11 @@ func layersOf(ctx context.Context, images registry.Source, p pulled) ([]digest.D
 	if p.node.Config.Digest.IsZero() {
 		return nil, verdict.Refuse(verdict.FileType, p.name, "it is no image: its manifest has no configuration")
 	}
-	if p.node.Config.Size > maxConfig {
-		return nil, verdict.Refuse(verdict.Limit, p.name, "its configuration has %d bytes, the limit is %d", p.node.Config.Size, maxConfig)
+	raw, err := registry.Read(ctx, images, p.repository, p.node.Config, maxConfig)
+	if errors.Is(err, registry.ErrNotFound) {
+		return nil, verdict.Refuse(verdict.Missing, p.name, "its configuration is not in the registry")
 	}
-	body, err := images.Fetch(ctx, p.repository, p.node.Config)
 	if err != nil {
-		if errors.Is(err, registry.ErrNotFound) {
-			err = verdict.Refuse(verdict.Missing, p.name, "its configuration is not in the registry")
-		}
-		return nil, err
-	}
-	raw, err := io.ReadAll(body)
-	if err := errors.Join(err, body.Close()); err != nil {
 		return nil, err
 	}
 	var config struct {

@@ -29,7 +29,7 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 	ctx, stop := context.WithTimeout(r.Context(), s.limits.Deadline)
 	defer stop()
 	basis := s.basis.Load()
-	who, err := s.identify(ctx, r, basis)
+	who, err := s.admission.identify(ctx, r, basis)
 	if err != nil {
 		s.turnAway(w, r, notLetIn{id: id, err: err, status: http.StatusUnauthorized})
 		return
@@ -43,13 +43,13 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 		s.turnAway(w, r, notLetIn{id: id, who: who, err: err})
 		return
 	}
-	leave, err := s.take(ctx, who, 1)
+	leave, err := s.admission.take(ctx, who, 1)
 	if err != nil {
 		s.turnAway(w, r, notLetIn{id: id, who: who, err: err, status: http.StatusTooManyRequests})
 		return
 	}
 	defer leave()
-	head, last, err := s.written.tell(ctx)
+	head, last, err := s.records.record.tell(ctx)
 	if err != nil && head.Number == 0 {
 		s.turnAway(w, r, notLetIn{id: id, who: who, err: err})
 		return

@@ -47,11 +47,16 @@ type RecordCheck struct {
 	breaks []verdict.Finding
 	broken int64
 
-	lines, decisions             int64
-	outcomes, callers, reasons   map[string]int64
-	turnedAway                   map[string]int64
-	first, last                  time.Time
-	overridden, cached, unlinked int64
+	lines, unlinked int64
+	counts          lineCounts
+}
+
+// lineCounts are what the lines of a record say, counted.
+type lineCounts struct {
+	decisions, overridden, cached int64
+	outcomes, callers, reasons    map[string]int64
+	turnedAway                    map[string]int64
+	first, last                   time.Time
 }
 
 // chain is the record of one start of the service, as far as it was read.
@@ -64,7 +69,7 @@ type chain struct {
 func (c *RecordCheck) Read(name string, r io.Reader) error {
 	if c.chains == nil {
 		c.chains, c.seen = map[string]*chain{}, make([]bool, len(c.Heads))
-		c.outcomes, c.callers, c.reasons, c.turnedAway = map[string]int64{}, map[string]int64{}, map[string]int64{}, map[string]int64{}
+		c.counts = lineCounts{outcomes: map[string]int64{}, callers: map[string]int64{}, reasons: map[string]int64{}, turnedAway: map[string]int64{}}
 	}
 	whole := sha256.New()
 	in := bufio.NewReaderSize(io.TeeReader(r, whole), maxLine)
@@ -99,7 +104,7 @@ func (c *RecordCheck) line(where string, text []byte) {
 		return
 	}
 	c.lines++
-	c.count(l)
+	c.counts.add(l)
 	was := c.broken
 	of := c.chains[l.Instance]
 	if of == nil {
@@ -172,8 +177,8 @@ func (c *RecordCheck) broke(where, format string, args ...any) {
 	}
 }
 
-// count counts what a line says.
-func (c *RecordCheck) count(l ask.Line) {
+// add counts what a line says.
+func (c *lineCounts) add(l ask.Line) {
 	if c.first.IsZero() || l.Time.Before(c.first) {
 		c.first = l.Time
 	}
@@ -236,11 +241,11 @@ func (c *RecordCheck) tell(v *verdict.Verdict) {
 		return
 	}
 	v.Note("%d lines from %s to %s: %d decisions, %d of them decided before, %d overrides", c.lines,
-		c.first.UTC().Format(time.RFC3339), c.last.UTC().Format(time.RFC3339), c.decisions, c.cached, c.overridden)
+		c.counts.first.UTC().Format(time.RFC3339), c.counts.last.UTC().Format(time.RFC3339), c.counts.decisions, c.counts.cached, c.counts.overridden)
 	for _, list := range []struct {
 		what   string
 		counts map[string]int64
-	}{{"by outcome", c.outcomes}, {"by caller", c.callers}, {"by reason", c.reasons}, {"not let in", c.turnedAway}} {
+	}{{"by outcome", c.counts.outcomes}, {"by caller", c.counts.callers}, {"by reason", c.counts.reasons}, {"not let in", c.counts.turnedAway}} {
 		if len(list.counts) > 0 {
 			v.Note("%s: %s", list.what, most(list.counts))
 		}

@@ -3,11 +3,9 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"runtime/debug"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/waybill-release/waybill/pkg/address"
 	"github.com/waybill-release/waybill/pkg/caller"
@@ -17,7 +15,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/gateway/ask"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -109,53 +106,30 @@ func (a asked) destination() string {
 	return ""
 }
 
-// readRequest reads a request whole. Compressed ones are not taken: what they
-// would become is not bounded by what they are.
-func (s *Server) readRequest(r *http.Request) (ask.Request, error) {
-	if r.Header.Get("Content-Encoding") != "" {
-		return ask.Request{}, wrong("Content-Encoding: want none")
-	}
-	if len(r.TransferEncoding) > 0 { // there is one way to say where a request ends
-		return ask.Request{}, wrong("Transfer-Encoding: want none, and a Content-Length")
-	}
-	raw, err := readAll(r.Body, s.limits.Body)
-	if err != nil {
-		return ask.Request{}, err
-	}
-	var q ask.Request
-	if err := strictjson.Unmarshal(raw, &q, strictjson.MaxSize(s.limits.Body)); err != nil {
-		return ask.Request{}, wrong("%v", err)
-	}
-	switch {
-	case q.Schema != ask.SchemaRequest:
-		return ask.Request{}, wrong("schema %.100q: want %s", q.Schema, ask.SchemaRequest)
-	case len(q.Decisions) == 0 || len(q.Decisions) > s.limits.batch():
-		return ask.Request{}, wrong("%d decisions: want from 1 to %d", len(q.Decisions), s.limits.batch())
-	case q.TimeoutSeconds < 0:
-		return ask.Request{}, wrong("timeoutSeconds: want none, or a number from 1")
-	}
-	return q, nil
-}
+// decider decides about images by the policy, and remembers what it decided.
+type decider struct {
+	world    *World
+	limits   Limits
+	features *featureReader
+	flags    *flags
 
-// deadline is when a request is answered at the latest: somewhat before the
-// caller goes away, so that it is told that nothing was decided.
-func (s *Server) deadline(q ask.Request) time.Duration {
-	if q.TimeoutSeconds == 0 {
-		return s.limits.Deadline
-	}
-	theirs := time.Duration(min(q.TimeoutSeconds, int(time.Hour/time.Second))) * time.Second
-	return min(s.limits.Deadline, theirs-theirs/10)
+	cache   cache
+	vouch   cache // of summaries
+	open    remotes
+	judging chan struct{} // bounds what is decided at the same time
+	callers shares        // decisions of a caller that are made
+	hosts   shares        // decisions that wait for one registry
 }
 
 // decide answers all questions of a request that was granted, each in an act of
 // its own.
-func (s *Server) decide(ctx context.Context, basis *standing, all []asked) ([]ask.Decision, []trace.Context) {
+func (d *decider) decide(ctx context.Context, basis *standing, all []asked) ([]ask.Decision, []trace.Context) {
 	out, acts := make([]ask.Decision, len(all)), make([]trace.Context, len(all))
 	answer := func(i int) {
 		a := all[i]
 		ctx, end := span.Start(ctx, span.Gate, span.ArtifactFilename.String(a.Image), span.ArtifactHash.String(a.digest.String()))
 		acts[i] = span.Of(ctx)
-		out[i] = s.one(ctx, basis, a)
+		out[i] = d.one(ctx, basis, a)
 		end(out[i].Verdict.Err())
 	}
 	if len(all) == 1 { // as almost everybody asks
@@ -172,27 +146,27 @@ func (s *Server) decide(ctx context.Context, basis *standing, all []asked) ([]as
 
 // one answers one question: from what was decided, if it was not long ago and
 // nothing that it rests on has changed.
-func (s *Server) one(ctx context.Context, basis *standing, a asked) ask.Decision {
-	now := s.world.Clock()
-	basis, err := s.under(basis, a)
+func (d *decider) one(ctx context.Context, basis *standing, a asked) ask.Decision {
+	now := d.world.Clock()
+	basis, err := d.features.under(basis, a)
 	if err != nil {
-		return answered(a, made{verdict: s.undecided(basis, a, err)}, false)
+		return answered(a, made{verdict: d.undecided(basis, a, err)}, false)
 	}
-	bucket := now.Truncate(s.limits.Remember)
+	bucket := now.Truncate(d.limits.Remember)
 	// What counts of the policy is part of what was decided by.
-	key := fmt.Sprint(a.host, "/", a.repository, "@", a.digest, " ", a.Version, " ", basis.digest, " ", basis.Policy.InForce(), basis.Policy.Features(), " ", bucket.Unix())
-	remembered := &s.cache
+	key := fmt.Sprint(a.host, "/", a.repository, "@", a.digest, " ", a.Version, " ", basis.digest, " ", verdict.InForce(basis.Policy.Digest(), basis.Policy.Features()), basis.Policy.Features(), " ", bucket.Unix())
+	remembered := &d.cache
 	if a.Verb == ask.Override { // nothing of it is remembered, and nothing that is remembered answers it
 		remembered = new(cache)
 	}
-	got, hit, err := remembered.get(ctx, key, now, s.guarded(basis, a, func(own context.Context) made {
-		return made{verdict: s.judge(own, basis, a), until: bucket.Add(s.limits.Remember)}
+	got, hit, err := remembered.get(ctx, key, now, d.guarded(basis, a, func(own context.Context) made {
+		return made{verdict: d.judge(own, basis, a), until: bucket.Add(d.limits.Remember)}
 	}))
-	if err == nil && basis.Summaries.speakOf(a, got) && s.flags.ask(known.EmitVSA) {
-		got, err = s.summarized(ctx, basis, summary{a, got, key})
+	if err == nil && basis.Summaries.speakOf(a, got) && d.flags.ask(known.EmitVSA) {
+		got, err = d.summarized(ctx, basis, summary{a, got, key})
 	}
 	if err != nil {
-		got.verdict = s.undecided(basis, a, &verdict.UnavailableError{Place: a.host, Op: "deciding", Err: fmt.Errorf("it took longer than there was time: %w", err)})
+		got.verdict = d.undecided(basis, a, &verdict.UnavailableError{Place: a.host, Op: "deciding", Err: fmt.Errorf("it took longer than there was time: %w", err)})
 	}
 	return answered(a, got, hit)
 }
@@ -202,8 +176,8 @@ func answered(a asked, got made, hit bool) ask.Decision {
 }
 
 // undecided is the answer where something kept the policy from being asked.
-func (s *Server) undecided(basis *standing, a asked, err error) *verdict.Verdict {
-	v := verdict.New("image "+a.Image, s.world.Clock())
+func (d *decider) undecided(basis *standing, a asked, err error) *verdict.Verdict {
+	v := verdict.New("image "+a.Image, d.world.Clock())
 	v.Policy, v.Features, v.TrustRoot = basis.Policy.Digest(), basis.Policy.Features(), basis.Verifier.Root().Digest()
 	v.Counts.Required = 1
 	v.AddError(a.Image, err)
@@ -212,14 +186,14 @@ func (s *Server) undecided(basis *standing, a asked, err error) *verdict.Verdict
 
 // guarded decides in a goroutine of its own. A bug that is met there would end
 // the service for everybody: it is an answer to this question, and never a yes.
-func (s *Server) guarded(basis *standing, a asked, decide func(own context.Context) made) func(context.Context) made {
+func (d *decider) guarded(basis *standing, a asked, decide func(own context.Context) made) func(context.Context) made {
 	return func(ctx context.Context) (m made) {
-		own, stop := context.WithTimeout(context.WithoutCancel(ctx), s.limits.Deadline)
+		own, stop := context.WithTimeout(context.WithoutCancel(ctx), d.limits.Deadline)
 		defer stop()
 		defer func() {
 			if p := recover(); p != nil {
-				s.world.Log.ErrorContext(own, "a bug was met while deciding", "image", a.Image, "panic", fmt.Sprintf("%.1000v", p), "stack", string(debug.Stack()))
-				m = made{verdict: s.undecided(basis, a, verdict.Refuse(verdict.InternalBug, a.Image, "a bug was met while deciding"))}
+				d.world.Log.ErrorContext(own, "a bug was met while deciding", "image", a.Image, "panic", fmt.Sprintf("%.1000v", p), "stack", string(debug.Stack()))
+				m = made{verdict: d.undecided(basis, a, verdict.Refuse(verdict.InternalBug, a.Image, "a bug was met while deciding"))}
 			}
 		}()
 		return decide(own)
@@ -227,34 +201,34 @@ func (s *Server) guarded(basis *standing, a asked, decide func(own context.Conte
 }
 
 // judge asks the policy.
-func (s *Server) judge(ctx context.Context, basis *standing, a asked) *verdict.Verdict {
-	caller, err := s.fair.callers.enter(ctx, a.caller)
+func (d *decider) judge(ctx context.Context, basis *standing, a asked) *verdict.Verdict {
+	caller, err := d.callers.enter(ctx, a.caller)
 	if err != nil {
-		return s.undecided(basis, a, err)
+		return d.undecided(basis, a, err)
 	}
 	defer caller()
-	host, err := s.fair.hosts.enter(ctx, a.host)
+	host, err := d.hosts.enter(ctx, a.host)
 	if err != nil {
-		return s.undecided(basis, a, err)
+		return d.undecided(basis, a, err)
 	}
 	defer host()
 	select {
-	case s.judging <- struct{}{}:
-		defer func() { <-s.judging }()
+	case d.judging <- struct{}{}:
+		defer func() { <-d.judging }()
 	case <-ctx.Done():
-		return s.undecided(basis, a, errBusy())
+		return d.undecided(basis, a, errBusy())
 	}
-	at, err := s.open.at(a.host)
+	at, err := d.open.at(a.host)
 	if err != nil {
-		return s.undecided(basis, a, err)
+		return d.undecided(basis, a, err)
 	}
 	waivers, err := basis.excepting(a)
 	if err != nil {
-		return s.undecided(basis, a, err)
+		return d.undecided(basis, a, err)
 	}
 	src := registry.Remember(at, false)
 	defer src.Close()
 	req := basis.PolicyRequest
-	req.Stage, req.Version, req.Now, req.Waivers = policy.Staging, a.Version, s.world.Clock(), waivers
+	req.Stage, req.Version, req.Now, req.Waivers = policy.Staging, a.Version, d.world.Clock(), waivers
 	return req.Image(ctx, gate.Image{Source: src, Name: a.Image, Repository: a.repository, Digest: a.digest, To: a.destination()})
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
@@ -64,32 +65,45 @@ type switched struct {
 // until is for how long they count.
 func (f *switched) until() time.Time { return f.at.Add(featuresLife) }
 
+// featureReader reads how the features stand, and reports and reconciles them.
+type featureReader struct {
+	world *World
+	flags *flags
+	tally *tally
+	every time.Duration // between two readings
+
+	looping atomic.Pointer[context.CancelFunc]
+	// highest are the newest states that were in force, by feature. Who holds
+	// reload of the [Server] owns them.
+	highest map[string]featuretransition.State
+}
+
 // known reports by an error that it is not known any more how the features
 // stand. A site that answers wrongly is worth no more than one that does not.
-func (s *Server) known(f *switched) error {
-	if f == nil || f.Switches != nil && s.world.Clock().Before(f.until()) {
+func (f *featureReader) known(last *switched) error {
+	if last == nil || last.Switches != nil && f.world.Clock().Before(last.until()) {
 		return nil
 	}
 	why := errors.New("they were never read")
 	switch {
-	case f.Switches != nil:
-		why = fmt.Errorf("they were read last at %s, and count for %s: %v", f.at.UTC().Format(time.RFC3339), featuresLife, f.failed) //nolint:errorlint // what is refused there is refused here to nobody
-	case f.failed != nil:
-		why = fmt.Errorf("they were never read: %v", f.failed) //nolint:errorlint // the same
+	case last.Switches != nil:
+		why = fmt.Errorf("they were read last at %s, and count for %s: %v", last.at.UTC().Format(time.RFC3339), featuresLife, last.failed) //nolint:errorlint // what is refused there is refused here to nobody
+	case last.failed != nil:
+		why = fmt.Errorf("they were never read: %v", last.failed) //nolint:errorlint // the same
 	}
-	return &verdict.UnavailableError{Place: s.world.Features.Site, Op: "reading features", Err: why}
+	return &verdict.UnavailableError{Place: f.world.Features.Site, Op: "reading features", Err: why}
 }
 
 // under is the basis with its policy as it counts for a question.
-func (s *Server) under(basis *standing, a asked) (*standing, error) {
+func (f *featureReader) under(basis *standing, a asked) (*standing, error) {
 	if basis.switched == nil {
 		return basis, nil
 	}
-	if err := s.known(basis.switched); err != nil {
+	if err := f.known(basis.switched); err != nil {
 		return basis, err
 	}
 	for name := range basis.Policy.Floors() {
-		s.flags.ask(name)
+		f.flags.ask(name)
 	}
 	counts, err := basis.switched.For(basis.Policy, a.To)
 	if err != nil {
@@ -100,167 +114,123 @@ func (s *Server) under(basis *standing, a asked) (*standing, error) {
 	return &own, nil
 }
 
-// Follow reads the features anew. A state that has changed is in force from then
-// on; where they cannot be read the last ones stay, for some minutes.
-func (s *Server) Follow(ctx context.Context) error {
-	if s.world.Features == nil {
-		return nil
-	}
-	s.reload.Lock()
-	defer s.reload.Unlock()
-	next := *s.basis.Load()
-	next.switched = s.readFeatures(ctx, next.Basis, next.switched)
-	s.basis.Store(&next)
-	return next.switched.failed
-}
-
-// featuresOf reads the features for a new basis. They stay as they are where
+// next reads the features for a new basis. They stay as they are where
 // they cannot be read and the basis is to be believed for the same reasons as
 // the last; else there is no basis without them.
-func (s *Server) featuresOf(ctx context.Context, b Basis) (*switched, error) {
-	if s.world.Features == nil {
+func (f *featureReader) next(ctx context.Context, before *standing, b Basis) (*switched, error) {
+	if f.world.Features == nil {
 		return nil, nil
 	}
-	before := s.basis.Load()
 	if before == nil {
-		return s.readFeatures(ctx, b, nil), nil
+		return f.read(ctx, b, nil), nil
 	}
 	last := before.switched
 	same := before.Policy.Digest().Equal(b.Policy.Digest()) && before.Verifier.Root().Digest().Equal(b.Verifier.Root().Digest())
 	if !same && last.Switches != nil {
-		next := s.readFeatures(ctx, b, nil)
+		next := f.read(ctx, b, nil)
 		return next, next.failed
 	}
-	return s.readFeatures(ctx, b, last), nil
+	return f.read(ctx, b, last), nil
 }
 
-// readFeatures reads the features, or says why they cannot be read. It needs
-// reload.
-func (s *Server) readFeatures(ctx context.Context, b Basis, last *switched) *switched {
-	f, now := s.world.Features, s.world.Clock()
+// read reads the features, or says why they cannot be read. It needs
+// reload: see [Server].
+func (f *featureReader) read(ctx context.Context, b Basis, last *switched) *switched {
+	from, now := f.world.Features, f.world.Clock()
 	ctx, stop := context.WithTimeout(ctx, featuresTime)
 	defer stop()
 	next := &switched{at: now}
-	err := s.survived(ctx, "reading features", func() (err error) {
-		if next.Switches, err = f.Read(ctx, b); err == nil {
-			err = s.forwards(b, next.Switches)
+	err := f.survived(ctx, "reading features", func() (err error) {
+		if next.Switches, err = from.Read(ctx, b); err == nil {
+			err = f.forwards(b, next.Switches)
 		}
 		return err
 	})
-	s.tally.readFeatures(err == nil)
+	f.tally.readFeatures(err == nil)
 	if err != nil {
 		kept := switched{}
 		if last != nil {
 			kept = *last
 		}
 		kept.failed, kept.failedAt = err, now
-		s.world.Log.ErrorContext(ctx, "features not read", "site", f.Site, "error", err.Error(), "code", string(verdict.FindingOf("features", err).Code))
+		f.world.Log.ErrorContext(ctx, "features not read", "site", from.Site, "error", err.Error(), "code", string(verdict.FindingOf("features", err).Code))
 		return &kept
 	}
-	if next.objects, err = f.Store.List(ctx); err != nil {
-		s.world.Log.WarnContext(ctx, "features not listed, the page shows those that the policy names", "site", f.Site, "error", err.Error())
+	if next.objects, err = from.Store.List(ctx); err != nil {
+		f.world.Log.WarnContext(ctx, "features not listed, the page shows those that the policy names", "site", from.Site, "error", err.Error())
 	}
-	s.flags.follow(next)
+	f.flags.follow(next)
 	return next
 }
 
 // forwards refuses states that are behind those that were in force, and others
 // of the same number: what was signed once is not taken back by putting an older
 // statement in its place. It is known for as long as the process lives.
-func (s *Server) forwards(b Basis, read Switches) error {
+func (f *featureReader) forwards(b Basis, read Switches) error {
 	now := map[string]featuretransition.State{}
 	for _, state := range read.States() {
 		now[feature.Key{Namespace: state.Namespace, Name: state.Name}.String()] = state
 	}
-	for name, seen := range s.highest {
+	for name, seen := range f.highest {
 		state, there := now[name]
 		_, named := b.Policy.Floors()[seen.Name]
 		switch {
 		case !there && !named:
 		case !there || state.Number < seen.Number:
-			return verdict.Refuse(verdict.FeatureState, name+" at "+s.world.Features.Site, "it is at transition %d, and was at %d: it was put back", state.Number, seen.Number)
+			return verdict.Refuse(verdict.FeatureState, name+" at "+f.world.Features.Site, "it is at transition %d, and was at %d: it was put back", state.Number, seen.Number)
 		case state.Number == seen.Number && string(state.Bytes()) != string(seen.Bytes()):
-			return verdict.Refuse(verdict.FeatureState, name+" at "+s.world.Features.Site, "transition %d says another thing than it did", state.Number)
+			return verdict.Refuse(verdict.FeatureState, name+" at "+f.world.Features.Site, "transition %d says another thing than it did", state.Number)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		state := now[name]
-		if before, seen := s.highest[name]; !seen || before.Number != state.Number {
-			s.world.Log.Info("feature in force", "feature", name, "state", state.State, "transition", state.Number)
+		if before, seen := f.highest[name]; !seen || before.Number != state.Number {
+			f.world.Log.Info("feature in force", "feature", name, "state", state.State, "transition", state.Number)
 		}
-		s.highest[name] = state
+		f.highest[name] = state
 	}
 	return nil
 }
 
 // survived does what others have a hand in. A bug that is met there ends it, and
 // not the service.
-func (s *Server) survived(ctx context.Context, op string, do func() error) (err error) {
+func (f *featureReader) survived(ctx context.Context, op string, do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.world.Log.ErrorContext(ctx, "a bug was met while "+op, "panic", fmt.Sprintf("%.1000v", p), "stack", string(debug.Stack()))
+			f.world.Log.ErrorContext(ctx, "a bug was met while "+op, "panic", fmt.Sprintf("%.1000v", p), "stack", string(debug.Stack()))
 			err = verdict.Refuse(verdict.InternalBug, op, "a bug was met")
 		}
 	}()
 	return do()
 }
 
-// tend reads the features now and then, reports what was found, and reconciles
-// where that is ours, until ctx ends and for what is under way then.
-func (s *Server) tend(ctx context.Context) {
-	f := s.world.Features
-	if f == nil {
-		return
-	}
-	looped := make(chan struct{})
-	go func() {
-		defer close(looped)
-		s.reconcile(ctx)
-	}()
-	for {
-		s.report(ctx)
-		select {
-		case <-ctx.Done():
-			s.report(context.WithoutCancel(ctx))
-			<-looped
-			return
-		case <-time.After(s.limits.Follow):
-			_ = s.Follow(ctx) // what is wrong is logged, and shown
-		case <-s.reloaded:
-			if stop := s.looping.Load(); stop != nil {
-				(*stop)()
-			}
-		}
-	}
-}
-
 // reconcile keeps the loop going: nothing that it meets ends the service.
-func (s *Server) reconcile(ctx context.Context) {
-	loop := s.world.Features.Loop
+func (f *featureReader) reconcile(ctx context.Context) {
+	loop := f.world.Features.Loop
 	for loop != nil && ctx.Err() == nil {
 		own, stop := context.WithCancel(ctx)
-		s.looping.Store(&stop)
-		err := s.survived(own, "reconciling features", func() error { return loop(own) })
+		f.looping.Store(&stop)
+		err := f.survived(own, "reconciling features", func() error { return loop(own) })
 		told := own.Err() != nil
 		stop()
 		if told {
 			continue
 		}
-		s.world.Log.ErrorContext(ctx, "reconciling features ended, and begins anew", "error", fmt.Sprint(err))
-		_ = transport.Sleep(ctx, s.limits.Follow)
+		f.world.Log.ErrorContext(ctx, "reconciling features ended, and begins anew", "error", fmt.Sprint(err))
+		_ = transport.Sleep(ctx, f.every)
 	}
 }
 
 // report reports what the service found, if what is stored does not say it.
-func (s *Server) report(ctx context.Context) {
-	f, now := s.world.Features, s.basis.Load().switched
-	if f.Identity == "" || now == nil || !s.flags.unsaid(now.objects, f, s.world.Clock()) {
+func (f *featureReader) report(ctx context.Context, now *switched) {
+	as := f.world.Features
+	if as.Identity == "" || now == nil || !f.flags.unsaid(now.objects, as, f.world.Clock()) {
 		return
 	}
 	ctx, stop := context.WithTimeout(ctx, featuresTime)
 	defer stop()
-	err := s.survived(ctx, "reporting features", func() error { return s.flags.gate.Report(ctx) })
+	err := f.survived(ctx, "reporting features", func() error { return f.flags.gate.Report(ctx) })
 	if err != nil && ctx.Err() == nil {
-		s.world.Log.WarnContext(ctx, "features not reported, it is tried again", "site", f.Site, "error", err.Error())
+		f.world.Log.WarnContext(ctx, "features not reported, it is tried again", "site", as.Site, "error", err.Error())
 	}
 }

@@ -32,13 +32,13 @@ type featureRow struct {
 	Waiting string
 }
 
-// featuresPage is nil where the service goes by no features.
-func (s *Server) featuresPage(basis *standing) *featuresPage {
+// page is nil where the service goes by no features.
+func (f *featureReader) page(basis *standing) *featuresPage {
 	now := basis.switched
 	if now == nil {
 		return nil
 	}
-	p := &featuresPage{Site: s.world.Features.Site, Known: s.known(now) == nil, FailedAt: now.failedAt.UTC()}
+	p := &featuresPage{Site: f.world.Features.Site, Known: f.known(now) == nil, FailedAt: now.failedAt.UTC()}
 	if now.failed != nil {
 		p.Failed = now.failed.Error()
 	}

@@ -171,7 +171,7 @@ func states() []feature.State {
 
 // measure writes metrics of the features. Names are those that the program
 // knows.
-func (s *Server) measure(w io.Writer) {
+func (f *featureReader) measure(w io.Writer, now *switched) {
 	head := func(name, help string) { fmt.Fprintf(w, "# HELP %[1]s %[2]s\n# TYPE %[1]s gauge\n", name, help) }
 	number := func(is bool) int {
 		if is {
@@ -180,25 +180,24 @@ func (s *Server) measure(w io.Writer) {
 		return 0
 	}
 	head("waybill_feature_enabled", "Features of the program, 1 if enabled.")
-	for _, l := range s.flags.gate.Lines() {
+	for _, l := range f.flags.gate.Lines() {
 		fmt.Fprintf(w, "waybill_feature_enabled{name=%q,stage=%q} %d\n", l.Name, l.Stage, number(l.Enabled))
 	}
-	now := s.basis.Load().switched
 	if now == nil {
 		return
 	}
 	head("waybill_feature_state", "Features that switch requirements of the policy, 1 for the state that is in force.")
 	if now.Switches != nil {
-		for _, f := range now.States() {
+		for _, one := range now.States() {
 			for _, state := range states() {
-				fmt.Fprintf(w, "waybill_feature_state{name=%q,state=%q} %d\n", f.Name, string(state), number(f.State == string(state)))
+				fmt.Fprintf(w, "waybill_feature_state{name=%q,state=%q} %d\n", one.Name, string(state), number(one.State == string(state)))
 			}
 		}
 	}
 	head("waybill_features_known", "1 if it is known how the features stand; at 0 nothing is decided.")
-	fmt.Fprintf(w, "waybill_features_known %d\n", number(s.known(now) == nil))
+	fmt.Fprintf(w, "waybill_features_known %d\n", number(f.known(now) == nil))
 	head("waybill_features_age_seconds", "How long ago the features were read.")
 	if now.Switches != nil {
-		fmt.Fprintf(w, "waybill_features_age_seconds %g\n", max(0, s.world.Clock().Sub(now.at).Seconds()))
+		fmt.Fprintf(w, "waybill_features_age_seconds %g\n", max(0, f.world.Clock().Sub(now.at).Seconds()))
 	}
 }

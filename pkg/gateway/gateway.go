@@ -155,32 +155,20 @@ func (l Limits) withDefaults() Limits {
 
 // Server answers.
 type Server struct {
-	world  World
+	world  *World
 	limits Limits
 	mux    *http.ServeMux
-	basis  atomic.Pointer[standing]
-	slots  slots
-	keys   keyring
-	rates  rates
-	cache  cache
-	vouch  cache // of summaries
-	tally  tally
-	open   remotes
+	flags  *flags
 
-	written   *record
-	strangers strangers
-	clients   authorities
-	judging   chan struct{} // bounds what is decided at the same time
-	bodies    shares        // bounds what is read at the same time
-	fair      fair
-	flags     *flags
+	admission admission
+	decider   decider
+	features  featureReader
+	records   records
 
-	draining atomic.Bool
+	basis    atomic.Pointer[standing]
+	reload   sync.Mutex    // held while the basis is read
 	reloaded chan struct{} // is told when the basis was read anew
-	looping  atomic.Pointer[context.CancelFunc]
-	reload   sync.Mutex // held while the basis is read; owns highest
-	// highest are the newest states that were in force, by feature.
-	highest map[string]featuretransition.State
+	draining atomic.Bool
 }
 
 // standing is a basis in force.
@@ -203,16 +191,24 @@ func New(ctx context.Context, w World, l Limits) (*Server, error) {
 		return nil, errors.New("preparing the gate: load, open, keys, clock, log and record are required")
 	}
 	l = l.withDefaults()
-	s := &Server{world: w, limits: l, slots: newSlots(l.AtOnce, l.Queue), written: newRecord(w.Record, w.Clock), judging: make(chan struct{}, l.AtOnce), fair: fairOf(l)}
-	s.bodies.most = min(bodyRoom, l.AtOnce)
-	s.keys.fetch, s.keys.clock = w.Keys, w.Clock
-	s.rates.perSecond, s.rates.clock = l.PerCaller, w.Clock
-	s.open.open = w.Open
-	s.reloaded, s.highest = make(chan struct{}, 1), map[string]featuretransition.State{}
-	var err error
-	if s.flags, err = newFlags(w.Gate); err != nil {
+	flags, err := newFlags(w.Gate)
+	if err != nil {
 		return nil, err
 	}
+	s := &Server{
+		world: &w, limits: l, flags: flags, reloaded: make(chan struct{}, 1),
+		admission: admission{
+			world: &w, limits: l, keys: keyring{fetch: w.Keys, clock: w.Clock}, rates: rates{perSecond: l.PerCaller, clock: w.Clock}, slots: newSlots(l.AtOnce, l.Queue),
+			waiting: shares{most: (l.AtOnce + l.Queue) / 2}, reading: shares{most: l.AtOnce / 8}, bodies: shares{most: min(bodyRoom, l.AtOnce)},
+		},
+		decider: decider{
+			world: &w, limits: l, flags: flags, open: remotes{open: w.Open}, judging: make(chan struct{}, l.AtOnce),
+			callers: shares{most: l.AtOnce / 2}, hosts: shares{most: l.AtOnce / 2},
+		},
+		features: featureReader{world: &w, flags: flags, every: l.Follow, highest: map[string]featuretransition.State{}},
+		records:  records{world: &w, record: newRecord(w.Record, w.Clock)},
+	}
+	s.decider.features, s.features.tally = &s.features, &s.records.tally
 	if err := s.Reload(ctx); err != nil {
 		return nil, err
 	}
@@ -231,7 +227,7 @@ func (s *Server) Reload(ctx context.Context) error {
 	}
 	var features *switched
 	if err == nil {
-		features, err = s.featuresOf(ctx, next)
+		features, err = s.features.next(ctx, s.basis.Load(), next)
 	}
 	now := s.world.Clock()
 	if err != nil {
@@ -241,13 +237,27 @@ func (s *Server) Reload(ctx context.Context) error {
 			s.basis.Store(&kept)
 			s.world.Log.ErrorContext(ctx, "reload failed, the last basis stays in force", "error", err.Error(), "code", string(verdict.FindingOf("basis", err).Code))
 		}
-		s.tally.reloaded(false)
+		s.records.tally.reloaded(false)
 		return err
 	}
 	s.basis.Store(&standing{Basis: next, digest: next.digest(), since: now, switched: features, tokens: &recognised{}})
-	s.tally.reloaded(true)
+	s.records.tally.reloaded(true)
 	s.world.Log.InfoContext(ctx, "basis in force", "policy", next.Policy.Digest().String(), "trust_root", next.Verifier.Root().Digest().String())
 	return nil
+}
+
+// Follow reads the features anew. A state that has changed is in force from then
+// on; where they cannot be read the last ones stay, for some minutes.
+func (s *Server) Follow(ctx context.Context) error {
+	if s.world.Features == nil {
+		return nil
+	}
+	s.reload.Lock()
+	defer s.reload.Unlock()
+	next := *s.basis.Load()
+	next.switched = s.features.read(ctx, next.Basis, next.switched)
+	s.basis.Store(&next)
+	return next.switched.failed
 }
 
 // Drain makes the server say that it is not ready, so that it gets no new

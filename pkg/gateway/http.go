@@ -5,12 +5,9 @@ import (
 	"crypto/rand"
 	"io"
 	"net/http"
-	"strings"
-	"time"
 
 	"github.com/waybill-release/waybill/pkg/caller"
 	"github.com/waybill-release/waybill/pkg/gateway/ask"
-	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -21,7 +18,7 @@ func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/decisions", s.decisions)
 	mux.HandleFunc("GET /v1/audit", s.audit)
-	mux.HandleFunc("GET /openapi.json", s.document)
+	mux.HandleFunc("GET /openapi.json", describe)
 	mux.HandleFunc("GET /livez", alive)
 	mux.HandleFunc("GET /readyz", s.ready)
 	return mux
@@ -48,7 +45,7 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "ending\n")
 		return
 	}
-	if s.known(s.basis.Load().switched) != nil {
+	if s.features.known(s.basis.Load().switched) != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = io.WriteString(w, "it is not known how the features stand\n")
 		return
@@ -63,18 +60,18 @@ func (s *Server) decisions(w http.ResponseWriter, r *http.Request) {
 	basis := s.basis.Load()
 	ctx, stop := context.WithTimeout(r.Context(), s.limits.Deadline)
 	defer stop()
-	who, err := s.identify(ctx, r, basis)
+	who, err := s.admission.identify(ctx, r, basis)
 	if err != nil {
 		s.turnAway(w, r, notLetIn{id: id, err: err, status: http.StatusUnauthorized})
 		return
 	}
-	leave, err := s.admit(ctx, basis, who)
+	leave, err := s.admission.admit(ctx, basis, who)
 	if err != nil {
 		s.turnAway(w, r, notLetIn{id: id, who: who, err: err, status: statusOf(err), unread: true})
 		return
 	}
 	defer leave()
-	q, err := s.readInTurn(ctx, r, who)
+	q, err := s.admission.readInTurn(ctx, r, who)
 	if err != nil {
 		s.turnAway(w, r, notLetIn{id: id, who: who, err: err, status: statusOf(err), unread: statusOf(err) != 0})
 		return
@@ -84,9 +81,9 @@ func (s *Server) decisions(w http.ResponseWriter, r *http.Request) {
 		s.turnAway(w, r, notLetIn{id: id, who: who, err: err})
 		return
 	}
-	ctx, stop = context.WithTimeout(ctx, s.deadline(q))
+	ctx, stop = context.WithTimeout(ctx, s.admission.deadline(q))
 	defer stop()
-	leave, err = s.take(ctx, who, len(all))
+	leave, err = s.admission.take(ctx, who, len(all))
 	if err != nil {
 		s.turnAway(w, r, notLetIn{id: id, who: who, err: err, status: http.StatusTooManyRequests})
 		return
@@ -96,13 +93,13 @@ func (s *Server) decisions(w http.ResponseWriter, r *http.Request) {
 		from.heard()
 	}
 	if overrides(all) {
-		if err := s.spend(ctx, who, id); err != nil {
+		if err := s.world.Approvals.spend(ctx, who, id); err != nil {
 			s.turnAway(w, r, notLetIn{id: id, who: who, err: err})
 			return
 		}
 	}
-	decided, acts := s.decide(s.letIn(ctx, r), basis, all)
-	if err := s.writeDown(ctx, basis, request{id: id, who: who, questions: all, decided: decided, acts: acts, took: s.world.Clock().Sub(began)}); err != nil {
+	decided, acts := s.decider.decide(s.letIn(ctx, r), basis, all)
+	if err := s.records.writeDown(ctx, basis, request{id: id, who: who, questions: all, decided: decided, acts: acts, took: s.world.Clock().Sub(began)}); err != nil {
 		s.turnAway(w, r, notLetIn{id: id, who: who, err: err})
 		return
 	}
@@ -133,104 +130,6 @@ func statusOf(err error) int {
 	return 0
 }
 
-// admit lets in a caller who may ask for something, who has not asked for too
-// much lately, and who is not waiting for too much already. Nothing of the
-// request was read then.
-func (s *Server) admit(ctx context.Context, basis *standing, who caller.Principal) (leave func(), err error) {
-	if err := basis.Callers.MayAsk(who); err != nil {
-		return nil, err
-	}
-	if err := s.spendRate(who, 0); err != nil {
-		return nil, err
-	}
-	return s.fair.waiting.tryEnter(who.Name())
-}
-
-// spendRate takes n decisions from what a caller may ask for; none only asks
-// whether any are left.
-func (s *Server) spendRate(who caller.Principal, n int) error {
-	if !s.rates.take(who.Name(), n) {
-		return verdict.Refuse(verdict.Busy, who.Name(), "it asks more than %d decisions a second", s.limits.PerCaller).Advise(askLater)
-	}
-	return nil
-}
-
-// readInTurn reads a request when there is room for its bytes. A caller has a
-// part of the room: whoever sends slowly holds up nobody else.
-func (s *Server) readInTurn(ctx context.Context, r *http.Request, who caller.Principal) (ask.Request, error) {
-	leave, err := s.fair.bodies.enter(ctx, who.Name())
-	if err != nil {
-		return ask.Request{}, err
-	}
-	defer leave()
-	leaveAll, err := s.bodies.enter(ctx, "")
-	if err != nil {
-		return ask.Request{}, err
-	}
-	defer leaveAll()
-	return s.readRequest(r)
-}
-
-// take waits for a slot, and takes n decisions from what a caller may ask for.
-func (s *Server) take(ctx context.Context, who caller.Principal, n int) (leave func(), err error) {
-	if leave, err = s.slots.enter(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.spendRate(who, n); err != nil {
-		leave()
-		return nil, err
-	}
-	return leave, nil
-}
-
-// identify recognises who asks: by the certificate of the connection, or by the
-// one token of the request. Nothing else that a request says of itself counts.
-func (s *Server) identify(ctx context.Context, r *http.Request, basis *standing) (caller.Principal, error) {
-	tokens := r.Header.Values("Authorization")
-	if len(tokens) == 0 && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		now := s.world.Clock()
-		if err := s.clients.verify(r.TLS.PeerCertificates, now); err != nil {
-			return caller.Principal{}, err
-		}
-		return basis.Callers.Certificate(r.TLS.VerifiedChains[0][0], now)
-	}
-	if len(tokens) != 1 {
-		return caller.Principal{}, verdict.Refuse(verdict.TokenParse, "request", "want one Authorization header, or a client certificate")
-	}
-	scheme, token, found := strings.Cut(tokens[0], " ")
-	if !found || !strings.EqualFold(scheme, "Bearer") {
-		return caller.Principal{}, verdict.Refuse(verdict.TokenParse, "request", "want Authorization: Bearer TOKEN")
-	}
-	now := s.world.Clock()
-	if who, known := basis.tokens.find(token, now); known {
-		return who, nil
-	}
-	who, err := s.verify(ctx, basis, token)
-	if err == nil {
-		basis.tokens.keep(token, who, now)
-	}
-	return who, err
-}
-
-// verify recognises who shows a token by the keys of its issuer.
-func (s *Server) verify(ctx context.Context, basis *standing, token string) (caller.Principal, error) {
-	issuer, err := basis.Callers.Issuer(token)
-	if err != nil {
-		return caller.Principal{}, err
-	}
-	keys, err := s.keys.of(ctx, issuer, false)
-	if err != nil {
-		return caller.Principal{}, err
-	}
-	who, err := basis.Callers.Token(token, keys, s.world.Clock())
-	if verdict.FindingOf("", err).Code == verdict.TokenKey && err != nil { // issuers change their keys
-		if keys, err := s.keys.of(ctx, issuer, true); err == nil {
-			return basis.Callers.Token(token, keys, s.world.Clock())
-		}
-	}
-	return who, err
-}
-
 // granted reads the questions and holds each against the book. If one of them
 // is not granted none is answered.
 func (s *Server) granted(basis *standing, who caller.Principal, q ask.Request) ([]asked, error) {
@@ -246,7 +145,7 @@ func (s *Server) granted(basis *standing, who caller.Principal, q ask.Request) (
 		all[i].caller = who.Name()
 	}
 	if overrides(all) {
-		return all, s.mayOverride(who)
+		return all, s.world.Approvals.mayBeUsed(who)
 	}
 	return all, nil
 }
@@ -280,29 +179,15 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, n notLetIn) {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		w.Header().Set("Retry-After", "1")
 	}
-	s.tally.turnedAway(f.Code)
+	s.records.tally.turnedAway(f.Code)
 	count := int64(1)
 	if n.who.Name() == "" {
-		count = s.strangers.met(f.Code, s.world.Clock())
+		count = s.records.strangers.met(f.Code, s.world.Clock())
 	}
 	if count > 0 {
-		s.writeNotLetIn(r.Context(), ask.Entry{Request: n.id, Principal: n.who.Name(), Code: f.Code, Problem: f.Message, Status: code, Count: count})
+		s.records.writeNotLetIn(r.Context(), ask.Entry{Request: n.id, Principal: n.who.Name(), Code: f.Code, Problem: f.Message, Status: code, Count: count})
 	}
 	writeJSON(w, code, ask.Problem{Schema: ask.SchemaAnswer, RequestID: n.id, Outcome: outcome.String(), Problem: f})
-}
-
-// writeNotLetIn records requests that were not let in.
-func (s *Server) writeNotLetIn(ctx context.Context, e ask.Entry) {
-	ctx, end := span.Start(ctx, span.Gate)
-	end(nil)
-	own := span.Of(ctx)
-	e.Trace, e.Span, e.Time, e.Level, e.Message = own.Trace, own.Span, s.world.Clock(), levelWarn, ask.NotLetIn
-	if e.Count == 1 {
-		e.Count = 0 // it goes without saying
-	}
-	if err := s.written.add(ctx, e); err != nil { // it is a no in any case; the log may be what stands still, so nothing is said there
-		s.tally.unrecorded()
-	}
 }
 
 // worstOf is the outcome of several: one no is a no, and what is not known of
@@ -341,14 +226,4 @@ func readAll(body io.Reader, limit int64) ([]byte, error) {
 		return nil, wrong("it is longer than %d bytes", limit)
 	}
 	return raw, nil
-}
-
-// request is a request that was decided, for the record.
-type request struct {
-	id        string
-	who       caller.Principal
-	questions []asked
-	decided   []ask.Decision
-	acts      []trace.Context // in each of which one was decided
-	took      time.Duration
 }

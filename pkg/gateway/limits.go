@@ -99,22 +99,6 @@ func (s *shares) release(key string, one *share) {
 	}
 }
 
-// fair are the parts of what the server can do that one caller, or the answers
-// of one registry, may take up.
-type fair struct {
-	bodies  shares // requests of a caller whose body is read
-	waiting shares // requests of a caller that wait or are dealt with
-	callers shares // decisions of a caller that are made
-	hosts   shares // decisions that wait for one registry
-}
-
-func fairOf(l Limits) fair {
-	return fair{
-		bodies: shares{most: l.AtOnce / 8}, waiting: shares{most: (l.AtOnce + l.Queue) / 2},
-		callers: shares{most: l.AtOnce / 2}, hosts: shares{most: l.AtOnce / 2},
-	}
-}
-
 // bodyRoom bounds the requests whose body is read at a time: what they hold may
 // be as many bytes as [Limits.Body], each.
 const bodyRoom = 64

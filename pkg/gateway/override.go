@@ -53,28 +53,28 @@ func nameOf(t caller.Shown) string {
 // spend uses up the token of a request that is to override. Of several that
 // show the same one, at whatever replica and after whatever restart, one gets
 // through. Where it cannot be told whether it was used nothing is decided.
-func (s *Server) spend(ctx context.Context, who caller.Principal, request string) error {
-	at, t := s.world.Approvals, who.Shown()
+func (l Ledger) spend(ctx context.Context, who caller.Principal, request string) error {
+	t := who.Shown()
 	raw, err := json.Marshal(used{schemaUsed, who.Name(), request, t.Until.UTC()})
 	if err != nil {
 		return err
 	}
 	name := nameOf(t)
-	switch _, err := store.Read(ctx, at, name, maxUsed); { // a directory that is not mounted does not answer, and is not made
+	switch _, err := store.Read(ctx, l, name, maxUsed); { // a directory that is not mounted does not answer, and is not made
 	case err == nil:
 		return replayed()
 	case !errors.Is(err, store.ErrNotFound):
-		return unspent(at, err)
+		return unspent(l, err)
 	}
-	err = at.Put(ctx, name, int64(len(raw)), bytes.NewReader(raw), store.PutOptions{IfAbsent: true, MediaType: "application/json"})
+	err = l.Put(ctx, name, int64(len(raw)), bytes.NewReader(raw), store.PutOptions{IfAbsent: true, MediaType: "application/json"})
 	if !errors.Is(err, store.ErrExists) {
-		return unspent(at, err)
+		return unspent(l, err)
 	}
 	// A write whose answer was lost, and that was sent again, finds itself.
-	there, err := store.Read(ctx, at, name, maxUsed)
+	there, err := store.Read(ctx, l, name, maxUsed)
 	switch {
 	case err != nil:
-		return unspent(at, err)
+		return unspent(l, err)
 	case !bytes.Equal(there, raw):
 		return replayed()
 	}
@@ -97,7 +97,7 @@ func unspent(at Ledger, err error) error {
 // writes to answer. It is for who starts it: one that does not answer later is
 // unavailable, each time.
 func (s *Server) Check(ctx context.Context) error {
-	if err := s.known(s.basis.Load().switched); err != nil {
+	if err := s.features.known(s.basis.Load().switched); err != nil {
 		return err
 	}
 	if s.world.Approvals.isZero() {
@@ -110,11 +110,11 @@ func (s *Server) Check(ctx context.Context) error {
 	return unspent(s.world.Approvals, err)
 }
 
-// mayOverride refuses a request to override that could be sent twice, or that
+// mayBeUsed refuses a request to override that could be sent twice, or that
 // nobody could tell from one that was.
-func (s *Server) mayOverride(who caller.Principal) error {
+func (l Ledger) mayBeUsed(who caller.Principal) error {
 	switch {
-	case s.world.Approvals.isZero():
+	case l.isZero():
 		return verdict.Refuse(verdict.NotGranted, who.Name(), "this gate serves no overrides: it has no place to write down which were used").
 			Advise("have the gate's operators name one, as approvals: PLACE in the service's file")
 	case who.Shown().ID == "":

@@ -154,39 +154,3 @@ const (
 	levelInfo = "INFO"
 	levelWarn = "WARN"
 )
-
-// writeDown records each decision of a request, then counts it. What could not
-// be written is not answered.
-func (s *Server) writeDown(ctx context.Context, basis *standing, r request) error {
-	now := s.world.Clock()
-	entries := make([]ask.Entry, len(r.decided))
-	for i, d := range r.decided {
-		q := r.questions[i]
-		e := ask.Entry{
-			Time: now, Level: levelInfo, Message: ask.Decided, Request: r.id, Principal: r.who.Name(), Verb: q.Verb,
-			Image: q.Image, To: q.To, Channel: q.Channel, Outcome: d.Outcome, Cached: d.Cached,
-			Trace: r.acts[i].Trace, Span: r.acts[i].Span, Initial: r.acts[i].Initial,
-			Policy: basis.Policy.Digest().String(), Features: d.Verdict.Features, TrustRoot: basis.Verifier.Root().Digest().String(), Took: r.took.String(),
-		}
-		for _, f := range d.Verdict.Findings[:min(len(d.Verdict.Findings), maxReasons)] {
-			e.Reasons = append(e.Reasons, f.Code)
-		}
-		for _, w := range d.Verdict.Waived[:min(len(d.Verdict.Waived), maxReasons)] {
-			e.Waived = append(e.Waived, string(w.Finding.Code)+" "+w.ID)
-		}
-		entries[i] = e
-	}
-	if err := s.written.add(ctx, entries...); err != nil {
-		return err
-	}
-	for i, d := range r.decided {
-		q := r.questions[i]
-		s.tally.add(d, line{
-			At: now, Request: r.id, Principal: r.who.Name(), Verb: q.Verb, Image: q.Image, To: q.To, Outcome: d.Outcome, Cached: d.Cached, Took: r.took,
-		})
-	}
-	return nil
-}
-
-// maxReasons is how many reasons of a decision are written down.
-const maxReasons = 20

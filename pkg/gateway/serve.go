@@ -16,7 +16,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/waybill-release/waybill/pkg/gateway/ask"
 	"github.com/waybill-release/waybill/pkg/strictyaml"
 	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/transport"
@@ -175,7 +174,7 @@ func (s *Server) Serve(ctx context.Context, c Config, reload <-chan os.Signal, r
 	if err != nil {
 		return err
 	}
-	if _, _, err := s.written.tell(ctx); err != nil { // what cannot be recorded is not begun
+	if _, _, err := s.records.record.tell(ctx); err != nil { // what cannot be recorded is not begun
 		return err
 	}
 	front, err := listen(c.Listen)
@@ -192,7 +191,7 @@ func (s *Server) Serve(ctx context.Context, c Config, reload <-chan os.Signal, r
 	asking := &connections{Listener: front, most: maxConnections, clock: s.world.Clock}
 	theirs.TLSConfig, theirs.ConnContext = certificates, asking.context
 	if c.TLS != nil {
-		s.clients.file = c.TLS.Clients
+		s.admission.clients.file = c.TLS.Clients
 	}
 	ended := make(chan error, 2)
 	go func() { ended <- ours.Serve(back) }()
@@ -246,12 +245,40 @@ func (s *Server) begin(ctx context.Context) (end func()) {
 	}
 }
 
+// tend reads the features now and then, reports what was found, and reconciles
+// where that is ours, until ctx ends and for what is under way then.
+func (s *Server) tend(ctx context.Context) {
+	if s.world.Features == nil {
+		return
+	}
+	looped := make(chan struct{})
+	go func() {
+		defer close(looped)
+		s.features.reconcile(ctx)
+	}()
+	for {
+		s.features.report(ctx, s.basis.Load().switched)
+		select {
+		case <-ctx.Done():
+			s.features.report(context.WithoutCancel(ctx), s.basis.Load().switched)
+			<-looped
+			return
+		case <-time.After(s.limits.Follow):
+			_ = s.Follow(ctx) // what is wrong is logged, and shown
+		case <-s.reloaded:
+			if stop := s.features.looping.Load(); stop != nil {
+				(*stop)()
+			}
+		}
+	}
+}
+
 // end answers what is being asked, and no more.
 func (s *Server) end(all ...*http.Server) error {
 	ctx, stop := context.WithTimeout(context.Background(), DrainTime)
 	defer stop()
 	s.Drain()
-	defer s.writeStrangers(ctx)
+	defer s.records.writeStrangers(ctx)
 	_ = transport.Sleep(ctx, min(s.limits.Parting, DrainTime/2)) // ctx outlasts it
 	var wait sync.WaitGroup
 	errs := make([]error, len(all))
@@ -260,14 +287,6 @@ func (s *Server) end(all ...*http.Server) error {
 	}
 	wait.Wait()
 	return errors.Join(errs...)
-}
-
-// writeStrangers writes down the requests of unknown callers that no line stands
-// for yet.
-func (s *Server) writeStrangers(ctx context.Context) {
-	for code, n := range s.strangers.rest(s.world.Clock()) {
-		s.writeNotLetIn(ctx, ask.Entry{Code: code, Count: n})
-	}
 }
 
 func (s *Server) bounded(ctx context.Context, h http.Handler) *http.Server {

@@ -61,7 +61,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	var out bytes.Buffer
 	if err == nil {
 		p := s.page()
-		head, _, lost := s.written.tell(r.Context())
+		head, _, lost := s.records.record.tell(r.Context())
 		if p.Head = head; lost != nil {
 			p.Lost = lost.Error()
 		}
@@ -89,11 +89,11 @@ func (s *Server) page() page {
 	if !basis.RootFrom.IsZero() {
 		p.RootAge = now.Sub(basis.RootFrom).Round(time.Second).String()
 	}
-	p.Features = s.featuresPage(basis)
+	p.Features = s.features.page(basis)
 	if basis.failed != nil {
 		p.Failed = basis.failed.Error()
 	}
-	t := &s.tally
+	t := &s.records.tally
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for o, n := range t.outcomes {
@@ -135,8 +135,8 @@ func byCount(counts map[verdict.Code]int64) []reason {
 	return all
 }
 
-// document answers GET /openapi.json.
-func (s *Server) document(w http.ResponseWriter, _ *http.Request) {
+// describe answers GET /openapi.json.
+func describe(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(openAPI)
 }

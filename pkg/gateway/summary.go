@@ -58,18 +58,18 @@ type summary struct {
 // each destination, for as long as it is remembered, however many ask; that of
 // an override is nobody else's. Where it cannot be signed nothing is decided:
 // whoever counts on the verifier's word does not go on without it.
-func (s *Server) summarized(ctx context.Context, basis *standing, of summary) (made, error) {
-	remembered := &s.vouch
+func (d *decider) summarized(ctx context.Context, basis *standing, of summary) (made, error) {
+	remembered := &d.vouch
 	if of.Verb == ask.Override {
 		remembered = new(cache)
 	}
-	got, _, err := remembered.get(ctx, fmt.Sprintf("%s to %q", of.key, of.To), s.world.Clock(), s.guarded(basis, of.asked, func(own context.Context) made {
+	got, _, err := remembered.get(ctx, fmt.Sprintf("%s to %q", of.key, of.To), d.world.Clock(), d.guarded(basis, of.asked, func(own context.Context) made {
 		bundle, err := basis.Summaries.sign(own, of)
 		if err == nil {
-			s.world.Log.InfoContext(own, "summary signed", "image", of.Image, "to", of.To, "bundle", digest.Of(digest.SHA256, bundle).String())
+			d.world.Log.InfoContext(own, "summary signed", "image", of.Image, "to", of.To, "bundle", digest.Of(digest.SHA256, bundle).String())
 			return made{verdict: of.verdict, until: of.until, summary: bundle}
 		}
-		s.world.Log.ErrorContext(own, "summary not signed", "image", of.Image, "to", of.To, "error", err.Error(), "code", string(verdict.FindingOf(of.To, err).Code))
+		d.world.Log.ErrorContext(own, "summary not signed", "image", of.Image, "to", of.To, "error", err.Error(), "code", string(verdict.FindingOf(of.To, err).Code))
 		without := *of.verdict
 		without.Findings = append(slices.Clone(without.Findings), verdict.Find(verdict.PlaceDown, of.To, "it would be accepted, but its summary could not be signed: %v", err))
 		return made{verdict: &without}

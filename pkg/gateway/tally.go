@@ -121,8 +121,8 @@ func (t *tally) add(d ask.Decision, l line) {
 func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	var all bytes.Buffer // who reads slowly holds up no decision
-	s.tally.write(&all)
-	s.measure(&all)
+	s.records.tally.write(&all)
+	s.features.measure(&all, s.basis.Load().switched)
 	process(&all)
 	_, _ = w.Write(all.Bytes())
 }

@@ -34,18 +34,21 @@ func (scratch) Image(_ context.Context, platform string) (v1.Image, error) {
 
 // below is what was read of a base image.
 type below struct {
-	digest digest.Digest // of the manifest
-	config v1.ConfigFile
-	layers []Layer
+	digest         digest.Digest // of the manifest
+	manifest       v1.Manifest
+	config         v1.ConfigFile
+	raw, configRaw []byte
+	layers         []Layer
 }
 
 // read takes a base image apart: the raw documents, each held against its
 // digest, and a way to each layer.
 func read(image v1.Image, p Platform) (below, error) {
-	sum, manifest, config, err := documents(image)
+	b, err := documents(image)
 	if err != nil {
 		return below{}, readError(p, err)
 	}
+	manifest, config := b.manifest, b.config
 	if got := platformOf(config.Platform()); got != normal(p.String()) {
 		return below{}, &verdict.Error{Finding: verdict.Find(verdict.Platform, p.String(),
 			"the base image calls itself another platform").Differ(p.String(), got)}
@@ -59,8 +62,7 @@ func read(image v1.Image, p Platform) (below, error) {
 	}
 	// The default variant of an architecture is left unsaid, as it is in the
 	// platform that was asked.
-	config.Variant = ""
-	b := below{digest: sum, config: config}
+	b.config.Variant = ""
 	for i, d := range manifest.Layers {
 		l, err := baseLayer(image, d, config.RootFS.DiffIDs[i])
 		if err != nil {
@@ -71,26 +73,25 @@ func read(image v1.Image, p Platform) (below, error) {
 	return b, nil
 }
 
-func documents(image v1.Image) (sum digest.Digest, m v1.Manifest, c v1.ConfigFile, err error) {
-	raw, err := image.RawManifest()
-	if err != nil {
-		return sum, m, c, err
+func documents(image v1.Image) (b below, err error) {
+	if b.raw, err = image.RawManifest(); err != nil {
+		return below{}, err
 	}
 	named, err := image.Digest()
 	if err != nil {
-		return sum, m, c, err
+		return below{}, err
 	}
-	if err := decode(raw, named, &m); err != nil {
-		return sum, m, c, fmt.Errorf("manifest: %w", err)
+	if err := decode(b.raw, named, &b.manifest); err != nil {
+		return below{}, fmt.Errorf("manifest: %w", err)
 	}
-	if raw, err = image.RawConfigFile(); err != nil {
-		return sum, m, c, err
+	if b.configRaw, err = image.RawConfigFile(); err != nil {
+		return below{}, err
 	}
-	if err := decode(raw, m.Config.Digest, &c); err != nil {
-		return sum, m, c, fmt.Errorf("configuration: %w", err)
+	if err := decode(b.configRaw, b.manifest.Config.Digest, &b.config); err != nil {
+		return below{}, fmt.Errorf("configuration: %w", err)
 	}
-	sum, err = digest.Parse(named.String())
-	return sum, m, c, err
+	b.digest, err = digest.Parse(named.String())
+	return b, err
 }
 
 // baseLayer keeps a layer as it is. Only the name of its type becomes OCI's:

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/fuzztest"
 	"github.com/waybill-release/waybill/pkg/image"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 )
 
 // FuzzImport: what is imported is whole, the same the second time, and no
@@ -44,7 +44,7 @@ func FuzzImport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var b *image.Built
 		var err error
-		fuzztest.Bounded(t, raw, func() {
+		bounds.Bounded(t, raw, func() {
 			b, err = image.Import(t.Context(), bytes.NewReader(raw), int64(len(raw)), []string{"linux/amd64"})
 		})
 		if err != nil {

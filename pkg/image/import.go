@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -32,11 +32,11 @@ import (
 // Every digest is held against the bytes, also those of layers without their
 // compression. Layers that lie elsewhere are refused.
 func Import(ctx context.Context, r io.ReaderAt, size int64, platforms []string) (*Built, error) {
-	a, err := openArchive(r, size)
+	a, err := registry.OpenArchive(r, size)
 	if err != nil {
 		return nil, err
 	}
-	found, index, err := a.offered()
+	found, index, err := offered(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -58,35 +58,29 @@ func Import(ctx context.Context, r io.ReaderAt, size int64, platforms []string) 
 // offered lists the images of an archive, with the index that lists them if it
 // could stay as it is. An archive that is both kinds is read as the layout:
 // there alone digests name the manifests.
-func (a *archiveFS) offered() (list []v1.Image, index []byte, err error) {
-	raw, err := a.whole("index.json")
-	if errors.Is(err, fs.ErrNotExist) {
-		list, err = a.saved()
+func offered(ctx context.Context, a *registry.Archive) (list []v1.Image, index []byte, err error) {
+	if !a.Holds("index.json") {
+		list, err = saved(ctx, a)
 		return list, nil, err
 	}
+	entries, err := a.Listed(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	var top v1.IndexManifest
-	if err := decodeStrict(raw, &top); err != nil {
-		return nil, nil, verdict.Wrap(verdict.FileType, "index.json", err)
-	}
-	b, entries := blobs{a}, top.Manifests
-	if len(entries) == 1 && entries[0].MediaType.IsIndex() {
-		if raw, err = b.named(entries[0].Digest); err != nil {
+	if len(entries) == 1 && entries[0].IsIndex() {
+		raw, err := a.Document(ctx, entries[0].Digest)
+		if err != nil {
 			return nil, nil, err
 		}
-		var below v1.IndexManifest
-		if err := decodeStrict(raw, &below); err != nil {
-			return nil, nil, verdict.Wrap(verdict.FileType, "index.json", err)
-		}
-		if entries[0].MediaType == types.OCIImageIndex && below.MediaType != types.DockerManifestList && below.SchemaVersion == 2 && below.Subject == nil {
+		if entries[0].MediaType == registry.MediaTypeIndex {
 			index = raw
 		}
-		entries = below.Manifests
+		if entries, err = registry.ListedIn(raw); err != nil {
+			return nil, nil, err
+		}
 	}
 	for _, d := range entries {
-		img, err := b.listed(d)
+		img, err := listed(ctx, &a.LayoutReader, d)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -95,44 +89,32 @@ func (a *archiveFS) offered() (list []v1.Image, index []byte, err error) {
 	return list, index, nil
 }
 
-// named reads the document of a digest.
-func (b blobs) named(h v1.Hash) ([]byte, error) {
-	sum, err := digest.Parse(h.String())
-	if err != nil {
-		return nil, verdict.Wrap(verdict.FileType, "layout", err)
-	}
-	return b.document(sum)
-}
-
 // listed is one image of an index. Anything else that builders put there, such
 // as statements of theirs under the platform "unknown/unknown", is refused:
 // who publishes it must say so.
-func (b blobs) listed(d v1.Descriptor) (v1.Image, error) {
+func listed(ctx context.Context, layout *registry.LayoutReader, d registry.Descriptor) (v1.Image, error) {
 	// Some writers repeat the type of the configuration there.
 	artifact := d.ArtifactType != "" && !isConfig(types.MediaType(d.ArtifactType))
-	if !d.MediaType.IsImage() || artifact || d.Platform != nil && d.Platform.OS == "unknown" {
+	if d.IsIndex() || !d.IsManifest() || artifact || strings.HasPrefix(d.Platform, "unknown/") {
 		return nil, verdict.Refuse(verdict.Platform, d.Digest.String(),
 			"the archive lists what is no image for a platform (%s); export images only, without attestations of the builder", d.MediaType)
 	}
-	raw, err := b.named(d.Digest)
+	raw, err := layout.Document(ctx, d.Digest)
 	if err != nil {
 		return nil, err
 	}
 	if d.Size != int64(len(raw)) {
 		return nil, verdict.Refuse(verdict.Tampered, d.Digest.String(), "the archive announces %d bytes and holds %d", d.Size, len(raw))
 	}
-	img, err := b.image(raw)
-	if err != nil {
-		return nil, err
-	}
-	if d.Platform == nil {
-		return img, nil
+	img, err := inLayout(ctx, layout, raw)
+	if err != nil || d.Platform == "" {
+		return img, err
 	}
 	config, err := img.ConfigFile()
 	if err != nil {
 		return nil, verdict.Wrap(verdict.FileType, d.Digest.String(), err)
 	}
-	if is := platformOf(config.Platform()); is != platformOf(d.Platform) {
+	if is := platformOf(config.Platform()); is != normal(d.Platform) {
 		return nil, verdict.Refuse(verdict.Platform, d.Digest.String(), "the archive lists it for %s, and it calls itself %s", d.Platform, is)
 	}
 	return img, nil
@@ -152,7 +134,7 @@ func chosen(list []v1.Image, platforms []string) ([]Child, error) {
 		}
 		byPlatform[name] = img
 	}
-	offered := keys(byPlatform)
+	offered := slices.Sorted(maps.Keys(byPlatform))
 	var children []Child
 	wanted := slices.Sorted(slices.Values(platforms))
 	for _, p := range slices.Compact(wanted) {
@@ -167,22 +149,13 @@ func chosen(list []v1.Image, platforms []string) ([]Child, error) {
 		}
 		children = append(children, c)
 	}
-	for _, p := range keys(byPlatform) {
+	for _, p := range slices.Sorted(maps.Keys(byPlatform)) {
 		return nil, verdict.Refuse(verdict.Platform, p, "the archive holds an image for it, which release.yaml does not name")
 	}
 	if len(children) == 0 {
 		return nil, verdict.Refuse(verdict.Platform, "archive", "an image without platforms")
 	}
 	return children, nil
-}
-
-func keys(m map[string]v1.Image) []string {
-	list := []string{}
-	for k := range m {
-		list = append(list, k)
-	}
-	slices.Sort(list)
-	return list
 }
 
 // kept is an image as it is, or its OCI form.
@@ -192,17 +165,8 @@ func kept(img v1.Image, platform string) (Child, error) {
 	if err != nil {
 		return Child{}, err
 	}
-	c := Child{Platform: platform, Digest: below.digest, Layers: below.layers}
-	if c.Raw, err = img.RawManifest(); err != nil {
-		return Child{}, err
-	}
-	if c.ConfigRaw, err = img.RawConfigFile(); err != nil {
-		return Child{}, err
-	}
-	var m v1.Manifest
-	if err := decodeStrict(c.Raw, &m); err != nil {
-		return Child{}, verdict.Wrap(verdict.FileType, platform, err)
-	}
+	c := Child{Platform: platform, Digest: below.digest, Raw: below.raw, ConfigRaw: below.configRaw, Layers: below.layers}
+	m := below.manifest
 	if m.Subject != nil || m.SchemaVersion != 2 {
 		return Child{}, verdict.Refuse(verdict.FileType, platform, "the manifest is of schema version %d, want 2, and must not belong to another image", m.SchemaVersion)
 	}
@@ -269,7 +233,8 @@ func prove(ctx context.Context, children []Child, most int64) error {
 // under the name that it has here.
 func fits(raw []byte, children []Child) bool {
 	var index v1.IndexManifest
-	if raw == nil || decodeStrict(raw, &index) != nil || len(index.Manifests) != len(children) {
+	if raw == nil || decodeStrict(raw, &index) != nil || len(index.Manifests) != len(children) ||
+		index.MediaType == types.DockerManifestList || index.SchemaVersion != 2 || index.Subject != nil {
 		return false
 	}
 	for _, c := range children {

@@ -409,7 +409,7 @@ func TestFromLayout(t *testing.T) {
 	dir := laidOut(t, below)
 	s := spec()
 	var err error
-	if s.Base, err = image.FromLayout(os.DirFS(dir), below.Descriptor.Digest); err != nil {
+	if s.Base, err = image.FromLayout(t.Context(), os.DirFS(dir), below.Descriptor.Digest); err != nil {
 		t.Fatal(err)
 	}
 	fromIndex := build(t, s)
@@ -417,7 +417,7 @@ func TestFromLayout(t *testing.T) {
 		t.Errorf("layers: %+v", fromIndex.Children[0].Layers)
 	}
 	write(t, t.TempDir(), fromIndex)
-	single, err := image.FromLayout(os.DirFS(dir), below.Children[0].Digest)
+	single, err := image.FromLayout(t.Context(), os.DirFS(dir), below.Children[0].Digest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -428,8 +428,8 @@ func TestFromLayout(t *testing.T) {
 	refused(t, err, verdict.Platform, "calls itself another platform")
 	_, err = s.Base.Image(t.Context(), "linux/s390x")
 	refused(t, err, verdict.Platform, "0 images of the base")
-	_, err = image.FromLayout(os.DirFS(dir), digest.Of(digest.SHA256, nil))
+	_, err = image.FromLayout(t.Context(), os.DirFS(dir), digest.Of(digest.SHA256, nil))
 	refused(t, err, verdict.Missing, "does not hold it")
-	_, err = image.FromLayout(os.DirFS(dir), digest.Of(digest.SHA256, below.Children[0].ConfigRaw))
+	_, err = image.FromLayout(t.Context(), os.DirFS(dir), digest.Of(digest.SHA256, below.Children[0].ConfigRaw))
 	refused(t, err, verdict.FileType, "is no image")
 }

@@ -16,15 +16,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// maxDocument bounds manifests, indexes and configurations.
-const maxDocument = registry.MaxManifest
-
 // FromLayout returns the base that pin names in an OCI image layout: an index
 // or the image of one platform. What the layout's own index.json says is not
 // asked.
-func FromLayout(layout fs.FS, pin digest.Digest) (Base, error) {
-	b := blobs{layout}
-	raw, err := b.document(pin)
+func FromLayout(ctx context.Context, dir fs.FS, pin digest.Digest) (Base, error) {
+	layout := registry.ReadLayout(dir)
+	raw, err := layout.Document(ctx, pin)
 	if err != nil {
 		return nil, err
 	}
@@ -32,13 +29,18 @@ func FromLayout(layout fs.FS, pin digest.Digest) (Base, error) {
 	if err != nil {
 		return nil, verdict.Wrap(verdict.FileType, pin.String(), err)
 	}
-	base := &layoutBase{blobs: b, root: raw, name: pin.String(), single: kind.IsImage()}
-	if !base.single {
-		var index v1.IndexManifest
-		if err := decode(raw, hash(pin), &index); err != nil {
+	open := func(ctx context.Context, h v1.Hash) (v1.Image, error) {
+		raw, err := document(ctx, layout, h)
+		if err != nil {
+			return nil, err
+		}
+		return inLayout(ctx, layout, raw)
+	}
+	base := &pinned{root: hash(pin), name: pin.String(), open: open}
+	if kind.IsIndex() {
+		if err := base.lists(raw); err != nil {
 			return nil, verdict.Wrap(verdict.FileType, pin.String(), err)
 		}
-		base.children = index.Manifests
 	}
 	return base, nil
 }
@@ -67,76 +69,17 @@ func kindOf(raw []byte) (types.MediaType, error) {
 	return "", fmt.Errorf("media type %q is no image", head.MediaType)
 }
 
-type layoutBase struct {
-	blobs    blobs
-	root     []byte
-	name     string
-	children []v1.Descriptor // of an index
-	single   bool            // not an index
+// document reads the document that another one names.
+func document(ctx context.Context, layout *registry.LayoutReader, h v1.Hash) ([]byte, error) {
+	sum, err := digest.Parse(h.String())
+	if err != nil {
+		return nil, verdict.Wrap(verdict.FileType, "layout", err)
+	}
+	return layout.Document(ctx, sum)
 }
 
-// Image implements [Base].
-func (b *layoutBase) Image(_ context.Context, platform string) (v1.Image, error) {
-	if b.single {
-		return b.blobs.image(b.root)
-	}
-	child, err := childFor(b.children, platform, b.name)
-	if err != nil {
-		return nil, err
-	}
-	sum, err := digest.Parse(child.Digest.String())
-	if err != nil {
-		return nil, verdict.Wrap(verdict.FileType, b.name, err)
-	}
-	raw, err := b.blobs.document(sum)
-	if err != nil {
-		return nil, err
-	}
-	return b.blobs.image(raw)
-}
-
-// blobs are the files of a layout that digests name.
-type blobs struct{ fs.FS }
-
-// open returns the bytes of a blob, not yet held against anything.
-func (b blobs) open(d digest.Digest) (fs.File, int64, error) {
-	f, err := b.Open("blobs/" + d.Algorithm().String() + "/" + d.Hex())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, verdict.Refuse(verdict.Missing, d.String(), "the layout names this blob and does not hold it")
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = verdict.Refuse(verdict.FileType, d.String(), "the blob is no regular file")
-	}
-	if err != nil {
-		return nil, 0, errors.Join(err, f.Close())
-	}
-	return f, info.Size(), nil
-}
-
-// document reads a manifest, index or configuration whole, and holds it
-// against its digest.
-func (b blobs) document(d digest.Digest) ([]byte, error) {
-	f, size, err := b.open(d)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if size > maxDocument {
-		return nil, verdict.Refuse(verdict.Limit, d.String(), "a document of %d bytes, more than %d", size, maxDocument)
-	}
-	raw, err := io.ReadAll(digest.NewVerifyingReader(f, d, size))
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", d, err)
-	}
-	return raw, nil
-}
-
-// image is the image of a manifest whose blobs are here.
-func (b blobs) image(raw []byte) (v1.Image, error) {
+// inLayout is the image of a manifest whose blobs are in a layout.
+func inLayout(ctx context.Context, layout *registry.LayoutReader, raw []byte) (v1.Image, error) {
 	kind, err := kindOf(raw)
 	if err != nil || !kind.IsImage() {
 		return nil, verdict.Refuse(verdict.FileType, "layout", "a child of the index is no image: %v", err)
@@ -145,11 +88,7 @@ func (b blobs) image(raw []byte) (v1.Image, error) {
 	if err := decodeStrict(raw, &m); err != nil {
 		return nil, verdict.Wrap(verdict.FileType, "layout", err)
 	}
-	sum, err := digest.Parse(m.Config.Digest.String())
-	if err != nil {
-		return nil, verdict.Wrap(verdict.FileType, "layout", err)
-	}
-	config, err := b.document(sum)
+	config, err := document(ctx, layout, m.Config.Digest)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +97,7 @@ func (b blobs) image(raw []byte) (v1.Image, error) {
 		if err != nil {
 			return nil, err
 		}
-		f, _, err := b.open(sum)
+		f, _, err := layout.Blob(ctx, sum) // [Layer.Open] verifies it
 		return f, err
 	}})
 }

@@ -27,30 +27,31 @@ import (
 // Layers are fetched when the built image is written, under the context of
 // [Build].
 func FromRemote(ctx context.Context, ref string, t http.RoundTripper) (Base, error) {
-	pinned, err := parseRef(ref)
+	pin, err := parseRef(ref)
 	if err != nil {
 		return nil, err
 	}
 	if t == nil {
 		return nil, verdict.Refuse(verdict.Usage, ref, "no transport")
 	}
-	b := &remoteBase{ref: pinned, transport: &loopbackHTTP{next: t}}
-	root, err := remote.Get(pinned, b.options(ctx)...)
+	r := &remoteBase{ref: ref, transport: &loopbackHTTP{next: t}}
+	root, err := remote.Get(pin, r.options(ctx)...)
 	if err != nil {
-		return nil, b.failed(err)
+		return nil, r.failed(err)
 	}
+	b := &pinned{root: hashOf(pin), name: ref, open: func(ctx context.Context, h v1.Hash) (v1.Image, error) {
+		image, err := remote.Image(pin.Digest(h.String()), r.options(ctx)...)
+		if err != nil {
+			return nil, r.failed(err)
+		}
+		return image, nil
+	}}
 	switch {
 	case root.MediaType.IsIndex():
-		var index v1.IndexManifest
-		if err := decode(root.Manifest, hashOf(pinned), &index); err != nil {
+		if err := b.lists(root.Manifest); err != nil {
 			return nil, verdict.Wrap(verdict.Tampered, ref, err)
 		}
-		b.children = index.Manifests
-	case root.MediaType.IsImage():
-		// Its one child is itself; Build holds its configuration against the
-		// platform asked.
-		b.single = true
-	default:
+	case !root.MediaType.IsImage():
 		return nil, verdict.Refuse(verdict.FileType, ref, "media type %q is no image", root.MediaType)
 	}
 	return b, nil
@@ -79,49 +80,52 @@ func parseRef(ref string) (name.Digest, error) {
 	return pinned, nil
 }
 
-type remoteBase struct {
-	ref       name.Digest
-	transport http.RoundTripper
-	children  []v1.Descriptor // of an index
-	single    bool            // not an index
+// pinned is a base whose root, which a digest names, was read.
+type pinned struct {
+	root     v1.Hash // an index, or the image of one platform
+	name     string
+	index    bool
+	children []v1.Descriptor // of an index
+	open     func(context.Context, v1.Hash) (v1.Image, error)
 }
 
-// Image implements [Base].
-func (b *remoteBase) Image(ctx context.Context, platform string) (v1.Image, error) {
-	ref := b.ref
-	if !b.single {
-		child, err := childFor(b.children, platform, b.ref.String())
-		if err != nil {
-			return nil, err
-		}
-		ref = b.ref.Digest(child.Digest.String())
-	}
-	image, err := remote.Image(ref, b.options(ctx)...)
-	if err != nil {
-		return nil, b.failed(err)
-	}
-	return image, nil
+// lists takes the root as an index.
+func (b *pinned) lists(raw []byte) error {
+	var index v1.IndexManifest
+	err := decode(raw, b.root, &index)
+	b.index, b.children = true, index.Manifests
+	return err
 }
 
-// childFor finds the one image of a platform. Two are no answer: which of them
-// would be used is for nobody to guess.
-func childFor(children []v1.Descriptor, platform, of string) (v1.Descriptor, error) {
-	var found []v1.Descriptor
+// Image implements [Base]. An image of one platform is its own child; [read]
+// holds its configuration against the platform. Two images for a platform are
+// refused: nothing says which of them to use.
+func (b *pinned) Image(ctx context.Context, platform string) (v1.Image, error) {
+	if !b.index {
+		return b.open(ctx, b.root)
+	}
+	var found []v1.Hash
 	var offered []string
-	for _, d := range children {
+	for _, d := range b.children {
 		if !d.MediaType.IsImage() || d.Platform == nil {
 			continue
 		}
 		offered = append(offered, d.Platform.String())
 		if platformOf(d.Platform) == normal(platform) {
-			found = append(found, d)
+			found = append(found, d.Digest)
 		}
 	}
 	if len(found) != 1 {
-		return v1.Descriptor{}, verdict.Refuse(verdict.Platform, platform, "%d images of the base %s are for it; it has %q",
-			len(found), of, offered)
+		return nil, verdict.Refuse(verdict.Platform, platform, "%d images of the base %s are for it; it has %q",
+			len(found), b.name, offered)
 	}
-	return found[0], nil
+	return b.open(ctx, found[0])
+}
+
+// remoteBase is how a registry is asked for a base.
+type remoteBase struct {
+	ref       string
+	transport http.RoundTripper
 }
 
 // options: retries are the transport's business.
@@ -139,7 +143,7 @@ func (b *remoteBase) failed(err error) error {
 	if errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {
 		return fmt.Errorf("reading base %s: %w", b.ref, registry.ErrNotFound)
 	}
-	return &registry.UnavailableError{Place: b.ref.String(), Op: "reading base", Err: err}
+	return &registry.UnavailableError{Place: b.ref, Op: "reading base", Err: err}
 }
 
 // loopbackHTTP lets plain HTTP pass to this machine only; the library takes
@@ -175,5 +179,5 @@ func decode(raw []byte, named v1.Hash, v any) error {
 // decodeStrict reads a document that has one meaning only. Others may add
 // fields.
 func decodeStrict(raw []byte, v any) error {
-	return strictjson.UnmarshalOpen(raw, v, strictjson.MaxSize(maxDocument))
+	return strictjson.UnmarshalOpen(raw, v, strictjson.MaxSize(registry.MaxManifest))
 }

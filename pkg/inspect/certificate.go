@@ -64,7 +64,7 @@ func fromBlock(block *pem.Block) (Document, error) {
 	return Document{}, verdict.Refuse(verdict.Usage, "PEM", "a block of type %q is neither a certificate nor a public key", block.Type)
 }
 
-// isEncodedPEM recognises the older form of a certificate file: base64 of PEM.
+// isEncodedPEM recognises the legacy form of a certificate file: base64 of PEM.
 func isEncodedPEM(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("LS0tLS1CRUdJTi")) // -----BEGIN
 }

@@ -145,21 +145,3 @@ func Lines(raw []byte) ([][]byte, error) {
 	}
 	return lines, nil
 }
-
-// ParseLines reads a file with one envelope per line. One line that is none
-// refuses the file: whoever skips it may skip the one that matters.
-func ParseLines(raw []byte) ([]Envelope, error) {
-	lines, err := Lines(raw)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]Envelope, 0, len(lines))
-	for i, line := range lines {
-		e, err := ParseEnvelope(line)
-		if err != nil {
-			return nil, fmt.Errorf("reading line %d: %w", i+1, err)
-		}
-		list = append(list, e)
-	}
-	return list, nil
-}

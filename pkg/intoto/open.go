@@ -1,7 +1,6 @@
 package intoto
 
 import (
-	"bytes"
 	"encoding/json"
 	"iter"
 	"maps"
@@ -93,9 +92,11 @@ func parseOpen(raw []byte) (Statement, error) {
 // beside it, by its place.
 func openSubjects(raw json.RawMessage) (subjects []Subject, extra map[int]Resource, err error) {
 	extra = map[int]Resource{}
-	p := plain{rest: raw}
+	p := newPlain(raw)
 	p.must("[")
-	if subjects = p.subjects(); p.take("]") && len(p.rest) == 0 {
+	subjects = p.subjects()
+	p.must("]")
+	if p.End(); !p.other && !p.Failed() {
 		return subjects, extra, nil
 	}
 	subjects = nil
@@ -135,23 +136,25 @@ const batchSize = 1000
 // batches cuts a list into lists of at most batchSize entries.
 func batches(raw json.RawMessage) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
-		d := json.NewDecoder(bytes.NewReader(raw))
-		if first, err := d.Token(); err != nil || first != json.Delim('[') {
+		s := strictjson.NewScanner([]byte(raw))
+		if s.Open('['); s.Failed() {
 			yield(nil, verdict.Refuse(verdict.StatementParse, "statement", "the subjects are no list"))
 			return
 		}
-		for d.More() {
+		for more := s.Next(true, ']'); more; {
 			batch := json.RawMessage("[")
-			var entry json.RawMessage
-			for n := 0; n < batchSize && d.More(); n++ {
-				if err := d.Decode(&entry); err != nil {
-					yield(nil, verdict.Wrap(verdict.StatementParse, "statement", err))
-					return
-				}
+			for n := 0; n < batchSize && more; n++ {
 				if n > 0 {
 					batch = append(batch, ',')
 				}
-				batch = append(batch, entry...)
+				from := s.Offset()
+				s.Skip()
+				batch = append(batch, raw[from:s.Offset()]...)
+				more = s.Next(false, ']')
+			}
+			if s.Failed() {
+				yield(nil, verdict.Wrap(verdict.StatementParse, "statement", s.Err()))
+				return
 			}
 			if !yield(append(batch, ']'), nil) {
 				return

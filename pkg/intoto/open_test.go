@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/fuzztest"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -173,7 +173,7 @@ func FuzzParseOpen(f *testing.F) {
 	f.Add([]byte(strings.Replace(valid(), "Statement/v1", "Statement/v0.1", 1)))
 	f.Add([]byte(strings.Replace(valid(), `"predicate":`, `"slsaProvenance":{},"predicate":`, 1)))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		fuzztest.Bounded(t, raw, func() { _, _ = intoto.ParseOpen(raw) })
+		bounds.Bounded(t, raw, func() { _, _ = intoto.ParseOpen(raw) })
 		s, err := intoto.ParseOpen(raw)
 		strict, strictErr := intoto.Parse(raw)
 		if err != nil {

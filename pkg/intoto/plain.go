@@ -1,54 +1,55 @@
 package intoto
 
 import (
-	"bytes"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/strictjson"
 )
 
-// plainStatement reads a statement in the form in which encoders of Go write
-// it: its four keys in their order, subjects that are plain, and no space
-// between them. Such statements can be long, so this is one pass that copies
-// nothing but names. It is not true of a statement in any other form or that
-// breaks a rule: that is read, or refused, by the whole rules, which would read
-// the same here.
+// plainStatement reads a statement in the form in which most encoders write it:
+// keys and members of subjects in their order, and subjects with nothing but a
+// name and strong digests. Such statements can be long, so this is one pass that
+// copies nothing but names. It is not true of a statement in any other form or
+// that breaks a rule: that is read, or refused, by the whole rules, which would
+// read the same here.
 //
-// Only the predicate is of any form, and held to the rules of strictjson by
-// itself. What is left of a statement without it has no number, no escape and
-// nothing that could stand twice but the names of subjects.
+// Only the predicate is of any form, and skipped by all rules of strictjson.
+// What is left of a statement without it has no number and nothing that could
+// stand twice but the names of subjects.
 func plainStatement(raw []byte) (Statement, bool) {
-	p := plain{rest: raw}
-	s := Statement{raw: raw, names: &names{}}
-	switch {
-	case len(raw) > strictjson.DefaultSize:
-		return Statement{}, false
-	case p.take(`{"_type":"` + TypeV1 + `","subject":[`):
-		s.kind = TypeV1
-	case p.take(`{"_type":"` + TypeV01 + `","subject":[`):
-		s.kind = TypeV01
-	default:
+	s, p := Statement{raw: raw, names: &names{}}, newPlain(raw)
+	p.must(`{"_type":`)
+	s.kind = string(p.Text())
+	if p.Take(`,"predicateType":`) { // as the first version of in-toto-golang has it
+		s.predicateType = string(p.Text())
+		p.must(`,"subject":[`)
+		s.subjects = p.subjects()
+		p.must(`]`)
+	} else {
+		p.must(`,"subject":[`)
+		s.subjects = p.subjects()
+		p.must(`],"predicateType":`)
+		s.predicateType = string(p.Text())
+	}
+	p.must(`,"predicate":`)
+	known := s.kind == TypeV1 || s.kind == TypeV01
+	if p.other || !known || p.Peek() != '{' || s.predicateType == "" {
 		return Statement{}, false
 	}
-	if s.subjects = p.subjects(); !p.take(`],"predicateType":"`) {
-		return Statement{}, false
-	}
-	s.predicateType = string(p.text())
-	p.must(`","predicate":`)
-	if p.other || !bytes.HasSuffix(p.rest, []byte("}")) {
-		return Statement{}, false
-	}
-	s.predicate = p.rest[:len(p.rest)-1]
-	whole := bytes.HasPrefix(s.predicate, []byte("{")) && bytes.HasSuffix(s.predicate, []byte("}"))
-	return s, whole && s.predicateType != "" && strictjson.Check(s.predicate, strictjson.MaxDepth(strictjson.DefaultDepth-1)) == nil
+	from := p.Offset()
+	p.Skip()
+	s.predicate = raw[from:p.Offset()]
+	p.must("}")
+	p.End()
+	return s, !p.other && !p.Failed()
 }
 
 // apart gives a statement that was read as plain bytes of its own.
 func (s Statement) apart() Statement {
+	from := cap(s.raw) - cap(s.predicate) // which is a piece of it
 	s.raw = slices.Clone(s.raw)
-	s.predicate = s.raw[len(s.raw)-1-len(s.predicate) : len(s.raw)-1]
+	s.predicate = s.raw[from : from+len(s.predicate)]
 	return s
 }
 
@@ -72,44 +73,51 @@ func distinct(subjects []Subject) bool {
 	return true
 }
 
-// plain is a text that is read from its beginning.
+// plain reads a statement that is in the form that is expected.
 type plain struct {
-	rest  []byte
-	other bool // it is not of the form
+	*strictjson.Scanner[[]byte]
+	size  int  // of all of it
+	other bool // it is not
 }
 
-// subjects takes a list of subjects: with names that have no escapes, SHA-256
-// and perhaps SHA-512 digests, nothing else and no space.
+func newPlain(raw []byte) plain {
+	// What is around a predicate is taken, not opened: it is one level of all.
+	return plain{Scanner: strictjson.NewScanner(raw, strictjson.MaxDepth(strictjson.DefaultDepth-1)), size: len(raw)}
+}
+
+// subjects takes a list of subjects: with names, SHA-256 and perhaps SHA-512
+// digests, and nothing else.
 func (p *plain) subjects() []Subject {
 	var list []Subject
 	var text []byte // all names, one after another, and where each ends
 	var ends []int
-	for before := len(p.rest); ; {
+	for before := p.Offset(); ; {
 		s := Subject{}
-		if p.take(`{"name":"`) {
-			text = append(text, p.text()...)
-			p.must(`",`)
+		if p.Take(`{"name":`) {
+			text = append(text, p.Text()...)
+			p.must(`,"digest":{"sha256":`)
 		} else {
-			p.must("{")
+			p.must(`{"digest":{"sha256":`)
 		}
-		p.must(`"digest":{"sha256":"`)
 		s.Digests.SHA256 = p.digest(digest.SHA256)
-		if p.take(`","sha512":"`) {
+		if p.Peek() == ',' {
+			p.must(`,"sha512":`)
 			s.Digests.SHA512 = p.digest(digest.SHA512)
 		}
-		p.must(`"}}`)
+		p.must("}}")
 		if p.other || len(list) == MaxSubjects {
 			p.other = true
 			return nil
 		}
 		if list == nil { // the others are like the first, mostly
-			n := min(before/(before-len(p.rest))+1, MaxSubjects)
+			n := min((p.size-before)/(p.Offset()-before)+1, MaxSubjects)
 			list, ends, text = make([]Subject, 0, n), make([]int, 0, n), append(make([]byte, 0, n*(len(text)+1)), text...)
 		}
 		list, ends = append(list, s), append(ends, len(text))
-		if !p.take(",") {
+		if p.Peek() != ',' {
 			break
 		}
+		p.must(",")
 	}
 	all, from := string(text), 0
 	for i, end := range ends {
@@ -118,46 +126,10 @@ func (p *plain) subjects() []Subject {
 	return list
 }
 
-// take takes a word, if that is what comes.
-func (p *plain) take(word string) bool {
-	if p.other || len(p.rest) < len(word) || string(p.rest[:len(word)]) != word {
-		return false
-	}
-	p.rest = p.rest[len(word):]
-	return true
-}
-
-func (p *plain) must(word string) { p.other = !p.take(word) || p.other }
-
-// text takes what comes before a quote, if it is text and nothing of it is
-// escaped.
-func (p *plain) text() []byte {
-	ascii := true
-	for i, c := range p.rest {
-		switch {
-		case c == '"':
-			text := p.rest[:i]
-			p.rest, p.other = p.rest[i:], p.other || !ascii && !utf8.Valid(text)
-			return text
-		case c < ' ' || c == '\\':
-			p.other = true
-			return nil
-		case c >= utf8.RuneSelf:
-			ascii = false
-		}
-	}
-	p.other = true
-	return nil
-}
+func (p *plain) must(word string) { p.other = !p.Take(word) || p.other }
 
 func (p *plain) digest(a digest.Algorithm) digest.Digest {
-	n := 2 * a.Size()
-	if len(p.rest) < n {
-		p.other = true
-		return digest.Digest{}
-	}
-	d, err := digest.ParseHexBytes(a, p.rest[:n])
+	d, err := digest.ParseHexBytes(a, p.Text())
 	p.other = p.other || err != nil
-	p.rest = p.rest[n:]
 	return d
 }

@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/fuzztest"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 )
 
 // sameAsWhole demands that a text that is read as plain is read by the whole
@@ -22,8 +24,8 @@ func sameAsWhole(t testing.TB, what string, raw []byte) bool {
 	before := bytes.Clone(raw)
 	fast, is := plainOpen(raw)
 	whole, refused := parseOpen(raw)
-	if spaced := bytes.Replace(raw, []byte(`"subject":[`), []byte(`"subject":[ `), 1); is { // the list is read by the whole rules, too
-		list, err := parseOpen(spaced)
+	if at := regexp.MustCompile(`"digest"[ \t\r\n]*:`).FindIndex(raw); is { // the list is read by the whole rules, too
+		list, err := parseOpen(slices.Insert(bytes.Clone(raw), at[0], []byte(`"mediaType":"",`)...))
 		if err != nil || !reflect.DeepEqual(list.subjects, whole.subjects) {
 			t.Errorf("%s: a list that is plain, and the whole rules say %v\n%.300s", what, err, raw)
 		}
@@ -76,6 +78,13 @@ func plainSeeds(t testing.TB) map[string][]byte {
 	write("a name twice", TypeV1, "x:y", append(list[:2:2], list[0]), struct{}{})
 	write("as deep as can be", TypeV1, "x:y", list[:1], deep)
 	write("one level too deep", TypeV1, "x:y", list[:1], json.RawMessage(`{"a":`+string(deep)+`}`))
+	var spaced bytes.Buffer
+	if err := json.Indent(&spaced, seeds["four subjects"], " ", "\t"); err != nil {
+		t.Fatal(err)
+	}
+	seeds["white space"] = append([]byte("\n"), append(spaced.Bytes(), "\r\n"...)...)
+	seeds["predicate type first"] = []byte(`{"_type":"` + TypeV01 + `","predicateType":"x:y","subject":[{"name":"\u0061\n","digest":{"sha256":"` +
+		list[0].Digests.SHA256.Hex() + `"}}],"predicate":{}}`)
 	vectors, err := filepath.Glob(filepath.Join("..", "..", "attestations", "*", "*", "testdata", "*.json"))
 	if err != nil || len(vectors) == 0 {
 		t.Fatalf("no vectors: %v", err)
@@ -166,7 +175,7 @@ func FuzzPlain(f *testing.F) {
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		fuzztest.Bounded(t, raw, func() { plainStatement(raw) })
+		bounds.Bounded(t, raw, func() { plainStatement(raw) })
 		sameAsWhole(t, "fuzzed", raw)
 	})
 }

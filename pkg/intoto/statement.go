@@ -18,7 +18,7 @@
 // could read differently. A statement read by the open reader proves its
 // strictness with [Statement.Strict] before it is taken for one of ours.
 //
-// Envelopes are read by [ParseEnvelope], files of several by [ParseLines];
+// Envelopes are read by [ParseEnvelope], files of several are split by [Lines];
 // Sigstore bundles are the business of pkg/verify.
 //
 // Specifications: in-toto Attestation Framework, Statement v0.1 and v1,

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/fuzztest"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -172,7 +172,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(strings.Replace(valid(), "bin/b", "", 1)))
 	f.Add([]byte(strings.Replace(valid(), `{"k":1}`, `{"k":1,"k":1}`, 1)))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		fuzztest.Bounded(t, raw, func() { _, _ = intoto.Parse(raw) })
+		bounds.Bounded(t, raw, func() { _, _ = intoto.Parse(raw) })
 		s, err := intoto.Parse(raw)
 		if err != nil {
 			if code := verdict.FindingOf("", err).Code; code.Outcome() != verdict.Refused {

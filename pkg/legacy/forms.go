@@ -37,7 +37,7 @@ type wireBundle struct {
 	Log         *bundle.RekorBundle `json:"rekorBundle"`
 }
 
-// ParseBundle reads cosign's older bundle of a blob's signature. A signature
+// ParseBundle reads cosign's legacy bundle of a blob's signature. A signature
 // without a log entry is one, too: see [Material.With].
 func ParseBundle(by Signer, artifact digest.Digest, raw []byte) (Material, error) {
 	var w wireBundle
@@ -58,7 +58,7 @@ func unmarshal(raw []byte, v any) error {
 	return strictjson.Unmarshal(raw, v, strictjson.MaxSize(MaxBundle))
 }
 
-// IsBundle reports whether raw has the shape of cosign's older bundle, for
+// IsBundle reports whether raw has the shape of cosign's legacy bundle, for
 // those who must choose a parser by what they find.
 func IsBundle(raw []byte) bool {
 	var w wireBundle

@@ -2,7 +2,7 @@
 // bundle, and writes each as a bundle of version 0.1 or 0.2; and it writes new
 // ones in those forms, for clients that know no other.
 //
-// The forms are a file's .sig and .cert; cosign's older bundle; and the layers
+// The forms are a file's .sig and .cert; cosign's legacy bundle; and the layers
 // of the tags sha256-<digest>.sig and .att in a registry. Each needs the caller
 // to say what was signed and what kind of signer is asked for; nothing is
 // guessed from what is found:
@@ -55,7 +55,7 @@ const (
 	Key                           // a long-lived key, which the caller has
 )
 
-// Material is a signature in an older form, believed by nobody.
+// Material is a signature in a legacy form, believed by nobody.
 type Material struct {
 	signed    digest.Digest // the artifact, or the payload of the envelope
 	signature []byte
@@ -74,7 +74,7 @@ func ParseFiles(by Signer, artifact digest.Digest, signature, certificate []byte
 	return parse(by, artifact, parts{signature: signature, certificate: certificate})
 }
 
-// parts is what the older forms consist of, as text.
+// parts is what the legacy forms consist of, as text.
 type parts struct {
 	signature, certificate, chain []byte
 	envelope                      *intoto.Envelope // instead of a signature

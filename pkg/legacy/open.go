@@ -11,7 +11,7 @@ import (
 )
 
 // Open reads back what [Material.Bundle] wrote of a signature with a
-// certificate and an entry, so that it can be written in the older forms.
+// certificate and an entry, so that it can be written in the legacy forms.
 func Open(bundle []byte) (Material, error) {
 	refuse := func(why string) (Material, error) {
 		return Material{}, verdict.Refuse(verdict.BundleParse, "bundle", "%s", why)
@@ -25,7 +25,7 @@ func Open(bundle []byte) (Material, error) {
 	}
 	vm := b.GetVerificationMaterial()
 	if b.GetMediaType() != promised || len(vm.GetTlogEntries()) != 1 || len(vm.GetX509CertificateChain().GetCertificates()) != 1 {
-		return refuse("it is not one that was made of an older form, with a certificate and an entry")
+		return refuse("it is not one that was made of a legacy form, with a certificate and an entry")
 	}
 	certificate := vm.GetX509CertificateChain().GetCertificates()[0].GetRawBytes()
 	var m Material
@@ -52,7 +52,7 @@ func Open(bundle []byte) (Material, error) {
 	return m.With(e)
 }
 
-// Convert reads a bundle of any version that can be written in the older forms:
+// Convert reads a bundle of any version that can be written in the legacy forms:
 // one certificate signed it, and a log of version 1 promised its entry. What
 // cannot is refused with the reason. The bundle is parsed, not proven.
 func Convert(bundle []byte) (Material, error) {

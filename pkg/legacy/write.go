@@ -28,7 +28,7 @@ const (
 const annotationPredicate = "predicateType"
 
 // New is a signature of bytes that was just made, with the certificate of its
-// key, in DER. It is of use to whoever signs in an older form: see
+// key, in DER. It is of use to whoever signs in a legacy form: see
 // [Material.Proposal].
 func New(signed digest.Digest, signature, certificate []byte) (Material, error) {
 	return made(Material{signed: signed, signature: signature}, certificate)
@@ -80,7 +80,7 @@ func (m Material) Proposal() ([]byte, error) {
 }
 
 // writings are the texts in which programs send one envelope to a log. Readers
-// of the older forms hold the text of the layer against what the log has, so it
+// of the legacy forms hold the text of the layer against what the log has, so it
 // must be the one that was sent, and a bundle does not keep it.
 var writings = [...]string{
 	`{"payloadType":%[1]q,"payload":%[2]q,"signatures":[{"keyid":"","sig":%[3]q}]}`, // ours, and cosign 2's

@@ -41,7 +41,7 @@ type Mark string
 
 // The marks.
 const (
-	// Verified is what the policy accepts: see [policy.Policy.States].
+	// Verified is what the policy accepts: see [policy.States].
 	Verified Mark = "verified"
 	// Hint is what somebody wrote.
 	Hint Mark = "hint"

@@ -81,7 +81,7 @@ func (b Believed) judge(h *heard) {
 	if b.Policy == nil {
 		return
 	}
-	role, err := b.Policy.States(h.evid)
+	role, err := policy.States(*b.Policy, h.evid)
 	if h.Role = string(role); err != nil {
 		h.Mark, h.Why = Hint, why(err)
 	}

@@ -28,7 +28,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -202,18 +201,13 @@ func (r Request) layout(ref string) (image, tag string, sum digest.Digest, err e
 	if err != nil {
 		return "", "", digest.Digest{}, err
 	}
-	var index struct {
-		Manifests []struct {
-			Digest      digest.Digest     `json:"digest"`
-			Annotations map[string]string `json:"annotations"`
-		} `json:"manifests"`
-	}
-	if err := strictjson.UnmarshalOpen(raw, &index, strictjson.MaxSize(maxIndex)); err != nil {
+	entries, err := registry.ListedIn(raw)
+	if err != nil {
 		return "", "", digest.Digest{}, verdict.Wrap(verdict.ConfigParse, ref, err)
 	}
 	var found []digest.Digest
-	for _, m := range index.Manifests {
-		if tag == "" || m.Annotations["org.opencontainers.image.ref.name"] == tag {
+	for _, m := range entries {
+		if tag == "" || m.Annotations[registry.AnnotationRefName] == tag {
 			found = append(found, m.Digest)
 		}
 	}

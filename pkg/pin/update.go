@@ -85,9 +85,6 @@ func (c Change) held() (plan.Lock, []byte, error) {
 // byte.
 func (c Change) IsEmpty() bool { return c.same }
 
-// Raw is what the file will say.
-func (c Change) Raw() []byte { return bytes.Clone(c.raw) }
-
 // Write writes the lock, whole or not at all.
 func (c Change) Write() error {
 	f, err := os.CreateTemp(filepath.Dir(c.path), ".lock-*")

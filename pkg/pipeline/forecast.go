@@ -47,8 +47,8 @@ type Services struct {
 	Authority string   `json:"certificateAuthority"`
 	Stamps    []string `json:"timestampAuthorities"`
 	Logs      []string `json:"transparencyLogs"`
-	// Older is the log of the signatures in the older forms, if there are any.
-	Older string `json:"olderTransparencyLog,omitempty"`
+	// Legacy is the log of the signatures in the legacy forms, if there are any.
+	Legacy string `json:"olderTransparencyLog,omitempty"`
 }
 
 // Signatures are what one act would sign in one role.
@@ -79,7 +79,7 @@ type Heap struct {
 	Kind   string `json:"kind"`
 	Due    int    `json:"due"`
 	Signed int    `json:"signed"`
-	older  bool   // they are in the older forms
+	legacy bool   // they are in the legacy forms
 }
 
 // The acts that sign.
@@ -99,10 +99,10 @@ const (
 
 // Kinds of heaps beside the classes of artifacts.
 const (
-	documents = "SBOM of an image"       // attached to it
-	olderForm = "file in the older form" // its .sig and .cert
-	olderTag  = "image in the older form"
-	olderSBOM = "SBOM of an image in the older form"
+	documents  = "SBOM of an image"        // attached to it
+	legacyForm = "file in the legacy form" // its .sig and .cert
+	legacyTag  = "image in the legacy form"
+	legacySBOM = "SBOM of an image in the legacy form"
 )
 
 // Err is what stands against it.
@@ -217,7 +217,7 @@ func (v *view) fill(ctx context.Context, f Forecast, acts []string) (Forecast, e
 	}
 	f.Services = Services{Stamps: services.TSAs, Logs: services.Logs}
 	if v.plan.Legacy() && slices.Contains(acts, ActSign) {
-		f.Services.Older = services.LogV1
+		f.Services.Legacy = services.LogV1
 	}
 	for _, act := range acts {
 		s := Signatures{Act: act, Role: policy.Release, Token: TokenRelease}
@@ -232,7 +232,7 @@ func (v *view) fill(ctx context.Context, f Forecast, acts []string) (Forecast, e
 		}
 		signer, err := v.signer(s)
 		if err == nil && act == ActSign && v.plan.Legacy() {
-			err = signer.NeedOlder()
+			err = signer.NeedLegacy()
 		}
 		if err != nil {
 			return Forecast{}, err
@@ -291,11 +291,11 @@ func (v *view) signing(ctx context.Context, s Signatures, signer *sign.Signer) (
 		return Signatures{}, err
 	}
 	s.What, s.Expected = v.heaps(ctx, s.Act), f.Expected
-	bundles, older := unknown(s.What, orders)
+	bundles, legacy := unknown(s.What, orders)
 	s.Unfinished, s.Kept = f.Unfinished, f.Found
 	s.Timestamps = bundles*len(f.Services.TSAs) + f.Stamps
-	s.Entries = bundles*len(f.Services.Logs) + older + f.Entries
-	if bundles+older+f.New > 0 || s.Act == ActBuild { // a build has one before its first step
+	s.Entries = bundles*len(f.Services.Logs) + legacy + f.Entries
+	if bundles+legacy+f.New > 0 || s.Act == ActBuild { // a build has one before its first step
 		s.Certificates = 1
 	}
 	if v.p.Keys[s.Token] != nil {
@@ -314,24 +314,24 @@ func (v *view) signing(ctx context.Context, s Signatures, signer *sign.Signer) (
 }
 
 // unknown is how many signatures are due of which there is no order: of what is
-// not made yet it is known only that it will be signed. Those in the older forms
+// not made yet it is known only that it will be signed. Those in the legacy forms
 // have no timestamp, and are in one log.
-func unknown(what []Heap, orders []sign.Order) (bundles, older int) {
+func unknown(what []Heap, orders []sign.Order) (bundles, legacy int) {
 	for _, h := range what {
-		if h.older {
-			older += h.Due
+		if h.legacy {
+			legacy += h.Due
 		} else {
 			bundles += h.Due
 		}
 	}
 	for _, o := range orders {
-		if o.Older {
-			older--
+		if o.Legacy {
+			legacy--
 		} else {
 			bundles--
 		}
 	}
-	return max(bundles, 0), max(older, 0)
+	return max(bundles, 0), max(legacy, 0)
 }
 
 // ordersOf are the orders of an act that are known already.
@@ -362,7 +362,7 @@ func (v *view) heaps(ctx context.Context, act string) []Heap {
 	put := func(kind string, signed bool) {
 		i := slices.IndexFunc(list, func(h Heap) bool { return h.Kind == kind })
 		if i < 0 {
-			i, list = len(list), append(list, Heap{Kind: kind, older: slices.Contains([]string{olderForm, olderTag, olderSBOM}, kind)})
+			i, list = len(list), append(list, Heap{Kind: kind, legacy: slices.Contains([]string{legacyForm, legacyTag, legacySBOM}, kind)})
 		}
 		if signed {
 			list[i].Signed++
@@ -372,19 +372,19 @@ func (v *view) heaps(ctx context.Context, act string) []Heap {
 	}
 	for _, a := range v.plan.Artifacts {
 		of := a
-		_, older := a.SignedBySig()
+		_, legacy := a.SignedBySig()
 		switch {
 		case a.IsStatement():
 			put("statement", v.outlook.Sealed)
 			continue
-		case a.IsLegacy() && !older || a.Class != plan.Signature && !a.IsImage():
+		case a.IsLegacy() && !legacy || a.Class != plan.Signature && !a.IsImage():
 			continue
-		case a.Class == plan.Signature && !older:
+		case a.Class == plan.Signature && !legacy:
 			of, _ = v.plan.Find(a.Of)
 		}
 		signed := slices.ContainsFunc(v.outlook.Signed, func(s plan.Artifact) bool { return s.Name == of.Name })
-		if older {
-			put(olderForm, signed)
+		if legacy {
+			put(legacyForm, signed)
 			continue
 		}
 		put(string(of.Class), signed)
@@ -397,9 +397,9 @@ func (v *view) heaps(ctx context.Context, act string) []Heap {
 			continue
 		}
 		attached := slices.ContainsFunc(v.outlook.Attached, func(s plan.Artifact) bool { return s.Name == of.Name })
-		put(olderTag, attached)
+		put(legacyTag, attached)
 		if described {
-			put(olderSBOM, attached)
+			put(legacySBOM, attached)
 		}
 	}
 	return list

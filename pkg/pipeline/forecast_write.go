@@ -30,8 +30,8 @@ func (f Forecast) Write(w io.Writer) error {
 	for _, address := range f.Services.Logs {
 		fmt.Fprintf(t, "  transparency log\t%s\n", render.Safe(address))
 	}
-	if f.Services.Older != "" {
-		fmt.Fprintf(t, "  log of the older forms\t%s\n", render.Safe(f.Services.Older))
+	if f.Services.Legacy != "" {
+		fmt.Fprintf(t, "  log of the legacy forms\t%s\n", render.Safe(f.Services.Legacy))
 	}
 	if len(f.Against) > 0 {
 		fmt.Fprintf(t, "\nagainst it\n")

@@ -12,7 +12,7 @@ import (
 )
 
 // legacyName is the file of a workspace that says that its release is signed in
-// the older forms, too: what was signed so is listed, whoever seals it.
+// the legacy forms, too: what was signed so is listed, whoever seals it.
 const legacyName = "legacy"
 
 // inForms is the plan with the forms in which the release is signed.
@@ -29,7 +29,7 @@ func (p *Pipeline) inForms(planned plan.Plan, w *workspace.Workspace) (plan.Plan
 	return planned.WithLegacy()
 }
 
-// needLegacy refuses to begin what could not be signed in the older forms. It
+// needLegacy refuses to begin what could not be signed in the legacy forms. It
 // asks nobody.
 func (p *Pipeline) needLegacy() error {
 	if !p.Legacy {
@@ -39,7 +39,7 @@ func (p *Pipeline) needLegacy() error {
 	if err != nil {
 		return err
 	}
-	return sign.NeedOlder(services)
+	return sign.NeedLegacy(services)
 }
 
 // withLegacy is a plan of which nothing is there yet, with the forms that are

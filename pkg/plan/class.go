@@ -21,7 +21,7 @@ const (
 	// Checksum is a sidecar: the digest of one file, in hexadecimal, and
 	// nothing else.
 	Checksum Class = "checksum"
-	// ProvenanceV02 is what a Provenance says in the older form, for readers
+	// ProvenanceV02 is what a Provenance says in the legacy form, for readers
 	// that know no other. It is evidence of nothing.
 	ProvenanceV02 Class = "provenance-v0.2"
 )
@@ -72,7 +72,7 @@ const (
 // ProvenanceName is the file that carries the provenance of a step.
 func ProvenanceName(instance string) string { return "provenance/" + instance + ".sigstore.json" }
 
-// ProvenanceV02Name is the file that carries it in the older form. It has a
+// ProvenanceV02Name is the file that carries it in the legacy form. It has a
 // directory of its own: no name of a step has a slash.
 func ProvenanceV02Name(instance string) string {
 	return "provenance/v0.2/" + instance + ".sigstore.json"

@@ -69,7 +69,7 @@ type making struct {
 
 // published are the files about the whole release.
 type published struct {
-	v02     bool // provenance in the older form, too
+	v02     bool // provenance in the legacy form, too
 	sboms   sboms
 	markers []text
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// mediaLegacy is that of the older forms, which are text.
+// mediaLegacy is that of the legacy forms, which are text.
 const mediaLegacy = "text/plain"
 
 // The files that carry the signature of an artifact in the form from before
@@ -17,24 +17,24 @@ const (
 	suffixCert = ".cert"
 )
 
-// SigName is the file that carries the signature in the older form.
+// SigName is the file that carries the signature in the legacy form.
 func SigName(artifact string) string { return artifact + suffixSig }
 
 // CertName is the file that carries its certificate.
 func CertName(artifact string) string { return artifact + suffixCert }
 
-// IsLegacy reports whether an artifact is a part of a signature in the older
+// IsLegacy reports whether an artifact is a part of a signature in the legacy
 // form.
 func (a Artifact) IsLegacy() bool { return a.Class == Signature && a.MediaType == mediaLegacy }
 
-// SignedBySig is the file whose signature in the older form an artifact is, if
+// SignedBySig is the file whose signature in the legacy form an artifact is, if
 // it is one.
 func (a Artifact) SignedBySig() (of string, is bool) {
 	of, is = strings.CutSuffix(a.Name, suffixSig)
 	return of, is && a.IsLegacy()
 }
 
-// Legacy reports whether signatures in the older forms are planned, too.
+// Legacy reports whether signatures in the legacy forms are planned, too.
 func (p Plan) Legacy() bool { return p.legacy }
 
 // WithLegacy is the plan of a release that is also signed in the forms from
@@ -50,13 +50,13 @@ func (p Plan) WithLegacy() (Plan, error) {
 		}
 		for _, name := range []string{SigName(a.Of), CertName(a.Of)} {
 			if _, planned := p.Find(name); planned {
-				return Plan{}, verdict.Refuse(verdict.ConfigParse, name, "release.yaml plans it, and the older signature of %s would have its name", a.Of)
+				return Plan{}, verdict.Refuse(verdict.ConfigParse, name, "release.yaml plans it, and the legacy signature of %s would have its name", a.Of)
 			}
 			all = append(all, about(name, Signature, mediaLegacy, a.Of))
 		}
 	}
 	if len(all) > MaxArtifacts {
-		return Plan{}, verdict.Refuse(verdict.Limit, "plan", "%d artifacts with the older signatures, more than %d", len(all), MaxArtifacts)
+		return Plan{}, verdict.Refuse(verdict.Limit, "plan", "%d artifacts with the legacy signatures, more than %d", len(all), MaxArtifacts)
 	}
 	p.Artifacts, p.legacy = all, true
 	p.sort()

@@ -48,15 +48,15 @@ func TestWithLegacy(t *testing.T) {
 	if err != nil || !with.Legacy() || p.Legacy() {
 		t.Fatal(err)
 	}
-	var older []string
+	var added []string
 	for _, a := range with.Artifacts {
 		if a.IsLegacy() {
-			older = append(older, a.Name)
+			added = append(added, a.Name)
 		}
 	}
 	want := []string{"SHA256SUMS.cert", "SHA256SUMS.sig", "notes.txt.cert", "notes.txt.sig", "tool.cert", "tool.sig"}
-	if !slices.Equal(older, want) || len(with.Artifacts) != len(p.Artifacts)+len(want) {
-		t.Errorf("%q, want %q", older, want)
+	if !slices.Equal(added, want) || len(with.Artifacts) != len(p.Artifacts)+len(want) {
+		t.Errorf("%q, want %q", added, want)
 	}
 	for _, name := range want {
 		if _, found := with.Find(name); !found {

@@ -159,7 +159,7 @@ type Plan struct {
 	Locked        bool              `json:"locked"`
 	Modules       []string          `json:"modules,omitempty"`       // Go modules that the lock pins and a build fetches, by directory
 	Downloads     map[string]string `json:"downloads,omitempty"`     // address by name, of what else it fetches
-	ProvenanceV02 bool              `json:"provenanceV02,omitempty"` // each step's provenance is written in the older form, too
+	ProvenanceV02 bool              `json:"provenanceV02,omitempty"` // each step's provenance is written in the legacy form, too
 	SBOMs         Documents         `json:"sboms"`
 	Markers       []string          `json:"markers,omitempty"`
 	Steps         []Step            `json:"steps"`

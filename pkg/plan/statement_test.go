@@ -30,12 +30,12 @@ func TestStatement(t *testing.T) {
 					t.Errorf("%s is one", other.Name)
 				}
 			}
-			older, err := with.WithLegacy()
+			signed, err := with.WithLegacy()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, signed := older.Find(plan.SigName(strings.TrimSuffix(a.Name, ".sigstore.json"))); signed {
-				t.Error("it is signed in the older form")
+			if _, found := signed.Find(plan.SigName(strings.TrimSuffix(a.Name, ".sigstore.json"))); found {
+				t.Error("it is signed in the legacy form")
 			}
 		})
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/plan"
 )
 
-// TestProvenanceForOlderReaders: each step's provenance once more, in the older
+// TestProvenanceForOlderReaders: each step's provenance once more, in the legacy
 // form; it is listed, and nothing rests on it.
 func TestProvenanceForOlderReaders(t *testing.T) {
 	was, err := expand(t, full)

@@ -10,12 +10,13 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/slsa"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // Whether a signer may act is decided here and nowhere else: everything that
-// asks for a role asks [Policy.acts], so that no caller looks at the name of a
+// asks for a role asks actors.acts, so that no caller looks at the name of a
 // signer and forgets the time, the claims, the classes, the stages or the
 // builder.
 
@@ -42,12 +43,20 @@ func (e *errTwoPosts) Error() string {
 
 var errNoPost = errors.New("the policy does not know it")
 
+// actors are who may act in which role.
+type actors struct {
+	roles    map[Role][]Signer
+	builders []builder
+	trust    slsa.Trust // in the builders
+	posts    []post     // every place in which an identity is named
+}
+
 // postOf finds the place of an identity. Patterns of two places can match one
 // identity, which no loader can foresee; such an identity may act in neither:
 // else one signer would be counted as two, or speak for the better builder.
-func (p *Policy) postOf(who identity.Identity) (found post, err error) {
+func (a *actors) postOf(who identity.Identity) (found post, err error) {
 	err = errNoPost
-	for _, one := range p.posts {
+	for _, one := range a.posts {
 		switch {
 		case !anyOf(one.signers, who):
 		case err == nil:
@@ -63,14 +72,14 @@ func (p *Policy) postOf(who identity.Identity) (found post, err error) {
 // asks: at the time of the signature, with the claims of the certificate, for
 // the class and stage of the question and, for provenance, in the name of the
 // builder that it gives.
-func (p *Policy) acts(f *Fact, role Role, q *Question) error {
-	return p.actsBut(f, role, q, nil)
+func (a *actors) acts(f *Fact, role Role, q *Question) error {
+	return a.actsBut(f, role, q, nil)
 }
 
 // actsBut is acts where a part of what is asked of a signer is not known yet,
 // which without takes away.
-func (p *Policy) actsBut(f *Fact, role Role, q *Question, without func(*Signer)) error {
-	at, err := p.named(f, role, q)
+func (a *actors) actsBut(f *Fact, role Role, q *Question, without func(*Signer)) error {
+	at, err := a.named(f, role, q)
 	if err != nil {
 		return err
 	}
@@ -83,13 +92,13 @@ func (p *Policy) actsBut(f *Fact, role Role, q *Question, without func(*Signer))
 	if err := acting(f, at.signers, q); err != nil || role != Builder || !isProvenance(f.kind) {
 		return err
 	}
-	return p.speaks(f, at.builder)
+	return a.speaks(f, at.builder)
 }
 
 // named asks for the name alone: whether the policy names the signer in a role,
 // and in no other place.
-func (p *Policy) named(f *Fact, role Role, q *Question) (post, error) {
-	at, err := p.postOf(f.who)
+func (a *actors) named(f *Fact, role Role, q *Question) (post, error) {
+	at, err := a.postOf(f.who)
 	var two *errTwoPosts
 	switch {
 	case errors.As(err, &two):
@@ -99,31 +108,31 @@ func (p *Policy) named(f *Fact, role Role, q *Question) (post, error) {
 		})
 	case err != nil:
 		return post{}, refuse(f, func() verdict.Finding {
-			return verdict.Find(verdict.Identity, q.Subject, "the policy does not know who signed this").Differ(p.first(role), f.signer())
+			return verdict.Find(verdict.Identity, q.Subject, "the policy does not know who signed this").Differ(a.first(role), f.signer())
 		})
 	case at.role != role:
 		return post{}, refuse(f, func() verdict.Finding {
-			return verdict.Find(verdict.IdentityRole, q.Subject, "signed by the %s identity, where the %s identity must", at.role, role).Differ(p.first(role), f.signer())
+			return verdict.Find(verdict.IdentityRole, q.Subject, "signed by the %s identity, where the %s identity must", at.role, role).Differ(a.first(role), f.signer())
 		})
 	}
 	return at, nil
 }
 
 // speaks asks whether provenance names the builder that its signer speaks for.
-func (p *Policy) speaks(f *Fact, builder string) error {
+func (a *actors) speaks(f *Fact, builder string) error {
 	claim, err := f.claim()
 	if err != nil || claim.Builder.ID == builder {
 		return err
 	}
 	return refuse(f, func() verdict.Finding {
 		return verdict.Find(verdict.Builder, cmp.Or(claim.Builder.ID, "provenance without a builder"), "%s may not speak for this builder", f.signer()).
-			Differ(p.speakerOf(claim.Builder.ID), f.signer()+", who speaks for "+builder)
+			Differ(a.speakerOf(claim.Builder.ID), f.signer()+", who speaks for "+builder)
 	})
 }
 
 // speakerOf is one of those who speak for a builder, for messages.
-func (p *Policy) speakerOf(builder string) string {
-	for _, one := range p.posts {
+func (a *actors) speakerOf(builder string) string {
+	for _, one := range a.posts {
 		if one.role == Builder && one.builder == builder {
 			return one.signers[0].String()
 		}
@@ -178,9 +187,9 @@ func anyOf(signers []Signer, who identity.Identity) bool {
 	return false
 }
 
-// byRole is [Policy.acts] as a clause.
+// byRole is acts as a clause.
 func byRole(role Role) clause {
-	return func(m *matter, f *Fact) error { return m.policy.acts(f, role, &m.q) }
+	return func(m *matter, f *Fact) error { return m.policy.actors.acts(f, role, &m.q) }
 }
 
 // Acts is the role in which the signer of evidence may act where a question
@@ -190,17 +199,17 @@ func (p Policy) Acts(e verify.Evidence, q Question) (Role, error) {
 		return "", verdict.Refuse(verdict.EvidenceMissing, q.Subject, "there is no evidence")
 	}
 	f := FactOf(e)
-	role, err := p.actor(&f, &q)
+	role, err := p.actors.actor(&f, &q)
 	return role, say(err)
 }
 
 // actor is the role in which the signer of a fact may act.
-func (p *Policy) actor(f *Fact, q *Question) (Role, error) {
-	at, err := p.postOf(f.who)
+func (a *actors) actor(f *Fact, q *Question) (Role, error) {
+	at, err := a.postOf(f.who)
 	if err != nil {
 		at.role = Release // for the words of the refusal
 	}
-	if err := p.acts(f, at.role, q); err != nil {
+	if err := a.acts(f, at.role, q); err != nil {
 		return "", err
 	}
 	return at.role, nil
@@ -224,7 +233,7 @@ func (p Policy) ActsBy(certificate []byte, role Role, q Question) error {
 		return err
 	}
 	f := Fact{who: who, claims: &claims, saying: &saying{signedAt: leaf.NotBefore.UTC()}}
-	return say(p.acts(&f, role, &q))
+	return say(p.actors.acts(&f, role, &q))
 }
 
 // Foresee tells beforehand whether an identity could act in a role at a time.
@@ -232,16 +241,16 @@ func (p Policy) ActsBy(certificate []byte, role Role, q Question) error {
 // and artifacts are not known; what was signed is judged when it is there.
 func (p Policy) Foresee(who identity.Identity, role Role, now time.Time) error {
 	f := Fact{who: who, saying: &saying{signedAt: now}}
-	return say(p.actsBut(&f, role, &Question{Subject: string(role)}, func(s *Signer) { s.claims, s.stages, s.classes = nil, nil, nil }))
+	return say(p.actors.actsBut(&f, role, &Question{Subject: string(role)}, func(s *Signer) { s.claims, s.stages, s.classes = nil, nil, nil }))
 }
 
 // ActsSomewhere answers whether the signer of evidence may act in a role, for
 // whoever signs and does not know of which class an artifact is and at which
 // stage it will be judged.
-func (p Policy) ActsSomewhere(e verify.Evidence, role Role) error {
+func ActsSomewhere(p Policy, e verify.Evidence, role Role) error {
 	if e.IsZero() {
 		return verdict.Refuse(verdict.EvidenceMissing, string(role), "there is no evidence")
 	}
 	f := FactOf(e)
-	return say(p.actsBut(&f, role, &Question{Subject: string(role)}, func(s *Signer) { s.stages, s.classes = nil, nil }))
+	return say(p.actors.actsBut(&f, role, &Question{Subject: string(role)}, func(s *Signer) { s.stages, s.classes = nil, nil }))
 }

@@ -160,9 +160,9 @@ func (s seat) asks(t *testing.T, p Policy, who identity.Identity) error {
 	predicate := map[string]string{"builder": buildOf("https://example.test/builder"), "verifier": summaryOfTest}[s.name]
 	f := saidBy(t, q, who, s.kind, predicate)
 	if s.role != "" {
-		return say(p.acts(f, s.role, &q))
+		return say(p.actors.acts(f, s.role, &q))
 	}
-	for _, r := range p.decide([]*Fact{f}, q) {
+	for _, r := range (&matter{policy: &p, q: q, facts: []*Fact{f}}).decide() {
 		if r.mode == Require && !r.met {
 			return r.err
 		}
@@ -191,7 +191,7 @@ func overlapping(t *testing.T, more string) *Policy {
 // answer is the code of the one refusal about a file, empty if it is accepted.
 func answerTo(t *testing.T, p *Policy, facts ...*Fact) verdict.Code {
 	t.Helper()
-	for _, r := range p.decide(facts, asking(t, plan.Archive)) {
+	for _, r := range (&matter{policy: p, q: asking(t, plan.Archive), facts: facts}).decide() {
 		if r.mode == Require && !r.met {
 			return verdict.FindingOf("", r.err).Code
 		}
@@ -276,7 +276,7 @@ func takenBack(t *testing.T, text string) {
 		who := identity.Identity{Issuer: "https://accounts.example.test", Subject: by + "@example.test", Type: identity.Email}
 		facts := []*Fact{saidBy(t, q, seats()[1].who(), vsa.PredicateType, summaryOfTest), saidBy(t, q, who, vsa.PredicateType, failed)}
 		var got verdict.Code
-		for _, r := range p.decide(facts, q) {
+		for _, r := range (&matter{policy: &p, q: q, facts: facts}).decide() {
 			if r.mode == Require && !r.met {
 				got = verdict.FindingOf("", r.err).Code
 			}
@@ -397,7 +397,7 @@ func TestLateEvidence(t *testing.T) {
 		{"when the role had ended", ended, kind, "verifier", Published, false},
 	} {
 		who := identity.Identity{Issuer: "https://accounts.example.test", Subject: row.by + "@example.test", Type: identity.Email}
-		if got := row.p.isLate(saidBy(t, q, who, row.kind, ""), row.stage); got != row.want {
+		if got := saidBy(t, q, who, row.kind, "").isLate(row.p, row.stage); got != row.want {
 			t.Errorf("%s: %t, want %t", row.name, got, row.want)
 		}
 	}

@@ -12,14 +12,14 @@ import (
 // that any takes may still count.
 func TestSummaryAges(t *testing.T) {
 	plain := policyForAges(t, "")
-	if ages := plain.SummaryAges(); len(ages) != 0 {
+	if ages := policy.SummaryAges(plain); len(ages) != 0 {
 		t.Errorf("a policy that asks for none: %v", ages)
 	}
 	entry := func(verifier, age string) string {
 		return "- {verifier: \"https://" + verifier + ".example.test\", resource: \"pkg:oci/lantern\", maxAge: " + age +
 			", levels: {BUILD: 1}, policy: {uri: \"https://example.test/policy\", sha256: " + strings.Repeat("a1", 32) + "}}\n"
 	}
-	ages := policyForAges(t, "summaries:\n"+entry("one", "24h")+entry("one", "48h")+entry("one", "1h")).SummaryAges()
+	ages := policy.SummaryAges(policyForAges(t, "summaries:\n"+entry("one", "24h")+entry("one", "48h")+entry("one", "1h")))
 	if len(ages) != 1 || ages["https://one.example.test"] != 48*time.Hour {
 		t.Errorf("%v", ages)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // Rule is one demand: that something is shown of an artifact. Rules are made
-// by the leaves of this package and by [All], [Any] and [AtLeast].
+// by the leaves of this package and by [Any] and [AtLeast].
 type Rule interface {
 	judge(*matter) answer
 }
@@ -28,9 +28,6 @@ var (
 	errEmpty = errors.New("no rules to combine; then anything would pass")
 	errRange = errors.New("cannot ask for so many")
 )
-
-// All is met when every rule is.
-func All(rules ...Rule) (Rule, error) { return AtLeast(len(rules), rules...) }
 
 // Any is met when one rule is.
 func Any(rules ...Rule) (Rule, error) { return AtLeast(1, rules...) }

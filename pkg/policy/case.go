@@ -100,14 +100,14 @@ func (r CaseReport) Failed() int {
 // Rehearse asks a policy every case of a txtar archive. The archive must hold
 // refusals, they stand first, and it must end with something that is accepted:
 // a policy that refuses everything would pass any others.
-func (p Policy) Rehearse(archive []byte) (CaseReport, error) {
+func Rehearse(p Policy, archive []byte) (CaseReport, error) {
 	cases, err := ParseCases(archive)
 	if err != nil {
 		return CaseReport{}, err
 	}
 	report := CaseReport{Policy: p.name, Digest: p.digest}
 	for _, c := range cases {
-		result, err := p.rehearse(c)
+		result, err := c.rehearse(&p)
 		if err != nil {
 			return CaseReport{}, malformed("case %q: %v", c.Name, err)
 		}
@@ -292,7 +292,8 @@ func copied(v any) any {
 	return v
 }
 
-func (p Policy) rehearse(c Case) (CaseResult, error) {
+// rehearse asks a policy the case.
+func (c Case) rehearse(p *Policy) (CaseResult, error) {
 	q, err := c.question()
 	if err != nil {
 		return CaseResult{}, err
@@ -307,9 +308,10 @@ func (p Policy) rehearse(c Case) (CaseResult, error) {
 	}
 	result := CaseResult{Name: c.Name, Want: slices.Sorted(slices.Values(c.Want))}
 	codes := map[string]bool{}
-	results := p.rehearseSignoff(facts, q)
+	m := &matter{policy: p, q: q, facts: facts}
+	results := m.rehearseSignoff()
 	if results == nil {
-		results = p.decide(facts, q)
+		results = m.decide()
 	}
 	for _, r := range results {
 		if r.mode == Require && !r.met {

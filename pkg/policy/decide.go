@@ -61,7 +61,7 @@ func (p Policy) Decide(evidence []verify.Evidence, q Question) *verdict.Verdict 
 func (h *Hearing) Decide(evidence []verify.Evidence, q Question) *verdict.Verdict {
 	v := verdict.New(string(q.Class)+" "+q.Subject, q.At)
 	v.Policy, v.Features = h.policy.digest, h.policy.Features()
-	for _, a := range h.policy.decide(h.read(evidence), q) {
+	for _, a := range (&matter{policy: &h.policy, q: q, facts: h.read(evidence)}).decide() {
 		switch {
 		case a.mode == Require:
 			v.Counts.Required++
@@ -128,8 +128,8 @@ type ruling struct {
 }
 
 // decide answers every item of the question's cell, then doubts its own yes.
-func (p *Policy) decide(facts []*Fact, q Question) []ruling {
-	m := &matter{policy: p, q: q, facts: facts}
+func (m *matter) decide() []ruling {
+	p, q := m.policy, m.q
 	asked := p.cells[cell{q.Stage, q.Class}].items
 	if err := q.check(); err != nil || len(asked) == 0 {
 		if err == nil {
@@ -203,11 +203,11 @@ func (p Policy) Lacks(stage Stage, classes []plan.Class) []string {
 	if slices.Contains(p.signoff.stages, stage) && p.NeedsSignoff(stage) != Require {
 		lacks = append(lacks, "sign-off")
 	}
-	if p.plan != Require {
+	if p.whole.plan != Require {
 		lacks = append(lacks, "plan")
 	}
 	for _, place := range []string{Files, Images} {
-		if p.closed[place] != Require {
+		if p.whole.closed[place] != Require {
 			lacks = append(lacks, "closed "+place)
 		}
 	}
@@ -229,7 +229,7 @@ func (m *matter) view() View {
 
 func (m *matter) evidence(f *Fact) EvidenceView {
 	e := EvidenceView{Kind: f.kind, Issuer: f.who.Issuer, Subject: f.who.Subject, Signed: f.signedAt, Claims: map[string]string{}}
-	if role, err := m.policy.actor(f, &m.q); err == nil {
+	if role, err := m.policy.actors.actor(f, &m.q); err == nil {
 		e.Role = string(role)
 	}
 	for name, value := range f.certified().All() {

@@ -159,7 +159,7 @@ func (e emptied) twinLoads(t *testing.T, raw []byte) {
 // answer is the answer of one case.
 func answer(t *testing.T, p policy.Policy, archive []byte, name string) string {
 	t.Helper()
-	report, err := p.Rehearse(archive)
+	report, err := policy.Rehearse(p, archive)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,27 +22,25 @@ func (s *Section) add(format string, args ...any) {
 
 // Explain says in plain words what the policy demands, what it refuses, what
 // it does not look at, and who can get past what.
-func (p Policy) Explain() []Section {
-	var all []Section
-	for _, part := range []func() Section{p.explainWho, p.explainBuilds, p.explainAsked, p.explainPlaces, p.explainFeatures, p.explainLeft, p.explainPower} {
-		if s := part(); len(s.Lines) > 0 {
-			all = append(all, s)
-		}
+func Explain(p Policy) []Section {
+	all := []Section{
+		p.actors.explain(), explainBuilds(p), explainAsked(p), explainWhole(p), p.switches.explain(), explainLeft(p),
+		{Title: "Who can get past it", Lines: Overriders(p)},
 	}
-	return all
+	return slices.DeleteFunc(all, func(s Section) bool { return len(s.Lines) == 0 })
 }
 
-func (p Policy) explainWho() Section {
+func (a actors) explain() Section {
 	s := Section{Title: "Who is believed"}
 	duties := map[Role]string{
 		Release: "signs the manifest, files and images", Verifier: "says that others checked", Officer: "signs policies, exceptions and known defects",
 		Channels: "says which release a channel stands for", Signoffs: "signs releases off", Reconciler: "says which requirements are switched on",
 	}
 	for _, role := range []Role{Release, Verifier, Officer, Channels, Signoffs, Reconciler} {
-		if len(p.roles[role]) == 0 && role != Channels && role != Signoffs && role != Reconciler { // whose word no release needs
+		if len(a.roles[role]) == 0 && role != Channels && role != Signoffs && role != Reconciler { // whose word no release needs
 			s.add("nobody %s", strings.Replace(duties[role], "signs", "may sign", 1))
 		}
-		for _, who := range p.roles[role] {
+		for _, who := range a.roles[role] {
 			duty := duties[role]
 			if kept := who.extent(); kept != "" {
 				duty = "signs " + kept
@@ -50,7 +48,7 @@ func (p Policy) explainWho() Section {
 			s.add("%s", who.describe(duty))
 		}
 	}
-	for _, b := range p.builders {
+	for _, b := range a.builders {
 		for _, who := range b.signers {
 			s.add("%s", who.describe(fmt.Sprintf("speaks for builder %s, believed to level %d", b.id, b.level)))
 		}
@@ -91,20 +89,20 @@ func list[T ~string](all []T) string {
 	return strings.Join(words, ", ")
 }
 
-func (p Policy) explainBuilds() Section {
+func explainBuilds(p Policy) Section {
 	s := Section{Title: "What may have been built"}
-	if len(p.builders) == 0 {
+	if len(p.actors.builders) == 0 {
 		s.add("anything: no provenance is looked at, so nothing is known of source, builder and parameters")
 		return s
 	}
-	s.add("provenance must name the repository %s (SOURCE_REPOSITORY)", p.source.Repository)
-	if p.source.Ref != "" {
-		s.add("and the ref %s (SOURCE_REF)", p.source.Ref)
+	s.add("provenance must name the repository %s (SOURCE_REPOSITORY)", p.build.source.Repository)
+	if p.build.source.Ref != "" {
+		s.add("and the ref %s (SOURCE_REF)", p.build.source.Ref)
 	}
-	if p.types != nil {
-		s.add("the build must be of type %s (BUILD_TYPE)", strings.Join(p.types, " or "))
+	if p.build.types != nil {
+		s.add("the build must be of type %s (BUILD_TYPE)", strings.Join(p.build.types, " or "))
 	}
-	for _, param := range p.params {
+	for _, param := range p.build.params {
 		text := "parameter " + param.Name
 		if param.Optional {
 			text += ", if it is there,"
@@ -113,9 +111,9 @@ func (p Policy) explainBuilds() Section {
 			s.add("%s may have any value", text)
 			continue
 		}
-		s.add("%s must be %s (PARAM_VALUE)", text, p.allowed(param, "{version}"))
+		s.add("%s must be %s (PARAM_VALUE)", text, p.build.allowed(param, "{version}"))
 	}
-	if p.types != nil {
+	if p.build.types != nil {
 		s.add("any other parameter is refused (PARAM_UNKNOWN)")
 	}
 	if n := p.counts.builders; n > 1 {
@@ -131,7 +129,7 @@ func (p Policy) explainBuilds() Section {
 }
 
 // explainAsked says what is asked of which class, classes alike together.
-func (p Policy) explainAsked() Section {
+func explainAsked(p Policy) Section {
 	s := Section{Title: "What each artifact needs"}
 	for _, stage := range stages() {
 		var texts []string
@@ -185,33 +183,33 @@ func (d demand) describe() string {
 	return text
 }
 
-func (p Policy) explainPlaces() Section {
+func explainWhole(p Policy) Section {
 	s := Section{Title: "The release as a whole"}
 	s.add("what the manifest lists is there, untampered, under its own name, and nothing is missing: always")
-	s.add("the manifest lists what release.yaml plans: %s (PLAN_MISSING, PLAN_EXTRA)", p.plan.plainly())
+	s.add("the manifest lists what release.yaml plans: %s (PLAN_MISSING, PLAN_EXTRA)", p.whole.plan.plainly())
 	for _, place := range []string{Files, Images} {
-		s.add("nothing but the release is among its %s: %s (EXTRA)", map[string]string{Files: "files", Images: "images' tags"}[place], p.closed[place].plainly())
+		s.add("nothing but the release is among its %s: %s (EXTRA)", map[string]string{Files: "files", Images: "images' tags"}[place], p.whole.closed[place].plainly())
 	}
-	if p.digests {
+	if p.whole.digests {
 		s.add("files are compared by every digest that is listed (TAMPERED)")
 	}
-	for _, late := range p.late {
+	for _, late := range p.whole.late {
 		s.add("%s by the %s role may be added after sealing, at stage %v", late.Predicate, late.Role, late.Stages)
 	}
 	if text := p.signoff.explain(); text != "" {
 		s.add("%s", text)
 	}
-	if p.manifest > 0 {
-		s.add("the manifest was signed at most %s ago (STALE)", p.manifest)
+	if p.validity.manifest > 0 {
+		s.add("the manifest was signed at most %s ago (STALE)", p.validity.manifest)
 	}
-	if p.defects > 0 {
-		s.add("a list of known defects numbered %d or higher is at hand", p.defects)
+	if p.validity.defects > 0 {
+		s.add("a list of known defects numbered %d or higher is at hand", p.validity.defects)
 	}
-	if !p.lab {
+	if !p.validity.lab {
 		s.add("a lab's trust root is refused (TRUST_LAB)")
 	}
-	if !p.expires.IsZero() {
-		s.add("the policy itself is valid until %s (POLICY_EXPIRED)", p.expires.Format(time.DateOnly))
+	if !p.validity.expires.IsZero() {
+		s.add("the policy itself is valid until %s (POLICY_EXPIRED)", p.validity.expires.Format(time.DateOnly))
 	}
 	return s
 }
@@ -220,7 +218,7 @@ func (m Mode) plainly() string {
 	return map[Mode]string{Require: "required", Warn: "only warned about", Off: "not looked at"}[m]
 }
 
-func (p Policy) explainLeft() Section {
+func explainLeft(p Policy) Section {
 	s := Section{Title: "What it does not ask"}
 	for _, stage := range stages() {
 		if lacks := p.Lacks(stage, Judged()); len(lacks) > 0 {
@@ -230,25 +228,16 @@ func (p Policy) explainLeft() Section {
 	return s
 }
 
-// explainPower says who could make the policy accept what.
-func (p Policy) explainPower() Section {
-	s := Section{Title: "Who can get past it"}
-	for _, line := range p.Overriders() {
-		s.add("%s", line)
-	}
-	return s
-}
-
 // Overriders lists who can get past what: what each role could do alone, and
 // what it takes to publish something that was never built from the source.
-func (p Policy) Overriders() []string {
+func Overriders(p Policy) []string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if p.unsigned {
 		add("anybody, where nothing that is signed is required: the policy says insecureAcceptUnsigned, and such a verdict begins with UNSIGNED")
 	}
 	names := func(role Role) string { return strings.Join(p.Expected(role), " or ") }
-	if len(p.roles[Officer]) > 0 {
+	if len(p.actors.roles[Officer]) > 0 {
 		add("%s can except single findings of a release for at most 30 days; every verdict shows it", names(Officer))
 	}
 	needsBuilder := slices.ContainsFunc(Judged(), func(c plan.Class) bool { return p.Asks(Published, c, Provenance) == Require })
@@ -258,11 +247,11 @@ func (p Policy) Overriders() []string {
 	} else {
 		add("%s alone can publish anything: no provenance is required", names(Release))
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.floors)) {
-		add("%s can have %s count as little as %s", names(Reconciler), name, p.floors[name])
+	for _, name := range slices.Sorted(maps.Keys(p.switches.floors)) {
+		add("%s can have %s count as little as %s", names(Reconciler), name, p.switches.floors[name])
 	}
-	add("whoever owns the identity providers %s can become any of these", strings.Join(p.issuers(), " and "))
-	for _, who := range p.SignersOf(Release) {
+	add("whoever owns the identity providers %s can become any of these", strings.Join(p.actors.issuers(), " and "))
+	for _, who := range p.actors.holders(Release) {
 		if who.exact.Subject == "" {
 			add("whoever gets an identity that matches %s can release", who)
 		}
@@ -270,10 +259,10 @@ func (p Policy) Overriders() []string {
 	return lines
 }
 
-func (p Policy) issuers() []string {
+func (a *actors) issuers() []string {
 	var all []string
 	for _, role := range Roles() {
-		for _, s := range p.SignersOf(role) {
+		for _, s := range a.holders(role) {
 			if issuer := s.matcher.Issuer(); !slices.Contains(all, issuer) {
 				all = append(all, issuer)
 			}
@@ -283,35 +272,35 @@ func (p Policy) issuers() []string {
 }
 
 // Lint lists what loads and might still not be what was meant.
-func (p Policy) Lint() []string {
+func Lint(p Policy) []string {
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
-	if p.expires.IsZero() {
+	if p.validity.expires.IsZero() {
 		note("it never expires: a replayed old policy would do forever; write expires")
 	}
-	if p.sequence == 0 {
+	if p.validity.sequence == 0 {
 		note("it has no sequence: an older policy cannot be told from a newer one; write sequence")
 	}
 	if p.unsigned {
 		note("it accepts what nothing signed speaks for, and the verdict then begins with UNSIGNED; require signatures and remove insecureAcceptUnsigned before anybody relies on it")
 	}
-	if p.types == nil && len(p.builders) > 0 {
+	if p.build.types == nil && len(p.actors.builders) > 0 {
 		note("it expects no build types: any parameter of a build is accepted; write build")
 	}
-	if p.source.Ref == "" && len(p.builders) > 0 {
+	if p.build.source.Ref == "" && len(p.actors.builders) > 0 {
 		note("it expects no ref: a build of any branch is accepted; write source.ref, such as refs/tags/{version}")
 	}
-	if len(p.roles[Signoffs]) > 0 && len(p.signoff.stages) == 0 {
+	if len(p.actors.roles[Signoffs]) > 0 && len(p.signoff.stages) == 0 {
 		note("the role signoff is given and its word is never asked for; write signoff: {stages: [staging]}")
 	}
-	if len(p.roles[Reconciler]) > 0 && len(p.floors) == 0 {
+	if len(p.actors.roles[Reconciler]) > 0 && len(p.switches.floors) == 0 {
 		note("the role reconciler is given and switches nothing; write features: {RequireProvenance: {floor: warn}}")
 	}
-	if p.lab {
+	if p.validity.lab {
 		note("it accepts a lab's trust root; write trustRoot: {lab: \"off\"} before anybody relies on it")
 	}
 	for _, role := range Roles() {
-		for _, s := range p.SignersOf(role) {
+		for _, s := range p.actors.holders(role) {
 			if s.exact.Subject == "" {
 				note("%s is a pattern in role %s: make sure that nobody else can get such an identity", s, role)
 			}

@@ -111,8 +111,8 @@ func (f *Fact) claim() (*provenance.Claim, error) {
 // its builder nothing is believed.
 func (f *Fact) level(m *matter) (slsa.Report, error) {
 	return f.memory.level(grounds{m.policy, m.entire(f)}, func() (slsa.Report, error) {
-		trust := m.policy.trust
-		if m.policy.acts(f, Builder, &m.q) != nil {
+		trust := m.policy.actors.trust
+		if m.policy.actors.acts(f, Builder, &m.q) != nil {
 			trust = slsa.Trust{}
 		}
 		return f.reached(trust, slsa.Question{Name: m.q.Subject, Bytes: m.q.Bytes, ByDigest: m.q.ByDigest})

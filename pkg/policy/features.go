@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -37,26 +36,29 @@ func (m Mode) strictness() int {
 	return 2
 }
 
+// switches are the requirements of a policy that features switch.
+type switches struct {
+	floors map[string]Mode   // of the features that may switch one
+	states []verdict.Feature // that the policy is under
+}
+
 // Floors are the features that may switch a requirement of the policy, and the
 // least that each counts.
-func (p Policy) Floors() map[string]Mode { return maps.Clone(p.floors) }
+func (p Policy) Floors() map[string]Mode { return maps.Clone(p.switches.floors) }
 
 // Features are the requirements that are switched, and how far they count.
-func (p Policy) Features() []verdict.Feature { return slices.Clone(p.features) }
-
-// InForce names what is judged by: the policy, and what of it does not count.
-func (p Policy) InForce() digest.Digest { return verdict.InForce(p.digest, p.features) }
+func (p Policy) Features() []verdict.Feature { return slices.Clone(p.switches.states) }
 
 // Under is the policy as it counts in these states of features. Each counts at
 // least what the floor says, and what no state is given of counts as it is
 // written. What the policy does not name cannot be switched: that is refused.
-// The policy keeps its digest; [Policy.InForce] says what it amounts to.
+// The policy keeps its digest; [verdict.InForce] says what it amounts to.
 func (p Policy) Under(states ...verdict.Feature) (Policy, error) {
 	for _, s := range states {
 		name, core := strings.CutPrefix(s.Name, coreFeatures)
-		floor, named := p.floors[name]
+		floor, named := p.switches.floors[name]
 		if !core || !named {
-			return Policy{}, verdict.Refuse(verdict.PolicyWeak, p.name, "feature %s switches nothing of the policy: it names %v", s.Name, slices.Sorted(maps.Keys(p.floors)))
+			return Policy{}, verdict.Refuse(verdict.PolicyWeak, p.name, "feature %s switches nothing of the policy: it names %v", s.Name, slices.Sorted(maps.Keys(p.switches.floors)))
 		}
 		if Mode(s.Mode).strictness() < floor.strictness() {
 			s.Mode = string(floor)
@@ -64,31 +66,31 @@ func (p Policy) Under(states ...verdict.Feature) (Policy, error) {
 		if !Mode(s.Mode).known() {
 			s.Mode = string(Require)
 		}
-		if slices.ContainsFunc(p.features, func(o verdict.Feature) bool { return o.Name == s.Name }) {
+		if slices.ContainsFunc(p.switches.states, func(o verdict.Feature) bool { return o.Name == s.Name }) {
 			return Policy{}, verdict.Refuse(verdict.Usage, p.name, "feature %s is in one state at a time", s.Name)
 		}
-		p.features = append(slices.Clip(p.features), s)
-		p.lower(name, Mode(s.Mode))
+		p.switches.states = append(slices.Clip(p.switches.states), s)
+		switch mode := Mode(s.Mode); {
+		case mode == Require:
+		case name == RequireSignoff:
+			p.signoff.mode = mode
+		default:
+			p.cells = withProvenance(p.cells, mode)
+		}
 	}
 	return p, nil
 }
 
-// lower has a requirement count no more than a mode.
-func (p *Policy) lower(name string, to Mode) {
-	if to == Require {
-		return
-	}
-	if name == RequireSignoff {
-		p.signoff.mode = to
-		return
-	}
-	cells := maps.Clone(p.cells)
+// withProvenance are the cells with provenance counting so much where it is
+// required.
+func withProvenance(all map[cell]demand, to Mode) map[cell]demand {
+	cells := maps.Clone(all)
 	for at, d := range cells {
 		if d.modes[Provenance] == Require {
 			cells[at] = d.withProvenance(to)
 		}
 	}
-	p.cells = cells
+	return cells
 }
 
 // withProvenance is the demand with provenance counting so much. The level is
@@ -117,10 +119,10 @@ func (l *loader) loadFeatures() error {
 	if len(l.Features) == 0 {
 		return l.fail(codeEmpty, at("features"), "empty; leave the key out")
 	}
-	if len(l.policy.roles[Reconciler]) == 0 {
+	if len(l.policy.actors.roles[Reconciler]) == 0 {
 		return l.fail(codeEmpty, at("features"), "requirements may be switched, and nobody has the role reconciler; then no state of a feature could be believed")
 	}
-	l.policy.floors = map[string]Mode{}
+	l.policy.switches.floors = map[string]Mode{}
 	for _, name := range slices.Sorted(maps.Keys(l.Features)) {
 		floor, path := l.Features[name].Floor, at("features", name)
 		switch {
@@ -133,7 +135,7 @@ func (l *loader) loadFeatures() error {
 		case name == RequireSignoff && len(l.policy.signoff.stages) == 0:
 			return l.fail(codeEmpty, path, "the policy asks for no sign-off that could be switched")
 		}
-		l.policy.floors[name] = floor
+		l.policy.switches.floors[name] = floor
 		if name == RequireProvenance {
 			if err := l.checkLowered(floor, path); err != nil {
 				return err
@@ -167,18 +169,18 @@ func (l *loader) checkLowered(floor Mode, path []any) error {
 	return nil
 }
 
-// explainFeatures says what may be switched, and how far.
-func (p Policy) explainFeatures() Section {
+// explain says what may be switched, and how far.
+func (w switches) explain() Section {
 	s := Section{Title: "What may be switched"}
-	for _, name := range slices.Sorted(maps.Keys(p.floors)) {
+	for _, name := range slices.Sorted(maps.Keys(w.floors)) {
 		what := map[string]string{RequireProvenance: "that provenance is required", RequireSignoff: "that a sign-off is required"}[name]
 		least := "not at all while it is off"
-		if p.floors[name] == Warn {
+		if w.floors[name] == Warn {
 			least = "as a warning at least"
 		}
 		s.add("feature %s switches %s; it counts %s, whatever the store of features says", name, what, least)
 	}
-	for _, f := range p.features {
+	for _, f := range w.states {
 		s.add("%s", fmt.Sprintf("%s is %s now (transition %d): %s", f.Name, f.State, f.Number, f.Mode))
 	}
 	return s

@@ -42,16 +42,16 @@ func TestFeaturesLoad(t *testing.T) {
 	if err := p.Foresee(who("reconciler"), policy.Reconciler, time.Now()); err != nil {
 		t.Errorf("reconciler@: %v", err)
 	}
-	said := fmt.Sprint(p.Explain())
+	said := fmt.Sprint(policy.Explain(p))
 	for _, words := range []string{"reconciler@example.test", "says which requirements are switched on", "not at all while it is off", "as a warning at least"} {
 		if !strings.Contains(said, words) {
 			t.Errorf("explain does not say %q", words)
 		}
 	}
-	if lint := fmt.Sprint(p.Lint()); strings.Contains(lint, "switches nothing") {
+	if lint := fmt.Sprint(policy.Lint(p)); strings.Contains(lint, "switches nothing") {
 		t.Errorf("lint: %s", lint)
 	}
-	if len(load(t).Floors()) != 0 || strings.Contains(fmt.Sprint(load(t).Explain()), "switched") {
+	if len(load(t).Floors()) != 0 || strings.Contains(fmt.Sprint(policy.Explain(load(t))), "switched") {
 		t.Error("a policy without features speaks of some")
 	}
 	for _, r := range []struct{ roles, field, says string }{
@@ -65,7 +65,7 @@ func TestFeaturesLoad(t *testing.T) {
 		refused(t, withFeatures(t, r.roles, r.field), r.says)
 	}
 	idle, err := policy.Parse([]byte(withFeatures(t, reconciler, "")), nil)
-	if err != nil || !strings.Contains(fmt.Sprint(idle.Lint()), "switches nothing") {
+	if err != nil || !strings.Contains(fmt.Sprint(policy.Lint(idle)), "switches nothing") {
 		t.Errorf("lint: a role without a word: %v", err)
 	}
 	refused(t, withSignoff(t, reconciler, "features: {RequireSignoff: {floor: \"off\"}}\n"), "asks for no sign-off")
@@ -110,7 +110,7 @@ func TestUnder(t *testing.T) {
 				t.Errorf("sign-off %s, want %s", m, r.signoff)
 			}
 			lowered := r.provenance != policy.Require || r.signoff != policy.Require
-			if same := got.InForce().Equal(p.Digest()); same == lowered {
+			if same := verdict.InForce(got.Digest(), got.Features()).Equal(p.Digest()); same == lowered {
 				t.Errorf("it goes by the name of the policy: %t", same)
 			}
 			if lacks := strings.Join(got.Lacks(policy.Staging, []plan.Class{plan.Binary}), ", "); lowered == (lacks == "") {

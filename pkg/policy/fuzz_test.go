@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/fuzztest"
 	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
@@ -23,7 +23,7 @@ func read(t *testing.T, raw []byte) {
 	t.Helper()
 	var p policy.Policy
 	var err error
-	fuzztest.Within(t, len(raw), func() { p, err = policy.Parse(raw, nil) })
+	bounds.Within(t, len(raw), func() { p, err = policy.Parse(raw, nil) })
 	if err != nil {
 		if f := verdict.FindingOf("", err); f.Code.Outcome() != verdict.Malformed || !p.Digest().IsZero() {
 			t.Fatalf("refused as something else than malformed: %v", err)
@@ -44,7 +44,7 @@ func read(t *testing.T, raw []byte) {
 	if _, err := p.Judge(verify.Evidence{}, policy.Ask{Whole: true}); err == nil {
 		t.Fatal("no evidence was accepted")
 	}
-	fuzztest.Within(t, len(raw), func() { p.Explain(); p.Lint(); p.Overriders() })
+	bounds.Within(t, len(raw), func() { policy.Explain(p); policy.Lint(p); policy.Overriders(p) })
 }
 
 func FuzzParse(f *testing.F) {
@@ -72,8 +72,8 @@ func shippedFiles(t testing.TB, pattern string) []string {
 // rehearse holds cases to what every rehearsal keeps.
 func rehearse(t *testing.T, p policy.Policy, archive []byte) {
 	t.Helper()
-	fuzztest.Within(t, len(archive), func() {
-		report, err := p.Rehearse(archive)
+	bounds.Within(t, len(archive), func() {
+		report, err := policy.Rehearse(p, archive)
 		if err != nil {
 			if code := verdict.FindingOf("", err).Code; code.Outcome() != verdict.Malformed {
 				t.Fatalf("refused as %s: %v", code, err)

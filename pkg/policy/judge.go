@@ -51,14 +51,9 @@ func (p Policy) Judge(e verify.Evidence, ask Ask) (verdict.Proof, error) {
 	return f.proof(ask.Subject, ask.Role), nil
 }
 
-// Manifest reads the release manifest that evidence says, if its signer may
-// sign one. Whether it is the one that was asked for is not judged. One that is
-// on pages is refused: see [Policy.ManifestFrom].
-func (p Policy) Manifest(e verify.Evidence) (release.Manifest, verdict.Proof, error) {
-	return p.ManifestFrom(e, nil)
-}
-
-// ManifestFrom is [Policy.Manifest] for one whose list may be on pages.
+// ManifestFrom reads the release manifest that evidence says, if its signer may
+// sign one. Whether it is the one that was asked for is not judged. Its list may
+// be on pages; without pages one that is on some is refused.
 func (p Policy) ManifestFrom(e verify.Evidence, pages release.Opener) (release.Manifest, verdict.Proof, error) {
 	proof, err := p.Judge(e, Ask{Role: Release, Kind: releasemanifest.PredicateType, Subject: releasemanifest.Name, Whole: true})
 	if err != nil {
@@ -94,7 +89,7 @@ func (p Policy) Provenance(e verify.Evidence, version string) error {
 // AllowsLate reports whether a role may add evidence of a kind to a release
 // that was sealed, at a stage.
 func (p Policy) AllowsLate(kind string, role Role, stage Stage) bool {
-	return slices.ContainsFunc(p.late, func(late fileLate) bool {
+	return slices.ContainsFunc(p.whole.late, func(late fileLate) bool {
 		return late.Predicate == kind && late.Role == role && slices.Contains(late.Stages, stage)
 	})
 }
@@ -103,11 +98,11 @@ func (p Policy) AllowsLate(kind string, role Role, stage Stage) bool {
 // to a release at a stage: its kind, by the role that the policy names.
 func (p Policy) IsLate(e verify.Evidence, stage Stage) bool {
 	f := FactOf(e)
-	return !e.IsZero() && p.isLate(&f, stage)
+	return !e.IsZero() && f.isLate(&p, stage)
 }
 
-func (p *Policy) isLate(f *Fact, stage Stage) bool {
+func (f *Fact) isLate(p *Policy, stage Stage) bool {
 	return slices.ContainsFunc(Roles(), func(role Role) bool {
-		return p.AllowsLate(f.kind, role, stage) && p.acts(f, role, &Question{Subject: "late evidence", Stage: stage}) == nil
+		return p.AllowsLate(f.kind, role, stage) && p.actors.acts(f, role, &Question{Subject: "late evidence", Stage: stage}) == nil
 	})
 }

@@ -133,14 +133,6 @@ func ofKind(kinds ...string) clause {
 	}
 }
 
-// first is one of those who have a role, for messages.
-func (p *Policy) first(role Role) string {
-	if all := p.holders(role); len(all) > 0 {
-		return all[0].String()
-	}
-	return "nobody"
-}
-
 func (f *Fact) signer() string {
 	if !f.key.IsZero() {
 		return "key " + f.key.String()
@@ -283,7 +275,7 @@ func (s summary) answers(m *matter, f *Fact) error {
 		return err
 	}
 	if err := said.Answer(vsa.Question{
-		VerifierID: s.Verifier, ResourceURI: m.policy.fill(s.Resource, m.q.Version), PolicyURI: s.Policy.URI, Policy: s.pinned,
+		VerifierID: s.Verifier, ResourceURI: m.policy.build.fill(s.Resource, m.q.Version), PolicyURI: s.Policy.URI, Policy: s.pinned,
 		Levels: s.Levels, Now: m.q.At, MaxAge: s.age,
 	}); err != nil {
 		return err
@@ -355,7 +347,7 @@ func (l *loader) compile(d *demand, class plan.Class, path []any) error {
 
 func (l *loader) provenance(level int) (Rule, error) {
 	var builders []Rule
-	for _, b := range l.policy.builders {
+	for _, b := range l.policy.actors.builders {
 		s := &some{role: Builder, absent: verdict.NoProvenance, what: "provenance", check: Provenance, clauses: []asked{
 			lasting(ofKind(provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01)),
 			lasting(byRole(Builder)), lasting(ofBuilder(b.id)), fleeting(agrees), fleeting(bound),

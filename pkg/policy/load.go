@@ -72,7 +72,7 @@ func (l *loader) fail(code string, path []any, format string, args ...any) error
 func at(path ...any) []any { return path }
 
 func (l *loader) load() (Policy, error) {
-	l.policy = Policy{name: l.Name, digest: digest.Of(digest.SHA256, l.raw), sequence: l.Sequence}
+	l.policy = Policy{name: l.Name, digest: digest.Of(digest.SHA256, l.raw), validity: validity{sequence: l.Sequence}}
 	for _, part := range []func() error{
 		l.loadHead, l.loadRoles, l.loadBuilders, l.checkSeparate, l.loadSource, l.loadParameters,
 		l.loadSummaries, l.loadThresholds, l.loadLimits, l.loadPlaces, l.loadLate, l.loadSignoff, l.loadRules, l.loadRequire, l.checkPlanned, l.loadFeatures,
@@ -139,9 +139,9 @@ func (l *loader) loadHead() (err error) {
 			return l.fail(codeWeak, at("trustRoot", "lab"), "nobody can want an INSECURE LAB; want warn, or off to refuse one")
 		}
 	}
-	l.policy.lab = l.TrustRoot == nil || l.TrustRoot.Lab == Warn
+	l.policy.validity.lab = l.TrustRoot == nil || l.TrustRoot.Lab == Warn
 	l.policy.unsigned = l.Unsigned
-	l.policy.expires, err = l.instant(l.Expires, at("expires"))
+	l.policy.validity.expires, err = l.instant(l.Expires, at("expires"))
 	return err
 }
 
@@ -172,7 +172,7 @@ func (l *loader) duration(text string, path []any) (time.Duration, error) {
 }
 
 func (l *loader) loadRoles() error {
-	l.policy.roles = map[Role][]Signer{}
+	l.policy.actors.roles = map[Role][]Signer{}
 	for _, role := range slices.Sorted(maps.Keys(l.Roles)) {
 		path := at("roles", string(role))
 		if role != Release && role != Verifier && role != Officer && role != Channels && role != Signoffs && role != Reconciler {
@@ -185,10 +185,10 @@ func (l *loader) loadRoles() error {
 		if n := slices.IndexFunc(signers, narrowed); n >= 0 && role != Release && role != Verifier {
 			return l.fail(codeValue, append(path, n), "stages and classes are for those who sign artifacts, and the role %s signs none; leave them out", role)
 		}
-		l.policy.roles[role] = signers
-		l.policy.posts = append(l.policy.posts, post{role: role, signers: signers})
+		l.policy.actors.roles[role] = signers
+		l.policy.actors.posts = append(l.policy.actors.posts, post{role: role, signers: signers})
 	}
-	if len(l.policy.roles[Release]) == 0 {
+	if len(l.policy.actors.roles[Release]) == 0 {
 		return l.fail(codeEmpty, at("roles", "release"), "nobody; then nothing could ever be accepted")
 	}
 	return nil
@@ -289,7 +289,7 @@ func (l *loader) loadBuilders() error {
 	var pairs []slsa.Pair
 	for i, b := range l.Builders {
 		path := at("builders", i)
-		if b.ID == "" || slices.ContainsFunc(l.policy.builders, func(o builder) bool { return o.id == b.ID }) {
+		if b.ID == "" || slices.ContainsFunc(l.policy.actors.builders, func(o builder) bool { return o.id == b.ID }) {
 			return l.fail(codeValue, append(path, "id"), "%q is empty or stands twice", b.ID)
 		}
 		if b.Level < 1 || b.Level > 3 {
@@ -305,14 +305,14 @@ func (l *loader) loadBuilders() error {
 		if n := slices.IndexFunc(signers, func(s Signer) bool { return s.exact.Type == identity.Key }); n >= 0 {
 			return l.fail(codeWeak, append(path, "signers", n), "a key tells nothing of the run that used it; a builder needs an identity")
 		}
-		l.policy.builders = append(l.policy.builders, builder{b.ID, b.Level, signers})
-		l.policy.posts = append(l.policy.posts, post{Builder, b.ID, signers})
+		l.policy.actors.builders = append(l.policy.actors.builders, builder{b.ID, b.Level, signers})
+		l.policy.actors.posts = append(l.policy.actors.posts, post{Builder, b.ID, signers})
 		for _, s := range signers {
 			pairs = append(pairs, slsa.Pair{Signer: s.matcher, BuilderID: b.ID, Level: b.Level, Hermetic: b.Hermetic, Complete: b.Complete})
 		}
 	}
 	var err error
-	if l.policy.trust, err = slsa.NewTrust(pairs, nil); err != nil {
+	if l.policy.actors.trust, err = slsa.NewTrust(pairs, nil); err != nil {
 		return l.fail(codeWeak, at("builders"), "%v", err)
 	}
 	return nil
@@ -330,12 +330,12 @@ type place struct {
 // in for both.
 func (l *loader) checkSeparate() error {
 	var all []place
-	for _, role := range slices.Sorted(maps.Keys(l.policy.roles)) {
-		for i, s := range l.policy.roles[role] {
+	for _, role := range slices.Sorted(maps.Keys(l.policy.actors.roles)) {
+		for i, s := range l.policy.actors.roles[role] {
 			all = append(all, place{s, at("roles", string(role), i), "role " + string(role)})
 		}
 	}
-	for n, b := range l.policy.builders {
+	for n, b := range l.policy.actors.builders {
 		for i, s := range b.signers {
 			all = append(all, place{s, at("builders", n, "signers", i), "builder " + b.id})
 		}
@@ -385,8 +385,8 @@ func (l *loader) loadThresholds() error {
 		}
 		*field = n
 	}
-	if n := l.policy.counts.builders; n > max(1, len(l.policy.builders)) {
-		return l.fail(codeValue, at("thresholds", "builders"), "%d builders must agree, and only %d are named", n, len(l.policy.builders))
+	if n := l.policy.counts.builders; n > max(1, len(l.policy.actors.builders)) {
+		return l.fail(codeValue, at("thresholds", "builders"), "%d builders must agree, and only %d are named", n, len(l.policy.actors.builders))
 	}
 	return nil
 }
@@ -399,15 +399,15 @@ func (l *loader) loadLimits() (err error) {
 		if name != "manifest" {
 			return l.fail(codeValue, at("limits", name), "not manifest")
 		}
-		if l.policy.manifest, err = l.duration(l.Limits[name], at("limits", name)); err != nil {
+		if l.policy.validity.manifest, err = l.duration(l.Limits[name], at("limits", name)); err != nil {
 			return err
 		}
 	}
 	if l.Defects == nil {
 		return nil
 	}
-	if l.policy.defects = l.Defects.AtLeast; l.policy.defects < 1 {
-		return l.fail(codeValue, at("defects", "atLeast"), "%d, want a number from 1", l.policy.defects)
+	if l.policy.validity.defects = l.Defects.AtLeast; l.policy.validity.defects < 1 {
+		return l.fail(codeValue, at("defects", "atLeast"), "%d, want a number from 1", l.policy.validity.defects)
 	}
 	return nil
 }

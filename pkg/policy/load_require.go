@@ -94,7 +94,7 @@ func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, er
 			return demand{}, l.fail(codeValue, at, "%q, want require, warn or off", mode)
 		case !slices.Contains(known, check):
 			return demand{}, l.fail(codeValue, at, "means nothing for %s; known: %v", class, known)
-		case check == Provenance && mode != Off && len(l.policy.builders) == 0:
+		case check == Provenance && mode != Off && len(l.policy.actors.builders) == 0:
 			return demand{}, l.fail(codeEmpty, []any{"builders"}, "nobody, and %s asks for provenance; then none could ever be believed", class)
 		case check == Summary && mode != Off && len(l.policy.summaries) == 0:
 			return demand{}, l.fail(codeEmpty, at, "asks for the word of a verifier, and summaries names none")
@@ -153,7 +153,7 @@ func (d demand) requiresSigned() bool {
 // What needs no provenance is then whatever the release identity calls so: a
 // program could be listed among the checksums.
 func (l *loader) checkPlanned() error {
-	if l.policy.plan == Require {
+	if l.policy.whole.plan == Require {
 		return nil
 	}
 	for _, stage := range stages() {
@@ -167,13 +167,13 @@ func (l *loader) checkPlanned() error {
 }
 
 func (l *loader) loadPlaces() error {
-	if l.policy.plan = l.Plan; !l.Plan.known() {
+	if l.policy.whole.plan = l.Plan; !l.Plan.known() {
 		return l.fail(codeValue, at("plan"), "%q, want require, warn or off", l.Plan)
 	}
-	if l.policy.digests = l.Digests == "all"; !l.policy.digests && l.Digests != "" && l.Digests != "sha256" {
+	if l.policy.whole.digests = l.Digests == "all"; !l.policy.whole.digests && l.Digests != "" && l.Digests != "sha256" {
 		return l.fail(codeValue, at("digests"), "%q, want sha256 or all", l.Digests)
 	}
-	l.policy.closed = l.Closed
+	l.policy.whole.closed = l.Closed
 	for _, place := range []string{Files, Images} {
 		if _, said := l.Closed[place]; !said {
 			return l.fail(codeEmpty, at("closed"), "does not say whether %s must hold nothing but the release", place)
@@ -196,7 +196,7 @@ func (l *loader) loadLate() error {
 		switch {
 		case late.Predicate == "":
 			return l.fail(codeEmpty, append(path, "predicate"), "empty")
-		case late.Role == Channels, late.Role == Signoffs, late.Role == Reconciler, late.Role == Builder && l.policy.counts.builders < 2, len(l.policy.SignersOf(late.Role)) == 0:
+		case late.Role == Channels, late.Role == Signoffs, late.Role == Reconciler, late.Role == Builder && l.policy.counts.builders < 2, len(l.policy.actors.holders(late.Role)) == 0:
 			return l.fail(codeValue, append(path, "role"), "%q, want a role other than builder that somebody has", late.Role)
 		case len(late.Stages) == 0:
 			return l.fail(codeEmpty, append(path, "stages"), "empty")
@@ -207,15 +207,15 @@ func (l *loader) loadLate() error {
 			}
 		}
 	}
-	l.policy.late = l.Late
+	l.policy.whole.late = l.Late
 	return nil
 }
 
 func (l *loader) loadSource() error {
 	switch {
-	case len(l.policy.builders) == 0 && l.Source == (fileSource{}) && l.Build == nil:
+	case len(l.policy.actors.builders) == 0 && l.Source == (fileSource{}) && l.Build == nil:
 		return nil // nothing is asked of builds
-	case len(l.policy.builders) == 0:
+	case len(l.policy.actors.builders) == 0:
 		return l.fail(codeEmpty, at("builders"), "nobody; then source and build are asked of nothing")
 	case l.Source.Repository == "":
 		return l.fail(codeEmpty, at("source", "repository"), "empty; then a build of anything would do")
@@ -223,7 +223,7 @@ func (l *loader) loadSource() error {
 	if err := l.template(l.Source.Ref, at("source", "ref")); err != nil {
 		return err
 	}
-	l.policy.source = l.Source
+	l.policy.build.source = l.Source
 	return nil
 }
 
@@ -262,7 +262,7 @@ func (l *loader) loadParameters() error {
 			return err
 		}
 	}
-	l.policy.types, l.policy.params = l.Build.Types, l.Build.Parameters
+	l.policy.build.types, l.policy.build.params = l.Build.Types, l.Build.Parameters
 	return nil
 }
 
@@ -301,7 +301,7 @@ func (l *loader) loadSummaries() error {
 		path := at("summaries", i)
 		pinned, err := digest.Parse("sha256:" + s.Policy.SHA256)
 		switch {
-		case len(l.policy.roles[Verifier]) == 0:
+		case len(l.policy.actors.roles[Verifier]) == 0:
 			return l.fail(codeEmpty, path, "a verifier's word is asked for, and nobody has the role verifier")
 		case s.Verifier == "" || s.Resource == "" || s.Policy.URI == "":
 			return l.fail(codeEmpty, path, "want verifier, resource and policy")
@@ -334,7 +334,7 @@ func (l *loader) loadSummaries() error {
 // speakers are who may speak for a verifier. Where there are several of both, it
 // must be said: each would speak for the others.
 func (l *loader) speakers(s fileSummary, path []any) ([]Signer, error) {
-	known := l.policy.roles[Verifier]
+	known := l.policy.actors.roles[Verifier]
 	if s.Signers == nil {
 		if len(known) > 1 && slices.ContainsFunc(l.Summaries, func(o fileSummary) bool { return o.Verifier != s.Verifier }) {
 			return nil, l.fail(codeWeak, path, "several have the role verifier, and there are several verifiers; say in signers who speaks for %s", s.Verifier)

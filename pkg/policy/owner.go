@@ -47,9 +47,9 @@ func Owner(kind string) Role {
 // provenance is of a build that the policy expects, of the version that it
 // names itself. The role is the one in which the policy names the signer, also
 // where the evidence is refused.
-func (p Policy) States(e verify.Evidence) (Role, error) {
+func States(p Policy, e verify.Evidence) (Role, error) {
 	f, q := FactOf(e), Question{Subject: e.Kind()}
-	at, _ := p.postOf(f.who)
+	at, _ := p.actors.postOf(f.who)
 	switch owner := Owner(f.kind); {
 	case e.IsZero():
 		return "", verdict.Refuse(verdict.EvidenceMissing, "evidence", "there is none")
@@ -60,7 +60,7 @@ func (p Policy) States(e verify.Evidence) (Role, error) {
 	case owner == Builder:
 		return at.role, p.Provenance(e, f.namedVersion())
 	default:
-		return at.role, say(p.acts(&f, owner, &q))
+		return at.role, say(p.actors.acts(&f, owner, &q))
 	}
 }
 

@@ -15,7 +15,7 @@
 //
 // It compiles into a small algebra: [All], [Any] and [AtLeast] over leaves
 // that each ask one thing of a [Fact]. A Fact is made from verified evidence;
-// a file of cases makes others to rehearse a policy ([Policy.Rehearse]), and
+// a file of cases makes others to rehearse a policy ([Rehearse]), and
 // from those no Verdict can come. After a policy accepted, it is asked again
 // with each required item taken away, by a stranger, and about other bytes;
 // if it accepts that too, the policy itself is refused (POLICY_VACUOUS).
@@ -29,7 +29,6 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/slsa"
 	"github.com/waybill-release/waybill/pkg/strictyaml"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -46,33 +45,37 @@ type Policy struct {
 	name     string
 	digest   digest.Digest
 	others   digest.Set // bytes that nobody made, for the probe
-	sequence int
-	expires  time.Time // zero: never
-	lab      bool
+	validity validity
 	unsigned bool // it accepts what nothing signed speaks for
 
-	roles     map[Role][]Signer
-	builders  []builder
-	posts     []post // every place in which an identity is named: see [Policy.acts]
-	trust     slsa.Trust
-	source    fileSource
-	types     []string
-	params    []fileParameter
+	actors    actors
+	build     expectations
 	summaries []summary
+	counts    thresholds
 
 	cells    map[cell]demand
 	vouch    map[cell]Rule // what stands for provenance; nil: nothing does
-	plan     Mode
-	closed   map[string]Mode
-	digests  bool // files are compared by every digest that is listed
-	late     []fileLate
-	signoff  signoff
-	floors   map[string]Mode   // of the features that may switch a requirement
-	features []verdict.Feature // that it is under
 	rules    []rule
-	counts   thresholds
+	whole    whole
+	signoff  signoff
+	switches switches
+}
+
+// validity is which edition of a policy it is, and what it may judge by.
+type validity struct {
+	sequence int
+	lab      bool
+	expires  time.Time     // zero: never
 	manifest time.Duration // how old it may be; zero: as old as it likes
 	defects  int           // the least number of the list of known defects
+}
+
+// whole is what is asked of a release as a whole.
+type whole struct {
+	plan    Mode
+	closed  map[string]Mode
+	digests bool // files are compared by every digest that is listed
+	late    []fileLate
 }
 
 // builder is a builder and those who may speak for it.
@@ -107,7 +110,7 @@ func Parse(raw []byte, compiler Compiler) (Policy, error) {
 		return Policy{}, verdict.Wrap(l.code(), "policy", err)
 	}
 	p.others = otherBytes(digest.Set{SHA256: p.digest})
-	if err := p.probeNothing(); err != nil {
+	if err := probeNothing(&p); err != nil {
 		return Policy{}, err
 	}
 	return p, nil
@@ -121,30 +124,30 @@ func (p Policy) Digest() digest.Digest { return p.digest }
 
 // Sequence is the number of the policy, zero when it has none; a higher one
 // replaces a lower one.
-func (p Policy) Sequence() int { return p.sequence }
+func (p Policy) Sequence() int { return p.validity.sequence }
 
 // Expires is when the policy ceases to be one; zero when it does not say.
-func (p Policy) Expires() time.Time { return p.expires }
+func (p Policy) Expires() time.Time { return p.validity.expires }
 
 // Verification is how many logs, authorities and certificate logs evidence
 // must convince.
 func (p Policy) Verification() verify.Rules { return p.counts.rules }
 
 // Closes is how much it counts that a place holds nothing but the release.
-func (p Policy) Closes(place string) Mode { return p.closed[place] }
+func (p Policy) Closes(place string) Mode { return p.whole.closed[place] }
 
 // AllDigests reports whether files are compared by every digest that is listed,
 // and not by SHA-256 alone.
-func (p Policy) AllDigests() bool { return p.digests }
+func (p Policy) AllDigests() bool { return p.whole.digests }
 
 // Plan is how much it counts that the manifest lists what was planned.
-func (p Policy) Plan() Mode { return p.plan }
+func (p Policy) Plan() Mode { return p.whole.plan }
 
 // Life refuses to judge by a policy that has expired.
 func (p Policy) Life(now time.Time) error {
-	if !p.expires.IsZero() && !now.Before(p.expires) {
+	if !p.validity.expires.IsZero() && !now.Before(p.validity.expires) {
 		return &verdict.Error{Finding: verdict.Find(verdict.PolicyExpired, p.name, "the policy has expired").
-			Differ("a policy valid at "+now.Format(time.RFC3339), p.expires.Format(time.RFC3339))}
+			Differ("a policy valid at "+now.Format(time.RFC3339), p.validity.expires.Format(time.RFC3339))}
 	}
 	return nil
 }
@@ -155,7 +158,7 @@ func (p Policy) InsecureUnsigned() bool { return p.unsigned }
 
 // Root refuses a trust root that the policy does not judge by.
 func (p Policy) Root(isLab bool) error {
-	if isLab && !p.lab {
+	if isLab && !p.validity.lab {
 		return verdict.Refuse(verdict.TrustLab, p.name, "the trust root is an INSECURE LAB, and this policy does not judge by one")
 	}
 	return nil
@@ -163,13 +166,13 @@ func (p Policy) Root(isLab bool) error {
 
 // Fresh refuses a manifest that was signed too long ago.
 func (p Policy) Fresh(manifest string, signed, now time.Time) error {
-	if p.manifest > 0 && now.Sub(signed) > p.manifest {
+	if p.validity.manifest > 0 && now.Sub(signed) > p.validity.manifest {
 		return &verdict.Error{Finding: verdict.Find(verdict.Stale, manifest, "it was signed too long ago").
-			Differ("at most "+p.manifest.String()+" old", fmt.Sprint(now.Sub(signed).Truncate(time.Second)))}
+			Differ("at most "+p.validity.manifest.String()+" old", fmt.Sprint(now.Sub(signed).Truncate(time.Second)))}
 	}
 	return nil
 }
 
 // Defects is the least number that a list of known defects must have; zero
 // asks for none.
-func (p Policy) Defects() int { return p.defects }
+func (p Policy) Defects() int { return p.validity.defects }

@@ -118,7 +118,7 @@ func TestNoEvidence(t *testing.T) {
 				t.Errorf("a refusal came with proof %+v", proof)
 			}
 		}
-		if m, proof, err := p.Manifest(verify.Evidence{}); err == nil || verdict.FindingOf("", err).Code != verdict.EvidenceMissing || len(m.Artifacts) > 0 || !proof.IsZero() {
+		if m, proof, err := p.ManifestFrom(verify.Evidence{}, nil); err == nil || verdict.FindingOf("", err).Code != verdict.EvidenceMissing || len(m.Artifacts) > 0 || !proof.IsZero() {
 			t.Errorf("a manifest that nobody signed: %v, %v, %+v", err, proof, m)
 		}
 		if err := p.Provenance(verify.Evidence{}, "v1.0.0"); err == nil {

@@ -48,7 +48,7 @@ type doubts struct {
 func (m *matter) doubts() *doubts {
 	d := &doubts{asked: m, bare: *m, others: *m, strangers: *m}
 	d.bare.facts, d.bare.q.SBOM, d.bare.q.Why = nil, digest.Digest{}, nil
-	d.others.q.Bytes = m.policy.otherThan(m.q.Bytes)
+	d.others.q.Bytes = m.foreignBytes()
 	people := make([]Fact, len(m.facts))
 	d.strangers.facts = make([]*Fact, len(m.facts))
 	for i, f := range m.facts {
@@ -58,13 +58,14 @@ func (m *matter) doubts() *doubts {
 	return d
 }
 
-// otherThan are bytes that nobody made, and not the ones of an artifact. They
-// follow from the policy's own bytes, so that no rule in it can know them.
-func (p *Policy) otherThan(bytes digest.Set) digest.Set {
-	if p.others.IsZero() || p.others.SHA256 == bytes.SHA256 || p.others.SHA512 == bytes.SHA512 {
+// foreignBytes are bytes that nobody made, and not the artifact's. They follow
+// from the policy's own bytes, so that no rule in it can know them.
+func (m *matter) foreignBytes() digest.Set {
+	others, bytes := m.policy.others, m.q.Bytes
+	if others.IsZero() || others.SHA256 == bytes.SHA256 || others.SHA512 == bytes.SHA512 {
 		return otherBytes(bytes)
 	}
-	return p.others
+	return others
 }
 
 // passed is what an item accepted that it must refuse, empty when it refused
@@ -91,7 +92,7 @@ func (d *doubts) passed(it *item) string {
 func (m *matter) passedByRule(it *item, changed ...*matter) string {
 	foreign := *m
 	foreign.facts, foreign.q.Subject, foreign.q.Version, foreign.q.Commit = nil, "nothing/of/this/release", "v0.0.0-nothing", "nothing"
-	foreign.q.Bytes = m.policy.otherThan(m.q.Bytes)
+	foreign.q.Bytes = m.foreignBytes()
 	for _, at := range []time.Time{m.q.At, time.Unix(0, 0).UTC(), m.q.At.AddDate(100, 0, 0)} {
 		for where := range m.policy.cells {
 			elsewhere := foreign
@@ -110,10 +111,10 @@ func (m *matter) passedByRule(it *item, changed ...*matter) string {
 // probeNothing asks every cell of a policy that was just read about an
 // artifact without any evidence. Where something is required that must be a
 // no; a policy that says yes is not loaded.
-func (p Policy) probeNothing() error {
+func probeNothing(p *Policy) error {
 	bytes := otherBytes(digest.Set{SHA256: p.digest})
 	for at, d := range p.cells {
-		m := &matter{policy: &p, q: Question{Stage: at.stage, Class: at.class, Subject: "nothing", Bytes: bytes}}
+		m := &matter{policy: p, q: Question{Stage: at.stage, Class: at.class, Subject: "nothing", Bytes: bytes}}
 		for _, it := range d.items {
 			if _, own := it.rule.(rule); !own && it.mode == Require && it.rule.judge(m).met {
 				return verdict.Refuse(verdict.PolicyVacuous, p.name, "accepts %s of %s at stage %s with no evidence at all", it.name, at.class, at.stage)

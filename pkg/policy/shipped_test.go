@@ -98,10 +98,10 @@ func TestShippedPolicies(t *testing.T) {
 					t.Errorf("policies/README.md does not list %s", file)
 				}
 			}
-			if said := linted(string(s.page)); !slices.Equal(said, s.Lint()) {
-				t.Errorf("lint says\n%q\nthe page\n%q", s.Lint(), said)
+			if said := linted(string(s.page)); !slices.Equal(said, policy.Lint(s.Policy)) {
+				t.Errorf("lint says\n%q\nthe page\n%q", policy.Lint(s.Policy), said)
 			}
-			if len(s.Explain()) < 4 || len(s.Overriders()) == 0 {
+			if len(policy.Explain(s.Policy)) < 4 || len(policy.Overriders(s.Policy)) == 0 {
 				t.Error("it explains nothing")
 			}
 			s.rehearse(t)
@@ -126,7 +126,7 @@ func linted(page string) (notes []string) {
 // rehearse asks every case, and demands that the page names every code.
 func (s shipped) rehearse(t *testing.T) {
 	t.Helper()
-	report, err := s.Rehearse(s.archive)
+	report, err := policy.Rehearse(s.Policy, s.archive)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func TestLevelsDiffer(t *testing.T) {
 	for name, want := range map[string]string{"slsa-build-l1": "Build level 1", "slsa-build-l2": "Build level 2", "slsa-build-l3": "Build level 3"} {
 		s := ship(t, name)
 		var asked strings.Builder
-		for _, section := range s.Explain() {
+		for _, section := range policy.Explain(s.Policy) {
 			asked.WriteString(strings.Join(section.Lines, "\n"))
 		}
 		if n := strings.Count(asked.String(), "at Build level"); n == 0 || n != strings.Count(asked.String(), "at "+want) {

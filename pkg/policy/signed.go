@@ -43,11 +43,11 @@ func (p Policy) Signed(e verify.Evidence, raw []byte, pin Pin, now time.Time) er
 	switch {
 	case p.name != pin.Name:
 		return differ(verdict.PolicySig, "it is another policy than the one that is pinned", pin.Name, p.name)
-	case said.Name != p.name || said.Sequence != p.sequence || !said.Expires.Equal(p.expires):
+	case said.Name != p.name || said.Sequence != p.validity.sequence || !said.Expires.Equal(p.validity.expires):
 		return differ(verdict.PolicySig, "the signature is of another policy, number or life",
-			fmt.Sprintf("%s %d until %s", p.name, p.sequence, p.expires), fmt.Sprintf("%s %d until %s", said.Name, said.Sequence, said.Expires))
-	case p.sequence < max(pin.Sequence, 1):
-		return differ(verdict.PolicyStale, "the policy is older than the one that is pinned", fmt.Sprint(pin.Sequence), fmt.Sprint(p.sequence))
+			fmt.Sprintf("%s %d until %s", p.name, p.validity.sequence, p.validity.expires), fmt.Sprintf("%s %d until %s", said.Name, said.Sequence, said.Expires))
+	case p.validity.sequence < max(pin.Sequence, 1):
+		return differ(verdict.PolicyStale, "the policy is older than the one that is pinned", fmt.Sprint(pin.Sequence), fmt.Sprint(p.validity.sequence))
 	}
 	return p.Life(now)
 }

@@ -64,7 +64,7 @@ func (p Policy) IsSignoff(e verify.Evidence) bool {
 		return false
 	}
 	f := FactOf(e)
-	return p.acts(&f, Signoffs, &Question{Subject: releasesignoff.Name}) == nil
+	return p.actors.acts(&f, Signoffs, &Question{Subject: releasesignoff.Name}) == nil
 }
 
 // Signoff judges a sign-off: by whom, of which release.yaml and commit, and
@@ -74,11 +74,11 @@ func (p Policy) Signoff(e verify.Evidence, of SignedRelease, now time.Time) (ver
 		return verdict.Proof{}, verdict.Refuse(verdict.SignoffMissing, releasesignoff.Name, "nobody signed off the release")
 	}
 	f := FactOf(e)
-	return p.signedOff(&f, of, now)
+	return (&matter{policy: &p, q: Question{Subject: releasesignoff.Name}}).signedOff(&f, of, now)
 }
 
-func (p *Policy) signedOff(f *Fact, of SignedRelease, now time.Time) (verdict.Proof, error) {
-	m := &matter{policy: p, q: Question{Subject: releasesignoff.Name}}
+func (m *matter) signedOff(f *Fact, of SignedRelease, now time.Time) (verdict.Proof, error) {
+	want := &m.policy.signoff
 	for _, c := range []clause{ofKind(releasesignoff.PredicateType), byRole(Signoffs)} {
 		if err := c(m, f); err != nil {
 			return verdict.Proof{}, say(err)
@@ -99,14 +99,14 @@ func (p *Policy) signedOff(f *Fact, of SignedRelease, now time.Time) (verdict.Pr
 		return verdict.Proof{}, differ(verdict.SignoffOther, "it signs off another commit than the release was built from", of.Commit, x.Source.Commit)
 	case of.Milestone == "" || x.Milestone != of.Milestone:
 		return verdict.Proof{}, differ(verdict.SignoffOther, "it signs off another milestone than that of the version", of.Milestone, x.Milestone)
-	case !p.signoff.template.IsZero() && !x.Template.Digest.Equal(p.signoff.template):
-		return verdict.Proof{}, differ(verdict.SignoffOther, "the documents were held against another template than the policy names", p.signoff.template.String(), x.Template.Digest.String())
+	case !want.template.IsZero() && !x.Template.Digest.Equal(want.template):
+		return verdict.Proof{}, differ(verdict.SignoffOther, "the documents were held against another template than the policy names", want.template.String(), x.Template.Digest.String())
 	case apart > signoffSlack:
 		return verdict.Proof{}, differ(verdict.SignoffExpired, "it says that it was checked at another time than it was signed", at(f.signedAt), at(x.Checked))
 	case !now.Before(x.Ends()):
 		return verdict.Proof{}, differ(verdict.SignoffExpired, "it, or an exception that it rests on, has run out", "one that stands at "+at(now), at(x.Ends()))
-	case p.signoff.age > 0 && now.Sub(x.Checked) > p.signoff.age:
-		return verdict.Proof{}, differ(verdict.SignoffExpired, "it was checked too long ago", fmt.Sprintf("at most %s ago", p.signoff.age), at(x.Checked))
+	case want.age > 0 && now.Sub(x.Checked) > want.age:
+		return verdict.Proof{}, differ(verdict.SignoffExpired, "it was checked too long ago", fmt.Sprintf("at most %s ago", want.age), at(x.Checked))
 	}
 	return f.proof(releasesignoff.Name, Signoffs), nil
 }
@@ -119,7 +119,7 @@ func (l *loader) loadSignoff() (err error) {
 	switch {
 	case len(l.Signoff.Stages) == 0:
 		return l.fail(codeEmpty, path, "empty; then no sign-off is ever asked for")
-	case len(l.policy.roles[Signoffs]) == 0:
+	case len(l.policy.actors.roles[Signoffs]) == 0:
 		return l.fail(codeEmpty, at("signoff"), "a sign-off is asked for, and nobody has the role signoff")
 	}
 	for n, stage := range l.Signoff.Stages {
@@ -160,14 +160,16 @@ const caseSignoff plan.Class = "signoff"
 // rehearseSignoff answers a case about a sign-off: its text is that of
 // release.yaml. It is nil for a case about anything else, and of a policy that
 // asks for none.
-func (p *Policy) rehearseSignoff(facts []*Fact, q Question) []ruling {
-	if q.Class != caseSignoff || p.NeedsSignoff(q.Stage) == Off {
+func (m *matter) rehearseSignoff() []ruling {
+	q := m.q
+	if q.Class != caseSignoff || m.policy.NeedsSignoff(q.Stage) == Off {
 		return nil
 	}
 	var err error = verdict.Refuse(verdict.SignoffMissing, releasesignoff.Name, "nobody signed off the release")
+	about := &matter{policy: m.policy, q: Question{Subject: releasesignoff.Name}}
 	v, _ := version.Parse(q.Version) // one that cannot be read has no milestone, and no sign-off
-	for _, f := range facts {
-		if _, err = p.signedOff(f, SignedRelease{q.Bytes.SHA256, q.Commit, MilestoneOf(v)}, q.At); err == nil {
+	for _, f := range m.facts {
+		if _, err = about.signedOff(f, SignedRelease{q.Bytes.SHA256, q.Commit, MilestoneOf(v)}, q.At); err == nil {
 			break
 		}
 	}

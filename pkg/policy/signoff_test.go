@@ -37,20 +37,20 @@ func TestSignoffLoads(t *testing.T) {
 	if err := p.Foresee(who("signoff"), policy.Signoffs, time.Now()); err != nil {
 		t.Errorf("signoff@: %v", err)
 	}
-	said := fmt.Sprint(p.Explain())
+	said := fmt.Sprint(policy.Explain(p))
 	for _, words := range []string{"signoff@example.test", "signs releases off", "SIGNOFF_MISSING", "at most 720h0m0s ago"} {
 		if !strings.Contains(said, words) {
 			t.Errorf("explain does not say %q", words)
 		}
 	}
-	if strings.Contains(fmt.Sprint(load(t).Explain()), "SIGNOFF") {
+	if strings.Contains(fmt.Sprint(policy.Explain(load(t))), "SIGNOFF") {
 		t.Error("explain speaks of what is not asked for")
 	}
 	never, err := policy.Parse([]byte(withSignoff(t, signer, "")), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(fmt.Sprint(never.Lint()), "never asked for") || strings.Contains(fmt.Sprint(p.Lint()), "never asked for") {
+	if !strings.Contains(fmt.Sprint(policy.Lint(never)), "never asked for") || strings.Contains(fmt.Sprint(policy.Lint(p)), "never asked for") {
 		t.Error("lint: a role without a word")
 	}
 	for _, r := range []struct{ roles, field, says string }{
@@ -88,7 +88,7 @@ func TestSignoffRehearsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := p.Rehearse(archive)
+	report, err := policy.Rehearse(p, archive)
 	if err != nil || len(report.Cases) < 10 {
 		t.Fatalf("%d cases, %v", len(report.Cases), err)
 	}
@@ -98,7 +98,7 @@ func TestSignoffRehearsed(t *testing.T) {
 		}
 	}
 	// A policy that does not ask says so, whatever there is.
-	report, err = load(t).Rehearse(archive)
+	report, err = policy.Rehearse(load(t), archive)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,10 +122,10 @@ func TestSignoffTemplate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(fmt.Sprint(p.Explain()), template) {
+		if !strings.Contains(fmt.Sprint(policy.Explain(p)), template) {
 			t.Error("explain does not name the template")
 		}
-		report, err := p.Rehearse(archive)
+		report, err := policy.Rehearse(p, archive)
 		if err != nil {
 			t.Fatal(err)
 		}

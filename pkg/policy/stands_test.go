@@ -29,7 +29,7 @@ func changed(t *testing.T, raw []byte, old, text string) *Policy {
 // codesOf are the findings about one artifact, empty when it is accepted.
 func codesOf(p *Policy, b bench) []string {
 	var codes []string
-	for _, r := range p.decide(b.facts, b.q) {
+	for _, r := range (&matter{policy: p, q: b.q, facts: b.facts}).decide() {
 		if r.mode == Require && !r.met {
 			codes = append(codes, string(verdict.FindingOf("", r.err).Code)+": "+r.err.Error())
 		}
@@ -96,7 +96,7 @@ func TestIndexAnswersAsTheStatement(t *testing.T) {
 func TestNothingIsRememberedForAnotherQuestion(t *testing.T) {
 	raw, accepts := largest(t)
 	p := changed(t, raw, "kind: Policy", "kind: Policy")
-	if len(p.params) == 0 {
+	if len(p.build.params) == 0 {
 		t.Fatal("the policy knows no parameters")
 	}
 	all := wholeRelease(t, accepts)

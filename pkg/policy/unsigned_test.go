@@ -51,8 +51,8 @@ func TestSomethingSignedIsRequired(t *testing.T) {
 				t.Fatalf("%v, want POLICY_EMPTY with line and column, %q", err, r.says)
 			}
 			p, err := policy.Parse([]byte(r.text+word), rules(t))
-			if err != nil || !p.InsecureUnsigned() || !strings.Contains(strings.Join(append(p.Lint(), p.Overriders()...), "\n"), "begins with UNSIGNED") {
-				t.Errorf("with the word: %v, lint %q", err, p.Lint())
+			if err != nil || !p.InsecureUnsigned() || !strings.Contains(strings.Join(append(policy.Lint(p), policy.Overriders(p)...), "\n"), "begins with UNSIGNED") {
+				t.Errorf("with the word: %v, lint %q", err, policy.Lint(p))
 			}
 		})
 	}

@@ -86,12 +86,10 @@ func (s *Signer) claimed(f *Fact) bool {
 	return true
 }
 
-// SignersOf are the identities that may act in a role.
-func (p Policy) SignersOf(role Role) []Signer { return p.holders(role) }
-
-func (p *Policy) holders(role Role) []Signer {
+// holders are the identities that may act in a role.
+func (a *actors) holders(role Role) []Signer {
 	var all []Signer
-	for _, one := range p.posts {
+	for _, one := range a.posts {
 		if one.role == role {
 			all = append(all, one.signers...)
 		}
@@ -99,10 +97,18 @@ func (p *Policy) holders(role Role) []Signer {
 	return all
 }
 
+// first is one of those who have a role, for messages.
+func (a *actors) first(role Role) string {
+	if all := a.holders(role); len(all) > 0 {
+		return all[0].String()
+	}
+	return "nobody"
+}
+
 // Expected are the identities that may act in a role, for messages.
 func (p Policy) Expected(role Role) []string {
 	var names []string
-	for _, s := range p.SignersOf(role) {
+	for _, s := range p.actors.holders(role) {
 		names = append(names, s.String())
 	}
 	return names

@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// mayBeLegacy reports whether a release is signed in the older forms: its files
+// mayBeLegacy reports whether a release is signed in the legacy forms: its files
 // say so, and where none is signed at all, nobody does.
 func mayBeLegacy(m release.Manifest) bool {
 	signed := false

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/fuzztest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -257,7 +257,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		fuzztest.Bounded(t, predicate, func() {
+		bounds.Bounded(t, predicate, func() {
 			if c, err := provenance.Read(s); err == nil {
 				_, _ = provenance.Lint(c), c.UserParameters()
 			}

@@ -139,33 +139,6 @@ func Bundles(raw []byte) ([]Listed, error) {
 	return list, nil
 }
 
-// Publication is what the npm registry says of a package that it published.
-type Publication struct {
-	Name     string `json:"name"`
-	Version  string `json:"version"`
-	Registry string `json:"registry"`
-}
-
-// ReadPublication reads an npm publish attestation. Name and version are held
-// against the package address that the subject has.
-func ReadPublication(s intoto.Statement) (Publication, error) {
-	if s.PredicateType() != NPMPublish {
-		return Publication{}, verdict.Refuse(verdict.PredicateType, "publication", "says %q, not that npm published", short(s.PredicateType()))
-	}
-	var p Publication
-	if err := decode(s.Predicate(), &p); err != nil {
-		return Publication{}, err
-	}
-	subjects := s.Subjects()
-	if p.Name == "" || p.Version == "" || p.Registry == "" || len(subjects) != 1 {
-		return Publication{}, verdict.Refuse(verdict.StatementParse, "publication", "want one subject with name, version and registry")
-	}
-	if want := "pkg:npm/" + strings.Replace(p.Name, "@", "%40", 1) + "@" + p.Version; subjects[0].Name != want {
-		return Publication{}, verdict.Refuse(verdict.StatementParse, "publication", "subject %q is not package %q", short(subjects[0].Name), short(want))
-	}
-	return p, nil
-}
-
 // listOf reads a list that has something in it, and not too much. What it
 // holds is counted before there is room for it.
 func listOf[T any](raw json.RawMessage) ([]T, error) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/order"
+	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -69,20 +70,8 @@ const anyDepth = 0
 
 // commas counts what separates values, at one depth or at all.
 func commas(raw []byte, depth int) (count int) {
-	level, quoted := 0, false
-	for i := 0; i < len(raw); i++ {
-		c := raw[i]
-		switch {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{', c == '[':
-			level++
-		case c == '}', c == ']':
-			level--
-		case c == ',' && (depth == anyDepth || level == depth):
+	for level, mark := range strictjson.Marks(raw) {
+		if mark == ',' && (depth == anyDepth || level == depth) {
 			count++
 		}
 	}

@@ -68,19 +68,7 @@ func (a *ahead) manifests(ctx context.Context, d digest.Digest) {
 }
 
 func (a *ahead) children(ctx context.Context, index Descriptor) []Descriptor {
-	body, err := a.Fetch(ctx, a.repo, index)
-	if err != nil {
-		return nil
-	}
-	raw, err := fetchAll(body)
-	if err != nil {
-		return nil
-	}
-	doc, err := parse(index, raw)
-	if err != nil {
-		return nil
-	}
-	children, _ := (&Node{}).fill(doc)
+	children, _ := referring(ctx, a, a.repo, index) // whoever needs them meets the error
 	return children
 }
 

@@ -101,11 +101,7 @@ func AttachedEvidence(ctx context.Context, src Source, repo string, d Descriptor
 		if left -= blob.Size; blob.Size < 0 || left < 0 {
 			return none("it has more than %d bytes", maxAttached)
 		}
-		body, err := src.Fetch(ctx, repo, blob)
-		var raw []byte
-		if err == nil {
-			raw, err = fetchAll(body)
-		}
+		raw, err := Read(ctx, src, repo, blob, maxAttached)
 		switch {
 		case err != nil:
 		case i == 0: // the configuration, of which nobody reads anything
@@ -160,15 +156,7 @@ func ReferrersTag(ctx context.Context, src Source, repo string, d Descriptor) er
 
 // referring are the manifests in an index, as they are listed there.
 func referring(ctx context.Context, src Source, repo string, d Descriptor) ([]Descriptor, error) {
-	body, err := src.Fetch(ctx, repo, d)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := fetchAll(body)
-	if err != nil {
-		return nil, err
-	}
-	doc, err := parse(d, raw)
+	doc, _, err := readDocument(ctx, src, repo, d)
 	if err != nil {
 		return nil, err
 	}

@@ -78,7 +78,7 @@ func (o *oneImage) RoundTrip(req *http.Request) (*http.Response, error) {
 		if kind != "blobs" || asked != d.Digest.String() {
 			continue
 		}
-		raw, err := o.read(req.Context(), d)
+		raw, err := Read(req.Context(), o.src, o.repo, d, maxAttached)
 		if err != nil {
 			o.failed = err
 			return nil, err
@@ -88,14 +88,6 @@ func (o *oneImage) RoundTrip(req *http.Request) (*http.Response, error) {
 	none := respond(req, Descriptor{}, http.NoBody)
 	none.StatusCode = http.StatusNotFound
 	return none, nil
-}
-
-func (o *oneImage) read(ctx context.Context, d Descriptor) ([]byte, error) {
-	body, err := o.src.Fetch(ctx, o.repo, d)
-	if err != nil {
-		return nil, err
-	}
-	return fetchAll(body)
 }
 
 func respond(req *http.Request, d Descriptor, body io.ReadCloser) *http.Response {

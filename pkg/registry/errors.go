@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -144,6 +145,28 @@ func (v *verifiedBody) size() int64 { return v.bytes }
 
 // maxRoom is how much room is made for what somebody says is so long.
 const maxRoom = 64 << 10
+
+// Read reads all of d, which must not have more than limit bytes.
+func Read(ctx context.Context, src Source, repo string, d Descriptor, limit int64) ([]byte, error) {
+	if d.Size > limit {
+		return nil, &LimitError{Place: repo, What: "bytes of " + d.Digest.String(), Limit: limit}
+	}
+	body, err := src.Fetch(ctx, repo, d)
+	if err != nil {
+		return nil, err
+	}
+	return fetchAll(body)
+}
+
+// readDocument reads a manifest or an index, and parses it.
+func readDocument(ctx context.Context, src Source, repo string, d Descriptor) (document, []byte, error) {
+	raw, err := Read(ctx, src, repo, d, MaxManifest)
+	if err != nil {
+		return document{}, nil, err
+	}
+	doc, err := parse(d, raw)
+	return doc, raw, err
+}
 
 // fetchAll reads a whole manifest. Room is made once for what says how long it
 // is.

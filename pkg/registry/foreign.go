@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -13,14 +12,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/store"
 )
 
-// annotationImageName is where build tools write the whole name of an image,
-// and only its tag into the reference name.
-const annotationImageName = "io.containerd.image.name"
-
 // Foreign is an OCI image layout that another tool wrote. Those know no
 // repositories: an entry of index.json has a tag, or a whole name, and where it
 // has only a tag it is the image of whatever repository is asked for.
-type Foreign struct{ layout *Layout }
+type Foreign struct{ LayoutReader }
 
 var _ Source = (*Foreign)(nil)
 
@@ -30,7 +25,7 @@ func OpenForeign(dir string) (*Foreign, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Foreign{&Layout{place: place}}, nil
+	return &Foreign{LayoutReader{place}}, nil
 }
 
 // reference is what an entry of index.json is called; "" stands for any
@@ -42,9 +37,9 @@ func (r reference) means(repo, tag string) bool {
 }
 
 func referenceOf(e v1.Descriptor) reference {
-	name := e.Annotations[annotationImageName]
+	name := e.Annotations[AnnotationImageName]
 	if name == "" {
-		name = e.Annotations[annotationRefName]
+		name = e.Annotations[AnnotationRefName]
 	}
 	name, _, _ = strings.Cut(name, "@")
 	i := strings.LastIndexByte(name, ':')
@@ -57,7 +52,7 @@ func referenceOf(e v1.Descriptor) reference {
 // References are the names of all images of the layout, sorted: REPOSITORY:TAG,
 // or :TAG where no repository is named.
 func (f *Foreign) References(ctx context.Context) ([]string, error) {
-	index, err := f.layout.index(ctx)
+	index, err := f.index(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +75,7 @@ func (f *Foreign) Means(name, repo, tag string) bool {
 // Resolve implements [Source]. Two entries of one name are refused: which of
 // them is meant nobody can say.
 func (f *Foreign) Resolve(ctx context.Context, repo, tag string) (Descriptor, error) {
-	index, err := f.layout.index(ctx)
+	index, err := f.index(ctx)
 	if err != nil {
 		return Descriptor{}, err
 	}
@@ -93,30 +88,25 @@ func (f *Foreign) Resolve(ctx context.Context, repo, tag string) (Descriptor, er
 	}
 	switch {
 	case len(found) == 0:
-		return Descriptor{}, fmt.Errorf("resolving %q of %q in the layout %q: %w", tag, repo, f.layout.place.URI(), ErrNotFound)
+		return Descriptor{}, fmt.Errorf("resolving %q of %q in the layout %q: %w", tag, repo, f.place.URI(), ErrNotFound)
 	case slices.ContainsFunc(found, func(e v1.Descriptor) bool { return e.Digest != found[0].Digest }):
-		return Descriptor{}, usage("resolving %q of %q: the layout %q has two images of that name", tag, repo, f.layout.place.URI())
+		return Descriptor{}, usage("resolving %q of %q: the layout %q has two images of that name", tag, repo, f.place.URI())
 	}
 	return fromWire(found[0])
 }
 
-// Fetch implements [Source].
-func (f *Foreign) Fetch(ctx context.Context, repo string, d Descriptor) (io.ReadCloser, error) {
-	return f.layout.Fetch(ctx, repo, d)
-}
-
 // Referrers implements [Source], by reading every manifest of the index.
 func (f *Foreign) Referrers(ctx context.Context, repo string, d digest.Digest) ([]Descriptor, error) {
-	index, err := f.layout.index(ctx)
+	index, err := f.index(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return f.layout.referring(ctx, repo, index.Manifests, d)
+	return f.referring(ctx, repo, index.Manifests, d)
 }
 
 // Tags implements [Source].
 func (f *Foreign) Tags(ctx context.Context, repo string) ([]string, error) {
-	index, err := f.layout.index(ctx)
+	index, err := f.index(ctx)
 	if err != nil {
 		return nil, err
 	}

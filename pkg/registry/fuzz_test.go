@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/fuzztest"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 )
 
 // FuzzManifest: no bytes are an image and an index at once, everything that an
@@ -23,7 +23,7 @@ func FuzzManifest(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		accepted := map[bool]bool{}
-		fuzztest.Bounded(t, raw, func() {
+		bounds.Bounded(t, raw, func() {
 			for _, mediaType := range manifestTypes() {
 				d := Descriptor{MediaType: mediaType, Digest: digest.Of(digest.SHA256, raw), Size: int64(len(raw))}
 				if readManifest(t, d, raw) {

@@ -73,15 +73,7 @@ func (w *walker) node(ctx context.Context, d Descriptor, depth int) (*Node, erro
 	if !d.IsManifest() {
 		return nil, &FormError{Digest: d.Digest, Err: fmt.Errorf("unknown media type %q", d.MediaType)}
 	}
-	body, err := w.src.Fetch(ctx, w.repo, d)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := fetchAll(body)
-	if err != nil {
-		return nil, err
-	}
-	doc, err := parse(d, raw)
+	doc, raw, err := readDocument(ctx, w.src, w.repo, d)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -13,22 +14,34 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// Annotations of the entries of a layout's index.
+// Annotations of the entries of a layout's index. Build tools write the whole
+// name of an image as containerd does, and only its tag into the other.
 const (
-	annotationRefName    = "org.opencontainers.image.ref.name" // "repo:tag"
+	AnnotationRefName    = "org.opencontainers.image.ref.name"
+	AnnotationImageName  = "io.containerd.image.name"
 	annotationRepository = "vnd.waybill.repository"
 )
 
-// Layout is an OCI image layout on disk (image specification, "Image
-// Layout"). It holds several repositories: each manifest has an entry in
-// index.json that names its repository by the annotation
-// "vnd.waybill.repository", and each tag has one whose
+// LayoutReader reads an OCI image layout (image specification, "Image Layout"),
+// wherever its files lie. It is safe for concurrent use.
+type LayoutReader struct{ place files }
+
+// files opens the files of a layout, as a [store.Place] does.
+type files interface {
+	URI() string
+	Open(ctx context.Context, name string) (io.ReadCloser, int64, error)
+}
+
+// Layout is an OCI image layout on disk. It holds several repositories: each
+// manifest has an entry in index.json that names its repository by the
+// annotation "vnd.waybill.repository", and each tag has one whose
 // "org.opencontainers.image.ref.name" is "repo:tag". It is safe for concurrent
 // use within one process; two processes must not write to one layout.
 type Layout struct {
-	place  store.Place
+	LayoutReader
 	writer store.Writer
 
 	mu sync.Mutex // held while index.json is read, changed and written
@@ -50,41 +63,128 @@ func OpenLayout(dir string) (*Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Layout{place: place, writer: writer}, nil
+	return &Layout{LayoutReader: LayoutReader{place}, writer: writer}, nil
 }
+
+// ReadLayout reads the layout whose files dir opens: dir decides which links it
+// follows.
+func ReadLayout(dir fs.FS) *LayoutReader { return &LayoutReader{tree{dir}} }
+
+// tree is a directory that the caller opened.
+type tree struct{ dir fs.FS }
+
+// URI implements files.
+func (tree) URI() string { return "image layout" }
+
+// Open implements files.
+func (t tree) Open(_ context.Context, name string) (io.ReadCloser, int64, error) {
+	f, err := t.dir.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, notHeld(name)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = verdict.Refuse(verdict.FileType, name, "it is no regular file")
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, info.Size(), nil
+}
+
+func notHeld(name string) error {
+	return verdict.Refuse(verdict.Missing, quoted(name), "the image names this file, and the layout or archive does not hold it")
+}
+
+// quoted keeps foreign text short.
+func quoted(name string) string { return fmt.Sprintf("%.200q", name) }
 
 func blobName(d digest.Digest) string { return "blobs/" + d.Algorithm().String() + "/" + d.Hex() }
 
-// index reads index.json. A directory without one is no layout.
-func (l *Layout) index(ctx context.Context) (v1.IndexManifest, error) {
-	fail := func(err error) (v1.IndexManifest, error) {
-		return v1.IndexManifest{}, &UnavailableError{Place: l.place.URI(), Op: "reading index.json", Err: err}
-	}
-	body, size, err := l.place.Open(ctx, "index.json")
-	var notAFile *store.FileTypeError
-	if errors.As(err, &notAFile) {
-		return v1.IndexManifest{}, err // it answers, and it lies
-	}
+// whole reads a file of at most limit bytes.
+func (l *LayoutReader) whole(ctx context.Context, name string, limit int64) ([]byte, error) {
+	body, size, err := l.place.Open(ctx, name)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
-	if size > 16*MaxManifest { // one entry for each manifest of all repositories
+	if size > limit {
 		_ = body.Close()
-		return fail(fmt.Errorf("it has %d bytes", size))
+		return nil, &LimitError{Place: l.place.URI(), What: quoted(name), Limit: limit}
 	}
-	raw, err := fetchAll(body)
-	if err != nil {
-		return fail(err)
-	}
+	return fetchAll(body)
+}
+
+// index reads index.json. A directory without one is no layout.
+func (l *LayoutReader) index(ctx context.Context) (v1.IndexManifest, error) {
 	var index v1.IndexManifest
-	if err := decodeOpen(raw, &index); err != nil {
-		return fail(err)
+	raw, err := l.whole(ctx, "index.json", 16*MaxManifest) // one entry for each manifest of all repositories
+	if err == nil {
+		err = decodeOpen(raw, &index)
+	}
+	var notAFile *store.FileTypeError
+	switch {
+	case errors.As(err, &notAFile):
+		return v1.IndexManifest{}, err // it answers, and it lies
+	case err != nil:
+		return v1.IndexManifest{}, &UnavailableError{Place: l.place.URI(), Op: "reading index.json", Err: err}
 	}
 	return index, nil
 }
 
+// Listed returns the entries of index.json.
+func (l *LayoutReader) Listed(ctx context.Context) ([]Descriptor, error) {
+	raw, err := l.whole(ctx, "index.json", MaxManifest)
+	if err != nil {
+		return nil, err
+	}
+	return ListedIn(raw)
+}
+
+// ListedIn returns the entries of an index, which is not checked otherwise.
+func ListedIn(index []byte) ([]Descriptor, error) {
+	var list []Descriptor
+	doc, err := parseDocument(index)
+	if err == nil {
+		list, err = descriptors(doc.Manifests)
+	}
+	if err != nil {
+		return nil, verdict.Wrap(verdict.FileType, "index.json", err)
+	}
+	return list, nil
+}
+
+// Document reads a whole manifest, index or configuration of any size up to
+// [MaxManifest], and holds it against its digest.
+func (l *LayoutReader) Document(ctx context.Context, d digest.Digest) ([]byte, error) {
+	body, size, err := l.Blob(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	if size > MaxManifest {
+		_ = body.Close()
+		return nil, &LimitError{Place: l.place.URI(), What: d.String(), Limit: MaxManifest}
+	}
+	return fetchAll(verified(body, l.place.URI(), Descriptor{Digest: d, Size: size}))
+}
+
+// Blob opens a blob for callers that verify it themselves: the bytes are not
+// held against the digest. Everyone else calls [LayoutReader.Fetch].
+func (l *LayoutReader) Blob(ctx context.Context, d digest.Digest) (io.ReadCloser, int64, error) {
+	if d.IsZero() {
+		return nil, 0, errors.New("reading layout: no digest")
+	}
+	body, size, err := l.place.Open(ctx, blobName(d))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, 0, fmt.Errorf("reading %s at %q: %w", d, l.place.URI(), ErrNotFound)
+	}
+	return body, size, err
+}
+
 // entries returns the index entries of repo.
-func (l *Layout) entries(ctx context.Context, repo string) ([]v1.Descriptor, error) {
+func (l *LayoutReader) entries(ctx context.Context, repo string) ([]v1.Descriptor, error) {
 	index, err := l.index(ctx)
 	if err != nil {
 		return nil, err
@@ -99,21 +199,21 @@ func (l *Layout) entries(ctx context.Context, repo string) ([]v1.Descriptor, err
 }
 
 // Resolve implements [Source].
-func (l *Layout) Resolve(ctx context.Context, repo, tag string) (Descriptor, error) {
+func (l *LayoutReader) Resolve(ctx context.Context, repo, tag string) (Descriptor, error) {
 	entries, err := l.entries(ctx, repo)
 	if err != nil {
 		return Descriptor{}, err
 	}
 	want, byDigest := asDigest(tag)
 	for _, e := range entries {
-		if e.Annotations[annotationRefName] != repo+":"+tag && (!byDigest || e.Digest.String() != want.String()) {
+		if e.Annotations[AnnotationRefName] != repo+":"+tag && (!byDigest || e.Digest.String() != want.String()) {
 			continue
 		}
 		d, err := fromWire(e)
 		if err != nil {
 			return Descriptor{}, err
 		}
-		doc, _, err := l.manifest(ctx, repo, d)
+		doc, _, err := readDocument(ctx, l, repo, d)
 		if err != nil {
 			return Descriptor{}, err
 		}
@@ -124,39 +224,19 @@ func (l *Layout) Resolve(ctx context.Context, repo, tag string) (Descriptor, err
 }
 
 // Fetch implements [Source].
-func (l *Layout) Fetch(ctx context.Context, _ string, d Descriptor) (io.ReadCloser, error) {
-	if d.Digest.IsZero() {
-		return nil, errors.New("reading layout: no digest")
-	}
+func (l *LayoutReader) Fetch(ctx context.Context, _ string, d Descriptor) (io.ReadCloser, error) {
 	if d.IsManifest() && d.Size > MaxManifest {
 		return nil, &LimitError{Place: l.place.URI(), What: d.Digest.String(), Limit: MaxManifest}
 	}
-	body, _, err := l.place.Open(ctx, blobName(d.Digest))
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, fmt.Errorf("reading %s at %q: %w", d.Digest, l.place.URI(), ErrNotFound)
-	}
+	body, _, err := l.Blob(ctx, d.Digest)
 	if err != nil {
 		return nil, err
 	}
 	return verified(body, l.place.URI(), d), nil
 }
 
-// manifest reads and parses one manifest.
-func (l *Layout) manifest(ctx context.Context, repo string, d Descriptor) (document, []byte, error) {
-	body, err := l.Fetch(ctx, repo, d)
-	if err != nil {
-		return document{}, nil, err
-	}
-	raw, err := fetchAll(body)
-	if err != nil {
-		return document{}, nil, err
-	}
-	doc, err := parse(d, raw)
-	return doc, raw, err
-}
-
 // Referrers implements [Source], by reading every manifest of the repository.
-func (l *Layout) Referrers(ctx context.Context, repo string, d digest.Digest) ([]Descriptor, error) {
+func (l *LayoutReader) Referrers(ctx context.Context, repo string, d digest.Digest) ([]Descriptor, error) {
 	entries, err := l.entries(ctx, repo)
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
@@ -168,14 +248,14 @@ func (l *Layout) Referrers(ctx context.Context, repo string, d digest.Digest) ([
 }
 
 // referring are those of some entries whose subject is d.
-func (l *Layout) referring(ctx context.Context, repo string, entries []v1.Descriptor, d digest.Digest) ([]Descriptor, error) {
+func (l *LayoutReader) referring(ctx context.Context, repo string, entries []v1.Descriptor, d digest.Digest) ([]Descriptor, error) {
 	var found []Descriptor
 	for _, e := range entries {
 		candidate, err := fromWire(e)
 		if err != nil {
 			return nil, err
 		}
-		doc, _, err := l.manifest(ctx, repo, candidate)
+		doc, _, err := readDocument(ctx, l, repo, candidate)
 		if err != nil {
 			return nil, err
 		}
@@ -189,14 +269,14 @@ func (l *Layout) referring(ctx context.Context, repo string, entries []v1.Descri
 }
 
 // Tags implements [Source].
-func (l *Layout) Tags(ctx context.Context, repo string) ([]string, error) {
+func (l *LayoutReader) Tags(ctx context.Context, repo string) ([]string, error) {
 	entries, err := l.entries(ctx, repo)
 	if err != nil {
 		return nil, err
 	}
 	var tags []string
 	for _, e := range entries {
-		if tag, ok := strings.CutPrefix(e.Annotations[annotationRefName], repo+":"); ok {
+		if tag, ok := strings.CutPrefix(e.Annotations[AnnotationRefName], repo+":"); ok {
 			tags = append(tags, tag)
 		}
 	}

@@ -77,7 +77,7 @@ func (l *Layout) Tag(ctx context.Context, repo, tag string, d Descriptor) error 
 	if err := checkTag(repo, tag); err != nil {
 		return err
 	}
-	if _, _, err := l.manifest(ctx, repo, d); err != nil {
+	if _, _, err := readDocument(ctx, l, repo, d); err != nil {
 		return err
 	}
 	entry, err := d.wire()
@@ -85,10 +85,10 @@ func (l *Layout) Tag(ctx context.Context, repo, tag string, d Descriptor) error 
 		return err
 	}
 	ref := repo + ":" + tag
-	entry.Annotations = map[string]string{annotationRepository: repo, annotationRefName: ref}
+	entry.Annotations = map[string]string{annotationRepository: repo, AnnotationRefName: ref}
 	return l.change(ctx, func(index *v1.IndexManifest) {
 		index.Manifests = slices.DeleteFunc(index.Manifests, func(e v1.Descriptor) bool {
-			return e.Annotations[annotationRefName] == ref
+			return e.Annotations[AnnotationRefName] == ref
 		})
 		index.Manifests = append(index.Manifests, entry)
 	})
@@ -105,6 +105,10 @@ func (l *Layout) change(ctx context.Context, edit func(*v1.IndexManifest)) error
 		}
 	}
 	edit(&index)
+	return l.rewrite(ctx, index)
+}
+
+func (l *Layout) rewrite(ctx context.Context, index v1.IndexManifest) error {
 	raw, err := json.Marshal(index)
 	if err != nil {
 		return fmt.Errorf("writing index.json: %w", err)

@@ -2,12 +2,9 @@ package registry
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -46,11 +43,7 @@ func (l *Layout) Mend(ctx context.Context) error {
 			return nil
 		}
 	}
-	raw, err := json.Marshal(index)
-	if err != nil {
-		return fmt.Errorf("mending index.json: %w", err)
-	}
-	return l.writer.Put(ctx, "index.json", int64(len(raw)), strings.NewReader(string(raw)), store.PutOptions{})
+	return l.rewrite(ctx, index)
 }
 
 // isCut reports whether a file of a manifest, or of those that it lists, has
@@ -60,7 +53,7 @@ func (l *Layout) isCut(ctx context.Context, d Descriptor, depth int) bool {
 	if l.hasOtherSize(ctx, d) {
 		return true
 	}
-	doc, _, err := l.manifest(ctx, "", d)
+	doc, _, err := readDocument(ctx, l, "", d)
 	if err != nil {
 		return false
 	}
@@ -77,7 +70,7 @@ func (l *Layout) isCut(ctx context.Context, d Descriptor, depth int) bool {
 
 // hasOtherSize reports whether the file of a descriptor is there with another size.
 func (l *Layout) hasOtherSize(ctx context.Context, d Descriptor) bool {
-	body, size, err := l.place.Open(ctx, blobName(d.Digest))
+	body, size, err := l.Blob(ctx, d.Digest)
 	if err != nil {
 		return false
 	}

@@ -38,14 +38,7 @@ func CheckPlatform(ctx context.Context, src Source, repo string, n *Node) error 
 	if !n.saysPlatform() {
 		return nil
 	}
-	if n.Config.Size > maxConfig {
-		return &LimitError{Place: repo, What: "configuration " + n.Config.Digest.String(), Limit: maxConfig}
-	}
-	body, err := src.Fetch(ctx, repo, n.Config)
-	if err != nil {
-		return err
-	}
-	raw, err := fetchAll(body)
+	raw, err := Read(ctx, src, repo, n.Config, maxConfig)
 	if err != nil {
 		return err
 	}

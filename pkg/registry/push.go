@@ -85,11 +85,7 @@ func (r *Remote) pushManifest(ctx context.Context, repo string, d Descriptor, ra
 
 // Tag implements [Sink]. It reads back what the tag names.
 func (r *Remote) Tag(ctx context.Context, repo, tag string, d Descriptor) error {
-	body, err := r.Fetch(ctx, repo, d)
-	if err != nil {
-		return err
-	}
-	raw, err := fetchAll(body)
+	raw, err := Read(ctx, r, repo, d, MaxManifest)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,12 @@ func (e *DriftError) Code() string { return "REPLICA_DRIFT" }
 func ReadBack(ctx context.Context, at Source, repo string, c Copied) error {
 	manifests, below := errgroup.WithContext(ctx)
 	_ = c.Image.Walk(func(n *Node) error { // the visitor returns no error
-		manifests.Go(func() error { return readBackManifest(below, at, repo, n.Descriptor) })
+		manifests.Go(func() error { // verified bytes: what they name need not be looked at again
+			if _, err := Read(below, at, repo, n.Descriptor, MaxManifest); err != nil {
+				return fmt.Errorf("reading back: %w", err)
+			}
+			return nil
+		})
 		return nil
 	})
 	group, inner := errgroup.WithContext(below)
@@ -67,19 +72,6 @@ func ReadBack(ctx context.Context, at Source, repo string, c Copied) error {
 		return err
 	}
 	return shown
-}
-
-// readBackManifest reads a manifest, which is verified on its way: the bytes
-// are those that were written, so what they name need not be looked at again.
-func readBackManifest(ctx context.Context, at Source, repo string, d Descriptor) error {
-	body, err := at.Fetch(ctx, repo, d)
-	if err == nil {
-		_, err = fetchAll(body)
-	}
-	if err != nil {
-		return fmt.Errorf("reading back: %w", err)
-	}
-	return nil
 }
 
 // readBackReferrers looks for referrers in the list of their subject. A list

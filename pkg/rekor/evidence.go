@@ -56,7 +56,7 @@ func (e *Evidence) keep(ctx context.Context, m legacy.Material, answer []byte) e
 	return e.writer.Put(ctx, fileOf(m), int64(len(answer)), bytes.NewReader(answer), store.PutOptions{MediaType: "application/json"})
 }
 
-// Finder proves older signatures, with a log entry from wherever there is one:
+// Finder proves legacy signatures, with a log entry from wherever there is one:
 // carried along, kept, or asked for, in this order.
 type Finder struct {
 	// Log is asked for what nobody has. Nil asks nobody.

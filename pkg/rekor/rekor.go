@@ -1,4 +1,4 @@
-// Package rekor asks a Rekor v1 log for the entry that an older signature does
+// Package rekor asks a Rekor v1 log for the entry that a legacy signature does
 // not carry along, and keeps the answer so that it need not be asked again.
 //
 //	log, err := rekor.Open("https://log.example.org", rt)

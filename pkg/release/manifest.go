@@ -7,7 +7,7 @@
 // attestations/release-manifest/v1; the one conversion between wire and value
 // is here.
 //
-//	m, err := release.ParseManifest(statement)
+//	m, err := release.ReadManifest(statement, nil)
 //	for _, a := range m.Files() { … }
 package release
 

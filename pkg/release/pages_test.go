@@ -106,7 +106,7 @@ func TestRevisionsSharePages(t *testing.T) {
 // TestReaderWithoutPages is the promise of version 1: whoever does not read
 // pages refuses, and never takes the rest for the whole.
 func TestReaderWithoutPages(t *testing.T) {
-	m, err := release.ParseManifest(seal(t, fleet(t, 1500)).root)
+	m, err := release.ReadManifest(seal(t, fleet(t, 1500)).root, nil)
 	if f := verdict.FindingOf("", err); err == nil || f.Code != verdict.ManifestCrit || m.Name != "" {
 		t.Errorf("%v, %v", m.Name, err)
 	}

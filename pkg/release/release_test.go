@@ -70,7 +70,7 @@ func statement(t testing.TB, m release.Manifest) intoto.Statement {
 
 func TestRoundTrip(t *testing.T) {
 	m := lantern(t)
-	got, err := release.ParseManifest(statement(t, m))
+	got, err := release.ReadManifest(statement(t, m), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestViews(t *testing.T) {
-	m, err := release.ParseManifest(statement(t, lantern(t)))
+	m, err := release.ReadManifest(statement(t, lantern(t)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,10 +143,10 @@ func parse(t *testing.T, change func(*wire)) (release.Manifest, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return release.ParseManifest(changed)
+	return release.ReadManifest(changed, nil)
 }
 
-func TestParseManifestAccepts(t *testing.T) {
+func TestReadManifestAccepts(t *testing.T) {
 	rows := []struct {
 		name   string
 		change func(*wire)
@@ -273,7 +273,7 @@ func entryRefusals() []refusal {
 	}
 }
 
-func TestParseManifestRefuses(t *testing.T) {
+func TestReadManifestRefuses(t *testing.T) {
 	for _, r := range refusals() {
 		t.Run(r.name, func(t *testing.T) {
 			m, err := parse(t, r.change)
@@ -298,7 +298,7 @@ func TestStatementNeedsArtifacts(t *testing.T) {
 	}
 }
 
-func FuzzParseManifest(f *testing.F) {
+func FuzzReadManifest(f *testing.F) {
 	f.Add(statement(f, lantern(f)).Raw())
 	m := lantern(f)
 	m.Artifacts, m.Withdrawn, m.Revision, m.Supersedes = m.Artifacts[2:], nil, 1, digest.Digest{}
@@ -308,7 +308,7 @@ func FuzzParseManifest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		m, err := release.ParseManifest(s)
+		m, err := release.ReadManifest(s, nil)
 		if err != nil {
 			if o := verdict.FindingOf("", err).Code.Outcome(); o != verdict.Refused {
 				t.Fatalf("%s, not refused: %v", o, err)
@@ -322,7 +322,7 @@ func FuzzParseManifest(f *testing.F) {
 		if err != nil {
 			t.Fatalf("what was read cannot be written: %v", err)
 		}
-		again, err := release.ParseManifest(encoded)
+		again, err := release.ReadManifest(encoded, nil)
 		if err != nil || len(again.Artifacts) != len(m.Artifacts) || again.Version != m.Version {
 			t.Fatalf("what was written is read otherwise: %v", err)
 		}

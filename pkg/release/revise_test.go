@@ -11,7 +11,7 @@ import (
 
 // TestFollows changes one fact of a revision that follows.
 func TestFollows(t *testing.T) {
-	before, err := release.ParseManifest(statement(t, lantern(t)))
+	before, err := release.ReadManifest(statement(t, lantern(t)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestFollows(t *testing.T) {
 
 // TestWithdrawnForGood: no later revision brings a release back.
 func TestWithdrawnForGood(t *testing.T) {
-	before, err := release.ParseManifest(statement(t, lantern(t)))
+	before, err := release.ReadManifest(statement(t, lantern(t)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestWithdrawnForGood(t *testing.T) {
 // TestReviseLeavesTheOneBefore: what is bound to a revision is bound to no
 // other, and both read back.
 func TestReviseLeavesTheOneBefore(t *testing.T) {
-	before, err := release.ParseManifest(statement(t, lantern(t)))
+	before, err := release.ReadManifest(statement(t, lantern(t)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestReviseLeavesTheOneBefore(t *testing.T) {
 	if names := next.Rebound(before); !slices.Equal(names, []string{next.Artifacts[0].Name}) || before.Artifacts[0].SBOM == "" {
 		t.Errorf("bound anew: %q; the one before has %q", names, before.Artifacts[0].SBOM)
 	}
-	again, err := release.ParseManifest(statement(t, next))
+	again, err := release.ReadManifest(statement(t, next), nil)
 	if err != nil || again.Revision != 3 || again.Change != "an SBOM" || !again.Supersedes.Equal(set("b").SHA256) {
 		t.Errorf("%+v, %v", again, err)
 	}

@@ -102,9 +102,6 @@ func pagesOf(subjects []intoto.Subject, wire releasemanifest.Predicate) ([]Page,
 // Head is what the manifest says beside its list.
 func (r Root) Head() Manifest { return r.head }
 
-// Pages are the files that hold the list, where the root does not.
-func (r Root) Pages() []Page { return slices.Clone(r.pages) }
-
 // Entries reads the list, sorted by name and one page at a time. After an error
 // there is nothing more, and what came before it is part of no list: a page
 // that is missing, changed, out of order, or lists what is not its own.

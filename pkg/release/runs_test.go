@@ -18,7 +18,7 @@ func lifeIDs() trace.IDs {
 func TestRunsRoundTrip(t *testing.T) {
 	m := release.By(lantern(t), release.RunOf(release.RunSign, "run-2", lifeIDs(), "waybill sign"))
 	m.Former = []string{release.PageName(set("page").SHA256)}
-	whole, err := release.ParseManifest(statement(t, m))
+	whole, err := release.ReadManifest(statement(t, m), nil)
 	if err != nil || !reflect.DeepEqual(whole.Runs, m.Runs) {
 		t.Errorf("%+v, %v, want %+v", whole.Runs, err, m.Runs)
 	}
@@ -35,7 +35,7 @@ func TestRunsRoundTrip(t *testing.T) {
 // TestRunsOfAnotherForm: a trace that is none of W3C's is kept as it is, for it
 // was signed, and leads nowhere.
 func TestRunsOfAnotherForm(t *testing.T) {
-	got, err := release.ParseManifest(statement(t, lantern(t)))
+	got, err := release.ReadManifest(statement(t, lantern(t)), nil)
 	if err != nil || got.Runs[0].TraceID != "00" || !release.IDsOf(got.Runs[0]).IsZero() || !release.OriginOf(got).IsZero() {
 		t.Errorf("%+v, %v", got.Runs, err)
 	}

@@ -72,11 +72,6 @@ func toWire(a Artifact) releasemanifest.Artifact {
 	}
 }
 
-// ParseManifest reads a manifest from a statement that lists everything itself.
-// Every subject must have exactly one entry and every entry its subject: a list
-// that says two things is no list.
-func ParseManifest(s intoto.Statement) (Manifest, error) { return ReadManifest(s, nil) }
-
 // ReadManifest reads a manifest from its statement, and from pages that open
 // opens, where the statement has any.
 func ReadManifest(s intoto.Statement, open Opener) (Manifest, error) {

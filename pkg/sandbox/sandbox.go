@@ -10,9 +10,9 @@
 //		os.Exit(code)
 //	}
 //
-// [Probe] says which mode this machine offers, [Run] runs a step in it:
+// [Examine] says which mode this machine offers, [Run] runs a step in it:
 //
-//	mode, why := sandbox.Probe()
+//	mode := sandbox.Examine(ctx).Mode
 //	err := sandbox.Prepare(scratch)        // src, out, home and tmp
 //	at := sandbox.Seen(mode, scratch)      // where the step sees them
 //	report, err := sandbox.Run(ctx, mode, sandbox.Step{
@@ -189,13 +189,6 @@ func (e *ModeError) Error() string {
 
 // Code is the reason code of the refusal.
 func (e *ModeError) Code() string { return "NOT_ISOLATED" }
-
-// Probe returns the best of the modes that work here. The reason says why it
-// is not [Isolated]; it is empty if it is.
-func Probe() (mode Mode, reason string) {
-	r := Examine(context.Background())
-	return r.Mode, r.Reason()
-}
 
 // Examine builds the walls around nothing and reports which of them stood.
 func Examine(ctx context.Context) Report {

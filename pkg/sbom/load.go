@@ -12,9 +12,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// maxConfig bounds the configuration of an image.
-const maxConfig = 4 << 20
-
 // The annotations and labels by which an image says what it was built on.
 const (
 	baseName   = "org.opencontainers.image.base.name"
@@ -54,18 +51,15 @@ func fromNode(ctx context.Context, src registry.Source, repo string, n *registry
 		return ImagePlatform{}, verdict.Refuse(verdict.FileType, n.Descriptor.Digest.String(), "it is no image: its configuration is of type %.200q", kind).
 			Advise("name an image; what else a registry holds can be described as a file, once it is pulled")
 	}
-	raw, err := fetch(ctx, src, repo, n.Config)
+	raw, err := registry.Read(ctx, src, repo, n.Config, registry.MaxManifest)
 	if err != nil {
 		return ImagePlatform{}, err
 	}
 	config, err := parseConfig(raw)
 	if err != nil {
-		return ImagePlatform{}, badConfig(n, err)
+		return ImagePlatform{}, badConfig(n.Config.Digest, err)
 	}
 	p := ImagePlatform{Platform: n.Descriptor.Platform, Digest: n.Descriptor.Digest, Config: n.Config.Digest}
-	if p.Platform == "" {
-		p.Platform = config.platform()
-	}
 	var manifest struct {
 		Annotations map[string]string `json:"annotations"`
 	}
@@ -73,18 +67,33 @@ func fromNode(ctx context.Context, src registry.Source, repo string, n *registry
 		return ImagePlatform{}, err
 	}
 	p.Base = baseOf(manifest.Annotations, config.Config.Labels)
-	if len(config.RootFS.DiffIDs) != len(n.Layers) {
-		return ImagePlatform{}, verdict.Refuse(verdict.Conflict, p.Digest.String(),
-			"%d layers in the manifest and %d in the configuration", len(n.Layers), len(config.RootFS.DiffIDs))
-	}
-	for i, l := range n.Layers {
-		diff, err := digest.Parse(config.RootFS.DiffIDs[i])
-		if err != nil {
-			return ImagePlatform{}, badConfig(n, err)
-		}
-		p.Layers = append(p.Layers, Layer{Digest: l.Digest, DiffID: diff, Open: func(ctx context.Context) (io.ReadCloser, error) {
+	for _, l := range n.Layers {
+		p.Layers = append(p.Layers, Layer{Digest: l.Digest, Open: func(ctx context.Context) (io.ReadCloser, error) {
 			return src.Fetch(ctx, repo, l)
 		}})
+	}
+	return p.configured(config, "manifest")
+}
+
+// configured is the image with what its configuration says: the platform, if
+// nothing else says it, and what the layers are without compression.
+func (p ImagePlatform) configured(c imageConfig, listed string) (ImagePlatform, error) {
+	if p.Platform == "" {
+		p.Platform = c.platform()
+	}
+	if len(c.RootFS.DiffIDs) != len(p.Layers) {
+		return ImagePlatform{}, verdict.Refuse(verdict.Conflict, p.identity().String(),
+			"%d layers in the %s and %d in the configuration", len(p.Layers), listed, len(c.RootFS.DiffIDs))
+	}
+	for i, text := range c.RootFS.DiffIDs {
+		diff, err := digest.Parse(text)
+		if err != nil {
+			return ImagePlatform{}, badConfig(p.Config, err)
+		}
+		p.Layers[i].DiffID = diff
+		if p.Layers[i].Digest.IsZero() { // layers of a saved image have none of their own
+			p.Layers[i].Digest = diff
+		}
 	}
 	return p, nil
 }
@@ -113,20 +122,8 @@ func baseOf(places ...map[string]string) string {
 	return ""
 }
 
-func badConfig(n *registry.Node, err error) error {
-	return verdict.Wrap(verdict.FileType, "configuration "+n.Config.Digest.String(), err).Advise("it is damaged, or that of no image; build and push the image again")
-}
-
-func fetch(ctx context.Context, src registry.Source, repo string, d registry.Descriptor) ([]byte, error) {
-	if d.Size > maxConfig {
-		return nil, verdict.Refuse(verdict.Limit, d.Digest.String(), "a configuration of %d bytes", d.Size)
-	}
-	body, err := src.Fetch(ctx, repo, d)
-	if err != nil {
-		return nil, err
-	}
-	defer body.Close()
-	return io.ReadAll(body)
+func badConfig(config digest.Digest, err error) error {
+	return verdict.Wrap(verdict.FileType, "configuration "+config.String(), err).Advise("it is damaged, or that of no image; build and push the image again")
 }
 
 func platformsOf(c ImageContent) string {

@@ -112,7 +112,7 @@ func provenances(ctx context.Context, req Request) (proven, error) {
 		if err := p.madeOf(step, said); err != nil {
 			findings = append(findings, verdict.FindingOf(name, err))
 		}
-		if err := checkOlder(ctx, req, step, said); err != nil {
+		if err := checkV02(ctx, req, step, said); err != nil {
 			findings = append(findings, verdict.FindingOf(plan.ProvenanceV02Name(step.Instance), err))
 		}
 	}

@@ -29,18 +29,18 @@ func signLegacy(ctx context.Context, req Request, p proven) error {
 	if !req.Plan.Legacy() {
 		return nil
 	}
-	if err := req.Signer.NeedOlder(); err != nil {
+	if err := req.Signer.NeedLegacy(); err != nil {
 		return err
 	}
 	files, err := signLegacyFiles(ctx, req, p)
 	if err != nil {
-		return fmt.Errorf("in the older form: %w", err)
+		return fmt.Errorf("in the legacy form: %w", err)
 	}
 	images, err := signLegacyImages(ctx, req, p)
 	if err != nil {
-		return fmt.Errorf("in the older form: %w", err)
+		return fmt.Errorf("in the legacy form: %w", err)
 	}
-	req.Report(ctx, "signed %d files and %d image manifests in the older form too", files, images)
+	req.Report(ctx, "signed %d files and %d image manifests in the legacy form too", files, images)
 	return nil
 }
 
@@ -59,7 +59,7 @@ func signLegacyFiles(ctx context.Context, req Request, p proven) (int, error) {
 		if of, _ := req.Plan.Find(a.Of); p.vouches(of) && !p.bytes[a.Of].Equal(set) {
 			return 0, notVouched(a.Of, p.bytes[a.Of], set)
 		}
-		names, orders = append(names, a.Of), append(orders, sign.Order{Bytes: set, Older: true})
+		names, orders = append(names, a.Of), append(orders, sign.Order{Bytes: set, Legacy: true})
 	}
 	if len(orders) == 0 {
 		return 0, nil
@@ -121,8 +121,8 @@ func checkLegacy(ctx context.Context, req Request, of string) error {
 	return checkPair(req, of, set, signature, certificate)
 }
 
-// olderAbout is one layer to be made about a manifest.
-type olderAbout struct {
+// legacyAbout is one layer to be made about a manifest.
+type legacyAbout struct {
 	image int    // in the list of images
 	bytes []byte // the payload of a signature
 	layer oci.Signature
@@ -131,16 +131,16 @@ type olderAbout struct {
 
 // signLegacyImages signs a payload about every index and platform, and its
 // SBOM. Provenance is not among it: only its builder may sign that, whose
-// certificate's life has passed, and who signs no older form.
+// certificate's life has passed, and who signs no legacy form.
 func signLegacyImages(ctx context.Context, req Request, p proven) (int, error) {
 	images, err := imagesOf(ctx, req, p)
 	if err != nil || len(images) == 0 {
 		return 0, err
 	}
-	var layers []olderAbout
+	var layers []legacyAbout
 	var orders []sign.Order
 	for i, image := range images {
-		about, due, err := olderOf(ctx, req, image)
+		about, due, err := legacyOf(ctx, req, image)
 		if err != nil {
 			return 0, err
 		}
@@ -159,22 +159,22 @@ func signLegacyImages(ctx context.Context, req Request, p proven) (int, error) {
 		return 0, err
 	}
 	for i, image := range images {
-		if err := attachOlder(ctx, req, i, image, layers); err != nil {
+		if err := attachLegacy(ctx, req, i, image, layers); err != nil {
 			return 0, fmt.Errorf("attaching to %q: %w", image.Name, err)
 		}
 	}
 	return len(images), nil
 }
 
-// olderOf is what is signed about one image in the older form: a payload, and
+// legacyOf is what is signed about one image in the legacy form: a payload, and
 // its SBOM if it has one.
-func olderOf(ctx context.Context, req Request, image planned) ([]olderAbout, []sign.Order, error) {
+func legacyOf(ctx context.Context, req Request, image planned) ([]legacyAbout, []sign.Order, error) {
 	payload, err := legacy.Payload{Image: image.Digest, Reference: referenceOf(req, image)}.Bytes()
 	if err != nil {
 		return nil, nil, err
 	}
-	layers := []olderAbout{{bytes: payload}}
-	orders := []sign.Order{{Bytes: digest.SetOf(payload), Older: true}}
+	layers := []legacyAbout{{bytes: payload}}
+	orders := []sign.Order{{Bytes: digest.SetOf(payload), Legacy: true}}
 	document, err := imageSBOM(ctx, req, image.Artifact, image.Descriptor)
 	if err != nil || document == nil {
 		return layers, orders, err
@@ -184,7 +184,7 @@ func olderOf(ctx context.Context, req Request, image planned) ([]olderAbout, []s
 	if err != nil {
 		return nil, nil, err
 	}
-	return append(layers, olderAbout{kind: intoto.SPDXDocument}), append(orders, sign.Order{Statement: statement, Older: true}), nil
+	return append(layers, legacyAbout{kind: intoto.SPDXDocument}), append(orders, sign.Order{Statement: statement, Legacy: true}), nil
 }
 
 // referenceOf is how the image will be called by those who pull it.
@@ -221,9 +221,9 @@ func layerOf(req Request, payload, bundle []byte, kind string) (oci.Signature, e
 	return m.Attached(payload, req.Signer.Chain(m.Certificate()), kind)
 }
 
-// attachOlder writes both tags of one image, and reads back and judges what
+// attachLegacy writes both tags of one image, and reads back and judges what
 // they name.
-func attachOlder(ctx context.Context, req Request, i int, image planned, all []olderAbout) error {
+func attachLegacy(ctx context.Context, req Request, i int, image planned, all []legacyAbout) error {
 	bySuffix := map[string][]oci.Signature{}
 	for _, l := range all {
 		switch {

@@ -21,7 +21,7 @@ import (
 type Outlook struct {
 	// Signed have a signature that holds, Due are to get one.
 	Signed, Due []plan.Artifact
-	// Attached are the images that have the tags of the older forms, of those
+	// Attached are the images that have the tags of the legacy forms, of those
 	// that are to have them.
 	Attached []plan.Artifact
 	// Orders are what is to be signed for those that are due.
@@ -60,7 +60,7 @@ func Look(ctx context.Context, req Request) (o Outlook, err error) {
 		case a.IsImage():
 			look = o.image
 		case sig:
-			look = o.older
+			look = o.legacy
 		case a.IsLegacy():
 			continue // the certificate comes with it
 		}
@@ -139,8 +139,8 @@ func (o *Outlook) file(ctx context.Context, l looking, a plan.Artifact) error {
 	return nil
 }
 
-// older looks at one planned signature in the older form.
-func (o *Outlook) older(ctx context.Context, l looking, a plan.Artifact) error {
+// legacy looks at one planned signature in the legacy form.
+func (o *Outlook) legacy(ctx context.Context, l looking, a plan.Artifact) error {
 	set, _, err := hashFile(ctx, l.Workspace.Files(), a.Of)
 	if of, _ := l.Plan.Find(a.Of); of.Class == plan.Sums || of.Class == plan.Checksum {
 		if l.sums[a.Of] == nil {
@@ -154,7 +154,7 @@ func (o *Outlook) older(ctx context.Context, l looking, a plan.Artifact) error {
 	if err != nil {
 		return err
 	}
-	o.put(a, checkLegacy(ctx, l.Request, a.Of) == nil, sign.Order{Bytes: set, Older: true})
+	o.put(a, checkLegacy(ctx, l.Request, a.Of) == nil, sign.Order{Bytes: set, Legacy: true})
 	return nil
 }
 
@@ -195,16 +195,16 @@ func (o *Outlook) image(ctx context.Context, l looking, a plan.Artifact) error {
 	return o.attached(ctx, l, planned{a, manifestAt{a.Repository, d}})
 }
 
-// attached looks at the tags of one image in the older forms.
+// attached looks at the tags of one image in the legacy forms.
 func (o *Outlook) attached(ctx context.Context, l looking, image planned) error {
-	layers, orders, err := olderOf(ctx, l.Request, image)
+	layers, orders, err := legacyOf(ctx, l.Request, image)
 	if errors.Is(err, store.ErrNotFound) {
 		return missing(l.Request, plan.SBOMName(image.Name))
 	}
 	if err != nil {
 		return err
 	}
-	lacks := func(about olderAbout) bool {
+	lacks := func(about legacyAbout) bool {
 		suffix := registry.SuffixSignatures
 		if about.kind != "" {
 			suffix = registry.SuffixAttestations

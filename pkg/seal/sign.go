@@ -30,7 +30,7 @@ type Signed struct {
 // finding.
 func Sign(ctx context.Context, req Request) (Signed, error) {
 	if req.Plan.Legacy() {
-		if err := req.Signer.NeedOlder(); err != nil {
+		if err := req.Signer.NeedLegacy(); err != nil {
 			return Signed{}, err
 		}
 	}

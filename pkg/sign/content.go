@@ -24,8 +24,8 @@ type content struct {
 	put func(b *bundles.Bundle, signature []byte)
 	// prove verifies the bundle, as whoever receives it will.
 	prove func(v prover, raw []byte) (verify.Evidence, error)
-	// older makes a signature in a form from before bundles; nil for a bundle.
-	older func(made) (legacy.Material, error)
+	// legacy makes a signature in a form from before bundles; nil for a bundle.
+	legacy func(made) (legacy.Material, error)
 }
 
 // prover is who verifies what was signed: for certificates, or for one key.

@@ -20,7 +20,7 @@ type Forecast struct {
 	// those that an earlier run made, if the logs do not have them.
 	Entries, Unfinished int
 	// New are the signatures to be made, and Stamps the timestamps that they
-	// get: one of every authority, and none in the older forms.
+	// get: one of every authority, and none in the legacy forms.
 	New, Stamps int
 	// Found is how many signatures are there already, to be verified again.
 	Found int
@@ -46,7 +46,7 @@ func (s *Signer) Count(orders []Order) (Forecast, error) {
 	f := Forecast{Expected: s.config.Policy.Expected(s.config.Role), Services: s.config.Services}
 	for _, c := range contents {
 		entries := len(s.logs)
-		if c.older != nil {
+		if c.legacy != nil {
 			entries = 1
 		}
 		switch r := s.config.Work.Kept.known(c.name(s.as)); {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/fuzztest"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 )
 
 var fuzzTime = time.Unix(1_750_000_000, 0)
@@ -34,7 +34,7 @@ func FuzzParseServices(f *testing.F) {
 	f.Add([]byte(`{"mediaType":"application/vnd.dev.sigstore.signingconfig.v0.2+json"}`))
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		fuzztest.Bounded(t, raw, func() {
+		bounds.Bounded(t, raw, func() {
 			if s, err := ParseServices(raw, fuzzTime); err == nil && (s.Fulcio == "" || len(s.TSAs) == 0 || len(s.Logs) == 0) {
 				t.Errorf("%q was read as %+v", raw, s)
 			}

@@ -52,7 +52,7 @@ type made struct {
 	Certificate []byte `json:"certificate,omitempty"`
 	Key         []byte `json:"key,omitempty"` // the public one, where there is no certificate
 	Signature   []byte `json:"signature"`
-	// Timestamps are of each authority; none in the older forms.
+	// Timestamps are of each authority; none in the legacy forms.
 	Timestamps [][]byte `json:"timestamps,omitempty"`
 	// Timestamp is how one was kept when there could be only one.
 	Timestamp []byte `json:"timestamp,omitempty"`

@@ -27,7 +27,7 @@ type logger struct {
 // answer is what the logs said to an entry.
 type answer struct {
 	entries []*rekor.TransparencyLogEntry // of each log, in order
-	older   []byte                        // of a log of version 1, as it answered
+	legacy  []byte                        // of a log of version 1, as it answered
 	// had says that each log had it already.
 	had bool
 }

@@ -73,8 +73,8 @@ func (s *Signer) services() []*service {
 	for _, log := range s.logs {
 		all = append(all, log.service)
 	}
-	if s.older != nil {
-		all = append(all, s.older.service)
+	if s.legacy != nil {
+		all = append(all, s.legacy.service)
 	}
 	return all
 }
@@ -146,7 +146,7 @@ func (s *Signer) complete(ctx context.Context, c content, r record, name string)
 	if err != nil {
 		return nil, verify.Evidence{}, err
 	}
-	r.entries, r.answer = a.entries, a.older
+	r.entries, r.answer = a.entries, a.legacy
 	bundle, e, err := s.assemble(c, r)
 	if err != nil {
 		return nil, verify.Evidence{}, fmt.Errorf("verifying our own signature: %w", err)
@@ -160,11 +160,11 @@ func (s *Signer) complete(ctx context.Context, c content, r record, name string)
 	return bundle, e, nil
 }
 
-// enter has every log include a signature: a log of version 1 for the older
+// enter has every log include a signature: a log of version 1 for the legacy
 // forms, and all of version 2 for a bundle. Two addresses of one log are one.
 func (s *Signer) enter(ctx context.Context, c content, r record) (answer, error) {
-	if c.older != nil {
-		a, err := s.older.add(ctx, c, r)
+	if c.legacy != nil {
+		a, err := s.legacy.add(ctx, c, r)
 		s.entered(err == nil && !a.had)
 		return a, err
 	}
@@ -269,9 +269,9 @@ func (s *Signer) stamped(ctx context.Context, c content) (m made, until time.Tim
 }
 
 // stampsOf are the authorities that stamp a signature: all of them, and none in
-// the older forms, where the log says when.
+// the legacy forms, where the log says when.
 func (s *Signer) stampsOf(c content) []*stampAuthority {
-	if c.older != nil {
+	if c.legacy != nil {
 		return nil
 	}
 	return s.stamps
@@ -341,8 +341,8 @@ func signedBy(public any, sum, signature []byte) bool {
 // assemble makes the bundle and verifies it, as whoever receives it will.
 func (s *Signer) assemble(c content, r record) ([]byte, verify.Evidence, error) {
 	encode := s.encode
-	if c.older != nil {
-		encode = encodeOlder
+	if c.legacy != nil {
+		encode = encodeLegacy
 	}
 	raw, err := encode(c, r)
 	if err != nil {

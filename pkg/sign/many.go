@@ -33,8 +33,8 @@ const mostFailures = 10
 type Order struct {
 	Statement intoto.Statement
 	Bytes     digest.Set
-	// Older asks for the form from before bundles, logged in version 1.
-	Older bool
+	// Legacy asks for the form from before bundles, logged in version 1.
+	Legacy bool
 }
 
 // Each signs many things, some at a time, and hands each bundle over as soon

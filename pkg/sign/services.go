@@ -16,7 +16,7 @@ type Services struct {
 	// TSAs and Logs are all that every signature is brought before. One that
 	// does not answer is waited for; none is left out.
 	TSAs, Logs []string
-	// LogV1 is the log that signatures in the older forms need; empty where
+	// LogV1 is the log that signatures in the legacy forms need; empty where
 	// there is none. See [Order].
 	LogV1 string
 	// Login is where a person logs in; empty where nobody is to.

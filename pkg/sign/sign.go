@@ -22,7 +22,7 @@
 //
 // A signature is brought before every log and timestamp authority that the
 // signing configuration's selectors ask for; see [ParseServices]. An [Order] in
-// the older form takes the same steps, but is stamped by the log of version 1
+// the legacy form takes the same steps, but is stamped by the log of version 1
 // that it is for, and must get there while its certificate lives.
 //
 // One key and one certificate serve many signatures, within the certificate's
@@ -77,7 +77,7 @@ type Signer struct {
 	authority *authority
 	stamps    []*stampAuthority // each stamps every signature
 	logs      []*logger         // each has every signature
-	older     *olderLog         // for the older forms; nil where there is none
+	legacy    *legacyLog        // for the legacy forms; nil where there is none
 
 	fetching chan struct{} // held by the one that reads or writes current
 	current  *credential
@@ -137,7 +137,7 @@ func prepare(c Config, as string, p prover) (*Signer, error) {
 	if len(c.Services.TSAs) == 0 || len(c.Services.Logs) == 0 {
 		return nil, verdict.Refuse(verdict.ServiceSelector, "signing config", "a signature needs a timestamp authority and a transparency log")
 	}
-	if len(c.Policy.SignersOf(c.Role)) == 0 {
+	if len(c.Policy.Expected(c.Role)) == 0 {
 		return nil, verdict.Refuse(verdict.SignedAsElse, string(c.Role), "the policy names nobody in the %s role, so nobody may sign that; nothing was signed", c.Role).
 			Advise("have the policy's officer name who may, in its roles")
 	}
@@ -152,7 +152,7 @@ func prepare(c Config, as string, p prover) (*Signer, error) {
 		s.logs = append(s.logs, &logger{newService("transparency log", address, c), material})
 	}
 	if address := c.Services.LogV1; address != "" {
-		s.older = &olderLog{newService("transparency log of version 1", address, c)}
+		s.legacy = &legacyLog{newService("transparency log of version 1", address, c)}
 	}
 	return s, nil
 }
@@ -185,10 +185,10 @@ func (s *Signer) order(ctx context.Context, o Order) ([]byte, verify.Evidence, e
 // content is what an order is about, if the role may sign it.
 func (s *Signer) content(o Order) (content, error) {
 	c, err := s.meant(o)
-	if err != nil || !o.Older {
+	if err != nil || !o.Legacy {
 		return c, err
 	}
-	return s.asOlder(c, o)
+	return s.asLegacy(c, o)
 }
 
 // meant is a content, whatever the form in which it is signed.
@@ -280,7 +280,7 @@ func (s *Signer) mayAct(e verify.Evidence) error {
 	if err := s.checkRole(policy.Who(e), e.SignedAt()); err != nil {
 		return err
 	}
-	return s.config.Policy.ActsSomewhere(e, s.config.Role)
+	return policy.ActsSomewhere(s.config.Policy, e, s.config.Role)
 }
 
 // equal reports whether a signature was made with this very credential.

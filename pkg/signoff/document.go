@@ -90,9 +90,6 @@ func (d *Document) measure() {
 	}
 }
 
-// Sections lists the sections in the order of the document.
-func (d *Document) Sections() []Section { return append([]Section(nil), d.sections...) }
-
 // Title is the title of the document, as it is written.
 func (d *Document) Title() string {
 	for _, s := range d.sections {

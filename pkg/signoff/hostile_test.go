@@ -7,8 +7,8 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/waybill-release/waybill/pkg/fuzztest"
 	"github.com/waybill-release/waybill/pkg/signoff"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -36,7 +36,7 @@ func TestHostileDocuments(t *testing.T) {
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
-			fuzztest.Within(t, len(r.raw), func() {
+			bounds.Within(t, len(r.raw), func() {
 				_, err := signoff.ParseDocument(r.raw)
 				if (err == nil) != (r.code == "") || err != nil && verdict.FindingOf("", err).Code != r.code {
 					t.Errorf("%v, want %q", err, r.code)
@@ -111,7 +111,7 @@ func FuzzDocument(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		fuzztest.Bounded(t, raw, func() {
+		bounds.Bounded(t, raw, func() {
 			tm, err := signoff.ParseTemplate(raw)
 			if err != nil {
 				return
@@ -138,7 +138,7 @@ func FuzzFiles(f *testing.F) {
 		f.Add([]byte(w.files[name]))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		fuzztest.Bounded(t, raw, func() {
+		bounds.Bounded(t, raw, func() {
 			_, _ = signoff.ParseKEP(raw)
 			_, _ = signoff.ParseReview(raw)
 			_, _ = signoff.ParseAliases(raw)
@@ -163,7 +163,7 @@ func TestHostileSections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fuzztest.Within(t, text.Len(), func() {
+	bounds.Within(t, text.Len(), func() {
 		if got := signoff.Sections(d, tm, signoff.Stable); len(got) != 10 || got[0].State != signoff.Filled {
 			t.Errorf("%v", got)
 		}

@@ -80,9 +80,6 @@ func (t *Template) apply(dir directive) {
 	}
 }
 
-// Rules lists what the template says, section by section.
-func (t *Template) Rules() []Rule { return append([]Rule(nil), t.rules...) }
-
 // Faults lists what is not in the form that it must have.
 func (t *Template) Faults() []Fault { return append([]Fault(nil), t.faults...) }
 

@@ -62,7 +62,7 @@ func BenchmarkCheckout(b *testing.B) {
 	for _, mode := range every {
 		run(string(mode), func() error { return Checkout(b.Context(), mode, repo, c, to) })
 	}
-	if err := vcs.Checkout(b.Context(), c, to); err != nil {
+	if err := repo.Checkout(b.Context(), c, to); err != nil {
 		b.Fatal(err)
 	}
 	b.Run("proof", func(b *testing.B) {

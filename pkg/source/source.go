@@ -34,7 +34,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/vcs"
 )
 
-// Checkout writes the files of c into dir, as [vcs.Checkout] does, and makes
+// Checkout writes the files of c into dir, as [vcs.Repository.Checkout] does, and makes
 // sure that dir is then exactly the tree of c. With walls it is done behind
 // them; dir comes to be when all is proven, and is on the file system of its
 // parent, which must be there. Unisolated it is done by this process. dir must

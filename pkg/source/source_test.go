@@ -127,7 +127,8 @@ func code(err error) string {
 // account can have where that is demanded.
 func modes(t *testing.T, list []sandbox.Mode, test func(*testing.T, sandbox.Mode)) {
 	t.Helper()
-	best, why := sandbox.Probe()
+	r := sandbox.Examine(t.Context())
+	best, why := r.Mode, r.Reason()
 	for _, mode := range list {
 		t.Run(string(mode), func(t *testing.T) {
 			if mode == sandbox.Isolated && best != mode || mode == sandbox.Contained && best == sandbox.Unisolated {

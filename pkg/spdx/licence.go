@@ -106,6 +106,9 @@ func (e *expression) both() {
 	}
 }
 
+// maxDepth is how deeply brackets may be nested.
+const maxDepth = 64
+
 func (e *expression) one() {
 	if e.depth++; e.depth > maxDepth {
 		e.fail("nested too deeply")

@@ -3,8 +3,8 @@ package spdx_test
 import (
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/fuzztest"
 	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 )
 
 // inLines is a document in lines with one relationship, and a file in a package.
@@ -43,8 +43,8 @@ func TestMutants(t *testing.T) {
 			t.Fatal(report.Faults)
 		}
 		seen := 0
-		for raw := range fuzztest.Mutants([]byte(good), 1, 4000) {
-			fuzztest.Within(t, len(raw), func() {
+		for raw := range bounds.Mutants([]byte(good), 1, 4000) {
+			bounds.Within(t, len(raw), func() {
 				if d, _ := spdx.Validate(string(raw)); len(d.Packages()) > 0 {
 					seen++
 				}

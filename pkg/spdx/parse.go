@@ -12,11 +12,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-const (
-	codeDepth = "LIMIT_DEPTH"
-	codeSize  = "LIMIT_SIZE"
-)
-
 // Document is a parsed document beside the bytes it was read from. Nobody has
 // been believed.
 type Document struct {

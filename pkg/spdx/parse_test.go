@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/fuzztest"
 	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -131,7 +131,7 @@ func TestParseMangled(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(foreign))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		fuzztest.Bounded(t, raw, func() {
+		bounds.Bounded(t, raw, func() {
 			if d, err := spdx.Parse(raw); err == nil {
 				// The views never panic on what was accepted.
 				d.Packages()

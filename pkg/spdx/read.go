@@ -1,8 +1,11 @@
 package spdx
 
 import (
+	"errors"
 	"maps"
 	"slices"
+
+	"github.com/waybill-release/waybill/pkg/strictjson"
 )
 
 // maxRelationships bounds the graph of one document.
@@ -10,14 +13,14 @@ const maxRelationships = 1_000_000
 
 // reader reads one document into a model and notes every offence on the way.
 type reader struct {
-	scanner
+	*strictjson.Scanner[string]
 	trail
 	faults
 	in22   faults // what only version 2.2 demands
 	stack  []*values
 	frames int
-	from   int      // where the array at hand begins
-	extra  []string // properties of the object at hand that the schema lacks
+	size   int // of the text
+	from   int // where the array at hand begins
 
 	m        model
 	sums     []sum
@@ -35,18 +38,18 @@ type externalRef struct{ category, kind, locator string }
 // read reads text. The model is whole only if no fault of a judged rule is
 // among the faults.
 func read(text string) (*model, faults) {
-	r := &reader{scanner: scanner{s: text}}
-	r.begin()
-	if !r.stopped() {
+	r := &reader{Scanner: strictjson.NewScanner(text, strictjson.MaxSize(MaxSize)), size: len(text)}
+	if !r.Failed() {
 		r.object(r.document())
-		r.end()
+		r.End()
 	}
-	if r.stopped() {
+	if err := (*strictjson.Error)(nil); errors.As(r.Err(), &err) {
 		rule := RuleForm
-		if r.err.code == codeDepth || r.err.code == codeSize {
+		if err.Code == strictjson.CodeDepth || err.Code == strictjson.CodeSize {
 			rule = RuleLimit
 		}
-		r.add(rule, r.where(), "%v", r.err)
+		err.Path = "" // within what was passed over; the place says where that is
+		r.add(rule, r.where(), "%v", err)
 		return &r.m, r.faults
 	}
 	if r.m.version == version22 {
@@ -69,7 +72,7 @@ func (r *reader) room(read, least int) int {
 	if read != sampled {
 		return 0
 	}
-	return (len(r.s)-r.pos)/max((r.pos-r.from)/sampled, least) + sampled/8
+	return (r.size-r.Offset())/max((r.Offset()-r.from)/sampled, least) + sampled/8
 }
 
 func (r *reader) fault(rule Rule, format string, args ...any) {
@@ -182,7 +185,7 @@ func (r *reader) relationship() *shape {
 // relate adds a relationship as long as there is room for it.
 func (r *reader) relate(rel Relationship) {
 	if len(r.m.relationships) >= maxRelationships {
-		r.fail(codeSize, "more than %d relationships", maxRelationships)
+		r.Fail(strictjson.CodeSize, "more than %d relationships", maxRelationships)
 		return
 	}
 	if n := r.room(len(r.m.relationships), 128); n > 0 {

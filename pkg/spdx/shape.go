@@ -2,8 +2,14 @@ package spdx
 
 import (
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/strictjson"
 )
+
+// maxUnknown is how many properties one object may have that the schema lacks.
+const maxUnknown = 1000
 
 // kind is what the value of a property must be.
 type kind uint8
@@ -68,7 +74,8 @@ type values struct {
 	shape *shape
 	text  [48]string
 	have  uint64
-	gets  int // how often get was called
+	extra []string // properties that the schema lacks
+	gets  int      // how often get was called
 }
 
 // get is a property by its name. All objects of a shape are asked for the same
@@ -91,7 +98,7 @@ func (v *values) has(name string) bool { return v.have&(1<<v.shape.index[name]) 
 // object reads one object of a shape. Offences against the schema are noted
 // and reading goes on; offences against the form end it.
 func (r *reader) object(sh *shape) {
-	if r.peek() != '{' {
+	if r.Peek() != '{' {
 		r.mistyped("an object")
 		return
 	}
@@ -99,15 +106,15 @@ func (r *reader) object(sh *shape) {
 	if sh.begin != nil {
 		sh.begin()
 	}
-	r.open('{')
-	for n := 0; r.next(n == 0, '}'); n++ {
+	r.Open('{')
+	for n := 0; r.Next(n == 0, '}'); n++ {
 		i, k, known := r.property(sh, n)
 		if !known {
-			r.unknown(sh, k)
+			r.unknown(v, k)
 			continue
 		}
 		if v.have&(1<<i) != 0 {
-			r.fail("JSON_DUP_KEY", "the key %s is there twice", quote(k))
+			r.Fail(strictjson.CodeDupKey, "the key %s is there twice", quote(k))
 			return
 		}
 		v.have |= 1 << i
@@ -115,7 +122,7 @@ func (r *reader) object(sh *shape) {
 		r.value(v, i)
 		r.leave()
 	}
-	if r.stopped() {
+	if r.Failed() {
 		return
 	}
 	r.missing(v)
@@ -128,13 +135,12 @@ func (r *reader) object(sh *shape) {
 // property reads the key of member n and finds its property. Objects of one
 // document tend to have their properties in one order.
 func (r *reader) property(sh *shape, n int) (i int, key string, known bool) {
-	if r.peek() == '"' && n < len(sh.order) {
-		if p := &sh.properties[sh.order[n]]; strings.HasPrefix(r.s[r.pos:], p.word) {
-			r.pos += len(p.word)
+	if n < len(sh.order) {
+		if p := &sh.properties[sh.order[n]]; r.Take(p.word) {
 			return sh.order[n], p.name, true
 		}
 	}
-	key = r.key()
+	key = r.Key()
 	i, known = sh.index[key]
 	if known && n <= len(sh.order) {
 		sh.order = append(sh.order[:n], i)
@@ -148,38 +154,32 @@ func (r *reader) frame(sh *shape) *values {
 		r.stack = append(r.stack, &values{})
 	}
 	v := r.stack[r.frames]
-	v.shape, v.have, v.gets = sh, 0, 0
+	v.shape, v.have, v.gets, v.extra = sh, 0, 0, v.extra[:0]
 	clear(v.text[:len(sh.properties)])
 	r.frames++
-	r.extra = nil
 	return v
 }
 
 // unknown passes over a property that the schema does not have. One that
 // differs by letter case only ends the reading: another reader takes it for
 // the property.
-func (r *reader) unknown(sh *shape, key string) {
-	for _, p := range sh.properties {
+func (r *reader) unknown(v *values, key string) {
+	for _, p := range v.shape.properties {
 		if strings.EqualFold(p.name, key) {
-			r.fail("JSON_UNKNOWN_FIELD", "%s is not %s", quote(key), quote(p.name))
+			r.Fail(strictjson.CodeUnknownField, "%s is not %s", quote(key), quote(p.name))
 			return
 		}
 	}
-	if slices.Contains(r.extra, key) {
-		r.fail("JSON_DUP_KEY", "the key %s is there twice", quote(key))
-		return
-	}
-	r.extra = append(r.extra, key)
-	if len(r.extra) > 1000 {
-		r.fail("LIMIT_SIZE", "more than 1000 unknown properties in one object")
-		return
-	}
-	if !sh.open {
+	switch {
+	case slices.Contains(v.extra, key):
+		r.Fail(strictjson.CodeDupKey, "the key %s is there twice", quote(key))
+	case len(v.extra) == maxUnknown:
+		r.Fail(strictjson.CodeSize, "more than %d unknown properties in one object", maxUnknown)
+	case !v.shape.open && !r.Failed():
 		r.fault(RuleProperty, "the schema has no property %s here", quote(key))
 	}
-	extra := r.extra
-	r.skip()
-	r.extra = extra
+	v.extra = append(v.extra, key)
+	r.Skip()
 }
 
 // value reads the value of property i.
@@ -187,63 +187,56 @@ func (r *reader) value(v *values, i int) {
 	p := &v.shape.properties[i]
 	switch p.kind {
 	case text:
-		if r.peek() != '"' {
+		if r.Peek() != '"' {
 			r.mistyped("a text")
 			return
 		}
-		v.text[i] = r.str()
+		v.text[i] = r.Text()
 		r.judge(p, v.text[i])
 	case flag:
-		switch r.peek() {
-		case 't':
-			r.word("true")
-			v.text[i] = "true"
-		case 'f':
-			r.word("false")
-			v.text[i] = "false"
-		default:
+		if c := r.Peek(); c != 't' && c != 'f' {
 			r.mistyped("true or false")
+			return
 		}
+		v.text[i] = strconv.FormatBool(r.Bool())
 	case number:
-		if c := r.peek(); c != '-' && (c < '0' || c > '9') {
+		if c := r.Peek(); c != '-' && (c < '0' || c > '9') {
 			r.mistyped("a number")
 			return
 		}
-		r.number()
+		r.Skip()
 	case object:
-		extra := r.extra
 		r.object(p.of)
-		r.extra = extra
 	case texts, objects:
 		r.array(p)
 	}
 }
 
 func (r *reader) array(p *property) {
-	if r.peek() != '[' {
+	if r.Peek() != '[' {
 		r.mistyped("an array")
 		return
 	}
-	extra, outer := r.extra, r.from
-	r.open('[')
-	r.from = r.pos
+	outer := r.from
+	r.Open('[')
+	r.from = r.Offset()
 	n := 0
-	for ; r.next(n == 0, ']'); n++ {
+	for ; r.Next(n == 0, ']'); n++ {
 		r.element(n)
 		switch {
 		case p.kind == objects:
 			r.object(p.of)
-		case r.peek() != '"':
+		case r.Peek() != '"':
 			r.mistyped("a text")
 		default:
-			r.judge(p, r.str())
+			r.judge(p, r.Text())
 		}
 	}
 	r.element(-1)
-	if n < p.least && !r.stopped() {
+	if n < p.least && !r.Failed() {
 		r.fault(RuleSchema, "want %d or more elements", p.least)
 	}
-	r.extra, r.from = extra, outer
+	r.from = outer
 }
 
 // judge looks at one text.
@@ -274,10 +267,7 @@ func (r *reader) missing(v *values) {
 // mistyped passes over a value of another type. It has been read without
 // doubt, so that reading goes on, but it means nothing.
 func (r *reader) mistyped(want string) {
-	if !r.stopped() {
+	if r.Skip(); !r.Failed() {
 		r.fault(RuleType, "want %s (JSON_TYPE)", want)
-		extra := r.extra
-		r.skip()
-		r.extra = extra
 	}
 }

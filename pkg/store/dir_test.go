@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/store/storetest"
+	"github.com/waybill-release/waybill/pkg/testing/checkplaces"
 )
 
 func openDir(t *testing.T, dir string) (store.Place, store.Writer) {
@@ -25,7 +25,7 @@ func openDir(t *testing.T, dir string) (store.Place, store.Writer) {
 }
 
 func TestDirectoryConformance(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) (store.Place, store.Writer) {
+	checkplaces.Run(t, func(t *testing.T) (store.Place, store.Writer) {
 		dir := t.TempDir()
 		if strings.Contains(t.Name(), "list") {
 			return openDir(t, "file://"+filepath.ToSlash(dir)+"/")

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/store/storetest"
+	"github.com/waybill-release/waybill/pkg/testing/checkplaces"
 )
 
 // s3Bucket is the little of the REST API that is read, two objects to a page.
@@ -88,7 +88,7 @@ func openS3(t *testing.T, h http.Handler, path string) store.Place {
 // holding are the contents of the suite under a prefix, beside a neighbour.
 func holding(prefix string) map[string]string {
 	objects := map[string]string{"v10": "sibling", "v2/a": "other"}
-	for name, content := range storetest.Contents() {
+	for name, content := range checkplaces.Contents() {
 		objects[prefix+name] = content
 	}
 	return objects
@@ -101,7 +101,7 @@ func TestPlacesThatAreRead(t *testing.T) {
 		"s3, plain names": func(t *testing.T) store.Place {
 			return openS3(t, s3Bucket{objects: holding("v1/"), plain: true}, "/rel/v1")
 		},
-		"s3, whole bucket":  func(t *testing.T) store.Place { return openS3(t, s3Bucket{objects: storetest.Contents()}, "/rel") },
+		"s3, whole bucket":  func(t *testing.T) store.Place { return openS3(t, s3Bucket{objects: checkplaces.Contents()}, "/rel") },
 		"web, not listable": openTree,
 		"web, listed by a bucket": func(t *testing.T) store.Place {
 			return store.Listed(openTree(t), openS3(t, s3Bucket{objects: holding("v1/")}, "/rel/v1"))
@@ -109,7 +109,7 @@ func TestPlacesThatAreRead(t *testing.T) {
 		"directory": func(t *testing.T) store.Place {
 			dir := t.TempDir()
 			w, err := store.OpenWriter(dir)
-			for name, content := range storetest.Contents() {
+			for name, content := range checkplaces.Contents() {
 				if err == nil {
 					err = w.Put(t.Context(), name, -1, strings.NewReader(content), store.PutOptions{})
 				}
@@ -121,7 +121,7 @@ func TestPlacesThatAreRead(t *testing.T) {
 			return place
 		},
 	} {
-		t.Run(name, func(t *testing.T) { storetest.Read(t, open) })
+		t.Run(name, func(t *testing.T) { checkplaces.Read(t, open) })
 	}
 }
 
@@ -129,7 +129,7 @@ func TestPlacesThatAreRead(t *testing.T) {
 func openTree(t *testing.T) store.Place {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		content, found := storetest.Contents()[strings.TrimPrefix(r.URL.Path, "/v1/")]
+		content, found := checkplaces.Contents()[strings.TrimPrefix(r.URL.Path, "/v1/")]
 		if !found {
 			http.NotFound(w, r)
 			return

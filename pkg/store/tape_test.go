@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/store/storetest"
-	"github.com/waybill-release/waybill/pkg/unpack/unpacktest"
+	"github.com/waybill-release/waybill/pkg/testing/checkplaces"
+	"github.com/waybill-release/waybill/pkg/testing/rawarchive"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -69,9 +69,9 @@ func coded(err error) string {
 }
 
 func TestTape(t *testing.T) {
-	storetest.Read(t, func(t *testing.T) store.Place {
+	checkplaces.Read(t, func(t *testing.T) store.Place {
 		entries := []tar.Header{{Typeflag: tar.TypeDir, Name: "./"}, {Typeflag: tar.TypeDir, Name: "./bin/"}}
-		for name, content := range storetest.Contents() {
+		for name, content := range checkplaces.Contents() {
 			entries = append(entries, file("./"+name, content))
 		}
 		place, _ := openTar(t, pack(t, entries...))
@@ -143,25 +143,25 @@ func TestTapeMustStayTheSame(t *testing.T) {
 func TestTapeHasOneReading(t *testing.T) {
 	genuine := "genuine" + string(make([]byte, 1017)) // ends with zeros, as a tar archive does
 	gnu := func(content string) []byte {
-		h := unpacktest.Header{Name: "name", Kind: '0', Size: int64(len(content)), Format: unpacktest.GNU}
-		return append(h.Bytes(), unpacktest.Body(content)...)
+		h := rawarchive.Header{Name: "name", Kind: '0', Size: int64(len(content)), Format: rawarchive.GNU}
+		return append(h.Bytes(), rawarchive.Body(content)...)
 	}
-	records := func(pairs ...string) []byte { return unpacktest.Extended('x', unpacktest.Records(pairs...)) }
-	long := func(name string) []byte { return unpacktest.Extended('L', name+"\x00") }
+	records := func(pairs ...string) []byte { return rawarchive.Extended('x', rawarchive.Records(pairs...)) }
+	long := func(name string) []byte { return rawarchive.Extended('L', name+"\x00") }
 	for name, row := range map[string]struct {
 		entry []byte
 		want  string
 	}{
-		"plain (twin)":                       {unpacktest.File("b", genuine), ""},
+		"plain (twin)":                       {rawarchive.File("b", genuine), ""},
 		"a name of GNU (twin)":               {append(long("b"), gnu(genuine)...), ""},
-		"a record of its name (twin)":        {append(records("path", "b"), unpacktest.File("c", genuine)...), ""},
+		"a record of its name (twin)":        {append(records("path", "b"), rawarchive.File("c", genuine)...), ""},
 		"a name of POSIX, then one of GNU":   {slices.Concat(records("path", "a"), long("b"), gnu(genuine)), "ARCHIVE_AMBIGUOUS"},
-		"a name of GNU, then one of POSIX":   {slices.Concat(long("b"), records("path", "a"), unpacktest.File("b", genuine)), "ARCHIVE_AMBIGUOUS"},
-		"the name of a sparse file":          {append(records("GNU.sparse.name", "a"), unpacktest.File("b", genuine)...), "ARCHIVE_AMBIGUOUS"},
-		"a sparse file that begins with one": {append(records("GNU.sparse.size", "1024", "GNU.sparse.numblocks", "1", "GNU.sparse.map", "124,900"), unpacktest.File("b", genuine[:900])...), "ARCHIVE_AMBIGUOUS"},
+		"a name of GNU, then one of POSIX":   {slices.Concat(long("b"), records("path", "a"), rawarchive.File("b", genuine)), "ARCHIVE_AMBIGUOUS"},
+		"the name of a sparse file":          {append(records("GNU.sparse.name", "a"), rawarchive.File("b", genuine)...), "ARCHIVE_AMBIGUOUS"},
+		"a sparse file that begins with one": {append(records("GNU.sparse.size", "1024", "GNU.sparse.numblocks", "1", "GNU.sparse.map", "124,900"), rawarchive.File("b", genuine[:900])...), "ARCHIVE_AMBIGUOUS"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			place, _ := openTar(t, unpacktest.Tar(unpacktest.File("a", "A"), row.entry))
+			place, _ := openTar(t, rawarchive.Tar(rawarchive.File("a", "A"), row.entry))
 			_, err := place.List(t.Context())
 			body, _, opened := place.Open(t.Context(), "b")
 			if coded(err) != row.want || coded(opened) != row.want {

@@ -68,8 +68,9 @@ func (e *Error) within(place string) *Error {
 }
 
 // keyPlace is how a key appears in a path.
-func keyPlace(key []byte) string {
-	for _, c := range key {
+func keyPlace[T Text](key T) string {
+	for i := range len(key) {
+		c := key[i]
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
 			return "[" + quote(string(key), 64) + "]"
 		}

@@ -105,14 +105,17 @@ func limitsOf(opts []Limit) limits {
 // Check refuses data for every reason that does not need a target: all but
 // JSON_UNKNOWN_FIELD and JSON_TYPE. The error is an [*Error].
 func Check(data []byte, opts ...Limit) error {
-	return check(data, &scanner{limits: limitsOf(opts)}, opaque())
+	s := NewScanner(data, opts...)
+	s.Skip()
+	s.End()
+	return s.Err()
 }
 
 // Unmarshal reads data into v, which must be a non-nil pointer. What v points
 // to is replaced as a whole, never merged into, and left alone on error. The
 // error is an [*Error]; Unmarshal panics if v is not a non-nil pointer.
 func Unmarshal(data []byte, v any, opts ...Limit) error {
-	return unmarshal(data, v, &scanner{limits: limitsOf(opts)})
+	return unmarshal(data, v, false, opts)
 }
 
 // UnmarshalOpen is [Unmarshal] for formats that others extend: keys the target
@@ -120,20 +123,22 @@ func Unmarshal(data []byte, v any, opts ...Limit) error {
 // case are refused all the same, for another reader may take them for the
 // field.
 func UnmarshalOpen(data []byte, v any, opts ...Limit) error {
-	return unmarshal(data, v, &scanner{limits: limitsOf(opts), open: true})
+	return unmarshal(data, v, true, opts)
 }
 
-func unmarshal(data []byte, v any, s *scanner) error {
+func unmarshal(data []byte, v any, open bool, opts []Limit) error {
 	target := reflect.ValueOf(v)
 	if target.Kind() != reflect.Pointer || target.IsNil() {
 		panic(fmt.Sprintf("strictjson: cannot unmarshal into %T", v))
 	}
-	if err := check(data, s, shapeOf(target.Type())); err != nil {
-		return err
+	s := NewScanner(data, opts...)
+	s.value(shapeOf(target.Type()), open)
+	if s.End(); s.err != nil {
+		return s.err
 	}
 	// A fresh value, because encoding/json merges into whatever is there.
 	fresh := reflect.New(target.Type().Elem())
-	if err := s.decode(fresh.Interface()); err != nil {
+	if err := decode(data, fresh.Interface(), open); err != nil {
 		return decodeError(err)
 	}
 	target.Elem().Set(fresh.Elem())
@@ -142,11 +147,11 @@ func unmarshal(data []byte, v any, s *scanner) error {
 
 // decode has encoding/json read what was checked. Only a decoder refuses keys
 // without a field once more; it makes a copy of the document.
-func (s *scanner) decode(into any) error {
-	if s.open {
-		return json.Unmarshal(s.data, into)
+func decode(data []byte, into any, open bool) error {
+	if open {
+		return json.Unmarshal(data, into)
 	}
-	dec := json.NewDecoder(bytes.NewReader(s.data))
+	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	return dec.Decode(into)
 }

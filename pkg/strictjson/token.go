@@ -7,33 +7,57 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
-// str scans a string. The document is known to be valid UTF-8 without NUL.
-func (s *scanner) str() *Error {
-	for s.pos++; ; {
+// Text reads a string, unescaped.
+func (s *Scanner[T]) Text() (text T) {
+	if s.Peek() != '"' {
+		s.unexpected("a string")
+		return text
+	}
+	return s.text(true)
+}
+
+// text reads a string, of which the quote comes. Only if it is asked for, what
+// is escaped in it is made plain.
+func (s *Scanner[T]) text(wanted bool) (text T) {
+	s.pos++
+	from := s.pos
+	s.pos += Plain(s.data[from:])
+	if s.char() == '"' {
+		s.pos++
+		return s.data[from : s.pos-1]
+	}
+	var plain []byte // as far as something was escaped
+	for s.err == nil {
 		s.pos += Plain(s.data[s.pos:])
-		switch s.peek() {
-		case 0:
-			return s.unexpected("the end of the string")
-		case '"':
-			s.pos++
-			return nil
-		case '\\':
-			if err := s.escape(); err != nil {
-				return err
+		switch {
+		case s.pos == len(s.data):
+			s.unexpected("the end of the string")
+		case s.data[s.pos] == '"':
+			if s.pos++; wanted {
+				return T(append(plain, s.data[from:s.pos-1]...))
+			}
+			return text
+		case s.data[s.pos] == '\\':
+			end := s.pos
+			if r := s.escape(); wanted {
+				plain = utf8.AppendRune(append(plain, s.data[from:end]...), r)
+				from = s.pos
 			}
 		default:
-			return s.unexpected("text without control characters")
+			s.unexpected("text without control characters")
 		}
 	}
+	return text
 }
 
 // Plain is how many bytes of a string in JSON come before a quote, a backslash
 // or a control character, or before the end of s. It looks at eight at a time:
 // of the highest bits in a word, the lowest one that is set is that of the
 // first such byte.
-func Plain[T string | []byte](s T) (n int) {
+func Plain[T Text](s T) (n int) {
 	const each, high = 0x0101010101010101, 0x8080808080808080
 	for ; n+8 <= len(s); n += 8 {
 		at := s[n : n+8]
@@ -50,52 +74,51 @@ func Plain[T string | []byte](s T) (n int) {
 	return n
 }
 
-// escape scans one escape sequence, or two that form a surrogate pair.
-func (s *scanner) escape() *Error {
+// escape reads one escape sequence, or two that form a surrogate pair.
+func (s *Scanner[T]) escape() rune {
+	const written, meant = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
 	start := s.pos
 	s.pos++
-	if c := s.peek(); c != 'u' {
-		if c == 0 || strings.IndexByte(`"\/bfnrt`, c) < 0 {
-			return s.unexpected("an escape sequence")
+	if c := s.char(); c != 'u' {
+		i := strings.IndexByte(written, c)
+		if i < 0 {
+			s.unexpected("an escape sequence")
+			return utf8.RuneError
 		}
 		s.pos++
-		return nil
+		return rune(meant[i])
 	}
-	unit, err := s.unicode()
+	unit := s.unicode()
 	switch {
-	case err != nil:
-		return err
 	case unit == 0:
-		return s.failAt(start, CodeEncoding, `a NUL written \u0000`)
+		s.FailAt(start, CodeEncoding, `a NUL written \u0000`)
+		return unit
 	case !utf16.IsSurrogate(unit):
-		return nil
+		return unit
 	}
-	if s.pos+1 < len(s.data) && s.data[s.pos] == '\\' && s.data[s.pos+1] == 'u' {
-		s.pos++
-		low, err := s.unicode()
-		if err != nil {
-			return err
-		}
-		if utf16.DecodeRune(unit, low) != '\uFFFD' {
-			return nil
+	if s.word(`\u`) {
+		s.pos--
+		if r := utf16.DecodeRune(unit, s.unicode()); r != utf8.RuneError {
+			return r
 		}
 	}
-	return s.failAt(start, CodeEncoding, "half of a surrogate pair")
+	s.FailAt(start, CodeEncoding, "half of a surrogate pair")
+	return utf8.RuneError
 }
 
-// unicode scans the u and its four hex digits.
-func (s *scanner) unicode() (rune, *Error) {
+// unicode reads the u and its four hex digits.
+func (s *Scanner[T]) unicode() (unit rune) {
 	s.pos++
-	var unit rune
 	for range 4 {
-		digit := strings.IndexByte("0123456789abcdef", lower(s.peek()))
+		digit := strings.IndexByte("0123456789abcdef", lower(s.char()))
 		if digit < 0 {
-			return 0, s.unexpected("a hex digit")
+			s.unexpected("a hex digit")
+			return utf8.RuneError
 		}
 		unit = unit<<4 | rune(digit)
 		s.pos++
 	}
-	return unit, nil
+	return unit
 }
 
 func lower(c byte) byte {
@@ -105,42 +128,68 @@ func lower(c byte) byte {
 	return c
 }
 
-// number scans a number and makes sure that the target can hold it.
-func (s *scanner) number(sh *shape) *Error {
+// char is the byte that comes, white space or not; 0 at the end.
+func (s *Scanner[T]) char() byte {
+	if s.pos < len(s.data) {
+		return s.data[s.pos]
+	}
+	return 0
+}
+
+// Bool reads true or false.
+func (s *Scanner[T]) Bool() bool {
+	s.Peek()
+	is := s.word("true")
+	if !is && !s.word("false") {
+		s.unexpected("true or false")
+	}
+	return is
+}
+
+// number reads a number, and makes sure that the target can hold it.
+func (s *Scanner[T]) number(sh *shape) {
 	start := s.pos
-	s.take('-')
-	if !s.take('0') && s.digits() == 0 {
-		return s.unexpected("a digit")
-	}
+	s.one('-', '-')
 	integer := true
-	if s.take('.') {
-		integer = false
-		if s.digits() == 0 {
-			return s.unexpected("a digit")
-		}
+	if !s.one('0', '0') {
+		s.digits()
 	}
-	if s.take('e') || s.take('E') {
+	if s.one('.', '.') {
 		integer = false
-		if !s.take('+') {
-			s.take('-')
-		}
-		if s.digits() == 0 {
-			return s.unexpected("a digit")
-		}
+		s.digits()
+	}
+	if s.one('e', 'E') {
+		integer = false
+		s.one('+', '-')
+		s.digits()
+	}
+	if s.err != nil {
+		return
 	}
 	text := string(s.data[start:s.pos])
 	if reason := loses(text, integer, sh); reason != "" {
-		return s.failAt(start, CodeNumber, fmt.Sprintf("number %s %s", quote(text, maxForeign), reason))
+		s.FailAt(start, CodeNumber, "number %s %s", quote(text, maxForeign), reason)
 	}
-	return nil
 }
 
-func (s *scanner) digits() (n int) {
-	for c := s.peek(); c >= '0' && c <= '9'; c = s.peek() {
-		s.pos++
-		n++
+// one passes over the byte that comes, if it is one of two.
+func (s *Scanner[T]) one(a, b byte) bool {
+	if c := s.char(); c != a && c != b {
+		return false
 	}
-	return n
+	s.pos++
+	return true
+}
+
+// digits passes over one digit or more.
+func (s *Scanner[T]) digits() {
+	start := s.pos
+	for c := s.char(); c >= '0' && c <= '9'; c = s.char() {
+		s.pos++
+	}
+	if s.pos == start {
+		s.unexpected("a digit")
+	}
 }
 
 // loses says what would happen to a number in its target, "" if no harm.

@@ -53,7 +53,7 @@ closed: {files: require, images: require}
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	if p.Floors()[known.RequireProvenance] != policy.Warn || len(p.SignersOf(policy.Reconciler)) != 1 {
+	if p.Floors()[known.RequireProvenance] != policy.Warn || len(p.Expected(policy.Reconciler)) != 1 {
 		t.Errorf("floors %v", p.Floors())
 	}
 }

@@ -12,19 +12,6 @@ const (
 	Delete               // it ends; what is stamped is in the record of its end
 )
 
-// String names it.
-func (op Op) String() string {
-	switch op {
-	case Create:
-		return "create"
-	case Update:
-		return "update"
-	case Delete:
-		return "delete"
-	}
-	return "nothing"
-}
-
 // A Conflict is an action that came with another initial trace id than the
 // object has. The object keeps its own.
 type Conflict struct {

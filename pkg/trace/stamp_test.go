@@ -20,7 +20,7 @@ func stamped(t *testing.T, op trace.Op, now trace.Context, existing, want trace.
 	t.Helper()
 	got, conflict := trace.Stamp(op, now, existing)
 	if got != want || (conflict != nil) != conflicts {
-		t.Errorf("%s in %+v of %+v gives %+v (%v), want %+v", op, now, existing, got, conflict, want)
+		t.Errorf("action %d in %+v of %+v gives %+v (%v), want %+v", op, now, existing, got, conflict, want)
 	}
 	return got
 }

@@ -29,7 +29,7 @@
 //     named is held against the rules again when it is dialled, after its name
 //     was resolved.
 //   - HTTPS_PROXY, HTTP_PROXY and NO_PROXY are honoured, never for loopback.
-//     SSL_CERT_FILE is honoured by crypto/x509; [LoadRoots] adds a file.
+//     SSL_CERT_FILE is honoured by crypto/x509.
 //   - Offline, every dial fails with [ErrOffline].
 //
 // It owns no credentials, no cookies and no cache. The body of a GET has no
@@ -66,7 +66,7 @@ type Config struct {
 	// Offline makes every dial fail with [ErrOffline], loopback included.
 	Offline bool
 	// Roots are the certificate authorities to believe; nil means those of
-	// the system (and SSL_CERT_FILE). See [LoadRoots].
+	// the system (and SSL_CERT_FILE).
 	Roots *x509.CertPool
 	// Certificate is shown to servers that ask for one, at addresses that the
 	// operator named; nil shows none. A transport that has one is for one server.
@@ -183,21 +183,4 @@ func closeBody(req *http.Request) {
 	if req.Body != nil {
 		_ = req.Body.Close() // the contract of a RoundTripper
 	}
-}
-
-// LoadRoots returns the system's certificate authorities and those in the PEM
-// file, for [Config.Roots].
-func LoadRoots(file string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("reading certificate authorities: %w", err)
-	}
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		return nil, fmt.Errorf("reading the system's certificate authorities: %w", err)
-	}
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("reading certificate authorities: no PEM certificate in %q", file)
-	}
-	return pool, nil
 }

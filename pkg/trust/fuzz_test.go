@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/fuzztest"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -15,7 +15,7 @@ func judged(t *testing.T, raw []byte) {
 	t.Helper()
 	var r trust.Root
 	var err error
-	fuzztest.Within(t, len(raw), func() { r, err = trust.Parse(raw) })
+	bounds.Within(t, len(raw), func() { r, err = trust.Parse(raw) })
 	if err != nil {
 		if f := verdict.FindingOf("", err); f.Code != verdict.TrustRootParse || !r.IsZero() {
 			t.Errorf("refused as %s, root %v", f.Code, r)

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/testing/faketuf"
 	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/tuf"
-	"github.com/waybill-release/waybill/pkg/tuf/tuftest"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -14,7 +14,7 @@ import (
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 // config refreshes from r into a cache of its own.
-func config(t *testing.T, r *tuftest.Repository) tuf.Config {
+func config(t *testing.T, r *faketuf.Repository) tuf.Config {
 	t.Helper()
 	return tuf.Config{
 		URL: r.URL, Root: r.File("1.root.json"), Cache: t.TempDir(), Now: now,
@@ -46,7 +46,7 @@ func refused(t *testing.T, got tuf.Targets, err error, want verdict.Code) {
 }
 
 func TestAttacks(t *testing.T) {
-	for _, a := range tuftest.Attacks() {
+	for _, a := range faketuf.Attacks() {
 		for _, cached := range []bool{true, false} {
 			name := a.Name
 			if !cached {
@@ -56,8 +56,8 @@ func TestAttacks(t *testing.T) {
 				if !cached && a.Code == verdict.TUFRollback {
 					t.Skip("a client that remembers nothing cannot tell")
 				}
-				play := func(act func(*tuftest.Repository, map[string][]byte)) (tuf.Targets, error) {
-					r := tuftest.New(t, now)
+				play := func(act func(*faketuf.Repository, map[string][]byte)) (tuf.Targets, error) {
+					r := faketuf.New(t, now)
 					c := config(t, r)
 					if !cached {
 						c.Cache = ""

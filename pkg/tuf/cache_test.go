@@ -9,16 +9,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/testing/faketuf"
 	"github.com/waybill-release/waybill/pkg/tuf"
-	"github.com/waybill-release/waybill/pkg/tuf/tuftest"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // trusted is a repository at version 2 with a trusted root, and a config whose
 // cache knows it.
-func trusted(t *testing.T) (*tuftest.Repository, tuf.Config) {
+func trusted(t *testing.T) (*faketuf.Repository, tuf.Config) {
 	t.Helper()
-	r := tuftest.New(t, now)
+	r := faketuf.New(t, now)
 	r.Publish(map[string][]byte{tuf.TrustedRootFile: []byte("a root"), tuf.SigningConfigFile: []byte("a config")})
 	c := config(t, r)
 	refresh(t, c)
@@ -51,8 +51,8 @@ func TestCacheAnswersWithoutTheRepository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(got.TrustedRoot()) != "a root" || string(got.SigningConfig()) != "a config" {
-		t.Errorf("files %q, %q", got.TrustedRoot(), got.SigningConfig())
+	if string(got.TrustedRoot()) != "a root" || string(got.File(tuf.SigningConfigFile)) != "a config" {
+		t.Errorf("files %q, %q", got.TrustedRoot(), got.File(tuf.SigningConfigFile))
 	}
 	if got.Versions() != online.Versions() || got.Versions() != (tuf.Versions{Root: 2, Timestamp: 3, Snapshot: 3, Targets: 3}) {
 		t.Errorf("versions %+v, online %+v", got.Versions(), online.Versions())
@@ -89,7 +89,7 @@ func TestLoadProvesOrDoesNotAnswer(t *testing.T) {
 		{"damaged", func(t *testing.T, c *tuf.Config) { write(t, *c, "state.json", []byte(`{"roots":{`)) }, verdict.TrustDown},
 		{"cut short", func(t *testing.T, c *tuf.Config) { write(t, *c, "state.json", nil) }, verdict.TrustDown},
 		{"of another shape", func(t *testing.T, c *tuf.Config) { write(t, *c, "state.json", []byte(`{"roots":[]}`)) }, verdict.TrustDown},
-		{"another initial root", func(t *testing.T, c *tuf.Config) { c.Root = tuftest.New(t, now).File("1.root.json") }, verdict.TrustDown},
+		{"another initial root", func(t *testing.T, c *tuf.Config) { c.Root = faketuf.New(t, now).File("1.root.json") }, verdict.TrustDown},
 		{"another file wanted", func(_ *testing.T, c *tuf.Config) { c.Files = []string{"other.json"} }, verdict.TUFTarget},
 		{"an earlier time", func(_ *testing.T, c *tuf.Config) { c.Now = now.Add(-time.Hour) }, verdict.Clock},
 	} {
@@ -279,7 +279,7 @@ func TestTheFutureIsNotFresh(t *testing.T) {
 // A repository that does not say how long its timestamps are valid proves no
 // time by them.
 func TestAnUndatedTimestampProvesNoTime(t *testing.T) {
-	r := tuftest.New(t, now)
+	r := faketuf.New(t, now)
 	r.Root.Signed.Roles["timestamp"].UnrecognizedFields = nil
 	r.PublishRoot()
 	r.Publish(map[string][]byte{tuf.TrustedRootFile: []byte("a root")})
@@ -335,7 +335,7 @@ func TestWhoSawMoreWins(t *testing.T) {
 }
 
 func TestUnwritableCacheIsUnavailable(t *testing.T) {
-	r := tuftest.New(t, now)
+	r := faketuf.New(t, now)
 	r.Publish(map[string][]byte{tuf.TrustedRootFile: []byte("a root")})
 	for _, row := range []struct {
 		name string

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/testing/faketuf"
 	"github.com/waybill-release/waybill/pkg/tuf"
-	"github.com/waybill-release/waybill/pkg/tuf/tuftest"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -28,7 +28,7 @@ func (s served) RoundTrip(req *http.Request) (*http.Response, error) {
 // Whatever is served in place of one file: no panic, a finding with a code, and
 // nothing that nobody signed is believed.
 func FuzzRefresh(f *testing.F) {
-	r := tuftest.NewFrom(f, now, "fuzz") // the same in every worker
+	r := faketuf.NewFrom(f, now, "fuzz") // the same in every worker
 	r.Delegate("other", []string{"*.json"}, false, nil)
 	r.Publish(map[string][]byte{tuf.TrustedRootFile: []byte("a root")})
 	first := r.File("1.root.json")

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/testing/faketuf"
 	"github.com/waybill-release/waybill/pkg/tuf"
-	"github.com/waybill-release/waybill/pkg/tuf/tuftest"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // A cache that lost its source does not turn to the public-good instance.
 func TestLostSource(t *testing.T) {
-	r := tuftest.New(t, now)
+	r := faketuf.New(t, now)
 	r.Publish(map[string][]byte{tuf.TrustedRootFile: []byte("a root")})
 	c := config(t, r)
 	if s, err := tuf.Remembered(c.Cache); err != nil || s.URL != tuf.PublicGoodURL {

@@ -121,9 +121,6 @@ type Versions struct {
 // TrustedRoot is the trusted_root.json, nil if it was not asked for.
 func (t Targets) TrustedRoot() []byte { return t.File(TrustedRootFile) }
 
-// SigningConfig is the signing_config.v0.2.json, nil if there is none.
-func (t Targets) SigningConfig() []byte { return t.File(SigningConfigFile) }
-
 // File is the target of that name, nil if it was not asked for.
 func (t Targets) File(name string) []byte { return append([]byte(nil), t.files[name]...) }
 

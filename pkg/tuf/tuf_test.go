@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/testing/faketuf"
 	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/tuf"
-	"github.com/waybill-release/waybill/pkg/tuf/tuftest"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -51,7 +51,7 @@ func TestCheckURL(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
-	r := tuftest.New(t, now)
+	r := faketuf.New(t, now)
 	for _, row := range []struct {
 		name string
 		act  func(*tuf.Config)
@@ -156,7 +156,7 @@ func TestNoCredentialsLeave(t *testing.T) {
 
 // Who comes first among delegations is believed.
 func TestDelegationsAreAskedInOrder(t *testing.T) {
-	r := tuftest.New(t, now)
+	r := faketuf.New(t, now)
 	r.Delegate("first", []string{"*.json"}, false, map[string][]byte{tuf.TrustedRootFile: []byte("first")})
 	r.Delegate("second", []string{"*.json"}, false, map[string][]byte{tuf.TrustedRootFile: []byte("second")})
 	r.Publish(nil)
@@ -179,7 +179,7 @@ func TestTooManyDelegations(t *testing.T) {
 		roles int
 		code  verdict.Code
 	}{{40, verdict.Limit}, {10, verdict.TUFTarget}} {
-		r := tuftest.New(t, now)
+		r := faketuf.New(t, now)
 		for i := range row.roles {
 			r.Delegate("role"+strings.Repeat("x", i), []string{"*.json"}, false, nil)
 		}
@@ -190,11 +190,11 @@ func TestTooManyDelegations(t *testing.T) {
 }
 
 func TestSigningConfigIsOptional(t *testing.T) {
-	r := tuftest.New(t, now)
+	r := faketuf.New(t, now)
 	r.Publish(map[string][]byte{tuf.TrustedRootFile: []byte("a root")})
 	c := config(t, r)
-	if got := refresh(t, c); got.SigningConfig() != nil {
-		t.Errorf("signing configuration %q", got.SigningConfig())
+	if got := refresh(t, c); got.File(tuf.SigningConfigFile) != nil {
+		t.Errorf("signing configuration %q", got.File(tuf.SigningConfigFile))
 	}
 	c.Files = []string{tuf.SigningConfigFile}
 	got, err := tuf.Refresh(t.Context(), c)
@@ -203,7 +203,7 @@ func TestSigningConfigIsOptional(t *testing.T) {
 
 // A name with dots cannot leave the cache: no name is ever a path in it.
 func TestNamesAreNotPaths(t *testing.T) {
-	r := tuftest.New(t, now)
+	r := faketuf.New(t, now)
 	name := "../../escaped.json"
 	r.Delegate("../../role", []string{"*/*/*"}, false, map[string][]byte{name: []byte("x")})
 	r.Publish(nil)
@@ -223,7 +223,7 @@ func TestNamesAreNotPaths(t *testing.T) {
 }
 
 func TestSourceIsRemembered(t *testing.T) {
-	r := tuftest.New(t, now)
+	r := faketuf.New(t, now)
 	r.Publish(map[string][]byte{tuf.TrustedRootFile: []byte("a root")})
 	c := config(t, r)
 	if got, err := tuf.Remembered(c.Cache); err != nil || got.URL != tuf.PublicGoodURL {
@@ -256,7 +256,7 @@ func TestInitAgain(t *testing.T) {
 	got, err := tuf.Init(t.Context(), c)
 	refused(t, got, err, verdict.TUFRollback)
 	r.Serve(newest)
-	other := tuftest.New(t, now)
+	other := faketuf.New(t, now)
 	c2 := config(t, other)
 	c2.Cache = c.Cache
 	got, err = tuf.Init(t.Context(), c2)

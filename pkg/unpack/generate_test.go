@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/unpack/unpacktest"
+	"github.com/waybill-release/waybill/pkg/testing/rawarchive"
 )
 
 // generator makes archives out of few names, so that they meet, and does to
@@ -28,7 +28,7 @@ func (g generator) content() string {
 	case 0:
 		return ""
 	case 1:
-		return string(unpacktest.Tar(unpacktest.File("a", "inner")))
+		return string(rawarchive.Tar(rawarchive.File("a", "inner")))
 	case 2: // what a sparse file might be made of
 		return "1\n0\n5\n" + strings.Repeat("\x00", 506) + "hello"
 	case 3:
@@ -91,7 +91,7 @@ func (g generator) records() string {
 			pairs = append(pairs, pair[:]...)
 		}
 	}
-	text := unpacktest.Records(pairs...)
+	text := rawarchive.Records(pairs...)
 	if g.IntN(12) == 0 {
 		text = pick(g, text+"\n", text+"\x00", "0"+text, text[:len(text)-1], "5 a=b\n", "+"+text, "99 path=b\n")
 	}
@@ -104,7 +104,7 @@ func (g generator) entry(hostile bool) []byte {
 	if g.IntN(6) == 0 {
 		name, content, kind = pick(g, "dir/", "dir", "other/", "./", "new/"), "", '5'
 	}
-	h := unpacktest.Header{Name: name, Kind: kind, Size: int64(len(content)), Format: pick(g, unpacktest.POSIX, unpacktest.GNU)}
+	h := rawarchive.Header{Name: name, Kind: kind, Size: int64(len(content)), Format: pick(g, rawarchive.POSIX, rawarchive.GNU)}
 	if g.IntN(12) == 0 {
 		h.Kind, h.Link, h.Size, content = pick(g, byte('1'), byte('2')), pick(g, "a", "b", "dir/a", "/etc", "../x"), 0, ""
 	}
@@ -112,16 +112,16 @@ func (g generator) entry(hostile bool) []byte {
 	extend := func() {
 		switch kind := pick(g, byte('x'), byte('x'), byte('L'), byte('L'), byte('K'), byte('g')); kind {
 		case 'x', 'g':
-			before = append(before, unpacktest.Extended(kind, g.records())...)
+			before = append(before, rawarchive.Extended(kind, g.records())...)
 		default:
-			before = append(before, unpacktest.Extended(kind, g.name()+pick(g, "\x00", "\x00", "\x00", "", "\x00z\x00"))...)
+			before = append(before, rawarchive.Extended(kind, g.name()+pick(g, "\x00", "\x00", "\x00", "", "\x00z\x00"))...)
 		}
 	}
 	switch long := len(name) > 100; {
-	case h.Format == unpacktest.GNU && (long || g.IntN(5) == 0):
-		before = unpacktest.Extended('L', name+"\x00")
-	case h.Format == unpacktest.POSIX && (long || g.IntN(5) == 0):
-		before = unpacktest.Extended('x', unpacktest.Records("path", name, "mtime", "1714557600.25"))
+	case h.Format == rawarchive.GNU && (long || g.IntN(5) == 0):
+		before = rawarchive.Extended('L', name+"\x00")
+	case h.Format == rawarchive.POSIX && (long || g.IntN(5) == 0):
+		before = rawarchive.Extended('x', rawarchive.Records("path", name, "mtime", "1714557600.25"))
 	}
 	if hostile {
 		switch g.IntN(5) {
@@ -156,34 +156,34 @@ func (g generator) tarOf(hostile bool) []byte {
 		entries = append(entries, g.entry(hostile && whole && i == victim))
 	}
 	if !hostile || whole {
-		return unpacktest.Tar(entries...)
+		return rawarchive.Tar(entries...)
 	}
-	raw := unpacktest.Tar(entries...)
+	raw := rawarchive.Tar(entries...)
 	switch g.IntN(8) {
 	case 0:
 		return raw[:g.IntN(len(raw))]
 	case 1:
-		return append(raw, pick(g, "x", strings.Repeat("\x00", 512), strings.Repeat("\x00", 300), string(unpacktest.Tar(unpacktest.File("a", "z"))))...)
+		return append(raw, pick(g, "x", strings.Repeat("\x00", 512), strings.Repeat("\x00", 300), string(rawarchive.Tar(rawarchive.File("a", "z"))))...)
 	case 2: // without an end, or with half of one
 		return raw[:len(raw)-pick(g, 1024, 512)]
 	case 3:
-		return unpacktest.Tar(slices.Insert(entries, g.IntN(n), make([]byte, pick(g, 512, 1024)))...)
+		return rawarchive.Tar(slices.Insert(entries, g.IntN(n), make([]byte, pick(g, 512, 1024)))...)
 	case 4:
-		return unpacktest.Tar(append(entries, unpacktest.Extended('x', unpacktest.Records("path", "b")))...)
+		return rawarchive.Tar(append(entries, rawarchive.Extended('x', rawarchive.Records("path", "b")))...)
 	case 5:
-		return unpacktest.Tar(append(entries, entries[g.IntN(n)])...)
+		return rawarchive.Tar(append(entries, entries[g.IntN(n)])...)
 	case 6:
-		return unpacktest.Tar(append(entries, unpacktest.Extended('L', "b\x00"), g.entry(true))...)
+		return rawarchive.Tar(append(entries, rawarchive.Extended('L', "b\x00"), g.entry(true))...)
 	}
 	raw[g.IntN(len(raw))] ^= byte(1 << g.IntN(8))
 	return raw
 }
 
 // member is one entry of a zip archive, honest or not.
-func (g generator) member(hostile bool) unpacktest.Member {
-	m := unpacktest.Packed(g.name(), g.content(), g.IntN(3) > 0)
+func (g generator) member(hostile bool) rawarchive.Member {
+	m := rawarchive.Packed(g.name(), g.content(), g.IntN(3) > 0)
 	if g.IntN(6) == 0 {
-		m = unpacktest.Packed(pick(g, "dir/", "other/", "new/"), "", false)
+		m = rawarchive.Packed(pick(g, "dir/", "other/", "new/"), "", false)
 	}
 	if m.Local.Name == "é" {
 		m.Local.Flags, m.Central.Flags = 0x800, 0x800
@@ -198,7 +198,7 @@ func (g generator) member(hostile bool) unpacktest.Member {
 	if !hostile {
 		return m
 	}
-	one, both := pick(g, &m.Local, &m.Central), func(edit func(*unpacktest.Fields)) { edit(&m.Local); edit(&m.Central) }
+	one, both := pick(g, &m.Local, &m.Central), func(edit func(*rawarchive.Fields)) { edit(&m.Local); edit(&m.Central) }
 	number := pick[uint32](g, 0, 1, 5, 100, 0xffff, 0x7fffffff, 0xffffffff)
 	switch g.IntN(14) {
 	case 0:
@@ -212,17 +212,17 @@ func (g generator) member(hostile bool) unpacktest.Member {
 	case 4:
 		one.Method = pick[uint16](g, 0, 8, 9, 12, 14, 99)
 	case 5:
-		both(func(f *unpacktest.Fields) { f.Flags ^= 1 << g.IntN(16) })
+		both(func(f *rawarchive.Fields) { f.Flags ^= 1 << g.IntN(16) })
 	case 6:
 		one.Flags ^= 1 << g.IntN(16)
 	case 7:
 		extra := pick(g, "UT\x05\x00\x03\x00\x00\x00\x00", "up\x06\x00\x01\x00\x00\x00\x00b", "\x01\x00\x08\x00\x05\x00\x00\x00\x00\x00\x00\x00", "\x01\x00\x00\x00",
 			"xx\x00\x00", "UT\x09\x00\x03", "abc", "\x0d\x00\x0c\x00aaaabbbbccccd", "\x99\x01\x07\x00\x02\x00AE\x03\x08\x00")
-		both(func(f *unpacktest.Fields) { f.Extra = extra })
+		both(func(f *rawarchive.Fields) { f.Extra = extra })
 	case 8:
 		m.Central.Attributes = g.Uint32()
 	case 9:
-		m.Before = pick(g, []byte("x"), []byte("PK\x03\x04"), unpacktest.Zip(nil, unpacktest.Packed("b", "z", true)))
+		m.Before = pick(g, []byte("x"), []byte("PK\x03\x04"), rawarchive.Zip(nil, rawarchive.Packed("b", "z", true)))
 	case 10:
 		m.Behind = append(m.Behind, pick(g, "x", "PK\x07\x08", "PK\x01\x02")...)
 	case 11:
@@ -230,7 +230,7 @@ func (g generator) member(hostile bool) unpacktest.Member {
 	case 12:
 		m.Central.Offset += pick[uint32](g, 1, 0xffffffff, 4)
 	default:
-		both(func(f *unpacktest.Fields) { f.Sum = number })
+		both(func(f *rawarchive.Fields) { f.Sum = number })
 	}
 	return m
 }
@@ -242,32 +242,32 @@ func (g generator) zip() ([]byte, bool) {
 }
 
 func (g generator) zipOf(hostile bool) []byte {
-	var members []unpacktest.Member
+	var members []rawarchive.Member
 	whole := g.IntN(4) > 0
 	n := 1 + g.IntN(4)
 	victim := g.IntN(n)
 	for i := range n {
 		members = append(members, g.member(hostile && whole && i == victim))
 	}
-	raw := unpacktest.Zip(nil, members...)
+	raw := rawarchive.Zip(nil, members...)
 	if !hostile || whole {
 		return raw
 	}
 	switch g.IntN(7) {
 	case 0:
-		return append(raw, pick(g, "x", "PK\x05\x06", string(unpacktest.Zip(nil)), string(raw))...)
+		return append(raw, pick(g, "x", "PK\x05\x06", string(rawarchive.Zip(nil)), string(raw))...)
 	case 1:
-		return append(unpacktest.Zip(nil, unpacktest.Packed("b", "z", true)), raw...)
+		return append(rawarchive.Zip(nil, rawarchive.Packed("b", "z", true)), raw...)
 	case 2:
-		return unpacktest.Zip(func(e *unpacktest.End) {
-			e.Comment = pick(g, "a comment", "PK\x05\x06", string(unpacktest.Zip(nil)), string(unpacktest.End{}.Bytes()), "PK\x01\x02")
+		return rawarchive.Zip(func(e *rawarchive.End) {
+			e.Comment = pick(g, "a comment", "PK\x05\x06", string(rawarchive.Zip(nil)), string(rawarchive.End{}.Bytes()), "PK\x01\x02")
 		}, members...)
 	case 3:
-		return unpacktest.Zip(func(e *unpacktest.End) {
+		return rawarchive.Zip(func(e *rawarchive.End) {
 			*pick(g, &e.Entries, &e.EntriesHere) += pick[uint16](g, 1, 0xffff)
 		}, members...)
 	case 4:
-		return unpacktest.Zip(func(e *unpacktest.End) { *pick(g, &e.Size, &e.At) += pick[uint32](g, 1, 0xffffffff, 46) }, members...)
+		return rawarchive.Zip(func(e *rawarchive.End) { *pick(g, &e.Size, &e.At) += pick[uint32](g, 1, 0xffffffff, 46) }, members...)
 	case 5:
 		return raw[:g.IntN(len(raw))]
 	}

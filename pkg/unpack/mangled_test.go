@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/unpack/unpacktest"
+	"github.com/waybill-release/waybill/pkg/testing/rawarchive"
 )
 
 // TestMangledArchives: a zip of which a byte is another one, or the end is
@@ -15,13 +15,13 @@ import (
 // what it holds, but one of each header: its entries stay as many and as large.
 func TestMangledArchives(t *testing.T) {
 	small, large := strings.Repeat("hello ", 20), strings.Repeat("a longer text ", 60)
-	zipped := unpacktest.Zip(func(e *unpacktest.End) { e.Comment = "a comment" },
-		unpacktest.Packed("stored", small, false), unpacktest.Packed("dir/", "", false), unpacktest.Packed("dir/deflated", large, true),
-		unpacktest.Packed("dir/streamed", large, true).Streamed())
-	gnu := unpacktest.Header{Name: "short", Kind: '0', Size: int64(len(small)), Format: unpacktest.GNU}
-	tarred := unpacktest.Tar(unpacktest.File("a", small), unpacktest.Header{Name: "dir/", Kind: '5'}.Bytes(),
-		unpacktest.Extended('x', unpacktest.Records("path", "dir/b", "mtime", "1.5")), unpacktest.File("b", large),
-		unpacktest.Extended('L', "dir/c\x00"), gnu.Bytes(), unpacktest.Body(small))
+	zipped := rawarchive.Zip(func(e *rawarchive.End) { e.Comment = "a comment" },
+		rawarchive.Packed("stored", small, false), rawarchive.Packed("dir/", "", false), rawarchive.Packed("dir/deflated", large, true),
+		rawarchive.Packed("dir/streamed", large, true).Streamed())
+	gnu := rawarchive.Header{Name: "short", Kind: '0', Size: int64(len(small)), Format: rawarchive.GNU}
+	tarred := rawarchive.Tar(rawarchive.File("a", small), rawarchive.Header{Name: "dir/", Kind: '5'}.Bytes(),
+		rawarchive.Extended('x', rawarchive.Records("path", "dir/b", "mtime", "1.5")), rawarchive.File("b", large),
+		rawarchive.Extended('L', "dir/c\x00"), gnu.Bytes(), rawarchive.Body(small))
 	for name, c := range map[string]struct {
 		raw  []byte
 		read func([]byte) (map[string]string, error)

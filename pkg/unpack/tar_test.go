@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/testing/rawarchive"
 	"github.com/waybill-release/waybill/pkg/unpack"
-	"github.com/waybill-release/waybill/pkg/unpack/unpacktest"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -31,18 +31,18 @@ func place(raw []byte) (map[string]string, error) {
 // TestTarHeaders: each header that programs read in several ways is refused,
 // with the name of its entry; beside each that all read alike.
 func TestTarHeaders(t *testing.T) {
-	type header = unpacktest.Header
+	type header = rawarchive.Header
 	edit := func(at int, with string) []byte {
 		h := header{Name: "a", Kind: '0', Size: 1, Edit: func(b []byte) { copy(b[at:], with) }}
-		return append(h.Bytes(), unpacktest.Body("A")...)
+		return append(h.Bytes(), rawarchive.Body("A")...)
 	}
-	of := func(h header) []byte { return append(h.Bytes(), unpacktest.Body("A")[:(h.Size+511)/512*512]...) }
+	of := func(h header) []byte { return append(h.Bytes(), rawarchive.Body("A")[:(h.Size+511)/512*512]...) }
 	after := func(kind byte, text string) []byte {
-		return append(unpacktest.Extended(kind, text), unpacktest.File("a", "A")...)
+		return append(rawarchive.Extended(kind, text), rawarchive.File("a", "A")...)
 	}
-	gnu := of(header{Name: "a", Kind: '0', Size: 1, Format: unpacktest.GNU})
-	afterGNU := func(kind byte, text string) []byte { return append(unpacktest.Extended(kind, text), gnu...) }
-	record := func(pairs ...string) []byte { return after('x', unpacktest.Records(pairs...)) }
+	gnu := of(header{Name: "a", Kind: '0', Size: 1, Format: rawarchive.GNU})
+	afterGNU := func(kind byte, text string) []byte { return append(rawarchive.Extended(kind, text), gnu...) }
+	record := func(pairs ...string) []byte { return after('x', rawarchive.Records(pairs...)) }
 	const ambiguous, both = verdict.ArchiveAmbiguous, 0
 	const placeAlone = 1 // what only a place refuses
 	rows := []struct {
@@ -51,7 +51,7 @@ func TestTarHeaders(t *testing.T) {
 		code  verdict.Code
 		by    int
 	}{
-		{"plain (twin)", unpacktest.File("a", "A"), "", both},
+		{"plain (twin)", rawarchive.File("a", "A"), "", both},
 		{"of GNU (twin)", gnu, "", both},
 		{"a prefix (twin)", of(header{Name: "a", Prefix: "dir", Kind: '0', Size: 1}), "", both},
 		{"an owner in base 256 (twin)", edit(108, "\x80\x00\x00\x00\x70\x00\x00\x00"), "", both},
@@ -63,8 +63,8 @@ func TestTarHeaders(t *testing.T) {
 		{"a long name (twin)", afterGNU('L', "a/b\x00"), "", both},
 		{"no format", edit(257, strings.Repeat("\x00", 8)), ambiguous, both},
 		{"half a format", edit(257, "ustar\x00\x00\x00"), ambiguous, both},
-		{"a prefix of GNU", of(header{Name: "a", Prefix: "dir", Kind: '0', Size: 1, Format: unpacktest.GNU}), ambiguous, both},
-		{"times of GNU", of(header{Name: "a", Kind: '0', Size: 1, Format: unpacktest.GNU, Edit: func(b []byte) { copy(b[345:], "00000000001\x00") }}), ambiguous, both},
+		{"a prefix of GNU", of(header{Name: "a", Prefix: "dir", Kind: '0', Size: 1, Format: rawarchive.GNU}), ambiguous, both},
+		{"times of GNU", of(header{Name: "a", Kind: '0', Size: 1, Format: rawarchive.GNU, Edit: func(b []byte) { copy(b[345:], "00000000001\x00") }}), ambiguous, both},
 		{"something behind the end of a name", edit(50, "b"), ambiguous, both},
 		{"something behind the end of a prefix", edit(400, "b"), ambiguous, both},
 		{"something behind the header", edit(505, "b"), ambiguous, both},
@@ -81,19 +81,19 @@ func TestTarHeaders(t *testing.T) {
 		{"a directory with a size", of(header{Name: "d/", Kind: '5', Size: 1}), ambiguous, both},
 		{"a file whose name ends with a slash", of(header{Name: "a/", Kind: '0', Size: 1}), ambiguous, both},
 		{"a file of no kind", of(header{Name: "a", Size: 1}), verdict.FileType, both},
-		{"a sparse file of GNU", of(header{Name: "a", Kind: 'S', Size: 1, Format: unpacktest.GNU}), verdict.FileType, both},
+		{"a sparse file of GNU", of(header{Name: "a", Kind: 'S', Size: 1, Format: rawarchive.GNU}), verdict.FileType, both},
 		{"a file of one piece", of(header{Name: "a", Kind: '7', Size: 1}), verdict.FileType, both},
 		{"a kind of nobody", of(header{Name: "a", Kind: 'Z', Size: 1}), verdict.FileType, both},
-		{"a name of POSIX, then one of GNU", slices.Concat(unpacktest.Extended('x', unpacktest.Records("path", "b")), afterGNU('L', "a\x00")), ambiguous, both},
-		{"a name of GNU, then one of POSIX", slices.Concat(unpacktest.Extended('L', "a\x00"), record("path", "b")), ambiguous, both},
-		{"two names of GNU", slices.Concat(unpacktest.Extended('L', "b\x00"), afterGNU('L', "a\x00")), ambiguous, both},
-		{"two headers of POSIX", slices.Concat(unpacktest.Extended('x', unpacktest.Records("path", "b")), record("mtime", "1")), ambiguous, both},
+		{"a name of POSIX, then one of GNU", slices.Concat(rawarchive.Extended('x', rawarchive.Records("path", "b")), afterGNU('L', "a\x00")), ambiguous, both},
+		{"a name of GNU, then one of POSIX", slices.Concat(rawarchive.Extended('L', "a\x00"), record("path", "b")), ambiguous, both},
+		{"two names of GNU", slices.Concat(rawarchive.Extended('L', "b\x00"), afterGNU('L', "a\x00")), ambiguous, both},
+		{"two headers of POSIX", slices.Concat(rawarchive.Extended('x', rawarchive.Records("path", "b")), record("mtime", "1")), ambiguous, both},
 		{"a target before a file", afterGNU('K', "b\x00"), ambiguous, both},
 		{"a name of GNU before a header of POSIX", after('L', "a\x00"), ambiguous, both},
-		{"a header of POSIX before one of GNU", afterGNU('x', unpacktest.Records("path", "a")), ambiguous, both},
+		{"a header of POSIX before one of GNU", afterGNU('x', rawarchive.Records("path", "a")), ambiguous, both},
 		{"a long name without an end", afterGNU('L', "a/b"), ambiguous, both},
 		{"a long name of two", afterGNU('L', "a\x00b\x00"), ambiguous, both},
-		{"something behind a long name", slices.Concat(unpacktest.Extended('L', "a\x00")[:1000], []byte("hidden text\x00"), gnu), ambiguous, both},
+		{"something behind a long name", slices.Concat(rawarchive.Extended('L', "a\x00")[:1000], []byte("hidden text\x00"), gnu), ambiguous, both},
 		{"a sparse name", record("GNU.sparse.name", "b"), ambiguous, both},
 		{"a sparse map", record("GNU.sparse.map", "0,1", "GNU.sparse.size", "1"), ambiguous, both},
 		{"a sparse file of 1.0", record("GNU.sparse.major", "1", "GNU.sparse.minor", "0", "GNU.sparse.realsize", "1"), ambiguous, both},
@@ -108,21 +108,21 @@ func TestTarHeaders(t *testing.T) {
 		{"a record whose length is wrong", after('x', "8 path=a\n"), ambiguous, both},
 		{"a record whose length begins with zero", after('x', "010 path=a\n"), ambiguous, both},
 		{"a record without an end", after('x', "9 path=a "), ambiguous, both},
-		{"records for all entries", after('g', unpacktest.Records("path", "b")), ambiguous, both},
-		{"a comment for all entries", after('g', unpacktest.Records("comment", "b")), ambiguous, placeAlone},
+		{"records for all entries", after('g', rawarchive.Records("path", "b")), ambiguous, both},
+		{"a comment for all entries", after('g', rawarchive.Records("comment", "b")), ambiguous, placeAlone},
 		{"an attribute", record("SCHILY.xattr.user.a", "b"), ambiguous, placeAlone},
 		{"a letter with its accent in records (twin)", record("path", "é"), "", both},
 		{"a letter and its accent in records", record("path", "e\u0301"), ambiguous, both},
-		{"a letter and its accent (twin)", unpacktest.File("e\u0301", "A"), "", both},
-		{"a file that is the root", unpacktest.File("./", "A"), ambiguous, both},
-		{"a file that is the root without a slash", unpacktest.File(".", "A"), verdict.Path, both},
-		{"a name with a backslash", unpacktest.File(`a\b`, "A"), "", both},
-		{"attributes of macOS", unpacktest.File("dir/._a", "A"), ambiguous, placeAlone},
+		{"a letter and its accent (twin)", rawarchive.File("e\u0301", "A"), "", both},
+		{"a file that is the root", rawarchive.File("./", "A"), ambiguous, both},
+		{"a file that is the root without a slash", rawarchive.File(".", "A"), verdict.Path, both},
+		{"a name with a backslash", rawarchive.File(`a\b`, "A"), "", both},
+		{"attributes of macOS", rawarchive.File("dir/._a", "A"), ambiguous, placeAlone},
 		{"a symbolic link", of(header{Name: "a", Link: "b", Kind: '2'}), verdict.FileType, placeAlone},
 		{"a symbolic link with a size", of(header{Name: "a", Link: "b", Kind: '2', Size: 1}), ambiguous, both},
 	}
 	for _, row := range rows {
-		raw := unpacktest.Tar(unpacktest.File("first", "1"), row.entry, unpacktest.File("last", "2"))
+		raw := rawarchive.Tar(rawarchive.File("first", "1"), row.entry, rawarchive.File("last", "2"))
 		_, asPlace := place(raw)
 		_, asArchive := walk(raw)
 		checkCode(t, row.name+", as place", asPlace, row.code)
@@ -148,23 +148,23 @@ func checkCode(t *testing.T, what string, err error, code verdict.Code) {
 
 // TestTarEnds: a place has an end, and nothing behind it.
 func TestTarEnds(t *testing.T) {
-	one := unpacktest.File("a", "A")
+	one := rawarchive.File("a", "A")
 	for name, row := range map[string]struct {
 		raw  []byte
 		code verdict.Code
 	}{
-		"an end (twin)":           {unpacktest.Tar(one), ""},
-		"a longer end (twin)":     {append(unpacktest.Tar(one), make([]byte, 8192)...), ""},
-		"nothing in it (twin)":    {unpacktest.Tar(), ""},
+		"an end (twin)":           {rawarchive.Tar(one), ""},
+		"a longer end (twin)":     {append(rawarchive.Tar(one), make([]byte, 8192)...), ""},
+		"nothing in it (twin)":    {rawarchive.Tar(), ""},
 		"no end":                  {one, verdict.ArchiveParse},
-		"half an end":             {unpacktest.Tar(one)[:1536], verdict.ArchiveParse},
-		"an end in the middle":    {append(unpacktest.Tar(one), unpacktest.Tar(one)...), verdict.ArchiveHidden},
-		"half an end in it":       {slices.Concat(one, make([]byte, 512), unpacktest.Tar(one)), verdict.ArchiveAmbiguous},
-		"no whole block":          {append(unpacktest.Tar(one), 0), verdict.ArchiveHidden},
-		"a header of no entry":    {unpacktest.Tar(one, unpacktest.Extended('x', unpacktest.Records("path", "b"))), verdict.ArchiveHidden},
+		"half an end":             {rawarchive.Tar(one)[:1536], verdict.ArchiveParse},
+		"an end in the middle":    {append(rawarchive.Tar(one), rawarchive.Tar(one)...), verdict.ArchiveHidden},
+		"half an end in it":       {slices.Concat(one, make([]byte, 512), rawarchive.Tar(one)), verdict.ArchiveAmbiguous},
+		"no whole block":          {append(rawarchive.Tar(one), 0), verdict.ArchiveHidden},
+		"a header of no entry":    {rawarchive.Tar(one, rawarchive.Extended('x', rawarchive.Records("path", "b"))), verdict.ArchiveHidden},
 		"cut in an entry":         {one[:600], verdict.ArchiveParse},
 		"nothing":                 {nil, verdict.ArchiveParse},
-		"headers without measure": {unpacktest.Tar(bytes.Repeat(unpacktest.Extended('x', strings.Repeat(unpacktest.Records("comment", "b"), 40_000)), 5), one), verdict.Limit},
+		"headers without measure": {rawarchive.Tar(bytes.Repeat(rawarchive.Extended('x', strings.Repeat(rawarchive.Records("comment", "b"), 40_000)), 5), one), verdict.Limit},
 	} {
 		_, err := place(row.raw)
 		if row.code == "" && err != nil {
@@ -179,7 +179,7 @@ func TestTarEnds(t *testing.T) {
 // say, is read as GNU tar writes it.
 func TestTarLargeFile(t *testing.T) {
 	const size = 1<<33 + 5
-	h := unpacktest.Header{Name: "a", Kind: '0', Format: unpacktest.GNU, Edit: func(b []byte) { copy(b[124:], "\x80\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x05") }}
+	h := rawarchive.Header{Name: "a", Kind: '0', Format: rawarchive.GNU, Edit: func(b []byte) { copy(b[124:], "\x80\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x05") }}
 	f, err := os.Create(filepath.Join(t.TempDir(), "large.tar"))
 	must(t, err)
 	defer f.Close()

@@ -15,8 +15,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/waybill-release/waybill/pkg/testing/rawarchive"
 	"github.com/waybill-release/waybill/pkg/unpack"
-	"github.com/waybill-release/waybill/pkg/unpack/unpacktest"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -300,7 +300,7 @@ func TestLayer(t *testing.T) {
 
 func FuzzArchive(f *testing.F) {
 	plain := tarOf(f, "a/one", "1", "b", "2")
-	pax := unpacktest.Tar(append(unpacktest.Extended('x', unpacktest.Records("path", "b", "size", "1")), unpacktest.File("b", "1")...))
+	pax := rawarchive.Tar(append(rawarchive.Extended('x', rawarchive.Records("path", "b", "size", "1")), rawarchive.File("b", "1")...))
 	for _, raw := range [][]byte{pax, plain, gz(f, plain), zst(f, plain), zipOf(f, "a", "1", "b/c", "2")} {
 		f.Add(raw)
 	}

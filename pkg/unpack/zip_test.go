@@ -8,34 +8,34 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/testing/rawarchive"
 	"github.com/waybill-release/waybill/pkg/unpack"
-	"github.com/waybill-release/waybill/pkg/unpack/unpacktest"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // TestZipHeaders: a zip is refused for everything in its headers that programs
 // read in several ways, with the name of the entry.
 func TestZipHeaders(t *testing.T) {
-	type member = unpacktest.Member
+	type member = rawarchive.Member
 	pack := func(m member, edit func(*member)) []byte {
 		if edit != nil {
 			edit(&m)
 		}
-		return unpacktest.Zip(nil, unpacktest.Packed("first", "1", false), m, unpacktest.Packed("last", "2", true))
+		return rawarchive.Zip(nil, rawarchive.Packed("first", "1", false), m, rawarchive.Packed("last", "2", true))
 	}
-	good, plain := unpacktest.Packed("a", "hello hello hello", true), unpacktest.Packed("a", "hello", false)
-	dir, streamed := unpacktest.Packed("d/", "", false), good.Streamed()
-	both := func(edit func(*unpacktest.Fields)) func(*member) {
+	good, plain := rawarchive.Packed("a", "hello hello hello", true), rawarchive.Packed("a", "hello", false)
+	dir, streamed := rawarchive.Packed("d/", "", false), good.Streamed()
+	both := func(edit func(*rawarchive.Fields)) func(*member) {
 		return func(m *member) { edit(&m.Local); edit(&m.Central) }
 	}
 	extra := func(text string) func(*member) {
-		return both(func(f *unpacktest.Fields) { f.Extra = text })
+		return both(func(f *rawarchive.Fields) { f.Extra = text })
 	}
 	flags := func(n uint16) func(*member) {
-		return both(func(f *unpacktest.Fields) { f.Flags |= n })
+		return both(func(f *rawarchive.Fields) { f.Flags |= n })
 	}
 	named := func(name string) func(*member) {
-		return both(func(f *unpacktest.Fields) { f.Name = name })
+		return both(func(f *rawarchive.Fields) { f.Name = name })
 	}
 	attributes := func(n uint32) func(*member) { return func(m *member) { m.Central.Attributes = n } }
 	const ambiguous = verdict.ArchiveAmbiguous
@@ -68,17 +68,17 @@ func TestZipHeaders(t *testing.T) {
 		{"another size behind it", pack(streamed, func(m *member) { m.Behind = slices.Clone(m.Behind); m.Behind[12]++ }), ambiguous},
 		{"nothing behind it", pack(streamed, func(m *member) { m.Behind = nil }), ambiguous},
 		{"no head of what is behind it", pack(streamed, func(m *member) { m.Behind = m.Behind[4:] }), ambiguous},
-		{"sizes behind it that are twice in it", pack(unpacktest.Packed("a", "PK\x07\x08", false).Streamed(), nil), ambiguous},
+		{"sizes behind it that are twice in it", pack(rawarchive.Packed("a", "PK\x07\x08", false).Streamed(), nil), ambiguous},
 		{"encrypted", pack(good, flags(1)), ambiguous},
 		{"encrypted strongly", pack(good, flags(0x40)), ambiguous},
 		{"headers that are masked", pack(good, flags(0x2000)), ambiguous},
-		{"another kind of compression", pack(good, both(func(f *unpacktest.Fields) { f.Method = 12 })), ambiguous},
-		{"a version with its system (twin)", pack(good, both(func(f *unpacktest.Fields) { f.Version = 0x0314 })), ""},
-		{"a version with another system", pack(good, both(func(f *unpacktest.Fields) { f.Version = 0x0214 })), ambiguous},
+		{"another kind of compression", pack(good, both(func(f *rawarchive.Fields) { f.Method = 12 })), ambiguous},
+		{"a version with its system (twin)", pack(good, both(func(f *rawarchive.Fields) { f.Version = 0x0314 })), ""},
+		{"a version with another system", pack(good, both(func(f *rawarchive.Fields) { f.Version = 0x0214 })), ambiguous},
 		{"packed on FAT (twin)", pack(good, func(m *member) { m.Central.System = 255 }), ""},
 		{"packed on Windows (twin)", pack(good, func(m *member) { m.Central.System = 10 }), ""},
 		{"packed on VMS", pack(good, func(m *member) { m.Central.System = 2 }), ambiguous},
-		{"a version of tomorrow", pack(good, both(func(f *unpacktest.Fields) { f.Version = 63 })), ambiguous},
+		{"a version of tomorrow", pack(good, both(func(f *rawarchive.Fields) { f.Version = 63 })), ambiguous},
 		{"a name in Unicode beside it", pack(good, extra("up\x06\x00\x01\x00\x00\x00\x00b")), ambiguous},
 		{"a link in an extra field", pack(good, extra("nu\x04\x00abcd")), ambiguous},
 		{"an extra field that is cut off", pack(good, extra("UT\x09\x00\x03")), ambiguous},
@@ -90,20 +90,20 @@ func TestZipHeaders(t *testing.T) {
 		{"a file that is a directory", pack(good, attributes(0x10)), ambiguous},
 		{"a file with the mode of a directory", pack(good, attributes(0x41ed0000)), ambiguous},
 		{"a label of a disk", pack(good, attributes(8)), ambiguous},
-		{"a directory that holds something", pack(unpacktest.Packed("d/", "x", false), nil), ambiguous},
+		{"a directory that holds something", pack(rawarchive.Packed("d/", "x", false), nil), ambiguous},
 		{"a symbolic link", pack(plain, attributes(0xa1ff0000)), verdict.FileType},
 		{"a device", pack(plain, attributes(0x21ff0000)), verdict.FileType},
 		{"bytes before it", pack(good, func(m *member) { m.Before = []byte("x") }), verdict.ArchiveHidden},
 		{"bytes behind it", pack(good, func(m *member) { m.Behind = []byte("x") }), verdict.ArchiveHidden},
 		{"bytes in it that are of no use", pack(good, func(m *member) {
 			m.Body = append(slices.Clone(m.Body), "left"...)
-			both(func(f *unpacktest.Fields) { f.Packed += 4 })(m)
+			both(func(f *rawarchive.Fields) { f.Packed += 4 })(m)
 		}), verdict.ArchiveHidden},
 		{"over another one", pack(plain, func(m *member) { m.Central.Offset-- }), verdict.ArchiveHidden},
 		{"not listed", pack(good, func(m *member) { m.Unlisted = true }), verdict.ArchiveHidden},
-		{"a wrong checksum", pack(good, both(func(f *unpacktest.Fields) { f.Sum++ })), verdict.ArchiveParse},
+		{"a wrong checksum", pack(good, both(func(f *rawarchive.Fields) { f.Sum++ })), verdict.ArchiveParse},
 		{"broken", pack(good, func(m *member) { m.Body = slices.Clone(m.Body); m.Body[0] = 0xff }), verdict.ArchiveParse},
-		{"twice", pack(unpacktest.Packed("last", "1", false), nil), verdict.ArchiveTwice},
+		{"twice", pack(rawarchive.Packed("last", "1", false), nil), verdict.ArchiveTwice},
 		{"the root", pack(good, named(".")), verdict.Path},
 		{"out of the archive", pack(good, named("../a")), verdict.Path},
 	}
@@ -116,27 +116,27 @@ func TestZipHeaders(t *testing.T) {
 // TestZipEnds: a zip has one end, which says where its directory is and ends the
 // file.
 func TestZipEnds(t *testing.T) {
-	one := unpacktest.Packed("a", "A", true)
-	ended := func(edit func(*unpacktest.End)) []byte { return unpacktest.Zip(edit, one, one.Streamed()) }
-	other := unpacktest.Packed("b", "B", true)
-	good := unpacktest.Zip(nil, one, other)
+	one := rawarchive.Packed("a", "A", true)
+	ended := func(edit func(*rawarchive.End)) []byte { return rawarchive.Zip(edit, one, one.Streamed()) }
+	other := rawarchive.Packed("b", "B", true)
+	good := rawarchive.Zip(nil, one, other)
 	for name, row := range map[string]struct {
 		raw  []byte
 		code verdict.Code
 	}{
 		"one end (twin)":         {good, ""},
-		"a comment (twin)":       {unpacktest.Zip(func(e *unpacktest.End) { e.Comment = "hello" }, one), ""},
-		"nothing in it (twin)":   {unpacktest.Zip(nil), ""},
-		"one entry less":         {ended(func(e *unpacktest.End) { e.Entries-- }), verdict.ArchiveAmbiguous},
-		"one entry less, twice":  {unpacktest.Zip(func(e *unpacktest.End) { e.Entries--; e.EntriesHere-- }, one, other), verdict.ArchiveHidden},
-		"one entry more, twice":  {unpacktest.Zip(func(e *unpacktest.End) { e.Entries++; e.EntriesHere++ }, one, other), verdict.ArchiveAmbiguous},
-		"entries without number": {unpacktest.Zip(func(e *unpacktest.End) { e.Entries = 0xffff; e.EntriesHere = 0xffff }, one), verdict.ArchiveAmbiguous},
-		"another place":          {unpacktest.Zip(func(e *unpacktest.End) { e.At-- }, one), verdict.ArchiveHidden},
-		"another size":           {unpacktest.Zip(func(e *unpacktest.End) { e.Size-- }, one), verdict.ArchiveHidden},
+		"a comment (twin)":       {rawarchive.Zip(func(e *rawarchive.End) { e.Comment = "hello" }, one), ""},
+		"nothing in it (twin)":   {rawarchive.Zip(nil), ""},
+		"one entry less":         {ended(func(e *rawarchive.End) { e.Entries-- }), verdict.ArchiveAmbiguous},
+		"one entry less, twice":  {rawarchive.Zip(func(e *rawarchive.End) { e.Entries--; e.EntriesHere-- }, one, other), verdict.ArchiveHidden},
+		"one entry more, twice":  {rawarchive.Zip(func(e *rawarchive.End) { e.Entries++; e.EntriesHere++ }, one, other), verdict.ArchiveAmbiguous},
+		"entries without number": {rawarchive.Zip(func(e *rawarchive.End) { e.Entries = 0xffff; e.EntriesHere = 0xffff }, one), verdict.ArchiveAmbiguous},
+		"another place":          {rawarchive.Zip(func(e *rawarchive.End) { e.At-- }, one), verdict.ArchiveHidden},
+		"another size":           {rawarchive.Zip(func(e *rawarchive.End) { e.Size-- }, one), verdict.ArchiveHidden},
 		"bytes behind it":        {append(slices.Clone(good), 'x'), verdict.ArchiveHidden},
-		"an end in the comment":  {unpacktest.Zip(func(e *unpacktest.End) { e.Comment = string(unpacktest.Zip(nil)) }, one), verdict.ArchiveHidden},
-		"a head in the comment":  {unpacktest.Zip(func(e *unpacktest.End) { e.Comment = "PK\x01\x02" }, one), verdict.ArchiveHidden},
-		"an archive before it":   {append(unpacktest.Zip(nil, other), unpacktest.Zip(nil, one)...), verdict.ArchiveHidden},
+		"an end in the comment":  {rawarchive.Zip(func(e *rawarchive.End) { e.Comment = string(rawarchive.Zip(nil)) }, one), verdict.ArchiveHidden},
+		"a head in the comment":  {rawarchive.Zip(func(e *rawarchive.End) { e.Comment = "PK\x01\x02" }, one), verdict.ArchiveHidden},
+		"an archive before it":   {append(rawarchive.Zip(nil, other), rawarchive.Zip(nil, one)...), verdict.ArchiveHidden},
 		"no end":                 {good[:len(good)-22], verdict.ArchiveParse},
 		"half an end":            {good[:len(good)-1], verdict.ArchiveParse},
 	} {

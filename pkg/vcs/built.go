@@ -21,19 +21,6 @@ const (
 // Built is the commit that is built when a reference named c. By the rule
 // [EmptyChild] that may be c's parent; its Release is c then, so that both are
 // named. The ids prove the rule: nobody is asked.
-func Built(ctx context.Context, c Commit, rule Rule) (Commit, error) {
-	if rule == Tagged {
-		return c, nil
-	}
-	r, err := Open(ctx, c.Repository)
-	if err != nil {
-		return Commit{}, err
-	}
-	defer r.Close()
-	return r.Built(ctx, c, rule)
-}
-
-// Built is described at the function [Built].
 func (r *Repository) Built(ctx context.Context, c Commit, rule Rule) (Commit, error) {
 	switch {
 	case rule == Tagged:

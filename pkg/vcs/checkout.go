@@ -137,7 +137,9 @@ type checkout struct {
 
 type link struct{ name, target string }
 
-// Checkout is described at the function [Checkout].
+// Checkout writes the files of c into dir, which must be empty or absent.
+// Files have mode 0644 or 0755; files and directories have the commit's time.
+// On error dir holds only a part.
 func (r *Repository) Checkout(ctx context.Context, c Commit, dir string) error {
 	o, c, err := r.at(ctx, c)
 	if err != nil {

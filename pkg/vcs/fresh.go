@@ -13,19 +13,6 @@ import (
 // CheckUnmoved refuses if the tag that c was found by names something else by
 // now, be it another tag object for the same commit. A branch may move, and a
 // commit id cannot.
-func CheckUnmoved(ctx context.Context, c Commit) error {
-	if !strings.HasPrefix(c.Ref, "refs/tags/") {
-		return nil
-	}
-	r, err := Open(ctx, c.Repository)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	return r.CheckUnmoved(ctx, c)
-}
-
-// CheckUnmoved is described at the function [CheckUnmoved].
 func (r *Repository) CheckUnmoved(ctx context.Context, c Commit) error {
 	if !strings.HasPrefix(c.Ref, "refs/tags/") {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/fuzztest"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 )
 
 // deaf takes what is asked and says nothing.
@@ -43,7 +43,7 @@ func FuzzTree(f *testing.F) {
 		f.Add([]byte(raw))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		fuzztest.Bounded(t, raw, func() {
+		bounds.Bounded(t, raw, func() {
 			id, answer := whole("tree", raw)
 			entries, err := answering(answer).tree(id)
 			if err != nil {
@@ -82,7 +82,7 @@ func FuzzCommit(f *testing.F) {
 		f.Add([]byte(raw))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		fuzztest.Bounded(t, raw, func() {
+		bounds.Bounded(t, raw, func() {
 			id, answer := whole("commit", raw)
 			c, err := answering(answer).commit(id, "refs/heads/main")
 			if err == nil && (!isID(c.Tree) || c.Time.IsZero() || c.Commit != id) {
@@ -101,7 +101,7 @@ func FuzzObject(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, answer []byte) {
-		fuzztest.Bounded(t, answer, func() {
+		bounds.Bounded(t, answer, func() {
 			body, err := answering(answer).meta(id, "blob", maxMeta)
 			if err == nil && string(body) != "content" {
 				t.Errorf("%q was given out as %s", body, id)

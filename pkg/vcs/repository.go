@@ -142,7 +142,9 @@ func (r *Repository) missing(ref string) error {
 	return fmt.Errorf("resolving %q at %q: %w", ref, r.uri, ErrNotFound)
 }
 
-// Resolve is described at the function [Resolve].
+// Resolve returns the commit that ref names now. Annotated tags are
+// followed to their commit. A name that is a tag and a branch at once must be
+// given in full. No such reference is [ErrNotFound].
 func (r *Repository) Resolve(ctx context.Context, ref string) (Commit, error) {
 	if err := checkRef(ref); err != nil {
 		return Commit{}, err

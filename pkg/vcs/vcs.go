@@ -8,10 +8,12 @@
 // and a reference is a tag or a branch (short, or in full as "refs/tags/v1"),
 // a full commit id, or "HEAD" of a local repository.
 //
-//	commit, err := vcs.Resolve(ctx, "git+https://example.org/tool", "v1.2.3")
+//	r, err := vcs.Open(ctx, "git+https://example.org/tool")
 //	…
-//	config, err := vcs.ReadFile(ctx, commit, "release.yaml")
-//	err = vcs.Checkout(ctx, commit, dir)
+//	defer r.Close()
+//	commit, err := r.Resolve(ctx, "v1.2.3")
+//	config, err := r.ReadFile(ctx, commit, "release.yaml")
+//	err = r.Checkout(ctx, commit, dir)
 //
 // Once a commit id is known it proves everything below it: commit, trees and
 // files are hashed here and compared with their ids, whatever git, its object
@@ -26,7 +28,7 @@
 //
 // What is built is what was committed, and what is recorded must still be so
 // when it is recorded: [CheckClean] refuses a work tree with changes that
-// nobody committed, [CheckUnmoved] a tag that has moved. [Built] knows the one
+// nobody committed, [Repository.CheckUnmoved] a tag that has moved. [Repository.Built] knows the one
 // case in which a tag may name another commit than the one that is built, and
 // [VerifyTag] says who signed a tag.
 package vcs
@@ -77,30 +79,6 @@ func (c Commit) named() string {
 		return c.Release
 	}
 	return c.Commit
-}
-
-// Resolve returns the commit that ref names in repo now. Annotated tags are
-// followed to their commit. A name that is a tag and a branch at once must be
-// given in full. No such reference is [ErrNotFound].
-func Resolve(ctx context.Context, repo, ref string) (Commit, error) {
-	r, err := Open(ctx, repo)
-	if err != nil {
-		return Commit{}, err
-	}
-	defer r.Close()
-	return r.Resolve(ctx, ref)
-}
-
-// Checkout writes the files of c into dir, which must be empty or absent.
-// Files have mode 0644 or 0755; files and directories have the commit's time.
-// On error dir holds only a part.
-func Checkout(ctx context.Context, c Commit, dir string) error {
-	r, err := Open(ctx, c.Repository)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	return r.Checkout(ctx, c, dir)
 }
 
 // ReadFile returns one file of c. No such file is [ErrNotFound].

@@ -214,7 +214,6 @@ const (
 	CopyDrift    Code = "REPLICA_DRIFT"
 	ForeignLayer Code = "FOREIGN_LAYER"
 	FileConflict Code = "FILE_CONFLICT"
-	FileChanged  Code = "FILE_CHANGED"
 	SignedAsElse Code = "SIGNED_AS_ELSE"
 	TokenRefused Code = "TOKEN_REFUSED"
 	// Of those who ask the service.

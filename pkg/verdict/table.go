@@ -199,7 +199,6 @@ var codes = map[Code]row{
 	CopyDrift:    {Refused, "the destination does not show all that was copied; run it again, and if that does not mend it, look who deletes there"},
 	ForeignLayer: {Refused, "push the layer into the registry as an ordinary one, without other addresses, and build and sign the image anew"},
 	FileConflict: {Refused, "the name already holds other bytes; released files never change, release a new version"},
-	FileChanged:  {Refused, "find out what writes the file while it is signed, stop it, and sign again"},
 	TokenRefused: {Refused, "nothing was signed with it; fetch a fresh token, and look whether its issuer and audience are the ones that the certificate authority knows"},
 	TokenParse:   {Refused, "send one identity token as OpenID Connect has it: Authorization: Bearer TOKEN"},
 	TokenAlg:     {Refused, "get a token that its issuer signed with its own key, and that brings no key along"},

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/fuzztest"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -33,7 +33,7 @@ func TestBoundsBeforeWork(t *testing.T) {
 	v := provers(t)[0]
 	for _, r := range rows {
 		var err error
-		fuzztest.Within(t, len(r.raw), func() { _, err = v.Blob([]byte(r.raw), digest.SetOf(nil)) })
+		bounds.Within(t, len(r.raw), func() { _, err = v.Blob([]byte(r.raw), digest.SetOf(nil)) })
 		if codeOf(err) != r.code {
 			t.Errorf("%s: refused with %.200v, want %s", r.name, err, r.code)
 		}
@@ -67,7 +67,7 @@ func TestBoundsOfParts(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s: there is no such part", r.name)
 		}
-		fuzztest.Within(t, len(raw), func() {
+		bounds.Within(t, len(raw), func() {
 			if _, err := v.Blob(raw, set); codeOf(err) != r.code {
 				t.Errorf("%s: refused with %.200v, want %s", r.name, err, r.code)
 			}

@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/fuzztest"
 	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -121,7 +121,7 @@ func (c court) asAlone(t *testing.T, raw []byte) {
 // judged demands that what is accepted proves what a genuine bundle proves:
 // nobody else has the keys.
 func (c court) judged(t *testing.T, raw []byte) {
-	fuzztest.Bounded(t, raw, func() {
+	bounds.Bounded(t, raw, func() {
 		_, _ = verify.Read(raw)
 		c.asAlone(t, raw)
 		all := c.ask(raw)
@@ -254,7 +254,7 @@ func FuzzBundlePart(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, doc, part uint8, value []byte) {
 		changed, ok := exchange(t, docs[int(doc)%len(docs)], parts[int(part)%len(parts)], value)
-		if !ok || len(value) > fuzztest.MaxInput/2 {
+		if !ok || len(value) > bounds.MaxInput/2 {
 			t.Skip("there is no such part")
 		}
 		c.judged(t, changed)
@@ -280,7 +280,7 @@ func fuzzPart(f *testing.F, part []string, names ...string) {
 	}
 	f.Fuzz(func(t *testing.T, doc uint8, value []byte) {
 		changed, ok := exchange(t, docs[int(doc)%len(docs)], part, value)
-		if !ok || len(value) > fuzztest.MaxInput/2 {
+		if !ok || len(value) > bounds.MaxInput/2 {
 			t.Skip("there is no such part")
 		}
 		c.judged(t, changed)
@@ -349,7 +349,7 @@ func FuzzCertificate(f *testing.F) {
 		f.Add(der)
 	}
 	f.Fuzz(func(t *testing.T, der []byte) {
-		fuzztest.Bounded(t, der, func() {
+		bounds.Bounded(t, der, func() {
 			who, err := verify.CertificateIdentity(der)
 			if err == nil && who.Check() != nil {
 				t.Errorf("read as an identity that cannot be: %v", who)

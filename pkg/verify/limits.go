@@ -3,6 +3,7 @@ package verify
 import (
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 
+	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -32,17 +33,9 @@ const (
 // pass and without making anything of them. Whether raw is JSON is not its
 // question.
 func checkStructure(what string, raw []byte, limit int) error {
-	count, quoted := 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case !quoted && (c == ',' || c == '{' || c == '['):
-			count++
-		}
-		if count > limit {
+	count := 0
+	for range strictjson.Marks(raw) {
+		if count++; count > limit {
 			return verdict.Refuse(verdict.Limit, what, "more than %d members and elements", limit)
 		}
 	}

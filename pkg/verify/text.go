@@ -3,19 +3,20 @@ package verify
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
-	"slices"
 
+	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// binary are the keys of a bundle whose values are bytes, written as base64.
-// The library's reader takes line ends within them, bits that mean nothing, and
-// both alphabets in one; two texts would then be one bundle.
+// binary are the keys of a bundle whose values are bytes, written as base64, in
+// both spellings that the library's reader takes. That reader also takes line
+// ends within them, bits that mean nothing, and both alphabets in one; two
+// texts would then be one bundle.
 func binary(key string) bool {
 	switch key {
 	case "rawBytes", "keyId", "signature", "digest", "payload", "sig", "signedTimestamp",
-		"signedEntryTimestamp", "canonicalizedBody", "rootHash", "hashes":
+		"signedEntryTimestamp", "canonicalizedBody", "rootHash", "hashes",
+		"raw_bytes", "key_id", "signed_timestamp", "signed_entry_timestamp", "canonicalized_body", "root_hash":
 		return true
 	}
 	return false
@@ -23,52 +24,38 @@ func binary(key string) bool {
 
 // checkText demands that every value of bytes is written in the one way of its
 // alphabet. raw is JSON, which is not asked again here.
-func checkText(raw []byte) error {
-	key := ""
-	for i := 0; i < len(raw); i++ {
-		if raw[i] != '"' {
-			continue
-		}
-		start := i
-		for i++; i < len(raw) && raw[i] != '"'; i++ {
-			if raw[i] == '\\' {
-				i++
+func checkText(raw []byte) error { return checkBytes(strictjson.NewScanner(raw), "") }
+
+// checkBytes checks the value under a key, or an element of the list there.
+func checkBytes(s *strictjson.Scanner[[]byte], key string) error {
+	switch s.Peek() {
+	case '{':
+		s.Open('{')
+		for first := true; s.Next(first, '}'); first = false {
+			if err := checkBytes(s, string(s.Key())); err != nil {
+				return err
 			}
 		}
-		text := raw[start+1 : min(i, len(raw))]
-		if isKey(raw[min(i+1, len(raw)):]) {
-			key = string(text)
-			continue
+	case '[':
+		s.Open('[')
+		for first := true; s.Next(first, ']'); first = false {
+			if err := checkBytes(s, key); err != nil {
+				return err
+			}
 		}
-		if binary(key) && !canonical(text) {
+	case '"':
+		if text := s.Text(); binary(key) && !canonical(text) {
 			return verdict.Refuse(verdict.Encoding, "bundle", "%q is not base64 in its one form", key)
 		}
+	default:
+		s.Skip()
 	}
 	return nil
 }
 
-// isKey reports whether a colon comes next.
-func isKey(rest []byte) bool {
-	for _, c := range rest {
-		switch c {
-		case ' ', '\t', '\r', '\n':
-		default:
-			return c == ':'
-		}
-	}
-	return false
-}
-
 // canonical reports whether text is padded base64 of one alphabet that encodes
-// to itself. Some writers escape what JSON need not.
+// to itself.
 func canonical(text []byte) bool {
-	if bytes.IndexByte(text, '\\') >= 0 {
-		var s string
-		if err := json.Unmarshal(slices.Concat([]byte{'"'}, text, []byte{'"'}), &s); err != nil {
-			return false
-		}
-		text = []byte(s)
-	}
 	if bytes.IndexByte(text, '\r') >= 0 || bytes.IndexByte(text, '\n') >= 0 {
 		return false
 	}

@@ -90,17 +90,6 @@ func New(v verdict.Verdict, c Claim) (intoto.Statement, error) {
 	return c.statement(w)
 }
 
-// NewFailed makes the summary of a verdict that refuses. One that decided
-// nothing, because something did not answer or was malformed, makes none.
-func NewFailed(v verdict.Verdict, c Claim) (intoto.Statement, error) {
-	if v.Outcome() != verdict.Refused {
-		return intoto.Statement{}, verdict.Refuse(verdict.Usage, "summary", "the verdict is %s; only one that refuses makes a FAILED summary", v.Outcome())
-	}
-	w := c.write(v, Failed)
-	w.Levels = []Level{LevelFailed}
-	return c.statement(w)
-}
-
 func (c Claim) write(v verdict.Verdict, r Result) written {
 	w := written{
 		Verifier: writtenVerifier{c.Verifier.ID, c.Verifier.Version}, Time: v.Time.UTC().Format(time.RFC3339), Resource: c.Resource,

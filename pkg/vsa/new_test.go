@@ -144,31 +144,6 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestNewFailed: a refusal can be said, and what decided nothing cannot.
-func TestNewFailed(t *testing.T) {
-	v := judged()
-	if _, err := vsa.NewFailed(v, claim()); err == nil {
-		t.Error("a verdict that accepts makes a FAILED summary")
-	}
-	v.Add(verdict.Find(verdict.PlaceDown, "a", "away"))
-	if _, err := vsa.NewFailed(v, claim()); err == nil {
-		t.Error("a verdict that decided nothing makes a FAILED summary")
-	}
-	v = judged()
-	v.Add(verdict.Find(verdict.Missing, "a", "gone"))
-	s, err := vsa.NewFailed(v, claim())
-	if err != nil {
-		t.Fatal(err)
-	}
-	said, err := vsa.Parse(s)
-	if err != nil || said.Result != vsa.Failed || !slices.Equal(said.Levels, []vsa.Level{vsa.LevelFailed}) {
-		t.Errorf("%+v, %v", said, err)
-	}
-	if _, known := said.Level(vsa.TrackBuild); known {
-		t.Error("it has a level")
-	}
-}
-
 // TestGist: the same said again is known, and what is another is not.
 func TestGist(t *testing.T) {
 	gist := func(change func(*verdict.Verdict, *vsa.Claim)) digest.Digest {

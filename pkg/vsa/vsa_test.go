@@ -1,6 +1,7 @@
 package vsa_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -195,11 +196,11 @@ func TestCorpusSummary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := intoto.ParseLines(raw)
-	if err != nil || len(list) != 1 {
-		t.Fatalf("%d envelopes, %v", len(list), err)
+	envelope, err := intoto.ParseEnvelope(bytes.TrimSuffix(raw, []byte("\n")))
+	if err != nil {
+		t.Fatal(err)
 	}
-	st, err := list[0].Statement()
+	st, err := envelope.Statement()
 	if err != nil {
 		t.Fatal(err)
 	}

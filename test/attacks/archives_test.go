@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/sbom"
 	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/unpack/unpacktest"
+	"github.com/waybill-release/waybill/pkg/testing/rawarchive"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -30,12 +30,12 @@ func (r *attacked) taped(t *testing.T, instead func(content string) []byte, end 
 			return err
 		}
 		body, err := fs.ReadFile(files, name)
-		entries = append(entries, unpacktest.File(name, string(body)))
+		entries = append(entries, rawarchive.File(name, string(body)))
 		return err
 	}))
 	entries = append(entries, instead(string(r.read(t, otherBinary))))
 	path := filepath.Join(t.TempDir(), "release.tar")
-	accepted(t, os.WriteFile(path, append(unpacktest.Tar(entries...), end...), 0o644))
+	accepted(t, os.WriteFile(path, append(rawarchive.Tar(entries...), end...), 0o644))
 	return must[store.Place](t)(store.Open(path, nil))
 }
 
@@ -45,12 +45,12 @@ func (r *attacked) taped(t *testing.T, instead func(content string) []byte, end 
 func TestArchivePlaces(t *testing.T) {
 	r := theWorld(t).attacked(t)
 	gnu := func(content string) []byte {
-		h := unpacktest.Header{Name: "name", Kind: '0', Size: int64(len(content)), Format: unpacktest.GNU}
-		return append(h.Bytes(), unpacktest.Body(content)...)
+		h := rawarchive.Header{Name: "name", Kind: '0', Size: int64(len(content)), Format: rawarchive.GNU}
+		return append(h.Bytes(), rawarchive.Body(content)...)
 	}
-	long := unpacktest.Extended('L', otherBinary+"\x00")
-	records := func(pairs ...string) []byte { return unpacktest.Extended('x', unpacktest.Records(pairs...)) }
-	plain := func(content string) []byte { return unpacktest.File(otherBinary, content) }
+	long := rawarchive.Extended('L', otherBinary+"\x00")
+	records := func(pairs ...string) []byte { return rawarchive.Extended('x', rawarchive.Records(pairs...)) }
+	plain := func(content string) []byte { return rawarchive.File(otherBinary, content) }
 	with := func(before ...[]byte) func(string) []byte {
 		return func(content string) []byte { return append(slices.Concat(before...), plain(content)...) }
 	}
@@ -70,13 +70,13 @@ func TestArchivePlaces(t *testing.T) {
 			n := strconv.Itoa(len(c))
 			return append(records("GNU.sparse.size", n, "GNU.sparse.numblocks", "1", "GNU.sparse.map", "0,"+n), plain(c)...)
 		}, "", codes(verdict.ArchiveAmbiguous)},
-		{"a record for all entries", with(unpacktest.Extended('g', unpacktest.Records("path", binary))), "", codes(verdict.ArchiveAmbiguous)},
+		{"a record for all entries", with(rawarchive.Extended('g', rawarchive.Records("path", binary))), "", codes(verdict.ArchiveAmbiguous)},
 		{"two records of its name", with(records("path", binary, "path", otherBinary)), "", codes(verdict.ArchiveAmbiguous)},
-		{"an entry twice", func(c string) []byte { return append(plain(c), unpacktest.File(binary, string(r.read(t, binary)))...) }, "", codes(verdict.ArchiveTwice)},
-		{"a second archive behind it", plain, string(unpacktest.Tar(unpacktest.File(binary, "x"))), codes(verdict.ArchiveHidden)},
+		{"an entry twice", func(c string) []byte { return append(plain(c), rawarchive.File(binary, string(r.read(t, binary)))...) }, "", codes(verdict.ArchiveTwice)},
+		{"a second archive behind it", plain, string(rawarchive.Tar(rawarchive.File(binary, "x"))), codes(verdict.ArchiveHidden)},
 		{"a header of another checksum", func(c string) []byte {
-			h := unpacktest.Header{Name: otherBinary, Kind: '0', Size: int64(len(c)), Sum: func(n int) int { return n + 1 }}
-			return append(h.Bytes(), unpacktest.Body(c)...)
+			h := rawarchive.Header{Name: otherBinary, Kind: '0', Size: int64(len(c)), Sum: func(n int) int { return n + 1 }}
+			return append(h.Bytes(), rawarchive.Body(c)...)
 		}, "", codes(verdict.ArchiveParse)},
 	}
 	for _, row := range rows {
@@ -94,34 +94,34 @@ func TestArchivePlaces(t *testing.T) {
 // TestZipArchives: a zip is described only if every program unpacks it to what
 // its directory lists.
 func TestZipArchives(t *testing.T) {
-	good := unpacktest.Packed("good.txt", "hello", true)
-	edited := func(m unpacktest.Member, edit func(*unpacktest.Member)) []unpacktest.Member {
+	good := rawarchive.Packed("good.txt", "hello", true)
+	edited := func(m rawarchive.Member, edit func(*rawarchive.Member)) []rawarchive.Member {
 		edit(&m)
-		return []unpacktest.Member{m}
+		return []rawarchive.Member{m}
 	}
-	unlisted := unpacktest.Packed("evil.sh", "evil", true)
+	unlisted := rawarchive.Packed("evil.sh", "evil", true)
 	unlisted.Unlisted = true
-	one := unpacktest.Zip(nil, good)
+	one := rawarchive.Zip(nil, good)
 	rows := map[string]struct {
 		raw   []byte
 		codes []verdict.Code
 	}{
 		"as it is (twin)":               {one, nil},
-		"sizes behind the entry (twin)": {unpacktest.Zip(nil, good.Streamed()), nil},
-		"a comment (twin)":              {unpacktest.Zip(func(e *unpacktest.End) { e.Comment = "of nothing" }, good), nil},
-		"another name at the entry":     {unpacktest.Zip(nil, edited(good, func(m *unpacktest.Member) { m.Local.Name = "evil.sh" })...), codes(verdict.ArchiveAmbiguous)},
-		"another size at the entry":     {unpacktest.Zip(nil, edited(good, func(m *unpacktest.Member) { m.Local.Size++ })...), codes(verdict.ArchiveAmbiguous)},
-		"another name in an extra field": {unpacktest.Zip(nil, edited(good, func(m *unpacktest.Member) { m.Central.Extra = "\x75\x70\x0c\x00\x01\x00\x00\x00\x00evil.sh" })...),
+		"sizes behind the entry (twin)": {rawarchive.Zip(nil, good.Streamed()), nil},
+		"a comment (twin)":              {rawarchive.Zip(func(e *rawarchive.End) { e.Comment = "of nothing" }, good), nil},
+		"another name at the entry":     {rawarchive.Zip(nil, edited(good, func(m *rawarchive.Member) { m.Local.Name = "evil.sh" })...), codes(verdict.ArchiveAmbiguous)},
+		"another size at the entry":     {rawarchive.Zip(nil, edited(good, func(m *rawarchive.Member) { m.Local.Size++ })...), codes(verdict.ArchiveAmbiguous)},
+		"another name in an extra field": {rawarchive.Zip(nil, edited(good, func(m *rawarchive.Member) { m.Central.Extra = "\x75\x70\x0c\x00\x01\x00\x00\x00\x00evil.sh" })...),
 			codes(verdict.ArchiveAmbiguous)},
-		"an entry that is not listed": {unpacktest.Zip(nil, good, unlisted), codes(verdict.ArchiveHidden)},
-		"two archives":                {append(unpacktest.Zip(nil, unpacktest.Packed("evil.sh", "evil", true)), one...), codes(verdict.ArchiveHidden)},
-		"one before it that is not":   {unpacktest.Zip(nil, unlisted, good), codes(verdict.ArchiveHidden)},
-		"something before an entry": {unpacktest.Zip(nil, append([]unpacktest.Member{unpacktest.Packed("a", "a", false)},
-			edited(good, func(m *unpacktest.Member) { m.Before = []byte("junk") })...)...), codes(verdict.ArchiveHidden)},
+		"an entry that is not listed": {rawarchive.Zip(nil, good, unlisted), codes(verdict.ArchiveHidden)},
+		"two archives":                {append(rawarchive.Zip(nil, rawarchive.Packed("evil.sh", "evil", true)), one...), codes(verdict.ArchiveHidden)},
+		"one before it that is not":   {rawarchive.Zip(nil, unlisted, good), codes(verdict.ArchiveHidden)},
+		"something before an entry": {rawarchive.Zip(nil, append([]rawarchive.Member{rawarchive.Packed("a", "a", false)},
+			edited(good, func(m *rawarchive.Member) { m.Before = []byte("junk") })...)...), codes(verdict.ArchiveHidden)},
 		"something behind it":       {append(slices.Clone(one), "junk"...), codes(verdict.ArchiveHidden)},
-		"a second end in a comment": {unpacktest.Zip(func(e *unpacktest.End) { e.Comment = string(unpacktest.End{}.Bytes()) }, good), codes(verdict.ArchiveHidden)},
-		"an entry twice":            {unpacktest.Zip(nil, good, good), codes(verdict.ArchiveTwice)},
-		"a wrong checksum": {unpacktest.Zip(nil, edited(good, func(m *unpacktest.Member) { m.Local.Sum, m.Central.Sum = 1, 1 })...),
+		"a second end in a comment": {rawarchive.Zip(func(e *rawarchive.End) { e.Comment = string(rawarchive.End{}.Bytes()) }, good), codes(verdict.ArchiveHidden)},
+		"an entry twice":            {rawarchive.Zip(nil, good, good), codes(verdict.ArchiveTwice)},
+		"a wrong checksum": {rawarchive.Zip(nil, edited(good, func(m *rawarchive.Member) { m.Local.Sum, m.Central.Sum = 1, 1 })...),
 			codes(verdict.ArchiveParse)},
 	}
 	for name, row := range rows {

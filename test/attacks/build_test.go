@@ -67,8 +67,7 @@ func TestBuildSteps(t *testing.T) {
 			}
 		})
 	}
-	_, reason := sandbox.Probe()
-	t.Logf("isolation: %q", reason)
+	t.Logf("isolation: %q", sandbox.Examine(t.Context()).Reason())
 	_, err := sandbox.Run(t.Context(), sandbox.Mode("vault"), sandbox.Step{Scratch: t.TempDir(), Command: []string{"/bin/true"}})
 	refused(t, err, verdict.NotIsolated)
 }

@@ -32,7 +32,7 @@ func (r *attacked) gate(t testing.TB, edits ...func(*gate.Request)) *verdict.Ver
 	for _, edit := range edits {
 		edit(&req)
 	}
-	return gate.Release(t.Context(), req)
+	return gate.Decide(t.Context(), req).Verdict
 }
 
 // attack is one thing done to a sealed release, and what must come of it.

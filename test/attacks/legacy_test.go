@@ -24,9 +24,9 @@ import (
 	"github.com/waybill-release/waybill/test/lab"
 )
 
-// older is a pipeline that signs in the older forms, too, with or without a log
+// legacyPipeline is a pipeline that signs in the legacy forms, too, with or without a log
 // for them.
-func older(t testing.TB, r *attacked, logged bool) *pipeline.Pipeline {
+func legacyPipeline(t testing.TB, r *attacked, logged bool) *pipeline.Pipeline {
 	t.Helper()
 	p := later(t, r)
 	p.Legacy = true
@@ -36,7 +36,7 @@ func older(t testing.TB, r *attacked, logged bool) *pipeline.Pipeline {
 	return p
 }
 
-// later is a pipeline that knows a log for the older forms, and is not told to
+// later is a pipeline that knows a log for the legacy forms, and is not told to
 // use it.
 func later(t testing.TB, r *attacked) *pipeline.Pipeline {
 	t.Helper()
@@ -54,7 +54,7 @@ func later(t testing.TB, r *attacked) *pipeline.Pipeline {
 func TestLegacyNeedsItsLog(t *testing.T) {
 	r := theWorld(t).attacked(t)
 	before := bytesOf(t, r.dir)
-	p := older(t, r, false)
+	p := legacyPipeline(t, r, false)
 	refused(t, p.Sign(t.Context()), verdict.LegacyNeedsRekorV1)
 	refused(t, p.Seal(t.Context()), verdict.LegacyNeedsRekorV1)
 	if after := bytesOf(t, r.dir); !maps.Equal(before, after) {
@@ -63,18 +63,18 @@ func TestLegacyNeedsItsLog(t *testing.T) {
 	if asked := p.Transport.(*spy).calls; len(asked) > 0 {
 		t.Errorf("asked: %v", asked)
 	}
-	p = older(t, r, true)
+	p = legacyPipeline(t, r, true)
 	accepted(t, p.Sign(t.Context()))
 	if asked := p.Transport.(*spy).calls; len(asked) == 0 {
 		t.Error("nobody was asked")
 	}
 }
 
-// signedOlder is a sealed release that was signed in the older forms, too.
-func (w *world) signedOlder(t *testing.T) *attacked {
+// signedLegacy is a sealed release that was signed in the legacy forms, too.
+func (w *world) signedLegacy(t *testing.T) *attacked {
 	t.Helper()
 	r := w.attacked(t)
-	p := older(t, r, true)
+	p := legacyPipeline(t, r, true)
 	accepted(t, p.Sign(t.Context()))
 	accepted(t, p.Seal(context.WithoutCancel(t.Context())))
 	return r
@@ -99,12 +99,12 @@ func (r *attacked) pairBy(t *testing.T, role string) (signature, certificate []b
 	return m.Files()
 }
 
-// TestLegacyRelease: what is signed in the older forms is listed, all of it or
+// TestLegacyRelease: what is signed in the legacy forms is listed, all of it or
 // nothing, and each .sig belongs to its .cert and its file; who seals again
 // needs no flag. Kubernetes has published a .sig that did not verify.
 func TestLegacyRelease(t *testing.T) {
 	w := theWorld(t)
-	whole := w.signedOlder(t)
+	whole := w.signedLegacy(t)
 	untouched := whole.gate(t)
 	accepted(t, untouched.Err())
 	if !untouched.Complete() {
@@ -140,7 +140,7 @@ func TestLegacyRelease(t *testing.T) {
 			r.remove(t, sig)
 			r.reseal(t, func(m *release.Manifest) { drop(t, m, sig) })
 		}, codes(verdict.PlanMissing)},
-		{"no older form is listed, and one is there", func(t *testing.T, r *attacked) {
+		{"no legacy form is listed, and one is there", func(t *testing.T, r *attacked) {
 			r.reseal(t, func(m *release.Manifest) {
 				m.Artifacts = slices.DeleteFunc(m.Artifacts, func(a release.Artifact) bool { return a.IsLegacy() })
 			})
@@ -157,7 +157,7 @@ func TestLegacyRelease(t *testing.T) {
 // TestLegacySeal: a .sig that does not belong to its file is not sealed.
 func TestLegacySeal(t *testing.T) {
 	w := theWorld(t)
-	r := w.signedOlder(t)
+	r := w.signedLegacy(t)
 	p := later(t, r)
 	r.swap(t, plan.SigName(binary), plan.SigName(otherBinary))
 	refused(t, p.Seal(t.Context()), verdict.SignatureBad)
@@ -173,36 +173,36 @@ func TestLegacySeal(t *testing.T) {
 	}
 }
 
-// TestLegacyForecast: what is foretold of the older forms is what is then done:
+// TestLegacyForecast: what is foretold of the legacy forms is what is then done:
 // files and images, in the log that is named; and without a log it is said once.
 func TestLegacyForecast(t *testing.T) {
 	r := theWorld(t).attacked(t)
-	_, err := older(t, r, false).ForecastActs(t.Context(), pipeline.ActSign)
+	_, err := legacyPipeline(t, r, false).ForecastActs(t.Context(), pipeline.ActSign)
 	refused(t, err, verdict.LegacyNeedsRekorV1)
 	if n := strings.Count(err.Error(), string(verdict.LegacyNeedsRekorV1)); n != 1 {
 		t.Errorf("said %d times: %v", n, err)
 	}
 	plain := must[pipeline.Forecast](t)(later(t, r).ForecastActs(t.Context(), pipeline.ActSign))
-	if plain.Services.Older != "" || plain.Due() != 0 {
+	if plain.Services.Legacy != "" || plain.Due() != 0 {
 		t.Errorf("without --legacy: %+v", plain)
 	}
-	p := older(t, r, true)
+	p := legacyPipeline(t, r, true)
 	f := must[pipeline.Forecast](t)(p.ForecastActs(t.Context(), pipeline.ActSign))
 	due := map[string]int{}
 	for _, h := range f.Signatures[0].What {
 		due[h.Kind] = h.Due
 	}
-	if f.Services.Older == "" || due["image in the older form"] == 0 || due["SBOM of an image in the older form"] == 0 || due["file in the older form"] == 0 {
+	if f.Services.Legacy == "" || due["image in the legacy form"] == 0 || due["SBOM of an image in the legacy form"] == 0 || due["file in the legacy form"] == 0 {
 		t.Errorf("%+v", f)
 	}
 	if f.Signatures[0].Timestamps != 0 || f.Signatures[0].Entries != f.Due() {
-		t.Errorf("the older forms have no timestamps, and an entry each: %+v", f.Signatures[0])
+		t.Errorf("the legacy forms have no timestamps, and an entry each: %+v", f.Signatures[0])
 	}
 	accepted(t, p.Sign(t.Context()))
 	if done := p.Done(nil).Acts[0]; done.Signed != f.Due() || done.Entries != f.Signatures[0].Entries {
 		t.Errorf("%+v was done; foretold: %+v", done, f.Signatures[0])
 	}
-	after := must[pipeline.Forecast](t)(older(t, r, true).ForecastActs(t.Context(), pipeline.ActSign))
+	after := must[pipeline.Forecast](t)(legacyPipeline(t, r, true).ForecastActs(t.Context(), pipeline.ActSign))
 	if after.Due() != 0 || after.Signatures[0].Entries != 0 || after.Signatures[0].Certificates != 0 {
 		t.Errorf("everything is signed: %+v", after.Signatures[0])
 	}
@@ -211,7 +211,7 @@ func TestLegacyForecast(t *testing.T) {
 // TestLegacyByTheRetired: a pair counts if its certificate was issued while its
 // holder might act, whoever listed the pair.
 func TestLegacyByTheRetired(t *testing.T) {
-	r := theWorld(t).signedOlder(t)
+	r := theWorld(t).signedLegacy(t)
 	signature, certificate := r.pairBy(t, "deputy@lab.invalid")
 	r.write(t, plan.SigName(binary), signature)
 	r.write(t, plan.CertName(binary), certificate)

@@ -16,7 +16,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/caller"
 	"github.com/waybill-release/waybill/pkg/expected"
 	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/fuzztest"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gateway"
 	"github.com/waybill-release/waybill/pkg/image"
@@ -33,6 +32,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/signoff"
 	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/version"
@@ -104,7 +104,7 @@ func readers(t *testing.T) map[string]func([]byte) {
 				_, _ = provenance.Parse(s)
 				_, _ = vsa.Parse(s)
 				_, _ = promotion.Parse(s)
-				_, _ = release.ParseManifest(s)
+				_, _ = release.ReadManifest(s, nil)
 				_, _ = expected.ReadProvenance("provenance.json", s, v)
 			})
 		},
@@ -181,7 +181,7 @@ func documents(t *testing.T) map[string][]byte {
 func TestMutantsAreReadOrRefused(t *testing.T) {
 	all, read := documents(t), readers(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		for raw := range fuzztest.Mutants(all[name], 1, 150) {
+		for raw := range bounds.Mutants(all[name], 1, 150) {
 			for kind, reader := range read {
 				func() {
 					defer func() {
@@ -203,7 +203,7 @@ func TestLayoutsOfMutants(t *testing.T) {
 	dir := filepath.Join(theWorld(t).copyOf(t), "images")
 	index := filepath.Join(dir, "index.json")
 	good := must[[]byte](t)(os.ReadFile(index))
-	for raw := range fuzztest.Mutants(good, 1, 300) {
+	for raw := range bounds.Mutants(good, 1, 300) {
 		if err := os.WriteFile(index, raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +276,7 @@ func TestNoFileEndsInABug(t *testing.T) {
 		if r := w.Run(t.Context(), strings.Fields(strings.ReplaceAll(words.Replace(row.line), file, good))...); r.Code != row.code {
 			t.Errorf("%s ended with %d for the good one, want %d:\n%s%s", row.line, r.Code, row.code, r.Stdout, r.Stderr)
 		}
-		for raw := range fuzztest.Mutants(row.good, uint64(i), 25) {
+		for raw := range bounds.Mutants(row.good, uint64(i), 25) {
 			if err := os.WriteFile(file, raw, 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -103,7 +103,7 @@ func (s sources) find(row, where string, answers []string) string {
 		return s.vector(row, name, answers)
 	}
 	if text, ok := strings.CutPrefix(where, "tuf "); ok {
-		if !strings.Contains(s.read("pkg/tuf/tuftest/attacks.go"), strings.TrimSuffix(text, `"`)) {
+		if !strings.Contains(s.read("pkg/testing/faketuf/attacks.go"), strings.TrimSuffix(text, `"`)) {
 			return "there is no such attack"
 		}
 		return ""

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/sha256"
 	"math/big"
@@ -190,14 +191,14 @@ func (g given) source(s provenance.Source) (why []reason) {
 // summary judges a verification summary in a bare envelope.
 func (j judge) summary(t *testing.T, g given) (why []reason) {
 	raw := j.read(t, g.AttestationPath)
-	lines, err := intoto.ParseLines(raw)
-	if err != nil || len(lines) != 1 {
-		t.Fatalf("%d lines: %v", len(lines), err)
+	envelope, err := intoto.ParseEnvelope(bytes.TrimSuffix(raw, []byte("\n")))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !j.signedWith(t, lines[0], g) {
+	if !j.signedWith(t, envelope, g) {
 		return []reason{badSignature}
 	}
-	statement, err := lines[0].Statement()
+	statement, err := envelope.Statement()
 	if err != nil {
 		t.Fatal(err)
 	}

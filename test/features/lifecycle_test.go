@@ -22,7 +22,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/caller"
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/feature/coverage"
-	"github.com/waybill-release/waybill/pkg/feature/featuretest"
 	"github.com/waybill-release/waybill/pkg/feature/gates"
 	"github.com/waybill-release/waybill/pkg/feature/known"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
@@ -33,6 +32,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/testing/lifecycle"
 	"github.com/waybill-release/waybill/pkg/version"
 	"github.com/waybill-release/waybill/test/features/field"
 	"github.com/waybill-release/waybill/test/lab"
@@ -41,7 +41,7 @@ import (
 // fixture is how a feature is used in a world of its own.
 type fixture struct {
 	world *world
-	featuretest.Fixture
+	lifecycle.Fixture
 }
 
 // TestLifecycle (F10, F11): every feature of Waybill, and one of a third party
@@ -74,7 +74,7 @@ func TestLifecycle(t *testing.T) {
 		}
 		fixtures[k] = f.Fixture
 	}
-	featuretest.Lifecycle(t, table, fixtures)
+	lifecycle.Lifecycle(t, table, fixtures)
 	for _, name := range []string{known.RequireProvenance, known.RequireSignoff, known.StatusPage, known.KMSSigning} {
 		k := key(name)
 		after, err := all[k].world.snapshot(t.Context())
@@ -112,7 +112,7 @@ func provenanceFixture(t *testing.T) fixture {
 		public = append(public, w.Host+"/"+name)
 	}
 	audit := coverage.Provenance(coverage.Registries{Repositories: public, Transport: w.rt}, w.asked())
-	return fixture{w, featuretest.Fixture{
+	return fixture{w, lifecycle.Fixture{
 		Deeds: one(known.CoverageAudit, audit),
 		Use: func(ctx context.Context) error {
 			if err := remains(ctx, audit, 3, "/prod/b:v0.1.0@"+images["prod/b"].Digest.String()+" (NO_PROVENANCE)"); err != nil {
@@ -134,7 +134,7 @@ func signoffFixture(t *testing.T) fixture {
 	w.release(second)
 	w.signOff(first, signatory)
 	audit := coverage.Signoffs(coverage.Releases{Versions: []version.Version{first, second}, Open: w.open}, w.by())
-	return fixture{w, featuretest.Fixture{
+	return fixture{w, lifecycle.Fixture{
 		Deeds: one(known.SignoffAudit, audit),
 		Use: func(ctx context.Context) error {
 			if err := remains(ctx, audit, 1, "v0.2.0 (SIGNOFF_MISSING)"); err != nil {
@@ -164,7 +164,7 @@ func annotationsFixture(t *testing.T) fixture {
 	deeds := w.Sweeps(t, "prod/lantern").Deeds()[feature.Key{Namespace: feature.CoreNamespace, Name: known.TraceAnnotations}]
 	bundle := w.Sign(t, lab.RoleRelease, field.Log2, field.About(t, image.Digest, provenance.PredicateType, map[string]string{}))
 	w.Attach(t, "prod/lantern", image, field.Evidence{Kind: provenance.PredicateType, Bundle: bundle})
-	return fixture{w, featuretest.Fixture{
+	return fixture{w, lifecycle.Fixture{
 		Deeds: deeds, Snapshot: w.snapshot,
 		Use: func(ctx context.Context) error {
 			w.Attach(t, "prod/lantern", image, field.Evidence{Kind: provenance.PredicateType, Bundle: bundle, Hints: field.Hints()})
@@ -203,7 +203,7 @@ func pageFixture(t *testing.T) fixture {
 		}
 		return nil
 	}
-	return fixture{w, featuretest.Fixture{
+	return fixture{w, lifecycle.Fixture{
 		Deeds:  reconcile.Deeds{Dangling: reconcile.Nothing{}},
 		Use:    func(ctx context.Context) error { return page(ctx, true, http.StatusOK) },
 		Remove: func(ctx context.Context) error { return page(ctx, false, http.StatusNotFound) },
@@ -220,7 +220,7 @@ func keyFixture(t *testing.T) fixture {
 	block := strings.TrimSpace(string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})))
 	named := must[policy.Policy](t)(policy.Parse([]byte(strings.Replace(w.policyText(), "release: [", fmt.Sprintf("release: [{key: %q}, ", block), 1)), nil))
 	services := must[sign.Services](t)(sign.ParseServices(w.Lab.SigningConfig, time.Now()))
-	return fixture{w, featuretest.Fixture{
+	return fixture{w, lifecycle.Fixture{
 		Deeds: reconcile.Deeds{Dangling: reconcile.Nothing{}},
 		Use: func(ctx context.Context) error {
 			s, err := sign.NewKeyed(sign.Config{
@@ -278,7 +278,7 @@ func theirFixture(t *testing.T) fixture {
 	w := openWorld(t)
 	image := w.image("prod/lantern", "v0.1.0")
 	own := nightly{w}
-	return fixture{w, featuretest.Fixture{
+	return fixture{w, lifecycle.Fixture{
 		Deeds:    reconcile.Deeds{Sweeps: map[string]reconcile.Sweep{"DropNightly": own}, Dangling: own},
 		Snapshot: w.snapshot,
 		Use: func(ctx context.Context) error {

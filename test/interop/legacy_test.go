@@ -48,10 +48,10 @@ func TestLegacy(t *testing.T) {
 	// Where bundles are there too, cosign 2.6 takes those, whatever it is told.
 	tagged := w.images.released.copyTo(t, s.Lab.Registry+"/tagged")
 	tagged.attachTags(t, w.images.released.place)
-	older := openOlder(t, s.Lab, filepath.Join(bin, "cosign2"))
+	signer := openLegacy(t, s.Lab, filepath.Join(bin, "cosign2"))
 	w.cosign2, w.cosign3 = openCosign(t, s, filepath.Join(bin, "cosign2")), openCosign(t, s, filepath.Join(bin, "cosign3"))
-	w.cosign2.env = append(w.cosign2.env, older.env[4:]...)
-	w.cosign3.env = append(w.cosign3.env, older.env[4:]...)
+	w.cosign2.env = append(w.cosign2.env, signer.env[4:]...)
+	w.cosign3.env = append(w.cosign3.env, signer.env[4:]...)
 	answers := table{head: []string{"what", "twin", w.cosign2.title(), w.cosign3.title() + " --new-bundle-format=false"}}
 	t.Run("cells", func(t *testing.T) {
 		for _, q := range w.legacyQuestions(files, tagged) {
@@ -64,7 +64,7 @@ func TestLegacy(t *testing.T) {
 			})
 		}
 	})
-	onPage(t, "older: they verify ours", answers)
+	onPage(t, "legacy: they verify ours", answers)
 	w.besides(t)
 }
 
@@ -95,7 +95,7 @@ func (w *world) besides(t *testing.T) {
 			t.Errorf("%s: accepted: %t, want %t and %q:\n%s", l.peer.title(), err == nil, l.accept, l.says, said)
 		}
 	}
-	onPage(t, "older: beside bundles", answers)
+	onPage(t, "legacy: beside bundles", answers)
 }
 
 // attachTags copies the tags by which evidence is attached, of every part.
@@ -119,7 +119,7 @@ func (p picture) attachTags(t *testing.T, from place) {
 	}
 }
 
-// legacyQuestion is a question about a signature in an older form.
+// legacyQuestion is a question about a signature in a legacy form.
 type legacyQuestion struct {
 	what, twin string
 	args       []string
@@ -127,11 +127,11 @@ type legacyQuestion struct {
 	says       *regexp.Regexp // why it is refused; nil: accepted
 }
 
-// Why the peers refuse in the older forms.
+// Why the peers refuse in the legacy forms.
 var (
-	olderSignature = regexp.MustCompile(`invalid signature when validating|searching log query|no matching signatures|crypto/rsa|signature`)
-	olderIdentity  = regexp.MustCompile(`none of the expected identities matched|no matching CertificateIdentity`)
-	olderNothing   = regexp.MustCompile(`no signatures found|no matching attestations|none of the attestations matched|no attestations`)
+	legacySignature = regexp.MustCompile(`invalid signature when validating|searching log query|no matching signatures|crypto/rsa|signature`)
+	legacyIdentity  = regexp.MustCompile(`none of the expected identities matched|no matching CertificateIdentity`)
+	legacyNothing   = regexp.MustCompile(`no signatures found|no matching attestations|none of the attestations matched|no attestations`)
 )
 
 func (w *world) legacyQuestions(files []string, tagged picture) (all []legacyQuestion) {
@@ -146,9 +146,9 @@ func (w *world) legacyQuestions(files []string, tagged picture) (all []legacyQue
 			other = binary
 		}
 		blob("as released", name, name, name, lab.RoleRelease, nil)
-		blob("another identity", name, name, name, lab.RoleBuilder, olderIdentity)
-		blob("flipped byte", name+flippedSuffix, name, name, lab.RoleRelease, olderSignature)
-		blob("another file's .sig", name, other, name, lab.RoleRelease, olderSignature)
+		blob("another identity", name, name, name, lab.RoleBuilder, legacyIdentity)
+		blob("flipped byte", name+flippedSuffix, name, name, lab.RoleRelease, legacySignature)
+		blob("another file's .sig", name, other, name, lab.RoleRelease, legacySignature)
 	}
 	for _, part := range []string{"tag", "index", "linux/amd64", "linux/arm64"} {
 		image := func(what, twin, verb string, p picture, role string, says *regexp.Regexp, more ...string) {
@@ -157,11 +157,11 @@ func (w *world) legacyQuestions(files []string, tagged picture) (all []legacyQue
 			}, more...), role, says})
 		}
 		image(".sig", "as released", "verify", tagged, lab.RoleRelease, nil)
-		image(".sig", "another identity", "verify", tagged, lab.RoleBuilder, olderIdentity)
-		image(".sig", "no evidence", "verify", w.images.bare, lab.RoleRelease, olderNothing)
+		image(".sig", "another identity", "verify", tagged, lab.RoleBuilder, legacyIdentity)
+		image(".sig", "no evidence", "verify", w.images.bare, lab.RoleRelease, legacyNothing)
 		image(".att", "as released", "verify-attestation", tagged, lab.RoleRelease, nil, "--type", intoto.SPDXDocument)
-		image(".att", "another identity", "verify-attestation", tagged, lab.RoleBuilder, olderIdentity, "--type", intoto.SPDXDocument)
-		image(".att", "another kind", "verify-attestation", tagged, lab.RoleRelease, olderNothing, "--type", "https://example.test/other/v1")
+		image(".att", "another identity", "verify-attestation", tagged, lab.RoleBuilder, legacyIdentity, "--type", intoto.SPDXDocument)
+		image(".att", "another kind", "verify-attestation", tagged, lab.RoleRelease, legacyNothing, "--type", "https://example.test/other/v1")
 	}
 	return all
 }

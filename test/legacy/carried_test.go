@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// TestBundle judges cosign's older bundle: the entry came along, its promise
+// TestBundle judges cosign's legacy bundle: the entry came along, its promise
 // says when.
 func TestBundle(t *testing.T) {
 	w := newWorld(t)

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	olderBuilder = "https://builder.example.test/hosted"
-	olderSource  = "git+https://example.test/demo"
+	legacyBuilder = "https://builder.example.test/hosted"
+	legacySource  = "git+https://example.test/demo"
 )
 
 // builtOf is provenance of an image.
@@ -33,7 +33,7 @@ func builtOf(t *testing.T, d digest.Digest, source string) []byte {
 				"buildType": "https://example.test/script", "externalParameters": map[string]any{"version": "v1"},
 				"resolvedDependencies": []any{map[string]any{"uri": source + "@refs/tags/v1", "digest": map[string]string{"gitCommit": "9d3b2f0f4d2a7c1e5b6a8f9c0d1e2f3a4b5c6d7e"}}},
 			},
-			"runDetails": map[string]any{"builder": map[string]any{"id": olderBuilder}},
+			"runDetails": map[string]any{"builder": map[string]any{"id": legacyBuilder}},
 		},
 	})
 }
@@ -59,7 +59,7 @@ closed: {files: "off", images: "off"}
 	}
 	spec := "sigstore::" + issuer + "::" + subject
 	judge, err := gate.ManifestRequest{Manifest: "team", Verifier: w.verifier, Now: time.Now(), Finder: finder, Policy: &promoter.Policy{
-		Mode: promoter.ModeRequire, Signers: []string{spec}, Builders: []promoter.Builder{{ID: olderBuilder, Level: 2}}, Sources: []string{"example.test/demo"},
+		Mode: promoter.ModeRequire, Signers: []string{spec}, Builders: []promoter.Builder{{ID: legacyBuilder, Level: 2}}, Sources: []string{"example.test/demo"},
 	}}.Judge()
 	if err != nil {
 		t.Fatal(err)
@@ -67,9 +67,9 @@ closed: {files: "off", images: "off"}
 	return gate.PolicyRequest{Policy: p, Verifier: w.verifier, Stage: policy.Staging, Now: time.Now(), Finder: finder}, judge
 }
 
-// TestPoliciesReadOlderForms is what `waybill gate` decides where nothing refers
+// TestPoliciesReadLegacyForms is what `waybill gate` decides where nothing refers
 // to an image, but tags attach something.
-func TestPoliciesReadOlderForms(t *testing.T) {
+func TestPoliciesReadLegacyForms(t *testing.T) {
 	w := newWorld(t)
 	r, err := registry.OpenRemote(w.Registry, http.DefaultTransport)
 	if err != nil {
@@ -102,10 +102,10 @@ func TestPoliciesReadOlderForms(t *testing.T) {
 		policy   verdict.Code
 		manifest verdict.Code
 	}{
-		{"both", []map[string]any{signature(picture.Digest, true)}, []map[string]any{attestation(picture.Digest, olderSource)}, rekor.Finder{}, "", ""},
-		{"both, behind junk", []map[string]any{junk, signature(picture.Digest, true)}, []map[string]any{junk, attestation(picture.Digest, olderSource)}, rekor.Finder{}, "", ""},
-		{"of another image", []map[string]any{signature(other.Digest, true)}, []map[string]any{attestation(other.Digest, olderSource)}, rekor.Finder{}, verdict.Unsigned, verdict.NotBound},
-		{"each in the other's place", []map[string]any{attestation(picture.Digest, olderSource)}, []map[string]any{signature(picture.Digest, true)}, rekor.Finder{}, verdict.Unsigned, verdict.NoProvenance},
+		{"both", []map[string]any{signature(picture.Digest, true)}, []map[string]any{attestation(picture.Digest, legacySource)}, rekor.Finder{}, "", ""},
+		{"both, behind junk", []map[string]any{junk, signature(picture.Digest, true)}, []map[string]any{junk, attestation(picture.Digest, legacySource)}, rekor.Finder{}, "", ""},
+		{"of another image", []map[string]any{signature(other.Digest, true)}, []map[string]any{attestation(other.Digest, legacySource)}, rekor.Finder{}, verdict.Unsigned, verdict.NotBound},
+		{"each in the other's place", []map[string]any{attestation(picture.Digest, legacySource)}, []map[string]any{signature(picture.Digest, true)}, rekor.Finder{}, verdict.Unsigned, verdict.NoProvenance},
 		{"of another source", []map[string]any{signature(picture.Digest, true)}, []map[string]any{attestation(picture.Digest, "git+https://evil.example/demo")}, rekor.Finder{}, "", verdict.SourceRepo},
 		{"a signature that does not say when", []map[string]any{signature(picture.Digest, false)}, nil, rekor.Finder{}, verdict.LogUnasked, verdict.NoProvenance},
 		{"a signature that a log knows when", []map[string]any{signature(picture.Digest, false)}, nil, log, "", verdict.NoProvenance},

@@ -41,7 +41,7 @@ func code(v *verdict.Verdict) verdict.Code {
 	return v.Findings[0].Code
 }
 
-// TestFiles is what `waybill verify file` decides about the older forms.
+// TestFiles is what `waybill verify file` decides about the legacy forms.
 func TestFiles(t *testing.T) {
 	w := newWorld(t)
 	a, other := w.sign(t, []byte("a")), w.sign(t, []byte("b"))
@@ -90,8 +90,8 @@ func TestFiles(t *testing.T) {
 		{"no signature", gate.File{Path: at("a"), Signature: at("c.sig"), Certificate: at("a.cert")}, w.ask(t, lab.RoleRelease), log, verdict.EvidenceMissing},
 		{"a certificate alone", gate.File{Path: at("a"), Certificate: at("a.cert")}, w.ask(t, lab.RoleRelease), log, verdict.Usage},
 		{"a signature, where a statement was asked for", detached, typed, log, verdict.Usage},
-		{"the older bundle", gate.File{Path: at("a"), Bundle: at("a.bundle")}, w.ask(t, lab.RoleRelease), rekor.Finder{}, ""},
-		{"the older bundle of another file", gate.File{Path: at("b"), Bundle: at("a.bundle")}, w.ask(t, lab.RoleRelease), rekor.Finder{}, verdict.LogEntryUnbound},
+		{"the legacy bundle", gate.File{Path: at("a"), Bundle: at("a.bundle")}, w.ask(t, lab.RoleRelease), rekor.Finder{}, ""},
+		{"the legacy bundle of another file", gate.File{Path: at("b"), Bundle: at("a.bundle")}, w.ask(t, lab.RoleRelease), rekor.Finder{}, verdict.LogEntryUnbound},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := gate.Files(context.Background(), gate.FileRequest{Files: []gate.File{c.file}, Ask: c.ask, Finder: c.finder, Now: time.Now()})

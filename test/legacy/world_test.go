@@ -49,7 +49,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// signed is a signature in all of the older forms.
+// signed is a signature in all of the legacy forms.
 type signed struct {
 	artifact    []byte
 	signature   []byte // base64
@@ -131,7 +131,7 @@ func carried(e *rekorpb.TransparencyLogEntry) map[string]any {
 	}
 }
 
-// bundle is cosign's older bundle. An edit may change a fact.
+// bundle is cosign's legacy bundle. An edit may change a fact.
 func (s signed) bundle(t testing.TB, edits ...func(log, payload map[string]any)) []byte {
 	t.Helper()
 	log := carried(s.entry)

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/testing/faketuf"
 	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/tuf/tuftest"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -15,11 +15,11 @@ import (
 // believed before stays believed as long as it is valid, and the honest twin
 // is accepted.
 func TestAttacks(t *testing.T) {
-	for _, a := range tuftest.Attacks() {
+	for _, a := range faketuf.Attacks() {
 		t.Run(a.Name, func(t *testing.T) {
 			t.Parallel()
-			play := func(act func(*tuftest.Repository, map[string][]byte)) *client {
-				r, c := tuftest.New(t, now), newClient(t, now)
+			play := func(act func(*faketuf.Repository, map[string][]byte)) *client {
+				r, c := faketuf.New(t, now), newClient(t, now)
 				old := a.Trusted(r, trust.Embedded().Raw())
 				c.initialise(r)
 				act(r, old)
@@ -46,7 +46,7 @@ func TestPublishedNonsenseIsNotBelieved(t *testing.T) {
 		"another document":   `{"signed":{}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, c := tuftest.New(t, now), newClient(t, now)
+			r, c := faketuf.New(t, now), newClient(t, now)
 			r.Publish(map[string][]byte{"trusted_root.json": []byte(honest)})
 			c.initialise(r)
 			r.Publish(map[string][]byte{"trusted_root.json": []byte(raw)})
@@ -59,7 +59,7 @@ func TestPublishedNonsenseIsNotBelieved(t *testing.T) {
 
 // A file that lies where the command is run is not taken for its own.
 func TestWorkingDirectoryIsNotConfiguration(t *testing.T) {
-	r, evil, c := tuftest.New(t, now), tuftest.New(t, now), newClient(t, now)
+	r, evil, c := faketuf.New(t, now), faketuf.New(t, now), newClient(t, now)
 	r.Publish(map[string][]byte{"trusted_root.json": trust.Embedded().Raw()})
 	c.initialise(r)
 	want := c.must("show")
@@ -85,7 +85,7 @@ func TestWorkingDirectoryIsNotConfiguration(t *testing.T) {
 
 // Going behind what was seen is refused although part of the cache is gone.
 func TestLocalRollback(t *testing.T) {
-	r, c := tuftest.New(t, now), newClient(t, now)
+	r, c := faketuf.New(t, now), newClient(t, now)
 	r.Publish(map[string][]byte{"trusted_root.json": trust.Embedded().Raw()})
 	old := r.Files()
 	r.Publish(nil)
@@ -103,7 +103,7 @@ func TestLocalRollback(t *testing.T) {
 }
 
 func TestDamagedCacheIsRebuiltAndReported(t *testing.T) {
-	r, c := tuftest.New(t, now), newClient(t, now)
+	r, c := faketuf.New(t, now), newClient(t, now)
 	r.Publish(map[string][]byte{"trusted_root.json": trust.Embedded().Raw()})
 	c.initialise(r)
 	if err := os.WriteFile(filepath.Join(c.cache, "state.json"), []byte(`{"roots":`), 0o600); err != nil {
@@ -125,7 +125,7 @@ func TestDamagedCacheIsRebuiltAndReported(t *testing.T) {
 
 // A cache that lost its source turns to no other repository.
 func TestLostSource(t *testing.T) {
-	r, c := tuftest.New(t, now), newClient(t, now)
+	r, c := faketuf.New(t, now), newClient(t, now)
 	r.Publish(map[string][]byte{"trusted_root.json": trust.Embedded().Raw()})
 	c.initialise(r)
 	c.must("update")
@@ -144,7 +144,7 @@ func TestLostSource(t *testing.T) {
 
 // What was asked about the future is not held against the present.
 func TestSupposedFuture(t *testing.T) {
-	r, c := tuftest.New(t, now), newClient(t, now)
+	r, c := faketuf.New(t, now), newClient(t, now)
 	r.Publish(map[string][]byte{"trusted_root.json": trust.Embedded().Raw()})
 	c.initialise(r)
 	c.now = now.AddDate(0, 0, 28)
@@ -157,7 +157,7 @@ func TestSupposedFuture(t *testing.T) {
 }
 
 func TestClockThatWasTurnedBack(t *testing.T) {
-	r, c := tuftest.New(t, now), newClient(t, now)
+	r, c := faketuf.New(t, now), newClient(t, now)
 	r.Publish(map[string][]byte{"trusted_root.json": trust.Embedded().Raw()})
 	c.initialise(r)
 	c.now = now.AddDate(-2, 0, 0)
@@ -172,7 +172,7 @@ func TestClockThatWasTurnedBack(t *testing.T) {
 // The repository is gone: what was fetched serves until it expires, and not a
 // moment longer; nothing falls back to the embedded copy.
 func TestRepositoryIsGone(t *testing.T) {
-	r, c := tuftest.New(t, now), newClient(t, now)
+	r, c := faketuf.New(t, now), newClient(t, now)
 	r.Publish(map[string][]byte{"trusted_root.json": trust.Embedded().Raw()})
 	c.initialise(r)
 	r.Serve(nil)
@@ -197,7 +197,7 @@ func TestExportMakesNoDirectory(t *testing.T) {
 }
 
 func TestWrongUse(t *testing.T) {
-	r, c := tuftest.New(t, now), newClient(t, now)
+	r, c := faketuf.New(t, now), newClient(t, now)
 	root := c.file("1.root.json", r.File("1.root.json"))
 	for _, args := range [][]string{
 		{"init"}, {"init", "--tuf", r.URL}, {"init", "--root", root},

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/testing/faketuf"
 	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/tuf/tuftest"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -45,7 +45,7 @@ func (c *client) judge(want verdict.Code, root digest.Digest, flags ...string) {
 func TestVerifyAsksTheRepository(t *testing.T) {
 	other := append([]byte(" "), trust.Embedded().Raw()...)
 	sum, embedded := digest.Of(digest.SHA256, other), trust.Embedded().Digest()
-	r, c := tuftest.New(t, now), newClient(t, now)
+	r, c := faketuf.New(t, now), newClient(t, now)
 	r.Publish(map[string][]byte{"trusted_root.json": other})
 	c.initialise(r)
 	honest := r.Files()
@@ -81,7 +81,7 @@ func TestVerifyAsksTheRepository(t *testing.T) {
 
 // E15: the floor of the cache goes with the cache; one that is named does not.
 func TestFloorWithoutACache(t *testing.T) {
-	r, c := tuftest.New(t, now), newClient(t, now)
+	r, c := faketuf.New(t, now), newClient(t, now)
 	r.Publish(map[string][]byte{"trusted_root.json": trust.Embedded().Raw()})
 	old := r.Files()
 	c.initialise(r)
@@ -105,7 +105,7 @@ func TestFloorWithoutACache(t *testing.T) {
 
 // The instances that are known by name are chosen alone.
 func TestKnownInstances(t *testing.T) {
-	r, c := tuftest.New(t, now), newClient(t, now)
+	r, c := faketuf.New(t, now), newClient(t, now)
 	root := c.file("1.root.json", r.File("1.root.json"))
 	for _, args := range [][]string{
 		{"init", "--staging", "--public-good"}, {"init", "--staging", "--tuf", r.URL, "--root", root}, {"init", "--public-good", "--root", root},
@@ -117,7 +117,7 @@ func TestKnownInstances(t *testing.T) {
 // A profile that names no trust root is judged by the repository's, like
 // everything else; one that does needs no repository, and no floor of one.
 func TestProfilesWithoutARoot(t *testing.T) {
-	r, c := tuftest.New(t, now), newClient(t, trust.Embedded().Date().AddDate(0, 0, 1))
+	r, c := faketuf.New(t, now), newClient(t, trust.Embedded().Date().AddDate(0, 0, 1))
 	source, err := json.Marshal(map[string]any{"url": r.URL, "root": r.File("1.root.json")})
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/tuf/tuftest"
+	"github.com/waybill-release/waybill/pkg/testing/faketuf"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -122,7 +122,7 @@ func (c *client) file(name string, raw []byte) string {
 }
 
 // initialise takes trust from r.
-func (c *client) initialise(r *tuftest.Repository) string {
+func (c *client) initialise(r *faketuf.Repository) string {
 	c.t.Helper()
 	return c.must("init", "--tuf", r.URL, "--root", c.file("1.root.json", r.File("1.root.json")))
 }

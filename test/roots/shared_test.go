@@ -10,14 +10,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/testing/faketuf"
 	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/tuf/tuftest"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // Several processes share one cache, while the repository goes on.
 func TestProcessesShareACache(t *testing.T) {
-	r, c := tuftest.New(t, now), newClient(t, now)
+	r, c := faketuf.New(t, now), newClient(t, now)
 	r.Publish(map[string][]byte{"trusted_root.json": trust.Embedded().Raw()})
 	c.initialise(r)
 	for range 3 {
@@ -43,7 +43,7 @@ func TestProcessesShareACache(t *testing.T) {
 
 // Whoever may not write a cache may read it, and cannot refresh it.
 func TestReadOnlyCache(t *testing.T) {
-	r, c := tuftest.New(t, now), newClient(t, now)
+	r, c := faketuf.New(t, now), newClient(t, now)
 	r.Publish(map[string][]byte{"trusted_root.json": trust.Embedded().Raw()})
 	c.initialise(r)
 	if os.Getuid() == 0 {

@@ -87,7 +87,7 @@ func TestHermeticBuild(t *testing.T) {
 		}
 	})
 
-	t.Run("the older form", func(t *testing.T) {
+	t.Run("the legacy form", func(t *testing.T) {
 		want(t, s.Stage(t.Context()), 0, "is done already", "ACCEPTED")
 		name := s.Path("state", "files", filepath.FromSlash(plan.ProvenanceV02Name("compile-linux-amd64")))
 		held, err := os.ReadFile(name)

@@ -19,12 +19,12 @@ import (
 // TestVerifyLayout: what in-toto's own recorder wrote of two steps, signed in
 // either form, is verified and looked into by the built command.
 func TestVerifyLayout(t *testing.T) {
-	for _, older := range []bool{false, true} {
-		t.Run(fmt.Sprintf("older=%v", older), func(t *testing.T) { recordedSteps(t, older) })
+	for _, legacy := range []bool{false, true} {
+		t.Run(fmt.Sprintf("legacy=%v", legacy), func(t *testing.T) { recordedSteps(t, legacy) })
 	}
 }
 
-func recordedSteps(t *testing.T, older bool) {
+func recordedSteps(t *testing.T, legacy bool) {
 	dir := t.TempDir()
 	waybill := func(args ...string) scene.Result {
 		return (&scene.Scene{Options: scene.Options{Bin: bin, Dir: dir}}).Run(t.Context(), append([]string{"waybill"}, args...)...)
@@ -38,7 +38,7 @@ func recordedSteps(t *testing.T, older bool) {
 		}
 	}
 	record := func(step, command string, materials, products []string) {
-		link, err := in_toto.InTotoRun(step, "", materials, products, []string{"sh", "-c", command}, smith, []string{"sha256"}, nil, nil, false, false, !older)
+		link, err := in_toto.InTotoRun(step, "", materials, products, []string{"sh", "-c", command}, smith, []string{"sha256"}, nil, nil, false, false, !legacy)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func recordedSteps(t *testing.T, older bool) {
 	put("lantern.go", "package main")
 	record("build", "cp lantern.go lantern", []string{"lantern.go"}, []string{"lantern"})
 	record("package", "gzip -nk lantern", []string{"lantern"}, []string{"lantern.gz"})
-	signLayout(t, "root.layout", layoutOf(smith), owner, older)
+	signLayout(t, "root.layout", layoutOf(smith), owner, legacy)
 
 	verify := func(more ...string) scene.Result {
 		return waybill(append([]string{"verify", "layout", "root.layout", "lantern.gz", "--key", "owner.pub", "--links", "links"}, more...)...)
@@ -84,7 +84,7 @@ func recordedSteps(t *testing.T, older bool) {
 		Type: "inspection", Run: []string{"touch", "was-run"},
 		SupplyChainItem: in_toto.SupplyChainItem{Name: "look", ExpectedMaterials: [][]string{}, ExpectedProducts: [][]string{}},
 	}}
-	signLayout(t, "root.layout", inspected, owner, older)
+	signLayout(t, "root.layout", inspected, owner, legacy)
 	want(t, verify(), 1, "LAYOUT_INSPECTION", "--without-inspections")
 	want(t, verify("--without-inspections"), 0, "ACCEPTED, PARTIAL: without inspection look")
 	if _, err := os.Stat("was-run"); err == nil {
@@ -133,10 +133,10 @@ func layoutOf(smith in_toto.Key) in_toto.Layout {
 	}
 }
 
-func signLayout(t *testing.T, path string, l in_toto.Layout, owner in_toto.Key, older bool) {
+func signLayout(t *testing.T, path string, l in_toto.Layout, owner in_toto.Key, legacy bool) {
 	t.Helper()
 	var signed in_toto.Metadata = &in_toto.Metablock{Signed: l}
-	if !older {
+	if !legacy {
 		envelope := &in_toto.Envelope{}
 		if err := envelope.SetPayload(l); err != nil {
 			t.Fatal(err)

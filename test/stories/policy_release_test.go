@@ -242,7 +242,7 @@ func stateAll(predicateType string, subjects []subject, predicate fields) sign.C
 // manifest is what the release role sealed.
 func (c *consumer) manifest(t *testing.T) release.Manifest {
 	t.Helper()
-	m, err := release.ParseManifest(c.evidence(t, filepath.Join("state", "files", releasemanifest.Name)).Statement())
+	m, err := release.ReadManifest(c.evidence(t, filepath.Join("state", "files", releasemanifest.Name)).Statement(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -126,7 +126,7 @@ func (n night) put(t *testing.T, name, text string) {
 func (n night) published(t *testing.T) release.Manifest {
 	t.Helper()
 	n.write(t, "published.json", []byte(n.object(t, "lantern/"+scene.Version+"/"+releasemanifest.Name)))
-	m, err := release.ParseManifest(n.evidence(t, "published.json").Statement())
+	m, err := release.ReadManifest(n.evidence(t, "published.json").Statement(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

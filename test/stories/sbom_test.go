@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/unpack/unpacktest"
+	"github.com/waybill-release/waybill/pkg/testing/rawarchive"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -121,10 +121,10 @@ func TestHostileArchives(t *testing.T) {
 	d.write(t, "good.tar.gz", packed(t, "README", "x", "inner.tar.gz", string(inner)))
 	want(t, d.sbom(t, "generate", "good.tar.gz", "--complete", "--to", "good.spdx.json"), 0)
 	want(t, d.sbom(t, "check", "good.spdx.json", "good.tar.gz", "--complete"), 0)
-	listed := unpacktest.Packed("good.txt", "hello", true)
+	listed := rawarchive.Packed("good.txt", "hello", true)
 	renamed := listed
 	renamed.Local.Name = "evil.sh"
-	d.write(t, "good.tar.gz", packed(t, "README", "x", "inner.zip", string(unpacktest.Zip(nil, listed))))
+	d.write(t, "good.tar.gz", packed(t, "README", "x", "inner.zip", string(rawarchive.Zip(nil, listed))))
 	want(t, d.sbom(t, "generate", "good.tar.gz", "--complete", "--to", "good.spdx.json"), 0)
 	for name, row := range map[string]struct {
 		raw  []byte
@@ -135,9 +135,9 @@ func TestHostileArchives(t *testing.T) {
 		"a bomb":           {packed(t, "zeros", strings.Repeat("\x00", 96<<20)), "LIMIT"},
 		"cut short":        {packed(t, "a", strings.Repeat("text", 5000))[:60], "NO_SBOM"},
 		"bytes after it":   {append(packed(t, "a", "x"), packed(t, "b", "y")...), "ARCHIVE_HIDDEN"},
-		"two zips":         {append(unpacktest.Zip(nil, listed), unpacktest.Zip(nil, listed)...), "ARCHIVE_HIDDEN"},
-		"another name":     {unpacktest.Zip(nil, renamed), "ARCHIVE_AMBIGUOUS"},
-		"it, as a part":    {packed(t, "README", "x", "inner.zip", string(unpacktest.Zip(nil, renamed))), "SBOM_INCOMPLETE"},
+		"two zips":         {append(rawarchive.Zip(nil, listed), rawarchive.Zip(nil, listed)...), "ARCHIVE_HIDDEN"},
+		"another name":     {rawarchive.Zip(nil, renamed), "ARCHIVE_AMBIGUOUS"},
+		"it, as a part":    {packed(t, "README", "x", "inner.zip", string(rawarchive.Zip(nil, renamed))), "SBOM_INCOMPLETE"},
 		"a broken part":    {packed(t, "README", "x", "inner.tar.gz", string(inner[:len(inner)-40])), "SBOM_INCOMPLETE"},
 		"a hidden program": {[]byte("#!/bin/sh\n"), "SBOM_INCOMPLETE"},
 	} {

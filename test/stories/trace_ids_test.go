@@ -59,7 +59,7 @@ func acts(t *testing.T, m release.Manifest, origin string) (all []string) {
 // sealedNow is the manifest in the state directory.
 func (d *desk) sealedNow(t *testing.T) release.Manifest {
 	t.Helper()
-	m, err := release.ParseManifest(d.evidence(t, filepath.Join("state", "files", filepath.Base(d.manifestPath()))).Statement())
+	m, err := release.ReadManifest(d.evidence(t, filepath.Join("state", "files", filepath.Base(d.manifestPath()))).Statement(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestRevisionsKeepTheBeginning(t *testing.T) {
 	within(t, inMarch, another)
 	want(t, d.revises(t, "release", "--withdraw", "--reason", "it flickers", "--confirm"), 0, "revision 2 is sealed", "WARNING: ")
 	d.write(t, "public.json", d.bucketed(t))
-	m, err := release.ParseManifest(d.evidence(t, "public.json").Statement())
+	m, err := release.ReadManifest(d.evidence(t, "public.json").Statement(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestNoIDInImageDigests(t *testing.T) {
 // which must name the run: files, indexes, manifests, configurations and layers.
 func (n night) productsOf(t *testing.T, state string) map[string]digest.Digest {
 	t.Helper()
-	m, err := release.ParseManifest(n.evidence(t, filepath.Join(state, "files", filepath.Base(n.manifestPath()))).Statement())
+	m, err := release.ReadManifest(n.evidence(t, filepath.Join(state, "files", filepath.Base(n.manifestPath()))).Statement(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

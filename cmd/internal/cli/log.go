@@ -6,14 +6,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/rekor"
 )
 
-// Log are the flags that say where the log entry of a signature in an older
+// Log are the flags that say where the log entry of a signature in a legacy
 // form comes from, where none came along.
 type Log struct{ URL, Evidence string }
 
 // AddFlags adds the flags.
 func (l *Log) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&l.URL, "rekor-url", "", "Rekor v1 log to ask when an older signature was made, where it does not say")
+	f.StringVar(&l.URL, "rekor-url", "", "Rekor v1 log to ask when a legacy signature was made, where it does not say")
 	f.StringVar(&l.Evidence, "evidence", "", "directory that keeps the log's answers; what is in it need not be asked")
 }
 

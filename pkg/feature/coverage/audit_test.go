@@ -13,9 +13,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/feature/coverage"
-	"github.com/waybill-release/waybill/pkg/feature/featuretest"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
+	"github.com/waybill-release/waybill/pkg/testing/lifecycle"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/version"
 )
@@ -215,12 +215,12 @@ func TestRequireProvenance(t *testing.T) {
 		}
 		return o, err
 	})
-	fixture := featuretest.Fixture{
+	fixture := lifecycle.Fixture{
 		Deeds:    reconcile.Deeds{Sweeps: map[string]reconcile.Sweep{coverage.AuditTask: audit}, Dangling: reconcile.Nothing{}},
 		Use:      func(context.Context) error { return nil },
 		Snapshot: func(context.Context) ([]byte, error) { return []byte(fmt.Sprint(p.images)), nil },
 	}
-	if err := featuretest.Walk(t.Context(), s, r, k, fixture); err != nil {
+	if err := lifecycle.Walk(t.Context(), s, r, k, fixture); err != nil {
 		t.Fatal(err)
 	}
 	for _, i := range p.images {

@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/feature/gates"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
-	"github.com/waybill-release/waybill/pkg/feature/store/storetest"
+	"github.com/waybill-release/waybill/pkg/testing/checkfeatures"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/version"
 )
@@ -57,7 +57,7 @@ func shelf(t *testing.T) featurestore.Store {
 		t.Fatal(err)
 	}
 	for _, name := range []featuregate.Feature{lantern, wick} {
-		if _, err := s.Create(t.Context(), storetest.Feature(t, "waybill", string(name))); err != nil {
+		if _, err := s.Create(t.Context(), checkfeatures.Feature(t, "waybill", string(name))); err != nil {
 			t.Fatal(err)
 		}
 	}

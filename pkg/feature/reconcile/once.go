@@ -12,7 +12,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/feature"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
 )
 
 // Pass is what one pass did to one feature.
@@ -473,22 +472,4 @@ func (t *turn) look(ctx context.Context, d feature.Definition) error {
 		return err
 	}
 	return failed
-}
-
-// Preflight judges every feature in the store before a program of another
-// version is started.
-func (r *Reconciler) Preflight(ctx context.Context, to version.Version) ([]feature.Preflight, error) {
-	there, err := r.c.Store.List(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("looking at features: %w", err)
-	}
-	var list []feature.Preflight
-	for _, f := range there {
-		var known *feature.Definition
-		if d, ok := r.c.Registry.Definition(f.Key()); ok {
-			known = &d
-		}
-		list = append(list, feature.Check(f, known, r.c.Self.Version, to))
-	}
-	return list, nil
 }

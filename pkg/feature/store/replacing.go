@@ -48,15 +48,6 @@ func OpenDirectory(path string) (Store, error) {
 	return &replacing{at: Place{at, w}, there: there}, nil
 }
 
-// Replacing is the store in a place whose writer can tie a write to what it
-// replaces, as that of a bucket with generations.
-func Replacing(at Place) (Store, error) {
-	if _, tied := at.Writer.(store.Replacer); !tied {
-		return nil, &verdict.UsageError{Err: fmt.Errorf("opening features at %q: the place cannot tie a write to what it replaces; keep them appending", at.URI())}
-	}
-	return &replacing{at: at, there: func() error { return nil }}, nil
-}
-
 // replacing keeps one object for each feature.
 type replacing struct {
 	at    Place

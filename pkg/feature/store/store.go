@@ -15,11 +15,10 @@
 //	f.Spec.Desired = feature.Off
 //	f, err = featurestore.ForPeople(s).Update(ctx, f)
 //
-// [OpenDirectory] and [Replacing] keep one object for each feature, where a
-// place can tie a write to what it replaces: a directory of this machine, or a
-// bucket with generations. [Appending] needs less: it writes an object for each
-// generation, which must be absent, and removes none, so that the history of
-// every feature lies there.
+// [OpenDirectory] keeps one object for each feature in a directory of this
+// machine. [Appending] is for buckets: it writes an object for each generation,
+// which must be absent, and removes none, so that the history of every feature
+// lies there.
 //
 // Whoever may write to the place may write any object into it. That a state was
 // reached by a transition is proved by the signed statement about it, and that
@@ -39,7 +38,7 @@ import (
 )
 
 // Store is where features are kept. Implementations are safe for concurrent
-// use, retry nothing, and pass the suite of package storetest.
+// use, retry nothing, and pass the suite of pkg/testing/checkfeatures.
 type Store interface {
 	// Get reads one feature.
 	Get(ctx context.Context, k feature.Key) (feature.Feature, error)

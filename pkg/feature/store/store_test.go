@@ -11,8 +11,8 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/feature"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
-	"github.com/waybill-release/waybill/pkg/feature/store/storetest"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/testing/checkfeatures"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
@@ -49,7 +49,7 @@ func kinds() map[string]func(t *testing.T, dir string) featurestore.Store {
 func TestConformance(t *testing.T) {
 	for name, open := range kinds() {
 		t.Run(name, func(t *testing.T) {
-			storetest.Run(t, func(t *testing.T) func() featurestore.Store {
+			checkfeatures.Run(t, func(t *testing.T) func() featurestore.Store {
 				dir := t.TempDir()
 				return func() featurestore.Store { return open(t, dir) }
 			})
@@ -82,7 +82,7 @@ func TestGarbage(t *testing.T) {
 			"a torn object":            {func(t *testing.T, dir string) { cut(t, filepath.Join(dir, object)) }, false, false},
 			"an empty object":          {func(t *testing.T, dir string) { put(t, dir, object, nil) }, false, false},
 			"an object of another": {func(t *testing.T, dir string) {
-				f := storetest.Feature(t, "waybill", "RequireWick")
+				f := checkfeatures.Feature(t, "waybill", "RequireWick")
 				f.Metadata.Generation = 1
 				raw, _ := f.Bytes()
 				put(t, dir, object, raw)
@@ -96,7 +96,7 @@ func TestGarbage(t *testing.T) {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				dir := t.TempDir()
 				s := open(t, dir)
-				f, err := s.Create(t.Context(), storetest.Feature(t, "waybill", "RequireLantern"))
+				f, err := s.Create(t.Context(), checkfeatures.Feature(t, "waybill", "RequireLantern"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -150,7 +150,7 @@ func TestNoDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := directory(t, dir)
-	f, err := s.Create(t.Context(), storetest.Feature(t, "waybill", "RequireLantern"))
+	f, err := s.Create(t.Context(), checkfeatures.Feature(t, "waybill", "RequireLantern"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestNoDirectory(t *testing.T) {
 	_, got := s.Get(t.Context(), f.Key())
 	_, list := s.List(t.Context())
 	_, updated := s.Update(t.Context(), f)
-	_, created := s.Create(t.Context(), storetest.Feature(t, "waybill", "RequireWick"))
+	_, created := s.Create(t.Context(), checkfeatures.Feature(t, "waybill", "RequireWick"))
 	for act, err := range map[string]error{"reading": got, "listing": list, "writing": updated, "creating": created} {
 		if !errors.As(err, &down) {
 			t.Errorf("%s: %v, want unavailable", act, err)
@@ -175,7 +175,7 @@ func TestNoDirectory(t *testing.T) {
 func TestHole(t *testing.T) {
 	dir := t.TempDir()
 	s := featurestore.Appending(place(t, dir))
-	f, err := s.Create(t.Context(), storetest.Feature(t, "waybill", "RequireLantern"))
+	f, err := s.Create(t.Context(), checkfeatures.Feature(t, "waybill", "RequireLantern"))
 	for range 3 {
 		if err != nil {
 			t.Fatal(err)
@@ -227,17 +227,13 @@ func TestAnswerThatNeverCame(t *testing.T) {
 		dir := t.TempDir()
 		for kind, open := range map[string]func(at featurestore.Place) featurestore.Store{
 			"replacing": func(at featurestore.Place) featurestore.Store {
-				s, err := featurestore.Replacing(at)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return s
+				return featurestore.Replacing(at)
 			},
 			"appending": featurestore.Appending,
 		} {
 			at := place(t, filepath.Join(dir, kind))
 			s := open(at)
-			f, err := s.Create(t.Context(), storetest.Feature(t, "waybill", "RequireLantern"))
+			f, err := s.Create(t.Context(), checkfeatures.Feature(t, "waybill", "RequireLantern"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -254,15 +250,10 @@ func TestAnswerThatNeverCame(t *testing.T) {
 	}
 }
 
-// TestReplacingNeedsTies: a place that cannot tie a write to what it replaces
-// is for the other store.
-func TestReplacingNeedsTies(t *testing.T) {
-	at := place(t, t.TempDir())
-	at.Writer = struct{ store.Writer }{at.Writer}
-	if _, err := featurestore.Replacing(at); err == nil {
-		t.Error("it is taken")
-	}
-	storetest.Run(t, func(t *testing.T) func() featurestore.Store {
+// TestAppendingNeedsNoReplace: the appending store works where a write cannot be
+// tied to what it replaces.
+func TestAppendingNeedsNoReplace(t *testing.T) {
+	checkfeatures.Run(t, func(t *testing.T) func() featurestore.Store {
 		at := place(t, t.TempDir())
 		at.Writer = struct{ store.Writer }{at.Writer}
 		return func() featurestore.Store { return featurestore.Appending(at) }

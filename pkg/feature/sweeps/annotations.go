@@ -92,7 +92,7 @@ func (p *place) hinted(ctx context.Context, d registry.Descriptor, of digest.Dig
 	if bare.Digest.Equal(d.Digest) || len(node.Layers) != 1 || !node.Subject.Digest.Equal(of) {
 		return annotated{}, false, nil
 	}
-	bundle, err := p.read(ctx, node.Layers[0])
+	bundle, err := registry.Read(ctx, p.at, p.path, node.Layers[0], registry.MaxManifest)
 	if err != nil {
 		return strange(err)
 	}

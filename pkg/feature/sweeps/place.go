@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"regexp"
 	"slices"
@@ -187,19 +186,6 @@ func (p *place) eachImage(ctx context.Context, t *tally, do visit) error {
 
 // named is how messages call an image or what refers to one.
 func (p *place) named(d digest.Digest) string { return p.name + "@" + d.String() }
-
-// read reads a small blob.
-func (p *place) read(ctx context.Context, d registry.Descriptor) ([]byte, error) {
-	if d.Size > registry.MaxManifest {
-		return nil, &registry.LimitError{Place: p.name, What: "size of a bundle", Limit: registry.MaxManifest}
-	}
-	body, err := p.at.Fetch(ctx, p.path, d)
-	if err != nil {
-		return nil, err
-	}
-	defer body.Close()
-	return io.ReadAll(body)
-}
 
 // bundles are the bundles that refer to an image and are ours.
 func (p *place) bundles(ctx context.Context, of digest.Digest, kinds ...string) ([]proven, error) {

@@ -24,7 +24,7 @@ func (s *Sweeps) VSAsLeft() reconcile.Counter {
 }
 
 func (s *Sweeps) summaries(inForce bool) visit {
-	asked := s.c.Policy.SummaryAges()
+	asked := policy.SummaryAges(s.c.Policy)
 	return func(ctx context.Context, p *place, image registry.Descriptor, t *tally) error {
 		now := s.c.Clock()
 		found, err := p.bundles(ctx, image.Digest, vsa.PredicateType)

@@ -57,7 +57,7 @@ type Config struct {
 	// Verifier proves evidence, and the Policy says whose is ours.
 	Verifier *verify.Verifier
 	Policy   policy.Policy
-	// Finder completes signatures in older forms that carry no log entry.
+	// Finder completes signatures in legacy forms that carry no log entry.
 	Finder rekor.Finder
 	// Validity is how long a summary counts of which the policy says nothing.
 	// Default: as long as the oldest of which it says something, or 90 days.
@@ -83,7 +83,7 @@ func New(c Config) (*Sweeps, error) {
 		c.Clock = time.Now
 	}
 	if c.Validity == 0 {
-		for _, age := range c.Policy.SummaryAges() {
+		for _, age := range policy.SummaryAges(c.Policy) {
 			c.Validity = max(c.Validity, age)
 		}
 	}

@@ -64,14 +64,6 @@ type Document struct {
 // IsLayout reports whether the document is a layout, and not a link.
 func (d Document) IsLayout() bool { return d.layout != nil }
 
-// Name is the step that a link is of; a layout has no name.
-func (d Document) Name() string {
-	if d.link == nil {
-		return ""
-	}
-	return d.link.Name
-}
-
 // Form names the form in which the document is signed.
 func (d Document) Form() string {
 	if d.envelope {
@@ -90,9 +82,6 @@ func (d Document) KeyIDs() (ids []string) {
 	}
 	return ids
 }
-
-// Digest names the document by its bytes.
-func (d Document) Digest() digest.Digest { return d.digest }
 
 // Is reports whether the payload of an envelope is a link or a layout, and not
 // a statement, which has the same type of payload.
@@ -139,7 +128,7 @@ func (d *Document) readEnvelope(raw []byte) error {
 	return nil
 }
 
-// readSigned reads the older form. Its signatures are over the canonical form of
+// readSigned reads the legacy form. Its signatures are over the canonical form of
 // what was written, and not of what a program made of it: another program may
 // write fields that are empty here.
 func (d *Document) readSigned(raw []byte) error {

@@ -91,7 +91,7 @@ func (p pair) sign(t testing.TB, text []byte) []byte {
 }
 
 // signed writes a link or layout in one of the two forms.
-func signed(t testing.TB, older bool, what any, by ...pair) []byte {
+func signed(t testing.TB, legacy bool, what any, by ...pair) []byte {
 	t.Helper()
 	payload, err := json.Marshal(what)
 	if err != nil {
@@ -103,7 +103,7 @@ func signed(t testing.TB, older bool, what any, by ...pair) []byte {
 	}
 	list := []signature{}
 	var out any
-	if older {
+	if legacy {
 		canonical, err := cjson.EncodeCanonical(what)
 		if err != nil {
 			t.Fatal(err)
@@ -210,7 +210,7 @@ func (w *world) set(i int, change func(*in_toto.Link)) {
 }
 
 // request signs everything.
-func (w *world) request(t testing.TB, older bool) links.Request {
+func (w *world) request(t testing.TB, legacy bool) links.Request {
 	t.Helper()
 	directory := fstest.MapFS{}
 	for _, l := range w.links {
@@ -221,7 +221,7 @@ func (w *world) request(t testing.TB, older bool) links.Request {
 		}
 		raw, is := l.link.([]byte)
 		if !is {
-			raw = signed(t, older, l.link, l.by)
+			raw = signed(t, legacy, l.link, l.by)
 		}
 		directory[path] = &fstest.MapFile{Data: raw, Mode: 0o644}
 	}
@@ -229,7 +229,7 @@ func (w *world) request(t testing.TB, older bool) links.Request {
 		directory[name] = f
 	}
 	r := w.req
-	r.Layout = signed(t, older, w.layout, w.owners...)
+	r.Layout = signed(t, legacy, w.layout, w.owners...)
 	if w.edit != nil {
 		r.Layout = w.edit(r.Layout)
 	}

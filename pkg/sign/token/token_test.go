@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/fuzztest"
 	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/testing/bounds"
 )
 
 var now = time.Unix(1_750_000_000, 0)
@@ -112,7 +112,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("..")
 	f.Add("e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"exp":1750000001,"email":"a@b","job_workflow_ref":"x","sub":"https://a/b"}`)) + ".x")
 	f.Fuzz(func(t *testing.T, text string) {
-		fuzztest.Bounded(t, []byte(text), func() {
+		bounds.Bounded(t, []byte(text), func() {
 			c, err := Read(text)
 			if err != nil {
 				return

@@ -22,7 +22,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/store/cloud"
-	"github.com/waybill-release/waybill/pkg/store/storetest"
+	"github.com/waybill-release/waybill/pkg/testing/checkplaces"
 	"github.com/waybill-release/waybill/pkg/transport"
 )
 
@@ -143,7 +143,7 @@ func serveThrough(t *testing.T, spoil func(http.Handler) http.Handler) string {
 }
 
 func TestConformance(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) (store.Place, store.Writer) {
+	checkplaces.Run(t, func(t *testing.T) (store.Place, store.Writer) {
 		b, err := cloud.Open(serve(t), http.DefaultTransport)
 		if err != nil {
 			t.Fatal(err)
@@ -154,7 +154,7 @@ func TestConformance(t *testing.T) {
 
 // TestConformanceOfThePublicReader writes as we do and reads as others do.
 func TestConformanceOfThePublicReader(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) (store.Place, store.Writer) {
+	checkplaces.Run(t, func(t *testing.T) (store.Place, store.Writer) {
 		uri := serve(t)
 		w, err := cloud.OpenWriter(uri, http.DefaultTransport)
 		if err != nil {

@@ -62,7 +62,7 @@ func generation(left string) error {
 // next starts the rest of the chain, each of which is a character.
 func next(ctx context.Context, left string) error {
 	cmd := exec.CommandContext(ctx, os.Args[0])
-	cmd.Env = append(span.Environ(ctx), generations+"="+left)
+	cmd.Env = append(environ(ctx), generations+"="+left)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	return cmd.Run()
 }
@@ -144,7 +144,7 @@ func TestT12PlainPropagators(t *testing.T) {
 	defer end(nil)
 	ctx, ids, _ := span.Stamp(ctx, trace.Create, trace.IDs{})
 	ours := http.Header{}
-	span.Inject(ctx, ours)
+	carry.Inject(ctx, ours)
 	theirs := propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 	read := theirs.Extract(t.Context(), propagation.HeaderCarrier(ours))
 	at := otel.SpanContextFromContext(read)
@@ -179,7 +179,21 @@ func TestConflictLinks(t *testing.T) {
 	if conflict == nil || ids.Initial != existing.Initial || span.Of(ctx).Initial != existing.Initial {
 		t.Errorf("%+v, %v, then %+v", ids, conflict, span.Of(ctx))
 	}
-	if env := strings.Join(span.Environ(ctx), " "); !strings.Contains(env, "initial-trace-id="+existing.Initial.String()) {
+	if env := strings.Join(environ(ctx), " "); !strings.Contains(env, "initial-trace-id="+existing.Initial.String()) {
 		t.Errorf("a child is told %s", env)
 	}
+}
+
+// environ is what a process of ours is told in its environment. It is empty
+// without an action.
+func environ(ctx context.Context) []string {
+	now := span.Of(ctx)
+	if now.IsZero() {
+		return nil
+	}
+	env := []string{trace.EnvTraceparent + "=" + now.Traceparent()}
+	if b := now.Baggage(); b != "" {
+		env = append(env, trace.EnvBaggage+"="+b)
+	}
+	return env
 }

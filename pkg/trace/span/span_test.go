@@ -43,7 +43,7 @@ func TestIDsAreRealWithoutAReceiver(t *testing.T) {
 	}
 	bare, end := span.Start(t.Context(), span.Seal)
 	end(nil)
-	if now := span.Of(bare); !now.IsZero() || span.Environ(bare) != nil {
+	if now := span.Of(bare); !now.IsZero() || environ(bare) != nil {
 		t.Errorf("without a provider: %+v", now)
 	}
 	if _, ids, conflict := span.Stamp(bare, trace.Create, trace.IDs{}); !ids.IsZero() || conflict != nil {
@@ -75,7 +75,7 @@ func TestContinueTakesOnlyWhatIsWellFormed(t *testing.T) {
 			if taken := now.Trace.String() == parent[3:35]; taken != c.taken || now.IsZero() || (err == nil) != (c.taken || c.parents == nil) {
 				t.Errorf("goes on with %+v, %v", now, err)
 			}
-			out := strings.Join(span.Environ(ctx), " ")
+			out := strings.Join(environ(ctx), " ")
 			if strings.Contains(out, "alice") || strings.Contains(out, member) != (c.taken && c.baggage == member) {
 				t.Errorf("a child is told %s", out)
 			}

@@ -46,25 +46,6 @@ func FromEnviron(ctx context.Context) (context.Context, error) {
 	return Continue(ctx, os.Getenv(trace.EnvTraceparent), os.Getenv(trace.EnvBaggage))
 }
 
-// Environ is what a process of ours is told in its environment. It is empty
-// without an action.
-func Environ(ctx context.Context) []string {
-	now := Of(ctx)
-	if now.IsZero() {
-		return nil
-	}
-	env := []string{trace.EnvTraceparent + "=" + now.Traceparent()}
-	if b := now.Baggage(); b != "" {
-		env = append(env, trace.EnvBaggage+"="+b)
-	}
-	return env
-}
-
-// Inject writes the action of the context into the headers of a request to a
-// service of ours. To others it says nothing: who they are is for the caller to
-// know.
-func Inject(ctx context.Context, h http.Header) { carry.Inject(ctx, h) }
-
 // Extract is [Continue] with the headers of a request. It is for callers that
 // were let in. What one request turns out to be about says nothing of another.
 func Extract(ctx context.Context, h http.Header) (context.Context, error) {

@@ -82,13 +82,17 @@ func signer(dir string, j *journal.Journal, rt *transport.Transport) (*product.S
 
 // files signs files, each by itself or all in one statement.
 func files(ctx context.Context, req Request, signer *product.Signer) error {
-	names := make([]string, req.N)
+	names, sums := make([]string, req.N), make([]digest.Set, req.N)
 	for i := range names {
 		names[i] = fileName(i)
-	}
-	list, err := product.Files(filepath.Join(req.Dir, filesDir), names)
-	if err != nil {
-		return err
+		f, err := os.Open(filepath.Join(req.Dir, filesDir, names[i]))
+		if err != nil {
+			return err
+		}
+		sums[i], _, err = digest.Sum(f)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
 	}
 	out, err := store.OpenWriter(filepath.Join(req.Dir, bundlesDir))
 	if err != nil {
@@ -98,10 +102,6 @@ func files(ctx context.Context, req Request, signer *product.Signer) error {
 		return out.Put(ctx, name+bundleExt, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{})
 	}
 	if req.What == Statement {
-		sums := make([]digest.Set, len(list))
-		for i, f := range list {
-			sums[i] = f.Digests
-		}
 		s, err := statement(names, sums)
 		if err != nil {
 			return err
@@ -112,9 +112,9 @@ func files(ctx context.Context, req Request, signer *product.Signer) error {
 		}
 		return put(statementName, bundle)
 	}
-	orders := make([]product.Order, len(list))
-	for i, f := range list {
-		orders[i].Bytes = f.Digests
+	orders := make([]product.Order, len(sums))
+	for i, s := range sums {
+		orders[i].Bytes = s
 	}
 	return signer.Each(ctx, orders, func(i int, bundle []byte, _ verify.Evidence) error { return put(names[i], bundle) })
 }

@@ -35,7 +35,7 @@ func (w *world) cosign3(ctx context.Context, req Request) ([]*exec.Cmd, error) {
 	return list, nil
 }
 
-// cosign2 signs files like cosign3. Images it signs in the older form, for the
+// cosign2 signs files like cosign3. Images it signs in the legacy form, for the
 // log takes no entries of the kind that it makes of them in the newer one.
 func (w *world) cosign2(ctx context.Context, req Request) ([]*exec.Cmd, error) {
 	if req.What == Files {
@@ -45,7 +45,7 @@ func (w *world) cosign2(ctx context.Context, req Request) ([]*exec.Cmd, error) {
 		}
 		return list, err
 	}
-	env, err := w.olderTrust()
+	env, err := w.legacyTrust()
 	if err != nil {
 		return nil, err
 	}
@@ -59,9 +59,9 @@ func (w *world) cosign2(ctx context.Context, req Request) ([]*exec.Cmd, error) {
 	return list, nil
 }
 
-// olderTrust writes the trusted root in the pieces in which older clients want
+// legacyTrust writes the trusted root in the pieces in which older clients want
 // it, and says where they are.
-func (w *world) olderTrust() ([]string, error) {
+func (w *world) legacyTrust() ([]string, error) {
 	type raw struct {
 		RawBytes []byte `json:"rawBytes"`
 	}

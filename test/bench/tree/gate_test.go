@@ -47,7 +47,7 @@ func BenchmarkGate(b *testing.B) {
 			req.Options = options
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := gate.Release(b.Context(), req).Err(); err != nil {
+				if err := gate.Decide(b.Context(), req).Verdict.Err(); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -171,7 +171,7 @@ func (s *setting) signImages(ctx context.Context, batch time.Duration) (bench.Se
 	section, err := s.compareSigning(ctx, commands, ">= 5x")
 	section.Name = fmt.Sprintf("%d images of two platforms: index and both signed and attached, in a log that %s", n, answers(batch))
 	section.Unit = "image"
-	section.Notes = append(section.Notes, "cosign v2 signs images in the older form, in the older log, which answers at once in both cases but for the batches")
+	section.Notes = append(section.Notes, "cosign v2 signs images in the legacy form, in the older log, which answers at once in both cases but for the batches")
 	return section, err
 }
 

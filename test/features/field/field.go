@@ -6,7 +6,7 @@
 //	image := f.Image(t, "prod/lantern", "v1")
 //	bundle := f.Sign(t, lab.RoleRelease, field.Log2, field.About(t, image.Digest, kind, said))
 //	f.Attach(t, "prod/lantern", image, field.Evidence{Kind: kind, Bundle: bundle, Hints: field.Hints()})
-//	fixture := featuretest.Fixture{Deeds: f.Sweeps(t, "prod/lantern").Deeds()[key], …}
+//	fixture := lifecycle.Fixture{Deeds: f.Sweeps(t, "prod/lantern").Deeds()[key], …}
 package field
 
 import (

@@ -9,10 +9,10 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/featuretest"
 	"github.com/waybill-release/waybill/pkg/feature/known"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/testing/lifecycle"
 	"github.com/waybill-release/waybill/pkg/vsa"
 	"github.com/waybill-release/waybill/test/lab"
 )
@@ -25,10 +25,10 @@ const checked = "https://example.test/checked/v1"
 
 // Fixtures are those of the features that leave something in registries. Each
 // has a registry of its own, of the kind that was asked for.
-func Fixtures(t testing.TB, l *lab.Lab, kind Kind) map[feature.Key]featuretest.Fixture {
+func Fixtures(t testing.TB, l *lab.Lab, kind Kind) map[feature.Key]lifecycle.Fixture {
 	t.Helper()
-	all := map[feature.Key]featuretest.Fixture{}
-	for name, make := range map[string]func(testing.TB, *Field) featuretest.Fixture{
+	all := map[feature.Key]lifecycle.Fixture{}
+	for name, make := range map[string]func(testing.TB, *Field) lifecycle.Fixture{
 		known.TraceAnnotations: annotated, known.EmitVSA: summarized, known.BundleReferrers: referring,
 	} {
 		key := feature.Key{Namespace: feature.CoreNamespace, Name: name}
@@ -42,11 +42,11 @@ func Fixtures(t testing.TB, l *lab.Lab, kind Kind) map[feature.Key]featuretest.F
 
 // annotated is an image whose evidence is attached as without the feature, and
 // once more with it, as one does who goes on with an earlier run.
-func annotated(t testing.TB, f *Field) featuretest.Fixture {
+func annotated(t testing.TB, f *Field) lifecycle.Fixture {
 	image := f.Image(t, lantern, "v1")
 	bundle := f.Sign(t, lab.RoleRelease, Log2, About(t, image.Digest, checked, map[string]bool{"checked": true}))
 	f.Attach(t, lantern, image, Evidence{Kind: checked, Bundle: bundle})
-	return featuretest.Fixture{
+	return lifecycle.Fixture{
 		Use:      func(ctx context.Context) error { return f.attach(ctx, image, Evidence{checked, bundle, Hints()}) },
 		Snapshot: func(ctx context.Context) ([]byte, error) { return f.Snapshot(ctx, lantern) },
 	}
@@ -54,11 +54,11 @@ func annotated(t testing.TB, f *Field) featuretest.Fixture {
 
 // summarized is an image for which a verifier vouches; the summary holds until
 // people delete it.
-func summarized(t testing.TB, f *Field) featuretest.Fixture {
+func summarized(t testing.TB, f *Field) lifecycle.Fixture {
 	image := f.Image(t, lantern, "v1")
 	bundle := f.Sign(t, lab.RoleVerifier, Log2, Summary(t, image.Digest, time.Now()))
 	d, _, _ := registry.HintedManifest(image, bundle, vsa.PredicateType, nil)
-	return featuretest.Fixture{
+	return lifecycle.Fixture{
 		Use: func(ctx context.Context) error {
 			return f.attach(ctx, image, Evidence{Kind: vsa.PredicateType, Bundle: bundle})
 		},
@@ -87,10 +87,10 @@ func (f *Field) unlist(ctx context.Context, image, d registry.Descriptor) error 
 }
 
 // referring is an image with evidence that older clients can be given, too.
-func referring(t testing.TB, f *Field) featuretest.Fixture {
+func referring(t testing.TB, f *Field) lifecycle.Fixture {
 	image := f.Image(t, lantern, "v1")
 	bundle := f.Sign(t, lab.RoleRelease, Log1, About(t, image.Digest, checked, map[string]bool{"checked": true}))
-	return featuretest.Fixture{
+	return lifecycle.Fixture{
 		Use: func(ctx context.Context) error { return f.attach(ctx, image, Evidence{Kind: checked, Bundle: bundle}) },
 	}
 }

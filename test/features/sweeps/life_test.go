@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/featuretest"
 	"github.com/waybill-release/waybill/pkg/feature/known"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
+	"github.com/waybill-release/waybill/pkg/testing/lifecycle"
 	"github.com/waybill-release/waybill/test/features/field"
 	"github.com/waybill-release/waybill/test/lab"
 )
@@ -20,7 +20,7 @@ func TestLife(t *testing.T) {
 			t.Run(key.Name+" "+name, func(t *testing.T) {
 				store, err := featurestore.OpenDirectory(t.TempDir())
 				must(t, err)
-				must(t, featuretest.Walk(t.Context(), store, known.Registry(), key, fixture))
+				must(t, lifecycle.Walk(t.Context(), store, known.Registry(), key, fixture))
 			})
 		}
 	}

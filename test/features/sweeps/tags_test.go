@@ -24,8 +24,8 @@ import (
 
 const predicate = "https://example.test/checked/v1"
 
-// olderLayer is a bundle as the layer of a tag.
-func olderLayer(t *testing.T, f *field.Field, bundle []byte) oci.Signature {
+// legacyLayer is a bundle as the layer of a tag.
+func legacyLayer(t *testing.T, f *field.Field, bundle []byte) oci.Signature {
 	t.Helper()
 	m, err := legacy.Convert(bundle)
 	must(t, err)
@@ -74,7 +74,7 @@ func TestBackfill(t *testing.T) {
 		image := f.Image(t, repo, "v1")
 		one, two := f.Sign(t, lab.RoleRelease, field.Log1, said(t, image, 1)), f.Sign(t, lab.RoleRelease, field.Log1, said(t, image, 2))
 		foreign := f.Sign(t, stranger, field.Log1, said(t, image, 3))
-		f.AttachTag(t, repo, image.Digest, registry.SuffixAttestations, olderLayer(t, f, one), olderLayer(t, f, foreign), olderLayer(t, f, two))
+		f.AttachTag(t, repo, image.Digest, registry.SuffixAttestations, legacyLayer(t, f, one), legacyLayer(t, f, foreign), legacyLayer(t, f, two))
 		f.Attach(t, repo, image, field.Evidence{Kind: predicate, Bundle: two}) // there in both forms
 		s := f.Sweeps(t, repo)
 		done(t, s.Backfill())
@@ -142,7 +142,7 @@ func TestBackfillOfOld(t *testing.T) {
 func TestReemit(t *testing.T) {
 	f := field.New(t, field.Referrers)
 	image := f.Image(t, repo, "v1")
-	foreign := olderLayer(t, f, f.Sign(t, stranger, field.Log1, said(t, image, 3)))
+	foreign := legacyLayer(t, f, f.Sign(t, stranger, field.Log1, said(t, image, 3)))
 	f.AttachTag(t, repo, image.Digest, registry.SuffixAttestations, foreign)
 	f.Attach(t, repo, image, field.Evidence{Kind: predicate, Bundle: f.Sign(t, lab.RoleRelease, field.Log1, said(t, image, 1))})
 	f.Attach(t, repo, image, field.Evidence{Kind: predicate, Bundle: f.Sign(t, stranger, field.Log2, said(t, image, 4))})
@@ -230,13 +230,13 @@ func TestFormsCrash(t *testing.T) {
 	f := field.On(t, l, field.Referrers)
 	image := f.Image(t, repo, "v1")
 	one, two := f.Sign(t, lab.RoleRelease, field.Log1, said(t, image, 1)), f.Sign(t, lab.RoleRelease, field.Log1, said(t, image, 2))
-	foreign := olderLayer(t, f, f.Sign(t, stranger, field.Log1, said(t, image, 3)))
+	foreign := legacyLayer(t, f, f.Sign(t, stranger, field.Log1, said(t, image, 3)))
 	for name, kind := range field.Kinds() {
 		t.Run(name, func(t *testing.T) {
 			for n := 0; ; n++ {
 				f := field.On(t, l, kind)
 				image := f.Image(t, repo, "v1")
-				f.AttachTag(t, repo, image.Digest, registry.SuffixAttestations, foreign, olderLayer(t, f, one))
+				f.AttachTag(t, repo, image.Digest, registry.SuffixAttestations, foreign, legacyLayer(t, f, one))
 				f.Attach(t, repo, image, field.Evidence{Kind: predicate, Bundle: two})
 				c, life := f.Config(t, repo), field.NewMortal(n)
 				c.Open = field.Through(life)
@@ -284,7 +284,7 @@ func cosign(t *testing.T, f *field.Field) client {
 		}
 		t.Skipf("no cosign2: `make interop` builds it")
 	}
-	return client{path, field.OlderEnvironment(t, f.Lab)}
+	return client{path, field.LegacyEnvironment(t, f.Lab)}
 }
 
 func (c client) try(t *testing.T, args ...string) error {

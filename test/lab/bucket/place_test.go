@@ -7,7 +7,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/store/cloud"
-	"github.com/waybill-release/waybill/pkg/store/storetest"
+	"github.com/waybill-release/waybill/pkg/testing/checkplaces"
 )
 
 // TestPlaces writes with the vendors' libraries, as promotion does, and reads
@@ -28,20 +28,20 @@ func TestPlaces(t *testing.T) {
 				return own, public
 			}
 			fill := func(t *testing.T, w store.Writer) {
-				for name, content := range storetest.Contents() {
+				for name, content := range checkplaces.Contents() {
 					if err := w.Put(t.Context(), name, int64(len(content)), strings.NewReader(content), store.PutOptions{IfAbsent: true}); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
 			t.Run("written and read with the library", func(t *testing.T) {
-				storetest.Run(t, func(t *testing.T) (store.Place, store.Writer) {
+				checkplaces.Run(t, func(t *testing.T) (store.Place, store.Writer) {
 					own, _ := open(t)
 					return own, own
 				})
 			})
 			t.Run("written with the library, read without", func(t *testing.T) {
-				storetest.Run(t, func(t *testing.T) (store.Place, store.Writer) {
+				checkplaces.Run(t, func(t *testing.T) (store.Place, store.Writer) {
 					own, public := open(t)
 					return public, own
 				})
@@ -51,7 +51,7 @@ func TestPlaces(t *testing.T) {
 				"read without":          func(_ *cloud.Bucket, public store.Place) store.Place { return public },
 			} {
 				t.Run(name, func(t *testing.T) {
-					storetest.Read(t, func(t *testing.T) store.Place {
+					checkplaces.Read(t, func(t *testing.T) store.Place {
 						own, public := open(t)
 						fill(t, own)
 						return pick(own, public)

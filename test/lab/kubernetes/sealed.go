@@ -74,7 +74,7 @@ func (s Sealed) State() string { return s.Path("state-" + s.Version.String()) }
 // who vouches for the accounts and since when, in that a lab's keys do, in
 // where the source is, and in that the list of known defects need not count.
 // A machine that keeps no step apart is another builder, of a lower level.
-func (s Sealed) writeProfile(context.Context) error {
+func (s Sealed) writeProfile(ctx context.Context) error {
 	shipped, err := policies.Read("kubernetes-release")
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (s Sealed) writeProfile(context.Context) error {
 		`trustRoot: {lab: "off"}`, "trustRoot: {lab: warn}", "defects: {atLeast: 1}\n", "",
 		"git+https://github.com/kubernetes/kubernetes", "git+file://" + filepath.ToSlash(s.Path("source")),
 	}
-	if mode, _ := sandbox.Probe(); mode != sandbox.Isolated {
+	if sandbox.Examine(ctx).Mode != sandbox.Isolated {
 		changes = append(changes, provenance.BuilderIsolated, provenance.BuilderUnisolated, "level: 3", "level: 1")
 	}
 	bucket := strings.Replace(s.Lab.Bucket, "http://", "gs+http://", 1)
