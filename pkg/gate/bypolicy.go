@@ -74,6 +74,7 @@ func (b byPolicyAlone) Decide(i item) *verdict.Verdict {
 		f.Fix = "have the policy require a signature of this class, or ask about the file as one of another class"
 		answer.Add(f)
 	}
+	b.relied(answer, q, answer.Proofs)
 	if q.Class == plan.Image || q.Class == plan.ImageChild {
 		answer.Least = b.least(hearing, answer.Proofs, i)
 	}

@@ -160,8 +160,8 @@ func (v vouching) reaches(name string, level int) bool {
 
 // relied says which summary stands in the place of an artifact's provenance,
 // where the policy takes one and no provenance was counted.
-func (r PolicyRequest) relied(v *verdict.Verdict, q policy.Question, proofs []verdict.Proof) {
-	if !r.Policy.Vouches(q.Stage, q.Class) || slices.ContainsFunc(proofs, func(p verdict.Proof) bool { return p.Role == string(policy.Builder) }) {
+func (b byPolicyAlone) relied(v *verdict.Verdict, q policy.Question, proofs []verdict.Proof) {
+	if !b.policy.Vouches(q.Stage, q.Class) || slices.ContainsFunc(proofs, func(p verdict.Proof) bool { return p.Role == string(policy.Builder) }) {
 		return
 	}
 	for _, p := range proofs {
