@@ -18,9 +18,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/waiver"
 )
 
-// actPromoteImages is what signing is for in a promotion of images.
-const actPromoteImages = "promote images"
-
 // Promotion is how the images of a plan are promoted.
 type Promotion struct {
 	Shard promote.Shard
@@ -31,10 +28,13 @@ type Promotion struct {
 	Progress func(done, of int)
 }
 
-// PromoteImages applies a plan of images: by the policy of the profile, and by
+// imageRun promotes images by a plan.
+type imageRun struct{ *job }
+
+// promote applies a plan of images: by the policy of the profile, and by
 // what the manifests demand themselves. Without somebody who signs as the
 // verifier nothing is recorded, and that is said.
-func (p *Pipeline) PromoteImages(ctx context.Context, plan routes.Plan, how Promotion) (done promote.Applied, err error) {
+func (p imageRun) promote(ctx context.Context, plan routes.Plan, how Promotion) (done promote.Applied, err error) {
 	j, err := journal.Open(p.promotions(how.Shard))
 	if err != nil {
 		return promote.Applied{}, err
@@ -51,9 +51,9 @@ func (p *Pipeline) PromoteImages(ctx context.Context, plan routes.Plan, how Prom
 		Run:    promote.Run{Now: p.Clock(), Progress: how.Progress},
 	}
 	unrecorded := ""
-	if !p.records() {
+	if !p.recorded() {
 		unrecorded = "no record was written: nobody in the role verifier signs; give --identity-token " + TokenVerifier + "=FILE"
-	} else if work.Records, _, err = p.recorder(j, actPromoteImages); err != nil {
+	} else if work.Records, _, err = (records{p.job}).recorder(j); err != nil {
 		return promote.Applied{}, err
 	}
 	done, err = work.Apply(ctx)
@@ -63,15 +63,15 @@ func (p *Pipeline) PromoteImages(ctx context.Context, plan routes.Plan, how Prom
 	return done, err
 }
 
-// records reports whether somebody signs as the verifier.
-func (p *Pipeline) records() bool {
+// recorded reports whether somebody signs as the verifier.
+func (p imageRun) recorded() bool {
 	return p.Tokens[TokenVerifier] != nil || p.Keys[TokenVerifier] != nil
 }
 
 // rules name by what images are decided about, and whether that is recorded.
-func (p *Pipeline) rules() string {
-	rules := fmt.Sprintf("policy %s, trust root %s, recorded %v", p.Profile.Policy.Digest(), p.Profile.TrustRoot.Digest(), p.records())
-	if p.records() && !p.Ways.Summarize() { // who wants summaries later does not find them
+func (p imageRun) rules() string {
+	rules := fmt.Sprintf("policy %s, trust root %s, recorded %v", p.Profile.Policy.Digest(), p.Profile.TrustRoot.Digest(), p.recorded())
+	if p.recorded() && !p.Ways.Summarize() { // who wants summaries later does not find them
 		rules += " without summaries"
 	}
 	if err := p.Profile.Policy.Life(p.Clock()); err != nil { // what went while it was in force is refused now
@@ -95,7 +95,7 @@ func (p *Pipeline) rules() string {
 
 // promotions is the journal of what was promoted from this state directory.
 // Shards work at the same time, so each has its own.
-func (p *Pipeline) promotions(s promote.Shard) string {
+func (p imageRun) promotions(s promote.Shard) string {
 	name := "promotions.jsonl"
 	if s.Of > 1 {
 		name = fmt.Sprintf("promotions-%d-of-%d.jsonl", s.Index, s.Of)
@@ -105,7 +105,7 @@ func (p *Pipeline) promotions(s promote.Shard) string {
 
 // judgeOf is who decides about an image: the policy of the profile, and what
 // the manifest demands besides. The policy counts as it does where the image goes.
-func (p *Pipeline) judgeOf(r routes.Route, e routes.Edge, goals []string) (gate.ImageJudge, error) {
+func (p imageRun) judgeOf(r routes.Route, e routes.Edge, goals []string) (gate.ImageJudge, error) {
 	ours, err := p.Gate.One(profile.Staging, p.Clock(), goals...)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (p *Pipeline) judgeOf(r routes.Route, e routes.Edge, goals []string) (gate.
 }
 
 // mayMove answers from the exceptions whether a tag may be moved.
-func (p *Pipeline) mayMove() func(tag string, from, to digest.Digest) (verdict.Waiver, bool) {
+func (p imageRun) mayMove() func(tag string, from, to digest.Digest) (verdict.Waiver, bool) {
 	exceptions := p.Gate.Waivers().Exceptions
 	if len(exceptions) == 0 {
 		return nil

@@ -15,48 +15,44 @@ import (
 // the older forms, too: what was signed so is listed, whoever seals it.
 const legacyName = "legacy"
 
-// inForms is the plan with the forms in which the release is signed.
-func (p *Pipeline) inForms(planned plan.Plan, w *workspace.Workspace) (plan.Plan, error) {
-	if !p.Legacy {
-		_, err := os.Stat(filepath.Join(w.Dir(), legacyName))
-		if errors.Is(err, fs.ErrNotExist) {
-			return planned, nil
-		}
-		if err != nil {
-			return plan.Plan{}, err
-		}
+// forms are those in which a release is signed.
+type forms struct{ *job }
+
+// of is a plan with the forms of a workspace; without one those that are asked
+// for.
+func (f forms) of(planned plan.Plan, w *workspace.Workspace) (plan.Plan, error) {
+	if f.Legacy {
+		return planned.WithLegacy()
+	}
+	if w == nil {
+		return planned, nil
+	}
+	_, err := os.Stat(filepath.Join(w.Dir(), legacyName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return planned, nil
+	}
+	if err != nil {
+		return plan.Plan{}, err
 	}
 	return planned.WithLegacy()
 }
 
-// needLegacy refuses to begin what could not be signed in the older forms. It
-// asks nobody.
-func (p *Pipeline) needLegacy() error {
-	if !p.Legacy {
+// need refuses to begin what could not be signed in the older forms. It asks
+// nobody.
+func (f forms) need() error {
+	if !f.Legacy {
 		return nil
 	}
-	services, err := p.services(p.Profile)
+	services, err := f.services()
 	if err != nil {
 		return err
 	}
 	return sign.NeedOlder(services)
 }
 
-// withLegacy is a plan of which nothing is there yet, with the forms that are
-// asked for.
-func (p *Pipeline) withLegacy(planned plan.Plan) (plan.Plan, error) {
-	if !p.Legacy {
-		return planned, nil
-	}
-	if err := p.needLegacy(); err != nil {
-		return plan.Plan{}, err
-	}
-	return planned.WithLegacy()
-}
-
-// noteLegacy remembers the forms in which a workspace's release is signed.
-func (p *Pipeline) noteLegacy(w *workspace.Workspace) error {
-	if !p.Legacy {
+// remember writes down in which forms a workspace's release is signed.
+func (f forms) remember(w *workspace.Workspace) error {
+	if !f.Legacy {
 		return nil
 	}
 	return w.Keep(legacyName, []byte("sha256-<digest>.sig, .att; <file>.sig, .cert\n"))

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/build"
@@ -41,27 +42,26 @@ func (f found) identity(invocation string) workspace.Identity {
 	}
 }
 
-// Preflight looks at everything that a purpose needs, and refuses with the
-// whole list of what is wrong. Nothing is made and no log is written to. What
-// it found of the source is what is built afterwards.
-func (p *Pipeline) Preflight(ctx context.Context, purpose doctor.Purpose) error {
-	return p.within(ctx, span.Preflight, "look whether it can "+string(purpose), func(ctx context.Context) error {
-		report, f := p.examine(ctx, purpose, false)
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		if err := report.Err(); err != nil {
-			return err
-		}
-		p.begun = &f
-		return nil
-	})
+// checkup looks at everything that a purpose needs.
+type checkup struct{ *job }
+
+// preflight refuses with the whole list of what is wrong. Nothing is made and
+// no log is written to. What it found of the source is what is built
+// afterwards.
+func (p checkup) preflight(ctx context.Context, purpose doctor.Purpose) (_ *found, err error) {
+	ctx, end := p.spanning(ctx, span.Preflight, "look whether it can "+string(purpose))
+	defer func() { end(err) }()
+	report, f := p.examine(ctx, purpose, false)
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	return &f, report.Err()
 }
 
 // Examine looks at everything that a purpose needs. With confirm, what only a
 // write can tell is written, and taken back.
 func (p *Pipeline) Examine(ctx context.Context, purpose doctor.Purpose, confirm bool) doctor.Report {
-	report, _ := p.examine(ctx, purpose, confirm)
+	report, _ := checkup{p.job}.examine(ctx, purpose, confirm)
 	return report
 }
 
@@ -80,7 +80,7 @@ func one(checks ...doctor.Check) doctor.Ask {
 }
 
 // examine looks at the source first: the other questions depend on the plan.
-func (p *Pipeline) examine(ctx context.Context, purpose doctor.Purpose, confirm bool) (doctor.Report, found) {
+func (p checkup) examine(ctx context.Context, purpose doctor.Purpose, confirm bool) (doctor.Report, found) {
 	var f found
 	now := p.Clock()
 	asks := []doctor.Ask{one(doctor.Root(p.Profile.TrustRoot, now), doctor.Policy(p.Profile.Policy, p.Profile.TrustRoot, now))}
@@ -101,32 +101,28 @@ func (p *Pipeline) examine(ctx context.Context, purpose doctor.Purpose, confirm 
 	if makes {
 		asks = append(asks, p.examinePublic())
 	}
-	for _, at := range stagesOf(purpose) {
+	for _, at := range placesOf(actsFor(purpose)) {
 		asks = append(asks, p.examinePlace(ctx, at, f.plan, confirm)...)
 	}
 	return doctor.Examine(ctx, purpose, now, asks...), f
 }
 
-// visit is a stage whose places a purpose needs.
-type visit struct {
-	stage profile.Stage
-	write bool
-}
-
-func stagesOf(purpose doctor.Purpose) []visit {
-	switch purpose {
-	case doctor.Stage:
-		return []visit{{profile.Staging, true}}
-	case doctor.Release:
-		return []visit{{profile.Staging, false}, {profile.Release, true}}
-	case doctor.Verify:
-		return []visit{{profile.Release, false}}
+// placesOf are the stages whose places acts need, in their order.
+func placesOf(acts []act) (list []visit) {
+	for _, a := range acts {
+		for _, v := range a.places {
+			if i := slices.IndexFunc(list, func(l visit) bool { return l.stage == v.stage }); i < 0 {
+				list = append(list, v)
+			} else if v.write {
+				list[i].write = true
+			}
+		}
 	}
-	return nil
+	return list
 }
 
 // examineSource finds out what would be built.
-func (p *Pipeline) examineSource(ctx context.Context, purpose doctor.Purpose, f *found) doctor.Ask {
+func (p checkup) examineSource(ctx context.Context, purpose doctor.Purpose, f *found) doctor.Ask {
 	checks := []doctor.Check{doctor.Program("git")}
 	switch _, err := exec.LookPath("git"); {
 	case err != nil:
@@ -135,7 +131,7 @@ func (p *Pipeline) examineSource(ctx context.Context, purpose doctor.Purpose, f 
 		return one(append(checks, noVersion("source"))...)
 	}
 	var err error
-	if f.plan, f.source, err = p.Plan(ctx); err != nil {
+	if f.plan, f.source, err = p.plan(ctx); err != nil {
 		return one(append(checks, faultsOf(err)...)...)
 	}
 	if purpose == doctor.Stage { // a build is judged by whoever takes it
@@ -169,7 +165,7 @@ func faultsOf(err error) (checks []doctor.Check) {
 
 // fits finds what the seal and the gate would refuse whatever is built: a
 // source that the policy does not take, and places that are not the profile's.
-func (p *Pipeline) fits(f *found) (checks []doctor.Check) {
+func (p checkup) fits(f *found) (checks []doctor.Check) {
 	if err := p.Profile.Policy.AllowsSource(f.source.Commit.Repository); err != nil {
 		checks = append(checks, doctor.Fault("policy, source", err))
 	}
@@ -189,7 +185,8 @@ func noVersion(what string) doctor.Check {
 }
 
 // examineTokens looks at the tokens that are going to be used.
-func (p *Pipeline) examineTokens(purpose doctor.Purpose, mode sandbox.Mode) (asks []doctor.Ask) {
+func (p checkup) examineTokens(purpose doctor.Purpose, mode sandbox.Mode) (asks []doctor.Ask) {
+	var names []string
 	ask := func(name string, role policy.Role) {
 		if key := p.Keys[name]; key != nil {
 			asks = append(asks, one(p.examineKey(name, role, key)))
@@ -198,20 +195,19 @@ func (p *Pipeline) examineTokens(purpose doctor.Purpose, mode sandbox.Mode) (ask
 		t := doctor.Token{Name: name, Source: p.Tokens[name], Role: role, Missing: noToken(name)}
 		asks = append(asks, t.Ask(p.Profile.Policy, p.Clock))
 	}
-	switch {
-	case mode == sandbox.Isolated:
-		ask(TokenBuilder, policy.Builder)
-	case p.Tokens[TokenUnisolated] != nil: // else it is said with the walls
-		ask(TokenUnisolated, policy.Builder)
-	}
-	if purpose == doctor.Stage {
-		ask(TokenRelease, policy.Release)
+	for _, a := range actsFor(purpose) {
+		name := a.signs.tokenIn(mode)
+		asked := slices.Contains(names, name) || name == TokenUnisolated && p.Tokens[name] == nil // that is said with the walls
+		if a.signs.role != "" && !asked {
+			names = append(names, name)
+			ask(name, a.signs.role)
+		}
 	}
 	return asks
 }
 
 // examineKey looks whether the policy knows a key in its role.
-func (p *Pipeline) examineKey(name string, role policy.Role, key crypto.Signer) doctor.Check {
+func (p checkup) examineKey(name string, role policy.Role, key crypto.Signer) doctor.Check {
 	v, err := p.verifier.Key(key.Public())
 	if err != nil {
 		return doctor.Fault("key "+name, err)
@@ -234,14 +230,14 @@ func noToken(name string) error {
 
 // examineServices looks at the services of signatures where there will be
 // some, and else at the clocks of the places.
-func (p *Pipeline) examineServices(signs bool) doctor.Ask {
+func (p checkup) examineServices(signs bool) doctor.Ask {
 	world := doctor.World{Transport: p.Transport, Clock: p.Clock}
 	if !signs {
 		return world.Services(p.clocks())
 	}
-	services, err := p.services(p.Profile)
+	services, err := p.services()
 	if err == nil {
-		err = p.needLegacy()
+		err = forms{p.job}.need()
 	}
 	if err != nil {
 		return one(doctor.Fault("signing services", err))
@@ -250,7 +246,7 @@ func (p *Pipeline) examineServices(signs bool) doctor.Ask {
 }
 
 // clocks are the hosts of the release place: any answer of theirs has a date.
-func (p *Pipeline) clocks() (list []doctor.Service) {
+func (p checkup) clocks() (list []doctor.Service) {
 	if uri, err := p.Profile.Files(profile.Release, p.Version); err == nil {
 		if bucket, err := store.ParseBucket(uri); err == nil {
 			list = append(list, doctor.Service{Name: "bucket", Address: bucket.Endpoint + "/"})
@@ -270,7 +266,7 @@ func (p *Pipeline) clocks() (list []doctor.Service) {
 }
 
 // examinePlace looks at the places of one stage.
-func (p *Pipeline) examinePlace(ctx context.Context, at visit, planned plan.Plan, confirm bool) []doctor.Ask {
+func (p checkup) examinePlace(ctx context.Context, at visit, planned plan.Plan, confirm bool) []doctor.Ask {
 	uri, err := p.Profile.Files(at.stage, p.Version)
 	if err != nil {
 		return []doctor.Ask{one(doctor.Fault(string(at.stage)+" files", err))}
@@ -299,10 +295,10 @@ func (p *Pipeline) examinePlace(ctx context.Context, at visit, planned plan.Plan
 
 // repositories are those of the planned images; where nothing is planned here,
 // of the plan that was saved in the state directory.
-func (p *Pipeline) repositories(ctx context.Context, planned plan.Plan) (list []string) {
+func (p checkup) repositories(ctx context.Context, planned plan.Plan) (list []string) {
 	if planned.Name == "" {
-		if saved, _, err := p.resume(ctx); err == nil {
-			planned = saved
+		if here, err := built(ctx, p.job, facts{}); err == nil {
+			planned = here.plan
 		}
 	}
 	for _, a := range planned.Artifacts {

@@ -10,7 +10,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/workspace"
 )
 
 // newVersion is the next act where a version is spent.
@@ -19,14 +18,10 @@ const newVersion = "what is public never changes, so release a new version: tag 
 // examinePublic looks whether the version is public already. What another run
 // released under it no promotion would write over, so nothing is built for it. A
 // place that does not answer says nothing.
-func (p *Pipeline) examinePublic() doctor.Ask {
+func (p checkup) examinePublic() doctor.Ask {
 	const name = "version"
 	return func(ctx context.Context) []doctor.Check {
-		uri, err := p.Profile.Files(profile.Release, p.Version)
-		if err != nil {
-			return []doctor.Check{doctor.Fault(name, err)}
-		}
-		at, err := p.openPlace(uri)
+		at, err := p.filesAt(profile.Release)
 		if err != nil {
 			return []doctor.Check{doctor.Fault(name, err)}
 		}
@@ -37,11 +32,11 @@ func (p *Pipeline) examinePublic() doctor.Ask {
 		case err != nil:
 			return []doctor.Check{doctor.Doubt(name, "look at what lies there before the promotion, which writes over nothing", "not known whether %s is public: %v", p.Version, err)}
 		case m.Version != p.Version:
-			return []doctor.Check{doctor.Doubt(name, "look at the profile's release place", "%s holds the manifest of %s", uri, m.Version)}
+			return []doctor.Check{doctor.Doubt(name, "look at the profile's release place", "%s holds the manifest of %s", at.URI(), m.Version)}
 		case m.Withdrawn != nil:
-			return []doctor.Check{doctor.Fault(name, verdict.Refuse(verdict.Withdrawn, uri, "%s is public and was withdrawn: %s", p.Version, m.Withdrawn.Reason).Advise(newVersion))}
-		case !isOf(m, p.run()):
-			return []doctor.Check{doctor.Fault(name, verdict.Refuse(verdict.FileConflict, uri,
+			return []doctor.Check{doctor.Fault(name, verdict.Refuse(verdict.Withdrawn, at.URI(), "%s is public and was withdrawn: %s", p.Version, m.Withdrawn.Reason).Advise(newVersion))}
+		case !isOf(m, p.invocationHere()):
+			return []doctor.Check{doctor.Fault(name, verdict.Refuse(verdict.FileConflict, at.URI(),
 				"%s is public, of commit %.12s, and another run than the one in %s made it", p.Version, m.Source.Commit, p.State).
 				Advise(newVersion+"; or give the --state of the run that made it"))}
 		}
@@ -52,13 +47,4 @@ func (p *Pipeline) examinePublic() doctor.Ask {
 // isOf reports whether a run made a release.
 func isOf(m release.Manifest, run string) bool {
 	return slices.ContainsFunc(m.Runs, func(r release.Run) bool { return r.ID == run })
-}
-
-// run is the run in the state directory; empty if none was begun there.
-func (p *Pipeline) run() string {
-	w, err := workspace.Open(p.State)
-	if err != nil {
-		return ""
-	}
-	return w.Identity().Invocation
 }

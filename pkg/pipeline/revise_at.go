@@ -8,38 +8,30 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/seal"
 	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// DraftAmendmentAt drafts the next revision of the manifest that lies at a
-// stage, with everything that it lists: what lies there must be accepted as it
-// is. No state directory is needed. Nothing is signed.
-func (p *Pipeline) DraftAmendmentAt(ctx context.Context, s profile.Stage, reason string) (release.Manifest, error) {
-	v, err := p.Decide(ctx, s)
-	if err == nil {
-		err = v.Err()
-	}
-	if err != nil {
+// amendAt drafts the next revision of the manifest that lies at a stage, with
+// everything that it lists: what lies there must be accepted as it is.
+func (p Revision) amendAt(ctx context.Context, reason string) (release.Manifest, error) {
+	if _, err := (runner{p.job}).perform(ctx, decide(p.at), facts{}); err != nil {
 		return release.Manifest{}, fmt.Errorf("an amendment vouches for the release once more, so it must be accepted as it is: %w", err)
 	}
-	before, bundle, _, err := p.standing(ctx, s)
+	before, bundle, _, err := p.standing(ctx)
 	if err != nil {
 		return release.Manifest{}, err
 	}
 	return seal.Again(before, bundle, reason, p.Clock())
 }
 
-// DraftWithdrawalAt drafts the revision of the manifest that lies at a stage
-// that says that the release must no longer be used. Nothing else of the
-// release need be there, and no state directory. Nothing is signed.
-func (p *Pipeline) DraftWithdrawalAt(ctx context.Context, s profile.Stage, w release.Withdrawal) (release.Manifest, error) {
-	before, bundle, _, err := p.standing(ctx, s)
+// withdrawAt drafts the revision of the manifest that lies at a stage that says
+// that the release must no longer be used.
+func (p Revision) withdrawAt(ctx context.Context, w release.Withdrawal) (release.Manifest, error) {
+	before, bundle, _, err := p.standing(ctx)
 	if err != nil {
 		return release.Manifest{}, err
 	}
@@ -48,8 +40,8 @@ func (p *Pipeline) DraftWithdrawalAt(ctx context.Context, s profile.Stage, w rel
 
 // standing is the verified manifest that lies at a stage, the digest of its
 // bundle, and the place.
-func (p *Pipeline) standing(ctx context.Context, s profile.Stage) (release.Manifest, digest.Digest, place, error) {
-	at, err := p.place(s)
+func (p Revision) standing(ctx context.Context) (release.Manifest, digest.Digest, place, error) {
+	at, err := p.place(p.at)
 	if err != nil {
 		return release.Manifest{}, digest.Digest{}, place{}, err
 	}
@@ -64,32 +56,33 @@ func (p *Pipeline) standing(ctx context.Context, s profile.Stage) (release.Manif
 	return m, digest.Of(digest.SHA256, raw), at, nil
 }
 
-// ReviseAt signs a drafted revision as the release identity and puts it in the
+// signAt signs a drafted revision as the release identity and puts it in the
 // place of the one that lies at a stage, and at the other stage too, where that
 // has the same one. Whatever came there since it was drafted stays, and is
 // named.
-func (p *Pipeline) ReviseAt(ctx context.Context, s profile.Stage, next release.Manifest) (err error) {
-	before, superseded, at, err := p.standing(ctx, s)
+func (p Revision) signAt(ctx context.Context, next release.Manifest) (err error) {
+	before, superseded, at, err := p.standing(ctx)
 	if err != nil {
 		return err
 	}
 	if err := next.Follows(before, superseded); err != nil {
 		return err
 	}
-	ctx, end := p.spanning(p.inLife(ctx, lifeOf(before)), span.Seal, verbOf(next))
+	a := signsRevision(next)
+	ctx, end := p.spanning(p.inLife(ctx, lifeOf(before)), a.span, a.name)
 	defer func() { end(err) }()
-	next = seal.SignedIn(ctx, next, verbOf(next), p.Typed.command())
+	next = seal.SignedIn(ctx, next, a.name, p.Typed.command())
 	statement, err := next.Statement()
 	if err != nil {
 		return err
 	}
-	signer, err := p.signer(act{verbOf(next), policy.Release, TokenRelease}, nil)
+	signer, err := p.signer(a.signs, p.Work, false)
 	if err != nil {
 		return err
 	}
 	began := p.Clock()
 	bundle, e, err := signer.Statement(ctx, statement)
-	p.sum(Summary{Act: verbOf(next)}, signer, began)
+	p.sum(Summary{Act: a.name}, signer, began)
 	if err != nil {
 		return err
 	}
@@ -100,7 +93,7 @@ func (p *Pipeline) ReviseAt(ctx context.Context, s profile.Stage, next release.M
 		return err
 	}
 	p.Report(ctx, "revision %d is at %s, and supersedes %s: %s", next.Revision, at.files.URI(), next.Supersedes, next.Change)
-	return p.bringAlong(ctx, other(s), superseded, bundle)
+	return p.bringAlong(ctx, other(p.at), superseded, bundle)
 }
 
 func other(s profile.Stage) profile.Stage {
@@ -112,7 +105,7 @@ func other(s profile.Stage) profile.Stage {
 
 // supersede writes a manifest over the one that it supersedes, and reads it
 // back as a verifier does.
-func (p *Pipeline) supersede(ctx context.Context, at place, superseded digest.Digest, bundle []byte) error {
+func (p Revision) supersede(ctx context.Context, at place, superseded digest.Digest, bundle []byte) error {
 	err := store.Replace(ctx, at.files, at.writer, releasemanifest.Name, store.Replacement{Old: superseded, New: bundle, MediaType: plan.MediaBundle})
 	if errors.Is(err, store.ErrChanged) {
 		return p.overtaken(ctx, at, err)
@@ -127,7 +120,7 @@ func (p *Pipeline) supersede(ctx context.Context, at place, superseded digest.Di
 }
 
 // overtaken says that somebody else revised the manifest at the same time.
-func (p *Pipeline) overtaken(ctx context.Context, at place, cause error) error {
+func (p Revision) overtaken(ctx context.Context, at place, cause error) error {
 	m, _, err := p.manifest(ctx, at.files)
 	if err != nil {
 		return fmt.Errorf("revising the manifest of %s, where another came meanwhile: %w", at.files.URI(), errors.Join(err, cause))
@@ -138,7 +131,7 @@ func (p *Pipeline) overtaken(ctx context.Context, at place, cause error) error {
 
 // bringAlong puts a revision where the one that it supersedes lies, too. That
 // another one lies there is no error of the revision, and is told.
-func (p *Pipeline) bringAlong(ctx context.Context, s profile.Stage, superseded digest.Digest, bundle []byte) error {
+func (p Revision) bringAlong(ctx context.Context, s profile.Stage, superseded digest.Digest, bundle []byte) error {
 	at, err := p.place(s)
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ func leaseName(s promote.Shard) string {
 	return fmt.Sprintf("promotion-%03d-of-%03d.lease.json", s.Index, s.Of)
 }
 
-// PromoteShard is [Pipeline.PromoteImages] for one of several workers: it holds
+// PromoteShard applies a plan of images, as one of several workers: it holds
 // the lease of its shard while it works, and writes its results in the end. A
 // run that does not come to results, because it was ended, writes none.
 func (p *Pipeline) PromoteShard(ctx context.Context, plan routes.Plan, how Promotion, with Shared) (promote.Applied, error) {
@@ -45,13 +45,13 @@ func (p *Pipeline) PromoteShard(ctx context.Context, plan routes.Plan, how Promo
 	var held *lease.Lease
 	if with.Lease != "" {
 		var err error
-		if held, err = p.claim(ctx, with.Exclusion, leaseName(how.Shard)); err != nil {
+		if held, err = claim(ctx, p.World, with.Exclusion, leaseName(how.Shard)); err != nil {
 			return promote.Applied{}, err
 		}
 		defer func() { _ = held.Release(ctx) }() // else it runs out
 		how.Exclusive = held.Held
 	}
-	done, err := p.PromoteImages(ctx, plan, how)
+	done, err := imageRun{p.job}.promote(ctx, plan, how)
 	if err != nil {
 		return promote.Applied{}, err
 	}
@@ -74,7 +74,7 @@ func (p *Pipeline) PromoteShard(ctx context.Context, plan routes.Plan, how Promo
 	return done, nil
 }
 
-func (p *Pipeline) claim(ctx context.Context, with Exclusion, name string) (*lease.Lease, error) {
+func claim(ctx context.Context, p World, with Exclusion, name string) (*lease.Lease, error) {
 	at, err := p.openPlace(with.Lease)
 	if err != nil {
 		return nil, verdict.Wrap(verdict.Usage, with.Lease, err)

@@ -54,10 +54,11 @@ func (t Train) Plan(ctx context.Context) (plan.Releases, error) {
 
 // Run does one act for each release, in order, once everything that any of
 // them needs for a purpose was found there; without a purpose nothing is looked
-// at. Where one fails, those after it are not begun, and that is said.
-func (t Train) Run(ctx context.Context, purpose doctor.Purpose, act func(ctx context.Context, i int) error) error {
+// at. The pipeline that the act gets knows what was found. Where one fails,
+// those after it are not begun, and that is said.
+func (t Train) Run(ctx context.Context, purpose doctor.Purpose, act func(ctx context.Context, i int, p *Pipeline) error) (err error) {
 	if purpose != "" {
-		if err := t.preflight(ctx, purpose); err != nil {
+		if t, err = t.preflight(ctx, purpose); err != nil {
 			return err
 		}
 	}
@@ -65,7 +66,7 @@ func (t Train) Run(ctx context.Context, purpose doctor.Purpose, act func(ctx con
 		if len(t) > 1 {
 			p.Report(ctx, "release %d of %d: %s", i+1, len(t), p.Version)
 		}
-		if err := act(ctx, i); err != nil {
+		if err := act(ctx, i, p); err != nil {
 			for _, later := range t[i+1:] {
 				p.Report(ctx, "%s was not begun, because %s failed", later.Version, p.Version)
 			}
@@ -76,27 +77,29 @@ func (t Train) Run(ctx context.Context, purpose doctor.Purpose, act func(ctx con
 }
 
 // preflight examines every release before the first step of any, and refuses
-// with everything that is wrong with any.
-func (t Train) preflight(ctx context.Context, purpose doctor.Purpose) error {
+// with everything that is wrong with any. It returns them with what was found.
+func (t Train) preflight(ctx context.Context, purpose doctor.Purpose) (Train, error) {
 	if len(t) == 1 {
-		return t[0].Preflight(ctx, purpose)
+		f, err := checkup{t[0].job}.preflight(ctx, purpose)
+		return Train{&Pipeline{t[0].job, facts{source: f}}}, err
 	}
 	all := doctor.Report{For: purpose, Time: t[0].Clock()}
+	var ready Train
 	var plans []plan.Plan
 	for _, p := range t {
-		report, f := p.examine(ctx, purpose, false)
+		report, f := checkup{p.job}.examine(ctx, purpose, false)
 		for _, c := range report.Checks {
 			c.Name = p.Version.String() + ", " + c.Name
 			all.Checks = append(all.Checks, c)
 		}
-		p.begun, plans = &f, append(plans, f.plan)
+		ready, plans = append(ready, &Pipeline{p.job, facts{source: &f}}), append(plans, f.plan)
 	}
 	if err := context.Cause(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	if err := all.Err(); err != nil {
-		return err
+		return nil, err
 	}
 	_, err := plan.NewReleases(plans...)
-	return err
+	return ready, err
 }
