@@ -64,7 +64,7 @@ func (p Channels) Draft(ctx context.Context, names []string, life time.Duration)
 	if err != nil {
 		return ChannelDraft{}, err
 	}
-	m, bundle, err := p.published(ctx, p.Version)
+	m, bundle, err := published(ctx, p.job, p.Version)
 	if err != nil {
 		return ChannelDraft{}, err
 	}
@@ -76,7 +76,7 @@ func (p Channels) Draft(ctx context.Context, names []string, life time.Duration)
 		Issued: p.Clock().UTC().Truncate(time.Second), Life: life,
 	}
 	said, manifests, err := before.Next(change, func(v version.Version) bool {
-		gone, _, err := p.published(ctx, v)
+		gone, _, err := published(ctx, p.job, v)
 		return err == nil && gone.Withdrawn != nil
 	})
 	if err != nil {
@@ -204,7 +204,7 @@ func (p Channels) at(ctx context.Context, at Target) (channel.Index, digest.Dige
 }
 
 // published is the manifest of a version where users find it.
-func (j *job) published(ctx context.Context, v version.Version) (release.Manifest, []byte, error) {
+func published(ctx context.Context, j *job, v version.Version) (release.Manifest, []byte, error) {
 	uri, err := j.Profile.Files(profile.Release, v)
 	if err != nil {
 		return release.Manifest{}, nil, err

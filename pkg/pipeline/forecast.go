@@ -209,7 +209,7 @@ func (o *outlook) elsewhere(ctx context.Context, a act, commit string, asked ...
 
 // fill adds what each act would sign.
 func (o *outlook) fill(ctx context.Context, f Forecast, acts ...act) (Forecast, error) {
-	services, err := o.services()
+	services, err := servicesOf(o.job)
 	if err != nil {
 		return Forecast{}, err
 	}

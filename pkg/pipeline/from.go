@@ -26,9 +26,6 @@ func (p *Pipeline) ForecastFrom(ctx context.Context, at From) (plan.Plan, Foreca
 	if err != nil {
 		return plan.Plan{}, Forecast{}, err
 	}
-	if err := seal.Compare(ctx, seal.Request{Plan: planned, Clock: p.Clock}, from); err != nil {
-		return plan.Plan{}, Forecast{}, err
-	}
 	o := &outlook{job: p.job}
 	if err := o.begun(found{plan: planned, source: build.Source{Commit: commit}}); err != nil {
 		return plan.Plan{}, Forecast{}, err
@@ -63,9 +60,6 @@ func (p *Pipeline) SealFrom(ctx context.Context, at From) error {
 	if err != nil {
 		return err
 	}
-	if err := seal.Compare(ctx, seal.Request{Plan: planned, Clock: p.Clock}, from); err != nil {
-		return err
-	}
 	config, err := vcs.ReadFile(ctx, commit, plan.ConfigName)
 	if err != nil {
 		return err
@@ -86,7 +80,7 @@ func (p *Pipeline) SealFrom(ctx context.Context, at From) error {
 }
 
 // planGiven reads the plan of a release that another tool makes, and opens the
-// places that it filled.
+// places that it filled, which must hold just what is planned.
 func planGiven(ctx context.Context, p *job, at From) (plan.Plan, seal.Origin, vcs.Commit, error) {
 	planned, source, err := p.plan(ctx)
 	if err == nil && !planned.IsGiven() {
@@ -101,6 +95,9 @@ func planGiven(ctx context.Context, p *job, at From) (plan.Plan, seal.Origin, vc
 	}
 	if at.Images != "" {
 		from.Images, err = openImages(at.Images, p.Transport)
+	}
+	if err == nil {
+		err = seal.Compare(ctx, seal.Request{Plan: planned, Clock: p.Clock}, from)
 	}
 	return planned, from, source.Commit, err
 }

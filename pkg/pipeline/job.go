@@ -64,8 +64,8 @@ func (j *job) signer(s signs, work sign.Work, begun bool) (*sign.Signer, error) 
 	return signers{w, j.Profile, j.verifier}.signer(s.role, key, source)
 }
 
-// services are the signing services that the profile names.
-func (j *job) services() (sign.Services, error) {
+// servicesOf are the signing services that the profile names.
+func servicesOf(j *job) (sign.Services, error) {
 	return signers{j.World, j.Profile, j.verifier}.services()
 }
 

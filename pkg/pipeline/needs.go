@@ -4,12 +4,17 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/doctor"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/sandbox"
+	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/vcs"
@@ -20,9 +25,13 @@ import (
 // sourceFor is what a preflight found of the source; before anything is done
 // everything else that the purpose needs is looked at, too.
 func sourceFor(purpose doctor.Purpose) need {
-	return func(ctx context.Context, j *job, in facts) (_ facts, err error) {
-		if in.source == nil {
-			in.source, err = checkup{j}.preflight(ctx, purpose)
+	return func(ctx context.Context, j *job, in facts) (facts, error) {
+		if in.source != nil {
+			return in, nil
+		}
+		all, err := preflight(ctx, purpose, j)
+		if err == nil {
+			in.source = &all[0]
 		}
 		return in, err
 	}
@@ -137,4 +146,51 @@ func accepted(ctx context.Context, j *job, in facts) (facts, error) {
 // refusedAsWithdrawn reports whether a withdrawal is all that was found.
 func refusedAsWithdrawn(v *verdict.Verdict) bool {
 	return v.Outcome() == verdict.Refused && !slices.ContainsFunc(v.Findings, func(f verdict.Finding) bool { return f.Code != verdict.Withdrawn })
+}
+
+// legacyName is the file of a workspace that says that its release is signed in
+// the older forms, too: what was signed so is listed, whoever seals it.
+const legacyName = "legacy"
+
+// forms are those in which a release is signed.
+type forms struct{ *job }
+
+// of is a plan with the forms of a workspace; without one those that are asked
+// for.
+func (f forms) of(planned plan.Plan, w *workspace.Workspace) (plan.Plan, error) {
+	if f.Legacy {
+		return planned.WithLegacy()
+	}
+	if w == nil {
+		return planned, nil
+	}
+	_, err := os.Stat(filepath.Join(w.Dir(), legacyName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return planned, nil
+	}
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	return planned.WithLegacy()
+}
+
+// need refuses to begin what could not be signed in the older forms. It asks
+// nobody.
+func (f forms) need() error {
+	if !f.Legacy {
+		return nil
+	}
+	services, err := servicesOf(f.job)
+	if err != nil {
+		return err
+	}
+	return sign.NeedOlder(services)
+}
+
+// remember writes down in which forms a workspace's release is signed.
+func (f forms) remember(w *workspace.Workspace) error {
+	if !f.Legacy {
+		return nil
+	}
+	return w.Keep(legacyName, []byte("sha256-<digest>.sig, .att; <file>.sig, .cert\n"))
 }

@@ -12,14 +12,14 @@
 // so an interrupted release is continued by running the same acts again. An
 // act keeps what still holds and makes only what is missing.
 //
-// To add an act, say a scan of the images between seal and staging, write what
-// it does and put one value in the list:
+// To add an act, say a scan of the images between seal and staging, write it as
+// one value, and put scan() into the steps of stageAct:
 //
 //	func scan() act {
 //		return act{
 //			name: "scan", run: "scan", span: span.Scan, // journal, manifest, trace
 //			noted: inWorkspace,                         // journal begin, end and failure
-//			needs: []need{sealed},                      // found before do is called
+//			needs: []need{built},                       // found before do is called
 //			signs: signs{policy.Release, TokenRelease, oneOf("scan report")},
 //			stands: countOf("scan", plan.Report),       // its line in waybill status
 //			do: func(ctx context.Context, t tools, in facts) (facts, error) {

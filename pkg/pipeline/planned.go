@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/promote"
 	"github.com/waybill-release/waybill/pkg/release"
@@ -155,4 +156,17 @@ func stale(planned, now routes.Plan) error {
 	f := verdict.Find(verdict.PlanStale, a.Name+" "+a.Version, "the plan is not of what is there: %s", why).Differ(want.String(), got.String())
 	f.Fix = "plan again, look at what changed, and apply the new plan"
 	return &verdict.Error{Finding: f}
+}
+
+// PromoteFiles applies a plan of files, by what the policy of the profile asks
+// of binaries: a list does not say what its files are.
+func (p *Pipeline) PromoteFiles(ctx context.Context, planned routes.Plan, how Promotion) (*verdict.Verdict, error) {
+	now := p.Clock()
+	judge, err := p.Gate.One(profile.Staging, now, planned.FileGoals()...)
+	if err != nil {
+		return nil, err
+	}
+	return promote.Files{
+		Plan: planned, Class: plan.Binary, Open: p.openPlace, OpenWriter: p.OpenWriter, Now: now, Progress: how.Progress, Judge: judge,
+	}.Apply(ctx)
 }

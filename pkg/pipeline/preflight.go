@@ -45,17 +45,34 @@ func (f found) identity(invocation string) workspace.Identity {
 // checkup looks at everything that a purpose needs.
 type checkup struct{ *job }
 
-// preflight refuses with the whole list of what is wrong. Nothing is made and
-// no log is written to. What it found of the source is what is built
-// afterwards.
-func (p checkup) preflight(ctx context.Context, purpose doctor.Purpose) (_ *found, err error) {
-	ctx, end := p.spanning(ctx, span.Preflight, "look whether it can "+string(purpose))
+// preflight examines every release before the first step of any, and refuses
+// with everything that is wrong with any. Nothing is made and no log is written
+// to. What it found of the sources is what is built afterwards.
+func preflight(ctx context.Context, purpose doctor.Purpose, jobs ...*job) (all []found, err error) {
+	ctx, end := jobs[0].spanning(ctx, span.Preflight, "look whether it can "+string(purpose))
 	defer func() { end(err) }()
-	report, f := p.examine(ctx, purpose, false)
+	report := doctor.Report{For: purpose, Time: jobs[0].Clock()}
+	var plans []plan.Plan
+	for _, j := range jobs {
+		one, f := checkup{j}.examine(ctx, purpose, false)
+		for _, c := range one.Checks {
+			if len(jobs) > 1 {
+				c.Name = j.Version.String() + ", " + c.Name
+			}
+			report.Checks = append(report.Checks, c)
+		}
+		all, plans = append(all, f), append(plans, f.plan)
+	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	return &f, report.Err()
+	if err := report.Err(); err != nil {
+		return nil, err
+	}
+	if len(jobs) > 1 {
+		_, err = plan.NewReleases(plans...)
+	}
+	return all, err
 }
 
 // Examine looks at everything that a purpose needs. With confirm, what only a
@@ -235,7 +252,7 @@ func (p checkup) examineServices(signs bool) doctor.Ask {
 	if !signs {
 		return world.Services(p.clocks())
 	}
-	services, err := p.services()
+	services, err := servicesOf(p.job)
 	if err == nil {
 		err = forms{p.job}.need()
 	}
@@ -307,4 +324,41 @@ func (p checkup) repositories(ctx context.Context, planned plan.Plan) (list []st
 		}
 	}
 	return list
+}
+
+// newVersion is the next act where a version is spent.
+const newVersion = "what is public never changes, so release a new version: tag it, then waybill stage it"
+
+// examinePublic looks whether the version is public already. What another run
+// released under it no promotion would write over, so nothing is built for it. A
+// place that does not answer says nothing.
+func (p checkup) examinePublic() doctor.Ask {
+	const name = "version"
+	return func(ctx context.Context) []doctor.Check {
+		at, err := p.filesAt(profile.Release)
+		if err != nil {
+			return []doctor.Check{doctor.Fault(name, err)}
+		}
+		m, _, err := p.manifest(ctx, at)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			return []doctor.Check{doctor.Fine(name, "%s is not public yet", p.Version)}
+		case err != nil:
+			return []doctor.Check{doctor.Doubt(name, "look at what lies there before the promotion, which writes over nothing", "not known whether %s is public: %v", p.Version, err)}
+		case m.Version != p.Version:
+			return []doctor.Check{doctor.Doubt(name, "look at the profile's release place", "%s holds the manifest of %s", at.URI(), m.Version)}
+		case m.Withdrawn != nil:
+			return []doctor.Check{doctor.Fault(name, verdict.Refuse(verdict.Withdrawn, at.URI(), "%s is public and was withdrawn: %s", p.Version, m.Withdrawn.Reason).Advise(newVersion))}
+		case !isOf(m, p.invocationHere()):
+			return []doctor.Check{doctor.Fault(name, verdict.Refuse(verdict.FileConflict, at.URI(),
+				"%s is public, of commit %.12s, and another run than the one in %s made it", p.Version, m.Source.Commit, p.State).
+				Advise(newVersion+"; or give the --state of the run that made it"))}
+		}
+		return []doctor.Check{doctor.Fine(name, "%s is public, of this very run: what holds is taken over", p.Version)}
+	}
+}
+
+// isOf reports whether a run made a release.
+func isOf(m release.Manifest, run string) bool {
+	return slices.ContainsFunc(m.Runs, func(r release.Run) bool { return r.ID == run })
 }

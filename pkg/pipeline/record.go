@@ -148,7 +148,7 @@ func (r recording) all(ctx context.Context) (said []string, err error) {
 	if !r.records.Summarizes() {
 		return append(said, unsummarized), nil
 	}
-	there, err := r.beside(ctx)
+	there, err := summariesAt(ctx, r.at.files)
 	if err != nil {
 		return said, err
 	}
@@ -184,11 +184,7 @@ func summarized(m release.Manifest) (subjects []intoto.Subject) {
 	return subjects
 }
 
-// beside are the summaries that lie beside the manifest.
-func (r recording) beside(ctx context.Context) ([][]byte, error) {
-	return summariesAt(ctx, r.at.files)
-}
-
+// summariesAt are the summaries that lie beside a manifest.
 func summariesAt(ctx context.Context, at store.Place) (all [][]byte, _ error) {
 	for n := 1; n <= maxRecords; n++ {
 		raw, err := store.Read(ctx, at, vsa.Name(n), verify.MaxBundle)

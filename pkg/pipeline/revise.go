@@ -2,11 +2,17 @@ package pipeline
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/seal"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
 // Revision is the next revision of a sealed release, of the manifest in the
@@ -80,4 +86,139 @@ func (r Revision) Forecast(ctx context.Context, next release.Manifest) (Forecast
 		return Forecast{}, err
 	}
 	return o.elsewhere(ctx, signsRevision(next), next.Source.Commit, uri)
+}
+
+// amendAt drafts the next revision of the manifest that lies at a stage, with
+// everything that it lists: what lies there must be accepted as it is.
+func (p Revision) amendAt(ctx context.Context, reason string) (release.Manifest, error) {
+	if _, err := (runner{p.job}).perform(ctx, decide(p.at), facts{}); err != nil {
+		return release.Manifest{}, fmt.Errorf("an amendment vouches for the release once more, so it must be accepted as it is: %w", err)
+	}
+	before, bundle, _, err := p.standing(ctx)
+	if err != nil {
+		return release.Manifest{}, err
+	}
+	return seal.Again(before, bundle, reason, p.Clock())
+}
+
+// withdrawAt drafts the revision of the manifest that lies at a stage that says
+// that the release must no longer be used.
+func (p Revision) withdrawAt(ctx context.Context, w release.Withdrawal) (release.Manifest, error) {
+	before, bundle, _, err := p.standing(ctx)
+	if err != nil {
+		return release.Manifest{}, err
+	}
+	return seal.Withdrawn(before, bundle, w, p.Clock())
+}
+
+// standing is the verified manifest that lies at a stage, the digest of its
+// bundle, and the place.
+func (p Revision) standing(ctx context.Context) (release.Manifest, digest.Digest, place, error) {
+	at, err := p.place(p.at)
+	if err != nil {
+		return release.Manifest{}, digest.Digest{}, place{}, err
+	}
+	m, raw, err := p.own(ctx, at.files)
+	if errors.Is(err, store.ErrNotFound) {
+		err = verdict.Refuse(verdict.EvidenceMissing, at.files.URI(), "it holds no manifest of %s, so there is nothing to revise", p.Version).
+			Advise("nothing is public or staged there, so nobody needs to be told; --at names the stage, and the profile its place")
+	}
+	if err != nil {
+		return release.Manifest{}, digest.Digest{}, place{}, err
+	}
+	return m, digest.Of(digest.SHA256, raw), at, nil
+}
+
+// signAt signs a drafted revision as the release identity and puts it in the
+// place of the one that lies at a stage, and at the other stage too, where that
+// has the same one. Whatever came there since it was drafted stays, and is
+// named.
+func (p Revision) signAt(ctx context.Context, next release.Manifest) (err error) {
+	before, superseded, at, err := p.standing(ctx)
+	if err != nil {
+		return err
+	}
+	if err := next.Follows(before, superseded); err != nil {
+		return err
+	}
+	a := signsRevision(next)
+	ctx, end := p.spanning(p.inLife(ctx, lifeOf(before)), a.span, a.name)
+	defer func() { end(err) }()
+	next = seal.SignedIn(ctx, next, a.name, p.Typed.command())
+	statement, err := next.Statement()
+	if err != nil {
+		return err
+	}
+	signer, err := p.signer(a.signs, p.Work, false)
+	if err != nil {
+		return err
+	}
+	began := p.Clock()
+	bundle, e, err := signer.Statement(ctx, statement)
+	p.sum(Summary{Act: a.name}, signer, began)
+	if err != nil {
+		return err
+	}
+	if _, _, err := p.Profile.Policy.ManifestFrom(e, pagesAt(ctx, at.files)); err != nil {
+		return fmt.Errorf("judging what was signed, which was not written: %w", err)
+	}
+	if err := p.supersede(ctx, at, superseded, bundle); err != nil {
+		return err
+	}
+	p.Report(ctx, "revision %d is at %s, and supersedes %s: %s", next.Revision, at.files.URI(), next.Supersedes, next.Change)
+	return p.bringAlong(ctx, other(p.at), superseded, bundle)
+}
+
+func other(s profile.Stage) profile.Stage {
+	if s == profile.Release {
+		return profile.Staging
+	}
+	return profile.Release
+}
+
+// supersede writes a manifest over the one that it supersedes, and reads it
+// back as a verifier does.
+func (p Revision) supersede(ctx context.Context, at place, superseded digest.Digest, bundle []byte) error {
+	err := store.Replace(ctx, at.files, at.writer, releasemanifest.Name, store.Replacement{Old: superseded, New: bundle, MediaType: plan.MediaBundle})
+	if errors.Is(err, store.ErrChanged) {
+		return p.overtaken(ctx, at, err)
+	}
+	if err != nil {
+		return err
+	}
+	if _, raw, err := p.manifest(ctx, at.files); err != nil || !digest.Of(digest.SHA256, raw).Equal(digest.Of(digest.SHA256, bundle)) {
+		return p.overtaken(ctx, at, err)
+	}
+	return nil
+}
+
+// overtaken says that somebody else revised the manifest at the same time.
+func (p Revision) overtaken(ctx context.Context, at place, cause error) error {
+	m, _, err := p.manifest(ctx, at.files)
+	if err != nil {
+		return fmt.Errorf("revising the manifest of %s, where another came meanwhile: %w", at.files.URI(), errors.Join(err, cause))
+	}
+	return verdict.Refuse(verdict.Equivocation, at.files.URI(),
+		"somebody wrote revision %d there meanwhile (%s), and it stays; ours was signed and is nowhere: look at theirs, then revise again", m.Revision, m.Change)
+}
+
+// bringAlong puts a revision where the one that it supersedes lies, too. That
+// another one lies there is no error of the revision, and is told.
+func (p Revision) bringAlong(ctx context.Context, s profile.Stage, superseded digest.Digest, bundle []byte) error {
+	at, err := p.place(s)
+	if err != nil {
+		return err
+	}
+	err = store.Replace(ctx, at.files, at.writer, releasemanifest.Name, store.Replacement{Old: superseded, New: bundle, MediaType: plan.MediaBundle})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case errors.Is(err, store.ErrChanged):
+		p.Report(ctx, "%s has another manifest than the one that was superseded; it was left as it is", at.files.URI())
+		return nil
+	case err != nil:
+		return fmt.Errorf("the revision is at the %s place; bringing it to the %s place too: %w", other(s), s, err)
+	}
+	p.Report(ctx, "it is at %s, too", at.files.URI())
+	return nil
 }

@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/journal"
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
+	"github.com/waybill-release/waybill/pkg/seal"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/trace/carry"
@@ -111,7 +114,7 @@ func (r runner) beginSpan(ctx context.Context, a act) (context.Context, func(err
 	return r.spanning(ctx, a.span, cmp.Or(a.task, a.name))
 }
 
-// begun is what the journal keeps of an act that begins: the command that did
+// beginning is what the journal keeps of an act that begins: the command that did
 // it, and its ids.
 type beginning struct {
 	Typed
@@ -249,4 +252,62 @@ func decided(out facts, err error) (*verdict.Verdict, error) {
 		return nil, err
 	}
 	return out.verdict, err
+}
+
+// lifeOf is the life of the release that a manifest lists, and the last act on it.
+func lifeOf(m release.Manifest) trace.IDs {
+	if len(m.Runs) == 0 {
+		return trace.IDs{}
+	}
+	last := release.IDsOf(m.Runs[len(m.Runs)-1])
+	last.Initial = release.OriginOf(m)
+	return last
+}
+
+// historyOf is which runs had a hand in the release of a workspace, by its
+// journal. A journal is a hint: what it does not say is not known, and nothing
+// that is signed rests on it but where to look.
+func historyOf(w *workspace.Workspace, typed Typed) seal.History {
+	h := seal.History{Command: typed.command()}
+	entries, err := journal.Read(w.Journal())
+	if err != nil {
+		return h
+	}
+	id := w.Identity()
+	for i, e := range entries {
+		var b beginning
+		if e.Act != actBegin || json.Unmarshal(e.Detail, &b) != nil {
+			continue
+		}
+		b.Trace.Initial = id.Trace.Initial
+		traced, kind := !b.Trace.Trace.IsZero(), actNamed(e.Subject).run
+		run := release.RunOf(kind, b.Trace.Trace.String(), b.Trace, b.command())
+		switch kind {
+		case release.RunBuild, release.RunSign:
+			if kind == release.RunBuild {
+				run.ID = id.Invocation
+			}
+			if traced {
+				h.Earlier = append(h.Earlier, run)
+			}
+		case release.RunSeal, release.RunAmend, release.RunWithdraw:
+			s := seal.Sealing{Began: e.Time}
+			if traced {
+				s.Run = run
+			}
+			if i+1 < len(entries) {
+				s.Ended = entries[i+1].Time
+			}
+			h.Sealings = append(h.Sealings, s)
+		}
+	}
+	return h
+}
+
+// command is what was typed, without its arguments.
+func (t Typed) command() string {
+	if len(t.Args) < 2 {
+		return ""
+	}
+	return filepath.Base(t.Args[0]) + " " + t.Args[1]
 }

@@ -56,10 +56,19 @@ func (t Train) Plan(ctx context.Context) (plan.Releases, error) {
 // them needs for a purpose was found there; without a purpose nothing is looked
 // at. The pipeline that the act gets knows what was found. Where one fails,
 // those after it are not begun, and that is said.
-func (t Train) Run(ctx context.Context, purpose doctor.Purpose, act func(ctx context.Context, i int, p *Pipeline) error) (err error) {
+func (t Train) Run(ctx context.Context, purpose doctor.Purpose, act func(ctx context.Context, i int, p *Pipeline) error) error {
 	if purpose != "" {
-		if t, err = t.preflight(ctx, purpose); err != nil {
+		var jobs []*job
+		for _, p := range t {
+			jobs = append(jobs, p.job)
+		}
+		all, err := preflight(ctx, purpose, jobs...)
+		if err != nil {
 			return err
+		}
+		t = make(Train, len(jobs))
+		for i, f := range all {
+			t[i] = &Pipeline{jobs[i], facts{source: &f}}
 		}
 	}
 	for i, p := range t {
@@ -74,32 +83,4 @@ func (t Train) Run(ctx context.Context, purpose doctor.Purpose, act func(ctx con
 		}
 	}
 	return nil
-}
-
-// preflight examines every release before the first step of any, and refuses
-// with everything that is wrong with any. It returns them with what was found.
-func (t Train) preflight(ctx context.Context, purpose doctor.Purpose) (Train, error) {
-	if len(t) == 1 {
-		f, err := checkup{t[0].job}.preflight(ctx, purpose)
-		return Train{&Pipeline{t[0].job, facts{source: f}}}, err
-	}
-	all := doctor.Report{For: purpose, Time: t[0].Clock()}
-	var ready Train
-	var plans []plan.Plan
-	for _, p := range t {
-		report, f := checkup{p.job}.examine(ctx, purpose, false)
-		for _, c := range report.Checks {
-			c.Name = p.Version.String() + ", " + c.Name
-			all.Checks = append(all.Checks, c)
-		}
-		ready, plans = append(ready, &Pipeline{p.job, facts{source: &f}}), append(plans, f.plan)
-	}
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
-	}
-	if err := all.Err(); err != nil {
-		return nil, err
-	}
-	_, err := plan.NewReleases(plans...)
-	return ready, err
 }
