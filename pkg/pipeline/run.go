@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/journal"
 	"github.com/waybill-release/waybill/pkg/plan"
@@ -107,11 +109,11 @@ func (r runner) workspaceHere() (*workspace.Workspace, error) {
 
 // beginSpan begins the span of an act, if it has one. A command that does
 // several acts is their span itself.
-func (r runner) beginSpan(ctx context.Context, a act) (context.Context, func(error)) {
+func (r runner) beginSpan(ctx context.Context, a act, more ...attribute.KeyValue) (context.Context, func(error)) {
 	if a.span == "" {
 		return ctx, func(error) {}
 	}
-	return r.spanning(ctx, a.span, cmp.Or(a.task, a.name))
+	return r.spanning(ctx, a.span, cmp.Or(a.task, a.name), more...)
 }
 
 // beginning is what the journal keeps of an act that begins: the command that did
@@ -141,12 +143,8 @@ func (r runner) begin(ctx context.Context, n notes, what string) error {
 // for people; what resumes looks at the files.
 func (r runner) journaled(ctx context.Context, a act, w *workspace.Workspace, in facts) (out facts, err error) {
 	id := w.Identity()
-	ctx = r.inLife(ctx, id.Trace)
-	if a.span != "" {
-		var end func(error)
-		ctx, end = r.spanning(ctx, a.span, a.name, span.HeadRevision.String(id.Commit.Commit), span.RepositoryURL.String(id.Commit.Repository))
-		defer func() { end(err) }()
-	}
+	ctx, end := r.beginSpan(r.inLife(ctx, id.Trace), a, span.HeadRevision.String(id.Commit.Commit), span.RepositoryURL.String(id.Commit.Repository))
+	defer func() { end(err) }()
 	j, err := journal.Open(w.Journal())
 	if err != nil {
 		return in, err
