@@ -34,8 +34,8 @@ type act struct {
 	// signs says as whom it signs what; zero for an act that signs nothing, or
 	// only if somebody signs for it.
 	signs signs
-	// stands adds how far it got to a status; nil where nothing shows that.
-	stands func(context.Context, *looking) error
+	// progress adds how far it got to a status; nil where nothing shows that.
+	progress func(context.Context, *looking) error
 	// ahead says what it would do once the release is public.
 	ahead func(context.Context, *job) ([]string, error)
 	// do does it; an act of several steps has those instead.
@@ -100,36 +100,36 @@ const (
 func buildAct() act {
 	return act{
 		name: ActBuild, run: release.RunBuild, span: span.Build, noted: inWorkspace,
-		needs:  []need{sourceFor(doctor.Build), begun},
-		signs:  signs{policy.Builder, TokenBuilder, provenanceOf},
-		stands: countOf("build", plan.Provenance), do: runSteps,
+		needs:    []need{sourceFor(doctor.Build), begun},
+		signs:    signs{policy.Builder, TokenBuilder, provenanceOf},
+		progress: countOf("build", plan.Provenance), do: runSteps,
 	}
 }
 
 func sbomAct() act {
-	return act{name: actSBOM, span: span.SBOM, noted: inWorkspace, needs: []need{built}, stands: countOf("sbom", plan.SBOM), do: describe}
+	return act{name: actSBOM, span: span.SBOM, noted: inWorkspace, needs: []need{built}, progress: countOf("sbom", plan.SBOM), do: describe}
 }
 
 func signAct() act {
 	return act{
 		name: ActSign, run: release.RunSign, span: span.Sign, noted: inWorkspace, needs: []need{olderLog, built},
-		signs:  signs{policy.Release, TokenRelease, signaturesOf},
-		stands: countOf("sign", plan.Signature), do: sealing(signAll),
+		signs:    signs{policy.Release, TokenRelease, signaturesOf},
+		progress: countOf("sign", plan.Signature), do: sealing(signAll),
 	}
 }
 
 func sealAct() act {
 	return act{
 		name: ActSeal, run: release.RunSeal, span: span.Seal, noted: inWorkspace, needs: []need{olderLog, built},
-		signs:  signs{policy.Release, TokenRelease, manifestOf},
-		stands: sealedHere, do: sealing(sealAll),
+		signs:    signs{policy.Release, TokenRelease, manifestOf},
+		progress: sealedHere, do: sealing(sealAll),
 	}
 }
 
 func toStaging() act {
 	return act{
 		name: actToStaging, span: span.Promote, noted: inWorkspace, needs: []need{opened},
-		places: []visit{{profile.Staging, true}}, stands: isAt(profile.Staging), do: copyTo(profile.Staging),
+		places: []visit{{profile.Staging, true}}, progress: isAt(profile.Staging), do: copyTo(profile.Staging),
 	}
 }
 
@@ -152,16 +152,16 @@ func toRelease() act {
 func publish() act {
 	return act{
 		name: stepPromote, task: actToRelease, span: span.Promote, places: []visit{{profile.Release, true}},
-		stands: isAt(profile.Release), do: copyTo(profile.Release),
+		progress: isAt(profile.Release), do: copyTo(profile.Release),
 	}
 }
 
 func recordAct() act {
-	return act{name: stepRecord, span: span.Record, stands: recordsStand, ahead: wouldRecord, do: writeRecords}
+	return act{name: stepRecord, span: span.Record, progress: recordsProgress, ahead: wouldRecord, do: writeRecords}
 }
 
 func markersAct() act {
-	return act{name: stepMarkers, span: span.Mark, stands: markersStand, ahead: wouldMark, do: moveMarkers}
+	return act{name: stepMarkers, span: span.Mark, progress: markersProgress, ahead: wouldMark, do: moveMarkers}
 }
 
 // stageAct and releaseAct are the way of a release, in order.

@@ -119,7 +119,7 @@ func (p Channels) Sign(ctx context.Context, d ChannelDraft) (verdict.Proof, erro
 	if err := p.write(ctx, w, store.Replacement{Old: there, New: bundle, MediaType: plan.MediaBundle}); err != nil {
 		return verdict.Proof{}, err
 	}
-	written, _, err := p.at(ctx, p.to)
+	written, _, err := p.indexAt(ctx, p.to)
 	if err != nil {
 		return verdict.Proof{}, fmt.Errorf("reading back %q: %w", p.to.Name, err)
 	}
@@ -159,7 +159,7 @@ func (p Channels) Forecast(ctx context.Context) (Forecast, error) {
 // the one that the profile names if that has gone on, so that no number is
 // given twice. The digest is of what lies at the target.
 func (p Channels) highest(ctx context.Context) (channel.Index, digest.Digest, error) {
-	x, there, err := p.at(ctx, p.to)
+	x, there, err := p.indexAt(ctx, p.to)
 	if err != nil || p.Profile.Channels.Index == "" {
 		return x, there, err
 	}
@@ -167,7 +167,7 @@ func (p Channels) highest(ctx context.Context) (channel.Index, digest.Digest, er
 	if at == p.to {
 		return x, there, nil
 	}
-	public, _, err := p.at(ctx, at)
+	public, _, err := p.indexAt(ctx, at)
 	if err != nil {
 		return channel.Index{}, digest.Digest{}, fmt.Errorf("looking at the index that the profile names: %w", err)
 	}
@@ -177,10 +177,10 @@ func (p Channels) highest(ctx context.Context) (channel.Index, digest.Digest, er
 	return public, there, public.Follows(x)
 }
 
-// at is the index that lies at a target, and the digest of its bundle;
+// indexAt is the index that lies at a target, and the digest of its bundle;
 // both are zero if there is none. One that
 // is not ours is never written over.
-func (p Channels) at(ctx context.Context, at Target) (channel.Index, digest.Digest, error) {
+func (p Channels) indexAt(ctx context.Context, at Target) (channel.Index, digest.Digest, error) {
 	place, err := p.openPlace(at.Dir)
 	if err != nil {
 		return channel.Index{}, digest.Digest{}, err

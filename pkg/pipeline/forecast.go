@@ -183,7 +183,7 @@ func (o *outlook) begun(f found) (err error) {
 	if err := workspace.Check(o.State, f.identity("")); err != nil {
 		return err
 	}
-	if o.plan, err = (forms{o.job}).of(f.plan, nil); err != nil {
+	if o.plan, err = (forms{o.job}).planned(f.plan, nil); err != nil {
 		return err
 	}
 	if o.w, err = workspace.Open(o.State); err != nil {

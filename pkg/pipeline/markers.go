@@ -22,7 +22,7 @@ type markers struct{ *job }
 
 // moveMarkers is [markers.move] as an act.
 func moveMarkers(ctx context.Context, t tools, in facts) (_ facts, err error) {
-	in.said, err = markers{t.job}.move(ctx)
+	in.lines, err = markers{t.job}.move(ctx)
 	return in, err
 }
 
@@ -111,9 +111,9 @@ type Marker struct {
 	Problem string          `json:"problem,omitempty"`
 }
 
-// look reads the markers that a release names, and reports whether
+// read reads the markers that a release names, and reports whether
 // one is behind it, which no error is.
-func (p markers) look(ctx context.Context, m release.Manifest, at store.Place) (all []Marker, behind bool, _ error) {
+func (p markers) read(ctx context.Context, m release.Manifest, at store.Place) (all []Marker, behind bool, _ error) {
 	names, err := p.named(ctx, m, at)
 	if err != nil || p.unmarked(names) != "" {
 		return nil, false, err

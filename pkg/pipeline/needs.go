@@ -119,7 +119,7 @@ func built(ctx context.Context, j *job, in facts) (facts, error) {
 	if planned.Digest() != id.Plan {
 		return in, verdict.Refuse(verdict.PlanStale, j.State, "release.yaml expands to another plan than the one that was built")
 	}
-	if planned, err = (forms{j}).of(planned, w); err != nil {
+	if planned, err = (forms{j}).planned(planned, w); err != nil {
 		return in, err
 	}
 	in.w, in.plan = w, planned
@@ -155,9 +155,9 @@ const legacyName = "legacy"
 // forms are those in which a release is signed.
 type forms struct{ *job }
 
-// of is a plan with the forms of a workspace; without one those that are asked
+// planned is a plan with the forms of a workspace; without one those that are asked
 // for.
-func (f forms) of(planned plan.Plan, w *workspace.Workspace) (plan.Plan, error) {
+func (f forms) planned(planned plan.Plan, w *workspace.Workspace) (plan.Plan, error) {
 	if f.Legacy {
 		return planned.WithLegacy()
 	}

@@ -21,7 +21,7 @@
 //			noted: inWorkspace,                         // journal begin, end and failure
 //			needs: []need{built},                       // found before do is called
 //			signs: signs{policy.Release, TokenRelease, oneOf("scan report")},
-//			stands: countOf("scan", plan.Report),       // its line in waybill status
+//			progress: countOf("scan", plan.Report), // its line in waybill status
 //			do: func(ctx context.Context, t tools, in facts) (facts, error) {
 //				return in, scanImages(ctx, in.w, t.signer)
 //			},

@@ -54,7 +54,7 @@ type records struct{ *job }
 func writeRecords(ctx context.Context, t tools, in facts) (_ facts, err error) {
 	r := records{t.job}
 	if why := r.unwritten(); why != "" {
-		in.said = []string{"no record was written: " + why}
+		in.lines = []string{"no record was written: " + why}
 		return in, nil
 	}
 	at, err := t.place(profile.Release)
@@ -79,8 +79,8 @@ func writeRecords(ctx context.Context, t tools, in facts) (_ facts, err error) {
 		in.left = leftSummaries
 	}
 	began := t.Clock()
-	in.said, err = recording{t.job, made, m, at, in.verdict}.all(ctx)
-	in.said = append(in.said, t.sum(Summary{Act: stepRecord}, signer, began).String())
+	in.lines, err = recording{t.job, made, m, at, in.verdict}.all(ctx)
+	in.lines = append(in.lines, t.sum(Summary{Act: stepRecord}, signer, began).String())
 	return in, err
 }
 
@@ -300,10 +300,10 @@ func (r recording) promotion(ctx context.Context, from string, a release.Artifac
 	return attach(ctx, r.at.images, a, s)
 }
 
-// stand looks for a summary of the release beside its manifest, which the
+// progress looks for a summary of the release beside its manifest, which the
 // verifier signed of nothing but what the manifest lists. Nothing is missing
 // where none is there and none was wanted.
-func (p records) stand(ctx context.Context, m release.Manifest, at store.Place) Stage {
+func (p records) progress(ctx context.Context, m release.Manifest, at store.Place) Stage {
 	stage := Stage{Name: stepRecord, Of: 1, Note: "no summary of the verifier: " + at.URI()}
 	all, err := summariesAt(ctx, at)
 	if err != nil {

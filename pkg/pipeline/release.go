@@ -105,7 +105,7 @@ func wouldMark(ctx context.Context, j *job) (lines []string, _ error) {
 	if err != nil {
 		return nil, err
 	}
-	all, _, err := markers{j}.look(ctx, m, at.files)
+	all, _, err := markers{j}.read(ctx, m, at.files)
 	if err != nil {
 		return nil, err
 	}

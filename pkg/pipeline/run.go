@@ -34,7 +34,7 @@ type facts struct {
 	accepted digest.Digest        // the manifest in staging that the gate accepted: no other is released
 	verdict  *verdict.Verdict     // the newest decision
 	public   bool                 // and that it was accepted where users find it
-	said     []string             // by the last act, for people and the verdict
+	lines    []string             // by the last act, for people and the verdict
 	left     string               // out by the act, in a word for the journal
 }
 
@@ -192,7 +192,7 @@ func (r runner) inSteps(ctx context.Context, a act, in facts, n notes) (facts, e
 			return in, err
 		}
 		out, err := r.perform(ctx, step, in)
-		for _, line := range out.said {
+		for _, line := range out.lines {
 			r.Report(ctx, "%s", line)
 		}
 		if err != nil && step.span == span.Gate { // a decision says itself what it is about
@@ -204,10 +204,10 @@ func (r runner) inSteps(ctx context.Context, a act, in facts, n notes) (facts, e
 		if err != nil {
 			return out, fmt.Errorf("%s: %w", step.name, err)
 		}
-		for _, line := range out.said {
+		for _, line := range out.lines {
 			out.verdict.Note("%s", line)
 		}
-		out.said = nil
+		out.lines = nil
 		in = out
 	}
 	return in, nil

@@ -102,10 +102,10 @@ func (p *Pipeline) Status(ctx context.Context) (Status, error) {
 		}
 	}
 	for _, a := range way() {
-		if a.stands == nil {
+		if a.progress == nil {
 			continue
 		}
-		if err := a.stands(ctx, l); err != nil {
+		if err := a.progress(ctx, l); err != nil {
 			return Status{}, err
 		}
 	}
@@ -210,13 +210,13 @@ func isAt(s profile.Stage) func(context.Context, *looking) error {
 // isPublic reports whether users may take what is public.
 func (l *looking) isPublic() bool { return l.there.Name != "" && l.there.Withdrawn == nil }
 
-// recordsStand looks for the summary of a release that is public.
-func recordsStand(ctx context.Context, l *looking) error {
+// recordsProgress looks for the summary of a release that is public.
+func recordsProgress(ctx context.Context, l *looking) error {
 	at, err := l.filesAt(profile.Release)
 	if err != nil || !l.isPublic() {
 		return nil // what is wrong was said of the place
 	}
-	found := records{l.job}.stand(ctx, l.there, at)
+	found := records{l.job}.progress(ctx, l.there, at)
 	if found.Done == 0 && l.Profile.Records.Verifier == "" {
 		return nil
 	}
@@ -227,13 +227,13 @@ func recordsStand(ctx context.Context, l *looking) error {
 	return nil
 }
 
-// markersStand looks where the markers of a release that is public point.
-func markersStand(ctx context.Context, l *looking) error {
+// markersProgress looks where the markers of a release that is public point.
+func markersProgress(ctx context.Context, l *looking) error {
 	at, err := l.filesAt(profile.Release)
 	if err != nil || !l.isPublic() {
 		return nil // as above
 	}
-	if l.status.Markers, l.t.behind, err = (markers{l.job}).look(ctx, l.there, at); err != nil {
+	if l.status.Markers, l.t.behind, err = (markers{l.job}).read(ctx, l.there, at); err != nil {
 		l.put(Stage{Name: stepMarkers, Of: 1, Down: verdict.OutcomeOf(err) == verdict.Unavailable, Note: fmt.Sprintf("not known: %v", err)})
 		return nil
 	}
