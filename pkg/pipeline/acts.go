@@ -111,18 +111,22 @@ func sbomAct() act {
 }
 
 func signAct() act {
-	return act{
-		name: ActSign, run: release.RunSign, span: span.Sign, noted: inWorkspace, needs: []need{olderLog, built},
-		signs:    signs{policy.Release, TokenRelease, signaturesOf},
-		progress: countOf("sign", plan.Signature), do: sealing(signAll),
-	}
+	a := asRelease(ActSign, release.RunSign, signaturesOf)
+	a.span, a.progress, a.do = span.Sign, countOf("sign", plan.Signature), sealing(signAll)
+	return a
 }
 
 func sealAct() act {
+	a := asRelease(ActSeal, release.RunSeal, manifestOf)
+	a.progress, a.do = sealedHere, sealing(sealAll)
+	return a
+}
+
+// asRelease signs what was built as the release identity.
+func asRelease(name, run string, orders func(context.Context, *outlook) ([]Heap, []sign.Order)) act {
 	return act{
-		name: ActSeal, run: release.RunSeal, span: span.Seal, noted: inWorkspace, needs: []need{olderLog, built},
-		signs:    signs{policy.Release, TokenRelease, manifestOf},
-		progress: sealedHere, do: sealing(sealAll),
+		name: name, run: run, span: span.Seal, noted: inWorkspace, needs: []need{olderLog, built},
+		signs: signs{policy.Release, TokenRelease, orders},
 	}
 }
 
@@ -187,12 +191,7 @@ func sealFrom() act {
 }
 
 // revision signs the next revision of a sealed release.
-func revision(name, run string) act {
-	return act{
-		name: name, run: run, span: span.Seal, noted: inWorkspace, needs: []need{olderLog, built},
-		signs: signs{policy.Release, TokenRelease, oneOf("revision of the manifest")},
-	}
-}
+func revision(name, run string) act { return asRelease(name, run, oneOf("revision of the manifest")) }
 
 // pointChannels signs an index of channels, which is of no single release.
 func pointChannels() act {
