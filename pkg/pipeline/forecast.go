@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"crypto"
-	"errors"
 	"slices"
 	"time"
 
@@ -292,20 +291,8 @@ func (o *outlook) counter(role policy.Role, key crypto.Signer, source token.Sour
 			return nil, err
 		}
 	}
-	if source == nil {
-		source = noSource{}
-	}
 	return signers{w, o.Profile, o.verifier}.signer(role, key, source)
 }
-
-// noSource is where no token comes from.
-type noSource struct{}
-
-// Token has none.
-func (noSource) Token(context.Context) (string, error) { return "", errors.New("there is none") }
-
-// String names nothing.
-func (noSource) String() string { return "" }
 
 // unknown is how many signatures are due of which there is no order: of what is
 // not made yet it is known only that it will be signed. Those in the older forms

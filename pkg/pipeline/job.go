@@ -96,7 +96,10 @@ func (s signers) signer(role policy.Role, key crypto.Signer, source token.Source
 	if key != nil {
 		return sign.NewKeyed(c, key)
 	}
-	c.Token = source.Token
+	c.Token = func(context.Context) (string, error) { return "", errors.New("there is none") } // it only counts
+	if source != nil {
+		c.Token = source.Token
+	}
 	return sign.New(c)
 }
 
