@@ -33,7 +33,7 @@ func imports(pkg, room string) string {
 
 func TestArchRefusesSeeds(t *testing.T) {
 	asked := map[string]bool{}
-	for _, seeds := range [][]seed{floorSeeds(), symbolSeeds(), sizeSeeds(), variableSeeds(), documentSeeds(), moduleSeeds(), transportSeeds(), requestSeeds(), adviseSeeds()} {
+	for _, seeds := range [][]seed{floorSeeds(), symbolSeeds(), sizeSeeds(), variableSeeds(), documentSeeds(), moduleSeeds(), transportSeeds(), requestSeeds(), adviseSeeds(), methodSeeds()} {
 		for _, s := range seeds {
 			asked[s.check] = true
 			t.Run(s.check+"/"+s.want, func(t *testing.T) {

@@ -41,6 +41,7 @@ var checks = []check{
 	{"sizes", sizes},
 	{"signatures", signatures},
 	{"shapes", shapes},
+	{"methods", methods},
 	{"package names", packageNames},
 	{"package variables", packageVariables},
 	{"documentation", documentation},

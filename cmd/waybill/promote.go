@@ -151,6 +151,7 @@ func dryRun(ctx context.Context, cmd *cobra.Command, train pipeline.Train, stage
 		if asJSON {
 			return nil
 		}
+		p = p.After(v)
 		if err := printPromotion(ctx, cmd, p, profile.Release); err != nil {
 			return err
 		}

@@ -109,9 +109,9 @@ func composite(cmd cobra.Command, purpose doctor.Purpose, run func(*pipeline.Pip
 			return dryRun(ctx, c, train, purpose == doctor.Stage, output)
 		}
 		begun := false
-		err = train.Run(ctx, purpose, func(ctx context.Context, i int) error {
+		err = train.Run(ctx, purpose, func(ctx context.Context, i int, p *pipeline.Pipeline) error {
 			begun = true
-			v, err := run(train[i], ctx)
+			v, err := run(p, ctx)
 			err = answer(c, output.Of(i), v, err)
 			output.Of(i).End(c, args[i:i+1], err)
 			return err

@@ -210,18 +210,19 @@ func (s *sealing) indexOf(p profile.Profile) string {
 // point drafts a channel index, and signs it if that was confirmed.
 func (s *sealing) point(ctx context.Context, c *cobra.Command, p *pipeline.Pipeline) error {
 	index := s.indexOf(p.Profile)
-	d, err := p.DraftChannels(ctx, s.channels, s.life, pipeline.TargetAt(index))
+	channels := p.Channels(pipeline.TargetAt(index))
+	d, err := channels.Draft(ctx, s.channels, s.life)
 	if err != nil {
 		return s.foretell(c, pipeline.Forecast{}, err)
 	}
 	if s.confirm {
-		proof, err := p.SignChannels(ctx, d)
+		proof, err := channels.Sign(ctx, d)
 		if err == nil && s.output == "table" {
 			fmt.Fprintf(c.OutOrStdout(), "%s: index %d, signed by %s, and verified as it was written\n", render.Safe(index), d.Number, render.Safe(proof.Identity))
 		}
 		return s.done(c, p, err)
 	}
-	f, err := p.ForecastChannels(ctx, d)
+	f, err := channels.Forecast(ctx)
 	if err == nil && s.output == "table" {
 		var page bytes.Buffer
 		if err := json.Indent(&page, d.Statement.Raw(), "", "  "); err != nil {
@@ -234,46 +235,37 @@ func (s *sealing) point(ctx context.Context, c *cobra.Command, p *pipeline.Pipel
 
 // revise drafts a revision, and signs it if that was confirmed.
 func (s *sealing) revise(ctx context.Context, c *cobra.Command, p *pipeline.Pipeline) error {
-	next, err := s.draft(ctx, p)
+	revision := p.Revise(profile.Stage(s.at))
+	var next release.Manifest
+	var err error
+	if s.withdraw {
+		next, err = revision.Withdraw(ctx, release.Withdrawal{Reason: s.reason, Use: s.use})
+	} else {
+		next, err = revision.Amend(ctx, s.reason)
+	}
 	if err != nil {
 		return s.foretell(c, pipeline.Forecast{}, err)
 	}
 	if s.confirm {
-		return s.revised(ctx, c, p, next)
+		return s.revised(c, p, next, revision.Sign(ctx, next))
 	}
-	f, err := p.ForecastRevision(ctx, next, profile.Stage(s.at))
+	f, err := revision.Forecast(ctx, next)
 	if err == nil && s.output == "table" {
 		printRevision(c.OutOrStdout(), next)
 	}
 	return s.foretell(c, f, err)
 }
 
-// revised signs a revision, and says where it is then.
-func (s *sealing) revised(ctx context.Context, c *cobra.Command, p *pipeline.Pipeline, next release.Manifest) (err error) {
+// revised says where a revision is that was signed.
+func (s *sealing) revised(c *cobra.Command, p *pipeline.Pipeline, next release.Manifest, err error) error {
 	where := "is sealed; waybill promote makes it public"
-	if s.at == "" {
-		err = p.Revise(ctx, next)
-	} else {
-		err = p.ReviseAt(ctx, profile.Stage(s.at), next)
+	if s.at != "" {
 		where = "is sealed, and is at the " + s.at + " place"
 	}
 	if err == nil && s.output == "table" {
 		fmt.Fprintf(c.OutOrStdout(), "%s %s: revision %d %s\n", render.Safe(next.Name), next.Version, next.Revision, where)
 	}
 	return s.done(c, p, err)
-}
-
-func (s *sealing) draft(ctx context.Context, p *pipeline.Pipeline) (release.Manifest, error) {
-	w := release.Withdrawal{Reason: s.reason, Use: s.use}
-	switch {
-	case s.withdraw && s.at != "":
-		return p.DraftWithdrawalAt(ctx, profile.Stage(s.at), w)
-	case s.withdraw:
-		return p.DraftWithdrawal(ctx, w)
-	case s.at != "":
-		return p.DraftAmendmentAt(ctx, profile.Stage(s.at), s.reason)
-	}
-	return p.DraftAmendment(ctx, s.reason)
 }
 
 func printRevision(w io.Writer, m release.Manifest) {

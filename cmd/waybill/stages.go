@@ -66,7 +66,7 @@ not begun.
 			if err != nil {
 				return err
 			}
-			err = train.Run(ctx, doctor.Build, func(ctx context.Context, i int) error { return train[i].Build(ctx) })
+			err = train.Run(ctx, doctor.Build, func(ctx context.Context, _ int, p *pipeline.Pipeline) error { return p.Build(ctx) })
 			return answer(c, cli.TableOutput(), nil, err)
 		},
 	}

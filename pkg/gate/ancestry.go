@@ -18,14 +18,14 @@ import (
 // everything that the provenance names and the release holds: where a policy
 // requires a level, the whole way to the source must have it.
 func checkAncestry(_ context.Context, g gathered) (f facts) {
-	if g.Options.Scope.Depth != AllEvidence {
+	if g.release.Options.Scope.Depth != AllEvidence {
 		return f
 	}
 	steps := g.steps(&f)
 	lowest := slsa.Limit{Level: -1}
 	shown := map[string]bool{}
 	for _, s := range steps {
-		if a, _ := g.manifest.Find(s.ID); !g.covers(a) || !g.holds(s.ID) {
+		if a, _ := g.release.manifest.Find(s.ID); !g.release.covers(a) || !g.holds(s.ID) {
 			continue // what is wrong with it was said
 		}
 		shown[s.ID] = true
@@ -43,13 +43,13 @@ func checkAncestry(_ context.Context, g gathered) (f facts) {
 		}
 	}
 	g.demandLevels(shown, &f)
-	if g.manifest.isGiven() {
+	if g.release.manifest.isGiven() {
 		g.sayUnproven(len(steps), &f)
 	}
 	if lowest.Level >= 0 {
 		f.least = &verdict.Least{Track: string(slsa.Build), Level: lowest.Level, Artifacts: len(shown), Path: lowest.Path}
 		of, rest := "everything that was built", ""
-		if g.manifest.isGiven() {
+		if g.release.manifest.isGiven() {
 			of = "what another tool's provenance speaks of"
 		} else if n, first := g.uncounted(shown); n > 0 {
 			of = fmt.Sprintf("%d of %d artifacts that were built", len(shown), len(shown)+n)
@@ -81,10 +81,10 @@ func tooLow(name string, want int, limit slsa.Limit, unknown error) verdict.Find
 // the release, and the first of them: something was found against one, even if it
 // was set aside, or a verifier's summary stands in place of its provenance.
 func (g gathered) uncounted(shown map[string]bool) (n int, first string) {
-	for _, a := range g.manifest.Artifacts {
+	for _, a := range g.release.manifest.Artifacts {
 		_, vouched := g.vouched[a.Name]
 		found := !g.holds(a.Name) && slices.Contains(policy.ChecksOf(a.Class), policy.Provenance)
-		if !g.covers(a) || shown[a.Name] || !vouched && !found {
+		if !g.release.covers(a) || shown[a.Name] || !vouched && !found {
 			continue
 		}
 		if n++; n == 1 {
@@ -96,14 +96,14 @@ func (g gathered) uncounted(shown map[string]bool) (n int, first string) {
 
 // levelOf is the level that the policy requires of an artifact.
 func (g gathered) levelOf(name string) int {
-	a, _ := g.manifest.Find(name)
-	return max(g.Policy.Level(g.Stage, a.Class), g.Options.Scope.Level)
+	a, _ := g.release.manifest.Find(name)
+	return max(g.release.Policy.Level(g.release.Stage, a.Class), g.release.Options.Scope.Level)
 }
 
 // demandLevels refuses what has no level at all, where one is asked for
 // besides the policy's: what no provenance speaks of was made anyhow.
 func (g gathered) demandLevels(shown map[string]bool, f *facts) {
-	want := g.Options.Scope.Level
+	want := g.release.Options.Scope.Level
 	if want == 0 {
 		return
 	}
@@ -113,8 +113,8 @@ func (g gathered) demandLevels(shown map[string]bool, f *facts) {
 		f.refuse(none)
 	}
 	asked := 0
-	for _, a := range g.manifest.Artifacts {
-		if !g.covers(a) || !slices.Contains(policy.ChecksOf(a.Class), policy.Provenance) {
+	for _, a := range g.release.manifest.Artifacts {
+		if !g.release.covers(a) || !slices.Contains(policy.ChecksOf(a.Class), policy.Provenance) {
 			continue
 		}
 		if asked++; !shown[a.Name] && g.holds(a.Name) && !g.vouched.reaches(a.Name, want) {
@@ -122,7 +122,7 @@ func (g gathered) demandLevels(shown map[string]bool, f *facts) {
 		}
 	}
 	if asked == 0 {
-		refuse(g.manifest.Name, "nothing of what is asked about was built, so that nothing has a level")
+		refuse(g.release.manifest.Name, "nothing of what is asked about was built, so that nothing has a level")
 	}
 }
 
@@ -132,19 +132,19 @@ func (g gathered) demandLevels(shown map[string]bool, f *facts) {
 // provenance is of the bytes that the manifest lists.
 func (g gathered) steps(f *facts) []slsa.Step {
 	var steps []slsa.Step
-	for _, a := range g.manifest.Artifacts {
-		if a.Provenance == "" || g.Policy.Asks(g.Stage, a.Class, policy.Provenance) == policy.Off {
+	for _, a := range g.release.manifest.Artifacts {
+		if a.Provenance == "" || g.release.Policy.Asks(g.release.Stage, a.Class, policy.Provenance) == policy.Off {
 			continue
 		}
 		if _, is := g.vouched[a.Name]; is {
 			continue // the summary has its level
 		}
-		got := g.builds[a.Provenance]()
+		got := g.release.builds[a.Provenance]()
 		if got.unread != nil || got.refused != nil || got.run != nil {
 			continue // which is a finding, or a warning, of its own
 		}
-		report, err := g.hearing.Level(got.evidence, g.question(a))
-		if err != nil && g.manifest.isGiven() {
+		report, err := g.release.hearing.Level(got.evidence, g.release.question(a))
+		if err != nil && g.release.manifest.isGiven() {
 			continue // it was found to speak of something else
 		}
 		if err != nil {
@@ -160,7 +160,7 @@ func (g gathered) steps(f *facts) []slsa.Step {
 func (g gathered) madeOf(claim provenance.Claim, name string) []string {
 	var inputs []string
 	for _, r := range claim.Dependencies {
-		a, listed := g.manifest.Find(r.Name)
+		a, listed := g.release.manifest.Find(r.Name)
 		if listed && a.Name != name && isBuilt(a) && r.Digest["sha256"] == a.Digests.SHA256.Hex() && !slices.Contains(inputs, a.Name) {
 			inputs = append(inputs, a.Name)
 		}

@@ -35,18 +35,18 @@ const fixSource = "find out whether the tag was moved, or the release was built 
 // provenance of everything that was built names it, and what the release
 // publishes of its plan and lock is what that commit holds.
 func checkSource(ctx context.Context, g gathered) (f facts) {
-	if g.Options.Checkout.Repository == "" {
+	if g.release.Options.Checkout.Repository == "" {
 		f.note("the commit was not compared with a checkout of the source; --source REPOSITORY does that")
 		return f
 	}
 	f.checks = []string{"source"}
-	repo, err := vcs.Open(ctx, g.Options.Checkout.Repository)
+	repo, err := vcs.Open(ctx, g.release.Options.Checkout.Repository)
 	if err != nil {
 		f.fail("source", err)
 		return f
 	}
 	defer repo.Close()
-	s := &sourceCheck{sealed: g.sealed, repo: repo}
+	s := &sourceCheck{sealed: g.release, repo: repo}
 	if s.commit, err = s.resolve(ctx); err != nil {
 		f.fail("source", err)
 		return f

@@ -61,7 +61,7 @@ func (g gathered) documentOf(ctx context.Context, a release.Artifact) (spdx.Docu
 	if a.SBOM == "" {
 		return spdx.Document{}, verdict.Refuse(verdict.NoSBOM, a.Name, "the manifest names no SBOM for it")
 	}
-	raw, err := g.listed(ctx, a.SBOM)
+	raw, err := g.release.listed(ctx, a.SBOM)
 	if err != nil {
 		return spdx.Document{}, evidenceError(verdict.NoSBOM, a.Name, a.SBOM, err)
 	}
@@ -108,8 +108,8 @@ func codeOf(err error) verdict.Code {
 // cross holds the SBOM of an artifact, which describes its bytes, against
 // everything else that is known of the release.
 func (g gathered) cross(ctx context.Context, a release.Artifact, document spdx.Document) []verdict.Finding {
-	about := g.manifest.crossed(a)
-	about.Document, about.DocumentDigest, about.Namespace = document, g.manifest.digestOf(a.SBOM), document.Namespace()
+	about := g.release.manifest.crossed(a)
+	about.Document, about.DocumentDigest, about.Namespace = document, g.release.manifest.digestOf(a.SBOM), document.Namespace()
 	facts := crosscheck.Release{Artifacts: g.sboms.artifacts}
 	node := g.sboms.images[a.Name]
 	switch {
@@ -120,7 +120,7 @@ func (g gathered) cross(ctx context.Context, a release.Artifact, document spdx.D
 	}
 	findings := facts.About(about)
 	g.sboms.keep(about)
-	if g.Options.Inside == nil {
+	if g.release.Options.Inside == nil {
 		return findings
 	}
 	within, err := g.within(ctx, a, about)
@@ -157,19 +157,19 @@ func (d *documents) keep(about crosscheck.Artifact) {
 // within reads an artifact again and compares what is in it.
 func (g gathered) within(ctx context.Context, a release.Artifact, about crosscheck.Artifact) ([]verdict.Finding, error) {
 	if node := g.sboms.images[a.Name]; node != nil {
-		found, err := g.Options.Inside.Image(ctx, about, g.Images, a.Repository, node)
+		found, err := g.release.Options.Inside.Image(ctx, about, g.release.Images, a.Repository, node)
 		if err != nil {
 			return nil, err
 		}
 		attached, err := g.attached(ctx, a, node)
 		return append(found.Findings, attached...), err
 	}
-	body, err := g.openFile(ctx, a.Name)
+	body, err := g.release.openFile(ctx, a.Name)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
-	found, err := g.Options.Inside.File(ctx, about, body)
+	found, err := g.release.Options.Inside.File(ctx, about, body)
 	if err == nil && !found.Digests.SHA256.Equal(a.Digests.SHA256) {
 		return nil, verdict.Refuse(verdict.Tampered, a.Name, "it changed while it was verified")
 	}
@@ -180,15 +180,15 @@ func (g gathered) within(ctx context.Context, a release.Artifact, about crossche
 // in the registry, for those who ask there, with what they are attached to.
 func (g gathered) attached(ctx context.Context, a release.Artifact, index *registry.Node) (findings []verdict.Finding, err error) {
 	err = index.Walk(func(n *registry.Node) error {
-		refers, err := g.reader.evidenceOf(ctx, a.Repository, n.Descriptor.Digest)
+		refers, err := g.release.reader.evidenceOf(ctx, a.Repository, n.Descriptor.Digest)
 		if err != nil {
 			return err
 		}
 		for _, e := range refers.holds {
 			ask := policy.Ask{
-				Role: policy.Release, Kind: intoto.SPDXDocument, Stage: g.Stage, Class: a.Class, Subject: a.Name, Bytes: digest.Set{SHA256: n.Descriptor.Digest}, InRegistry: true,
+				Role: policy.Release, Kind: intoto.SPDXDocument, Stage: g.release.Stage, Class: a.Class, Subject: a.Name, Bytes: digest.Set{SHA256: n.Descriptor.Digest}, InRegistry: true,
 			}
-			if _, err := g.Policy.Judge(e, ask); err != nil {
+			if _, err := g.release.Policy.Judge(e, ask); err != nil {
 				continue // another statement, or another role
 			}
 			document, err := parseSBOM(string(e.Statement().Predicate()))
@@ -213,10 +213,10 @@ func (g gathered) attached(ctx context.Context, a release.Artifact, index *regis
 func (g gathered) attachedTo(ctx context.Context, a release.Artifact, n *registry.Node, document spdx.Document) ([]verdict.Finding, error) {
 	name, _ := document.Describes()
 	about := crosscheck.Artifact{
-		Name: name, Version: g.manifest.Version.String(), Digests: digest.Set{SHA256: n.Descriptor.Digest}, Document: document,
+		Name: name, Version: g.release.manifest.Version.String(), Digests: digest.Set{SHA256: n.Descriptor.Digest}, Document: document,
 	}
 	facts := crosscheck.Release{Images: map[string]crosscheck.Image{name: n.Served()}}
-	found, err := g.Options.Inside.Image(ctx, about, g.Images, a.Repository, n)
+	found, err := g.release.Options.Inside.Image(ctx, about, g.release.Images, a.Repository, n)
 	return append(facts.About(about), found.Findings...), err
 }
 
@@ -224,12 +224,12 @@ func (g gathered) attachedTo(ctx context.Context, a release.Artifact, n *registr
 // release, and files that hold images.
 func checkDocuments(ctx context.Context, g gathered) (f facts) {
 	mode := policy.Off
-	for _, class := range g.manifest.classes() {
-		if m := g.Policy.Asks(g.Stage, class, policy.SBOM); m == policy.Require || m == policy.Warn && mode == policy.Off {
+	for _, class := range g.release.manifest.classes() {
+		if m := g.release.Policy.Asks(g.release.Stage, class, policy.SBOM); m == policy.Require || m == policy.Warn && mode == policy.Off {
 			mode = m
 		}
 	}
-	if mode == policy.Off || g.asked != nil {
+	if mode == policy.Off || g.release.asked != nil {
 		return f
 	}
 	images := map[string]crosscheck.Image{}
@@ -266,7 +266,7 @@ func followAll(f *facts, mode policy.Mode, found []verdict.Finding) {
 // checkSourceSBOM holds the document about the source against that of the release,
 // which refers to it, and its modules against the lock.
 func (g gathered) checkSourceSBOM(ctx context.Context, name string, whole spdx.Document) []verdict.Finding {
-	raw, err := g.listed(ctx, name)
+	raw, err := g.release.listed(ctx, name)
 	if err != nil {
 		return nil // that it is not there is found by plan and census
 	}
@@ -275,7 +275,7 @@ func (g gathered) checkSourceSBOM(ctx context.Context, name string, whole spdx.D
 		return []verdict.Finding{verdict.FindingOf(name, verdict.Wrap(codeOf(err), name, err))}
 	}
 	a := crosscheck.Artifact{
-		Name: name, Version: g.manifest.Version.String(), Document: document, DocumentDigest: g.manifest.digestOf(name), Namespace: document.Namespace(),
+		Name: name, Version: g.release.manifest.Version.String(), Document: document, DocumentDigest: g.release.manifest.digestOf(name), Namespace: document.Namespace(),
 	}
 	findings := append(crosscheck.Source(a, whole), crosscheck.Named(a)...)
 	return append(findings, crosscheck.Known(a, g.sboms.goSum)...)
@@ -284,7 +284,7 @@ func (g gathered) checkSourceSBOM(ctx context.Context, name string, whole spdx.D
 // checkWhole holds the document about the release against its artifacts and
 // their documents.
 func (g gathered) checkWhole(ctx context.Context, name string) (spdx.Document, []verdict.Finding) {
-	raw, err := g.listed(ctx, name)
+	raw, err := g.release.listed(ctx, name)
 	if err != nil {
 		return spdx.Document{}, nil // that it is not there is found by plan and census
 	}
@@ -292,15 +292,15 @@ func (g gathered) checkWhole(ctx context.Context, name string) (spdx.Document, [
 	if err != nil {
 		return spdx.Document{}, []verdict.Finding{verdict.FindingOf(name, verdict.Wrap(codeOf(err), name, err))}
 	}
-	if f := crosscheck.Whole(document, name, g.manifest.Name+" "+g.manifest.Version.String()); len(f) > 0 {
+	if f := crosscheck.Whole(document, name, g.release.manifest.Name+" "+g.release.manifest.Version.String()); len(f) > 0 {
 		return spdx.Document{}, f
 	}
 	var artifacts []crosscheck.Artifact
-	for _, a := range g.manifest.Artifacts {
+	for _, a := range g.release.manifest.Artifacts {
 		if !isBuilt(a) || a.Class == plan.ImageChild {
 			continue
 		}
-		about := g.manifest.crossed(a)
+		about := g.release.manifest.crossed(a)
 		if read, known := g.sboms.read[a.Name]; known {
 			about = read
 		}

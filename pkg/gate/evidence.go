@@ -124,8 +124,8 @@ func (s *sealed) parameters(by vouching) (chosen map[string]string, mixed []verd
 // filesToJudge are the files about which the policy is asked. Those with a finding
 // are left out: their evidence is of other bytes.
 func (g gathered) filesToJudge() (due []release.Artifact) {
-	for _, a := range g.manifest.Files() {
-		if g.covers(a) && g.holds(a.Name) && g.asks(a.Class) {
+	for _, a := range g.release.manifest.Files() {
+		if g.release.covers(a) && g.holds(a.Name) && g.release.asks(a.Class) {
 			due = append(due, a)
 		}
 	}
@@ -141,10 +141,10 @@ func (g gathered) items(ctx context.Context, due []release.Artifact) facts {
 
 // item brings the evidence of one artifact.
 func (g gathered) item(ctx context.Context, a release.Artifact) item {
-	i := item{question: g.question(a), evidence: slices.Clip(g.late[a.Digests.SHA256])}
+	i := item{question: g.release.question(a), evidence: slices.Clip(g.late[a.Digests.SHA256])}
 	q := &i.question
 	bring := func(check policy.Check, from func(context.Context, release.Artifact) (verify.Evidence, error)) {
-		if !slices.Contains(policy.ChecksOf(a.Class), check) || g.Policy.Asks(g.Stage, a.Class, check) == policy.Off {
+		if !slices.Contains(policy.ChecksOf(a.Class), check) || g.release.Policy.Asks(g.release.Stage, a.Class, check) == policy.Off {
 			return
 		}
 		e, err := from(ctx, a)
@@ -161,19 +161,19 @@ func (g gathered) item(ctx context.Context, a release.Artifact) item {
 	}
 	if a.IsImage() {
 		bring(policy.Signature, g.imageSignatureOf)
-		if g.Policy.Asks(g.Stage, a.Class, policy.Summary) != policy.Off {
+		if g.release.Policy.Asks(g.release.Stage, a.Class, policy.Summary) != policy.Off {
 			var summaries []verify.Evidence
-			summaries, q.Why[policy.Summary] = g.reader.summariesOf(ctx, a)
+			summaries, q.Why[policy.Summary] = g.release.reader.summariesOf(ctx, a)
 			i.evidence = append(i.evidence, summaries...)
 		}
 	} else {
 		q.Sealed = g.isSealedOnly(a)
 		bring(policy.Signature, g.signatureOf)
 	}
-	if g.isRefused(a) {
+	if g.release.isRefused(a) {
 		i.reported = verdict.NoProvenance // of the provenance itself
 	}
-	if mode := g.Policy.Asks(g.Stage, a.Class, policy.SBOM); mode != policy.Off {
+	if mode := g.release.Policy.Asks(g.release.Stage, a.Class, policy.SBOM); mode != policy.Off {
 		document, err := g.documentOf(ctx, a)
 		_, q.SBOM = document.Describes()
 		q.Why[policy.SBOM], q.Omitted = err, crosscheck.Omitted(document)
@@ -248,15 +248,15 @@ func (s *sealed) attest(ctx context.Context, name string) (got attested) {
 // policy and manifest allow. It counts as much as provenance counts for what
 // it was made for.
 func checkRuns(_ context.Context, g gathered) (f facts) {
-	for _, a := range g.manifest.Artifacts {
-		if a.Class != plan.Provenance || g.Options.Scope.Depth != AllEvidence {
+	for _, a := range g.release.manifest.Artifacts {
+		if a.Class != plan.Provenance || g.release.Options.Scope.Depth != AllEvidence {
 			continue
 		}
 		mode := g.weightOf(a)
 		if mode == policy.Off {
 			continue
 		}
-		got := g.builds[a.Name]()
+		got := g.release.builds[a.Name]()
 		if err := errors.Join(got.unread, got.refused, got.run); err != nil {
 			f.follow(a.Name, mode, verdict.FindingOf(a.Name, err))
 		}
@@ -267,12 +267,12 @@ func checkRuns(_ context.Context, g gathered) (f facts) {
 // weightOf is how much a provenance counts: as much as it does for anything
 // that rests on it, and fully when nothing does, for then it was misplaced.
 func (g gathered) weightOf(of release.Artifact) policy.Mode {
-	strongest, used := policy.Off, !g.covers(of)
-	for _, a := range g.manifest.Artifacts {
-		if a.Provenance != of.Name || !g.covers(a) {
+	strongest, used := policy.Off, !g.release.covers(of)
+	for _, a := range g.release.manifest.Artifacts {
+		if a.Provenance != of.Name || !g.release.covers(a) {
 			continue
 		}
-		mode := g.Policy.Asks(g.Stage, a.Class, policy.Provenance)
+		mode := g.release.Policy.Asks(g.release.Stage, a.Class, policy.Provenance)
 		if _, is := g.vouched[a.Name]; is {
 			mode = policy.Off
 		}
@@ -291,10 +291,10 @@ func (g gathered) provenanceOf(_ context.Context, a release.Artifact) (verify.Ev
 	switch {
 	case a.Provenance == "":
 		return verify.Evidence{}, verdict.Refuse(verdict.NoProvenance, a.Name, "the manifest names no provenance for it")
-	case a.Provenance != plan.ProvenanceName(a.Step) && (a.Step != "" || !g.manifest.isGiven()):
+	case a.Provenance != plan.ProvenanceName(a.Step) && (a.Step != "" || !g.release.manifest.isGiven()):
 		return verify.Evidence{}, verdict.Refuse(verdict.NoProvenance, a.Name, "the manifest names the provenance %q, which is not of its step", a.Provenance)
 	}
-	got := g.builds[a.Provenance]()
+	got := g.release.builds[a.Provenance]()
 	switch {
 	case got.unread != nil:
 		return verify.Evidence{}, evidenceError(verdict.NoProvenance, a.Name, a.Provenance, got.unread)
@@ -303,7 +303,7 @@ func (g gathered) provenanceOf(_ context.Context, a release.Artifact) (verify.Ev
 	case got.run != nil:
 		return verify.Evidence{}, verdict.Refuse(verdict.NoProvenance, a.Name, "its provenance %s was refused", a.Provenance)
 	}
-	if g.manifest.isTheirs(got.evidence) {
+	if g.release.manifest.isTheirs(got.evidence) {
 		return got.evidence, nil // in whatever form its builder writes: the policy says which count
 	}
 	return ofKind(got.evidence, a.Name, provenance.PredicateType)
@@ -382,16 +382,16 @@ func runOf(m release.Manifest) string {
 // signatureOf is the signature that the manifest names for a file.
 func (g gathered) signatureOf(ctx context.Context, a release.Artifact) (verify.Evidence, error) {
 	if g.isSealedOnly(a) {
-		return g.manifest.evidence, nil
+		return g.release.manifest.evidence, nil
 	}
 	if a.Signature == "" {
 		return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, a.Name, "the manifest names no signature for it")
 	}
-	raw, err := g.listed(ctx, a.Signature)
+	raw, err := g.release.listed(ctx, a.Signature)
 	if err != nil {
 		return verify.Evidence{}, evidenceError(verdict.Unsigned, a.Name, a.Signature, err)
 	}
-	e, err := g.Verifier.Blob(raw, a.Digests)
+	e, err := g.release.Verifier.Blob(raw, a.Digests)
 	return e, inBundle(a.Signature, a.Name, err)
 }
 
@@ -415,7 +415,7 @@ func inBundle(bundle, artifact string, err error) error {
 // signature. What was planned to have one, or has one listed, must have it.
 func (g gathered) isSealedOnly(a release.Artifact) bool {
 	bundle := plan.BundleName(a.Name)
-	_, listed := g.manifest.Find(bundle)
+	_, listed := g.release.manifest.Find(bundle)
 	_, planned := g.planned.Find(bundle)
 	return a.Signature == "" && !listed && !planned
 }

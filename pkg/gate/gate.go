@@ -24,7 +24,7 @@
 // A check of releases with a manifest is one function and one row of checks():
 //
 //	func readmeIsListed(_ context.Context, g gathered) (f facts) {
-//		if _, listed := g.manifest.Find("README.md"); !listed {
+//		if _, listed := g.release.manifest.Find("README.md"); !listed {
 //			f.refuse(verdict.Find(verdict.Missing, "README.md", "the release has none"))
 //		}
 //		return f
@@ -180,7 +180,7 @@ func (s *sealed) decide(ctx context.Context, j *judge) {
 	j.take(found)
 	planned, found := s.checkPlan(ctx, vouched)
 	j.take(found)
-	g := gathered{sealed: s, late: late, vouched: vouched, planned: planned, sboms: s.prepareDocuments(ctx), holds: j.holds}
+	g := gathered{release: s, late: late, vouched: vouched, planned: planned, sboms: s.prepareDocuments(ctx), holds: j.holds}
 	for some := range slices.Chunk(g.filesToJudge(), itemsAtOnce) {
 		j.take(g.items(ctx, some))
 	}
@@ -196,7 +196,7 @@ func (s *sealed) decide(ctx context.Context, j *judge) {
 // gathered is what the steps before found out about a release: what its checks
 // start from.
 type gathered struct {
-	*sealed
+	release *sealed
 	late    lateEvidence
 	vouched vouching
 	planned plan.Plan // what the published release.yaml expands to, if it does

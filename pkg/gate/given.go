@@ -56,7 +56,7 @@ func (s *sealed) checkTheirs(name string, e verify.Evidence) error {
 // provenance shows any level.
 func (g gathered) sayUnproven(shown int, f *facts) {
 	var names []string
-	for _, a := range g.manifest.Artifacts {
+	for _, a := range g.release.manifest.Artifacts {
 		if !slices.Contains([]plan.Class{plan.Binary, plan.Archive, plan.Other, plan.Image, plan.ImageChild}, a.Class) {
 			continue
 		}
@@ -75,14 +75,14 @@ func (g gathered) sayUnproven(shown int, f *facts) {
 // rests reports whether provenance that the policy believes speaks of an
 // artifact.
 func (g gathered) rests(a release.Artifact) bool {
-	if a.Provenance == "" || !g.holds(a.Name) || g.Policy.Asks(g.Stage, a.Class, policy.Provenance) == policy.Off {
+	if a.Provenance == "" || !g.holds(a.Name) || g.release.Policy.Asks(g.release.Stage, a.Class, policy.Provenance) == policy.Off {
 		return false
 	}
-	got := g.builds[a.Provenance]()
+	got := g.release.builds[a.Provenance]()
 	if got.unread != nil || got.refused != nil || got.run != nil {
 		return false
 	}
-	_, err := g.hearing.Level(got.evidence, g.question(a))
+	_, err := g.release.hearing.Level(got.evidence, g.release.question(a))
 	return err == nil
 }
 

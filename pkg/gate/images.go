@@ -23,15 +23,15 @@ func (s *sealed) asksImages() bool { return slices.ContainsFunc(s.manifest.Image
 // platforms, blobs.
 func (g gathered) checkImages(ctx context.Context) (f facts) {
 	switch {
-	case !g.asksImages():
+	case !g.release.asksImages():
 		return f
-	case g.Images == nil:
-		f.refuse(verdict.Find(verdict.PlaceDown, g.manifest.ImagesURI, "the release has images, but no registry was given"))
+	case g.release.Images == nil:
+		f.refuse(verdict.Find(verdict.PlaceDown, g.release.manifest.ImagesURI, "the release has images, but no registry was given"))
 		return f
 	}
 	looked := g.lookAtImages(ctx)
-	for _, a := range g.manifest.Images() {
-		if g.covers(a) && a.Class == plan.Image {
+	for _, a := range g.release.manifest.Images() {
+		if g.release.covers(a) && a.Class == plan.Image {
 			g.checkIndex(a, looked[a.Name], &f)
 		}
 	}
@@ -40,10 +40,10 @@ func (g gathered) checkImages(ctx context.Context) (f facts) {
 
 // images are the images that were read. An index stands before its platforms.
 func (g gathered) images() []release.Artifact {
-	if g.Images == nil {
+	if g.release.Images == nil {
 		return nil
 	}
-	return slices.DeleteFunc(g.manifest.Images(), func(a release.Artifact) bool { return !g.covers(a) })
+	return slices.DeleteFunc(g.release.manifest.Images(), func(a release.Artifact) bool { return !g.release.covers(a) })
 }
 
 // image brings the evidence of one image, if the policy is asked about it. What
@@ -52,7 +52,7 @@ func (g gathered) image(ctx context.Context, a release.Artifact) (f facts) {
 	switch {
 	case a.Of != "" && !g.holds(a.Of):
 		f.spoiled = []string{a.Name}
-	case g.holds(a.Name) && g.asks(a.Class):
+	case g.holds(a.Name) && g.release.asks(a.Class):
 		f.items = []item{g.item(ctx, a)}
 	}
 	return f
@@ -66,7 +66,7 @@ func (g gathered) checkIndex(a release.Artifact, l looked, f *facts) {
 	}
 	g.sboms.images[a.Name] = l.node
 	f.fail(a.Name, l.err)
-	f.fail(a.Name, g.manifest.checkChildren(a, l.node))
+	f.fail(a.Name, g.release.manifest.checkChildren(a, l.node))
 }
 
 // checkChildren demands exactly the platforms of the manifest, each with
@@ -94,20 +94,20 @@ func (m signedManifest) checkChildren(a release.Artifact, node *registry.Node) e
 // signature that the manifest names. What strangers attach is not counted and
 // does not block.
 func (g gathered) imageSignatureOf(ctx context.Context, a release.Artifact) (verify.Evidence, error) {
-	refers, err := g.reader.evidenceOf(ctx, a.Repository, a.Digests.SHA256)
+	refers, err := g.release.reader.evidenceOf(ctx, a.Repository, a.Digests.SHA256)
 	if err != nil {
 		return verify.Evidence{}, err
 	}
 	ask := policy.Ask{
-		Role: policy.Release, Kind: intoto.CosignSignature, Stage: g.Stage, Class: a.Class, Subject: a.Name,
+		Role: policy.Release, Kind: intoto.CosignSignature, Stage: g.release.Stage, Class: a.Class, Subject: a.Name,
 		Bytes: digest.Set{SHA256: a.Digests.SHA256}, InRegistry: true,
 	}
 	foreign := refers.failed
 	for _, e := range refers.holds {
-		if _, err := g.Policy.Judge(e, ask); err == nil && e.Bundle().String() == a.Signature {
+		if _, err := g.release.Policy.Judge(e, ask); err == nil && e.Bundle().String() == a.Signature {
 			return e, nil
 		}
-		if _, err := g.Policy.Acts(e, g.question(a)); err != nil {
+		if _, err := g.release.Policy.Acts(e, g.release.question(a)); err != nil {
 			foreign++
 		}
 	}
@@ -117,18 +117,18 @@ func (g gathered) imageSignatureOf(ctx context.Context, a release.Artifact) (ver
 // checkTags refuses tags in the release's scope that the manifest does not list.
 // Policy says whether the registry is closed.
 func checkTags(ctx context.Context, g gathered) (f facts) {
-	mode := g.Policy.Closes(policy.Images)
-	if mode == policy.Off || !g.asksImages() || g.Images == nil {
+	mode := g.release.Policy.Closes(policy.Images)
+	if mode == policy.Off || !g.release.asksImages() || g.release.Images == nil {
 		return f
 	}
-	for _, repo := range g.manifest.Repositories() {
-		tags, err := g.Images.Tags(ctx, repo)
+	for _, repo := range g.release.manifest.Repositories() {
+		tags, err := g.release.Images.Tags(ctx, repo)
 		if err != nil { // and not weighed: nobody knows which tags there are
 			f.fail("oci/"+repo, err)
 			continue
 		}
 		for _, tag := range tags {
-			if g.manifest.inScope(tag) && !g.manifest.listsTag(repo, tag) {
+			if g.release.manifest.inScope(tag) && !g.release.manifest.listsTag(repo, tag) {
 				f.weigh(mode, verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "in the registry, not listed in the manifest"))
 			}
 		}
@@ -149,7 +149,7 @@ func (m signedManifest) listsTag(repo, tag string) bool {
 // release's own name.
 func (g gathered) checkAttachedTags(ctx context.Context, repo string, tags []string, f *facts) {
 	ours := map[string]bool{}
-	for _, a := range g.manifest.Images() {
+	for _, a := range g.release.manifest.Images() {
 		if a.Repository == repo {
 			ours[registry.AttachedTag(a.Digests.SHA256, "")] = true
 		}
@@ -159,18 +159,18 @@ func (g gathered) checkAttachedTags(ctx context.Context, repo string, tags []str
 		if !is || !ours[about] {
 			continue
 		}
-		at, err := g.Images.Resolve(ctx, repo, tag)
+		at, err := g.release.Images.Resolve(ctx, repo, tag)
 		switch {
 		case err != nil:
 		case suffix == "":
-			err = registry.ReferrersTag(ctx, g.Images, repo, at)
+			err = registry.ReferrersTag(ctx, g.release.Images, repo, at)
 		default:
-			_, err = registry.AttachedEvidence(ctx, g.Images, repo, at)
+			_, err = registry.AttachedEvidence(ctx, g.release.Images, repo, at)
 		}
 		var no *registry.NoEvidenceError
 		switch {
 		case errors.As(err, &no):
-			f.weigh(g.Policy.Closes(policy.Images), verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "a tag for evidence that holds none: %s", no.Why))
+			f.weigh(g.release.Policy.Closes(policy.Images), verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "a tag for evidence that holds none: %s", no.Why))
 		case err != nil:
 			f.fail("oci/"+repo+":"+tag, err)
 		}

@@ -34,18 +34,18 @@ func (g gathered) lookAtImages(ctx context.Context) map[string]looked {
 	var mu sync.Mutex // owns all
 	var group errgroup.Group
 	group.SetLimit(imagesAtOnce)
-	for _, a := range g.manifest.Images() {
-		if !g.covers(a) {
+	for _, a := range g.release.manifest.Images() {
+		if !g.release.covers(a) {
 			continue
 		}
 		group.Go(func() error {
-			if g.asks(a.Class) {
-				_, _ = g.reader.evidenceOf(ctx, a.Repository, a.Digests.SHA256) // who asks again gets the same answer
+			if g.release.asks(a.Class) {
+				_, _ = g.release.reader.evidenceOf(ctx, a.Repository, a.Digests.SHA256) // who asks again gets the same answer
 			}
 			if a.Class != plan.Image {
 				return nil
 			}
-			l := g.reader.lookAt(ctx, a)
+			l := g.release.reader.lookAt(ctx, a)
 			mu.Lock()
 			defer mu.Unlock()
 			all[a.Name] = l

@@ -33,13 +33,13 @@ func twoImages(t *testing.T) gathered {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := gathered{sealed: &sealed{
+	d := gathered{release: &sealed{
 		Request: Request{Images: layout, Policy: p}, manifest: signedManifest{Manifest: release.Manifest{Version: v}},
 	}}
 	for repo, tags := range map[string][]string{"lantern": {"v1.2.3"}, "torch": {"v1.2.3", "v1.2.3-debug"}} {
 		image := release.Artifact{Artifact: plan.Artifact{Name: "oci/" + repo, Class: plan.Image, Repository: repo, Tags: tags}}
 		image.Digests = digest.SetOf([]byte(emptyIndex))
-		d.manifest.Artifacts = append(d.manifest.Artifacts, image)
+		d.release.manifest.Artifacts = append(d.release.manifest.Artifacts, image)
 		for _, tag := range tags {
 			putTag(t, layout, repo, tag)
 		}
@@ -71,7 +71,7 @@ func TestTagsOfTwoRepositories(t *testing.T) {
 	} {
 		d := twoImages(t)
 		if row.repo != "" {
-			putTag(t, d.Images.(*registry.Layout), row.repo, row.tag)
+			putTag(t, d.release.Images.(*registry.Layout), row.repo, row.tag)
 		}
 		found := checkTags(t.Context(), d).differences
 		if row.extra == "" && len(found) > 0 || row.extra != "" && (len(found) != 1 || found[0].Code != verdict.Extra || found[0].Subject != row.extra) {

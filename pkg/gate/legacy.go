@@ -32,7 +32,7 @@ func (m signedManifest) withLegacy(p plan.Plan) plan.Plan {
 // made only a log knows, and is not asked here: the certificate must have been
 // issued while the release identity might act.
 func checkLegacy(ctx context.Context, g gathered) (f facts) {
-	for _, a := range g.manifest.Files() {
+	for _, a := range g.release.manifest.Files() {
 		of, is := a.SignedBySig()
 		if !is || !g.holds(a.Name) || !g.holds(plan.CertName(of)) || !g.holds(of) {
 			continue
@@ -43,15 +43,15 @@ func checkLegacy(ctx context.Context, g gathered) (f facts) {
 }
 
 func (g gathered) pair(ctx context.Context, of string) error {
-	file, listed := g.manifest.Find(of)
+	file, listed := g.release.manifest.Find(of)
 	if !listed {
 		return verdict.Refuse(verdict.NotBound, plan.SigName(of), "what it is of is not listed")
 	}
-	signature, err := g.listed(ctx, plan.SigName(of))
+	signature, err := g.release.listed(ctx, plan.SigName(of))
 	if err != nil {
 		return err
 	}
-	certificate, err := g.listed(ctx, plan.CertName(of))
+	certificate, err := g.release.listed(ctx, plan.CertName(of))
 	if err != nil {
 		return err
 	}
@@ -62,5 +62,5 @@ func (g gathered) pair(ctx context.Context, of string) error {
 	if err := m.Check(); err != nil {
 		return err
 	}
-	return g.Policy.ActsBy(m.Certificate(), policy.Release, policy.Question{Stage: g.Stage, Class: file.Class, Subject: plan.CertName(of)})
+	return g.release.Policy.ActsBy(m.Certificate(), policy.Release, policy.Question{Stage: g.release.Stage, Class: file.Class, Subject: plan.CertName(of)})
 }

@@ -15,15 +15,15 @@ import (
 // provenance was held against, and of its commit. It is evidence beside the
 // release, and not listed: it can be signed before or after the seal.
 func checkSignoff(ctx context.Context, g gathered) (f facts) {
-	mode := g.Policy.NeedsSignoff(g.Stage)
+	mode := g.release.Policy.NeedsSignoff(g.release.Stage)
 	switch {
 	case mode == policy.Off:
 		return f
-	case g.Options.Scope.Depth != AllEvidence:
+	case g.release.Options.Scope.Depth != AllEvidence:
 		f.leave("sign-off")
 		return f
 	}
-	proof, err := g.signedOff(ctx, g.manifest)
+	proof, err := g.release.signedOff(ctx, g.release.manifest)
 	if mode == policy.Require {
 		f.counted = []counted{{name: releasesignoff.Name}}
 	}

@@ -15,7 +15,7 @@ import (
 // who reads the other.
 func checkStatement(ctx context.Context, g gathered) (f facts) {
 	for _, a := range g.planned.Artifacts {
-		listed, there := g.manifest.Find(a.Name)
+		listed, there := g.release.manifest.Find(a.Name)
 		if !there || !a.IsStatement() || !g.holds(a.Name) {
 			continue
 		}
@@ -30,19 +30,19 @@ func checkStatement(ctx context.Context, g gathered) (f facts) {
 }
 
 func (g gathered) saysTheSame(ctx context.Context, a release.Artifact) (verdict.Proof, error) {
-	raw, err := g.listed(ctx, a.Name)
+	raw, err := g.release.listed(ctx, a.Name)
 	if err != nil {
 		return verdict.Proof{}, err
 	}
-	e, err := g.Verifier.Attestation(raw)
+	e, err := g.release.Verifier.Attestation(raw)
 	if err != nil {
 		return verdict.Proof{}, inBundle(a.Name, a.Name, err)
 	}
-	proof, err := g.Policy.Judge(e, policy.Ask{Role: policy.Release, Kind: intoto.Release, Subject: a.Name, Whole: true})
+	proof, err := g.release.Policy.Judge(e, policy.Ask{Role: policy.Release, Kind: intoto.Release, Subject: a.Name, Whole: true})
 	if err != nil {
 		return verdict.Proof{}, err
 	}
-	want, err := g.manifest.InToto(a.Name)
+	want, err := g.release.manifest.InToto(a.Name)
 	if err != nil {
 		return verdict.Proof{}, err
 	}

@@ -13,8 +13,8 @@ import (
 // checkSums holds the checksum files against the manifest: both are signed,
 // and a user of sha256sum would be told something else than a user of ours.
 func checkSums(ctx context.Context, g gathered) (f facts) {
-	for _, a := range g.manifest.Files() {
-		if !g.holds(a.Name) || !g.covers(a) {
+	for _, a := range g.release.manifest.Files() {
+		if !g.holds(a.Name) || !g.release.covers(a) {
 			continue
 		}
 		switch a.Class {
@@ -30,14 +30,14 @@ func checkSums(ctx context.Context, g gathered) (f facts) {
 // checkSidecar compares a sidecar with what it must say. There are few ways to
 // say it, so one that is right need not be read.
 func (g gathered) checkSidecar(ctx context.Context, a release.Artifact) error {
-	of, want := g.manifest.summed(a.Name)
+	of, want := g.release.manifest.summed(a.Name)
 	for _, text := range []string{"%", "%\n", "%  #\n", "% *#\n"} {
 		text = strings.NewReplacer("%", want, "#", of).Replace(text)
 		if want != "" && digest.Of(digest.SHA256, []byte(text)).Equal(a.Digests.SHA256) {
 			return nil
 		}
 	}
-	raw, err := g.listed(ctx, a.Name)
+	raw, err := g.release.listed(ctx, a.Name)
 	if err != nil {
 		return err
 	}
@@ -73,14 +73,14 @@ func hexOf(set digest.Set, long bool) string {
 
 // checkSumsFile compares every line of SHA256SUMS or SHA512SUMS.
 func (g gathered) checkSumsFile(ctx context.Context, a release.Artifact) error {
-	raw, err := g.listed(ctx, a.Name)
+	raw, err := g.release.listed(ctx, a.Name)
 	if err != nil {
 		return err
 	}
 	for line := range strings.Lines(string(raw)) {
 		got, name, _ := strings.Cut(strings.TrimRight(line, "\r\n"), " ")
 		name = strings.TrimPrefix(strings.TrimLeft(name, " *"), "./")
-		of, listed := g.manifest.Find(name)
+		of, listed := g.release.manifest.Find(name)
 		if !g.holds(name) {
 			continue // what is wrong with it was said
 		}

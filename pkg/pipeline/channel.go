@@ -14,7 +14,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/store"
@@ -30,7 +29,6 @@ const TokenChannel = "channel"
 type ChannelDraft struct {
 	Statement intoto.Statement
 	Number    int
-	to        Target
 }
 
 // TargetAt splits the name of a file, or the address of an object of a bucket.
@@ -48,16 +46,25 @@ func (t Target) address() string {
 	return filepath.Join(t.Dir, t.Name)
 }
 
-// DraftChannels drafts the next channel index of a target: the channels stand
+// Channels tends the index of channels that lies at a target.
+type Channels struct {
+	*job
+	to Target
+}
+
+// Channels returns the index of channels that lies at a target.
+func (p *Pipeline) Channels(at Target) Channels { return Channels{p.job, at} }
+
+// Draft drafts the next index: the channels stand
 // for this release from now on, for as long as life, and the others for what
 // they stood for. The release must be public, and not be withdrawn. Nothing is
 // signed, and no token is needed.
-func (p *Pipeline) DraftChannels(ctx context.Context, names []string, life time.Duration, to Target) (ChannelDraft, error) {
-	before, _, err := p.highest(ctx, to)
+func (p Channels) Draft(ctx context.Context, names []string, life time.Duration) (ChannelDraft, error) {
+	before, _, err := p.highest(ctx)
 	if err != nil {
 		return ChannelDraft{}, err
 	}
-	m, bundle, err := p.public(ctx, p.Version)
+	m, bundle, err := published(ctx, p.job, p.Version)
 	if err != nil {
 		return ChannelDraft{}, err
 	}
@@ -69,35 +76,35 @@ func (p *Pipeline) DraftChannels(ctx context.Context, names []string, life time.
 		Issued: p.Clock().UTC().Truncate(time.Second), Life: life,
 	}
 	said, manifests, err := before.Next(change, func(v version.Version) bool {
-		gone, _, err := p.public(ctx, v)
+		gone, _, err := published(ctx, p.job, v)
 		return err == nil && gone.Withdrawn != nil
 	})
 	if err != nil {
 		return ChannelDraft{}, err
 	}
 	s, err := channelindex.New(said, manifests)
-	return ChannelDraft{Statement: s, Number: said.Number, to: to}, err
+	return ChannelDraft{Statement: s, Number: said.Number}, err
 }
 
-// SignChannels signs an index as the identity in the role "channel", and writes
+// Sign signs an index as the identity in the role "channel", and writes
 // it where it was drafted for, if nothing of its number or a higher one came
 // there since. What was written is read back and judged.
-func (p *Pipeline) SignChannels(ctx context.Context, d ChannelDraft) (verdict.Proof, error) {
-	signer, err := p.signer(act{actChannel, policy.Channels, TokenChannel}, nil)
+func (p Channels) Sign(ctx context.Context, d ChannelDraft) (verdict.Proof, error) {
+	signer, err := p.signer(pointChannels().signs, p.Work, false)
 	if err != nil {
 		return verdict.Proof{}, err
 	}
-	w, err := p.OpenWriter(d.to.Dir)
+	w, err := p.OpenWriter(p.to.Dir)
 	if err != nil {
-		return verdict.Proof{}, verdict.Refuse(verdict.Usage, "--index", "nothing can be written to %s: %v", d.to.Dir, err).
+		return verdict.Proof{}, verdict.Refuse(verdict.Usage, "--index", "nothing can be written to %s: %v", p.to.Dir, err).
 			Advise("name the bucket or directory behind it with --index; nothing was signed")
 	}
-	before, there, err := p.highest(ctx, d.to)
+	before, there, err := p.highest(ctx)
 	if err != nil {
 		return verdict.Proof{}, err
 	}
 	if before.Number() >= d.Number {
-		return verdict.Proof{}, verdict.Refuse(verdict.ChannelStale, d.to.Name, "index %d was signed meanwhile; this one would be %d", before.Number(), d.Number)
+		return verdict.Proof{}, verdict.Refuse(verdict.ChannelStale, p.to.Name, "index %d was signed meanwhile; this one would be %d", before.Number(), d.Number)
 	}
 	began := p.Clock()
 	bundle, e, err := signer.Statement(ctx, d.Statement)
@@ -109,59 +116,58 @@ func (p *Pipeline) SignChannels(ctx context.Context, d ChannelDraft) (verdict.Pr
 	if err := errors.Join(err, next.Follows(before)); err != nil {
 		return verdict.Proof{}, fmt.Errorf("judging what was signed, which was not written: %w", err)
 	}
-	if err := p.writeChannels(ctx, d.to, w, store.Replacement{Old: there, New: bundle, MediaType: plan.MediaBundle}); err != nil {
+	if err := p.write(ctx, w, store.Replacement{Old: there, New: bundle, MediaType: plan.MediaBundle}); err != nil {
 		return verdict.Proof{}, err
 	}
-	written, _, err := p.channels(ctx, d.to)
+	written, _, err := p.indexAt(ctx, p.to)
 	if err != nil {
-		return verdict.Proof{}, fmt.Errorf("reading back %q: %w", d.to.Name, err)
+		return verdict.Proof{}, fmt.Errorf("reading back %q: %w", p.to.Name, err)
 	}
 	return written.Proof(), written.Follows(next)
 }
 
-// writeChannels writes an index over the very one that it follows, or where
+// write writes an index over the very one that it follows, or where
 // there is none. One that came meanwhile stays.
-func (p *Pipeline) writeChannels(ctx context.Context, to Target, w store.Writer, r store.Replacement) error {
-	at, err := p.openPlace(to.Dir)
+func (p Channels) write(ctx context.Context, w store.Writer, r store.Replacement) error {
+	at, err := p.openPlace(p.to.Dir)
 	if err != nil {
 		return err
 	}
 	if r.Old.IsZero() {
-		err = w.Put(ctx, to.Name, int64(len(r.New)), bytes.NewReader(r.New), store.PutOptions{IfAbsent: true, MediaType: r.MediaType})
+		err = w.Put(ctx, p.to.Name, int64(len(r.New)), bytes.NewReader(r.New), store.PutOptions{IfAbsent: true, MediaType: r.MediaType})
 	} else {
-		err = store.Replace(ctx, at, w, to.Name, r)
+		err = store.Replace(ctx, at, w, p.to.Name, r)
 	}
 	if errors.Is(err, store.ErrChanged) || errors.Is(err, store.ErrExists) {
-		return verdict.Refuse(verdict.ChannelStale, to.Name, "another index was written meanwhile, and it stays; ours was signed and is nowhere: run the command again")
+		return verdict.Refuse(verdict.ChannelStale, p.to.Name, "another index was written meanwhile, and it stays; ours was signed and is nowhere: run the command again")
 	}
 	return err
 }
 
-// ForecastChannels looks ahead at signing a drafted index: as whom, and with
-// which services.
-func (p *Pipeline) ForecastChannels(ctx context.Context, d ChannelDraft) (Forecast, error) {
-	f := p.forecast(plan.Plan{Name: p.Profile.Name, Version: p.Version}, "")
+// Forecast looks ahead at signing a drafted index: as whom, and with which
+// services.
+func (p Channels) Forecast(ctx context.Context) (Forecast, error) {
 	uri, err := p.Profile.Files(profile.Release, p.Version)
 	if err != nil {
 		return Forecast{}, err
 	}
-	f.State, f.Asked = "", []string{"the index " + d.to.address(), uri}
-	return (&view{p: p}).fill(ctx, f, []string{actChannel})
+	o := &outlook{job: p.job, plan: plan.Plan{Name: p.Profile.Name, Version: p.Version}}
+	return o.elsewhere(ctx, pointChannels(), "", "the index "+p.to.address(), uri)
 }
 
 // highest is the index that the next one follows: the one at the target, or
 // the one that the profile names if that has gone on, so that no number is
 // given twice. The digest is of what lies at the target.
-func (p *Pipeline) highest(ctx context.Context, to Target) (channel.Index, digest.Digest, error) {
-	x, there, err := p.channels(ctx, to)
+func (p Channels) highest(ctx context.Context) (channel.Index, digest.Digest, error) {
+	x, there, err := p.indexAt(ctx, p.to)
 	if err != nil || p.Profile.Channels.Index == "" {
 		return x, there, err
 	}
 	at := TargetAt(p.Profile.Channels.Index)
-	if at == to {
+	if at == p.to {
 		return x, there, nil
 	}
-	public, _, err := p.channels(ctx, at)
+	public, _, err := p.indexAt(ctx, at)
 	if err != nil {
 		return channel.Index{}, digest.Digest{}, fmt.Errorf("looking at the index that the profile names: %w", err)
 	}
@@ -171,10 +177,10 @@ func (p *Pipeline) highest(ctx context.Context, to Target) (channel.Index, diges
 	return public, there, public.Follows(x)
 }
 
-// channels is the index that lies at a target, and the digest of its bundle;
+// indexAt is the index that lies at a target, and the digest of its bundle;
 // both are zero if there is none. One that
 // is not ours is never written over.
-func (p *Pipeline) channels(ctx context.Context, at Target) (channel.Index, digest.Digest, error) {
+func (p Channels) indexAt(ctx context.Context, at Target) (channel.Index, digest.Digest, error) {
 	place, err := p.openPlace(at.Dir)
 	if err != nil {
 		return channel.Index{}, digest.Digest{}, err
@@ -197,17 +203,17 @@ func (p *Pipeline) channels(ctx context.Context, at Target) (channel.Index, dige
 	return x, digest.Of(digest.SHA256, raw), nil
 }
 
-// public is the manifest of a version where users find it.
-func (p *Pipeline) public(ctx context.Context, v version.Version) (release.Manifest, []byte, error) {
-	uri, err := p.Profile.Files(profile.Release, v)
+// published is the manifest of a version where users find it.
+func published(ctx context.Context, j *job, v version.Version) (release.Manifest, []byte, error) {
+	uri, err := j.Profile.Files(profile.Release, v)
 	if err != nil {
 		return release.Manifest{}, nil, err
 	}
-	place, err := p.openPlace(uri)
+	place, err := j.openPlace(uri)
 	if err != nil {
 		return release.Manifest{}, nil, err
 	}
-	m, bundle, err := p.manifest(ctx, place)
+	m, bundle, err := j.manifest(ctx, place)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return release.Manifest{}, nil, verdict.Refuse(verdict.EvidenceMissing, v.String(), "it is not public: %s holds no manifest", place.URI()).

@@ -5,12 +5,12 @@ import (
 	"net/http"
 	"os"
 
+	"github.com/waybill-release/waybill/pkg/build"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/seal"
 	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/workspace"
 )
 
 // From says where another tool left a release: its files, and the registry or
@@ -22,42 +22,33 @@ type From struct{ Files, Images string }
 // the plan as well. Nothing is read but names, unless the version is sealed
 // already, and nothing is written.
 func (p *Pipeline) ForecastFrom(ctx context.Context, at From) (plan.Plan, Forecast, error) {
-	planned, from, commit, err := p.planGiven(ctx, at)
+	planned, from, commit, err := planGiven(ctx, p.job, at)
 	if err != nil {
 		return plan.Plan{}, Forecast{}, err
 	}
-	if err := seal.Compare(ctx, seal.Request{Plan: planned, Clock: p.Clock}, from); err != nil {
+	o := &outlook{job: p.job}
+	if err := o.begun(found{plan: planned, source: build.Source{Commit: commit}}); err != nil {
 		return plan.Plan{}, Forecast{}, err
 	}
-	v := &view{p: p}
-	id := workspace.Identity{Name: planned.Name, Version: planned.Version, Commit: commit, Plan: planned.Digest()}
-	if err := workspace.Check(p.State, id); err != nil {
-		return plan.Plan{}, Forecast{}, err
+	if o.w != nil {
+		if err := o.sealedFrom(ctx, from, commit); err != nil {
+			return plan.Plan{}, Forecast{}, err
+		}
 	}
-	if v.plan, err = p.withLegacy(planned); err != nil {
-		return plan.Plan{}, Forecast{}, err
-	}
-	if v.w, err = workspace.Open(p.State); err != nil {
-		v.w = nil // nothing was begun there
-	} else if err := v.sealedFrom(ctx, from, commit); err != nil {
-		return plan.Plan{}, Forecast{}, err
-	}
-	f := p.forecast(v.plan, commit.Commit)
-	f.Asked = append(f.Asked, "the source "+p.Source.Repository, "the place "+at.Files)
-	f, err = v.fill(ctx, f, []string{ActSign, ActSeal})
-	return v.plan, f, err
+	f, err := o.fill(ctx, o.forecast(commit.Commit, "the source "+p.Source.Repository, "the place "+at.Files), signAct(), sealAct())
+	return o.plan, f, err
 }
 
 // sealedFrom looks whether what a place holds is sealed in the state directory:
 // then everything is signed.
-func (v *view) sealedFrom(ctx context.Context, from seal.Origin, commit vcs.Commit) error {
+func (o *outlook) sealedFrom(ctx context.Context, from seal.Origin, commit vcs.Commit) error {
 	config, err := vcs.ReadFile(ctx, commit, plan.ConfigName)
 	if err != nil {
 		return err
 	}
-	v.outlook.Sealed, err = seal.SealedFrom(ctx, v.p.request(v.plan, v.w), from, config)
-	if v.outlook.Sealed {
-		v.outlook.Signed, v.outlook.Attached = v.plan.Artifacts, v.plan.Artifacts
+	o.Sealed, err = seal.SealedFrom(ctx, o.request(o.plan, o.w), from, config)
+	if o.Sealed {
+		o.Signed, o.Attached = o.plan.Artifacts, o.plan.Artifacts
 	}
 	return err
 }
@@ -65,11 +56,8 @@ func (v *view) sealedFrom(ctx context.Context, from seal.Origin, commit vcs.Comm
 // SealFrom seals a release that another tool made: its files are taken over
 // into the state directory, signed, and listed in the signed manifest.
 func (p *Pipeline) SealFrom(ctx context.Context, at From) error {
-	planned, from, commit, err := p.planGiven(ctx, at)
+	planned, from, commit, err := planGiven(ctx, p.job, at)
 	if err != nil {
-		return err
-	}
-	if err := seal.Compare(ctx, seal.Request{Plan: planned, Clock: p.Clock}, from); err != nil {
 		return err
 	}
 	config, err := vcs.ReadFile(ctx, commit, plan.ConfigName)
@@ -79,25 +67,22 @@ func (p *Pipeline) SealFrom(ctx context.Context, at From) error {
 	if p.Tokens[TokenRelease] == nil && p.Keys[TokenRelease] == nil {
 		return noToken(TokenRelease)
 	}
-	w, err := workspace.Create(p.State, workspace.Identity{
-		Name: planned.Name, Version: planned.Version, Commit: commit, Plan: planned.Digest(), Invocation: invocation(), Trace: origin(ctx),
-	})
-	if err != nil {
+	if _, err := create(ctx, p.job, found{plan: planned, source: build.Source{Commit: commit}}); err != nil {
 		return err
 	}
-	if err := w.SavePlan(planned); err != nil {
-		return err
-	}
-	return p.sealing(ctx, actSealFrom+from.Files.URI(), func(ctx context.Context, req seal.Request, _ *Summary) error {
+	a := sealFrom()
+	a.name += from.Files.URI()
+	a.do = sealing(func(ctx context.Context, req seal.Request) (int, error) {
 		_, err := seal.From(ctx, req, from, config)
-		return err
+		return 0, err
 	})
+	return alone(ctx, p, a)
 }
 
 // planGiven reads the plan of a release that another tool makes, and opens the
-// places that it filled.
-func (p *Pipeline) planGiven(ctx context.Context, at From) (plan.Plan, seal.Origin, vcs.Commit, error) {
-	planned, source, err := p.Plan(ctx)
+// places that it filled, which must hold just what is planned.
+func planGiven(ctx context.Context, p *job, at From) (plan.Plan, seal.Origin, vcs.Commit, error) {
+	planned, source, err := p.plan(ctx)
 	if err == nil && !planned.IsGiven() {
 		err = verdict.Refuse(verdict.Usage, plan.ConfigName, "it has steps, so waybill build makes the release; another tool's has outputs instead")
 	}
@@ -110,6 +95,9 @@ func (p *Pipeline) planGiven(ctx context.Context, at From) (plan.Plan, seal.Orig
 	}
 	if at.Images != "" {
 		from.Images, err = openImages(at.Images, p.Transport)
+	}
+	if err == nil {
+		err = seal.Compare(ctx, seal.Request{Plan: planned, Clock: p.Clock}, from)
 	}
 	return planned, from, source.Commit, err
 }

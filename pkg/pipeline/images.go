@@ -2,14 +2,18 @@ package pipeline
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/journal"
+	"github.com/waybill-release/waybill/pkg/lease"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/promote"
 	"github.com/waybill-release/waybill/pkg/registry"
@@ -17,9 +21,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/waiver"
 )
-
-// actPromoteImages is what signing is for in a promotion of images.
-const actPromoteImages = "promote images"
 
 // Promotion is how the images of a plan are promoted.
 type Promotion struct {
@@ -31,10 +32,13 @@ type Promotion struct {
 	Progress func(done, of int)
 }
 
-// PromoteImages applies a plan of images: by the policy of the profile, and by
+// imageRun promotes images by a plan.
+type imageRun struct{ *job }
+
+// promote applies a plan of images: by the policy of the profile, and by
 // what the manifests demand themselves. Without somebody who signs as the
 // verifier nothing is recorded, and that is said.
-func (p *Pipeline) PromoteImages(ctx context.Context, plan routes.Plan, how Promotion) (done promote.Applied, err error) {
+func (p imageRun) promote(ctx context.Context, plan routes.Plan, how Promotion) (done promote.Applied, err error) {
 	j, err := journal.Open(p.promotions(how.Shard))
 	if err != nil {
 		return promote.Applied{}, err
@@ -51,9 +55,9 @@ func (p *Pipeline) PromoteImages(ctx context.Context, plan routes.Plan, how Prom
 		Run:    promote.Run{Now: p.Clock(), Progress: how.Progress},
 	}
 	unrecorded := ""
-	if !p.records() {
+	if !p.recorded() {
 		unrecorded = "no record was written: nobody in the role verifier signs; give --identity-token " + TokenVerifier + "=FILE"
-	} else if work.Records, _, err = p.recorder(j, actPromoteImages); err != nil {
+	} else if work.Records, _, err = (records{p.job}).recorder(j); err != nil {
 		return promote.Applied{}, err
 	}
 	done, err = work.Apply(ctx)
@@ -63,15 +67,15 @@ func (p *Pipeline) PromoteImages(ctx context.Context, plan routes.Plan, how Prom
 	return done, err
 }
 
-// records reports whether somebody signs as the verifier.
-func (p *Pipeline) records() bool {
+// recorded reports whether somebody signs as the verifier.
+func (p imageRun) recorded() bool {
 	return p.Tokens[TokenVerifier] != nil || p.Keys[TokenVerifier] != nil
 }
 
 // rules name by what images are decided about, and whether that is recorded.
-func (p *Pipeline) rules() string {
-	rules := fmt.Sprintf("policy %s, trust root %s, recorded %v", p.Profile.Policy.Digest(), p.Profile.TrustRoot.Digest(), p.records())
-	if p.records() && !p.Ways.Summarize() { // who wants summaries later does not find them
+func (p imageRun) rules() string {
+	rules := fmt.Sprintf("policy %s, trust root %s, recorded %v", p.Profile.Policy.Digest(), p.Profile.TrustRoot.Digest(), p.recorded())
+	if p.recorded() && !p.Ways.Summarize() { // who wants summaries later does not find them
 		rules += " without summaries"
 	}
 	if err := p.Profile.Policy.Life(p.Clock()); err != nil { // what went while it was in force is refused now
@@ -95,7 +99,7 @@ func (p *Pipeline) rules() string {
 
 // promotions is the journal of what was promoted from this state directory.
 // Shards work at the same time, so each has its own.
-func (p *Pipeline) promotions(s promote.Shard) string {
+func (p imageRun) promotions(s promote.Shard) string {
 	name := "promotions.jsonl"
 	if s.Of > 1 {
 		name = fmt.Sprintf("promotions-%d-of-%d.jsonl", s.Index, s.Of)
@@ -105,7 +109,7 @@ func (p *Pipeline) promotions(s promote.Shard) string {
 
 // judgeOf is who decides about an image: the policy of the profile, and what
 // the manifest demands besides. The policy counts as it does where the image goes.
-func (p *Pipeline) judgeOf(r routes.Route, e routes.Edge, goals []string) (gate.ImageJudge, error) {
+func (p imageRun) judgeOf(r routes.Route, e routes.Edge, goals []string) (gate.ImageJudge, error) {
 	ours, err := p.Gate.One(profile.Staging, p.Clock(), goals...)
 	if err != nil {
 		return nil, err
@@ -123,7 +127,7 @@ func (p *Pipeline) judgeOf(r routes.Route, e routes.Edge, goals []string) (gate.
 }
 
 // mayMove answers from the exceptions whether a tag may be moved.
-func (p *Pipeline) mayMove() func(tag string, from, to digest.Digest) (verdict.Waiver, bool) {
+func (p imageRun) mayMove() func(tag string, from, to digest.Digest) (verdict.Waiver, bool) {
 	exceptions := p.Gate.Waivers().Exceptions
 	if len(exceptions) == 0 {
 		return nil
@@ -148,4 +152,83 @@ func exceptedTag(tag string) (destination, artifact string) {
 	i := strings.LastIndexByte(tag, ':')
 	_, path, _ := strings.Cut(tag[:i], "/")
 	return tag[:i], path + "@" + tag[i+1:]
+}
+
+// Shared is what workers on one plan share, besides the plan.
+type Shared struct {
+	// Results is the place of the results of all plans; empty writes none.
+	Results string
+	Exclusion
+}
+
+// Exclusion keeps others out while something is done.
+type Exclusion struct {
+	// Lease is the place of leases; empty claims none.
+	Lease string
+	// Term is how long a lease lasts that is not renewed.
+	Term time.Duration
+}
+
+// leaseName is the object that keeps others out: of the whole, or of the same
+// shard of any plan.
+func leaseName(s promote.Shard) string {
+	if s.Of <= 1 {
+		return "promotion.lease.json"
+	}
+	return fmt.Sprintf("promotion-%03d-of-%03d.lease.json", s.Index, s.Of)
+}
+
+// PromoteShard applies a plan of images, as one of several workers: it holds
+// the lease of its shard while it works, and writes its results in the end. A
+// run that does not come to results, because it was ended, writes none.
+func (p *Pipeline) PromoteShard(ctx context.Context, plan routes.Plan, how Promotion, with Shared) (promote.Applied, error) {
+	p.Report(ctx, "promote by the plan %s", plan.Digest())
+	var held *lease.Lease
+	if with.Lease != "" {
+		var err error
+		if held, err = claim(ctx, p.World, with.Exclusion, leaseName(how.Shard)); err != nil {
+			return promote.Applied{}, err
+		}
+		defer func() { _ = held.Release(ctx) }() // else it runs out
+		how.Exclusive = held.Held
+	}
+	done, err := imageRun{p.job}.promote(ctx, plan, how)
+	if err != nil {
+		return promote.Applied{}, err
+	}
+	if held != nil { // a note of this run, and none of its results
+		defer done.Verdict.Note("it was done with the lease %s at %s, number %d", leaseName(how.Shard), with.Lease, held.Number())
+	}
+	if err := context.Cause(ctx); err != nil || with.Results == "" {
+		return done, err
+	}
+	at := promote.ResultsPlace(with.Results, plan.Digest())
+	to, err := p.OpenWriter(at)
+	if err != nil {
+		return promote.Applied{}, err
+	}
+	name, err := done.WriteResults(ctx, to, plan, how.Shard)
+	if err != nil {
+		return promote.Applied{}, fmt.Errorf("writing the results: %w", err)
+	}
+	p.Report(ctx, "the results are in %s%s", at, name)
+	return done, nil
+}
+
+func claim(ctx context.Context, p World, with Exclusion, name string) (*lease.Lease, error) {
+	at, err := p.openPlace(with.Lease)
+	if err != nil {
+		return nil, verdict.Wrap(verdict.Usage, with.Lease, err)
+	}
+	to, err := p.OpenWriter(with.Lease)
+	if err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "a host without a name"
+	}
+	return lease.Claim(ctx, lease.Place{Place: at, Writer: to}, name, lease.Config{
+		Holder: fmt.Sprintf("%s %d %s", host, os.Getpid(), rand.Text()[:8]), Term: with.Term, Clock: p.Clock,
+	})
 }

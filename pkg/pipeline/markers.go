@@ -17,15 +17,28 @@ import (
 // maxConfig bounds release.yaml, where it was published.
 const maxConfig = 4 << 20
 
-// moveMarkers has the markers that release.yaml names hold this version, if
+// markers are what release.yaml has point at its versions.
+type markers struct{ *job }
+
+// moveMarkers is [markers.move] as an act.
+func moveMarkers(ctx context.Context, t tools, in facts) (_ facts, err error) {
+	in.lines, err = markers{t.job}.move(ctx)
+	return in, err
+}
+
+// move has the markers that release.yaml names hold this version, if
 // they hold a lower one, and says what became of each. All are looked at
 // before the first is moved.
-func (p *Pipeline) moveMarkers(ctx context.Context, _ *verdict.Verdict) ([]string, error) {
-	m, at, err := p.published(ctx)
+func (p markers) move(ctx context.Context) ([]string, error) {
+	at, err := p.filesAt(profile.Release)
 	if err != nil {
 		return nil, err
 	}
-	names, err := p.markersOf(ctx, m, at)
+	m, _, err := p.own(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	names, err := p.named(ctx, m, at)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +69,7 @@ func (p *Pipeline) moveMarkers(ctx context.Context, _ *verdict.Verdict) ([]strin
 }
 
 // unmarked says why no marker is written, empty where some are.
-func (p *Pipeline) unmarked(names []string) string {
+func (p markers) unmarked(names []string) string {
 	switch {
 	case len(names) == 0:
 		return "no marker was moved: release.yaml names none"
@@ -66,23 +79,9 @@ func (p *Pipeline) unmarked(names []string) string {
 	return ""
 }
 
-// published is the manifest of the release where users find it, and the place.
-func (p *Pipeline) published(ctx context.Context) (release.Manifest, store.Place, error) {
-	uri, err := p.Profile.Files(profile.Release, p.Version)
-	if err != nil {
-		return release.Manifest{}, nil, err
-	}
-	at, err := p.openPlace(uri)
-	if err != nil {
-		return release.Manifest{}, nil, err
-	}
-	m, _, err := p.own(ctx, at)
-	return m, at, err
-}
-
-// markersOf are the markers that the release.yaml of a manifest names, as it
+// named are the markers that the release.yaml of a manifest names, as it
 // lies beside it. One that no channel's version belongs under is refused.
-func (p *Pipeline) markersOf(ctx context.Context, m release.Manifest, at store.Place) ([]string, error) {
+func (p markers) named(ctx context.Context, m release.Manifest, at store.Place) ([]string, error) {
 	raw, err := store.Read(ctx, at, plan.ConfigName, maxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading which markers there are: %w", err)
@@ -95,8 +94,8 @@ func (p *Pipeline) markersOf(ctx context.Context, m release.Manifest, at store.P
 		return nil, err
 	}
 	chosen := p.Parameters
-	if p.run() != "" && isOf(m, p.run()) {
-		chosen = p.resumed()
+	if here := p.invocationHere(); here != "" && isOf(m, here) {
+		chosen = p.parametersHere()
 	}
 	planned, err := config.ExpandWith(p.Version, chosen)
 	if err != nil {
@@ -112,10 +111,10 @@ type Marker struct {
 	Problem string          `json:"problem,omitempty"`
 }
 
-// lookAtMarkers reads the markers that a release names, and reports whether
+// read reads the markers that a release names, and reports whether
 // one is behind it, which no error is.
-func (p *Pipeline) lookAtMarkers(ctx context.Context, m release.Manifest, at store.Place) (all []Marker, behind bool, _ error) {
-	names, err := p.markersOf(ctx, m, at)
+func (p markers) read(ctx context.Context, m release.Manifest, at store.Place) (all []Marker, behind bool, _ error) {
+	names, err := p.named(ctx, m, at)
 	if err != nil || p.unmarked(names) != "" {
 		return nil, false, err
 	}

@@ -38,45 +38,45 @@ type standing struct {
 
 // advise says what to type now. Whatever ended in the middle is taken up by the
 // very same command; else it is the next one on the way.
-func (s *Status) advise(p *Pipeline, t standing) {
+func (s *Status) advise(p *job, t standing) {
 	s.Safe = "every command: what holds is taken over, and what is public is never overwritten"
 	newer := s.Public != NotPublic && t.sealed && t.released.Done == 0 // it is sealed here, and another is out
 	switch {
 	case s.Busy:
 		s.Safe = "this command; others refuse until the run that is at work has ended (BUSY)"
-		s.Next, s.Why = p.command("status"), "a run is at work in "+p.State+" now: wait, and look again"
+		s.Next, s.Why = commandOn(p, "status"), "a run is at work in "+p.State+" now: wait, and look again"
 	case t.released.Down || t.staged.Down:
-		s.Next, s.Why = p.command("status"), "look again, when the place answers"
+		s.Next, s.Why = commandOn(p, "status"), "look again, when the place answers"
 	case len(t.withdrawn) > 0:
-		s.Next, s.Why = p.checking(), "refuses, as it will for every user: "+strings.Join(t.withdrawn, "; ")+"; "+newVersion
+		s.Next, s.Why = checking(p), "refuses, as it will for every user: "+strings.Join(t.withdrawn, "; ")+"; "+newVersion
 		return
 	case s.Public == Revoked:
-		s.Next, s.Why = p.checking(), "refuses, as it will for every user: the release was withdrawn; "+newVersion
+		s.Next, s.Why = checking(p), "refuses, as it will for every user: the release was withdrawn; "+newVersion
 		return
 	case t.other:
-		s.Next, s.Why = p.checking(), "verifies what is public, which is not what "+p.State+" holds; "+newVersion
+		s.Next, s.Why = checking(p), "verifies what is public, which is not what "+p.State+" holds; "+newVersion
 		return
 	case s.Broken != "" && len(t.typed.Args) > 0 && (s.Failed == "" || s.Failed.Outcome() == verdict.Unavailable):
 		s.Next, s.Why = again(t.typed, p.Typed.Dir), "goes on where "+s.Broken+" "+how(s.Failed)+"; an identity token may have to be fetched anew before"
 		return
 	case newer && t.staged.Done == 0:
-		s.Next, s.Why = p.command("promote", "--to", "staging", "--confirm"), "stages the revision that was sealed here; another one is public"
+		s.Next, s.Why = commandOn(p, "promote", "--to", "staging", "--confirm"), "stages the revision that was sealed here; another one is public"
 	case newer:
-		s.Next, s.Why = p.command("release", "--confirm"), "gates and publishes the revision that is staged; another one is public"
+		s.Next, s.Why = commandOn(p, "release", "--confirm"), "gates and publishes the revision that is staged; another one is public"
 	case s.Public == IsPublic && t.behind && t.staged.Done == 1:
-		s.Next, s.Why = p.command("release", "--confirm"), "verifies what is public and moves the markers to it; nothing is copied twice"
+		s.Next, s.Why = commandOn(p, "release", "--confirm"), "verifies what is public and moves the markers to it; nothing is copied twice"
 	case s.Public == IsPublic:
-		s.Next, s.Why = p.checking(), "verifies it as users will"
+		s.Next, s.Why = checking(p), "verifies it as users will"
 	case t.staged.Done == 1:
-		s.Next, s.Why = p.command("release", "--confirm"), "gates what is staged and publishes it"
+		s.Next, s.Why = commandOn(p, "release", "--confirm"), "gates what is staged and publishes it"
 	case t.sealed:
-		s.Next, s.Why = p.command("promote", "--to", "staging", "--confirm"), "stages what is sealed"
+		s.Next, s.Why = commandOn(p, "promote", "--to", "staging", "--confirm"), "stages what is sealed"
 	case t.given:
-		s.Next, s.Why = p.command("doctor", "--for", "build"), "nothing is sealed: type the command again that took the release over, waybill seal --from PLACE"
+		s.Next, s.Why = commandOn(p, "doctor", "--for", "build"), "nothing is sealed: type the command again that took the release over, waybill seal --from PLACE"
 	case !t.begun:
-		s.Next, s.Why = p.command("doctor"), "nothing was begun in "+p.State+": this says what waybill stage needs"
+		s.Next, s.Why = commandOn(p, "doctor"), "nothing was begun in "+p.State+": this says what waybill stage needs"
 	default:
-		s.Next = p.command("stage", "--source", t.source)
+		s.Next = commandOn(p, "stage", "--source", t.source)
 		s.Why = "says what is left to do and writes nothing; with --confirm and the tokens that it asks for it does that"
 	}
 	if s.Failed != "" {
@@ -92,8 +92,8 @@ func how(failed verdict.Code) string {
 	return "failed with " + string(failed)
 }
 
-// command is a command on this release.
-func (p *Pipeline) command(verb string, more ...string) string {
+// commandOn is a command on this release.
+func commandOn(p *job, verb string, more ...string) string {
 	program := "waybill"
 	if len(p.Typed.Args) > 0 {
 		program = p.Typed.Args[0]
@@ -103,7 +103,7 @@ func (p *Pipeline) command(verb string, more ...string) string {
 }
 
 // checking is how users verify the release.
-func (p *Pipeline) checking() string {
+func checking(p *job) string {
 	return quoted([]string{"k8s-verify-release", p.Version.String(), "--profile", p.Typed.Profile})
 }
 

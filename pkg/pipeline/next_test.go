@@ -15,7 +15,7 @@ func TestNext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Pipeline{Config: Config{Version: v, Hold: Hold{State: "state"}, World: World{Typed: Typed{Profile: "p.yaml"}}}}
+	p := &job{Config: Config{Version: v, Hold: Hold{State: "state"}, World: World{Typed: Typed{Profile: "p.yaml"}}}}
 	typed := Typed{Args: []string{"waybill", "release", "v0.1.0", "--confirm", "--identity-token", "verifier=v.token"}}
 	done, none, down := at{Stage: Stage{Done: 1, Of: 1}}, at{Stage: Stage{Of: 1}}, at{Stage: Stage{Of: 1, Down: true}}
 	const again = "waybill release v0.1.0 --confirm --identity-token verifier=v.token"

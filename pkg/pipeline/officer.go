@@ -14,7 +14,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -119,7 +118,7 @@ func (o Officer) Sign(ctx context.Context, d Draft, to Target) (verdict.Proof, e
 	if err := o.mayWrite(ctx, v, d, to); err != nil {
 		return verdict.Proof{}, err
 	}
-	signer, err := o.prepare(v, d.role)
+	signer, err := signers{o.World, o.Profile, v}.signer(d.role, o.Key, o.Token)
 	if err != nil {
 		return verdict.Proof{}, err
 	}
@@ -138,13 +137,6 @@ func (o Officer) Sign(ctx context.Context, d Draft, to Target) (verdict.Proof, e
 		return verdict.Proof{}, err
 	}
 	return o.readBack(ctx, v, d, to)
-}
-
-func (o Officer) prepare(v *verify.Verifier, role policy.Role) (*sign.Signer, error) {
-	if o.Key != nil {
-		return o.keyedSigner(o.Profile, v, role, o.Key)
-	}
-	return o.signer(o.Profile, v, role, o.Token)
 }
 
 // readBack verifies what was written, from its bytes on.

@@ -1,44 +1,60 @@
 // Package pipeline takes one release its whole way: plan, build, sbom, sign,
 // seal, staging, gate, promotion, verification, records, markers.
 //
-// A [Pipeline] is bound to one project profile, one version and one state
-// directory. Each stage is a method, and the two composites call exactly the
-// same methods:
+// What is done to a release is a list of acts, which are values (acts.go):
+//
+//	stage    build → sbom → sign → seal → promote to staging → gate
+//	release  gate → promote → verify → record → markers
+//
+// The runner (run.go), the preflight, the forecast, the status and the history
+// in a manifest all read that list. An act takes [facts] and returns them with
+// what it found; what no act before it found is read from the state directory,
+// so an interrupted release is continued by running the same acts again. An
+// act keeps what still holds and makes only what is missing.
+//
+// To add an act, say a scan of the images between seal and staging, write it as
+// one value, and put scan() into the steps of stageAct:
+//
+//	func scan() act {
+//		return act{
+//			name: "scan", run: "scan", span: span.Scan, // journal, manifest, trace
+//			noted: inWorkspace,                         // journal begin, end and failure
+//			needs: []need{built},                       // found before do is called
+//			signs: signs{policy.Release, TokenRelease, oneOf("scan report")},
+//			progress: countOf("scan", plan.Report), // its line in waybill status
+//			do: func(ctx context.Context, t tools, in facts) (facts, error) {
+//				return in, scanImages(ctx, in.w, t.signer)
+//			},
+//		}
+//	}
+//
+// With signs, the preflight asks for the token, waybill stage without
+// --confirm counts the signature, and the runner makes the signer, resumes what
+// an earlier run signed, and sums up. Without it none of that happens.
+//
+// The caller sees none of this:
 //
 //	p, err := pipeline.New(config)
-//	v, err := p.Stage(ctx)      // plan → build → sbom → sign → seal → staging → gate
-//	v, err := p.Release(ctx)    // gate → promote → verify → record → markers
-//
-// A stage that was interrupted is run again as it is: it takes over what holds
-// and makes only what is missing.
+//	v, err := p.Stage(ctx)
+//	v, err := p.Release(ctx)
 package pipeline
 
 import (
 	"context"
 	"crypto"
-	"crypto/rand"
-	"encoding/hex"
 	"net/http"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/build"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/doctor"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/record"
-	"github.com/waybill-release/waybill/pkg/sandbox"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/version"
-	"github.com/waybill-release/waybill/pkg/workspace"
 )
 
 // Config binds a pipeline to a release.
@@ -127,17 +143,11 @@ func TokenNames() []string {
 // A builder has none: a key tells nothing of the run that used it.
 func KeyNames() []string { return []string{TokenRelease, TokenVerifier, TokenChannel} }
 
-// Pipeline is one release on its way.
+// Pipeline is one release under one profile. It holds what does not change
+// while acts are done, and the facts that they start from.
 type Pipeline struct {
-	Config
-	Profile  profile.Profile
-	verifier *verify.Verifier
-	begun    *found        // by the preflight: what will be built
-	done     []Summary     // of the acts that signed, in order
-	decided  digest.Digest // the manifest in staging that was decided about: no other is released
-	examined crosscheck.Examined
-	diary    diary // of the act that is under way
-	told     bool  // that a run came with another beginning than the release has
+	*job
+	from facts
 }
 
 // New prepares a pipeline. Nothing is read from the source yet.
@@ -148,130 +158,73 @@ func New(c Config) (*Pipeline, error) {
 	if c.Source.Ref == "" {
 		c.Source.Ref = c.Version.String()
 	}
-	return &Pipeline{Config: c, Profile: c.Gate.Profile(), verifier: c.Gate.Verifier()}, nil
+	return &Pipeline{job: &job{Config: c, Profile: c.Gate.Profile(), verifier: c.Gate.Verifier(), account: &account{}}}, nil
+}
+
+// After returns a pipeline that goes on from a verdict about staging: only the
+// manifest that was accepted is released, and the gate is not asked again.
+func (p *Pipeline) After(v *verdict.Verdict) *Pipeline {
+	from := p.from
+	if v.Err() == nil {
+		from.accepted = manifestIn(v)
+	}
+	return &Pipeline{p.job, from}
 }
 
 // Plan resolves the source and expands release.yaml as it is in the commit.
-func (p *Pipeline) Plan(ctx context.Context) (plan.Plan, build.Source, error) {
-	return ReadPlan(ctx, p.Source, p.Version, p.Parameters)
+func (p *Pipeline) Plan(ctx context.Context) (plan.Plan, build.Source, error) { return p.plan(ctx) }
+
+// Build runs the steps of the plan; the builder identity signs what came out.
+func (p *Pipeline) Build(ctx context.Context) error { return alone(ctx, p, buildAct()) }
+
+// SBOM writes the SBOM of every artifact, and of the release. Equal input
+// gives equal documents, so doing it again changes nothing.
+func (p *Pipeline) SBOM(ctx context.Context) error { return alone(ctx, p, sbomAct()) }
+
+// Sign signs every planned file and image.
+func (p *Pipeline) Sign(ctx context.Context) error { return alone(ctx, p, signAct()) }
+
+// Seal signs the manifest: the closed list of everything in the release.
+func (p *Pipeline) Seal(ctx context.Context) error { return alone(ctx, p, sealAct()) }
+
+// PromoteToStaging copies the sealed release from the workspace to staging.
+func (p *Pipeline) PromoteToStaging(ctx context.Context) error { return alone(ctx, p, toStaging()) }
+
+// PromoteToRelease copies the release from staging to where users find it, if
+// the gate accepts it there: what was decided about before (see
+// [Pipeline.After]), or what is there now. A withdrawal, which no gate accepts,
+// goes where the release is public already, and brings nothing new.
+func (p *Pipeline) PromoteToRelease(ctx context.Context) error { return alone(ctx, p, toRelease()) }
+
+// Stage takes a ref to the staging place: plan, build, sbom, sign, seal,
+// promotion to staging, and the gate's decision about what lies there. What it
+// takes is looked at before the first of them. A refusal is a verdict and an
+// error.
+func (p *Pipeline) Stage(ctx context.Context) (*verdict.Verdict, error) {
+	return decided(runner{p.job}.perform(ctx, stageAct(), p.from))
 }
 
-// start opens the workspace that fits what the preflight found.
-func (p *Pipeline) start(ctx context.Context) (found, *workspace.Workspace, error) {
-	if p.begun == nil {
-		if err := p.Preflight(ctx, doctor.Build); err != nil {
-			return found{}, nil, err
-		}
-	}
-	f := *p.begun
-	if f.plan.IsGiven() {
-		return found{}, nil, anotherTool()
-	}
-	id := f.identity(invocation())
-	id.Trace = origin(ctx)
-	w, err := workspace.Create(p.State, id)
-	if err != nil {
-		return found{}, nil, err
-	}
-	return f, w, w.SavePlan(f.plan)
+// Release takes a staged release to the public: the gate decides about what
+// lies in staging, the promotion copies exactly that, the release is verified
+// where users will find it, the verifier records that, and the markers move.
+// Each step asks what is there already, so that a run that was interrupted
+// anywhere is gone on with by running it again. A refusal is a verdict and an
+// error.
+func (p *Pipeline) Release(ctx context.Context) (*verdict.Verdict, error) {
+	return decided(runner{p.job}.perform(ctx, releaseAct(), p.from))
 }
 
-// resume opens a workspace that a build has made, with the plan that its
-// commit gives.
-func (p *Pipeline) resume(ctx context.Context) (plan.Plan, *workspace.Workspace, error) {
-	w, err := workspace.Open(p.State)
-	if err != nil {
-		return plan.Plan{}, nil, err
+// Decide asks the gate about the release at a stage.
+func (p *Pipeline) Decide(ctx context.Context, s profile.Stage) (*verdict.Verdict, error) {
+	v, err := decided(runner{p.job}.perform(ctx, decide(s), p.from))
+	if v != nil {
+		return v, nil
 	}
-	id := w.Identity()
-	if id.Version != p.Version {
-		return plan.Plan{}, nil, verdict.Refuse(verdict.Usage, p.State, "it holds %s, not %s", id.Version, p.Version).
-			Advise("name that version, or with --state the directory of this one")
-	}
-	raw, err := vcs.ReadFile(ctx, id.Commit, plan.ConfigName)
-	if err != nil {
-		return plan.Plan{}, nil, err
-	}
-	config, err := plan.ParseConfig(raw)
-	if err != nil {
-		return plan.Plan{}, nil, err
-	}
-	planned, err := config.ExpandWith(p.Version, p.resumed())
-	if err != nil {
-		return plan.Plan{}, nil, err
-	}
-	if planned.Digest() != id.Plan {
-		return plan.Plan{}, nil, verdict.Refuse(verdict.PlanStale, p.State, "release.yaml expands to another plan than the one that was built")
-	}
-	planned, err = p.inForms(planned, w)
-	return planned, w, err
+	return nil, err
 }
 
-// signer prepares a signer for an act.
-func (p *Pipeline) signer(a act, kept *sign.Kept) (*sign.Signer, error) {
-	w := p.World
-	w.Work.Kept = kept
-	if key := p.Keys[a.token]; key != nil {
-		return w.keyedSigner(p.Profile, p.verifier, a.role, key)
-	}
-	source := p.Tokens[a.token]
-	if source == nil {
-		return nil, noToken(a.token)
-	}
-	return w.signer(p.Profile, p.verifier, a.role, p.renewing(source))
-}
-
-// services are the signing services that a profile names.
-func (w World) services(prof profile.Profile) (sign.Services, error) {
-	if len(prof.Signing) == 0 {
-		return sign.Services{}, verdict.Refuse(verdict.ConfigParse, "profile", "it names no signingConfig, so nothing can be signed")
-	}
-	return sign.ParseServices(prof.Signing, w.Clock())
-}
-
-// signer prepares a signer for a role with the services that a profile names.
-func (w World) signer(prof profile.Profile, v *verify.Verifier, role policy.Role, source token.Source) (*sign.Signer, error) {
-	c, err := w.signConfig(prof, v, role)
-	if err != nil {
-		return nil, err
-	}
-	c.Token = source.Token
-	return sign.New(c)
-}
-
-// keyedSigner prepares a signer with a key that the policy must name.
-func (w World) keyedSigner(prof profile.Profile, v *verify.Verifier, role policy.Role, key crypto.Signer) (*sign.Signer, error) {
-	c, err := w.signConfig(prof, v, role)
-	if err != nil {
-		return nil, err
-	}
-	return sign.NewKeyed(c, key)
-}
-
-func (w World) signConfig(prof profile.Profile, v *verify.Verifier, role policy.Role) (sign.Config, error) {
-	services, err := w.services(prof)
-	if err != nil {
-		return sign.Config{}, err
-	}
-	return sign.Config{
-		Role: role, Policy: prof.Policy, Verifier: v, Services: services, Transport: w.Transport, Clock: w.Clock, Work: w.Work,
-	}, nil
-}
-
-// isolation says how steps will run, and with whose identity.
-func (p *Pipeline) isolation(ctx context.Context, walls sandbox.Report) (sandbox.Mode, string) {
-	if walls.Mode == sandbox.Isolated {
-		for _, line := range walls.Loud() {
-			p.Report(ctx, "WARNING: %s", line)
-		}
-		return walls.Mode, TokenBuilder
-	}
-	p.Report(ctx, "WARNING: steps run %s (%s); the builder id is that of unisolated builds and no level 3 can be claimed", walls.Mode, walls.Reason())
-	return walls.Mode, TokenUnisolated
-}
-
-func invocation() string {
-	id := make([]byte, 16)
-	_, _ = rand.Read(id) // never fails: crypto/rand ends the program instead
-	return hex.EncodeToString(id)
+// alone does one act by itself.
+func alone(ctx context.Context, p *Pipeline, a act) error {
+	_, err := runner{p.job}.perform(ctx, a, p.from)
+	return err
 }

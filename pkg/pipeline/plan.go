@@ -88,37 +88,6 @@ func (s Source) tag(ctx context.Context, c vcs.Commit) (vcs.Tag, error) {
 	return vcs.VerifyTag(ctx, c, signers)
 }
 
-// sayTag tells people what provenance will say of the tag.
-func (p *Pipeline) sayTag(ctx context.Context, s build.Source) {
-	switch {
-	case s.Tag.Signer != "":
-		p.Report(ctx, "%s is signed by %s", s.Commit.Ref, s.Tag.Signer)
-	case s.Tag != (vcs.Tag{}):
-		p.Report(ctx, "%s: no signer is verified: %s", s.Commit.Ref, s.Tag.NotVerified)
-	}
-	if s.Commit.Release != "" {
-		p.Report(ctx, "%s names the empty commit %.12s; its parent is built", s.Commit.Ref, s.Commit.Release)
-	}
-}
-
-// resumed are the parameters of a build that is gone on with: those that were
-// chosen then, unless some are given now. Either way the plan that follows has
-// to be the one that was built.
-func (p *Pipeline) resumed() map[string]string {
-	if len(p.Parameters) > 0 {
-		return p.Parameters
-	}
-	raw, err := os.ReadFile(filepath.Join(p.State, "plan.json"))
-	if err != nil {
-		return nil
-	}
-	saved, err := plan.Parse(raw)
-	if err != nil {
-		return nil
-	}
-	return saved.Parameters
-}
-
 // ParseSource splits REPOSITORY@REF, see [vcs.Split].
 func ParseSource(text string) Source {
 	repository, ref := vcs.Split(text)

@@ -4,7 +4,10 @@ import (
 	"context"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/promote"
+	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/routes"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/verdict"
@@ -15,36 +18,47 @@ import (
 // stageWorkspace is where a release lies before it is staged.
 const stageWorkspace = "workspace"
 
-// PlanRelease plans the promotion to a stage from the manifest that lies, and
-// verifies, where the release comes from. What the gate refuses to let out is not
-// planned. Nothing is written.
-func (p *Pipeline) PlanRelease(ctx context.Context, to profile.Stage) (routes.Plan, error) {
-	if to == profile.Release {
-		if err := p.mayGoOut(ctx); err != nil {
-			return routes.Plan{}, err
-		}
+// PlanPromotion plans the promotion to a stage, without doing it. What the gate
+// refuses to let out is not planned.
+func (p *Pipeline) PlanPromotion(ctx context.Context, to profile.Stage) (promote.Plan, error) {
+	m, bundle, _, err := publishing{p.job}.planned(ctx, p.from, to)
+	if err != nil {
+		return promote.Plan{}, err
 	}
-	return p.planRelease(ctx, to)
+	return promote.Make(m, bundle), nil
 }
 
-func (p *Pipeline) planRelease(ctx context.Context, to profile.Stage) (routes.Plan, error) {
-	source, from, err := p.origin(to)
+// PlanRelease is [Pipeline.PlanPromotion] as a plan that can be kept, and
+// applied later by [PromotePlanned].
+func (p *Pipeline) PlanRelease(ctx context.Context, to profile.Stage) (routes.Plan, error) {
+	m, bundle, from, err := publishing{p.job}.planned(ctx, p.from, to)
 	if err != nil {
 		return routes.Plan{}, err
 	}
-	m, bundle, err := p.promotable(ctx, source)
-	if err != nil {
-		return routes.Plan{}, err
-	}
-	at, err := p.end(to)
+	at, err := publishing{p.job}.end(to)
 	if err != nil {
 		return routes.Plan{}, err
 	}
 	return routes.MakeRelease(m, bundle, from, at)
 }
 
+// planned is the manifest that would go to a stage, and where from.
+func (p publishing) planned(ctx context.Context, in facts, to profile.Stage) (release.Manifest, []byte, routes.End, error) {
+	if to == profile.Release {
+		if _, err := accepted(ctx, p.job, in); err != nil {
+			return release.Manifest{}, nil, routes.End{}, err
+		}
+	}
+	source, from, err := p.origin(to)
+	if err != nil {
+		return release.Manifest{}, nil, routes.End{}, err
+	}
+	m, bundle, err := p.promotable(ctx, source)
+	return m, bundle, from, err
+}
+
 // origin is where a promotion to a stage comes from.
-func (p *Pipeline) origin(to profile.Stage) (store.Place, routes.End, error) {
+func (p publishing) origin(to profile.Stage) (store.Place, routes.End, error) {
 	if to == profile.Staging {
 		w, err := workspace.Open(p.State)
 		if err != nil {
@@ -63,7 +77,7 @@ func (p *Pipeline) origin(to profile.Stage) (store.Place, routes.End, error) {
 }
 
 // end is a stage as a plan names it.
-func (p *Pipeline) end(s profile.Stage) (routes.End, error) {
+func (p publishing) end(s profile.Stage) (routes.End, error) {
 	at, err := p.place(s)
 	if err != nil {
 		return routes.End{}, err
@@ -83,11 +97,11 @@ func PromotePlanned(ctx context.Context, c Config, planned routes.Plan) (*verdic
 	if err != nil {
 		return nil, err
 	}
-	act := p.PromoteToStaging
-	if p.decided = planned.Release.Manifest; to == profile.Release {
-		act = p.PromoteToRelease
+	act := toStaging()
+	if p.from.accepted = planned.Release.Manifest; to == profile.Release {
+		act = toRelease()
 	}
-	if err := act(ctx); err != nil {
+	if err := alone(ctx, p, act); err != nil {
 		return nil, err
 	}
 	return p.Decide(ctx, to)
@@ -142,4 +156,17 @@ func stale(planned, now routes.Plan) error {
 	f := verdict.Find(verdict.PlanStale, a.Name+" "+a.Version, "the plan is not of what is there: %s", why).Differ(want.String(), got.String())
 	f.Fix = "plan again, look at what changed, and apply the new plan"
 	return &verdict.Error{Finding: f}
+}
+
+// PromoteFiles applies a plan of files, by what the policy of the profile asks
+// of binaries: a list does not say what its files are.
+func (p *Pipeline) PromoteFiles(ctx context.Context, planned routes.Plan, how Promotion) (*verdict.Verdict, error) {
+	now := p.Clock()
+	judge, err := p.Gate.One(profile.Staging, now, planned.FileGoals()...)
+	if err != nil {
+		return nil, err
+	}
+	return promote.Files{
+		Plan: planned, Class: plan.Binary, Open: p.openPlace, OpenWriter: p.OpenWriter, Now: now, Progress: how.Progress, Judge: judge,
+	}.Apply(ctx)
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/build"
@@ -41,27 +42,43 @@ func (f found) identity(invocation string) workspace.Identity {
 	}
 }
 
-// Preflight looks at everything that a purpose needs, and refuses with the
-// whole list of what is wrong. Nothing is made and no log is written to. What
-// it found of the source is what is built afterwards.
-func (p *Pipeline) Preflight(ctx context.Context, purpose doctor.Purpose) error {
-	return p.within(ctx, span.Preflight, "look whether it can "+string(purpose), func(ctx context.Context) error {
-		report, f := p.examine(ctx, purpose, false)
-		if err := context.Cause(ctx); err != nil {
-			return err
+// checkup looks at everything that a purpose needs.
+type checkup struct{ *job }
+
+// preflight examines every release before the first step of any, and refuses
+// with everything that is wrong with any. Nothing is made and no log is written
+// to. What it found of the sources is what is built afterwards.
+func preflight(ctx context.Context, purpose doctor.Purpose, jobs ...*job) (all []found, err error) {
+	ctx, end := jobs[0].spanning(ctx, span.Preflight, "look whether it can "+string(purpose))
+	defer func() { end(err) }()
+	report := doctor.Report{For: purpose, Time: jobs[0].Clock()}
+	var plans []plan.Plan
+	for _, j := range jobs {
+		one, f := checkup{j}.examine(ctx, purpose, false)
+		for _, c := range one.Checks {
+			if len(jobs) > 1 {
+				c.Name = j.Version.String() + ", " + c.Name
+			}
+			report.Checks = append(report.Checks, c)
 		}
-		if err := report.Err(); err != nil {
-			return err
-		}
-		p.begun = &f
-		return nil
-	})
+		all, plans = append(all, f), append(plans, f.plan)
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if err := report.Err(); err != nil {
+		return nil, err
+	}
+	if len(jobs) > 1 {
+		_, err = plan.NewReleases(plans...)
+	}
+	return all, err
 }
 
 // Examine looks at everything that a purpose needs. With confirm, what only a
 // write can tell is written, and taken back.
 func (p *Pipeline) Examine(ctx context.Context, purpose doctor.Purpose, confirm bool) doctor.Report {
-	report, _ := p.examine(ctx, purpose, confirm)
+	report, _ := checkup{p.job}.examine(ctx, purpose, confirm)
 	return report
 }
 
@@ -80,7 +97,7 @@ func one(checks ...doctor.Check) doctor.Ask {
 }
 
 // examine looks at the source first: the other questions depend on the plan.
-func (p *Pipeline) examine(ctx context.Context, purpose doctor.Purpose, confirm bool) (doctor.Report, found) {
+func (p checkup) examine(ctx context.Context, purpose doctor.Purpose, confirm bool) (doctor.Report, found) {
 	var f found
 	now := p.Clock()
 	asks := []doctor.Ask{one(doctor.Root(p.Profile.TrustRoot, now), doctor.Policy(p.Profile.Policy, p.Profile.TrustRoot, now))}
@@ -101,32 +118,28 @@ func (p *Pipeline) examine(ctx context.Context, purpose doctor.Purpose, confirm 
 	if makes {
 		asks = append(asks, p.examinePublic())
 	}
-	for _, at := range stagesOf(purpose) {
+	for _, at := range placesOf(actsFor(purpose)) {
 		asks = append(asks, p.examinePlace(ctx, at, f.plan, confirm)...)
 	}
 	return doctor.Examine(ctx, purpose, now, asks...), f
 }
 
-// visit is a stage whose places a purpose needs.
-type visit struct {
-	stage profile.Stage
-	write bool
-}
-
-func stagesOf(purpose doctor.Purpose) []visit {
-	switch purpose {
-	case doctor.Stage:
-		return []visit{{profile.Staging, true}}
-	case doctor.Release:
-		return []visit{{profile.Staging, false}, {profile.Release, true}}
-	case doctor.Verify:
-		return []visit{{profile.Release, false}}
+// placesOf are the stages whose places acts need, in their order.
+func placesOf(acts []act) (list []visit) {
+	for _, a := range acts {
+		for _, v := range a.places {
+			if i := slices.IndexFunc(list, func(l visit) bool { return l.stage == v.stage }); i < 0 {
+				list = append(list, v)
+			} else if v.write {
+				list[i].write = true
+			}
+		}
 	}
-	return nil
+	return list
 }
 
 // examineSource finds out what would be built.
-func (p *Pipeline) examineSource(ctx context.Context, purpose doctor.Purpose, f *found) doctor.Ask {
+func (p checkup) examineSource(ctx context.Context, purpose doctor.Purpose, f *found) doctor.Ask {
 	checks := []doctor.Check{doctor.Program("git")}
 	switch _, err := exec.LookPath("git"); {
 	case err != nil:
@@ -135,7 +148,7 @@ func (p *Pipeline) examineSource(ctx context.Context, purpose doctor.Purpose, f 
 		return one(append(checks, noVersion("source"))...)
 	}
 	var err error
-	if f.plan, f.source, err = p.Plan(ctx); err != nil {
+	if f.plan, f.source, err = p.plan(ctx); err != nil {
 		return one(append(checks, faultsOf(err)...)...)
 	}
 	if purpose == doctor.Stage { // a build is judged by whoever takes it
@@ -169,7 +182,7 @@ func faultsOf(err error) (checks []doctor.Check) {
 
 // fits finds what the seal and the gate would refuse whatever is built: a
 // source that the policy does not take, and places that are not the profile's.
-func (p *Pipeline) fits(f *found) (checks []doctor.Check) {
+func (p checkup) fits(f *found) (checks []doctor.Check) {
 	if err := p.Profile.Policy.AllowsSource(f.source.Commit.Repository); err != nil {
 		checks = append(checks, doctor.Fault("policy, source", err))
 	}
@@ -189,7 +202,8 @@ func noVersion(what string) doctor.Check {
 }
 
 // examineTokens looks at the tokens that are going to be used.
-func (p *Pipeline) examineTokens(purpose doctor.Purpose, mode sandbox.Mode) (asks []doctor.Ask) {
+func (p checkup) examineTokens(purpose doctor.Purpose, mode sandbox.Mode) (asks []doctor.Ask) {
+	var names []string
 	ask := func(name string, role policy.Role) {
 		if key := p.Keys[name]; key != nil {
 			asks = append(asks, one(p.examineKey(name, role, key)))
@@ -198,20 +212,19 @@ func (p *Pipeline) examineTokens(purpose doctor.Purpose, mode sandbox.Mode) (ask
 		t := doctor.Token{Name: name, Source: p.Tokens[name], Role: role, Missing: noToken(name)}
 		asks = append(asks, t.Ask(p.Profile.Policy, p.Clock))
 	}
-	switch {
-	case mode == sandbox.Isolated:
-		ask(TokenBuilder, policy.Builder)
-	case p.Tokens[TokenUnisolated] != nil: // else it is said with the walls
-		ask(TokenUnisolated, policy.Builder)
-	}
-	if purpose == doctor.Stage {
-		ask(TokenRelease, policy.Release)
+	for _, a := range actsFor(purpose) {
+		name := a.signs.tokenIn(mode)
+		asked := slices.Contains(names, name) || name == TokenUnisolated && p.Tokens[name] == nil // that is said with the walls
+		if a.signs.role != "" && !asked {
+			names = append(names, name)
+			ask(name, a.signs.role)
+		}
 	}
 	return asks
 }
 
 // examineKey looks whether the policy knows a key in its role.
-func (p *Pipeline) examineKey(name string, role policy.Role, key crypto.Signer) doctor.Check {
+func (p checkup) examineKey(name string, role policy.Role, key crypto.Signer) doctor.Check {
 	v, err := p.verifier.Key(key.Public())
 	if err != nil {
 		return doctor.Fault("key "+name, err)
@@ -234,14 +247,14 @@ func noToken(name string) error {
 
 // examineServices looks at the services of signatures where there will be
 // some, and else at the clocks of the places.
-func (p *Pipeline) examineServices(signs bool) doctor.Ask {
+func (p checkup) examineServices(signs bool) doctor.Ask {
 	world := doctor.World{Transport: p.Transport, Clock: p.Clock}
 	if !signs {
 		return world.Services(p.clocks())
 	}
-	services, err := p.services(p.Profile)
+	services, err := servicesOf(p.job)
 	if err == nil {
-		err = p.needLegacy()
+		err = forms{p.job}.need()
 	}
 	if err != nil {
 		return one(doctor.Fault("signing services", err))
@@ -250,7 +263,7 @@ func (p *Pipeline) examineServices(signs bool) doctor.Ask {
 }
 
 // clocks are the hosts of the release place: any answer of theirs has a date.
-func (p *Pipeline) clocks() (list []doctor.Service) {
+func (p checkup) clocks() (list []doctor.Service) {
 	if uri, err := p.Profile.Files(profile.Release, p.Version); err == nil {
 		if bucket, err := store.ParseBucket(uri); err == nil {
 			list = append(list, doctor.Service{Name: "bucket", Address: bucket.Endpoint + "/"})
@@ -270,7 +283,7 @@ func (p *Pipeline) clocks() (list []doctor.Service) {
 }
 
 // examinePlace looks at the places of one stage.
-func (p *Pipeline) examinePlace(ctx context.Context, at visit, planned plan.Plan, confirm bool) []doctor.Ask {
+func (p checkup) examinePlace(ctx context.Context, at visit, planned plan.Plan, confirm bool) []doctor.Ask {
 	uri, err := p.Profile.Files(at.stage, p.Version)
 	if err != nil {
 		return []doctor.Ask{one(doctor.Fault(string(at.stage)+" files", err))}
@@ -299,10 +312,10 @@ func (p *Pipeline) examinePlace(ctx context.Context, at visit, planned plan.Plan
 
 // repositories are those of the planned images; where nothing is planned here,
 // of the plan that was saved in the state directory.
-func (p *Pipeline) repositories(ctx context.Context, planned plan.Plan) (list []string) {
+func (p checkup) repositories(ctx context.Context, planned plan.Plan) (list []string) {
 	if planned.Name == "" {
-		if saved, _, err := p.resume(ctx); err == nil {
-			planned = saved
+		if here, err := built(ctx, p.job, facts{}); err == nil {
+			planned = here.plan
 		}
 	}
 	for _, a := range planned.Artifacts {
@@ -311,4 +324,41 @@ func (p *Pipeline) repositories(ctx context.Context, planned plan.Plan) (list []
 		}
 	}
 	return list
+}
+
+// newVersion is the next act where a version is spent.
+const newVersion = "what is public never changes, so release a new version: tag it, then waybill stage it"
+
+// examinePublic looks whether the version is public already. What another run
+// released under it no promotion would write over, so nothing is built for it. A
+// place that does not answer says nothing.
+func (p checkup) examinePublic() doctor.Ask {
+	const name = "version"
+	return func(ctx context.Context) []doctor.Check {
+		at, err := p.filesAt(profile.Release)
+		if err != nil {
+			return []doctor.Check{doctor.Fault(name, err)}
+		}
+		m, _, err := p.manifest(ctx, at)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			return []doctor.Check{doctor.Fine(name, "%s is not public yet", p.Version)}
+		case err != nil:
+			return []doctor.Check{doctor.Doubt(name, "look at what lies there before the promotion, which writes over nothing", "not known whether %s is public: %v", p.Version, err)}
+		case m.Version != p.Version:
+			return []doctor.Check{doctor.Doubt(name, "look at the profile's release place", "%s holds the manifest of %s", at.URI(), m.Version)}
+		case m.Withdrawn != nil:
+			return []doctor.Check{doctor.Fault(name, verdict.Refuse(verdict.Withdrawn, at.URI(), "%s is public and was withdrawn: %s", p.Version, m.Withdrawn.Reason).Advise(newVersion))}
+		case !isOf(m, p.invocationHere()):
+			return []doctor.Check{doctor.Fault(name, verdict.Refuse(verdict.FileConflict, at.URI(),
+				"%s is public, of commit %.12s, and another run than the one in %s made it", p.Version, m.Source.Commit, p.State).
+				Advise(newVersion+"; or give the --state of the run that made it"))}
+		}
+		return []doctor.Check{doctor.Fine(name, "%s is public, of this very run: what holds is taken over", p.Version)}
+	}
+}
+
+// isOf reports whether a run made a release.
+func isOf(m release.Manifest, run string) bool {
+	return slices.ContainsFunc(m.Runs, func(r release.Run) bool { return r.ID == run })
 }

@@ -2,65 +2,48 @@ package pipeline
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"runtime"
+	"slices"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/build"
-	"github.com/waybill-release/waybill/pkg/doctor"
-	"github.com/waybill-release/waybill/pkg/journal"
 	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/seal"
-	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/sign/token"
-	"github.com/waybill-release/waybill/pkg/trace"
-	"github.com/waybill-release/waybill/pkg/trace/carry"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/workspace"
+	"github.com/waybill-release/waybill/pkg/vcs"
 )
 
-// Build runs the steps of the plan; the builder identity signs what came out.
-func (p *Pipeline) Build(ctx context.Context) error {
-	f, w, err := p.start(ctx)
-	if err != nil {
-		return err
+// runSteps runs the steps of the plan. The plan of what is there is left to the
+// next act to find, as a run that goes on does.
+func runSteps(ctx context.Context, t tools, in facts) (facts, error) {
+	if err := t.signer.Prepare(ctx); err != nil {
+		return in, err
 	}
-	mode, name := p.isolation(ctx, f.walls)
-	return p.signing(ctx, w, act{ActBuild, policy.Builder, name}, func(ctx context.Context, signer *sign.Signer, s *Summary) error {
-		if err := signer.Prepare(ctx); err != nil {
-			return err
-		}
-		p.warnOfLife(ctx, name, f.plan)
-		p.sayTag(ctx, f.source)
-		p.Report(ctx, "build %s %s from %.12s, steps run %s", f.plan.Name, f.plan.Version, f.source.Commit.Commit, mode)
-		err := build.Run(ctx, build.Request{
-			Plan: f.plan, Source: f.source, Workspace: w, Signer: signer, Report: p.Report, Progress: p.Progress,
-			Machine: build.Machine{Mode: mode, Jobs: runtime.GOMAXPROCS(0), Transport: p.Transport, Modules: p.Profile.ModuleProxy, Secrets: p.secrets()},
-			Trust:   build.Trust{Verifier: p.verifier, Policy: p.Profile.Policy, Clock: p.Clock},
-		})
-		if err == nil {
-			s.Reused = provenances(f.plan) - signer.Tally().Made
-		}
-		return err
+	f := in.source
+	warnOfLife(ctx, t.job, buildAct().signs.tokenIn(f.walls.Mode), f.plan)
+	sayTag(ctx, t.job, f.source)
+	t.Report(ctx, "build %s %s from %.12s, steps run %s", f.plan.Name, f.plan.Version, f.source.Commit.Commit, f.walls.Mode)
+	err := build.Run(ctx, build.Request{
+		Plan: f.plan, Source: f.source, Workspace: in.w, Signer: t.signer, Report: t.Report, Progress: t.Progress,
+		Machine: build.Machine{Mode: f.walls.Mode, Jobs: runtime.GOMAXPROCS(0), Transport: t.Transport, Modules: t.Profile.ModuleProxy, Secrets: secrets(t.Tokens)},
+		Trust:   build.Trust{Verifier: t.verifier, Policy: t.Profile.Policy, Clock: t.Clock},
+	})
+	if err == nil {
+		t.summary.Reused = len(provenances(f.plan)) - t.signer.Tally().Made
+	}
+	return in, err
+}
+
+// provenances are what the builder signs, in all forms that are planned.
+func provenances(planned plan.Plan) (list []plan.Artifact) {
+	return slices.DeleteFunc(slices.Clone(planned.Artifacts), func(a plan.Artifact) bool {
+		return a.Class != plan.Provenance && a.Class != plan.ProvenanceV02
 	})
 }
 
-// provenances is how many a plan has, in all forms.
-func provenances(planned plan.Plan) (n int) {
-	for _, a := range planned.Artifacts {
-		if a.Class == plan.Provenance || a.Class == plan.ProvenanceV02 {
-			n++
-		}
-	}
-	return n
-}
-
 // secrets are the tokens of this release, which no log may hold.
-func (p *Pipeline) secrets() (list []string) {
-	for _, source := range p.Tokens {
+func secrets(tokens map[string]token.Source) (list []string) {
+	for _, source := range tokens {
 		file, is := source.(token.File)
 		if !is {
 			continue // it is given to this process alone
@@ -72,134 +55,66 @@ func (p *Pipeline) secrets() (list []string) {
 	return list
 }
 
-// Sign signs every planned file and image.
-func (p *Pipeline) Sign(ctx context.Context) error {
-	return p.sealing(ctx, ActSign, func(ctx context.Context, req seal.Request, s *Summary) error {
-		done, err := seal.Sign(ctx, req)
-		s.Reused += done.Held
-		return err
-	})
-}
-
-// Seal signs the manifest: the closed list of everything in the release.
-func (p *Pipeline) Seal(ctx context.Context) error {
-	return p.sealing(ctx, ActSeal, func(ctx context.Context, req seal.Request, _ *Summary) error {
-		_, err := seal.Run(ctx, req)
-		return err
-	})
-}
-
-// act is something that is done to a release and signed for.
-type act struct {
-	verb  string
-	role  policy.Role
-	token string // the name of the token that it takes
-}
-
-// signing does one act on a workspace, alone, with a signer that finishes what
-// an earlier run has begun to sign. What it did is summed up, however it ends.
-func (p *Pipeline) signing(ctx context.Context, w *workspace.Workspace, a act, do func(context.Context, *sign.Signer, *Summary) error) error {
-	return p.journaled(ctx, w, a.verb, func(ctx context.Context) (err error) {
-		defer p.count(a.verb)()
-		j, err := journal.Open(w.Signatures())
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, j.Close()) }()
-		kept, err := sign.Keep(j)
-		if err != nil {
-			return err
-		}
-		signer, err := p.signer(a, kept)
-		if err != nil {
-			return err
-		}
-		s := Summary{Act: a.verb}
-		began := p.Clock()
-		err = do(ctx, signer, &s)
-		s = p.sum(s, signer, began)
-		if err == nil || s.Signed+s.Reused+s.Retries > 0 { // else it was refused before anything
-			p.Report(ctx, "%s", s)
-		}
-		return err
-	})
-}
-
-// sealing does one act on a built release as the release identity.
-func (p *Pipeline) sealing(ctx context.Context, verb string, do func(context.Context, seal.Request, *Summary) error) error {
-	if err := p.needLegacy(); err != nil {
-		return err
+// sayTag tells people what provenance will say of the tag.
+func sayTag(ctx context.Context, j *job, s build.Source) {
+	switch {
+	case s.Tag.Signer != "":
+		j.Report(ctx, "%s is signed by %s", s.Commit.Ref, s.Tag.Signer)
+	case s.Tag != (vcs.Tag{}):
+		j.Report(ctx, "%s: no signer is verified: %s", s.Commit.Ref, s.Tag.NotVerified)
 	}
-	planned, w, err := p.resume(ctx)
+	if s.Commit.Release != "" {
+		j.Report(ctx, "%s names the empty commit %.12s; its parent is built", s.Commit.Ref, s.Commit.Release)
+	}
+}
+
+// warnOfLife tells people when a token may not last as long as a step.
+func warnOfLife(ctx context.Context, j *job, name string, planned plan.Plan) {
+	file, is := j.Tokens[name].(token.File)
+	if !is {
+		return
+	}
+	longest, step := time.Duration(0), ""
+	for _, s := range planned.Steps {
+		if s.Limits == nil {
+			continue
+		}
+		if limit := time.Duration(s.Limits.Seconds) * time.Second; limit > longest {
+			longest, step = limit, s.Instance
+		}
+	}
+	text, err := file.Token(ctx)
 	if err != nil {
-		return err
+		return // whoever signs is told
 	}
-	return p.signing(ctx, w, act{verb, policy.Release, TokenRelease}, func(ctx context.Context, signer *sign.Signer, s *Summary) error {
-		if err := p.noteLegacy(w); err != nil {
-			return err
-		}
-		req := p.request(planned, w)
-		req.Signer, req.Examined, req.History = signer, &p.examined, p.history(w)
-		return do(ctx, req, s)
-	})
+	said, err := token.Read(text)
+	if left := said.Expires.Sub(j.Clock()); err == nil && left < longest {
+		j.Report(ctx, "WARNING: the token in %s expires in %s, and step %s may take %s: write a fresh one there in time; a step that has ended waits %s for it",
+			string(file), left.Round(time.Second), step, longest, j.Work.Patience)
+	}
 }
 
-// journaled does one act on a workspace, alone, and remembers that it was
-// done. The journal is a hint for people; what resumes looks at the files.
-func (p *Pipeline) journaled(ctx context.Context, w *workspace.Workspace, act string, do func(context.Context) error) (err error) {
-	ctx, end := p.acting(ctx, w, act)
-	defer func() { end(err) }()
-	j, err := journal.Open(w.Journal())
-	if err != nil {
-		return err
+// sealing does something with a built release as the release identity. It says
+// how many signatures were there already.
+func sealing(do func(context.Context, seal.Request) (held int, err error)) func(context.Context, tools, facts) (facts, error) {
+	return func(ctx context.Context, t tools, in facts) (facts, error) {
+		if err := (forms{t.job}).remember(in.w); err != nil {
+			return in, err
+		}
+		req := t.request(in.plan, in.w)
+		req.Signer, req.Examined, req.History = t.signer, in.examined, historyOf(in.w, t.Typed)
+		held, err := do(ctx, req)
+		t.summary.Reused += held
+		return in, err
 	}
-	defer j.Close()
-	now := carry.From(ctx)
-	detail, err := json.Marshal(begun{p.Typed, trace.IDs{Trace: now.Trace, Span: now.Span, Initial: now.Initial}})
-	if err != nil {
-		return err
-	}
-	if err := j.Append(ctx, journal.Entry{Time: p.Clock().UTC(), Act: actBegin, Subject: act, Detail: detail}); err != nil {
-		return err
-	}
-	p.diary = diary{journal: j, act: act, typed: detail}
-	defer func() { p.diary = diary{} }()
-	if err := do(ctx); err != nil {
-		why, _ := json.Marshal(verdict.FindingOf("", err).Code) // a word
-		return errors.Join(err, j.Append(context.WithoutCancel(ctx), journal.Entry{Time: p.Clock().UTC(), Act: actFailed, Subject: act, Detail: why}))
-	}
-	done := journal.Entry{Time: p.Clock().UTC(), Act: act, Subject: w.Identity().Name + " " + w.Identity().Version.String()}
-	if p.diary.left != "" {
-		done.Detail, _ = json.Marshal(p.diary.left) // a word
-	}
-	return j.Append(ctx, done)
 }
 
-// Stage takes a ref to the staging place: plan, build, sbom, sign, seal,
-// promotion to staging, and the gate's decision about what lies there. What it
-// takes is looked at before the first of them.
-func (p *Pipeline) Stage(ctx context.Context) (*verdict.Verdict, error) {
-	if p.begun == nil {
-		if err := p.Preflight(ctx, doctor.Stage); err != nil {
-			return nil, err
-		}
-	}
-	stages := []struct {
-		name string
-		run  func(context.Context) error
-	}{
-		{ActBuild, p.Build},
-		{actSBOM, p.SBOM},
-		{ActSign, p.Sign},
-		{ActSeal, p.Seal},
-		{actToStaging, p.PromoteToStaging},
-	}
-	for _, s := range stages {
-		p.Report(ctx, "— %s", s.name)
-		if err := s.run(ctx); err != nil {
-			return nil, fmt.Errorf("%s: %w", s.name, err)
-		}
-	}
-	p.Report(ctx, "— gate")
-	return p.Decide(ctx, profile.Staging)
+func signAll(ctx context.Context, req seal.Request) (int, error) {
+	done, err := seal.Sign(ctx, req)
+	return done.Held, err
+}
+
+func sealAll(ctx context.Context, req seal.Request) (int, error) {
+	_, err := seal.Run(ctx, req)
+	return 0, err
 }

@@ -44,45 +44,56 @@ type Maker struct {
 	Job promotion.Job
 }
 
-// record writes what was found of the release, signed by the verifier: one
+// records are what the verifier writes of a release that is public.
+type records struct{ *job }
+
+// writeRecords writes what was found of the release, signed by the verifier: one
 // summary over all that was built, beside the manifest and attached to every
 // image, and for each image a record of its promotion. It says what it did, or
 // why it did nothing.
-func (p *Pipeline) record(ctx context.Context, v *verdict.Verdict) (said []string, err error) {
-	if why := p.unrecorded(); why != "" {
-		return []string{"no record was written: " + why}, nil
+func writeRecords(ctx context.Context, t tools, in facts) (_ facts, err error) {
+	r := records{t.job}
+	if why := r.unwritten(); why != "" {
+		in.lines = []string{"no record was written: " + why}
+		return in, nil
 	}
-	at, err := p.place(profile.Release)
+	at, err := t.place(profile.Release)
 	if err != nil {
-		return nil, err
+		return in, err
 	}
-	m, _, err := p.own(ctx, at.files)
+	m, _, err := t.own(ctx, at.files)
 	if err != nil {
-		return nil, err
+		return in, err
 	}
-	ctx = p.inLife(ctx, lifeOf(m))
-	j, err := journal.Open(p.recordJournal(m))
+	ctx = t.inLife(ctx, lifeOf(m))
+	j, err := journal.Open(r.journal(m))
 	if err != nil {
-		return nil, err
+		return in, err
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
-	records, signer, err := p.recorder(j, stepRecord)
+	made, signer, err := r.recorder(j)
 	if err != nil {
-		return nil, err
+		return in, err
 	}
-	began := p.Clock()
-	said, err = recording{p, records, m, at, v}.all(ctx)
-	return append(said, p.sum(Summary{Act: stepRecord}, signer, began).String()), err
+	if !made.Summarizes() {
+		in.left = leftSummaries
+	}
+	began := t.Clock()
+	in.lines, err = recording{t.job, made, m, at, in.verdict}.all(ctx)
+	in.lines = append(in.lines, t.sum(Summary{Act: stepRecord}, signer, began).String())
+	return in, err
 }
 
-// recorder prepares to sign records for an act, as the verifier, and keeps in the
-// journal what was signed.
-func (p *Pipeline) recorder(j *journal.Journal, verb string) (*record.Records, *sign.Signer, error) {
+// recorder prepares to sign records as the verifier, and keeps in the journal
+// what was signed.
+func (p records) recorder(j *journal.Journal) (*record.Records, *sign.Signer, error) {
 	kept, err := sign.Keep(j)
 	if err != nil {
 		return nil, nil, err
 	}
-	signer, err := p.signer(act{verb, policy.Verifier, TokenVerifier}, kept)
+	work := p.Work
+	work.Kept = kept
+	signer, err := p.signer(signs{role: policy.Verifier, token: TokenVerifier}, work, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -93,8 +104,8 @@ func (p *Pipeline) recorder(j *journal.Journal, verb string) (*record.Records, *
 	return records, signer, err
 }
 
-// unrecorded says why no record is written, empty where one is.
-func (p *Pipeline) unrecorded() string {
+// unwritten says why no record is written, empty where one is.
+func (p records) unwritten() string {
 	switch {
 	case p.Profile.Records.Verifier == "":
 		return "the profile does not say in records for which verifier one would speak"
@@ -106,9 +117,9 @@ func (p *Pipeline) unrecorded() string {
 	return ""
 }
 
-// recordJournal is where the signatures of records are kept: with the others of
+// journal is where the signatures of records are kept: with the others of
 // the release, or in a file of its version where staging is all there is.
-func (p *Pipeline) recordJournal(m release.Manifest) string {
+func (p records) journal(m release.Manifest) string {
 	if w, err := workspace.Open(p.State); err == nil && w.Identity().Version == p.Version && isOf(m, w.Identity().Invocation) {
 		return w.Signatures()
 	}
@@ -117,7 +128,7 @@ func (p *Pipeline) recordJournal(m release.Manifest) string {
 
 // recording is the records of one release being written.
 type recording struct {
-	*Pipeline
+	*job
 	records  *record.Records
 	manifest release.Manifest
 	at       place
@@ -135,10 +146,9 @@ func (r recording) all(ctx context.Context) (said []string, err error) {
 		said = append(said, "recorded: the promotion of "+several(promoted, "image", "images"))
 	}
 	if !r.records.Summarizes() {
-		r.diary.left = leftSummaries
 		return append(said, unsummarized), nil
 	}
-	there, err := r.beside(ctx)
+	there, err := summariesAt(ctx, r.at.files)
 	if err != nil {
 		return said, err
 	}
@@ -174,11 +184,7 @@ func summarized(m release.Manifest) (subjects []intoto.Subject) {
 	return subjects
 }
 
-// beside are the summaries that lie beside the manifest.
-func (r recording) beside(ctx context.Context) ([][]byte, error) {
-	return summariesAt(ctx, r.at.files)
-}
-
+// summariesAt are the summaries that lie beside a manifest.
 func summariesAt(ctx context.Context, at store.Place) (all [][]byte, _ error) {
 	for n := 1; n <= maxRecords; n++ {
 		raw, err := store.Read(ctx, at, vsa.Name(n), verify.MaxBundle)
@@ -294,10 +300,10 @@ func (r recording) promotion(ctx context.Context, from string, a release.Artifac
 	return attach(ctx, r.at.images, a, s)
 }
 
-// recorded looks for a summary of the release beside its manifest, which the
+// progress looks for a summary of the release beside its manifest, which the
 // verifier signed of nothing but what the manifest lists. Nothing is missing
 // where none is there and none was wanted.
-func (p *Pipeline) recorded(ctx context.Context, m release.Manifest, at store.Place) Stage {
+func (p records) progress(ctx context.Context, m release.Manifest, at store.Place) Stage {
 	stage := Stage{Name: stepRecord, Of: 1, Note: "no summary of the verifier: " + at.URI()}
 	all, err := summariesAt(ctx, at)
 	if err != nil {

@@ -3,8 +3,9 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"io/fs"
+	"fmt"
 
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/profile"
@@ -14,78 +15,210 @@ import (
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
 
-// DraftAmendment drafts the next revision of the sealed release, with the
-// evidence that is there now. Nothing is signed, and no token is needed.
-func (p *Pipeline) DraftAmendment(ctx context.Context, reason string) (release.Manifest, error) {
-	req, err := p.sealed(ctx)
+// Revision is the next revision of a sealed release, of the manifest in the
+// state directory or of the one that lies at a stage. It is drafted by Amend or
+// Withdraw, for which nothing is signed and no token is needed, and then signed.
+type Revision struct {
+	*job
+	at profile.Stage
+}
+
+// Revise returns the next revision of the manifest that lies at a stage; an
+// empty stage is the state directory. At a stage no state directory is needed.
+func (p *Pipeline) Revise(at profile.Stage) Revision { return Revision{p.job, at} }
+
+// Amend drafts the revision with the evidence that is there now. At a stage
+// everything that the manifest lists must be accepted as it is.
+func (r Revision) Amend(ctx context.Context, reason string) (release.Manifest, error) {
+	if r.at != "" {
+		return r.amendAt(ctx, reason)
+	}
+	here, err := built(ctx, r.job, facts{})
 	if err != nil {
 		return release.Manifest{}, err
 	}
-	return seal.Amend(ctx, req, reason)
+	return seal.Amend(ctx, r.request(here.plan, here.w), reason)
 }
 
-// DraftWithdrawal drafts the revision that says that the release must no
-// longer be used. Nothing is signed, and no token is needed.
-func (p *Pipeline) DraftWithdrawal(ctx context.Context, w release.Withdrawal) (release.Manifest, error) {
-	req, err := p.sealed(ctx)
+// Withdraw drafts the revision that says that the release must no longer be
+// used. At a stage nothing else of the release need be there.
+func (r Revision) Withdraw(ctx context.Context, w release.Withdrawal) (release.Manifest, error) {
+	if r.at != "" {
+		return r.withdrawAt(ctx, w)
+	}
+	here, err := built(ctx, r.job, facts{})
 	if err != nil {
 		return release.Manifest{}, err
 	}
-	return seal.Withdraw(ctx, req, w)
+	return seal.Withdraw(ctx, r.request(here.plan, here.w), w)
 }
 
-// Revise signs a drafted revision as the release identity and puts it in the
-// place of the one before. It is public once it is promoted.
-func (p *Pipeline) Revise(ctx context.Context, next release.Manifest) error {
-	return p.sealing(ctx, verbOf(next), func(ctx context.Context, req seal.Request, _ *Summary) error { return seal.Revise(ctx, req, next) })
+// Sign signs a drafted revision as the release identity and puts it in the place
+// of the one before. In the state directory it is public once it is promoted;
+// at a stage it is put at the other stage too, where that has the same one.
+func (r Revision) Sign(ctx context.Context, next release.Manifest) error {
+	if r.at != "" {
+		return r.signAt(ctx, next)
+	}
+	a := signsRevision(next)
+	a.do = sealing(func(ctx context.Context, req seal.Request) (int, error) { return 0, seal.Revise(ctx, req, next) })
+	_, err := runner{r.job}.perform(ctx, a, facts{})
+	return err
 }
 
-func verbOf(next release.Manifest) string {
+// signsRevision is the act that signs a drafted revision.
+func signsRevision(next release.Manifest) act {
 	if next.Withdrawn != nil {
-		return actWithdraw
+		return revision(actWithdraw, release.RunWithdraw)
 	}
-	return actAmend
+	return revision(actAmend, release.RunAmend)
 }
 
-// ForecastRevision looks ahead at signing a drafted revision: as whom, and
-// with which services. An empty stage is the state directory.
-func (p *Pipeline) ForecastRevision(ctx context.Context, next release.Manifest, at profile.Stage) (Forecast, error) {
-	f := p.forecast(plan.Plan{Name: next.Name, Version: next.Version}, next.Source.Commit)
-	if at != "" {
-		uri, err := p.Profile.Files(at, p.Version)
-		if err != nil {
-			return Forecast{}, err
-		}
-		f.State, f.Asked = "", []string{uri}
+// Forecast looks ahead at signing a drafted revision: as whom, and with which
+// services.
+func (r Revision) Forecast(ctx context.Context, next release.Manifest) (Forecast, error) {
+	o := &outlook{job: r.job, plan: plan.Plan{Name: next.Name, Version: next.Version}}
+	if r.at == "" {
+		return o.fill(ctx, o.forecast(next.Source.Commit), signsRevision(next))
 	}
-	return (&view{p: p}).fill(ctx, f, []string{verbOf(next)})
-}
-
-// sealed is a request to look at a sealed release: it has no signer.
-func (p *Pipeline) sealed(ctx context.Context) (seal.Request, error) {
-	planned, w, err := p.resume(ctx)
+	uri, err := r.Profile.Files(r.at, r.Version)
 	if err != nil {
-		return seal.Request{}, err
+		return Forecast{}, err
 	}
-	return p.request(planned, w), nil
+	return o.elsewhere(ctx, signsRevision(next), next.Source.Commit, uri)
 }
 
-// replaces is the digest of the manifest at a destination that the manifest of
-// a promotion may replace: the release identity signed it, and ours is a later
-// revision of it. It is zero where there is none, or the very same.
-func (p *Pipeline) replaces(ctx context.Context, next release.Manifest, bundle []byte, at store.Place) (digest.Digest, error) {
-	before, raw, err := p.manifest(ctx, at)
-	if err == nil {
-		there := digest.Of(digest.SHA256, raw)
-		if there.Equal(digest.Of(digest.SHA256, bundle)) {
-			return digest.Digest{}, nil
-		}
-		return there, next.Follows(before, there)
+// amendAt drafts the next revision of the manifest that lies at a stage, with
+// everything that it lists: what lies there must be accepted as it is.
+func (p Revision) amendAt(ctx context.Context, reason string) (release.Manifest, error) {
+	if _, err := (runner{p.job}).perform(ctx, decide(p.at), facts{}); err != nil {
+		return release.Manifest{}, fmt.Errorf("an amendment vouches for the release once more, so it must be accepted as it is: %w", err)
 	}
-	none := errors.Is(err, store.ErrNotFound) || errors.Is(err, fs.ErrNotExist) // of a directory that is yet to be made
-	if !none && verdict.OutcomeOf(err) == verdict.Unavailable {
-		return digest.Digest{}, err
+	before, bundle, _, err := p.standing(ctx)
+	if err != nil {
+		return release.Manifest{}, err
 	}
-	// There is none, or it is not ours: that conflicts, and stays.
-	return digest.Digest{}, nil
+	return seal.Again(before, bundle, reason, p.Clock())
+}
+
+// withdrawAt drafts the revision of the manifest that lies at a stage that says
+// that the release must no longer be used.
+func (p Revision) withdrawAt(ctx context.Context, w release.Withdrawal) (release.Manifest, error) {
+	before, bundle, _, err := p.standing(ctx)
+	if err != nil {
+		return release.Manifest{}, err
+	}
+	return seal.Withdrawn(before, bundle, w, p.Clock())
+}
+
+// standing is the verified manifest that lies at a stage, the digest of its
+// bundle, and the place.
+func (p Revision) standing(ctx context.Context) (release.Manifest, digest.Digest, place, error) {
+	at, err := p.place(p.at)
+	if err != nil {
+		return release.Manifest{}, digest.Digest{}, place{}, err
+	}
+	m, raw, err := p.own(ctx, at.files)
+	if errors.Is(err, store.ErrNotFound) {
+		err = verdict.Refuse(verdict.EvidenceMissing, at.files.URI(), "it holds no manifest of %s, so there is nothing to revise", p.Version).
+			Advise("nothing is public or staged there, so nobody needs to be told; --at names the stage, and the profile its place")
+	}
+	if err != nil {
+		return release.Manifest{}, digest.Digest{}, place{}, err
+	}
+	return m, digest.Of(digest.SHA256, raw), at, nil
+}
+
+// signAt signs a drafted revision as the release identity and puts it in the
+// place of the one that lies at a stage, and at the other stage too, where that
+// has the same one. Whatever came there since it was drafted stays, and is
+// named.
+func (p Revision) signAt(ctx context.Context, next release.Manifest) (err error) {
+	before, superseded, at, err := p.standing(ctx)
+	if err != nil {
+		return err
+	}
+	if err := next.Follows(before, superseded); err != nil {
+		return err
+	}
+	a := signsRevision(next)
+	ctx, end := p.spanning(p.inLife(ctx, lifeOf(before)), a.span, a.name)
+	defer func() { end(err) }()
+	next = seal.SignedIn(ctx, next, a.name, p.Typed.command())
+	statement, err := next.Statement()
+	if err != nil {
+		return err
+	}
+	signer, err := p.signer(a.signs, p.Work, false)
+	if err != nil {
+		return err
+	}
+	began := p.Clock()
+	bundle, e, err := signer.Statement(ctx, statement)
+	p.sum(Summary{Act: a.name}, signer, began)
+	if err != nil {
+		return err
+	}
+	if _, _, err := p.Profile.Policy.ManifestFrom(e, pagesAt(ctx, at.files)); err != nil {
+		return fmt.Errorf("judging what was signed, which was not written: %w", err)
+	}
+	if err := p.supersede(ctx, at, superseded, bundle); err != nil {
+		return err
+	}
+	p.Report(ctx, "revision %d is at %s, and supersedes %s: %s", next.Revision, at.files.URI(), next.Supersedes, next.Change)
+	return p.bringAlong(ctx, other(p.at), superseded, bundle)
+}
+
+func other(s profile.Stage) profile.Stage {
+	if s == profile.Release {
+		return profile.Staging
+	}
+	return profile.Release
+}
+
+// supersede writes a manifest over the one that it supersedes, and reads it
+// back as a verifier does.
+func (p Revision) supersede(ctx context.Context, at place, superseded digest.Digest, bundle []byte) error {
+	err := store.Replace(ctx, at.files, at.writer, releasemanifest.Name, store.Replacement{Old: superseded, New: bundle, MediaType: plan.MediaBundle})
+	if errors.Is(err, store.ErrChanged) {
+		return p.overtaken(ctx, at, err)
+	}
+	if err != nil {
+		return err
+	}
+	if _, raw, err := p.manifest(ctx, at.files); err != nil || !digest.Of(digest.SHA256, raw).Equal(digest.Of(digest.SHA256, bundle)) {
+		return p.overtaken(ctx, at, err)
+	}
+	return nil
+}
+
+// overtaken says that somebody else revised the manifest at the same time.
+func (p Revision) overtaken(ctx context.Context, at place, cause error) error {
+	m, _, err := p.manifest(ctx, at.files)
+	if err != nil {
+		return fmt.Errorf("revising the manifest of %s, where another came meanwhile: %w", at.files.URI(), errors.Join(err, cause))
+	}
+	return verdict.Refuse(verdict.Equivocation, at.files.URI(),
+		"somebody wrote revision %d there meanwhile (%s), and it stays; ours was signed and is nowhere: look at theirs, then revise again", m.Revision, m.Change)
+}
+
+// bringAlong puts a revision where the one that it supersedes lies, too. That
+// another one lies there is no error of the revision, and is told.
+func (p Revision) bringAlong(ctx context.Context, s profile.Stage, superseded digest.Digest, bundle []byte) error {
+	at, err := p.place(s)
+	if err != nil {
+		return err
+	}
+	err = store.Replace(ctx, at.files, at.writer, releasemanifest.Name, store.Replacement{Old: superseded, New: bundle, MediaType: plan.MediaBundle})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case errors.Is(err, store.ErrChanged):
+		p.Report(ctx, "%s has another manifest than the one that was superseded; it was left as it is", at.files.URI())
+		return nil
+	case err != nil:
+		return fmt.Errorf("the revision is at the %s place; bringing it to the %s place too: %w", other(s), s, err)
+	}
+	p.Report(ctx, "it is at %s, too", at.files.URI())
+	return nil
 }

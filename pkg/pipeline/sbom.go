@@ -18,26 +18,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/workspace"
 )
 
-// SBOM writes the SBOM of every artifact, and of the release. Equal input
-// gives equal documents, so doing it again changes nothing.
-func (p *Pipeline) SBOM(ctx context.Context) error {
-	planned, w, err := p.resume(ctx)
-	if err != nil {
-		return err
+// describe writes the SBOMs.
+func describe(ctx context.Context, t tools, in facts) (facts, error) {
+	if in.plan.IsGiven() {
+		return in, verdict.Refuse(verdict.Usage, plan.ConfigName, "its outputs are made by another tool, whose SBOMs are carried as they are")
 	}
-	if planned.IsGiven() {
-		return verdict.Refuse(verdict.Usage, plan.ConfigName, "its outputs are made by another tool, whose SBOMs are carried as they are")
-	}
-	d := &describer{plan: planned, w: w, examined: &p.examined, entries: map[digest.Digest]sbom.Entry{}, in: sbom.Input{
-		Name: planned.Name, Version: planned.Version.String(), Created: w.Identity().Commit.Time, Namespace: planned.Files,
+	d := &describer{plan: in.plan, w: in.w, examined: in.examined, entries: map[digest.Digest]sbom.Entry{}, in: sbom.Input{
+		Name: in.plan.Name, Version: in.plan.Version.String(), Created: in.w.Identity().Commit.Time, Namespace: in.plan.Files,
 	}}
-	return p.journaled(ctx, w, actSBOM, func(ctx context.Context) error {
-		if err := d.describeAll(ctx); err != nil {
-			return err
-		}
-		p.Report(ctx, "wrote %d SBOMs", len(d.all)+1)
-		return nil
-	})
+	if err := d.describeAll(ctx); err != nil {
+		return in, err
+	}
+	t.Report(ctx, "wrote %d SBOMs", len(d.all)+1)
+	return in, nil
 }
 
 // describer writes SBOMs in an order in which each can refer to those before.

@@ -11,9 +11,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/promote"
 	"github.com/waybill-release/waybill/pkg/signoff"
-	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -115,29 +113,4 @@ func (o Officer) DraftSignoff(of SignedSource, p releasesignoff.Predicate) (sign
 		return int(at.Unix()), err
 	}
 	return sign, summary, nil
-}
-
-// signoffsOf are the sign-off of a place and its summary, if they are by whom
-// the policy asks for one: evidence travels with the release. What the place
-// that they go to has of them stays as it is.
-func (p *Pipeline) signoffsOf(ctx context.Context, from, to store.Place) (files []promote.File, err error) {
-	for _, name := range []string{releasesignoff.Name, releasesignoff.Summary} {
-		raw, err := store.Read(ctx, from, name, maxBundle)
-		if errors.Is(err, store.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if e, err := p.verifier.Attestation(raw); err != nil || !p.Profile.Policy.IsSignoff(e) {
-			continue // the gate says what it is
-		}
-		switch _, err := store.Read(ctx, to, name, maxBundle); {
-		case errors.Is(err, store.ErrNotFound):
-			files = append(files, promote.File{Name: name, Digests: digest.SetOf(raw), Size: int64(len(raw)), MediaType: plan.MediaBundle})
-		case err != nil:
-			return nil, err
-		}
-	}
-	return files, nil
 }

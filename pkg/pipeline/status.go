@@ -82,110 +82,172 @@ func (s Status) Err() error {
 	return nil
 }
 
+// looking is a status while it is made.
+type looking struct {
+	*job
+	status *Status
+	t      standing
+	here   facts // of the state directory, if something was begun there
+	there  release.Manifest
+}
+
 // Status looks at workspace, staging and release place. Nothing is changed, and
 // a run that is at work is not disturbed.
 func (p *Pipeline) Status(ctx context.Context) (Status, error) {
 	s := Status{Schema: StatusSchema, Version: p.Version.String()}
-	t := standing{}
+	l := &looking{job: p.job, status: &s}
 	if workspace.Is(p.State) {
-		var err error
-		if t, err = p.atHome(ctx, &s); err != nil {
+		if err := l.atHome(ctx); err != nil {
 			return Status{}, err
 		}
 	}
-	var staged release.Manifest
-	t.staged, staged = p.manifestOf(ctx, profile.Staging, t.digest)
-	var there release.Manifest
-	t.released, there = p.manifestOf(ctx, profile.Release, t.digest)
-	s.Stages = append(s.Stages, t.staged.Stage, t.released.Stage)
-	if there.Name != "" && there.Withdrawn == nil {
-		s.after(ctx, p, there, &t)
+	for _, a := range way() {
+		if a.progress == nil {
+			continue
+		}
+		if err := a.progress(ctx, l); err != nil {
+			return Status{}, err
+		}
 	}
-	if there.Name != "" {
-		staged = there
-	}
-	for _, f := range p.withdrawn(staged) {
-		t.withdrawn = append(t.withdrawn, f.Subject+" was "+f.Message)
-	}
-	t.other = t.begun && there.Name != "" && !isOf(there, t.run)
+	l.t.other = l.t.begun && l.there.Name != "" && !isOf(l.there, l.t.run)
 	switch {
-	case t.released.Down:
+	case l.t.released.Down:
 		s.Public = Unknown
-	case there.Withdrawn != nil, there.Name != "" && len(t.withdrawn) > 0:
+	case l.there.Withdrawn != nil, l.there.Name != "" && len(l.t.withdrawn) > 0:
 		s.Public = Revoked
-	case there.Name != "":
+	case l.there.Name != "":
 		s.Public = IsPublic
 	default:
 		s.Public = NotPublic
 	}
-	s.advise(p, t)
+	s.advise(p.job, l.t)
 	return s, nil
 }
 
-// after looks at what comes after a release is public.
-func (s *Status) after(ctx context.Context, p *Pipeline, m release.Manifest, t *standing) {
-	uri, err := p.Profile.Files(profile.Release, p.Version)
-	if err != nil {
-		return // which was said of the place
+// put adds a line to the status.
+func (l *looking) put(s Stage) { l.status.Stages = append(l.status.Stages, s) }
+
+// atHome looks at the state directory and its journal.
+func (l *looking) atHome(ctx context.Context) (err error) {
+	if l.here, err = built(ctx, l.job, facts{}); err != nil {
+		return err
 	}
-	at, err := p.openPlace(uri)
+	id, s := l.here.w.Identity(), l.status
+	s.Name, s.Commit, s.Trace = id.Name, id.Commit.Commit, id.Trace
+	l.t = standing{begun: true, run: id.Invocation, given: l.here.plan.IsGiven(), source: id.Commit.Repository + "@" + id.Commit.AskedFor()}
+	s.Busy = journal.Busy(l.here.w.Journal())
+	entries, err := journal.Read(l.here.w.Journal())
 	if err != nil {
-		return // as above
+		return err
 	}
-	if found := p.recorded(ctx, m, at); found.Done > 0 || p.Profile.Records.Verifier != "" {
-		if found.Done == 0 && !found.Down && (t.unsummarized || !p.Ways.Summarize()) {
-			found.Of, found.Note = 0, unsummarized+": "+at.URI()
+	l.t.typed, l.t.unsummarized = s.read(entries)
+	return nil
+}
+
+// countOf counts the artifacts of a class that are in the state directory.
+func countOf(name string, class plan.Class) func(context.Context, *looking) error {
+	return func(ctx context.Context, l *looking) error {
+		if l.here.w == nil {
+			return nil
 		}
-		s.Stages = append(s.Stages, found)
+		objects, err := l.here.w.Files().List(ctx)
+		if err != nil {
+			return err
+		}
+		there := map[string]bool{}
+		for _, o := range objects {
+			there[o.Name] = true
+		}
+		stage := Stage{Name: name}
+		for _, a := range l.here.plan.Artifacts {
+			if a.Class != class || a.IsStatement() { // which is signed with the manifest
+				continue
+			}
+			stage.Of++
+			if there[a.Name] {
+				stage.Done++
+			}
+		}
+		if stage.Of > 0 {
+			l.put(stage)
+		}
+		return nil
 	}
-	if s.Markers, t.behind, err = p.lookAtMarkers(ctx, m, at); err != nil {
-		s.Stages = append(s.Stages, Stage{Name: stepMarkers, Of: 1, Down: verdict.OutcomeOf(err) == verdict.Unavailable, Note: fmt.Sprintf("not known: %v", err)})
-		return
+}
+
+// sealedHere looks for the manifest in the state directory.
+func sealedHere(ctx context.Context, l *looking) error {
+	if l.here.w == nil {
+		return nil
 	}
-	if len(s.Markers) == 0 {
-		return
+	sealed, _ := l.manifestAt(ctx, "seal", l.here.w.Files())
+	l.t.sealed, l.t.digest = sealed.Done == 1, sealed.digest
+	l.put(sealed.Stage)
+	return nil
+}
+
+// isAt looks at a stage for the manifest that was sealed here. What a list of
+// known defects withdraws of it is told.
+func isAt(s profile.Stage) func(context.Context, *looking) error {
+	return func(ctx context.Context, l *looking) error {
+		found, m := l.manifestOf(ctx, s)
+		l.put(found.Stage)
+		if s == profile.Staging {
+			l.t.staged, l.there = found, m
+			return nil
+		}
+		of := l.there
+		if l.t.released, l.there = found, m; m.Name != "" {
+			of = m
+		}
+		for _, f := range l.withdrawn(of) {
+			l.t.withdrawn = append(l.t.withdrawn, f.Subject+" was "+f.Message)
+		}
+		return nil
 	}
-	stage := Stage{Name: stepMarkers, Of: len(s.Markers), Note: p.Profile.Markers}
-	for _, m := range s.Markers {
-		if m.Problem == "" && !m.Version.IsZero() && !m.Version.Less(p.Version) {
+}
+
+// isPublic reports whether users may take what is public.
+func (l *looking) isPublic() bool { return l.there.Name != "" && l.there.Withdrawn == nil }
+
+// recordsProgress looks for the summary of a release that is public.
+func recordsProgress(ctx context.Context, l *looking) error {
+	at, err := l.filesAt(profile.Release)
+	if err != nil || !l.isPublic() {
+		return nil // what is wrong was said of the place
+	}
+	found := records{l.job}.progress(ctx, l.there, at)
+	if found.Done == 0 && l.Profile.Records.Verifier == "" {
+		return nil
+	}
+	if found.Done == 0 && !found.Down && (l.t.unsummarized || !l.Ways.Summarize()) {
+		found.Of, found.Note = 0, unsummarized+": "+at.URI()
+	}
+	l.put(found)
+	return nil
+}
+
+// markersProgress looks where the markers of a release that is public point.
+func markersProgress(ctx context.Context, l *looking) error {
+	at, err := l.filesAt(profile.Release)
+	if err != nil || !l.isPublic() {
+		return nil // as above
+	}
+	if l.status.Markers, l.t.behind, err = (markers{l.job}).read(ctx, l.there, at); err != nil {
+		l.put(Stage{Name: stepMarkers, Of: 1, Down: verdict.OutcomeOf(err) == verdict.Unavailable, Note: fmt.Sprintf("not known: %v", err)})
+		return nil
+	}
+	if len(l.status.Markers) == 0 {
+		return nil
+	}
+	stage := Stage{Name: stepMarkers, Of: len(l.status.Markers), Note: l.Profile.Markers}
+	for _, m := range l.status.Markers {
+		if m.Problem == "" && !m.Version.IsZero() && !m.Version.Less(l.Version) {
 			stage.Done++
 		}
 	}
-	s.Stages = append(s.Stages, stage)
-}
-
-// atHome looks at the state directory.
-func (p *Pipeline) atHome(ctx context.Context, s *Status) (standing, error) {
-	planned, w, err := p.resume(ctx)
-	if err != nil {
-		return standing{}, err
-	}
-	id := w.Identity()
-	s.Name, s.Commit, s.Trace = id.Name, id.Commit.Commit, id.Trace
-	for _, class := range []struct {
-		name  string
-		class plan.Class
-	}{{"build", plan.Provenance}, {"sbom", plan.SBOM}, {"sign", plan.Signature}} {
-		stage, err := count(ctx, class.name, planned, w.Files(), class.class)
-		if err != nil {
-			return standing{}, err
-		}
-		if stage.Of > 0 {
-			s.Stages = append(s.Stages, stage)
-		}
-	}
-	t := standing{begun: true, run: id.Invocation, given: planned.IsGiven(), source: id.Commit.Repository + "@" + id.Commit.AskedFor()}
-	var sealed at
-	sealed, _ = p.manifestAt(ctx, "seal", w.Files())
-	t.sealed, t.digest = sealed.Done == 1, sealed.digest
-	s.Stages = append(s.Stages, sealed.Stage)
-	s.Busy = journal.Busy(w.Journal())
-	entries, err := journal.Read(w.Journal())
-	if err != nil {
-		return standing{}, err
-	}
-	t.typed, t.unsummarized = s.read(entries)
-	return t, nil
+	l.put(stage)
+	return nil
 }
 
 // read finds in the journal what was done last, and what was begun and never
@@ -219,28 +281,6 @@ func (s *Status) read(entries []journal.Entry) (typed Typed, without bool) {
 	return typed, without
 }
 
-func count(ctx context.Context, name string, planned plan.Plan, files store.Place, class plan.Class) (Stage, error) {
-	objects, err := files.List(ctx)
-	if err != nil {
-		return Stage{}, err
-	}
-	there := map[string]bool{}
-	for _, o := range objects {
-		there[o.Name] = true
-	}
-	stage := Stage{Name: name}
-	for _, a := range planned.Artifacts {
-		if a.Class != class || a.IsStatement() { // which is signed with the manifest
-			continue
-		}
-		stage.Of++
-		if there[a.Name] {
-			stage.Done++
-		}
-	}
-	return stage, nil
-}
-
 // at is a stage of which the manifest was looked for, and the digest of the one
 // that is there.
 type at struct {
@@ -248,19 +288,15 @@ type at struct {
 	digest digest.Digest
 }
 
-// manifestOf looks at a place for the manifest that was sealed here, and
+// manifestOf looks at a stage for the manifest that was sealed here, and
 // returns the one that is there.
-func (p *Pipeline) manifestOf(ctx context.Context, where profile.Stage, sealed digest.Digest) (at, release.Manifest) {
-	uri, err := p.Profile.Files(where, p.Version)
+func (l *looking) manifestOf(ctx context.Context, s profile.Stage) (at, release.Manifest) {
+	place, err := l.filesAt(s)
 	if err != nil {
-		return at{Stage: Stage{Name: string(where), Of: 1, Note: err.Error()}}, release.Manifest{}
+		return at{Stage: Stage{Name: string(s), Of: 1, Note: err.Error()}}, release.Manifest{}
 	}
-	place, err := p.openPlace(uri)
-	if err != nil {
-		return at{Stage: Stage{Name: string(where), Of: 1, Note: err.Error()}}, release.Manifest{}
-	}
-	found, m := p.manifestAt(ctx, string(where), place)
-	if found.Done == 1 && !sealed.IsZero() && !sealed.Equal(found.digest) {
+	found, m := l.manifestAt(ctx, string(s), place)
+	if sealed := l.t.digest; found.Done == 1 && !sealed.IsZero() && !sealed.Equal(found.digest) {
 		found.Done, found.Note = 0, "another manifest than the one sealed here: "+revisionOf(m)+", "+place.URI()
 	}
 	return found, m
@@ -268,9 +304,9 @@ func (p *Pipeline) manifestOf(ctx context.Context, where profile.Stage, sealed d
 
 // manifestAt reports whether a place holds a manifest of this release that
 // verifies: the commit point of every place. What it lists is not looked at.
-func (p *Pipeline) manifestAt(ctx context.Context, name string, place store.Place) (at, release.Manifest) {
+func (l *looking) manifestAt(ctx context.Context, name string, place store.Place) (at, release.Manifest) {
 	stage := Stage{Name: name, Of: 1, Note: place.URI()}
-	m, raw, err := p.manifest(ctx, place)
+	m, raw, err := l.manifest(ctx, place)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		if objects, err := place.List(ctx); err == nil && len(objects) > 0 && name != ActSeal {
@@ -280,7 +316,7 @@ func (p *Pipeline) manifestAt(ctx context.Context, name string, place store.Plac
 		stage.Down, stage.Note = true, fmt.Sprintf("does not answer: %v", err)
 	case err != nil:
 		stage.Note = fmt.Sprintf("holds a manifest that is refused: %v", err)
-	case m.Version != p.Version:
+	case m.Version != l.Version:
 		stage.Note = fmt.Sprintf("holds the manifest of %s: %s", m.Version, place.URI())
 	default:
 		stage.Done, stage.Note = 1, revisionOf(m)+" verified, files not looked at: "+place.URI()

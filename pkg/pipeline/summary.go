@@ -21,7 +21,7 @@ type Done struct {
 
 // Done sums up what was done, and how it ended.
 func (p *Pipeline) Done(err error) Done {
-	d := Done{Schema: SummarySchema, Acts: append([]Summary{}, p.done...)}
+	d := Done{Schema: SummarySchema, Acts: append([]Summary{}, p.account.acts...)}
 	var judged *verdict.NotAcceptedError
 	switch {
 	case errors.As(err, &judged):
@@ -55,14 +55,6 @@ func (s *Summary) add(signer *sign.Signer, took time.Duration) {
 	s.Twice, s.Retries, s.Seconds = t.Twice, signer.Retries(), took.Seconds()
 }
 
-// sum notes what a signer has done for an act, which may have failed, and adds
-// that to what its summary says already.
-func (p *Pipeline) sum(s Summary, signer *sign.Signer, began time.Time) Summary {
-	s.add(signer, p.Clock().Sub(began))
-	p.done = append(p.done, s)
-	return s
-}
-
 // Counter is shown how many of how many things are done. A Progress that is
 // one, too, is shown how signing gets on.
 type Counter interface {
@@ -70,14 +62,15 @@ type Counter interface {
 	Ended(what string)
 }
 
-// count has signing shown to whoever watches, until the act has ended.
-func (p *Pipeline) count(verb string) (end func()) {
-	counter, watches := p.Progress.(Counter)
+// watched has signing shown to whoever watches, until the act has ended.
+func watched(w World, name string) (work sign.Work, end func()) {
+	work = w.Work
+	counter, watches := w.Progress.(Counter)
 	if !watches {
-		return func() {}
+		return work, func() {}
 	}
-	p.Work.Watch = func(done, all int) { counter.Counted(verb, done, all) }
-	return func() { counter.Ended(verb) }
+	work.Watch = func(done, all int) { counter.Counted(name, done, all) }
+	return work, func() { counter.Ended(name) }
 }
 
 // String is the summary in a line for people.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/transport"
@@ -73,39 +72,4 @@ func (r *renewed) read(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return text, said.Check(r.clock())
-}
-
-// renewing has a source that is a file watched.
-func (p *Pipeline) renewing(source token.Source) token.Source {
-	file, is := source.(token.File)
-	if !is {
-		return source
-	}
-	return &renewed{File: file, clock: p.Clock, work: p.Work, begun: p.begun != nil}
-}
-
-// warnOfLife tells people when a token may not last as long as a step.
-func (p *Pipeline) warnOfLife(ctx context.Context, name string, planned plan.Plan) {
-	file, is := p.Tokens[name].(token.File)
-	if !is {
-		return
-	}
-	longest, step := time.Duration(0), ""
-	for _, s := range planned.Steps {
-		if s.Limits == nil {
-			continue
-		}
-		if limit := time.Duration(s.Limits.Seconds) * time.Second; limit > longest {
-			longest, step = limit, s.Instance
-		}
-	}
-	text, err := file.Token(ctx)
-	if err != nil {
-		return // whoever signs is told
-	}
-	said, err := token.Read(text)
-	if left := said.Expires.Sub(p.Clock()); err == nil && left < longest {
-		p.Report(ctx, "WARNING: the token in %s expires in %s, and step %s may take %s: write a fresh one there in time; a step that has ended waits %s for it",
-			string(file), left.Round(time.Second), step, longest, p.Work.Patience)
-	}
 }

@@ -54,18 +54,28 @@ func (t Train) Plan(ctx context.Context) (plan.Releases, error) {
 
 // Run does one act for each release, in order, once everything that any of
 // them needs for a purpose was found there; without a purpose nothing is looked
-// at. Where one fails, those after it are not begun, and that is said.
-func (t Train) Run(ctx context.Context, purpose doctor.Purpose, act func(ctx context.Context, i int) error) error {
+// at. The pipeline that the act gets knows what was found. Where one fails,
+// those after it are not begun, and that is said.
+func (t Train) Run(ctx context.Context, purpose doctor.Purpose, act func(ctx context.Context, i int, p *Pipeline) error) error {
 	if purpose != "" {
-		if err := t.preflight(ctx, purpose); err != nil {
+		var jobs []*job
+		for _, p := range t {
+			jobs = append(jobs, p.job)
+		}
+		all, err := preflight(ctx, purpose, jobs...)
+		if err != nil {
 			return err
+		}
+		t = make(Train, len(jobs))
+		for i, f := range all {
+			t[i] = &Pipeline{jobs[i], facts{source: &f}}
 		}
 	}
 	for i, p := range t {
 		if len(t) > 1 {
 			p.Report(ctx, "release %d of %d: %s", i+1, len(t), p.Version)
 		}
-		if err := act(ctx, i); err != nil {
+		if err := act(ctx, i, p); err != nil {
 			for _, later := range t[i+1:] {
 				p.Report(ctx, "%s was not begun, because %s failed", later.Version, p.Version)
 			}
@@ -73,30 +83,4 @@ func (t Train) Run(ctx context.Context, purpose doctor.Purpose, act func(ctx con
 		}
 	}
 	return nil
-}
-
-// preflight examines every release before the first step of any, and refuses
-// with everything that is wrong with any.
-func (t Train) preflight(ctx context.Context, purpose doctor.Purpose) error {
-	if len(t) == 1 {
-		return t[0].Preflight(ctx, purpose)
-	}
-	all := doctor.Report{For: purpose, Time: t[0].Clock()}
-	var plans []plan.Plan
-	for _, p := range t {
-		report, f := p.examine(ctx, purpose, false)
-		for _, c := range report.Checks {
-			c.Name = p.Version.String() + ", " + c.Name
-			all.Checks = append(all.Checks, c)
-		}
-		p.begun, plans = &f, append(plans, f.plan)
-	}
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	if err := all.Err(); err != nil {
-		return err
-	}
-	_, err := plan.NewReleases(plans...)
-	return err
 }

@@ -19,39 +19,34 @@ import (
 // images attaches to every image index and platform: the builder's
 // provenance, the SBOM signed by the release identity, and its signature. The
 // signature comes last: an image that has one has the others.
-func (s *Signed) images(ctx context.Context, req Request, p proven) error {
-	pending, err := s.unsignedImages(ctx, req, p)
+func (s *Signed) images(ctx context.Context, l looking) error {
+	pending, err := s.unsignedImages(ctx, l)
 	if err != nil {
 		return err
 	}
 	var documents, signatures []about
 	for _, image := range pending {
-		if req.Plan.IsGiven() { // what came with it refers to it already
-			signatures = append(signatures, about{image.manifestAt, intoto.CosignSignature, struct{}{}})
-			continue
+		if !l.Plan.IsGiven() {
+			bundle, err := readFile(ctx, l.Request, plan.ProvenanceName(image.Step))
+			if err != nil {
+				return err
+			}
+			if err := attach(ctx, l.Workspace.Images(), image.manifestAt, l.evidence(bundle, provenance.PredicateType, l.ran[image.Step])); err != nil {
+				return err
+			}
 		}
-		bundle, err := readFile(ctx, req, plan.ProvenanceName(image.Step))
+		document, signature, err := l.statements(ctx, image)
 		if err != nil {
 			return err
 		}
-		if err := attach(ctx, req.Workspace.Images(), image.manifestAt, req.evidence(bundle, provenance.PredicateType, p.ran[image.Step])); err != nil {
-			return err
-		}
-		document, err := imageSBOM(ctx, req, image.Artifact, image.Descriptor)
-		if err != nil {
-			return err
-		}
-		if document != nil {
-			documents = append(documents, aboutSBOM(image.manifestAt, document))
-		}
-		signatures = append(signatures, about{image.manifestAt, intoto.CosignSignature, struct{}{}})
+		documents, signatures = append(documents, document...), append(signatures, signature)
 	}
 	names := map[digest.Digest]string{}
 	for _, image := range pending {
 		names[image.Digest] = image.Name
 	}
 	for _, list := range [][]about{documents, signatures} {
-		if err := attestImages(ctx, req, list); err != nil {
+		if err := attestImages(ctx, l.Request, list); err != nil {
 			return naming(err, func(i int) string { return names[list[i].Digest] })
 		}
 	}
@@ -67,13 +62,13 @@ type planned struct {
 
 // unsignedImages are those that carry no signature that holds. All of them are
 // looked at before the first is signed.
-func (s *Signed) unsignedImages(ctx context.Context, req Request, p proven) (list []planned, err error) {
-	images, err := imagesOf(ctx, req, p)
+func (s *Signed) unsignedImages(ctx context.Context, l looking) (list []planned, err error) {
+	images, err := imagesOf(ctx, l)
 	if err != nil {
 		return nil, err
 	}
 	for _, image := range images {
-		held, err := signatureOf(ctx, req, image.Artifact, image.Descriptor)
+		held, err := signatureOf(ctx, l.Request, image.Artifact, image.Descriptor)
 		if err != nil {
 			return nil, err
 		}

@@ -25,18 +25,19 @@ import (
 // that is planned: a .sig and a .cert beside each file, and the tags .sig and
 // .att beside each image and each platform. What an earlier run has signed is
 // taken up.
-func signLegacy(ctx context.Context, req Request, p proven) error {
+func signLegacy(ctx context.Context, l looking) error {
+	req := l.Request
 	if !req.Plan.Legacy() {
 		return nil
 	}
 	if err := req.Signer.NeedLegacy(); err != nil {
 		return err
 	}
-	files, err := signLegacyFiles(ctx, req, p)
+	files, err := signLegacyFiles(ctx, l)
 	if err != nil {
 		return fmt.Errorf("in the legacy form: %w", err)
 	}
-	images, err := signLegacyImages(ctx, req, p)
+	images, err := signLegacyImages(ctx, l)
 	if err != nil {
 		return fmt.Errorf("in the legacy form: %w", err)
 	}
@@ -45,21 +46,19 @@ func signLegacy(ctx context.Context, req Request, p proven) error {
 }
 
 // signLegacyFiles looks at all files before it signs the first.
-func signLegacyFiles(ctx context.Context, req Request, p proven) (int, error) {
+func signLegacyFiles(ctx context.Context, l looking) (int, error) {
+	req := l.Request
 	var names []string
 	var orders []sign.Order
 	for _, a := range req.Plan.Artifacts {
 		if _, is := a.SignedBySig(); !is {
 			continue
 		}
-		set, _, err := hashFile(ctx, req.Workspace.Files(), a.Of)
+		order, err := l.order(ctx, a)
 		if err != nil {
 			return 0, fmt.Errorf("signing %q: %w", a.Of, err)
 		}
-		if of, _ := req.Plan.Find(a.Of); p.vouches(of) && !p.bytes[a.Of].Equal(set) {
-			return 0, notVouched(a.Of, p.bytes[a.Of], set)
-		}
-		names, orders = append(names, a.Of), append(orders, sign.Order{Bytes: set, Legacy: true})
+		names, orders = append(names, a.Of), append(orders, order)
 	}
 	if len(orders) == 0 {
 		return 0, nil
@@ -132,8 +131,9 @@ type legacyAbout struct {
 // signLegacyImages signs a payload about every index and platform, and its
 // SBOM. Provenance is not among it: only its builder may sign that, whose
 // certificate's life has passed, and who signs no legacy form.
-func signLegacyImages(ctx context.Context, req Request, p proven) (int, error) {
-	images, err := imagesOf(ctx, req, p)
+func signLegacyImages(ctx context.Context, l looking) (int, error) {
+	req := l.Request
+	images, err := imagesOf(ctx, l)
 	if err != nil || len(images) == 0 {
 		return 0, err
 	}
@@ -144,9 +144,9 @@ func signLegacyImages(ctx context.Context, req Request, p proven) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		for _, l := range about {
-			l.image = i
-			layers = append(layers, l)
+		for _, one := range about {
+			one.image = i
+			layers = append(layers, one)
 		}
 		orders = append(orders, due...)
 	}
@@ -194,19 +194,16 @@ func referenceOf(req Request, image planned) string {
 
 // imagesOf are all planned images, each found to be what its builder vouches
 // for.
-func imagesOf(ctx context.Context, req Request, p proven) (list []planned, err error) {
-	for _, a := range req.Plan.Artifacts {
+func imagesOf(ctx context.Context, l looking) (list []planned, err error) {
+	for _, a := range l.Plan.Artifacts {
 		if !a.IsImage() {
 			continue
 		}
-		d, _, err := findImage(ctx, req, a)
+		image, err := l.found(ctx, a)
 		if err != nil {
 			return nil, err
 		}
-		if !p.bytes[a.Name].SHA256.Equal(d.Digest) {
-			return nil, notVouched(a.Name, p.bytes[a.Name], digest.Set{SHA256: d.Digest})
-		}
-		list = append(list, planned{a, manifestAt{a.Repository, d}})
+		list = append(list, image)
 	}
 	return list, nil
 }

@@ -51,20 +51,16 @@ func Look(ctx context.Context, req Request) (o Outlook, err error) {
 	if err := o.against("", err); err != nil {
 		return Outlook{}, err
 	}
+	l := looking{req, p, texts}
 	for _, a := range req.Plan.Artifacts {
-		if a.Class != plan.Signature && !a.IsImage() || a.IsStatement() {
-			continue
-		}
 		look := o.file
-		switch _, sig := a.SignedBySig(); {
+		switch _, legacy := a.SignedBySig(); {
 		case a.IsImage():
 			look = o.image
-		case sig:
-			look = o.legacy
-		case a.IsLegacy():
-			continue // the certificate comes with it
+		case a.Class != plan.Signature, a.IsStatement(), a.IsLegacy() && !legacy: // a certificate comes with its signature
+			continue
 		}
-		if err := o.against(a.Name, look(ctx, looking{req, p, texts}, a)); err != nil {
+		if err := o.against(a.Name, look(ctx, l, a)); err != nil {
 			return Outlook{}, err
 		}
 	}
@@ -106,93 +102,128 @@ func (o *Outlook) against(name string, err error) error {
 	return nil
 }
 
-// looking is what is known while one looks.
+// looking is what is known while one looks for what is to be signed: ahead, or
+// to sign it.
 type looking struct {
 	Request
 	proven
-	sums map[string][]byte // as they would be written
+	sums map[string][]byte // as they would be written; nil when they are
+}
+
+// order is what is signed for a planned signature of a file: its bytes, if they
+// are those that its builder vouches for.
+func (l looking) order(ctx context.Context, a plan.Artifact) (sign.Order, error) {
+	_, legacy := a.SignedBySig()
+	of, _ := l.Plan.Find(a.Of)
+	set, read := l.hashed[a.Of] // for the sums
+	var err error
+	switch text, written := l.sums[a.Of]; {
+	case l.sums != nil && (of.Class == plan.Sums || of.Class == plan.Checksum):
+		if !written {
+			return sign.Order{}, errUnwritten
+		}
+		set = digest.SetOf(text)
+	case !read:
+		set, _, err = hashFile(ctx, l.Workspace.Files(), a.Of)
+	}
+	if err == nil && l.vouches(of) && !l.bytes[a.Of].Equal(set) {
+		err = notVouched(a.Of, l.bytes[a.Of], set)
+	}
+	return sign.Order{Bytes: set, Legacy: legacy}, err
+}
+
+// errUnwritten says that a checksum file could not be written. What kept it from
+// that is a finding of its own.
+var errUnwritten = errors.New("it is not written")
+
+// holds reports whether a planned signature is there that holds.
+func (l looking) holds(ctx context.Context, a plan.Artifact, o sign.Order) (bool, error) {
+	if o.Legacy {
+		return checkLegacy(ctx, l.Request, a.Of) == nil, nil
+	}
+	raw, err := readFile(ctx, l.Request, a.Name)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return false, err
+	}
+	return err == nil && checkBlob(l.Request, a.Of, o.Bytes, raw) == nil, nil
+}
+
+// found is a planned image in the layout, if it is the one that its builder
+// vouches for.
+func (l looking) found(ctx context.Context, a plan.Artifact) (planned, error) {
+	d, _, err := findImage(ctx, l.Request, a)
+	if err == nil && !l.bytes[a.Name].SHA256.Equal(d.Digest) {
+		err = notVouched(a.Name, l.bytes[a.Name], digest.Set{SHA256: d.Digest})
+	}
+	return planned{a, manifestAt{a.Repository, d}}, err
+}
+
+// statements are what is signed about an image: its SBOM, if it has one of ours,
+// and the signature.
+func (l looking) statements(ctx context.Context, image planned) (documents []about, signature about, err error) {
+	signature = about{image.manifestAt, intoto.CosignSignature, struct{}{}}
+	if l.Plan.IsGiven() { // what came with it refers to it already
+		return nil, signature, nil
+	}
+	document, err := imageSBOM(ctx, l.Request, image.Artifact, image.Descriptor)
+	if document != nil {
+		documents = []about{{image.manifestAt, intoto.SPDXDocument, json.RawMessage(document)}}
+	}
+	return documents, signature, err
 }
 
 // file looks at one planned signature.
 func (o *Outlook) file(ctx context.Context, l looking, a plan.Artifact) error {
-	of, _ := l.Plan.Find(a.Of)
-	var set digest.Set
-	if of.Class == plan.Sums || of.Class == plan.Checksum {
-		text, known := l.sums[a.Of]
-		if !known {
-			return nil // the file that kept it from being written is a finding
-		}
-		set = digest.SetOf(text)
-	} else {
-		var err error
-		if set, _, err = hashFile(ctx, l.Workspace.Files(), a.Of); errors.Is(err, store.ErrNotFound) {
-			return missing(l.Request, a.Of)
-		} else if err != nil {
-			return err
-		}
-	}
-	held, err := signedAs(ctx, l.Request, l.proven, a, set)
-	if err != nil {
-		return err
-	}
-	o.put(of, held, sign.Order{Bytes: set})
-	return nil
-}
-
-// legacy looks at one planned signature in the legacy form.
-func (o *Outlook) legacy(ctx context.Context, l looking, a plan.Artifact) error {
-	set, _, err := hashFile(ctx, l.Workspace.Files(), a.Of)
-	if of, _ := l.Plan.Find(a.Of); of.Class == plan.Sums || of.Class == plan.Checksum {
-		if l.sums[a.Of] == nil {
-			return nil
-		}
-		set, err = digest.SetOf(l.sums[a.Of]), nil
-	}
-	if errors.Is(err, store.ErrNotFound) {
+	order, err := l.order(ctx, a)
+	switch {
+	case errors.Is(err, errUnwritten):
+		return nil
+	case errors.Is(err, store.ErrNotFound):
 		return missing(l.Request, a.Of)
+	case err != nil:
+		return err
 	}
+	held, err := l.holds(ctx, a, order)
 	if err != nil {
 		return err
 	}
-	o.put(a, checkLegacy(ctx, l.Request, a.Of) == nil, sign.Order{Bytes: set, Legacy: true})
+	if !order.Legacy {
+		a, _ = l.Plan.Find(a.Of)
+	}
+	o.put(a, held, order)
 	return nil
 }
 
 // image looks at one image, or one platform of it.
 func (o *Outlook) image(ctx context.Context, l looking, a plan.Artifact) error {
-	d, _, err := findImage(ctx, l.Request, a)
+	image, err := l.found(ctx, a)
 	if err != nil {
 		return err
 	}
-	if !l.bytes[a.Name].SHA256.Equal(d.Digest) {
-		return notVouched(a.Name, l.bytes[a.Name], digest.Set{SHA256: d.Digest})
-	}
-	held, err := signatureOf(ctx, l.Request, a, d)
+	held, err := signatureOf(ctx, l.Request, a, image.Descriptor)
 	if err != nil {
 		return err
 	}
-	about := []about{{manifestAt{a.Repository, d}, intoto.CosignSignature, struct{}{}}}
 	if held.IsZero() {
-		document, err := imageSBOM(ctx, l.Request, a, d)
+		documents, signature, err := l.statements(ctx, image)
 		if errors.Is(err, store.ErrNotFound) {
 			return missing(l.Request, plan.SBOMName(a.Name))
 		}
 		if err != nil {
 			return err
 		}
-		if document != nil {
-			about = append(about, aboutSBOM(manifestAt{a.Repository, d}, document))
+		orders, err := ordersOf(append(documents, signature))
+		if err != nil {
+			return err
 		}
+		o.put(a, false, orders...)
+	} else {
+		o.put(a, true)
 	}
-	orders, err := ordersOf(about)
-	if err != nil {
-		return err
-	}
-	o.put(a, !held.IsZero(), orders...)
 	if !l.Plan.Legacy() {
 		return nil
 	}
-	return o.attached(ctx, l, planned{a, manifestAt{a.Repository, d}})
+	return o.attached(ctx, l, image)
 }
 
 // attached looks at the tags of one image in the legacy forms.
@@ -238,8 +269,4 @@ func missing(req Request, name string) error {
 		return e.Advise("sign first: waybill sign " + version + " --confirm")
 	}
 	return e
-}
-
-func aboutSBOM(at manifestAt, document []byte) about {
-	return about{at, intoto.SPDXDocument, json.RawMessage(document)}
 }

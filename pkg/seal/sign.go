@@ -51,40 +51,32 @@ func Sign(ctx context.Context, req Request) (Signed, error) {
 		return Signed{}, err
 	}
 	var done Signed
-	failed := done.files(ctx, req, p)
+	l := looking{Request: req, proven: p}
+	failed := done.files(ctx, l)
 	if failed == nil || !endsAll(failed) {
-		failed = errors.Join(failed, done.images(ctx, req, p))
+		failed = errors.Join(failed, done.images(ctx, l))
 	}
 	if failed != nil {
 		return done, failures(req, failed)
 	}
 	req.Report(ctx, "signed %d files and %d image manifests; %d had a signature", done.Files, done.Images, done.Held)
-	return done, signLegacy(ctx, req, p)
-}
-
-// unsigned is a file that has no signature yet that holds.
-type unsigned struct {
-	signature plan.Artifact
-	bytes     digest.Set
+	return done, signLegacy(ctx, l)
 }
 
 // files signs every planned file that has no signature that holds. All of
 // them are looked at before the first is signed.
-func (s *Signed) files(ctx context.Context, req Request, p proven) error {
-	var due []unsigned
-	for _, a := range req.Plan.Artifacts {
+func (s *Signed) files(ctx context.Context, l looking) error {
+	var due []plan.Artifact
+	var orders []sign.Order
+	for _, a := range l.Plan.Artifacts {
 		if a.Class != plan.Signature || a.IsLegacy() || a.IsStatement() {
 			continue
 		}
-		set, read := p.hashed[a.Of] // for the sums
-		var err error
-		if !read {
-			set, _, err = hashFile(ctx, req.Workspace.Files(), a.Of)
+		order, err := l.order(ctx, a)
+		held := false
+		if err == nil {
+			held, err = l.holds(ctx, a, order)
 		}
-		if err != nil {
-			return fmt.Errorf("signing %q: %w", a.Of, err)
-		}
-		held, err := signedAs(ctx, req, p, a, set)
 		if err != nil {
 			return fmt.Errorf("signing %q: %w", a.Of, err)
 		}
@@ -92,40 +84,22 @@ func (s *Signed) files(ctx context.Context, req Request, p proven) error {
 			s.Held++
 			continue
 		}
-		due = append(due, unsigned{a, set})
+		due, orders = append(due, a), append(orders, order)
 	}
 	if len(due) == 0 {
 		return nil
 	}
-	orders := make([]sign.Order, len(due))
-	for i, u := range due {
-		orders[i].Bytes = u.bytes
-	}
-	err := req.Signer.Each(ctx, orders, func(i int, bundle []byte, _ verify.Evidence) error {
-		name, of := due[i].signature.Name, due[i].signature.Of
-		if err := checkBlob(req, of, due[i].bytes, bundle); err != nil {
-			return fmt.Errorf("signing %q: %w", of, err)
+	err := l.Signer.Each(ctx, orders, func(i int, bundle []byte, _ verify.Evidence) error {
+		if err := checkBlob(l.Request, due[i].Of, orders[i].Bytes, bundle); err != nil {
+			return fmt.Errorf("signing %q: %w", due[i].Of, err)
 		}
-		if err := req.Workspace.Writer().Put(ctx, name, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{}); err != nil {
+		if err := l.Workspace.Writer().Put(ctx, due[i].Name, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{}); err != nil {
 			return err
 		}
 		s.Files++
 		return nil
 	})
-	return naming(err, func(i int) string { return due[i].signature.Of })
-}
-
-// signedAs finds out whether a file of some bytes may be signed, and whether
-// it is.
-func signedAs(ctx context.Context, req Request, p proven, a plan.Artifact, set digest.Set) (bool, error) {
-	if of, _ := req.Plan.Find(a.Of); p.vouches(of) && !p.bytes[a.Of].Equal(set) {
-		return false, notVouched(a.Of, p.bytes[a.Of], set)
-	}
-	raw, err := readFile(ctx, req, a.Name)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return false, err
-	}
-	return err == nil && checkBlob(req, a.Of, set, raw) == nil, nil
+	return naming(err, func(i int) string { return due[i].Of })
 }
 
 func checkBlob(req Request, subject string, set digest.Set, bundle []byte) error {

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -126,9 +125,9 @@ func TestPolicyWindow(t *testing.T) {
 	refused(t, err, verdict.IdentityWindow)
 }
 
-// TestForecast: what would be done is known without anybody but the source of
+// TestDue: what would be done is known without anybody but the source of
 // tokens, and is what is then done.
-func TestForecast(t *testing.T) {
+func TestDue(t *testing.T) {
 	w := newWorld(t)
 	path := journalIn(t)
 	cut := w.meddler(func(c call) (*http.Response, error) {
@@ -142,15 +141,16 @@ func TestForecast(t *testing.T) {
 	}
 	m := w.honest()
 	s := w.signer(t, m, keeping(t, path))
-	got, err := s.Forecast(t.Context(), orders(t, 5))
-	if err != nil || got.Entries != 4 || got.Unfinished != 1 || got.Found != 1 || !strings.HasPrefix(got.As, "release@lab.invalid") || !reflect.DeepEqual(got.Services, w.services) || m.all != 0 {
-		t.Errorf("%+v, %v, after %d requests", got, err, m.all)
+	got, err := s.Due(orders(t, 5))
+	as, asked := s.As(t.Context())
+	if err != nil || asked != nil || got.Entries != 4 || got.Unfinished != 1 || got.Found != 1 || !strings.HasPrefix(as, "release@lab.invalid") || m.all != 0 {
+		t.Errorf("%+v, %v, as %s, %v, after %d requests", got, err, as, asked, m.all)
 	}
 	_, keep := gather(t)
 	if err := s.Each(t.Context(), orders(t, 5), keep); err != nil || s.Tally() != (sign.Tally{Made: 3, Finished: 1, Found: 1, Entries: 3}) {
 		t.Errorf("%+v, %v", s.Tally(), err)
 	}
 	w.token = w.Token(lab.RolePolicy)
-	_, err = w.signer(t, m).Forecast(t.Context(), orders(t, 1))
+	_, err = w.signer(t, m).As(t.Context())
 	refused(t, err, verdict.SignedAsElse)
 }

@@ -107,7 +107,7 @@ func (m mirror) replaceAfterTheGate(at string, before, after []byte) {
 		m.t.Fatalf("%v, %v", decided, err)
 	}
 	m.set(at, after)
-	if err := p.PromoteToRelease(m.t.Context()); verdict.FindingOf("", err).Code != verdict.PlanStale {
+	if err := p.After(decided).PromoteToRelease(m.t.Context()); verdict.FindingOf("", err).Code != verdict.PlanStale {
 		m.t.Errorf("a manifest that nobody decided about: %v", err)
 	}
 	if m.get("release/lantern/"+scene.Version+"/"+releasemanifest.Name) != nil {

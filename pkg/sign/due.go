@@ -8,14 +8,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/sign/token"
 )
 
-// Forecast is what [Signer.Each] would do.
-type Forecast struct {
-	// As is whom the signatures will name, as far as the token tells; empty if
-	// that is known only from a certificate.
-	As string
-	// Expected are those that may sign, by the policy.
-	Expected []string
-	Services Services
+// Due is what [Signer.Each] would have to do.
+type Due struct {
 	// Entries are how many the logs get together: of new signatures, and of
 	// those that an earlier run made, if the logs do not have them.
 	Entries, Unfinished int
@@ -26,24 +20,13 @@ type Forecast struct {
 	Found int
 }
 
-// Forecast says what would be signed, as whom and with which services. It asks
-// the source of tokens, and nobody else; what would be refused is refused.
-func (s *Signer) Forecast(ctx context.Context, orders []Order) (Forecast, error) {
-	f, err := s.Count(orders)
-	if err != nil {
-		return Forecast{}, err
-	}
-	f.As, err = s.As(ctx)
-	return f, err
-}
-
-// Count is a forecast that asks nobody, so it does not know as whom.
-func (s *Signer) Count(orders []Order) (Forecast, error) {
+// Due says what is to be done for orders. It asks nobody; what would be refused
+// is refused.
+func (s *Signer) Due(orders []Order) (d Due, _ error) {
 	contents, _, err := s.contents(orders)
 	if err != nil {
-		return Forecast{}, err
+		return Due{}, err
 	}
-	f := Forecast{Expected: s.config.Policy.Expected(s.config.Role), Services: s.config.Services}
 	for _, c := range contents {
 		entries := len(s.logs)
 		if c.legacy != nil {
@@ -51,17 +34,17 @@ func (s *Signer) Count(orders []Order) (Forecast, error) {
 		}
 		switch r := s.config.Work.Kept.known(c.name(s.as)); {
 		case r.logged():
-			f.Found++
+			d.Found++
 		case r.Signature != nil:
-			f.Unfinished++
-			f.Entries += entries
+			d.Unfinished++
+			d.Entries += entries
 		default:
-			f.New++
-			f.Entries += entries
-			f.Stamps += len(s.stampsOf(c))
+			d.New++
+			d.Entries += entries
+			d.Stamps += len(s.stampsOf(c))
 		}
 	}
-	return f, nil
+	return d, nil
 }
 
 // As is whom the signatures would name, as far as the token tells; a token of

@@ -1,0 +1,209 @@
+package pipeline
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/build"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/seal"
+	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/sign/token"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/trace"
+	"github.com/waybill-release/waybill/pkg/trace/carry"
+	"github.com/waybill-release/waybill/pkg/trace/span"
+	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/workspace"
+)
+
+// job is what stays the same while acts are done: the release, its profile,
+// and the means to reach the world. Only account is written to.
+type job struct {
+	Config
+	Profile  profile.Profile
+	verifier *verify.Verifier
+	account  *account
+}
+
+// account is what a run says of itself in the end. No act reads it.
+type account struct {
+	acts []Summary // of the acts that signed, in order
+	told bool      // that a run came with another beginning than the release has
+}
+
+// plan resolves the source and expands release.yaml as it is in the commit.
+func (j *job) plan(ctx context.Context) (plan.Plan, build.Source, error) {
+	return ReadPlan(ctx, j.Source, j.Version, j.Parameters)
+}
+
+// signer prepares a signer. begun says that something was done already that
+// would be lost if a token had run out, so a fresh one is waited for.
+func (j *job) signer(s signs, work sign.Work, begun bool) (*sign.Signer, error) {
+	key, source := j.Keys[s.token], j.Tokens[s.token]
+	if key == nil && source == nil {
+		return nil, noToken(s.token)
+	}
+	if file, is := source.(token.File); is {
+		source = &renewed{File: file, clock: j.Clock, work: work, begun: begun}
+	}
+	w := j.World
+	w.Work = work
+	return signers{w, j.Profile, j.verifier}.signer(s.role, key, source)
+}
+
+// servicesOf are the signing services that the profile names.
+func servicesOf(j *job) (sign.Services, error) {
+	return signers{j.World, j.Profile, j.verifier}.services()
+}
+
+// signers makes signers with the services that a profile names.
+type signers struct {
+	World
+	profile  profile.Profile
+	verifier *verify.Verifier
+}
+
+func (s signers) services() (sign.Services, error) {
+	if len(s.profile.Signing) == 0 {
+		return sign.Services{}, verdict.Refuse(verdict.ConfigParse, "profile", "it names no signingConfig, so nothing can be signed")
+	}
+	return sign.ParseServices(s.profile.Signing, s.Clock())
+}
+
+// signer prepares a signer for a role: with a key, which the policy must name,
+// or else with a token.
+func (s signers) signer(role policy.Role, key crypto.Signer, source token.Source) (*sign.Signer, error) {
+	services, err := s.services()
+	if err != nil {
+		return nil, err
+	}
+	c := sign.Config{
+		Role: role, Policy: s.profile.Policy, Verifier: s.verifier, Services: services, Transport: s.Transport, Clock: s.Clock, Work: s.Work,
+	}
+	if key != nil {
+		return sign.NewKeyed(c, key)
+	}
+	c.Token = func(context.Context) (string, error) { return "", errors.New("there is none") } // it only counts
+	if source != nil {
+		c.Token = source.Token
+	}
+	return sign.New(c)
+}
+
+// request is a request to look at a release: it has no signer.
+func (j *job) request(planned plan.Plan, w *workspace.Workspace) seal.Request {
+	return seal.Request{Plan: planned, Workspace: w, Verifier: j.verifier, Policy: j.Profile.Policy, Clock: j.Clock, Report: j.Report, Hints: j.Ways.Hint}
+}
+
+// invocationHere is the run in the state directory; empty if none was begun.
+func (j *job) invocationHere() string {
+	w, err := workspace.Open(j.State)
+	if err != nil {
+		return ""
+	}
+	return w.Identity().Invocation
+}
+
+// parametersHere are the parameters of a build that is gone on with: those that
+// were chosen then, unless some are given now. Either way the plan that follows
+// has to be the one that was built.
+func (j *job) parametersHere() map[string]string {
+	if len(j.Parameters) > 0 {
+		return j.Parameters
+	}
+	raw, err := os.ReadFile(filepath.Join(j.State, "plan.json"))
+	if err != nil {
+		return nil
+	}
+	saved, err := plan.Parse(raw)
+	if err != nil {
+		return nil
+	}
+	return saved.Parameters
+}
+
+// withdrawn is what the lists of known defects withdraw of the release; the
+// gate lets nothing of it out.
+func (j *job) withdrawn(m release.Manifest) []verdict.Finding {
+	return j.Gate.Withdrawn(j.Version, m, j.Clock())
+}
+
+// manifest reads and verifies the manifest of a place.
+func (j *job) manifest(ctx context.Context, from store.Place) (release.Manifest, []byte, error) {
+	raw, err := store.Read(ctx, from, releasemanifest.Name, verify.MaxBundle)
+	if err != nil {
+		return release.Manifest{}, nil, fmt.Errorf("reading the manifest of %s: %w", from.URI(), err)
+	}
+	e, err := j.verifier.Attestation(raw)
+	if err != nil {
+		return release.Manifest{}, nil, err
+	}
+	m, _, err := j.Profile.Policy.ManifestFrom(e, pagesAt(ctx, from))
+	if err != nil {
+		return release.Manifest{}, nil, err
+	}
+	return m, raw, nil
+}
+
+// own is the verified manifest of a place, which must be of this release.
+func (j *job) own(ctx context.Context, from store.Place) (release.Manifest, []byte, error) {
+	m, bundle, err := j.manifest(ctx, from)
+	if err == nil && m.Version != j.Version {
+		err = verdict.Refuse(verdict.Version, from.URI(), "it holds %s, not %s", m.Version, j.Version)
+	}
+	if err != nil {
+		return release.Manifest{}, nil, err
+	}
+	return m, bundle, nil
+}
+
+// promotable is the verified manifest of a place, if it is of this release.
+func (j *job) promotable(ctx context.Context, from store.Place) (release.Manifest, []byte, error) {
+	m, bundle, err := j.own(ctx, from)
+	if errors.Is(err, store.ErrNotFound) {
+		err = verdict.Refuse(verdict.EvidenceMissing, from.URI(), "there is no signed manifest, so nothing to promote").Advise(before(from, j.State))
+	}
+	if err != nil {
+		return release.Manifest{}, nil, err
+	}
+	return m, bundle, nil
+}
+
+// inLife returns a context in which what is done belongs to the life of what is
+// acted on, as that says itself: it keeps the trace in which it came to be,
+// whatever the run came with, and where it does not know it, nobody else does.
+// That a run came with another is told, once.
+func (j *job) inLife(ctx context.Context, of trace.IDs) context.Context {
+	ctx, ids, conflict := span.Stamp(ctx, trace.Update, of)
+	if conflict != nil && !j.account.told {
+		j.account.told = true
+		j.Report(ctx, "WARNING: %v", conflict)
+	}
+	return carry.WithInitial(ctx, ids.Initial)
+}
+
+// spanning begins a span of the release.
+func (j *job) spanning(ctx context.Context, name span.Name, task string, more ...attribute.KeyValue) (context.Context, func(error)) {
+	return span.Start(ctx, name, append(more, span.PipelineTaskName.String(task), span.ArtifactVersion.String(j.Version.String()))...)
+}
+
+// sum notes what a signer has done for an act, which may have failed, and adds
+// that to what its summary says already.
+func (j *job) sum(s Summary, signer *sign.Signer, began time.Time) Summary {
+	s.add(signer, j.Clock().Sub(began))
+	j.account.acts = append(j.account.acts, s)
+	return s
+}

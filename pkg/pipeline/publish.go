@@ -1,0 +1,196 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
+	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/promote"
+	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/verdict"
+)
+
+// publishing copies a sealed release from one place to the next.
+type publishing struct{ *job }
+
+// promote copies the release to a stage. Where the gate accepted a manifest, no
+// other one is copied.
+func (p publishing) promote(ctx context.Context, from promote.From, s profile.Stage, accepted digest.Digest) error {
+	m, bundle, err := p.promotable(ctx, from.Files)
+	if err != nil {
+		return err
+	}
+	if got := digest.Of(digest.SHA256, bundle); s == profile.Release && !accepted.IsZero() && !accepted.Equal(got) {
+		return &verdict.Error{Finding: verdict.Find(verdict.PlanStale, from.Files.URI(), "another manifest came there since the release was decided about").
+			Differ(accepted.String(), got.String())}
+	}
+	ctx = p.inLife(ctx, lifeOf(m)) // before anything is done with it
+	to, err := p.place(s)
+	if err != nil {
+		return err
+	}
+	target := promote.To{Files: to.files, Writer: to.writer, Images: to.images, Left: func(tag, why string) {
+		p.Report(ctx, "%s was left behind: a tag for evidence must hold evidence; %s", tag, why)
+	}}
+	if s == profile.Release && p.Lease != "" {
+		held, err := claim(ctx, p.World, p.Exclusion, fmt.Sprintf("%s-%s.lease.json", m.Name, m.Version))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = held.Release(ctx) }() // else it runs out
+		target.Exclusive = held.Held
+	}
+	if target.Replaces, err = p.replaces(ctx, m, bundle, to.files); err != nil {
+		return err
+	}
+	planned := promote.Make(m, bundle)
+	signed, err := p.signoffsOf(ctx, from.Files, to.files)
+	if err != nil {
+		return err
+	}
+	planned.Files = append(planned.Files, signed...)
+	if err := promote.Apply(ctx, planned, from, target); err != nil {
+		return err
+	}
+	p.Report(ctx, "%s is at %s: %s", planned.Name, to.files.URI(), planned.Extent())
+	return nil
+}
+
+// replaces is the digest of the manifest at a destination that the manifest of
+// a promotion may replace: the release identity signed it, and ours is a later
+// revision of it. It is zero where there is none, or the very same.
+func (p publishing) replaces(ctx context.Context, next release.Manifest, bundle []byte, at store.Place) (digest.Digest, error) {
+	before, raw, err := p.manifest(ctx, at)
+	if err == nil {
+		there := digest.Of(digest.SHA256, raw)
+		if there.Equal(digest.Of(digest.SHA256, bundle)) {
+			return digest.Digest{}, nil
+		}
+		return there, next.Follows(before, there)
+	}
+	none := errors.Is(err, store.ErrNotFound) || errors.Is(err, fs.ErrNotExist) // of a directory that is yet to be made
+	if !none && verdict.OutcomeOf(err) == verdict.Unavailable {
+		return digest.Digest{}, err
+	}
+	// There is none, or it is not ours: that conflicts, and stays.
+	return digest.Digest{}, nil
+}
+
+// signoffsOf are the sign-off of a place and its summary, if they are by whom
+// the policy asks for one: evidence travels with the release. What the place
+// that they go to has of them stays as it is.
+func (p publishing) signoffsOf(ctx context.Context, from, to store.Place) (files []promote.File, err error) {
+	for _, name := range []string{releasesignoff.Name, releasesignoff.Summary} {
+		raw, err := store.Read(ctx, from, name, maxBundle)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if e, err := p.verifier.Attestation(raw); err != nil || !p.Profile.Policy.IsSignoff(e) {
+			continue // the gate says what it is
+		}
+		switch _, err := store.Read(ctx, to, name, maxBundle); {
+		case errors.Is(err, store.ErrNotFound):
+			files = append(files, promote.File{Name: name, Digests: digest.SetOf(raw), Size: int64(len(raw)), MediaType: plan.MediaBundle})
+		case err != nil:
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// onlyWithdraws reports whether what is staged takes back what is public, and
+// lists nothing that is not public already.
+func (p publishing) onlyWithdraws(ctx context.Context) bool {
+	staging, err := p.place(profile.Staging)
+	if err != nil {
+		return false
+	}
+	m, _, err := p.promotable(ctx, staging.files)
+	if err != nil || m.Withdrawn == nil {
+		return false
+	}
+	there, _, err := published(ctx, p.job, p.Version)
+	if err != nil || len(m.Pages) != len(there.Pages) {
+		return false
+	}
+	for i, page := range m.Pages {
+		if page.Name != there.Pages[i].Name || !page.Digests.Equal(there.Pages[i].Digests) {
+			return false
+		}
+	}
+	for _, a := range m.Artifacts {
+		if known, is := there.Find(a.Name); !is || !known.Digests.Equal(a.Digests) {
+			return false
+		}
+	}
+	return len(m.Artifacts)+len(m.Pages) > 0
+}
+
+// place is one end of a promotion.
+type place struct {
+	files  store.Place
+	writer store.Writer
+	images promote.Registry
+}
+
+// filesAt opens the place of the files of a stage, for reading.
+func (j *job) filesAt(s profile.Stage) (store.Place, error) {
+	uri, err := j.Profile.Files(s, j.Version)
+	if err != nil {
+		return nil, err
+	}
+	return j.openPlace(uri)
+}
+
+// place opens the places of a stage, for reading and writing.
+func (j *job) place(s profile.Stage) (out place, err error) {
+	if out.files, err = j.filesAt(s); err != nil {
+		return place{}, err
+	}
+	uri, err := j.Profile.Files(s, j.Version)
+	if err != nil {
+		return place{}, err
+	}
+	if out.writer, err = j.OpenWriter(uri); err != nil {
+		return place{}, err
+	}
+	prefix, err := j.Profile.Images(s, j.Version)
+	if err != nil || prefix == "" {
+		return out, err
+	}
+	out.images, err = registry.OpenRemote(prefix, j.Transport)
+	return out, err
+}
+
+// openPlace opens a place that may demand credentials.
+func (w World) openPlace(uri string) (store.Place, error) {
+	if w.OpenPlace != nil {
+		return w.OpenPlace(uri)
+	}
+	return store.Open(uri, w.Transport)
+}
+
+// before is what comes before a promotion from a place.
+func before(from store.Place, state string) string {
+	if w, err := filepath.Abs(state); err == nil && strings.Contains(from.URI(), w) {
+		return "sign and seal first: waybill status VERSION says what is missing"
+	}
+	return "nothing is staged there: waybill stage VERSION --confirm does it all, waybill promote VERSION --to staging --confirm only that"
+}
+
+// pagesAt opens the pages of a manifest that lies at a place.
+func pagesAt(ctx context.Context, from store.Place) release.Opener {
+	return func(name string) ([]byte, error) { return store.Read(ctx, from, name, release.MaxPage) }
+}
