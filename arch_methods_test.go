@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
-	"os"
 	"path"
-	"testing"
 )
 
 // How much one type may do, and how much of itself it may change on the way.
@@ -15,46 +13,19 @@ const (
 	maxWritten     = 15
 )
 
-// manyMethods are the types that have more methods, with how many at most. The
-// list only shrinks: lower a number when you can, and remove the entry of a type
-// that has fallen to the limit.
-var manyMethods = map[string]int{}
-
-// manyWritten are the types whose methods write more of their fields; it shrinks
-// in the same way.
-var manyWritten = map[string]int{}
-
 // methods refuses types with many methods, those counted that a type gets from
 // types of its own package which it embeds; and types whose methods write many
 // of their fields, which is how one step hides from the next what it did.
 func methods(tr *tree) (refusals []string) {
 	for _, t := range typesOf(tr) {
-		if n, limit := t.methods(), max(manyMethods[t.name], maxTypeMethods); n > limit {
-			refusals = append(refusals, fmt.Sprintf("%s has %d methods: the limit is %d (split it by what it is about)", t.name, n, limit))
+		if n := t.methods(); n > maxTypeMethods {
+			refusals = append(refusals, fmt.Sprintf("%s has %d methods: the limit is %d (split it by what it is about)", t.name, n, maxTypeMethods))
 		}
-		if n, limit := len(t.written), max(manyWritten[t.name], maxWritten); n > limit {
-			refusals = append(refusals, fmt.Sprintf("%s: its methods write %d of its fields: the limit is %d (take values and return them)", t.name, n, limit))
+		if n := len(t.written); n > maxWritten {
+			refusals = append(refusals, fmt.Sprintf("%s: its methods write %d of its fields: the limit is %d (take values and return them)", t.name, n, maxWritten))
 		}
 	}
 	return refusals
-}
-
-// TestArchMethodsListShrinks: an entry that is no longer needed is removed.
-func TestArchMethodsListShrinks(t *testing.T) {
-	counts, written := map[string]int{}, map[string]int{}
-	for _, one := range typesOf(parseTree(t, os.DirFS("."))) {
-		counts[one.name], written[one.name] = one.methods(), len(one.written)
-	}
-	for _, name := range sorted(manyMethods) {
-		if counts[name] <= maxTypeMethods {
-			t.Errorf("%s has %d methods: remove its entry from manyMethods", name, counts[name])
-		}
-	}
-	for _, name := range sorted(manyWritten) {
-		if written[name] <= maxWritten {
-			t.Errorf("methods of %s write %d of its fields: remove its entry from manyWritten", name, written[name])
-		}
-	}
 }
 
 // methodful is a type of the product that has methods or embeds types.
