@@ -154,7 +154,7 @@ func Decide(ctx context.Context, req Request) Decided {
 	j.rule = byPolicy{s.hearing}
 	j.take(found)
 	s.decide(ctx, j)
-	for _, lacks := range s.Policy.Lacks(s.Stage, s.manifest.classes()) {
+	for _, lacks := range req.Policy.Lacks(req.Stage, s.manifest.classes()) {
 		if !slices.Contains(j.v.Scope.Left, lacks) {
 			j.take(facts{left: []string{lacks}})
 		}
@@ -176,6 +176,10 @@ const itemsAtOnce = 512
 func (s *sealed) decide(ctx context.Context, j *judge) {
 	late, found := s.checkFiles(ctx)
 	j.take(found)
+	if len(late) == 0 && s.Options.AcceptSummaries { // no listing named any
+		late, found = s.fetchSummaries(ctx)
+		j.take(found)
+	}
 	vouched, found := s.vouch(ctx, late)
 	j.take(found)
 	planned, found := s.checkPlan(ctx, vouched)

@@ -142,7 +142,9 @@ func (j *judge) differ(d difference) {
 // answer takes what the rule says of an item.
 func (j *judge) answer(i item, a *verdict.Verdict) {
 	name := i.question.Subject
-	j.accepted[name] = a.Outcome() == verdict.Accepted
+	if !i.question.Named { // what a manifest lists is counted by what was found against it
+		j.accepted[name] = a.Outcome() == verdict.Accepted
+	}
 	j.v.Include(*a)
 	j.v.Proofs = append(j.v.Proofs, a.Proofs...)
 	j.v.Levels = append(j.v.Levels, a.Levels...)

@@ -44,9 +44,6 @@ func (s *sealed) vouch(ctx context.Context, late lateEvidence) (vouching, facts)
 	if !s.Options.AcceptSummaries {
 		return nil, f
 	}
-	if len(late) == 0 {
-		late = s.fetchSummaries(ctx, &f)
-	}
 	all := vouching{}
 	by, against := map[digest.Digest]int{}, map[string]bool{}
 	for _, a := range s.manifest.Artifacts {
@@ -97,16 +94,16 @@ const namedSummaries = 8
 
 // fetchSummaries asks for the summaries of the release by their names, where
 // no listing told of any: of a place that cannot be listed, or that was not.
-func (s *sealed) fetchSummaries(ctx context.Context, f *facts) lateEvidence {
-	late := lateEvidence{}
+func (s *sealed) fetchSummaries(ctx context.Context) (late lateEvidence, f facts) {
+	late = lateEvidence{}
 	for n := 1; n <= namedSummaries; n++ {
 		raw, err := store.Read(ctx, s.Files, vsa.Name(n), maxLateSize)
 		if errors.Is(err, store.ErrNotFound) {
-			return late // without one, provenance is evaluated
+			return late, f // without one, provenance is evaluated
 		}
 		if err != nil { // it may refuse what an earlier one accepted
 			f.fail(vsa.Name(n), err)
-			return late
+			return late, f
 		}
 		e, err := s.Verifier.Attestation(raw)
 		if err != nil || !s.Policy.IsLate(e, s.Stage) {
@@ -116,7 +113,7 @@ func (s *sealed) fetchSummaries(ctx context.Context, f *facts) lateEvidence {
 			late[sha] = append(late[sha], e)
 		}
 	}
-	return late
+	return late, f
 }
 
 // whyNot is the reason why a summary does not count, without the artifact: it
