@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/verdict"
 )
@@ -114,7 +115,7 @@ func (s *sourceCheck) compare(f *facts) {
 			rests = append(rests, a.Provenance)
 		}
 		if !isBuilt(a) && a.IsBuilt() {
-			f.follow(a.Name, policy.Require, verdict.Find(verdict.NoProvenance, a.Name, "no provenance binds it to a commit"))
+			f.differences = append(f.differences, s.unbound(a))
 		}
 	}
 	if len(rests) == 0 {
@@ -136,6 +137,18 @@ func (s *sourceCheck) compare(f *facts) {
 			f.follow(name, policy.Require, verdict.FindingOf(name, err))
 		}
 	}
+}
+
+// unbound says that no provenance binds an artifact to the commit. Only where the
+// policy requires provenance itself can that follow from another finding about the
+// artifact: elsewhere the other finding is of something else, and an exception of it
+// is none of this.
+func (s *sourceCheck) unbound(a release.Artifact) difference {
+	d := difference{Finding: verdict.Find(verdict.NoProvenance, a.Name, "no provenance binds it to a commit"), mode: policy.Require}
+	if !s.Options.AcceptSummaries && s.Policy.Asks(s.Stage, a.Class, policy.Provenance) == policy.Require {
+		d.follows = a.Name
+	}
+	return d
 }
 
 func (s *sourceCheck) differ(subject, message, got string) verdict.Finding {
