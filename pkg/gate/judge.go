@@ -41,6 +41,7 @@ type judge struct {
 	accepted map[string]bool // items that the rule accepts
 	least    *verdict.Least  // of the items of which a level is known
 	counted  []counted
+	unproven map[string]bool  // of what is counted
 	subjects []waiver.Subject // of what is counted
 }
 
@@ -68,7 +69,7 @@ func (t terms) begin(question string) *judge {
 
 // beginBy starts a verdict by another rule than the policy.
 func (t terms) beginBy(question string, by rule) *judge {
-	j := &judge{terms: t, rule: by, v: verdict.New(question, t.now), bad: map[string]bool{}, accepted: map[string]bool{}}
+	j := &judge{terms: t, rule: by, v: verdict.New(question, t.now), bad: map[string]bool{}, accepted: map[string]bool{}, unproven: map[string]bool{}}
 	j.v.TrustRoot = t.root.Digest()
 	if t.root.IsLab() {
 		j.v.Note("the trust root is an INSECURE LAB: anybody can have its keys")
@@ -196,9 +197,12 @@ func (j *judge) good(c counted) bool { return !j.bad[c.name] && (!c.asked || j.a
 func (j *judge) count(more ...iter.Seq[counted]) {
 	for _, all := range append(more, slices.Values(j.counted)) {
 		for c := range all {
-			if j.v.Counts.Required++; j.good(c) {
+			j.v.Counts.Required++
+			if j.good(c) {
 				j.v.Counts.Verified++
+				continue
 			}
+			j.unproven[c.name] = true
 		}
 	}
 	if j.least != nil && j.least.Artifacts >= j.v.Counts.Required {
@@ -223,10 +227,24 @@ func (j *judge) end(of version.Version, subjects []waiver.Subject) *verdict.Verd
 		Policy: j.policy, Version: of, Subjects: subjects,
 		Lists: j.waivers.Lists, Accept: j.waivers.Accept, Exceptions: j.waivers.Exceptions,
 	})
+	j.v.Counts.Excepted = j.excepted()
 	if !of.IsZero() {
 		slices.SortStableFunc(j.v.Findings, byWeight)
 	}
 	return j.v
+}
+
+// excepted is how much of what is counted is not proven, and has findings that are
+// all set aside. What is excepted and was not counted stands in for nothing else.
+func (j *judge) excepted() int {
+	names := map[string]bool{}
+	for _, w := range j.v.Waived {
+		name := w.Finding.Subject
+		if j.unproven[name] && !slices.ContainsFunc(j.v.Findings, func(f verdict.Finding) bool { return f.Subject == name }) {
+			names[name] = true
+		}
+	}
+	return len(names)
 }
 
 // takeCounted takes the facts of a step of which each item is asked about. They
