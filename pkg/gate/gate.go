@@ -139,9 +139,9 @@ func Decide(ctx context.Context, req Request) Decided {
 		return Decided{Verdict: j.v}
 	}
 	m, found, err := readManifest(ctx, req)
+	found.fail(releasemanifest.Name, err) // also where the error names something else, as a page
 	j.take(found)
 	if err != nil {
-		j.fail(releasemanifest.Name, err)
 		j.count()
 		return Decided{Verdict: j.end(req.Version, subjectsOf(m.Manifest))}
 	}

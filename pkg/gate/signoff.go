@@ -27,11 +27,14 @@ func checkSignoff(ctx context.Context, g gathered) (f facts) {
 	if mode == policy.Require {
 		f.counted = []counted{{name: releasesignoff.Name}}
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+		f.prove(proof)
+	case mode == policy.Require:
+		f.fail(releasesignoff.Name, err)
+	default:
 		f.weigh(mode, verdict.FindingOf(releasesignoff.Name, err))
-		return f
 	}
-	f.prove(proof)
 	return f
 }
 
