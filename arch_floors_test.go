@@ -21,7 +21,7 @@ type floor struct {
 // everything it imports.
 var house = []floor{
 	{"words", true, []string{
-		"pkg/order", "pkg/digest", "pkg/strictjson", "pkg/strictyaml", "pkg/version", "pkg/verdict", "pkg/address", "pkg/pace", "pkg/redact", "pkg/trace", "policies",
+		"pkg/order", "pkg/value/digest", "pkg/strictjson", "pkg/strictyaml", "pkg/value/version", "pkg/value/verdict", "pkg/value/address", "pkg/pace", "pkg/redact", "pkg/value/trace", "policies",
 	}},
 	{"formats", true, []string{
 		"pkg/intoto", "pkg/legacy", "pkg/provenance", "pkg/vsa", "pkg/promotion", "pkg/spdx", "attestations/release-manifest/v1",
@@ -29,7 +29,7 @@ var house = []floor{
 		"attestations/policy/v1", "attestations/exception/v1", "attestations/known-defects/v1", "attestations/channel/v1", "attestations/release-signoff/v1", "attestations/feature-transition/v1",
 	}},
 	{"judgement", true, []string{
-		"pkg/trust", "pkg/identity", "pkg/verify", "pkg/slsa", "pkg/policy", "pkg/policy/cel", "pkg/sbom/crosscheck", "pkg/census", "pkg/expected", "pkg/waiver", "pkg/channel", "pkg/routes", "pkg/caller", "pkg/feature", "pkg/feature/known", "pkg/signoff",
+		"pkg/trust", "pkg/value/identity", "pkg/verify", "pkg/slsa", "pkg/policy", "pkg/policy/cel", "pkg/sbom/crosscheck", "pkg/census", "pkg/expected", "pkg/waiver", "pkg/channel", "pkg/routes", "pkg/caller", "pkg/feature", "pkg/feature/known", "pkg/signoff",
 	}},
 	{"world", false, []string{
 		"pkg/trace/carry", "pkg/transport", "pkg/trace/span", "pkg/unpack", "pkg/store", "pkg/store/cloud", "pkg/lease", "pkg/marker", "pkg/feature/store", "pkg/feature/gates", "pkg/registry", "pkg/rekor",

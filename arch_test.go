@@ -79,8 +79,8 @@ type tree struct {
 
 // A source is one Go file.
 type source struct {
-	path    string // "pkg/digest/digest.go"
-	room    string // "pkg/digest"
+	path    string // "pkg/value/digest/digest.go"
+	room    string // "pkg/value/digest"
 	lines   int
 	file    *ast.File
 	imports map[string]string // local name to import path
@@ -205,7 +205,7 @@ func under(name, dir string) bool {
 	return name == dir || strings.HasPrefix(name, dir+"/")
 }
 
-// at names a place in the tree, "pkg/digest/digest.go:12".
+// at names a place in the tree, "pkg/value/digest/digest.go:12".
 func (tr *tree) at(pos token.Pos) string {
 	p := tr.set.Position(pos)
 	return fmt.Sprintf("%s:%d", p.Filename, p.Line)

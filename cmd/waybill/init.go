@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/plan"
 	first "github.com/waybill-release/waybill/pkg/plan/draft"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func initCommand() *cobra.Command {

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/strictyaml"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Verb is what a caller wants.

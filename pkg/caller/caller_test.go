@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/caller"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 const book = `audience: https://gate.example.test

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/census"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // stream is a list as it comes, and then an error, if there is one.

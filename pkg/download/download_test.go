@@ -10,7 +10,7 @@ import (
 	"testing/iotest"
 
 	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // begun is a download from a place with one file, before a manifest was read.

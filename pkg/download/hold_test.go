@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func codeOf(err error) verdict.Code {

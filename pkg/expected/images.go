@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/order"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Image is an image for one platform. It is published twice: as a part of the

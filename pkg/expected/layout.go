@@ -4,8 +4,8 @@ import (
 	"path"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // The documents that every release of Kubernetes has, beside what it is about.

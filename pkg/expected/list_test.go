@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 const list = `apiVersion: waybill/v1

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // platformInName finds the platform in a file's name: that of its directory

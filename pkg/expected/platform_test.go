@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 func TestPlatformOf(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // keptMinors is for how many minor versions a feature is kept that no program

@@ -34,7 +34,7 @@ import (
 	"time"
 
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
-	"github.com/waybill-release/waybill/pkg/address"
+	"github.com/waybill-release/waybill/pkg/value/address"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 func v(t testing.TB, text string) version.Version {

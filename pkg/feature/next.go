@@ -7,7 +7,7 @@ import (
 	"time"
 
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // Wanted is what the reviewed configuration of a reconciler says of a feature.

@@ -3,7 +3,7 @@ package feature
 import (
 	"fmt"
 
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // Preflight is whether a program of another version can be started over the

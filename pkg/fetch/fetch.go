@@ -29,7 +29,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/transport"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // atOnce is how many files are on their way at a time.

@@ -17,10 +17,10 @@ import (
 
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/image"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // hub is a registry that notes which blobs are asked for. mu owns blobs and

@@ -18,8 +18,8 @@ import (
 	modzip "golang.org/x/mod/zip"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // modulesDir is the tree of a module proxy within the store.

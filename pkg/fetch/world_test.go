@@ -22,7 +22,7 @@ import (
 	"golang.org/x/mod/zip"
 
 	"github.com/waybill-release/waybill/pkg/fetch"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // source is one file of a module.

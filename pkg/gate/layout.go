@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/intoto/links"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // LayoutRequest asks whether files came about as an in-toto layout demands.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // checkLock holds the published lock against the published release.yaml: what

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // pagesIn opens the pages of the manifest, beside it.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // authoritiesEvery is how often the file of the clients' authorities is read.

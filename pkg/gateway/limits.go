@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/gateway/ask"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // slots bound how many requests are dealt with, and how many wait.

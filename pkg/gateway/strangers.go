@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // strangersEvery is how often requests of unknown callers are written down, for

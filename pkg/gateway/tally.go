@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/gateway/ask"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // kept is how many decisions the status page shows.

@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/image"
 	"github.com/waybill-release/waybill/pkg/testing/bounds"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // FuzzImport: what is imported is whole, the same the second time, and no

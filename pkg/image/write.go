@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // Write puts the image into repo: blobs, then the manifest of each platform,

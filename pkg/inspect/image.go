@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // OfImage says what an image consists of and what refers to it: the manifest

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // BenchmarkParseOpen reads a statement of 1,000 subjects: as encoders of Go

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/strictjson"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // The bounds of one envelope and of a file of several.

@@ -2,7 +2,7 @@ package intoto
 
 import (
 	"github.com/waybill-release/waybill/pkg/strictjson"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // countSubjects refuses a statement of too many subjects before anything is

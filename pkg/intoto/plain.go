@@ -3,8 +3,8 @@ package intoto
 import (
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // plainStatement reads a statement in the form in which most encoders write it:

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/testing/bounds"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // sameAsWhole demands that a text that is read as plain is read by the whole

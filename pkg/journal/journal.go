@@ -30,7 +30,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/strictjson"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // formatVersion is what this package writes and the newest that it reads.

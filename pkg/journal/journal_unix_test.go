@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestOneProcessAtATime: elsewhere there are no advisory locks.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/lease"
 	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 const object = "promotion.lease.json"

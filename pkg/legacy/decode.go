@@ -7,7 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // The types of PEM blocks that are looked for.

@@ -10,7 +10,7 @@ import (
 	"github.com/sigstore/cosign/v2/pkg/cosign/bundle"
 
 	"github.com/waybill-release/waybill/pkg/strictjson"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxHashes bounds an inclusion proof: more would be of a tree with more than

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 func FuzzParseFiles(f *testing.F) {

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // CheckLayer refuses the layer of a tag for evidence that is not what its type

@@ -3,9 +3,9 @@ package legacy
 import (
 	simple "github.com/sigstore/sigstore/pkg/signature/payload"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/strictjson"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxPayload bounds a payload; cosign's have some hundred bytes.

@@ -13,9 +13,9 @@ import (
 	"github.com/sigstore/cosign/v2/pkg/types"
 	simple "github.com/sigstore/sigstore/pkg/signature/payload"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // The media types of layers that carry signatures and attestations.

@@ -8,8 +8,8 @@ import (
 	"io"
 	"regexp"
 
-	"github.com/waybill-release/waybill/pkg/trace"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/trace"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // The bounds of a log that is read: as much of a line, and as many different

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/trace"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/trace"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Of is the part of the trail that touches a target. Where no run is known that

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/render"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Format is how a lineage is written.

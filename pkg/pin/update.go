@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Update says which directory's lock to bring up to date.

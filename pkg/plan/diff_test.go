@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // planOf expands a configuration for a version.

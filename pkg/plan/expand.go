@@ -5,8 +5,8 @@ import (
 	"path"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // Bounds of expansion. They are held before anything is made, so that a small

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/strictyaml"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxFaults bounds how many faults of one file are told.

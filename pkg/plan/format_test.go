@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // full uses every part of the format; each row below changes one fact of it.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // taking uses everything that a step can take; each row below changes one fact

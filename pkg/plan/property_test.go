@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // holds checks what is true of every plan: it is the same each time, its names

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/strictjson"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Parse reads a plan that was printed as JSON, and holds it against the same

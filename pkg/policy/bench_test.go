@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // largest reads the largest shipped policy that needs no rules engine, and the

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // emptied is one way to make kubernetes-release ask less than it seems to,

@@ -5,9 +5,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // Without evidence nothing is accepted, and the verdict says what was missing.

@@ -1,8 +1,8 @@
 package policy
 
 import (
-	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/value/identity"
 )
 
 // file is a policy as it is written. Every key is read by the loader of its

@@ -8,8 +8,8 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/identity"
 )
 
 // key reads a signer that is a long-lived key. It stands in the policy whole,

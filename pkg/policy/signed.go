@@ -5,8 +5,8 @@ import (
 	"time"
 
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
-	"github.com/waybill-release/waybill/pkg/identity"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/identity"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 

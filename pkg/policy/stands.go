@@ -3,10 +3,10 @@ package policy
 import (
 	"sync"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/slsa"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // memory is what is remembered of a statement that speaks of many artifacts,

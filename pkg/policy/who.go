@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 

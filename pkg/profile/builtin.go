@@ -2,7 +2,7 @@ package profile
 
 import (
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/waiver"
 	"github.com/waybill-release/waybill/policies"
 )

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxFindings is how many findings of one code are kept: a registry that is

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // tally counts what falls to one shard: images at their destinations.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/routes"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxShards is how many parts a plan can have.

@@ -6,7 +6,7 @@ import (
 	"path"
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // ManifestName is that of a thin manifest in its directory, and ImagesName that

@@ -29,11 +29,11 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/waybill-release/waybill/pkg/address"
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/order"
 	"github.com/waybill-release/waybill/pkg/strictyaml"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/address"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Limits of one file. The largest that is published has 1.5 MB and the images

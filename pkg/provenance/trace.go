@@ -1,8 +1,8 @@
 package provenance
 
 import (
-	"github.com/waybill-release/waybill/pkg/trace"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/trace"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // byproductTrace is the name of the byproduct that says in which trace a step

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // aheadAtMost bounds how many manifests of one image, and how many bundles of

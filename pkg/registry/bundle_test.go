@@ -6,7 +6,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // TestBundleManifest spells out what cosign v3.1 writes, but for its annotation

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // ErrNotFound is the answer that a repository, tag, manifest or blob is not

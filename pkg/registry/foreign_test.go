@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // TestForeignLayout: other tools write only a tag, or the whole name, or both;

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/testing/bounds"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // FuzzManifest: no bytes are an image and an index at once, everything that an

@@ -8,7 +8,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // maxListing bounds the pages of a listing together: one page may name every

@@ -7,7 +7,7 @@ import (
 	"os"
 	"sync"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // maxInMemory is the size up to which a blob is kept in memory; a larger one

@@ -3,7 +3,7 @@ package registry
 import (
 	"context"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // ReferringBundle is a bundle with the manifest by which it refers to something: its

@@ -28,7 +28,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // MaxManifest is the largest manifest, index or list that is read. It is the

@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/order"
 	"github.com/waybill-release/waybill/pkg/transport"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // Remote is a registry, or the part of one below a prefix. It is safe for

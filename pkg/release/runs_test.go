@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/trace"
+	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
 func lifeIDs() trace.IDs {

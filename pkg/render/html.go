@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // htmlHead begins the page. It loads nothing from anywhere, and says so in a

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // markdown writes a comment for a pull request: the answer first, then what is

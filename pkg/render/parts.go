@@ -3,7 +3,7 @@ package render
 import (
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // part is the findings inside one group, as those of one document; that of no

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/render"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestFindingsOfDocuments: each of several documents has its findings below its

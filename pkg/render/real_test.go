@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/render"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // genuine are verdicts that commands returned about releases of the lab: complete,

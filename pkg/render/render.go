@@ -18,7 +18,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/waybill-release/waybill/pkg/redact"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Format is a way to print a verdict.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TrustSchema names the JSON form of a [TrustRoot].

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/promoter"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // large are the manifests of projects with so many images each, of one digest

@@ -5,9 +5,9 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/address"
 	"github.com/waybill-release/waybill/pkg/strictjson"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/address"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxPlan bounds a saved plan: that of a million edges has some 200 MB.

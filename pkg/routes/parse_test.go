@@ -6,7 +6,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/promoter"
 	"github.com/waybill-release/waybill/pkg/routes"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func TestParse(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // unsignedError reports what could not be signed, by the names of the

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestFailures: a token that cannot be used is said of the token, whichever

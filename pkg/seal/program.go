@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // programs refuses a program of another platform than its name in the plan

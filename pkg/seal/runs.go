@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/trace/carry"
+	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
 // History is which runs had a hand in a release before it is sealed, for those

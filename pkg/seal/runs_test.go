@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/trace/carry"
+	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
 // TestSignedIn: whoever signs a manifest is in it once, and the trace in which

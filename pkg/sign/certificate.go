@@ -23,7 +23,7 @@ import (
 	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
 
 	"github.com/waybill-release/waybill/pkg/sign/token"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // credential is a key, and the certificate that says whose it is: one of

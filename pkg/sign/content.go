@@ -9,10 +9,10 @@ import (
 	common "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 	dsse "github.com/sigstore/protobuf-specs/gen/pb-go/dsse"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/intoto"
 	"github.com/waybill-release/waybill/pkg/legacy"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 

@@ -14,7 +14,7 @@ import (
 	rekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
 
 	"github.com/waybill-release/waybill/pkg/journal"
-	"github.com/waybill-release/waybill/pkg/trace"
+	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
 // The acts that a journal of signatures knows.

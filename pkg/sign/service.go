@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/transport"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Pauses between attempts while a service is away.

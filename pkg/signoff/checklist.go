@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Item is one box of a checklist. That it is ticked is somebody's claim.

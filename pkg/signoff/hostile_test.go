@@ -9,7 +9,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/signoff"
 	"github.com/waybill-release/waybill/pkg/testing/bounds"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestHostileDocuments: what is too large is refused, and everything else is

@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // judging is one enhancement being judged.

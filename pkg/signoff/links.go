@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Hosts says where the links of documents may lead.

@@ -7,7 +7,7 @@ import (
 	"testing/fstest"
 
 	"github.com/waybill-release/waybill/pkg/signoff"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // part reads a part of the tree of the good enhancement, and then the reviews

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/signoff"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // The rules that templates, kep.yaml and the process of releases have, each

@@ -33,7 +33,7 @@ package signoff
 import (
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Stage is how far a feature has come.

@@ -1,7 +1,7 @@
 package signoff
 
 import (
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Template says which sections a document has, and from when on.

@@ -1,6 +1,6 @@
 package spdx
 
-import "github.com/waybill-release/waybill/pkg/digest"
+import "github.com/waybill-release/waybill/pkg/value/digest"
 
 // model is what a document says, whatever form it was written in. Elements are
 // in the order of the document.

@@ -1,6 +1,6 @@
 package spdx
 
-import "github.com/waybill-release/waybill/pkg/digest"
+import "github.com/waybill-release/waybill/pkg/value/digest"
 
 // Distinct is the draft under a namespace that no other draft has: section 6.5
 // demands one for each document, and two of the same bytes may still differ, in

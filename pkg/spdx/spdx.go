@@ -33,7 +33,7 @@ package spdx
 import (
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // The names that the specification gives.

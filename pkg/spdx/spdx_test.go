@@ -9,9 +9,9 @@ import (
 
 	spdxjson "github.com/spdx/tools-golang/json"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 var artifact = digest.SetOf([]byte("the artifact"))

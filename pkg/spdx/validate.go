@@ -3,7 +3,7 @@ package spdx
 import (
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Form is how a document is written.

@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // OpenNamed opens a file that was named on the command line. A pipe that somebody

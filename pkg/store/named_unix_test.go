@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestFilesThatAreNone: what is no file is refused before it is opened; opening

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxHint is as much as is set aside for an object because it says so itself.

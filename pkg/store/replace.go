@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // Replacement says which bytes take the place of which object.

@@ -12,7 +12,7 @@ import (
 	"sync"
 
 	"github.com/waybill-release/waybill/pkg/unpack"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // tape is a tar archive whose regular files are the objects. It must be one that

@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/testing/checkplaces"
 	"github.com/waybill-release/waybill/pkg/testing/rawarchive"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // pack makes an archive as tar -C DIR -cf FILE . does.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // statement has one field of every kind that the scanner treats differently.

@@ -47,7 +47,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // PatienceVariable names the environment variable that sets the default of

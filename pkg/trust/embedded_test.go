@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/trust"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 func TestEmbeddedIsWhatItsPageSays(t *testing.T) {

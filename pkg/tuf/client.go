@@ -11,7 +11,7 @@ import (
 	"github.com/theupdateframework/go-tuf/v2/metadata/trustedmetadata"
 
 	"github.com/waybill-release/waybill/pkg/transport"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxRotations is how many new roots one refresh follows.

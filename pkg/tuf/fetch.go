@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/transport"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // subject names what every finding of this package speaks of.

@@ -45,7 +45,7 @@ import (
 	sigstore "github.com/sigstore/sigstore-go/pkg/tuf"
 
 	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // The targets that a Sigstore repository publishes for clients.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestAltogether: archives inside of one are each within bounds and not

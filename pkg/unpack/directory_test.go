@@ -8,7 +8,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestZipDirectory refuses a directory of too many entries before the library

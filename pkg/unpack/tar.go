@@ -6,7 +6,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // rules say how strictly a tar archive is read.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // The magic of a header, with its version.

@@ -32,7 +32,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // The bounds of one walk.

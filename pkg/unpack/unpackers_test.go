@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/unpack"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // unpacker is a program that unpacks, as people use it.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // zip walks a zip archive. The central directory and the entries are read side

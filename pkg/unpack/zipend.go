@@ -7,7 +7,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Heads and sizes of the records of a zip archive.

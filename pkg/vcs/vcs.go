@@ -38,7 +38,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Commit is one commit of one repository.

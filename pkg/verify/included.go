@@ -13,7 +13,7 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/tlog"
 	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // logged is what the transparency logs proved.

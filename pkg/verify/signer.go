@@ -6,8 +6,8 @@ import (
 
 	"github.com/sigstore/sigstore-go/pkg/fulcio/certificate"
 
-	"github.com/waybill-release/waybill/pkg/identity"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/identity"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // CertificateIdentity reads whom a certificate names. The certificate is

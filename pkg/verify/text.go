@@ -5,7 +5,7 @@ import (
 	"encoding/base64"
 
 	"github.com/waybill-release/waybill/pkg/strictjson"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // binary are the keys of a bundle whose values are bytes, written as base64, in

@@ -2,8 +2,8 @@ package vsa
 
 import (
 	"github.com/waybill-release/waybill/pkg/strictjson"
-	"github.com/waybill-release/waybill/pkg/trace"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/trace"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TraceOf is the run that made a summary, and the trace in which what it judged

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // exceptable lists the codes that can ever be set aside, and why each can. The

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/waiver"
 	"github.com/waybill-release/waybill/policies"
 )

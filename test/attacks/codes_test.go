@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // provokedHere names, for each code, a test of this package that makes the
@@ -322,7 +322,7 @@ func testsHere(t *testing.T) []string {
 // constants are the names that the codes have in the product.
 func constants(t *testing.T) map[verdict.Code]string {
 	t.Helper()
-	path := filepath.Join("..", "..", "pkg", "verdict", "code.go")
+	path := filepath.Join("..", "..", "pkg", "value", "verdict", "code.go")
 	file := parsed(t, path)
 	names := map[verdict.Code]string{}
 	ast.Inspect(file, func(n ast.Node) bool {

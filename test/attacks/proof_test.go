@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // answering is a judge who answers the same about every image.
@@ -66,7 +66,7 @@ var weaker = map[string][]string{
 	"verdict.InsecureUnsigned":        {"pkg/gate/manifest.go"}, // behind the key of that name
 	".SettleInsecureUnsigned(":        {"pkg/policy/decide.go"}, // the same of a policy
 	"verdict.Checked":                 {},
-	".Basis =":                        {"pkg/gate/manifest.go", "pkg/verdict/basis.go", "pkg/verdict/verdict.go"},
+	".Basis =":                        {"pkg/gate/manifest.go", "pkg/value/verdict/basis.go", "pkg/value/verdict/verdict.go"},
 	"yaml:\"insecureAcceptUnsigned\"": {"pkg/policy/file.go", "pkg/promoter/policy.go"},
 }
 

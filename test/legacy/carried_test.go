@@ -13,7 +13,7 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/sign"
 
 	"github.com/waybill-release/waybill/pkg/legacy"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestBundle judges cosign's legacy bundle: the entry came along, its promise

@@ -14,8 +14,8 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/redact"
 	"github.com/waybill-release/waybill/pkg/render"
-	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/trace/carry"
+	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
 // NewLogger makes the logger of a command: readable text, or JSON lines with

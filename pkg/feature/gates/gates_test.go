@@ -14,8 +14,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/feature/gates"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
 	"github.com/waybill-release/waybill/pkg/testing/checkfeatures"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 const lantern, wick = featuregate.Feature("RequireLantern"), featuregate.Feature("RequireWick")

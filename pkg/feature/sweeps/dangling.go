@@ -8,10 +8,10 @@ import (
 	"github.com/sigstore/cosign/v2/pkg/oci"
 
 	"github.com/waybill-release/waybill/pkg/census"
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // ReferrersLeft counts what is left of attaching evidence as referrers once that

@@ -23,7 +23,7 @@
 // of a gate that is a service, and a place in which nobody may remove anything.
 //
 // Where a feature counts goes by the address of a place, whichever way it is
-// spelled (pkg/address). Two host names of one registry are two places: a scope
+// spelled (pkg/value/address). Two host names of one registry are two places: a scope
 // names both, or is everything.
 package switches
 
@@ -38,14 +38,14 @@ import (
 	"strings"
 
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
-	"github.com/waybill-release/waybill/pkg/address"
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/address"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
 

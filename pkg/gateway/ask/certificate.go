@@ -6,7 +6,7 @@ import (
 	"net"
 	"reflect"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Certificate reads a client certificate, with those between it and its

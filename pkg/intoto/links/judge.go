@@ -15,8 +15,8 @@ import (
 
 	"github.com/in-toto/in-toto-golang/in_toto"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Request asks whether files came about as a layout demands.

@@ -16,7 +16,7 @@ import (
 	"github.com/in-toto/in-toto-golang/in_toto"
 
 	"github.com/waybill-release/waybill/pkg/intoto/links"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestJudge changes one fact of a world in which all is well. What is accepted

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestPolicyWithRules loads a policy that has a rule of its own (attacks C06

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Components demands that a document lists exactly the components that are

@@ -3,7 +3,7 @@ package crosscheck
 import (
 	"sync"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // Examined remembers, for one run of one program, which documents were made of

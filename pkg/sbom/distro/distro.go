@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // The places of the databases, relative to the root of an image.

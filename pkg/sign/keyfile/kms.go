@@ -8,7 +8,7 @@ import (
 
 	"github.com/sigstore/sigstore/pkg/signature/kms"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // OpenKMS opens a key that stays in a service: SERVICE://KEY. Which services

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/sigstore/sigstore/pkg/signature/kms/fake"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func TestOpenKMS(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/transport"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // device has a person log in on whatever has a browser (RFC 8628), with a

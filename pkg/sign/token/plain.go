@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // giveFile is what to do about a file that holds no token.

@@ -4,7 +4,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Where the surroundings show that they have tokens to give.

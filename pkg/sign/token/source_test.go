@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/transport"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // surroundings are a world with an environment and a clock that stands.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/identity"
 	"github.com/waybill-release/waybill/pkg/testing/bounds"
+	"github.com/waybill-release/waybill/pkg/value/identity"
 )
 
 var now = time.Unix(1_750_000_000, 0)

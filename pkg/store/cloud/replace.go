@@ -11,8 +11,8 @@ import (
 	"gocloud.dev/blob"
 	"gocloud.dev/gcerrors"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // Replace implements [store.Replacer]: the bucket itself refuses the write if

@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/waybill-release/waybill/pkg/trace"
+	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
 // key is where a context holds it.

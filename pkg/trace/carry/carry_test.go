@@ -3,8 +3,8 @@ package carry_test
 import (
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/trace/carry"
+	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
 // TestLine: lines of a run say on what it acts once that is known, whatever the

@@ -14,9 +14,9 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	otel "go.opentelemetry.io/otel/trace"
 
-	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/trace/carry"
 	"github.com/waybill-release/waybill/pkg/trace/span"
+	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
 // generations is set in a process of the chain to how many are to come.

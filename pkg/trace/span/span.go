@@ -51,10 +51,10 @@ import (
 	otel "go.opentelemetry.io/otel/trace"
 
 	"github.com/waybill-release/waybill/pkg/redact"
-	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/trace/carry"
 	"github.com/waybill-release/waybill/pkg/transport"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/trace"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // flush is how long the end of a command waits for spans to be taken.

@@ -9,8 +9,8 @@ import (
 
 	otel "go.opentelemetry.io/otel/trace"
 
-	"github.com/waybill-release/waybill/pkg/trace"
 	"github.com/waybill-release/waybill/pkg/trace/carry"
+	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
 // Continue goes on with the action of another process, which must be trusted:

@@ -3,7 +3,7 @@ package identity_test
 import (
 	"fmt"
 
-	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/value/identity"
 )
 
 // One identity is meant, and no other: not even the same text as another kind

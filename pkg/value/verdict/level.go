@@ -1,6 +1,6 @@
 package verdict
 
-import "github.com/waybill-release/waybill/pkg/digest"
+import "github.com/waybill-release/waybill/pkg/value/digest"
 
 // Levels is how far one artifact came on one scale, and the answer to each of
 // the scale's requirements. It informs: a level that was required and not

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 type coded struct{ code string }

@@ -3,7 +3,7 @@ package identity_test
 import (
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/identity"
+	"github.com/waybill-release/waybill/pkg/value/identity"
 )
 
 func known() identity.Identity {

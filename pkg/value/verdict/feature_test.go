@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // TestInForce: a policy of which everything counted is itself; one of which

@@ -3,7 +3,7 @@ package trace_test
 import (
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/trace"
+	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
 func someIDs() trace.IDs {

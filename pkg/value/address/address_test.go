@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/address"
+	"github.com/waybill-release/waybill/pkg/value/address"
 )
 
 // TestCanonical: each spelling of one place, and of others beside it.

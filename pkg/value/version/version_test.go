@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // ascending is strictly ordered, the lowest version first.
