@@ -21,7 +21,7 @@ type floor struct {
 // everything it imports.
 var house = []floor{
 	{"words", true, []string{
-		"pkg/order", "pkg/value/digest", "pkg/strictjson", "pkg/strictyaml", "pkg/value/version", "pkg/value/verdict", "pkg/value/address", "pkg/pace", "pkg/redact", "pkg/value/trace", "policies",
+		"pkg/tool/order", "pkg/value/digest", "pkg/tool/strictjson", "pkg/tool/strictyaml", "pkg/value/version", "pkg/value/verdict", "pkg/value/address", "pkg/tool/estimate", "pkg/tool/redact", "pkg/value/trace", "policies",
 	}},
 	{"formats", true, []string{
 		"pkg/intoto", "pkg/legacy", "pkg/provenance", "pkg/vsa", "pkg/promotion", "pkg/spdx", "attestations/release-manifest/v1",

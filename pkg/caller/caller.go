@@ -20,7 +20,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/strictyaml"
+	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

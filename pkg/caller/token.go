@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

@@ -10,7 +10,7 @@ import (
 	"unicode"
 
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
-	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/waybill-release/waybill/pkg/census"
-	"github.com/waybill-release/waybill/pkg/order"
 	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/tool/order"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )

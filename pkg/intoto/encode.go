@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 )
 
 // encode writes a statement, byte for byte as encoding/json would; a hundred

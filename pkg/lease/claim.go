@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sigstore/cosign/v2/pkg/cosign/bundle"
 
-	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

@@ -3,7 +3,7 @@ package legacy
 import (
 	simple "github.com/sigstore/sigstore/pkg/signature/payload"
 
-	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/order"
+	"github.com/waybill-release/waybill/pkg/tool/order"
 )
 
 // Given is one file or image of a release that another tool made: its name in

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/order"
+	"github.com/waybill-release/waybill/pkg/tool/order"
 )
 
 // The types of parameters.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/order"
-	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/order"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/sigstore/cosign/v2/pkg/oci"
 
 	"github.com/waybill-release/waybill/pkg/legacy"
-	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 

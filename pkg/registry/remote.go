@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 
-	"github.com/waybill-release/waybill/pkg/order"
+	"github.com/waybill-release/waybill/pkg/tool/order"
 	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )

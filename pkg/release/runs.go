@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )

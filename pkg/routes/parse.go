@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/address"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/redact"
+	"github.com/waybill-release/waybill/pkg/tool/redact"
 )
 
 // longestKey is more lines than a private key has.

@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/waybill-release/waybill/pkg/redact"
+	"github.com/waybill-release/waybill/pkg/tool/redact"
 )
 
 // Bounds of a log.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/redact"
+	"github.com/waybill-release/waybill/pkg/tool/redact"
 )
 
 func logged(secrets []string, parts ...string) string {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/pace"
+	"github.com/waybill-release/waybill/pkg/tool/estimate"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -58,7 +58,7 @@ func (s *Signer) Each(ctx context.Context, orders []Order, keep func(i int, bund
 	within, stop := context.WithCancel(ctx)
 	defer stop()
 	run := &progress{signer: s, all: len(orders), began: s.config.Clock(), stop: stop}
-	run.pace = pace.From(run.began)
+	run.pace = estimate.From(run.began)
 	run.watch(within)
 	var group errgroup.Group
 	group.SetLimit(workers)
@@ -110,7 +110,7 @@ type progress struct {
 
 	mu       sync.Mutex // guards what follows, and keeps one call to keep at a time
 	done     int
-	pace     pace.Pace
+	pace     estimate.Pace
 	told     time.Time
 	failures []Failure
 	over     bool // keep failed in a way that ends all, and is not called again

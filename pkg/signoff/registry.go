@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/strictyaml"
+	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 )
 
 // maxRelationships bounds the graph of one document.

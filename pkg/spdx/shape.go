@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 )
 
 // maxUnknown is how many properties one object may have that the schema lacks.

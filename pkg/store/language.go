@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 )
 
 // google is the JSON API of Google Cloud Storage:

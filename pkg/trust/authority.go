@@ -10,7 +10,7 @@ import (
 
 	"github.com/sigstore/sigstore-go/pkg/root"
 
-	"github.com/waybill-release/waybill/pkg/order"
+	"github.com/waybill-release/waybill/pkg/tool/order"
 )
 
 // Kind is what an authority is believed about.

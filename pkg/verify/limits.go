@@ -3,7 +3,7 @@ package verify
 import (
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 
-	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

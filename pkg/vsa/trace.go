@@ -1,7 +1,7 @@
 package vsa
 
 import (
-	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )

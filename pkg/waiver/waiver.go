@@ -24,8 +24,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/order"
 	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/tool/order"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"

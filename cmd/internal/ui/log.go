@@ -12,8 +12,8 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/waybill-release/waybill/pkg/redact"
 	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/tool/redact"
 	"github.com/waybill-release/waybill/pkg/trace/carry"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 )

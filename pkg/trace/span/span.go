@@ -50,7 +50,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	otel "go.opentelemetry.io/otel/trace"
 
-	"github.com/waybill-release/waybill/pkg/redact"
+	"github.com/waybill-release/waybill/pkg/tool/redact"
 	"github.com/waybill-release/waybill/pkg/trace/carry"
 	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/value/trace"

@@ -1,10 +1,10 @@
-package pace_test
+package estimate_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/pace"
+	"github.com/waybill-release/waybill/pkg/tool/estimate"
 )
 
 // TestLeft: the rest takes as long as the parts before it took; a wait is not
@@ -29,7 +29,7 @@ func TestLeft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Unix(1000, 0)
-			p, done := pace.From(now), 0
+			p, done := estimate.From(now), 0
 			for _, at := range c.steps {
 				now = now.Add(at.after)
 				p.Did(now, at.done)

@@ -3,7 +3,7 @@ package strictyaml_test
 import (
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/strictyaml"
+	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 )
 
 func TestAtNamesThePlace(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 )
 
 // TestPlain: eight bytes at a time end where one at a time do, whatever two

@@ -1,12 +1,12 @@
-// Package pace estimates how long the rest of a work of many equal parts takes,
+// Package estimate estimates how long the rest of a work of many equal parts takes,
 // from how fast the parts were done while they were: a long wait in between,
 // such as for a service that is away, says nothing about the pace. It has no
 // clock; every time is an argument.
 //
-//	p := pace.From(start)
+//	p := estimate.From(start)
 //	p.Did(now, 7)
 //	left := p.Left(now, 93)
-package pace
+package estimate
 
 import "time"
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 )
 
 const sample = `{"subject":[{"name":"a\u00e9\ud83d\ude00","digest":{"sha256":"00"}},{}],"logIndex":-12,"float":1.5e-3,

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/redact"
+	"github.com/waybill-release/waybill/pkg/tool/redact"
 )
 
 // TestSecrets: each shape is taken out, and what is next to it stays.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/strictjson"
 	"github.com/waybill-release/waybill/pkg/testing/bounds"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 )
 
 // marksOf looks at one byte at a time.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 )
 
 // Each test is one way to make two correct readers see different documents.
