@@ -24,7 +24,7 @@ var house = []floor{
 		"pkg/tool/order", "pkg/value/digest", "pkg/tool/strictjson", "pkg/tool/strictyaml", "pkg/value/version", "pkg/value/verdict", "pkg/value/address", "pkg/tool/estimate", "pkg/tool/redact", "pkg/value/trace", "policies",
 	}},
 	{"formats", true, []string{
-		"pkg/intoto", "pkg/legacy", "pkg/provenance", "pkg/vsa", "pkg/promotion", "pkg/spdx", "attestations/release-manifest/v1",
+		"pkg/document/intoto", "pkg/document/legacy", "pkg/document/provenance", "pkg/document/vsa", "pkg/document/promotionrecord", "pkg/document/spdx", "attestations/release-manifest/v1",
 		"pkg/plan", "pkg/plan/draft", "pkg/release", "pkg/promoter",
 		"attestations/policy/v1", "attestations/exception/v1", "attestations/known-defects/v1", "attestations/channel/v1", "attestations/release-signoff/v1", "attestations/feature-transition/v1",
 	}},

@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/promotion"
-	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/vsa"
 )
 
 // Believed is who is believed. The zero value believes nobody: everything is a
@@ -139,7 +139,7 @@ func (h heard) act(name string) (Act, error) {
 		err = a.readStep(h.said, name)
 	case vsa.PredicateType:
 		err = a.readSummary(h.said)
-	case promotion.PredicateType:
+	case promotionrecord.PredicateType:
 		err = a.readPromotion(h.said)
 	case intoto.CosignSignature:
 		a.Kind, a.Name = Signature, ""
@@ -200,7 +200,7 @@ func (a *Act) readSummary(s intoto.Statement) error {
 }
 
 func (a *Act) readPromotion(s intoto.Statement) error {
-	said, err := promotion.Parse(s)
+	said, err := promotionrecord.Parse(s)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 
 	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
 	"github.com/waybill-release/waybill/pkg/channel"
-	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/release"

@@ -11,13 +11,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/journal"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/promotion"
 	"github.com/waybill-release/waybill/pkg/record"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release"
@@ -25,7 +26,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/vsa"
 	"github.com/waybill-release/waybill/pkg/workspace"
 )
 
@@ -40,8 +40,8 @@ const unsummarized = "no summary was written: none is wanted, because the featur
 
 // Maker is this program and the job that runs it, as records name them.
 type Maker struct {
-	promotion.Promoter
-	Job promotion.Job
+	promotionrecord.Promoter
+	Job promotionrecord.Job
 }
 
 // records are what the verifier writes of a release that is public.
@@ -292,7 +292,7 @@ func (r recording) promotion(ctx context.Context, from string, a release.Artifac
 	s, err := r.records.Promotion(ctx, record.Promoted{
 		Source: name(from), Digest: a.Digests.SHA256, Verdict: r.v, There: there,
 		Destinations: []record.Destination{{Ref: name(r.manifest.ImagesURI), Tags: a.Tags}},
-		Manifest:     promotion.Resource{Name: r.manifest.Name + " " + r.Version.String(), Digest: map[string]string{"gitCommit": r.manifest.Source.Commit}, URI: r.manifest.Source.Repository},
+		Manifest:     promotionrecord.Resource{Name: r.manifest.Name + " " + r.Version.String(), Digest: map[string]string{"gitCommit": r.manifest.Source.Commit}, URI: r.manifest.Source.Repository},
 	})
 	if err != nil || s.Found {
 		return err

@@ -11,12 +11,12 @@ import (
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/promotion"
-	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/vsa"
 )
 
 // Owner is the one role that signs evidence of a kind, empty for a kind that
@@ -32,7 +32,7 @@ func Owner(kind string) Role {
 		return Channels
 	case releasesignoff.PredicateType, releasesignoff.SVRType:
 		return Signoffs
-	case vsa.PredicateType, promotion.PredicateType:
+	case vsa.PredicateType, promotionrecord.PredicateType:
 		return Verifier
 	case featuretransition.PredicateType:
 		return Reconciler

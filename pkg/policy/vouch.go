@@ -4,10 +4,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/vsa"
 )
 
 // Vouching is the policy with, wherever it looks at provenance, the summary of

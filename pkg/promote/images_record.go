@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/promotion"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
 	"github.com/waybill-release/waybill/pkg/record"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/trace/span"
@@ -27,7 +27,7 @@ func (o one) record(ctx context.Context, at []*target, judged *verdict.Verdict) 
 	image := at[0].copied.Image
 	p := record.Promoted{
 		Source: o.route.Source + "/" + o.edge.Image, Digest: o.edge.Digest, Verdict: judged,
-		Manifest: promotion.Resource{Name: "promotion plan", Digest: map[string]string{"sha256": o.plan.Hex()}},
+		Manifest: promotionrecord.Resource{Name: "promotion plan", Digest: map[string]string{"sha256": o.plan.Hex()}},
 	}
 	_ = image.Walk(func(n *registry.Node) error { // the visitor returns no error
 		if n != image {

@@ -26,17 +26,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/journal"
 	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/promotion"
 	"github.com/waybill-release/waybill/pkg/trace/carry"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/vsa"
 )
 
 // actDrafted is the act that the journal knows a statement by that is to be
@@ -59,7 +59,7 @@ type Config struct {
 	Verifier *verify.Verifier
 	Policy   policy.Policy
 	As       As
-	Job      promotion.Job
+	Job      promotionrecord.Job
 	Clock    func() time.Time
 	Ways     Ways
 }
@@ -86,7 +86,7 @@ type As struct {
 	// which the policy can be read. Without them no summary is made.
 	ID, Policy string
 	// Promoter is the version and commit of this program.
-	promotion.Promoter
+	promotionrecord.Promoter
 }
 
 // The name of this program in a summary, and in a promotion record.
@@ -168,7 +168,7 @@ type Promoted struct {
 	For     []string
 	Verdict *verdict.Verdict
 	// Manifest is the document that asked for it; may be zero.
-	Manifest promotion.Resource
+	Manifest promotionrecord.Resource
 	// There are the bundles that refer to the image, or to one of the children,
 	// at the destination already.
 	There [][]byte
@@ -300,14 +300,14 @@ func (r *Records) promotion(made Promoted, ids trace.IDs) (intoto.Statement, err
 	if job.BuildID == "" {
 		job.BuildID = trace.URI(ids)
 	}
-	said := promotion.Record{
+	said := promotionrecord.Record{
 		Source: made.Source, Destination: made.Destinations[0].Ref, Digest: made.Digest, Time: r.config.Clock().UTC(),
 		Builder: builder + "@" + as.version(), Manifest: made.Manifest, Promoter: as.Promoter, Job: job,
 	}
 	for _, to := range made.Destinations {
 		said.Tags = append(said.Tags, to.Tags...)
 	}
-	return promotion.New(said, made.names()...)
+	return promotionrecord.New(said, made.names()...)
 }
 
 // names are the destinations, each once.
@@ -340,8 +340,8 @@ func runOf(ctx context.Context) trace.IDs {
 // said is the run that made a record, as the record says. One of a job of
 // another kind, or from before the ids, says nothing.
 func said(s intoto.Statement) trace.IDs {
-	if s.PredicateType() == promotion.PredicateType {
-		r, err := promotion.Parse(s)
+	if s.PredicateType() == promotionrecord.PredicateType {
+		r, err := promotionrecord.Parse(s)
 		if err != nil {
 			return trace.IDs{}
 		}
@@ -386,8 +386,8 @@ func (r *Records) byVerifier(e verify.Evidence, class plan.Class) error {
 
 // gist is what a record says, by its kind.
 func gist(s intoto.Statement) (digest.Digest, error) {
-	if s.PredicateType() == promotion.PredicateType {
-		return promotion.Gist(s)
+	if s.PredicateType() == promotionrecord.PredicateType {
+		return promotionrecord.Gist(s)
 	}
 	return vsa.Gist(s)
 }

@@ -1,7 +1,7 @@
 package release
 
 import (
-	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
 )
 
 // inTotoRelease is the release predicate of in-toto, of which we say what every

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/sbom"
 	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/spdx"
 )
 
 // says reports whether a document says that something was not examined.

@@ -9,8 +9,8 @@ import (
 	common "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 	dsse "github.com/sigstore/protobuf-specs/gen/pb-go/dsse"
 
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/legacy"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"

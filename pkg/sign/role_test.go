@@ -10,10 +10,10 @@ import (
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/promotion"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/vsa"
 )
 
 // TestMayState: a builder, the verifier, the policy's officer, whoever tends
@@ -31,7 +31,7 @@ func TestMayState(t *testing.T) {
 		releasesignoff.PredicateType:          policy.Signoffs,
 		releasesignoff.SVRType:                policy.Signoffs,
 		vsa.PredicateType:                     policy.Verifier,
-		promotion.PredicateType:               policy.Verifier,
+		promotionrecord.PredicateType:         policy.Verifier,
 		featuretransition.PredicateType:       policy.Reconciler,
 		releasemanifest.PredicateType:         "",
 		"https://example.test/predicate/v1":   "",

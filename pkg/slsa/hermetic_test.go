@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 )
 
 // A step of our build type says itself whether it was hermetic, and a builder

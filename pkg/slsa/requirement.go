@@ -3,7 +3,7 @@ package slsa
 import (
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 )
 
 // requirement is one row of a specification: from which level on it is

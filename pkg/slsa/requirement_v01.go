@@ -3,7 +3,7 @@ package slsa
 import (
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 )
 
 // v01 is SLSA v0.1, the levels that KEP-3027 counts by.

@@ -154,7 +154,7 @@ func provokedElsewhere() map[verdict.Code]string {
 		verdict.SourceShared:       "test/malicious/repository_test.go",
 		verdict.StepLimit:          "test/malicious/malicious_test.go",
 		verdict.OutputChanged:      "pkg/sandbox/collect_test.go",
-		verdict.SBOMInvalid:        "pkg/spdx/validate_test.go",
+		verdict.SBOMInvalid:        "pkg/document/spdx/validate_test.go",
 		verdict.SBOMTwin:           "pkg/sbom/judge_test.go",
 		verdict.ForeignLayer:       "pkg/promote/images_hostile_test.go",
 		verdict.TUFRollback:        "pkg/testing/faketuf/attacks.go",

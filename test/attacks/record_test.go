@@ -11,16 +11,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/gate"
 	journals "github.com/waybill-release/waybill/pkg/journal"
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/promotion"
 	"github.com/waybill-release/waybill/pkg/record"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/vsa"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
@@ -64,7 +64,7 @@ func (r *recorded) recorder(t testing.TB, file string, role policy.Role, as stri
 	}))
 	return must[*record.Records](t)(record.New(record.Config{
 		Signer: signer, Journal: j, Verifier: r.verifier, Policy: r.profile.Policy, Clock: time.Now,
-		As: record.As{ID: "https://verifier.example.test/v1", Policy: "https://example.test/policy.yaml", Promoter: promotion.Promoter{Version: "v1.0.0"}},
+		As: record.As{ID: "https://verifier.example.test/v1", Policy: "https://example.test/policy.yaml", Promoter: promotionrecord.Promoter{Version: "v1.0.0"}},
 	}))
 }
 
@@ -87,14 +87,14 @@ func TestRecordsOfAnImage(t *testing.T) {
 		t.Fatalf("%d log entries for two records", logged())
 	}
 	for _, one := range made {
-		if len(one) != 2 || one[0].Kind != vsa.PredicateType || one[1].Kind != promotion.PredicateType || !bytes.Equal(one[0].Bundle, made[0][0].Bundle) || !bytes.Equal(one[1].Bundle, made[0][1].Bundle) {
+		if len(one) != 2 || one[0].Kind != vsa.PredicateType || one[1].Kind != promotionrecord.PredicateType || !bytes.Equal(one[0].Bundle, made[0][0].Bundle) || !bytes.Equal(one[1].Bundle, made[0][1].Bundle) {
 			t.Fatalf("%d records, or not all the same", len(one))
 		}
 	}
 	r.says(t, made[0])
 
 	r.made.Verdict.Time = r.made.Verdict.Time.Add(time.Hour) // judged anew
-	r.made.Manifest = promotion.Resource{Name: "another manifest"}
+	r.made.Manifest = promotionrecord.Resource{Name: "another manifest"}
 	copied := filepath.Join(t.TempDir(), "records.jsonl")
 	copyFile(t, file, copied)
 	after := must[[]record.Signed](t)(r.recorder(t, copied, policy.Verifier, lab.RoleVerifier, through).Image(t.Context(), r.made))
@@ -128,7 +128,7 @@ func (r *recorded) says(t testing.TB, made []record.Signed) {
 		t.Errorf("says %+v", said)
 	}
 	e = must[verify.Evidence](t)(r.verifier.Attestation(made[1].Bundle))
-	p := must[promotion.Record](t)(promotion.Parse(e.Statement()))
+	p := must[promotionrecord.Record](t)(promotionrecord.Parse(e.Statement()))
 	if len(e.Statement().Subjects()) != 2 || !slices.Equal(p.Tags, []string{"v0.1", "v0.1.0"}) || !strings.HasSuffix(p.Builder, "@v1.0.0") || p.Destination != "registry.example.test/lantern" {
 		t.Errorf("says %+v of %v", p, e.Statement().Subjects())
 	}

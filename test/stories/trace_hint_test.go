@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
-	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/lineage"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"

@@ -12,15 +12,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/promotion"
-	"github.com/waybill-release/waybill/pkg/provenance"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
-	"github.com/waybill-release/waybill/pkg/vsa"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -137,7 +137,7 @@ func (n night) records(t *testing.T, by string) []byte {
 		}
 		for _, d := range list {
 			kind, ids := d.Annotations[registry.AnnotationPredicate], trace.FromAnnotations(d.Annotations)
-			if kind == vsa.PredicateType || kind == promotion.PredicateType {
+			if kind == vsa.PredicateType || kind == promotionrecord.PredicateType {
 				check("the referrer of "+a.Name+" "+path.Base(path.Dir(kind)), ids)
 			} else if ids.Trace.String() != tonight || ids.Initial.String() != tonight {
 				t.Errorf("the referrer of %s of %s has %+v", a.Name, kind, ids)
