@@ -25,11 +25,11 @@ var house = []floor{
 	}},
 	{"formats", true, []string{
 		"pkg/document/intoto", "pkg/document/legacy", "pkg/document/provenance", "pkg/document/vsa", "pkg/document/promotionrecord", "pkg/document/spdx", "attestations/release-manifest/v1",
-		"pkg/plan", "pkg/plan/draft", "pkg/release", "pkg/promoter",
+		"pkg/release/plan", "pkg/release/plan/draft", "pkg/release/manifest", "pkg/release/promoterfile",
 		"attestations/policy/v1", "attestations/exception/v1", "attestations/known-defects/v1", "attestations/channel/v1", "attestations/release-signoff/v1", "attestations/feature-transition/v1",
 	}},
 	{"judgement", true, []string{
-		"pkg/trust", "pkg/value/identity", "pkg/verify", "pkg/slsa", "pkg/policy", "pkg/policy/cel", "pkg/sbom/crosscheck", "pkg/census", "pkg/expected", "pkg/waiver", "pkg/channel", "pkg/routes", "pkg/caller", "pkg/feature", "pkg/feature/known", "pkg/signoff",
+		"pkg/trust", "pkg/value/identity", "pkg/verify", "pkg/slsa", "pkg/policy", "pkg/policy/cel", "pkg/sbom/crosscheck", "pkg/census", "pkg/expected", "pkg/waiver", "pkg/channel", "pkg/release/promotionplan", "pkg/caller", "pkg/feature", "pkg/feature/known", "pkg/signoff",
 	}},
 	{"world", false, []string{
 		"pkg/trace/carry", "pkg/transport", "pkg/trace/span", "pkg/unpack", "pkg/store", "pkg/store/cloud", "pkg/lease", "pkg/marker", "pkg/feature/store", "pkg/feature/gates", "pkg/registry", "pkg/rekor",

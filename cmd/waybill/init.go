@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/plan"
-	first "github.com/waybill-release/waybill/pkg/plan/draft"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	first "github.com/waybill-release/waybill/pkg/release/plan/draft"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

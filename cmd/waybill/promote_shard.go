@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/lease"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -54,7 +54,7 @@ func checkLease(cmd *cobra.Command, with pipeline.Exclusion) error {
 }
 
 // parse reads what was given, which is for images.
-func (o *sharing) parse(plan routes.Plan) (promote.Shard, pipeline.Shared, error) {
+func (o *sharing) parse(plan promotionplan.Plan) (promote.Shard, pipeline.Shared, error) {
 	s, err := promote.ParseShard(o.shard)
 	switch {
 	case err != nil:

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 
 // chain is a plan of four steps: b and c take what a makes, d takes both.

@@ -41,8 +41,8 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -62,7 +62,7 @@ type Download struct {
 	into store.Writer
 
 	mu     sync.Mutex // guards what follows
-	sealed map[string]release.Artifact
+	sealed map[string]manifest.Artifact
 	busy   map[string]*sync.Mutex // by name: each is fetched once
 	known  map[string]bool        // whole; true where it was so before this run
 }
@@ -169,15 +169,15 @@ func (d *Download) manifest(ctx context.Context) (io.ReadCloser, int64, error) {
 	if err := d.into.Put(ctx, releasemanifest.Name, int64(len(raw)), bytes.NewReader(raw), store.PutOptions{}); err != nil {
 		return nil, 0, err
 	}
-	sealed := map[string]release.Artifact{}
+	sealed := map[string]manifest.Artifact{}
 	if said, err := verify.Read(raw); err == nil { // what cannot be read is refused by who verifies it
 		if s, err := intoto.Parse(said.Payload); err == nil {
-			if m, err := release.ReadManifest(s, d.page(ctx)); err == nil {
+			if m, err := manifest.ReadManifest(s, d.page(ctx)); err == nil {
 				for _, a := range m.Files() {
 					sealed[a.Name] = a
 				}
 				for _, p := range m.Pages {
-					sealed[p.Name] = release.Artifact{Artifact: plan.Artifact{Name: p.Name}, Digests: p.Digests, Size: p.Size}
+					sealed[p.Name] = manifest.Artifact{Artifact: plan.Artifact{Name: p.Name}, Digests: p.Digests, Size: p.Size}
 				}
 			}
 		}
@@ -197,9 +197,9 @@ func (d *Download) Expect(claimed map[string]digest.Set) error {
 	if err := store.CheckNames(slices.Collect(maps.Keys(claimed))); err != nil {
 		return fmt.Errorf("downloading to %q: %w", d.dir, err)
 	}
-	sealed := make(map[string]release.Artifact, len(claimed))
+	sealed := make(map[string]manifest.Artifact, len(claimed))
 	for name, set := range claimed {
-		sealed[name] = release.Artifact{Artifact: plan.Artifact{Name: name}, Digests: set}
+		sealed[name] = manifest.Artifact{Artifact: plan.Artifact{Name: name}, Digests: set}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -208,13 +208,13 @@ func (d *Download) Expect(claimed map[string]digest.Set) error {
 }
 
 // page opens a page of the manifest where it is read.
-func (d *Download) page(ctx context.Context) release.Opener {
-	return func(name string) ([]byte, error) { return store.Read(ctx, d.from, name, release.MaxPage) }
+func (d *Download) page(ctx context.Context) manifest.Opener {
+	return func(name string) ([]byte, error) { return store.Read(ctx, d.from, name, manifest.MaxPage) }
 }
 
 // whole reports whether a file lies there already with the bytes that the
 // manifest lists.
-func (d *Download) whole(ctx context.Context, a release.Artifact) bool {
+func (d *Download) whole(ctx context.Context, a manifest.Artifact) bool {
 	body, size, err := d.kept.Open(ctx, a.Name)
 	if err != nil {
 		return false

@@ -8,7 +8,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/slsa"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -168,4 +168,4 @@ func (g gathered) madeOf(claim provenance.Claim, name string) []string {
 	return inputs
 }
 
-func isBuilt(a release.Artifact) bool { return a.Provenance != "" }
+func isBuilt(a manifest.Artifact) bool { return a.Provenance != "" }

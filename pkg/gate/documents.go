@@ -9,10 +9,10 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
-	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -50,14 +50,14 @@ func (s *sealed) prepareDocuments(ctx context.Context) *documents {
 	return all
 }
 
-func (m signedManifest) crossed(a release.Artifact) crosscheck.Artifact {
+func (m signedManifest) crossed(a manifest.Artifact) crosscheck.Artifact {
 	return crosscheck.Artifact{
 		Name: a.Name, Version: m.Version.String(), Platform: a.Platform, Bare: a.Class == plan.Binary, Digests: a.Digests,
 	}
 }
 
 // documentOf is the SBOM that the manifest names for an artifact.
-func (g gathered) documentOf(ctx context.Context, a release.Artifact) (spdx.Document, error) {
+func (g gathered) documentOf(ctx context.Context, a manifest.Artifact) (spdx.Document, error) {
 	if a.SBOM == "" {
 		return spdx.Document{}, verdict.Refuse(verdict.NoSBOM, a.Name, "the manifest names no SBOM for it")
 	}
@@ -107,7 +107,7 @@ func codeOf(err error) verdict.Code {
 
 // cross holds the SBOM of an artifact, which describes its bytes, against
 // everything else that is known of the release.
-func (g gathered) cross(ctx context.Context, a release.Artifact, document spdx.Document) []verdict.Finding {
+func (g gathered) cross(ctx context.Context, a manifest.Artifact, document spdx.Document) []verdict.Finding {
 	about := g.release.manifest.crossed(a)
 	about.Document, about.DocumentDigest, about.Namespace = document, g.release.manifest.digestOf(a.SBOM), document.Namespace()
 	facts := crosscheck.Release{Artifacts: g.sboms.artifacts}
@@ -155,7 +155,7 @@ func (d *documents) keep(about crosscheck.Artifact) {
 }
 
 // within reads an artifact again and compares what is in it.
-func (g gathered) within(ctx context.Context, a release.Artifact, about crosscheck.Artifact) ([]verdict.Finding, error) {
+func (g gathered) within(ctx context.Context, a manifest.Artifact, about crosscheck.Artifact) ([]verdict.Finding, error) {
 	if node := g.sboms.images[a.Name]; node != nil {
 		found, err := g.release.Options.Inside.Image(ctx, about, g.release.Images, a.Repository, node)
 		if err != nil {
@@ -178,7 +178,7 @@ func (g gathered) within(ctx context.Context, a release.Artifact, about crossche
 
 // attached compares the SBOMs that the release identity attached to an image
 // in the registry, for those who ask there, with what they are attached to.
-func (g gathered) attached(ctx context.Context, a release.Artifact, index *registry.Node) (findings []verdict.Finding, err error) {
+func (g gathered) attached(ctx context.Context, a manifest.Artifact, index *registry.Node) (findings []verdict.Finding, err error) {
 	err = index.Walk(func(n *registry.Node) error {
 		refers, err := g.release.reader.evidenceOf(ctx, a.Repository, n.Descriptor.Digest)
 		if err != nil {
@@ -210,7 +210,7 @@ func (g gathered) attached(ctx context.Context, a release.Artifact, index *regis
 
 // attachedTo looks into one image, of one platform or of all, for what an SBOM
 // says that describes it.
-func (g gathered) attachedTo(ctx context.Context, a release.Artifact, n *registry.Node, document spdx.Document) ([]verdict.Finding, error) {
+func (g gathered) attachedTo(ctx context.Context, a manifest.Artifact, n *registry.Node, document spdx.Document) ([]verdict.Finding, error) {
 	name, _ := document.Describes()
 	about := crosscheck.Artifact{
 		Name: name, Version: g.release.manifest.Version.String(), Digests: digest.Set{SHA256: n.Descriptor.Digest}, Document: document,

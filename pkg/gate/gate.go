@@ -45,11 +45,11 @@ import (
 	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/rekor"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -242,7 +242,7 @@ type sealed struct {
 
 // signedManifest is the manifest, and the bundle that it was read from.
 type signedManifest struct {
-	release.Manifest
+	manifest.Manifest
 	bundle   digest.Set
 	evidence verify.Evidence
 }
@@ -259,7 +259,7 @@ func (m signedManifest) classes() []plan.Class {
 }
 
 // subjectsOf are the artifacts that a list or an exception can be about.
-func subjectsOf(m release.Manifest) (all []waiver.Subject) {
+func subjectsOf(m manifest.Manifest) (all []waiver.Subject) {
 	for _, a := range m.Artifacts {
 		place := m.FilesURI
 		if a.IsImage() {
@@ -338,7 +338,7 @@ func (m signedManifest) isOf(req Request) error {
 	return nil
 }
 
-func withdrawn(w release.Withdrawal) error {
+func withdrawn(w manifest.Withdrawal) error {
 	if w.Use == "" {
 		return verdict.Refuse(verdict.Withdrawn, releasemanifest.Name, "withdrawn: %s", w.Reason)
 	}

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
-	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
 )
@@ -74,7 +74,7 @@ func (g gathered) sayUnproven(shown int, f *facts) {
 
 // rests reports whether provenance that the policy believes speaks of an
 // artifact.
-func (g gathered) rests(a release.Artifact) bool {
+func (g gathered) rests(a manifest.Artifact) bool {
 	if a.Provenance == "" || !g.holds(a.Name) || g.release.Policy.Asks(g.release.Stage, a.Class, policy.Provenance) == policy.Off {
 		return false
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -29,7 +29,7 @@ func checkStatement(ctx context.Context, g gathered) (f facts) {
 	return f
 }
 
-func (g gathered) saysTheSame(ctx context.Context, a release.Artifact) (verdict.Proof, error) {
+func (g gathered) saysTheSame(ctx context.Context, a manifest.Artifact) (verdict.Proof, error) {
 	raw, err := g.release.listed(ctx, a.Name)
 	if err != nil {
 		return verdict.Proof{}, err

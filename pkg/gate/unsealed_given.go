@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -48,7 +48,7 @@ const fixStranger = "it is none of this release: ask about the version that it i
 // Unsigned witnesses serve the words of a refusal only, and show disagreement.
 func (u unsealed) recognise(sbom signedSBOM, whole expected.Set, file string, bytes digest.Set) (string, error) {
 	base := filepath.Base(file)
-	var same, named []release.Artifact
+	var same, named []manifest.Artifact
 	unsigned := ""
 	for _, name := range whole.Names() {
 		gives, fits := sbom.Gives(name, bytes)
@@ -56,7 +56,7 @@ func (u unsealed) recognise(sbom signedSBOM, whole expected.Set, file string, by
 			gives, fits = true, sbom.digests.SHA256.Equal(bytes.SHA256)
 		}
 		with, against, want := whole.Sides(name, bytes)
-		one := release.Artifact{Artifact: plan.Artifact{Name: name, Platform: expected.PlatformOf(name)}}
+		one := manifest.Artifact{Artifact: plan.Artifact{Name: name, Platform: expected.PlatformOf(name)}}
 		switch {
 		case gives && fits && len(against) > 0:
 			return "", &verdict.Error{Finding: verdict.Find(verdict.Conflict, file, "the bytes are those of %s for %s, and not those of %s", some(with), name, some(against)).
@@ -95,13 +95,13 @@ func unsignedFile(file, name string) error {
 // nameOf chooses the file that a path means among those with the same bytes,
 // and those that end in its name. Bytes alone do not make it one: under a name
 // that the release gives to other bytes they are misplaced.
-func (s Scope) nameOf(file string, same, named []release.Artifact) (string, error) {
+func (s Scope) nameOf(file string, same, named []manifest.Artifact) (string, error) {
 	base := filepath.Base(file)
-	mine := slices.DeleteFunc(slices.Clone(same), func(a release.Artifact) bool {
+	mine := slices.DeleteFunc(slices.Clone(same), func(a manifest.Artifact) bool {
 		return s.Platform != "" && a.Platform != "" && a.Platform != s.Platform
 	})
-	called := slices.DeleteFunc(slices.Clone(mine), func(a release.Artifact) bool { return path.Base(a.Name) != base })
-	full := slices.IndexFunc(named, func(a release.Artifact) bool {
+	called := slices.DeleteFunc(slices.Clone(mine), func(a manifest.Artifact) bool { return path.Base(a.Name) != base })
+	full := slices.IndexFunc(named, func(a manifest.Artifact) bool {
 		return strings.HasSuffix("/"+filepath.ToSlash(filepath.Clean(file)), "/"+a.Name)
 	})
 	switch {
@@ -119,7 +119,7 @@ func (s Scope) nameOf(file string, same, named []release.Artifact) (string, erro
 	return nearestTo(file, called), nil
 }
 
-func names(all []release.Artifact) []string {
+func names(all []manifest.Artifact) []string {
 	list := make([]string, len(all))
 	for i, a := range all {
 		list[i] = a.Name

@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/intoto/links"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -240,7 +240,7 @@ func (d *Document) readPredicate(s intoto.Statement) (err error) {
 		d.say("builder", d.claim.Builder.ID)
 		d.say("build type", d.claim.BuildType)
 	case releasemanifest.PredicateType:
-		r, err := release.ParseRoot(s)
+		r, err := manifest.ParseRoot(s)
 		if err != nil {
 			return err
 		}

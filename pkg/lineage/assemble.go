@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -43,10 +43,10 @@ func (t *Trail) runs() []Run {
 	}
 	for i := range t.sealed {
 		for _, listed := range t.sealed[i].Runs {
-			r := of(key(release.IDsOf(listed), listed.ID), release.IDsOf(listed))
-			t.know(r, release.IDsOf(listed), t.sealed[i].Mark)
+			r := of(key(manifest.IDsOf(listed), listed.ID), manifest.IDsOf(listed))
+			t.know(r, manifest.IDsOf(listed), t.sealed[i].Mark)
 			r.Kinds = with(r.Kinds, listed.Kind)
-			r.Command = cmp.Or(r.Command, release.CommandOf(listed))
+			r.Command = cmp.Or(r.Command, manifest.CommandOf(listed))
 			if listed.ID != listed.TraceID {
 				r.Invocations = with(r.Invocations, listed.ID)
 			}
@@ -98,7 +98,7 @@ func (t *Trail) settle() {
 		}
 		var signing []trace.IDs
 		for _, r := range m.Runs {
-			ids := trace.IDs{Trace: release.IDsOf(r).Trace, Initial: release.IDsOf(r).Initial}
+			ids := trace.IDs{Trace: manifest.IDsOf(r).Trace, Initial: manifest.IDsOf(r).Initial}
 			if r.Kind == "sign" && !ids.Trace.IsZero() && !slices.Contains(signing, ids) {
 				signing = append(signing, ids)
 			}
@@ -113,7 +113,7 @@ func (t *Trail) settle() {
 }
 
 // name names the images of a manifest where an act names them by digest alone.
-func (m *manifest) name(acts []*Act) {
+func (m *foundManifest) name(acts []*Act) {
 	names := map[string]string{}
 	for _, a := range m.Images() {
 		names[a.Digests.SHA256.String()] = a.Name
@@ -129,7 +129,7 @@ func (m *manifest) name(acts []*Act) {
 
 // evidence are the signatures that a manifest lists, by the digests of their
 // bundles.
-func (m *manifest) evidence() map[string]bool {
+func (m *foundManifest) evidence() map[string]bool {
 	listed := map[string]bool{}
 	for _, a := range m.Artifacts {
 		if a.IsImage() {
@@ -224,7 +224,7 @@ func (t *Trail) releases() []Release {
 	for _, m := range t.sealed {
 		r := Release{
 			Name: m.Name, Version: m.Version.String(), Commit: m.Source.Commit, Revision: m.Revision,
-			Initial: release.OriginOf(m.Manifest), Mark: m.Mark, Found: m.found,
+			Initial: manifest.OriginOf(m.Manifest), Mark: m.Mark, Found: m.found,
 		}
 		for _, b := range t.began {
 			if r.Initial.IsZero() || b.ids.Initial.IsZero() || b.ids.Initial == r.Initial || !slices.Contains(m.found, b.where) {

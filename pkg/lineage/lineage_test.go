@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -190,29 +190,29 @@ func TestHintsNeverWin(t *testing.T) {
 
 // TestSignaturesGoWhereTheManifestSays: a signature names no run itself.
 func TestSignaturesGoWhereTheManifestSays(t *testing.T) {
-	signer := release.RunOf("sign", id(t, "4").String(), trace.IDs{Trace: id(t, "4"), Initial: id(t, "1")}, "waybill sign")
-	again := release.RunOf("sign", id(t, "5").String(), trace.IDs{Trace: id(t, "5"), Initial: id(t, "1")}, "waybill sign")
+	signer := manifest.RunOf("sign", id(t, "4").String(), trace.IDs{Trace: id(t, "4"), Initial: id(t, "1")}, "waybill sign")
+	again := manifest.RunOf("sign", id(t, "5").String(), trace.IDs{Trace: id(t, "5"), Initial: id(t, "1")}, "waybill sign")
 	for _, c := range []struct {
 		name     string
-		runs     []release.Run
+		runs     []manifest.Run
 		hint     trace.IDs
 		in       trace.ID
 		mark     Mark
 		conflict bool
 	}{
-		{"one run", []release.Run{signer}, trace.IDs{}, id(t, "4"), Verified, false},
-		{"one run, and a hint to it", []release.Run{signer}, trace.IDs{Trace: id(t, "4")}, id(t, "4"), Verified, false},
-		{"one run, and a hint elsewhere", []release.Run{signer}, trace.IDs{Trace: id(t, "9")}, id(t, "4"), Verified, true},
-		{"two runs", []release.Run{signer, again}, trace.IDs{}, trace.ID{}, "", false},
-		{"two runs, and a hint to one", []release.Run{signer, again}, trace.IDs{Trace: id(t, "5")}, id(t, "5"), Hint, false},
-		{"two runs, and a hint elsewhere", []release.Run{signer, again}, trace.IDs{Trace: id(t, "9")}, trace.ID{}, "", true},
+		{"one run", []manifest.Run{signer}, trace.IDs{}, id(t, "4"), Verified, false},
+		{"one run, and a hint to it", []manifest.Run{signer}, trace.IDs{Trace: id(t, "4")}, id(t, "4"), Verified, false},
+		{"one run, and a hint elsewhere", []manifest.Run{signer}, trace.IDs{Trace: id(t, "9")}, id(t, "4"), Verified, true},
+		{"two runs", []manifest.Run{signer, again}, trace.IDs{}, trace.ID{}, "", false},
+		{"two runs, and a hint to one", []manifest.Run{signer, again}, trace.IDs{Trace: id(t, "5")}, id(t, "5"), Hint, false},
+		{"two runs, and a hint elsewhere", []manifest.Run{signer, again}, trace.IDs{Trace: id(t, "9")}, trace.ID{}, "", true},
 		{"none, as of before", nil, trace.IDs{}, trace.ID{}, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			trail := Start(Believed{})
-			bundle := release.Artifact{Digests: digest.Set{SHA256: sum("signature")}}
+			bundle := manifest.Artifact{Digests: digest.Set{SHA256: sum("signature")}}
 			bundle.Name = "a.sigstore.json"
-			trail.sealed = []manifest{{Manifest: release.Manifest{Runs: c.runs, Artifacts: []release.Artifact{bundle}}, Signer: signed("manifest")}}
+			trail.sealed = []foundManifest{{Manifest: manifest.Manifest{Runs: c.runs, Artifacts: []manifest.Artifact{bundle}}, Signer: signed("manifest")}}
 			a := Act{Kind: Signature, Signer: signed("signature"), Artifacts: []Artifact{made("a")}}
 			trail.annotate(&a, c.hint, "registry")
 			trail.add("release", a)

@@ -10,9 +10,9 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
-	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
@@ -59,16 +59,16 @@ func (t *Trail) Published(ctx context.Context, p Published) error {
 }
 
 // manifestAt reads the manifest of a place.
-func (t *Trail) manifestAt(ctx context.Context, p Published) (release.Manifest, heard, error) {
+func (t *Trail) manifestAt(ctx context.Context, p Published) (manifest.Manifest, heard, error) {
 	raw, err := store.Read(ctx, p.Files, releasemanifest.Name, verify.MaxBundle)
 	if err != nil {
-		return release.Manifest{}, heard{}, err
+		return manifest.Manifest{}, heard{}, err
 	}
 	h, err := t.who.hear(raw)
 	if err != nil {
-		return release.Manifest{}, heard{}, inFile(releasemanifest.Name, err)
+		return manifest.Manifest{}, heard{}, inFile(releasemanifest.Name, err)
 	}
-	m, err := release.ReadManifest(h.said, func(name string) ([]byte, error) { return store.Read(ctx, p.Files, name, release.MaxPage) })
+	m, err := manifest.ReadManifest(h.said, func(name string) ([]byte, error) { return store.Read(ctx, p.Files, name, manifest.MaxPage) })
 	return m, h, err
 }
 
@@ -82,8 +82,8 @@ func inFile(name string, err error) error {
 }
 
 // listed reads the evidence that a manifest lists beside it.
-func (t *Trail) listed(ctx context.Context, p Published, m release.Manifest) error {
-	signs := map[string]release.Artifact{}
+func (t *Trail) listed(ctx context.Context, p Published, m manifest.Manifest) error {
+	signs := map[string]manifest.Artifact{}
 	for _, a := range m.Files() {
 		if a.Signature != "" {
 			signs[a.Signature] = a
@@ -106,7 +106,7 @@ func (t *Trail) listed(ctx context.Context, p Published, m release.Manifest) err
 }
 
 // file reads one bundle of a place: a statement, or the signature of an artifact.
-func (t *Trail) file(ctx context.Context, p Published, bundle, signed release.Artifact) error {
+func (t *Trail) file(ctx context.Context, p Published, bundle, signed manifest.Artifact) error {
 	raw, err := store.Read(ctx, p.Files, bundle.Name, verify.MaxBundle)
 	if err != nil {
 		return err

@@ -151,7 +151,7 @@ func (t *Trail) meant(target *Target, made Artifact) bool {
 
 // lists reports whether a name is that of some artifact of a release.
 func (t *Trail) lists(name string) bool {
-	return slices.ContainsFunc(t.sealed, func(m manifest) bool {
+	return slices.ContainsFunc(t.sealed, func(m foundManifest) bool {
 		a, is := m.Find(name)
 		return is && !a.IsImage() // an image has its platforms, and other names elsewhere
 	})

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
@@ -24,7 +24,7 @@ type Trail struct {
 	mu       sync.Mutex // owns what follows
 	acts     []*Act
 	known    map[string]*Act // by evidence and what it is of
-	sealed   []manifest
+	sealed   []foundManifest
 	began    []beginning // as notes of a machine say it
 	parts    map[digest.Digest][]digest.Digest
 	findings []verdict.Finding
@@ -32,9 +32,9 @@ type Trail struct {
 	notes    []string
 }
 
-// manifest is a release manifest that was found.
-type manifest struct {
-	release.Manifest
+// A foundManifest is a release manifest that was found.
+type foundManifest struct {
+	manifest.Manifest
 	Signer
 	bundle digest.Digest
 	found  []string
@@ -158,7 +158,7 @@ func (t *Trail) annotate(a *Act, hints trace.IDs, where string) {
 }
 
 // seal takes a manifest that was found somewhere.
-func (t *Trail) seal(where string, m release.Manifest, h heard) {
+func (t *Trail) seal(where string, m manifest.Manifest, h heard) {
 	t.mu.Lock()
 	for i := range t.sealed {
 		if t.sealed[i].bundle.Equal(h.Evidence) {
@@ -168,7 +168,7 @@ func (t *Trail) seal(where string, m release.Manifest, h heard) {
 			return
 		}
 	}
-	t.sealed = append(t.sealed, manifest{m, h.Signer, h.Evidence, []string{where}})
+	t.sealed = append(t.sealed, foundManifest{m, h.Signer, h.Evidence, []string{where}})
 	for _, a := range m.Images() {
 		for _, child := range m.Children(a.Name) {
 			t.parts[a.Digests.SHA256] = append(t.parts[a.Digests.SHA256], child.Digests.SHA256)
@@ -182,15 +182,15 @@ func (t *Trail) seal(where string, m release.Manifest, h heard) {
 	for _, one := range m.Artifacts {
 		a.Artifacts = append(a.Artifacts, artifactOf(one))
 	}
-	a.trust(release.IDsOf(sealRun(m)))
+	a.trust(manifest.IDsOf(sealRun(m)))
 	t.add(where, a)
 }
 
-func artifactOf(a release.Artifact) Artifact {
+func artifactOf(a manifest.Artifact) Artifact {
 	return Artifact{Name: a.Name, SHA256: a.Digests.SHA256, SHA512: a.Digests.SHA512}
 }
 
-func sealKind(m release.Manifest) Kind {
+func sealKind(m manifest.Manifest) Kind {
 	switch {
 	case m.Withdrawn != nil:
 		return Withdrawal
@@ -201,14 +201,14 @@ func sealKind(m release.Manifest) Kind {
 }
 
 // sealRun is the run that signed a manifest: the last of those that do.
-func sealRun(m release.Manifest) release.Run {
-	want := map[Kind]string{Seal: release.RunSeal, Amendment: release.RunAmend, Withdrawal: release.RunWithdraw}[sealKind(m)]
+func sealRun(m manifest.Manifest) manifest.Run {
+	want := map[Kind]string{Seal: manifest.RunSeal, Amendment: manifest.RunAmend, Withdrawal: manifest.RunWithdraw}[sealKind(m)]
 	for _, r := range slices.Backward(m.Runs) {
 		if r.Kind == want {
 			return r
 		}
 	}
-	return release.Run{}
+	return manifest.Run{}
 }
 
 // isGone tells what is not there from what did not answer.

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -29,16 +29,16 @@ func shown(t *testing.T, l Lineage) string {
 // TestTree: the whole of a small tree, as it is printed.
 func TestTree(t *testing.T) {
 	trail := tree(t)
-	sealed := release.Manifest{Name: "lantern", Revision: 1, Runs: []release.Run{
-		release.RunOf("build", "invocation-1", trace.IDs{Trace: id(t, "1"), Initial: id(t, "1")}, "waybill stage"),
-		release.RunOf("seal", id(t, "1").String(), trace.IDs{Trace: id(t, "1"), Initial: id(t, "1")}, "waybill stage"),
+	sealed := manifest.Manifest{Name: "lantern", Revision: 1, Runs: []manifest.Run{
+		manifest.RunOf("build", "invocation-1", trace.IDs{Trace: id(t, "1"), Initial: id(t, "1")}, "waybill stage"),
+		manifest.RunOf("seal", id(t, "1").String(), trace.IDs{Trace: id(t, "1"), Initial: id(t, "1")}, "waybill stage"),
 	}}
 	var err error
 	if sealed.Version, err = version.Parse("v0.1.0"); err != nil {
 		t.Fatal(err)
 	}
 	sealed.Source.Commit = "0123456789abcdef"
-	trail.sealed = []manifest{{Manifest: sealed, Signer: signed("manifest"), found: []string{"release", "eu"}}}
+	trail.sealed = []foundManifest{{Manifest: sealed, Signer: signed("manifest"), found: []string{"release", "eu"}}}
 	trail.acts[1].Log = &Log{Digest: sum("log"), Path: "state/logs/b.log"}
 	old := Act{Kind: Signature, Signer: Signer{Mark: Hint, Why: "the policy does not know who signed it", By: "stranger@example.test", Evidence: sum("old")}, Artifacts: []Artifact{made("b")}}
 	trail.add("eu", old)

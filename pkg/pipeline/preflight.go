@@ -12,11 +12,11 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/build"
 	"github.com/waybill-release/waybill/pkg/doctor"
-	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/store"
@@ -109,7 +109,7 @@ func (p checkup) examine(ctx context.Context, purpose doctor.Purpose, confirm bo
 		asks = append(asks, p.examineTokens(purpose, f.walls.Mode)...)
 	}
 	asks = append(asks, p.examineServices(makes))
-	for _, f := range p.withdrawn(release.Manifest{}) {
+	for _, f := range p.withdrawn(manifest.Manifest{}) {
 		asks = append(asks, one(doctor.Fault("version", &verdict.Error{Finding: f})))
 	}
 	if p.Version.IsZero() {
@@ -359,6 +359,6 @@ func (p checkup) examinePublic() doctor.Ask {
 }
 
 // isOf reports whether a run made a release.
-func isOf(m release.Manifest, run string) bool {
-	return slices.ContainsFunc(m.Runs, func(r release.Run) bool { return r.ID == run })
+func isOf(m manifest.Manifest, run string) bool {
+	return slices.ContainsFunc(m.Runs, func(r manifest.Run) bool { return r.ID == run })
 }

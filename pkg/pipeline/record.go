@@ -15,13 +15,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/journal"
-	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/promote"
 	"github.com/waybill-release/waybill/pkg/record"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -119,7 +119,7 @@ func (p records) unwritten() string {
 
 // journal is where the signatures of records are kept: with the others of
 // the release, or in a file of its version where staging is all there is.
-func (p records) journal(m release.Manifest) string {
+func (p records) journal(m manifest.Manifest) string {
 	if w, err := workspace.Open(p.State); err == nil && w.Identity().Version == p.Version && isOf(m, w.Identity().Invocation) {
 		return w.Signatures()
 	}
@@ -130,7 +130,7 @@ func (p records) journal(m release.Manifest) string {
 type recording struct {
 	*job
 	records  *record.Records
-	manifest release.Manifest
+	manifest manifest.Manifest
 	at       place
 	v        *verdict.Verdict
 }
@@ -175,7 +175,7 @@ func (r recording) all(ctx context.Context) (said []string, err error) {
 
 // summarized are the artifacts that a summary speaks of: whatever was built,
 // and can be asked for one.
-func summarized(m release.Manifest) (subjects []intoto.Subject) {
+func summarized(m manifest.Manifest) (subjects []intoto.Subject) {
 	for _, a := range m.Artifacts {
 		if slices.Contains(policy.ChecksOf(a.Class), policy.Summary) {
 			subjects = append(subjects, intoto.Subject{Name: a.Name, Digests: a.Digests})
@@ -243,7 +243,7 @@ func (r recording) attachAll(ctx context.Context, s record.Signed) error {
 }
 
 // attach makes a record refer to an image. One that does already is left.
-func attach(ctx context.Context, to promote.Registry, a release.Artifact, s record.Signed) error {
+func attach(ctx context.Context, to promote.Registry, a manifest.Artifact, s record.Signed) error {
 	if s.Found { // perhaps with other hints, which make no second one of it
 		there, err := registry.Bundles(ctx, to, a.Repository, a.Digests.SHA256)
 		switch {
@@ -283,7 +283,7 @@ func (r recording) promotions(ctx context.Context) (int, error) {
 	return n, group.Wait()
 }
 
-func (r recording) promotion(ctx context.Context, from string, a release.Artifact) error {
+func (r recording) promotion(ctx context.Context, from string, a manifest.Artifact) error {
 	there, err := registry.Bundles(ctx, r.at.images, a.Repository, a.Digests.SHA256)
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return err
@@ -303,7 +303,7 @@ func (r recording) promotion(ctx context.Context, from string, a release.Artifac
 // progress looks for a summary of the release beside its manifest, which the
 // verifier signed of nothing but what the manifest lists. Nothing is missing
 // where none is there and none was wanted.
-func (p records) progress(ctx context.Context, m release.Manifest, at store.Place) Stage {
+func (p records) progress(ctx context.Context, m manifest.Manifest, at store.Place) Stage {
 	stage := Stage{Name: stepRecord, Of: 1, Note: "no summary of the verifier: " + at.URI()}
 	all, err := summariesAt(ctx, at)
 	if err != nil {
@@ -325,7 +325,7 @@ func (p records) progress(ctx context.Context, m release.Manifest, at store.Plac
 }
 
 // speaksOf reports whether each subject is listed, with these bytes.
-func speaksOf(s intoto.Statement, m release.Manifest) bool {
+func speaksOf(s intoto.Statement, m manifest.Manifest) bool {
 	for _, sub := range s.Subjects() {
 		a, listed := m.Find(sub.Name)
 		if !listed || !sub.Binds(a.Digests) {

@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/waybill-release/waybill/pkg/journal"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/seal"
 	"github.com/waybill-release/waybill/pkg/sign"
@@ -253,12 +253,12 @@ func decided(out facts, err error) (*verdict.Verdict, error) {
 }
 
 // lifeOf is the life of the release that a manifest lists, and the last act on it.
-func lifeOf(m release.Manifest) trace.IDs {
+func lifeOf(m manifest.Manifest) trace.IDs {
 	if len(m.Runs) == 0 {
 		return trace.IDs{}
 	}
-	last := release.IDsOf(m.Runs[len(m.Runs)-1])
-	last.Initial = release.OriginOf(m)
+	last := manifest.IDsOf(m.Runs[len(m.Runs)-1])
+	last.Initial = manifest.OriginOf(m)
 	return last
 }
 
@@ -279,16 +279,16 @@ func historyOf(w *workspace.Workspace, typed Typed) seal.History {
 		}
 		b.Trace.Initial = id.Trace.Initial
 		traced, kind := !b.Trace.Trace.IsZero(), actNamed(e.Subject).run
-		run := release.RunOf(kind, b.Trace.Trace.String(), b.Trace, b.command())
+		run := manifest.RunOf(kind, b.Trace.Trace.String(), b.Trace, b.command())
 		switch kind {
-		case release.RunBuild, release.RunSign:
-			if kind == release.RunBuild {
+		case manifest.RunBuild, manifest.RunSign:
+			if kind == manifest.RunBuild {
 				run.ID = id.Invocation
 			}
 			if traced {
 				h.Earlier = append(h.Earlier, run)
 			}
-		case release.RunSeal, release.RunAmend, release.RunWithdraw:
+		case manifest.RunSeal, manifest.RunAmend, manifest.RunWithdraw:
 			s := seal.Sealing{Began: e.Time}
 			if traced {
 				s.Run = run

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 
 // TestEverySignerKey walks every key of a signer's entry in every place that

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 
 // Section is one part of what a policy demands, in plain words.

@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 )
 

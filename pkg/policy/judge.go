@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/verify"
@@ -54,14 +54,14 @@ func (p Policy) Judge(e verify.Evidence, ask Ask) (verdict.Proof, error) {
 // ManifestFrom reads the release manifest that evidence says, if its signer may
 // sign one. Whether it is the one that was asked for is not judged. Its list may
 // be on pages; without pages one that is on some is refused.
-func (p Policy) ManifestFrom(e verify.Evidence, pages release.Opener) (release.Manifest, verdict.Proof, error) {
+func (p Policy) ManifestFrom(e verify.Evidence, pages manifest.Opener) (manifest.Manifest, verdict.Proof, error) {
 	proof, err := p.Judge(e, Ask{Role: Release, Kind: releasemanifest.PredicateType, Subject: releasemanifest.Name, Whole: true})
 	if err != nil {
-		return release.Manifest{}, verdict.Proof{}, err
+		return manifest.Manifest{}, verdict.Proof{}, err
 	}
-	m, err := release.ReadManifest(e.Statement(), pages)
+	m, err := manifest.ReadManifest(e.Statement(), pages)
 	if err != nil {
-		return release.Manifest{}, verdict.Proof{}, err
+		return manifest.Manifest{}, verdict.Proof{}, err
 	}
 	return m, proof, nil
 }

@@ -3,7 +3,7 @@ package policy
 import (
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 
 // Role is what an identity may do.

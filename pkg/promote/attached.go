@@ -7,15 +7,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // mayBeLegacy reports whether a release is signed in the legacy forms: its files
 // say so, and where none is signed at all, nobody does.
-func mayBeLegacy(m release.Manifest) bool {
+func mayBeLegacy(m manifest.Manifest) bool {
 	signed := false
 	for _, a := range m.Artifacts {
 		if a.IsLegacy() {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -28,7 +28,7 @@ const renew = 1024
 // Diff compares the images of a plan with what the destinations have, as
 // [CompareFiles] does with files.
 type Diff struct {
-	Plan routes.Plan
+	Plan promotionplan.Plan
 	// Open opens a registry. It is called now and then for each host.
 	Open func(host string) (*registry.Remote, error)
 	// Progress is told how many repositories were looked at, of how many. It is

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // images goes over the edges of a plan by image: those of one route and image
 // stand together. It gives the first edge of each, and the one after the last.
-func images(p routes.Plan) iter.Seq2[int, int] {
+func images(p promotionplan.Plan) iter.Seq2[int, int] {
 	return func(yield func(int, int) bool) {
 		for first := 0; first < len(p.Edges); {
 			after := first + 1
@@ -80,7 +80,7 @@ func (c *comparing) name(ctx context.Context, at *registry.Remote, all []ends, l
 
 // compared is how an edge stands in a repository, and whether it is there as
 // planned.
-func compared(e routes.Edge, l registry.Listing, away error) (ImageStand, bool) {
+func compared(e promotionplan.Edge, l registry.Listing, away error) (ImageStand, bool) {
 	i := ImageStand{State: Absent, Image: e.Image, Digest: e.Digest, Tags: e.Tags}
 	if away != nil {
 		i.State, i.Why = Unknown, away.Error()

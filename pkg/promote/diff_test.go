@@ -10,7 +10,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/promote"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -78,7 +78,7 @@ func (l *lister) list(w http.ResponseWriter, repo string, tags map[string]digest
 
 func sum(text string) digest.Digest { return digest.Of(digest.SHA256, []byte(text)) }
 
-func diffOf(t testing.TB, p routes.Plan) promote.Difference {
+func diffOf(t testing.TB, p promotionplan.Plan) promote.Difference {
 	t.Helper()
 	rt := transport.New(transport.Config{})
 	d, err := promote.Diff{Plan: p, Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, rt) }}.Compare(t.Context())
@@ -89,7 +89,7 @@ func diffOf(t testing.TB, p routes.Plan) promote.Difference {
 }
 
 func TestDiff(t *testing.T) {
-	edges := []routes.Edge{
+	edges := []promotionplan.Edge{
 		{Image: "demo", Digest: sum("one"), Tags: []string{"v1"}},
 		{Image: "demo", Digest: sum("two"), Tags: []string{"v2", "latest"}},
 		{Image: "demo", Digest: sum("three")},
@@ -121,7 +121,7 @@ func TestDiff(t *testing.T) {
 				l.tags["prod/demo"] = tags
 				c.change(l, tags)
 				to := l.host + "/prod"
-				d := diffOf(t, routes.Plan{Schema: routes.Schema, Routes: []routes.Route{{Source: "staging.test/a", Destinations: []string{to}}}, Edges: edges})
+				d := diffOf(t, promotionplan.Plan{Schema: promotionplan.Schema, Routes: []promotionplan.Route{{Source: "staging.test/a", Destinations: []string{to}}}, Edges: edges})
 				got := d.Destinations[0]
 				if len(got.Images) != got.Missing+got.Other+got.Unknown {
 					t.Errorf("%d are listed of %+v", len(got.Images), got)
@@ -147,9 +147,9 @@ func TestDiff(t *testing.T) {
 func TestDiffOfOneRepositoryByTwoRoutes(t *testing.T) {
 	l := newLister(t)
 	l.tags["prod/a/demo"] = map[string]digest.Digest{"v1": sum("one"), "v2": sum("two")}
-	d := diffOf(t, routes.Plan{Schema: routes.Schema,
-		Routes: []routes.Route{{Source: "staging.test/a", Destinations: []string{l.host + "/prod"}}, {Source: "staging.test/b", Destinations: []string{l.host + "/prod/a"}}},
-		Edges:  []routes.Edge{{Image: "a/demo", Digest: sum("one"), Tags: []string{"v1"}}, {Route: 1, Image: "demo", Digest: sum("two"), Tags: []string{"v2"}}},
+	d := diffOf(t, promotionplan.Plan{Schema: promotionplan.Schema,
+		Routes: []promotionplan.Route{{Source: "staging.test/a", Destinations: []string{l.host + "/prod"}}, {Source: "staging.test/b", Destinations: []string{l.host + "/prod/a"}}},
+		Edges:  []promotionplan.Edge{{Image: "a/demo", Digest: sum("one"), Tags: []string{"v1"}}, {Route: 1, Image: "demo", Digest: sum("two"), Tags: []string{"v2"}}},
 	})
 	for _, s := range d.Destinations {
 		if s.Same != 1 || s.Unnamed != 0 {
@@ -166,13 +166,13 @@ func TestDiffOfOneRepositoryByTwoRoutes(t *testing.T) {
 func BenchmarkDiff(b *testing.B) {
 	const images, repositories = 46_000, 2_000
 	l := newLister(b)
-	p := routes.Plan{Schema: routes.Schema, Routes: []routes.Route{{Source: "staging.test/a"}}}
+	p := promotionplan.Plan{Schema: promotionplan.Schema, Routes: []promotionplan.Route{{Source: "staging.test/a"}}}
 	for i := range 21 {
 		p.Routes[0].Destinations = append(p.Routes[0].Destinations, fmt.Sprintf("%s/region-%02d", l.host, i))
 	}
 	for i := range images {
 		image, tag, d := fmt.Sprintf("demo-%04d", i*repositories/images), fmt.Sprint("v", i), sum(fmt.Sprint(i))
-		p.Edges = append(p.Edges, routes.Edge{Image: image, Digest: d, Tags: []string{tag}})
+		p.Edges = append(p.Edges, promotionplan.Edge{Image: image, Digest: d, Tags: []string{tag}})
 		for region := range 21 {
 			repo := fmt.Sprintf("region-%02d/%s", region, image)
 			if l.tags[repo] == nil {

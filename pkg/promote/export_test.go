@@ -1,6 +1,6 @@
 package promote
 
-import "github.com/waybill-release/waybill/pkg/routes"
+import "github.com/waybill-release/waybill/pkg/release/promotionplan"
 
 // Takes reports whether an image falls to a shard.
-func Takes(s Shard, e routes.Edge) bool { return s.takes(e) }
+func Takes(s Shard, e promotionplan.Edge) bool { return s.takes(e) }

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -37,7 +37,7 @@ type FileJudge interface {
 //	v, err := promote.Files{Plan: plan, Judge: request, Open: open, …}.Apply(ctx)
 //	err = v.Err()
 type Files struct {
-	Plan  routes.Plan
+	Plan  promotionplan.Plan
 	Judge FileJudge
 	// Class is what the policy is asked about; zero is [plan.Binary], of which a
 	// policy asks most.
@@ -62,7 +62,7 @@ type filing struct {
 
 // parcel is a file, and what is written beside it.
 type parcel struct {
-	routes.File
+	promotionplan.File
 	from     string
 	to       []string
 	bundle   digest.Digest // as the plan lists it; zero if it does not
@@ -136,7 +136,7 @@ func (a *filing) run(ctx context.Context, do func(context.Context, parcel)) (*ve
 }
 
 // parcels are the files of a plan, each with what goes beside it.
-func parcels(p routes.Plan) (all []parcel) {
+func parcels(p promotionplan.Plan) (all []parcel) {
 	listed := make([]map[string]digest.Digest, len(p.Stores))
 	for _, f := range p.Files {
 		if listed[f.Store] == nil {

@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -34,9 +34,9 @@ const (
 )
 
 // CompareFiles looks at every destination of a plan for the files that it has
-// already, in the order of [routes.Plan.AllFiles]. Nothing is written, and no
+// already, in the order of [promotionplan.Plan.AllFiles]. Nothing is written, and no
 // source is asked.
-func CompareFiles(ctx context.Context, p routes.Plan, open func(uri string) (store.Place, error)) ([]FileState, error) {
+func CompareFiles(ctx context.Context, p promotionplan.Plan, open func(uri string) (store.Place, error)) ([]FileState, error) {
 	places, err := placesOf(p, open)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func CompareFiles(ctx context.Context, p routes.Plan, open func(uri string) (sto
 }
 
 // placesOf opens the destinations of a plan.
-func placesOf(p routes.Plan, open func(uri string) (store.Place, error)) (filePlaces, error) {
+func placesOf(p promotionplan.Plan, open func(uri string) (store.Place, error)) (filePlaces, error) {
 	places := filePlaces{}
 	for _, s := range p.Stores {
 		for _, to := range s.Destinations {

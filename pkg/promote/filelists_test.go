@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/promoter"
-	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/release/promoterfile"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -75,17 +75,17 @@ func (y *yard) put(t *testing.T, name, text string) {
 }
 
 // plan lists the files as they are in y.files, whatever lies at the source.
-func (y *yard) plan(t *testing.T) routes.Plan {
+func (y *yard) plan(t *testing.T) promotionplan.Plan {
 	t.Helper()
 	text := "filestores:\n- {base: \"file://" + y.dir + "/from\", src: true}\n- {base: \"file://" + y.dir + "/east\"}\n- {base: \"file://" + y.dir + "/west\"}\nfiles:\n"
 	for name, body := range y.files {
 		text += fmt.Sprintf("- {name: %s, sha256: %q}\n", name, digest.Of(digest.SHA256, []byte(body)).Hex())
 	}
-	m, err := promoter.ParseFiles("yard", []byte(text))
+	m, err := promoterfile.ParseFiles("yard", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := routes.MakeFiles([]promoter.FileManifest{m})
+	p, err := promotionplan.MakeFiles([]promoterfile.FileManifest{m})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestFilesThatCannotBegin(t *testing.T) {
 		"nobody decides":         func(f *Files) { f.Judge = nil },
 		"nothing to move":        func(f *Files) { f.Plan.Files = nil },
 		"nowhere to go":          func(f *Files) { f.Plan.Stores[0].Destinations = nil },
-		"a release":              func(f *Files) { f.Plan.Release = &routes.Release{} },
+		"a release":              func(f *Files) { f.Plan.Release = &promotionplan.Release{} },
 		"a place that is no":     func(f *Files) { f.Plan.Stores[0].Destinations = []string{"ftp://x/"} },
 		"a place without writer": func(f *Files) { f.Plan.Stores[0].Destinations = []string{"https://x/"} },
 	} {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -32,12 +32,12 @@ const toAtOnce = 8
 //	done, err := promote.Images{Plan: plan, Judge: judge, Open: open, …}.Apply(ctx)
 //	err = done.Verdict.Err()
 type Images struct {
-	Plan routes.Plan
+	Plan promotionplan.Plan
 	// Shard is the part of the plan that is asked for; the zero Shard is all.
 	Shard Shard
 	// Judge is who decides about an image of a route. It is asked once for each
 	// digest, however many destinations there are.
-	Judge func(routes.Route, routes.Edge) (gate.ImageJudge, error)
+	Judge func(promotionplan.Route, promotionplan.Edge) (gate.ImageJudge, error)
 	// Open opens a registry of the plan. It is called once for each.
 	Open func(prefix string) (*registry.Remote, error)
 	// Records signs what is said of a promotion; nil signs nothing.
@@ -146,8 +146,8 @@ func (a *applying) progress(of int) {
 type one struct {
 	*applying
 	index int
-	edge  routes.Edge
-	route routes.Route
+	edge  promotionplan.Edge
+	route promotionplan.Route
 	src   *registry.Memory
 	there []string      // the destinations that have it already
 	life  life          // once it was accepted

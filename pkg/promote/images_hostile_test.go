@@ -18,7 +18,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/promote"
 	"github.com/waybill-release/waybill/pkg/record"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -187,7 +187,7 @@ func TestImagesUnlistedEvidence(t *testing.T) {
 		}
 		next.ServeHTTP(w, r)
 	})
-	m.Judge = func(routes.Route, routes.Edge) (gate.ImageJudge, error) {
+	m.Judge = func(promotionplan.Route, promotionplan.Edge) (gate.ImageJudge, error) {
 		return judgeOf(func(ctx context.Context, image gate.Image) *verdict.Verdict {
 			if list, err := registry.AttachedTo(ctx, image.Source, "demo", image.Digest, registry.SuffixSignatures); err != nil || len(list) != 1 {
 				t.Error(list, err)

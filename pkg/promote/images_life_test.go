@@ -19,7 +19,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/promote"
 	"github.com/waybill-release/waybill/pkg/record"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/trace/carry"
 	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -98,7 +98,7 @@ func TestT09PromoterActsInTheLifeOfAnImage(t *testing.T) {
 			if row.proven {
 				judge.bundle = digest.Of(digest.SHA256, bundle)
 			}
-			m.Judge = func(routes.Route, routes.Edge) (gate.ImageJudge, error) { return judge, nil }
+			m.Judge = func(promotionplan.Route, promotionplan.Edge) (gate.ImageJudge, error) { return judge, nil }
 			records := &listening{}
 			m.Records = records
 			var acting trace.Context

@@ -26,7 +26,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/journal"
 	"github.com/waybill-release/waybill/pkg/promote"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -150,7 +150,7 @@ func twoPlatforms(t *testing.T, n int) *moving {
 		m.children = append(m.children, d)
 		attach(t, src, d, "about "+child.Digest.String())
 	}
-	route := routes.Route{Manifest: "m", Source: m.from.name + "/staging"}
+	route := promotionplan.Route{Manifest: "m", Source: m.from.name + "/staging"}
 	for range n {
 		h := newHost(t)
 		m.to = append(m.to, h)
@@ -158,10 +158,10 @@ func twoPlatforms(t *testing.T, n int) *moving {
 	}
 	slices.Sort(route.Destinations)
 	m.Images = promote.Images{
-		Plan: routes.Plan{Schema: routes.Schema, Routes: []routes.Route{route}, Edges: []routes.Edge{
+		Plan: promotionplan.Plan{Schema: promotionplan.Schema, Routes: []promotionplan.Route{route}, Edges: []promotionplan.Edge{
 			{Image: "demo", Digest: m.image.Digest, Tags: []string{"v1"}},
 		}},
-		Judge: func(routes.Route, routes.Edge) (gate.ImageJudge, error) { return m.judge, nil },
+		Judge: func(promotionplan.Route, promotionplan.Edge) (gate.ImageJudge, error) { return m.judge, nil },
 		Open: func(prefix string) (*registry.Remote, error) {
 			return registry.OpenRemote(prefix, transport.New(transport.Config{Attempts: 2, Patience: time.Second}))
 		},
@@ -472,9 +472,9 @@ func TestImagesAtEachFault(t *testing.T) {
 }
 
 func TestShards(t *testing.T) {
-	p := routes.Plan{Schema: routes.Schema, Routes: []routes.Route{{}}}
+	p := promotionplan.Plan{Schema: promotionplan.Schema, Routes: []promotionplan.Route{{}}}
 	for i := range 1000 {
-		p.Edges = append(p.Edges, routes.Edge{Digest: digest.Of(digest.SHA256, []byte(fmt.Sprint(i)))})
+		p.Edges = append(p.Edges, promotionplan.Edge{Digest: digest.Of(digest.SHA256, []byte(fmt.Sprint(i)))})
 	}
 	for _, text := range []string{"", "1", "0/0", "2/2", "-1/2", "a/b", "0/10001", "0/2/1"} {
 		if s, err := promote.ParseShard(text); err == nil {

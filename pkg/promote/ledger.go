@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/journal"
-	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -54,7 +54,7 @@ func OpenLedger(j *journal.Journal, rules string, clock func() time.Time) *Ledge
 
 // under is the digest of all by which an image of a route is decided about: the
 // rules, and what its manifest demands itself.
-func (l *Ledger) under(r routes.Route) (digest.Digest, error) {
+func (l *Ledger) under(r promotionplan.Route) (digest.Digest, error) {
 	raw, err := json.Marshal(struct {
 		Rules    string
 		Manifest any
@@ -68,7 +68,7 @@ func (l *Ledger) under(r routes.Route) (digest.Digest, error) {
 // find returns what must refer to an image at a destination, and what proved
 // it, if a run is known to have left it there under all these tags, by the same
 // rules. An entry without a proof is none: the image is decided about again.
-func (l *Ledger) find(ref string, r routes.Route, tags []string) (entry, bool) {
+func (l *Ledger) find(ref string, r promotionplan.Route, tags []string) (entry, bool) {
 	if l == nil {
 		return entry{}, false
 	}
@@ -86,7 +86,7 @@ func (l *Ledger) find(ref string, r routes.Route, tags []string) (entry, bool) {
 }
 
 // add notes an image that is at a destination.
-func (l *Ledger) add(ctx context.Context, ref string, r routes.Route, left entry) (err error) {
+func (l *Ledger) add(ctx context.Context, ref string, r promotionplan.Route, left entry) (err error) {
 	if l == nil {
 		return nil
 	}

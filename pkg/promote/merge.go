@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -18,7 +18,7 @@ import (
 // Shards is a plan that was applied by several workers, each of which wrote its
 // results.
 type Shards struct {
-	Plan routes.Plan
+	Plan promotionplan.Plan
 	// Results is the place of the plan's results: see [ResultsPlace].
 	Results store.Place
 	// Again is the command that applies a shard, but for --shard and --confirm,

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -22,19 +22,19 @@ const shards = 4
 // sharded is a plan whose shards write results into a directory.
 type sharded struct {
 	t    *testing.T
-	plan routes.Plan
+	plan promotionplan.Plan
 	dir  string
 }
 
 // newSharded plans so many images to two or three regions.
 func newSharded(t *testing.T, images int) *sharded {
 	t.Helper()
-	s := &sharded{t: t, dir: t.TempDir(), plan: routes.Plan{Schema: routes.Schema, Routes: []routes.Route{
+	s := &sharded{t: t, dir: t.TempDir(), plan: promotionplan.Plan{Schema: promotionplan.Schema, Routes: []promotionplan.Route{
 		{Manifest: "a", Source: "staging.test/a", Destinations: []string{"us.test/prod", "eu.test/prod"}}, // a plan need not sort them
 		{Manifest: "b", Source: "staging.test/b", Destinations: []string{"asia.test/prod", "eu.test/prod", "us.test/prod"}},
 	}}}
 	for i := range images {
-		s.plan.Edges = append(s.plan.Edges, routes.Edge{Route: i * 2 / images, Image: "demo", Digest: digest.Of(digest.SHA256, fmt.Append(nil, i)), Tags: []string{fmt.Sprint("v", i)}})
+		s.plan.Edges = append(s.plan.Edges, promotionplan.Edge{Route: i * 2 / images, Image: "demo", Digest: digest.Of(digest.SHA256, fmt.Append(nil, i)), Tags: []string{fmt.Sprint("v", i)}})
 	}
 	return s
 }
@@ -304,12 +304,12 @@ func TestResultsAreNeverWrittenOver(t *testing.T) {
 // BenchmarkMerge merges the results of 8 shards for 46 000 images at 21
 // destinations.
 func BenchmarkMerge(b *testing.B) {
-	s := &sharded{t: &testing.T{}, dir: b.TempDir(), plan: routes.Plan{Schema: routes.Schema, Routes: []routes.Route{{Manifest: "a", Source: "staging.test/a"}}}}
+	s := &sharded{t: &testing.T{}, dir: b.TempDir(), plan: promotionplan.Plan{Schema: promotionplan.Schema, Routes: []promotionplan.Route{{Manifest: "a", Source: "staging.test/a"}}}}
 	for i := range 21 {
 		s.plan.Routes[0].Destinations = append(s.plan.Routes[0].Destinations, fmt.Sprintf("region-%02d.example.test/prod/images", i))
 	}
 	for i := range 46_000 {
-		s.plan.Edges = append(s.plan.Edges, routes.Edge{Image: fmt.Sprintf("demo-%05d", i), Digest: digest.Of(digest.SHA256, fmt.Append(nil, i)), Tags: []string{"v1"}})
+		s.plan.Edges = append(s.plan.Edges, promotionplan.Edge{Image: fmt.Sprintf("demo-%05d", i), Digest: digest.Of(digest.SHA256, fmt.Append(nil, i)), Tags: []string{"v1"}})
 	}
 	w, err := store.OpenWriter(promote.ResultsPlace(s.dir, s.plan.Digest()))
 	if err != nil {

@@ -23,9 +23,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/trace/span"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -101,10 +101,10 @@ type Registry interface {
 
 // Make plans the promotion of a manifest that has been verified, with the
 // bundle that it was verified from.
-func Make(m release.Manifest, bundle []byte) Plan {
+func Make(m manifest.Manifest, bundle []byte) Plan {
 	p := Plan{Name: m.Name + " " + m.Version.String(), bundle: bundle, Legacy: mayBeLegacy(m)}
 	for _, page := range m.Pages {
-		p.Files = append(p.Files, File{Name: page.Name, Digests: page.Digests, Size: page.Size, MediaType: release.PageMedia})
+		p.Files = append(p.Files, File{Name: page.Name, Digests: page.Digests, Size: page.Size, MediaType: manifest.PageMedia})
 	}
 	for _, a := range m.Artifacts {
 		switch {

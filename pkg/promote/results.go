@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -91,7 +91,7 @@ func ResultsPlace(place string, plan digest.Digest) string {
 // WriteResults writes what came of a shard to the place of the plan's results,
 // and returns the name of the object. Each attempt has an object of its own,
 // that nobody writes over: [Merge] reads them all.
-func (a Applied) WriteResults(ctx context.Context, to store.Writer, p routes.Plan, s Shard) (string, error) {
+func (a Applied) WriteResults(ctx context.Context, to store.Writer, p promotionplan.Plan, s Shard) (string, error) {
 	s.Of = max(s.Of, 1)
 	raw, err := a.results(p.Digest(), s)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -47,13 +47,13 @@ func (s Shard) of() string {
 }
 
 // IsEmpty reports whether a plan has images, none of which falls to the shard.
-func (s Shard) IsEmpty(p routes.Plan) bool { return len(p.Edges) > 0 && len(s.edges(p)) == 0 }
+func (s Shard) IsEmpty(p promotionplan.Plan) bool { return len(p.Edges) > 0 && len(s.edges(p)) == 0 }
 
 // takes reports whether an image falls to the shard.
-func (s Shard) takes(e routes.Edge) bool { return s.Of <= 1 || shardOf(e, s.Of) == s.Index }
+func (s Shard) takes(e promotionplan.Edge) bool { return s.Of <= 1 || shardOf(e, s.Of) == s.Index }
 
 // shardOf is the index of the shard, one of so many, that an image falls to.
-func shardOf(e routes.Edge, of int) int {
+func shardOf(e promotionplan.Edge, of int) int {
 	first, err := hex.DecodeString(e.Digest.Hex()[:16])
 	if err != nil {
 		panic("promote: a digest that is no hexadecimal number")
@@ -62,7 +62,7 @@ func shardOf(e routes.Edge, of int) int {
 }
 
 // edges are the places in the plan of the images that fall to the shard.
-func (s Shard) edges(p routes.Plan) []int {
+func (s Shard) edges(p promotionplan.Plan) []int {
 	var mine []int
 	for i, e := range p.Edges {
 		if s.takes(e) {

@@ -10,7 +10,7 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 )
 
 // draftLife is how long a run that was interrupted is taken up with the time
@@ -22,10 +22,10 @@ const draftLife = 24 * time.Hour
 // one logged, but for the time and the run that it says; then that one is
 // signed, and the log gets no other. Whoever can write to the state directory
 // chooses neither time nor runs: both must be those of an act of the journal.
-func draft(ctx context.Context, req Request, m release.Manifest) (release.Manifest, intoto.Statement, error) {
+func draft(ctx context.Context, req Request, m manifest.Manifest) (manifest.Manifest, intoto.Statement, error) {
 	fresh, err := m.Statement()
 	if err != nil {
-		return release.Manifest{}, intoto.Statement{}, err
+		return manifest.Manifest{}, intoto.Statement{}, err
 	}
 	if raw, err := os.ReadFile(filepath.Join(drafts(req), releasemanifest.Name)); err == nil {
 		if before, s, same := redrafted(req.History, m, raw); same {
@@ -33,24 +33,24 @@ func draft(ctx context.Context, req Request, m release.Manifest) (release.Manife
 		}
 	}
 	if _, err := req.Signer.As(ctx); err != nil {
-		return release.Manifest{}, intoto.Statement{}, err // who may not sign leaves no draft
+		return manifest.Manifest{}, intoto.Statement{}, err // who may not sign leaves no draft
 	}
 	if err := req.Workspace.Keep("drafts/"+releasemanifest.Name, fresh.Raw()); err != nil {
-		return release.Manifest{}, intoto.Statement{}, fmt.Errorf("keeping the draft of the manifest: %w", err)
+		return manifest.Manifest{}, intoto.Statement{}, fmt.Errorf("keeping the draft of the manifest: %w", err)
 	}
 	return m, fresh, nil
 }
 
 // redrafted is the manifest at the time and of the runs that a draft says, if the
 // draft says exactly that.
-func redrafted(h History, m release.Manifest, raw []byte) (release.Manifest, intoto.Statement, bool) {
+func redrafted(h History, m manifest.Manifest, raw []byte) (manifest.Manifest, intoto.Statement, bool) {
 	said, err := intoto.Parse(raw)
 	if err != nil {
-		return release.Manifest{}, intoto.Statement{}, false
+		return manifest.Manifest{}, intoto.Statement{}, false
 	}
-	before, err := release.ParseRoot(said)
+	before, err := manifest.ParseRoot(said)
 	if age := m.SealedOn.Sub(before.Head().SealedOn); err != nil || age < 0 || age > draftLife || !h.tells(before.Head(), m) {
-		return release.Manifest{}, intoto.Statement{}, false
+		return manifest.Manifest{}, intoto.Statement{}, false
 	}
 	m = asBefore(m, before.Head())
 	m.SealedOn = before.Head().SealedOn

@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -70,30 +70,30 @@ func Compare(ctx context.Context, req Request, from Origin) error {
 // where the policy knows who signed it, and it must not contradict the bytes.
 // A difference between plan and place, in either direction, stops it before
 // anything is signed.
-func From(ctx context.Context, req Request, from Origin, config []byte) (release.Manifest, error) {
+func From(ctx context.Context, req Request, from Origin, config []byte) (manifest.Manifest, error) {
 	if err := Compare(ctx, req, from); err != nil {
-		return release.Manifest{}, err
+		return manifest.Manifest{}, err
 	}
 	if _, err := SealedFrom(ctx, req, from, config); err != nil {
-		return release.Manifest{}, err
+		return manifest.Manifest{}, err
 	}
 	var err error
 	if req.taken, err = takeOver(ctx, req, from.Files); err != nil {
-		return release.Manifest{}, err
+		return manifest.Manifest{}, err
 	}
 	if err := takeImages(ctx, req, from.Images); err != nil {
-		return release.Manifest{}, err
+		return manifest.Manifest{}, err
 	}
 	if err := req.Workspace.Writer().Put(ctx, plan.ConfigName, int64(len(config)), bytes.NewReader(config), store.PutOptions{}); err != nil {
-		return release.Manifest{}, err
+		return manifest.Manifest{}, err
 	}
 	req.taken[plan.ConfigName] = digest.SetOf(config)
 	req.Report(ctx, "took over %d files and %d images from %s", len(req.Plan.Given), len(req.Plan.GivenImages), from.Files.URI())
 	if err := inspect(ctx, req); err != nil {
-		return release.Manifest{}, err
+		return manifest.Manifest{}, err
 	}
 	if _, err := Sign(ctx, req); err != nil {
-		return release.Manifest{}, err
+		return manifest.Manifest{}, err
 	}
 	return Run(ctx, req)
 }
@@ -137,7 +137,7 @@ func (p proven) vouches(a plan.Artifact) bool {
 }
 
 // carried names the evidence that came with a file or image of another tool.
-func carried(entry *release.Artifact) {
+func carried(entry *manifest.Artifact) {
 	for _, e := range entry.Evidence {
 		switch e.Kind {
 		case plan.KindProvenance:
@@ -159,7 +159,7 @@ func takenOver(req Request) (proven, error) {
 }
 
 // takenBefore is what was taken over for a manifest that is sealed.
-func takenBefore(p plan.Plan, m release.Manifest) map[string]digest.Set {
+func takenBefore(p plan.Plan, m manifest.Manifest) map[string]digest.Set {
 	taken := map[string]digest.Set{}
 	for _, a := range m.Artifacts {
 		isGiven := slices.ContainsFunc(p.Given, func(g plan.Given) bool { return g.Name == a.Name })

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -36,8 +36,8 @@ func SealedFrom(ctx context.Context, req Request, from Origin, config []byte) (b
 	return true, nil
 }
 
-func sealedOtherwise(ctx context.Context, p plan.Plan, from Origin, before release.Manifest) error {
-	listed := map[string]release.Artifact{}
+func sealedOtherwise(ctx context.Context, p plan.Plan, from Origin, before manifest.Manifest) error {
+	listed := map[string]manifest.Artifact{}
 	for _, a := range before.Artifacts {
 		listed[a.Name] = a
 	}

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
-	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -70,11 +70,11 @@ func Look(ctx context.Context, req Request) (o Outlook, err error) {
 	if waits, err := unstated(ctx, req); err != nil || waits {
 		return o, err
 	}
-	m, err := manifest(ctx, req, p)
+	m, err := newManifest(ctx, req, p)
 	if err := o.against("", err); err != nil {
 		return Outlook{}, err
 	}
-	slices.SortFunc(m.Artifacts, func(a, b release.Artifact) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(m.Artifacts, func(a, b manifest.Artifact) int { return strings.Compare(a.Name, b.Name) })
 	_, o.Sealed = sealed(ctx, req, m)
 	return o, nil
 }

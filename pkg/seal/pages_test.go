@@ -7,8 +7,8 @@ import (
 	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -24,14 +24,14 @@ func TestPagesAreWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n, want := range map[int]int{release.PageEntries: 0, release.PageEntries + 1: 2} {
-		m := release.Manifest{
+	for n, want := range map[int]int{manifest.PageEntries: 0, manifest.PageEntries + 1: 2} {
+		m := manifest.Manifest{
 			Name: "fleet", Version: v, Revision: 1, SealedOn: time.Unix(0, 0).UTC(), FilesURI: "https://dl.example.test/fleet/",
-			Source: release.Source{Commit: strings.Repeat("a", 40)},
+			Source: manifest.Source{Commit: strings.Repeat("a", 40)},
 		}
 		for i := range n {
 			name := fmt.Sprintf("bin/tool-%04d", i)
-			m.Artifacts = append(m.Artifacts, release.Artifact{
+			m.Artifacts = append(m.Artifacts, manifest.Artifact{
 				Artifact: plan.Artifact{Name: name, Class: plan.Binary, MediaType: "application/octet-stream"}, Digests: digest.SetOf([]byte(name)),
 			})
 		}
@@ -52,7 +52,7 @@ func TestPagesAreWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		read, err := release.ReadManifest(root, page(t.Context(), req))
+		read, err := manifest.ReadManifest(root, page(t.Context(), req))
 		if err != nil || len(read.Artifacts) != n || len(read.Pages) != want {
 			t.Errorf("%d entries: read as %d on %d pages, %v", n, len(read.Artifacts), len(read.Pages), err)
 		}

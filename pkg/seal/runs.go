@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/trace/carry"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 )
@@ -15,7 +15,7 @@ import (
 type History struct {
 	// Earlier are the acts of earlier runs, and of this one, in the order in
 	// which they began.
-	Earlier []release.Run
+	Earlier []manifest.Run
 	// Sealings are the acts that sealed or revised the release or began to, this
 	// one included, in the order in which they began.
 	Sealings []Sealing
@@ -26,29 +26,29 @@ type History struct {
 // Sealing is one act that signs a manifest, as the journal tells of it.
 type Sealing struct {
 	Began, Ended time.Time // Ended is zero if the journal does not say
-	Run          release.Run
+	Run          manifest.Run
 }
 
 // tells reports whether the journal tells of what a draft says: of an act that
 // signs at its time, and of every run that the manifest of now does not name.
-func (h History) tells(draft, now release.Manifest) bool {
+func (h History) tells(draft, now manifest.Manifest) bool {
 	during := slices.ContainsFunc(h.Sealings, func(s Sealing) bool {
 		return !draft.SealedOn.Before(s.Began.Truncate(time.Second)) && (s.Ended.IsZero() || !draft.SealedOn.After(s.Ended))
 	})
-	known := func(r release.Run) bool {
+	known := func(r manifest.Run) bool {
 		return slices.Contains(now.Runs, r) || slices.ContainsFunc(h.Sealings, func(s Sealing) bool { return s.Run == r })
 	}
-	return during && !slices.ContainsFunc(draft.Runs, func(r release.Run) bool { return !known(r) })
+	return during && !slices.ContainsFunc(draft.Runs, func(r manifest.Run) bool { return !known(r) })
 }
 
 // first is the run that began the release, by the workspace: it is the one that
 // provenance names.
-func (r Request) first() release.Run {
-	id, kind := r.Workspace.Identity(), release.RunBuild
+func (r Request) first() manifest.Run {
+	id, kind := r.Workspace.Identity(), manifest.RunBuild
 	if r.Plan.IsGiven() {
-		kind = release.RunSeal // nothing was built in it: see gate.RunSeal
+		kind = manifest.RunSeal // nothing was built in it: see gate.RunSeal
 	}
-	run := release.RunOf(kind, id.Invocation, id.Trace, "")
+	run := manifest.RunOf(kind, id.Invocation, id.Trace, "")
 	for _, e := range r.History.Earlier {
 		if sameAct(e, run) {
 			return e
@@ -59,9 +59,9 @@ func (r Request) first() release.Run {
 
 // signedIn is the manifest with every act that led to it, the one that signs it
 // last. An act that is there already is not named again.
-func (r Request) signedIn(ctx context.Context, m release.Manifest, kind string) release.Manifest {
+func (r Request) signedIn(ctx context.Context, m manifest.Manifest, kind string) manifest.Manifest {
 	for _, e := range r.History.Earlier {
-		if e.Kind != release.RunSeal { // which is of another manifest, or of none
+		if e.Kind != manifest.RunSeal { // which is of another manifest, or of none
 			m = once(m, e)
 		}
 	}
@@ -71,31 +71,31 @@ func (r Request) signedIn(ctx context.Context, m release.Manifest, kind string) 
 // SignedIn is a manifest that the run of the context signs. It keeps the trace
 // in which the release came to be, whatever the run came with; where that is not
 // known, it stays so. Without a run the manifest is as it was.
-func SignedIn(ctx context.Context, m release.Manifest, kind, typed string) release.Manifest {
+func SignedIn(ctx context.Context, m manifest.Manifest, kind, typed string) manifest.Manifest {
 	now := carry.From(ctx)
 	if now.IsZero() {
 		return m
 	}
-	ids, _ := trace.Stamp(trace.Update, now, trace.IDs{Initial: release.OriginOf(m)})
-	return once(m, release.RunOf(kind, ids.Trace.String(), ids, typed))
+	ids, _ := trace.Stamp(trace.Update, now, trace.IDs{Initial: manifest.OriginOf(m)})
+	return once(m, manifest.RunOf(kind, ids.Trace.String(), ids, typed))
 }
 
 // once adds an act, unless the manifest names it.
-func once(m release.Manifest, r release.Run) release.Manifest {
+func once(m manifest.Manifest, r manifest.Run) manifest.Manifest {
 	for _, there := range m.Runs {
 		if sameAct(there, r) {
 			return m
 		}
 	}
-	return release.By(m, r)
+	return manifest.By(m, r)
 }
 
 // sameAct reports whether two are one act of one run.
-func sameAct(a, b release.Run) bool { return a.Kind == b.Kind && a.TraceID == b.TraceID }
+func sameAct(a, b manifest.Run) bool { return a.Kind == b.Kind && a.TraceID == b.TraceID }
 
 // asBefore is a manifest with the runs of another, if both are of one build: who
 // signed the same list before had the same hand in it.
-func asBefore(m, before release.Manifest) release.Manifest {
+func asBefore(m, before manifest.Manifest) manifest.Manifest {
 	if len(m.Runs) > 0 && len(before.Runs) > 0 && m.Runs[0].Kind == before.Runs[0].Kind && m.Runs[0].ID == before.Runs[0].ID {
 		m.Runs = before.Runs
 	}

@@ -7,8 +7,8 @@ import (
 	"fmt"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -17,39 +17,39 @@ import (
 // Run makes the manifest from plan and verified provenance, signs it and
 // writes it, last, beside the files. A release sealed before with equal
 // content is left as it is.
-func Run(ctx context.Context, req Request) (release.Manifest, error) {
+func Run(ctx context.Context, req Request) (manifest.Manifest, error) {
 	if err := req.Workspace.Sweep(ctx); err != nil {
-		return release.Manifest{}, err
+		return manifest.Manifest{}, err
 	}
 	m, err := list(ctx, req)
 	if err != nil {
-		return release.Manifest{}, err
+		return manifest.Manifest{}, err
 	}
 	before, already := sealed(ctx, req, m)
 	switch {
 	case already && before.Withdrawn != nil:
-		return release.Manifest{}, withdrawn(before)
+		return manifest.Manifest{}, withdrawn(before)
 	case already:
 		dropDraft(req)
 		req.Report(ctx, "sealed already: %d artifacts", len(m.Artifacts))
 		return before, nil
 	case before.Revision > 1:
-		return release.Manifest{}, verdict.Refuse(verdict.Equivocation, releasemanifest.Name,
+		return manifest.Manifest{}, verdict.Refuse(verdict.Equivocation, releasemanifest.Name,
 			"revision %d of another list is there; what follows it is sealed with --amend", before.Revision)
 	case before.Revision > 0 && req.Plan.IsGiven():
-		return release.Manifest{}, otherList("the manifest that would be signed now says something else of the same bytes")
+		return manifest.Manifest{}, otherList("the manifest that would be signed now says something else of the same bytes")
 	}
-	m, statement, err := draft(ctx, req, req.signedIn(ctx, m, release.RunSeal))
+	m, statement, err := draft(ctx, req, req.signedIn(ctx, m, manifest.RunSeal))
 	if err != nil {
-		return release.Manifest{}, err
+		return manifest.Manifest{}, err
 	}
 	bundle, _, err := req.Signer.Statement(ctx, statement)
 	if err != nil {
-		return release.Manifest{}, err
+		return manifest.Manifest{}, err
 	}
 	err = write(ctx, req, m, bundle)
 	if err != nil {
-		return release.Manifest{}, fmt.Errorf("writing the manifest: %w", err)
+		return manifest.Manifest{}, fmt.Errorf("writing the manifest: %w", err)
 	}
 	dropDraft(req)
 	req.Report(ctx, "sealed %d artifacts", len(m.Artifacts))
@@ -59,10 +59,10 @@ func Run(ctx context.Context, req Request) (release.Manifest, error) {
 // sealed reports whether the manifest that is in the workspace already is the
 // release identity's and says exactly what m says, but for the time and what
 // is said of revisions and of runs. It returns that manifest, if it is one at all.
-func sealed(ctx context.Context, req Request, m release.Manifest) (release.Manifest, bool) {
+func sealed(ctx context.Context, req Request, m manifest.Manifest) (manifest.Manifest, bool) {
 	before, e, err := held(ctx, req)
 	if err != nil {
-		return release.Manifest{}, false
+		return manifest.Manifest{}, false
 	}
 	m.SealedOn, m.Revision, m.Supersedes = before.SealedOn, before.Revision, before.Supersedes
 	m.Change, m.Withdrawn, m.Former = before.Change, before.Withdrawn, before.Former
@@ -73,13 +73,13 @@ func sealed(ctx context.Context, req Request, m release.Manifest) (release.Manif
 	return before, bytes.Equal(statement.Raw(), e.Statement().Raw())
 }
 
-func manifest(ctx context.Context, req Request, p proven) (release.Manifest, error) {
+func newManifest(ctx context.Context, req Request, p proven) (manifest.Manifest, error) {
 	id := req.Workspace.Identity()
-	m := release.Manifest{
+	m := manifest.Manifest{
 		Name: req.Plan.Name, Version: req.Plan.Version, Revision: 1, SealedOn: req.Clock().UTC(),
-		Source:   release.Source{Repository: id.Commit.Repository, Ref: id.Commit.Ref, Commit: id.Commit.Commit, Tree: id.Commit.Tree},
+		Source:   manifest.Source{Repository: id.Commit.Repository, Ref: id.Commit.Ref, Commit: id.Commit.Commit, Tree: id.Commit.Tree},
 		FilesURI: req.Plan.Files, ImagesURI: req.Plan.Images,
-		Runs: []release.Run{req.first()},
+		Runs: []manifest.Run{req.first()},
 	}
 	var findings []verdict.Finding
 	for _, a := range req.Plan.Artifacts {
@@ -102,7 +102,7 @@ func manifest(ctx context.Context, req Request, p proven) (release.Manifest, err
 	if len(findings) == 0 {
 		findings, err := state(ctx, req, &m)
 		if err != nil {
-			return release.Manifest{}, err
+			return manifest.Manifest{}, err
 		}
 		return m, all(req, findings)
 	}
@@ -110,20 +110,20 @@ func manifest(ctx context.Context, req Request, p proven) (release.Manifest, err
 }
 
 // bind joins one planned artifact with its bytes and its evidence.
-func bind(ctx context.Context, req Request, p proven, a plan.Artifact) (release.Artifact, error) {
+func bind(ctx context.Context, req Request, p proven, a plan.Artifact) (manifest.Artifact, error) {
 	if a.IsImage() {
 		return bindImage(ctx, req, p, a)
 	}
 	set, size, err := hashFile(ctx, req.Workspace.Files(), a.Name)
 	if errors.Is(err, store.ErrNotFound) {
-		return release.Artifact{}, missing(req, a.Name)
+		return manifest.Artifact{}, missing(req, a.Name)
 	}
 	if err != nil {
-		return release.Artifact{}, err
+		return manifest.Artifact{}, err
 	}
-	entry := release.Artifact{Artifact: a, Digests: set, Size: size}
+	entry := manifest.Artifact{Artifact: a, Digests: set, Size: size}
 	if p.vouches(a) && !p.bytes[a.Name].Equal(set) {
-		return release.Artifact{}, notVouched(a.Name, p.bytes[a.Name], set)
+		return manifest.Artifact{}, notVouched(a.Name, p.bytes[a.Name], set)
 	}
 	p.hashed[a.Name] = set
 	if req.Plan.IsGiven() {
@@ -145,7 +145,7 @@ func bind(ctx context.Context, req Request, p proven, a plan.Artifact) (release.
 	return entry, nil
 }
 
-func checkSigned(ctx context.Context, req Request, a release.Artifact) error {
+func checkSigned(ctx context.Context, req Request, a manifest.Artifact) error {
 	raw, err := readFile(ctx, req, a.Signature)
 	if errors.Is(err, store.ErrNotFound) {
 		return verdict.Refuse(verdict.Unsigned, a.Name, "it has no signature yet").Advise("sign first: waybill sign " + req.Plan.Version.String() + " --confirm")
@@ -156,23 +156,23 @@ func checkSigned(ctx context.Context, req Request, a release.Artifact) error {
 	return checkBlob(req, a.Name, a.Digests, raw)
 }
 
-func bindImage(ctx context.Context, req Request, p proven, a plan.Artifact) (release.Artifact, error) {
+func bindImage(ctx context.Context, req Request, p proven, a plan.Artifact) (manifest.Artifact, error) {
 	d, raw, err := findImage(ctx, req, a)
 	if err != nil {
-		return release.Artifact{}, err
+		return manifest.Artifact{}, err
 	}
 	set := digest.SetOf(raw)
 	if !p.bytes[a.Name].Equal(set) {
-		return release.Artifact{}, notVouched(a.Name, p.bytes[a.Name], set)
+		return manifest.Artifact{}, notVouched(a.Name, p.bytes[a.Name], set)
 	}
 	signature, err := signatureOf(ctx, req, a, d)
 	if err != nil {
-		return release.Artifact{}, err
+		return manifest.Artifact{}, err
 	}
 	if signature.IsZero() {
-		return release.Artifact{}, verdict.Refuse(verdict.Unsigned, a.Name, "the image carries no signature of the release identity")
+		return manifest.Artifact{}, verdict.Refuse(verdict.Unsigned, a.Name, "the image carries no signature of the release identity")
 	}
-	entry := release.Artifact{
+	entry := manifest.Artifact{
 		Artifact: a, Digests: set, Size: int64(len(raw)), Signature: signature.String(),
 	}
 	entry.MediaType = d.MediaType

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
-	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -20,13 +20,13 @@ import (
 // state adds the statement for in-toto's clients to a manifest that lists all
 // else, and signs and writes it if it does not say just that yet. Who only
 // looks has no signer, and misses it.
-func state(ctx context.Context, req Request, m *release.Manifest) ([]verdict.Finding, error) {
+func state(ctx context.Context, req Request, m *manifest.Manifest) ([]verdict.Finding, error) {
 	i := slices.IndexFunc(req.Plan.Artifacts, plan.Artifact.IsStatement)
 	if i < 0 {
 		return nil, nil
 	}
 	a := req.Plan.Artifacts[i]
-	slices.SortFunc(m.Artifacts, func(a, b release.Artifact) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(m.Artifacts, func(a, b manifest.Artifact) int { return strings.Compare(a.Name, b.Name) })
 	statement, err := m.InToto(a.Name)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func state(ctx context.Context, req Request, m *release.Manifest) ([]verdict.Fin
 			return nil, fmt.Errorf("writing %s: %w", a.Name, err)
 		}
 	}
-	m.Artifacts = append(m.Artifacts, release.Artifact{Artifact: a, Digests: digest.SetOf(bundle), Size: int64(len(bundle))})
+	m.Artifacts = append(m.Artifacts, manifest.Artifact{Artifact: a, Digests: digest.SetOf(bundle), Size: int64(len(bundle))})
 	return nil, nil
 }
 

@@ -128,7 +128,7 @@ func provokedHere() map[verdict.Code]string {
 // package's tests expect them.
 func provokedElsewhere() map[verdict.Code]string {
 	return map[verdict.Code]string{
-		verdict.Equivocation:    "pkg/release/revise_test.go",
+		verdict.Equivocation:    "pkg/release/manifest/revise_test.go",
 		verdict.TokenParse:      "pkg/caller/token_test.go",
 		verdict.TokenAlg:        "pkg/caller/token_test.go",
 		verdict.TokenKey:        "pkg/caller/token_test.go",
@@ -193,14 +193,14 @@ func provokedElsewhere() map[verdict.Code]string {
 		verdict.Level:              "test/stories/levels_test.go",
 		verdict.TrustDown:          "pkg/tuf/tuf_test.go",
 		verdict.Clock:              "pkg/tuf/cache_test.go",
-		verdict.LockStale:          "pkg/plan/lock_test.go",
+		verdict.LockStale:          "pkg/release/plan/lock_test.go",
 		verdict.NotWritable:        "pkg/doctor/doctor_test.go",
 		verdict.DiskSpace:          "pkg/doctor/doctor_test.go",
 		verdict.DownloadDir:        "pkg/download/hold_test.go",
 		verdict.DownloadBusy:       "pkg/download/hold_test.go",
 		verdict.Busy:               "pkg/journal/journal_unix_test.go",
 		verdict.ToolMissing:        "pkg/doctor/doctor_test.go",
-		verdict.PlanDiffers:        "pkg/plan/diff_test.go",
+		verdict.PlanDiffers:        "pkg/release/plan/diff_test.go",
 		verdict.IdentityWindow:     "test/stories/policy_evidence_test.go",
 		verdict.ParamUnknown:       "test/stories/policy_evidence_test.go",
 		verdict.ParamValue:         "test/stories/policy_evidence_test.go",

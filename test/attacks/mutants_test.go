@@ -25,12 +25,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/gateway"
 	"github.com/waybill-release/waybill/pkg/image"
 	"github.com/waybill-release/waybill/pkg/inspect"
-	"github.com/waybill-release/waybill/pkg/plan"
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/promoter"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/release/promoterfile"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/signoff"
 	"github.com/waybill-release/waybill/pkg/testing/bounds"
@@ -104,7 +104,7 @@ func readers(t *testing.T) map[string]func([]byte) {
 				_, _ = provenance.Parse(s)
 				_, _ = vsa.Parse(s)
 				_, _ = promotionrecord.Parse(s)
-				_, _ = release.ReadManifest(s, nil)
+				_, _ = manifest.ReadManifest(s, nil)
 				_, _ = expected.ReadProvenance("provenance.json", s, v)
 			})
 		},
@@ -114,10 +114,10 @@ func readers(t *testing.T) map[string]func([]byte) {
 		"plan":   func(b []byte) { _, _ = plan.Parse(b); _, _ = plan.ParseConfig(b); _, _ = plan.ParseLock(b) },
 		"policy": func(b []byte) { _, _ = policy.Parse(b, nil); _, _ = policy.ParseCases(b) },
 		"promoter": func(b []byte) {
-			_, _ = promoter.Parse("promoter.yaml", b)
-			_, _ = promoter.ParseThin("promoter.yaml", nil, b)
+			_, _ = promoterfile.Parse("promoter.yaml", b)
+			_, _ = promoterfile.ParseThin("promoter.yaml", nil, b)
 		},
-		"routes":   func(b []byte) { _, _ = routes.Parse(b) },
+		"routes":   func(b []byte) { _, _ = promotionplan.Parse(b) },
 		"services": func(b []byte) { _, _ = sign.ParseServices(b, time.Now()) },
 		"signoff": func(b []byte) {
 			_, _ = signoff.ParseKEP(b)

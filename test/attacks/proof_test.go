@@ -67,7 +67,7 @@ var weaker = map[string][]string{
 	".SettleInsecureUnsigned(":        {"pkg/policy/decide.go"}, // the same of a policy
 	"verdict.Checked":                 {},
 	".Basis =":                        {"pkg/gate/manifest.go", "pkg/value/verdict/basis.go", "pkg/value/verdict/verdict.go"},
-	"yaml:\"insecureAcceptUnsigned\"": {"pkg/policy/file.go", "pkg/promoter/policy.go"},
+	"yaml:\"insecureAcceptUnsigned\"": {"pkg/policy/file.go", "pkg/release/promoterfile/policy.go"},
 }
 
 // TestWhoMayAcceptWithoutAProof lists the places in the sources that make a

@@ -9,9 +9,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/promoter"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/rekor"
+	"github.com/waybill-release/waybill/pkg/release/promoterfile"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
@@ -58,8 +58,8 @@ closed: {files: "off", images: "off"}
 		t.Fatal(err)
 	}
 	spec := "sigstore::" + issuer + "::" + subject
-	judge, err := gate.ManifestRequest{Manifest: "team", Verifier: w.verifier, Now: time.Now(), Finder: finder, Policy: &promoter.Policy{
-		Mode: promoter.ModeRequire, Signers: []string{spec}, Builders: []promoter.Builder{{ID: legacyBuilder, Level: 2}}, Sources: []string{"example.test/demo"},
+	judge, err := gate.ManifestRequest{Manifest: "team", Verifier: w.verifier, Now: time.Now(), Finder: finder, Policy: &promoterfile.Policy{
+		Mode: promoterfile.ModeRequire, Signers: []string{spec}, Builders: []promoterfile.Builder{{ID: legacyBuilder, Level: 2}}, Sources: []string{"example.test/demo"},
 	}}.Judge()
 	if err != nil {
 		t.Fatal(err)

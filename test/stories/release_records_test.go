@@ -22,7 +22,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/store/cloud"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -123,10 +123,10 @@ func (n night) put(t *testing.T, name, text string) {
 }
 
 // published is the manifest where users find it.
-func (n night) published(t *testing.T) release.Manifest {
+func (n night) published(t *testing.T) manifest.Manifest {
 	t.Helper()
 	n.write(t, "published.json", []byte(n.object(t, "lantern/"+scene.Version+"/"+releasemanifest.Name)))
-	m, err := release.ReadManifest(n.evidence(t, "published.json").Statement(), nil)
+	m, err := manifest.ReadManifest(n.evidence(t, "published.json").Statement(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

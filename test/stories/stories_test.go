@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	sources "github.com/waybill-release/waybill/pkg/source"
 	"github.com/waybill-release/waybill/test/scene"
 )

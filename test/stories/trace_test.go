@@ -18,7 +18,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/lineage"
 	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/store/cloud"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -337,7 +337,7 @@ func (w week) refer(t *testing.T, prefix string, bundle []byte, kind string, hin
 }
 
 // provenanceOf is the provenance of the image, as it was published.
-func (w week) provenanceOf(t *testing.T) (release.Artifact, []byte) {
+func (w week) provenanceOf(t *testing.T) (manifest.Artifact, []byte) {
 	t.Helper()
 	m := w.published(t)
 	image, _ := m.Find("oci/lantern")
