@@ -184,13 +184,13 @@ tidy: ## Refuse a go.mod of the product that is not tidy.
 
 .PHONY: trust-refresh
 trust-refresh: build ## Fetch the public trust root through TUF and embed it anew.
-	@$(STRICT) cache=$$(mktemp -d); trap 'rm -rf "$$cache"' EXIT; dir=pkg/trust/embedded; \
+	@$(STRICT) cache=$$(mktemp -d); trap 'rm -rf "$$cache"' EXIT; dir=pkg/judge/trust/embedded; \
 	bin/waybill trust update --cache "$$cache"; \
 	read -r digest day < <(bin/waybill trust export --cache "$$cache" --output $$dir/trusted_root.json); \
 	sed -e "s#^| source |.*#| source | https://tuf-repo-cdn.sigstore.dev through TUF, published from https://github.com/sigstore/root-signing |#" \
 	  -e "s/^| date |.*/| date | $$day |/" -e "s/^| digest |.*/| digest | $$digest |/" $$dir/README.md > "$$cache/page"; \
 	cat "$$cache/page" > $$dir/README.md; \
-	$(GO) test ./pkg/trust
+	$(GO) test ./pkg/judge/trust
 
 .PHONY: arch
 arch: ## Check the floors, the walls and what the verifier carries.

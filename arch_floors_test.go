@@ -29,7 +29,7 @@ var house = []floor{
 		"attestations/policy/v1", "attestations/exception/v1", "attestations/known-defects/v1", "attestations/channel/v1", "attestations/release-signoff/v1", "attestations/feature-transition/v1",
 	}},
 	{"judgement", true, []string{
-		"pkg/trust", "pkg/value/identity", "pkg/verify", "pkg/slsa", "pkg/policy", "pkg/policy/cel", "pkg/sbom/crosscheck", "pkg/census", "pkg/expected", "pkg/waiver", "pkg/channel", "pkg/release/promotionplan", "pkg/caller", "pkg/feature", "pkg/feature/known", "pkg/signoff",
+		"pkg/judge/trust", "pkg/value/identity", "pkg/judge/verify", "pkg/judge/slsa", "pkg/judge/policy", "pkg/judge/policy/cel", "pkg/judge/sbomcheck", "pkg/judge/census", "pkg/judge/k8slayout", "pkg/judge/waiver", "pkg/judge/channel", "pkg/release/promotionplan", "pkg/caller", "pkg/feature", "pkg/feature/known", "pkg/signoff",
 	}},
 	{"world", false, []string{
 		"pkg/trace/carry", "pkg/transport", "pkg/trace/span", "pkg/unpack", "pkg/store", "pkg/store/cloud", "pkg/lease", "pkg/marker", "pkg/feature/store", "pkg/feature/gates", "pkg/registry", "pkg/rekor",
@@ -38,7 +38,7 @@ var house = []floor{
 	{"deeds", false, []string{
 		"pkg/feature/reconcile", "pkg/feature/sweeps", "pkg/feature/switches", "pkg/profile", "pkg/workspace", "pkg/source", "pkg/pin", "pkg/sbom/licence", "pkg/sbom/gomod", "pkg/sbom/distro",
 		"pkg/sbom", "pkg/image", "pkg/fetch", "pkg/build", "pkg/seal",
-		"pkg/intoto/links", "pkg/gate", "pkg/feature/coverage", "pkg/follow", "pkg/download", "pkg/record", "pkg/promote", "pkg/render", "pkg/inspect", "pkg/lineage", "pkg/doctor", "pkg/pipeline", "pkg/switchboard", "pkg/gateway/ask", "pkg/gateway",
+		"pkg/judge/intotolayout", "pkg/gate", "pkg/feature/coverage", "pkg/follow", "pkg/download", "pkg/record", "pkg/promote", "pkg/render", "pkg/inspect", "pkg/lineage", "pkg/doctor", "pkg/pipeline", "pkg/switchboard", "pkg/gateway/ask", "pkg/gateway",
 	}},
 }
 
@@ -49,8 +49,8 @@ const testSupport = "pkg/testing"
 // reserved names the rooms that one command alone may import, because of what
 // they bring with them.
 var reserved = map[string]string{
-	"pkg/store/cloud": "cmd/waybill",
-	"pkg/policy/cel":  "cmd/waybill", // the rules engine
+	"pkg/store/cloud":      "cmd/waybill",
+	"pkg/judge/policy/cel": "cmd/waybill", // the rules engine
 }
 
 // stands finds a room: its floor and its place in the order of the house.

@@ -68,8 +68,8 @@ func planted(files map[string]string) fstest.MapFS {
 
 func floorSeeds() []seed {
 	return []seed{
-		{"floors", "pkg/verify imports pkg/store: judgement may not import world (move the call up, or the value down)",
-			one("pkg/verify/a.go", imports("verify", "pkg/store")), one("pkg/verify/a.go", imports("verify", "pkg/trust"))},
+		{"floors", "pkg/judge/verify imports pkg/store: judgement may not import world (move the call up, or the value down)",
+			one("pkg/judge/verify/a.go", imports("verify", "pkg/store")), one("pkg/judge/verify/a.go", imports("verify", "pkg/judge/trust"))},
 		{"floors", "pkg/value/digest imports pkg/document/intoto: words may not import formats",
 			one("pkg/value/digest/a.go", imports("digest", "pkg/document/intoto")), one("pkg/value/digest/a_test.go", imports("digest", "pkg/document/intoto"))},
 		{"floors", "pkg/release/plan imports pkg/release/manifest: within formats it stands later",
@@ -89,16 +89,16 @@ func floorSeeds() []seed {
 			one("cmd/waybill/a.go", imports("main", "pkg/testing/bounds")), one("pkg/testing/rawarchive/a.go", imports("rawarchive", "pkg/testing/bounds"))},
 		{"floors", "cmd/k8s-verify-release imports pkg/store/cloud: only cmd/waybill may",
 			one("cmd/k8s-verify-release/a.go", imports("main", "pkg/store/cloud")), one("cmd/waybill/a.go", imports("main", "pkg/store/cloud"))},
-		{"floors", "cmd/k8s-verify-release imports pkg/policy/cel: only cmd/waybill may",
-			one("cmd/k8s-verify-release/a.go", imports("main", "pkg/policy/cel")), one("cmd/k8s-verify-release/a.go", imports("main", "pkg/policy"))},
-		{"pure floors", "pkg/policy/a.go imports net/http: judgement may not see the world",
-			one("pkg/policy/a.go", `package policy; import "net/http"`), one("pkg/registry/a.go", `package registry; import "net/http"`)},
+		{"floors", "cmd/k8s-verify-release imports pkg/judge/policy/cel: only cmd/waybill may",
+			one("cmd/k8s-verify-release/a.go", imports("main", "pkg/judge/policy/cel")), one("cmd/k8s-verify-release/a.go", imports("main", "pkg/judge/policy"))},
+		{"pure floors", "pkg/judge/policy/a.go imports net/http: judgement may not see the world",
+			one("pkg/judge/policy/a.go", `package policy; import "net/http"`), one("pkg/registry/a.go", `package registry; import "net/http"`)},
 		{"pure floors", "attestations/release-manifest/v1/a.go imports os: formats may not see the world",
 			one("attestations/release-manifest/v1/a.go", `package v1; import "os"`), one("attestations/release-manifest/v1/a.go", `package v1; import "io/fs"`)},
 		{"pure floors", "pkg/value/digest/a.go imports log/slog: words may not see the world",
 			one("pkg/value/digest/a.go", `package digest; import "log/slog"`), one("pkg/value/digest/a_test.go", `package digest; import "log/slog"`)},
-		{"pure floors", "pkg/trust/a.go imports context: judgement may not see the world (nothing here waits)",
-			one("pkg/trust/a.go", `package trust; import "context"`), one("pkg/store/a.go", `package store; import "context"`)},
+		{"pure floors", "pkg/judge/trust/a.go imports context: judgement may not see the world (nothing here waits)",
+			one("pkg/judge/trust/a.go", `package trust; import "context"`), one("pkg/store/a.go", `package store; import "context"`)},
 		{"pure floors", `pkg/store/a.go imports "time" with a dot`,
 			one("pkg/store/a.go", `package store; import . "time"`), one("pkg/store/a.go", `package store; import _ "time"`)},
 	}
@@ -106,14 +106,14 @@ func floorSeeds() []seed {
 
 func symbolSeeds() []seed {
 	verify := func(imports, text string) map[string]string {
-		return one("pkg/verify/a.go", fmt.Sprintf("package verify\nimport %s\n%s", imports, text))
+		return one("pkg/judge/verify/a.go", fmt.Sprintf("package verify\nimport %s\n%s", imports, text))
 	}
 	const sigstore = `"github.com/sigstore/sigstore-go/pkg/verify"`
 	const root = `"github.com/sigstore/sigstore-go/pkg/root"`
 	return []seed{
-		{"forbidden symbols", "pkg/verify/a.go:3 uses time.Now: time is an argument",
+		{"forbidden symbols", "pkg/judge/verify/a.go:3 uses time.Now: time is an argument",
 			verify(`"time"`, "func f() any { return time.Now() }"), verify(`"time"`, "func f(now time.Time) any { return now }")},
-		{"forbidden symbols", "pkg/verify/a.go:3 uses time.Since",
+		{"forbidden symbols", "pkg/judge/verify/a.go:3 uses time.Since",
 			verify(`clock "time"`, "func f(t clock.Time) any { return clock.Since(t) }"), verify(`clock "time"`, "func f(t, u clock.Time) any { return u.Sub(t) }")},
 		{"forbidden symbols", "uses http.DefaultClient",
 			verify(`"net/http"`, "func f() any { return http.DefaultClient }"), one("pkg/transport/a.go", "package transport\nimport \"net/http\"\nfunc f() any { return http.DefaultClient }")},

@@ -5,11 +5,11 @@ import (
 	"errors"
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // earlierTry is what an earlier try of this run left of a step.

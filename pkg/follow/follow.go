@@ -21,13 +21,13 @@ import (
 	"time"
 
 	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
-	"github.com/waybill-release/waybill/pkg/channel"
-	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/judge/channel"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // maxMarker bounds a file that holds a version.

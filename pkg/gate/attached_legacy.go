@@ -7,10 +7,10 @@ import (
 	"github.com/sigstore/cosign/v2/pkg/oci"
 
 	"github.com/waybill-release/waybill/pkg/document/legacy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // readLegacy verifies the layers of a tag by which clients attached evidence

@@ -3,7 +3,7 @@ package gate
 import (
 	"context"
 
-	"github.com/waybill-release/waybill/pkg/expected"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
 	"github.com/waybill-release/waybill/pkg/rekor"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -27,7 +27,7 @@ func (g Gate) Decide(ctx context.Context, req Request) (Decided, error) {
 			return Decided{}, err
 		}
 	}
-	if ask.List, _, err = expected.Kubernetes(req.Version); err != nil {
+	if ask.List, _, err = k8slayout.Kubernetes(req.Version); err != nil {
 		return Decided{}, err
 	}
 	if into, fetched := req.Files.(interface {

@@ -8,14 +8,14 @@ import (
 	"sync"
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
-	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // maxDocument bounds an SBOM or a configuration file.
@@ -176,7 +176,7 @@ func (g gathered) item(ctx context.Context, a manifest.Artifact) item {
 	if mode := g.release.Policy.Asks(g.release.Stage, a.Class, policy.SBOM); mode != policy.Off {
 		document, err := g.documentOf(ctx, a)
 		_, q.SBOM = document.Describes()
-		q.Why[policy.SBOM], q.Omitted = err, crosscheck.Omitted(document)
+		q.Why[policy.SBOM], q.Omitted = err, sbomcheck.Omitted(document)
 		if err == nil && q.SBOM.Equal(a.Digests.SHA256) { // else that alone is said
 			var compared facts
 			compared.weigh(mode, g.cross(ctx, a, document)...)

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/waybill-release/waybill/pkg/document/legacy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/value/digest"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // kind is the kind of signer, for legacy forms.

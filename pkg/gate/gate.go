@@ -45,18 +45,18 @@ import (
 	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/judge/waiver"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/rekor"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
-	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/waiver"
 )
 
 // Request asks about one release.
@@ -91,8 +91,8 @@ type Canonical struct{ Files, Images string }
 // the artifacts themselves. What understands so many formats is large, and no
 // part of the small verifier.
 type Inside interface {
-	File(ctx context.Context, a crosscheck.Artifact, body io.Reader) (crosscheck.Found, error)
-	Image(ctx context.Context, a crosscheck.Artifact, src registry.Source, repo string, node *registry.Node) (crosscheck.Found, error)
+	File(ctx context.Context, a sbomcheck.Artifact, body io.Reader) (sbomcheck.Found, error)
+	Image(ctx context.Context, a sbomcheck.Artifact, src registry.Source, repo string, node *registry.Node) (sbomcheck.Found, error)
 }
 
 // Options narrow or watch a decision.

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
@@ -17,7 +17,7 @@ import (
 // a tag more.
 func twoImages(t *testing.T) gathered {
 	t.Helper()
-	raw, err := os.ReadFile("../policy/testdata/valid.yaml")
+	raw, err := os.ReadFile("../judge/policy/testdata/valid.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

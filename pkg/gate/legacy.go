@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/waybill-release/waybill/pkg/document/legacy"
-	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )

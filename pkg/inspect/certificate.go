@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // maxBlocks bounds the blocks of one PEM file.

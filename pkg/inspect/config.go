@@ -7,10 +7,10 @@ import (
 
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
-	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/release/plan"
-	"github.com/waybill-release/waybill/pkg/trust"
 )
 
 // configs are the readers of our own configuration, by the kind it names.

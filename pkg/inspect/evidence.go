@@ -11,12 +11,12 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
-	"github.com/waybill-release/waybill/pkg/intoto/links"
+	"github.com/waybill-release/waybill/pkg/judge/intotolayout"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 func fromBundle(raw []byte) (Document, error) {
@@ -94,7 +94,7 @@ func fromEnvelope(raw []byte) (Document, error) {
 	if err != nil {
 		return Document{}, err
 	}
-	if e.PayloadType == intoto.PayloadType && links.Is(e.Payload) {
+	if e.PayloadType == intoto.PayloadType && intotolayout.Is(e.Payload) {
 		return fromLink(raw)
 	}
 	d := Document{Kind: Envelope}
@@ -116,7 +116,7 @@ func fromEnvelope(raw []byte) (Document, error) {
 
 // fromLink reads an in-toto link or layout, in either of its forms.
 func fromLink(raw []byte) (Document, error) {
-	signed, err := links.Parse(raw)
+	signed, err := intotolayout.Parse(raw)
 	if err != nil {
 		return Document{}, err
 	}

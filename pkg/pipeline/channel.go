@@ -10,8 +10,9 @@ import (
 	"time"
 
 	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
-	"github.com/waybill-release/waybill/pkg/channel"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/judge/channel"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
@@ -19,7 +20,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // TokenChannel is the token name of the identity that tends the channels.

@@ -11,9 +11,9 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/waybill-release/waybill/pkg/journal"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/seal"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/trace/carry"
@@ -30,7 +30,7 @@ type facts struct {
 	source   *found               // what is built, and behind which walls
 	w        *workspace.Workspace // where it comes into being
 	plan     plan.Plan            // of what is there, from its commit
-	examined *crosscheck.Examined // which documents were made of which bytes, in this run
+	examined *sbomcheck.Examined  // which documents were made of which bytes, in this run
 	accepted digest.Digest        // the manifest in staging that the gate accepted: no other is released
 	verdict  *verdict.Verdict     // the newest decision
 	public   bool                 // and that it was accepted where users find it
@@ -54,7 +54,7 @@ type runner struct{ *job }
 // perform does one act, and remembers that where the act says.
 func (r runner) perform(ctx context.Context, a act, in facts) (_ facts, err error) {
 	if in.examined == nil {
-		in.examined = &crosscheck.Examined{}
+		in.examined = &sbomcheck.Examined{}
 	}
 	switch a.noted {
 	case inWorkspace:

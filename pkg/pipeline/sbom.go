@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/seal"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -44,7 +44,7 @@ type describer struct {
 	layers  sbom.Layers  // that images share
 	// examined remembers which documents were made of which bytes: the acts that
 	// follow in this run need only hash both.
-	examined *crosscheck.Examined
+	examined *sbomcheck.Examined
 }
 
 // describeAll goes from what contains nothing to what contains the rest. An

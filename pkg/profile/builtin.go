@@ -1,9 +1,9 @@
 package profile
 
 import (
-	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/waiver"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
-	"github.com/waybill-release/waybill/pkg/waiver"
 	"github.com/waybill-release/waybill/policies"
 )
 

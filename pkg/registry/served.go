@@ -1,12 +1,12 @@
 package registry
 
-import "github.com/waybill-release/waybill/pkg/sbom/crosscheck"
+import "github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 
 // Served is what a registry serves of an image, as SBOMs are held against it.
-func (n *Node) Served() crosscheck.Image {
-	out := crosscheck.Image{}
+func (n *Node) Served() sbomcheck.Image {
+	out := sbomcheck.Image{}
 	for _, image := range n.Images() {
-		one := crosscheck.Platform{Manifest: image.Descriptor.Digest, Config: image.Config.Digest}
+		one := sbomcheck.Platform{Manifest: image.Descriptor.Digest, Config: image.Config.Digest}
 		for _, l := range image.Layers {
 			one.Layers = append(one.Layers, l.Digest)
 		}

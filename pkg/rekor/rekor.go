@@ -9,7 +9,7 @@
 //	})
 //
 // A log's answer is a claim. Its entry must be the one that was asked for, of
-// this artifact, this signature and this certificate; then pkg/verify proves
+// this artifact, this signature and this certificate; then pkg/judge/verify proves
 // it like any entry that came along. Only an answer that was proven is kept.
 //
 // API: Rekor v1, openapi.yaml.

@@ -10,8 +10,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -106,7 +106,7 @@ func TestPutInAsItRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		within, err := sbom.WithinImage(t.Context(), crosscheck.Artifact{Name: "oci/lantern", Document: doc}, content)
+		within, err := sbom.WithinImage(t.Context(), sbomcheck.Artifact{Name: "oci/lantern", Document: doc}, content)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,15 +22,15 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
-	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/plan"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/pkg/workspace"
 )
 
@@ -44,7 +44,7 @@ type Request struct {
 	Clock     func() time.Time
 	Report    func(ctx context.Context, format string, args ...any)
 	// Examined is what this run has examined; nil if it begins here.
-	Examined *crosscheck.Examined
+	Examined *sbomcheck.Examined
 	History  History
 	// Hints reports whether what is attached to images names, in its annotations,
 	// the run that made it; nil: it does. It is asked when something is attached.

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/workspace"
@@ -65,9 +65,9 @@ func checkChild(ctx context.Context, req Request, a plan.Artifact, d registry.De
 	if err != nil {
 		return err
 	}
-	about := crosscheck.Artifact{Name: a.Name, Version: req.Plan.Version.String(), Document: document}
+	about := sbomcheck.Artifact{Name: a.Name, Version: req.Plan.Version.String(), Document: document}
 	about.Digests.SHA256 = d.Digest
-	facts := crosscheck.Release{Images: map[string]crosscheck.Image{a.Name: node.Served()}}
+	facts := sbomcheck.Release{Images: map[string]sbomcheck.Image{a.Name: node.Served()}}
 	return all(req, facts.About(about))
 }
 
@@ -94,8 +94,8 @@ func (c *crossing) children(ctx context.Context, index plan.Artifact, content sb
 		if err != nil {
 			return nil, err
 		}
-		about := crosscheck.Artifact{Name: a.Name, Version: c.Plan.Version.String(), Document: document, Digests: one.Index}
-		var found crosscheck.Found
+		about := sbomcheck.Artifact{Name: a.Name, Version: c.Plan.Version.String(), Document: document, Digests: one.Index}
+		var found sbomcheck.Found
 		if sum := digest.Of(digest.SHA256, raw); !c.Examined.Agreed(a.Name, one.Index.SHA256, sum) {
 			if found, err = sbom.WithinImage(ctx, about, one); err != nil {
 				return nil, err
@@ -104,7 +104,7 @@ func (c *crossing) children(ctx context.Context, index plan.Artifact, content sb
 				c.Examined.Agree(a.Name, one.Index.SHA256, sum)
 			}
 		}
-		facts := crosscheck.Release{Images: map[string]crosscheck.Image{a.Name: sbom.Served(one)}}
+		facts := sbomcheck.Release{Images: map[string]sbomcheck.Image{a.Name: sbom.Served(one)}}
 		findings = append(append(findings, facts.About(about)...), found.Findings...)
 	}
 	return findings, nil

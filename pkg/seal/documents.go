@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
-	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -70,20 +70,20 @@ func crossCheck(ctx context.Context, req Request, p proven) error {
 type crossing struct {
 	Request
 	proven  proven
-	release crosscheck.Release
+	release sbomcheck.Release
 	due     []plan.Artifact // those that have SBOMs
-	served  map[string]crosscheck.Image
+	served  map[string]sbomcheck.Image
 	layers  sbom.Layers // that images share
 }
 
 func newCrossing(ctx context.Context, req Request, p proven) (*crossing, error) {
-	c := &crossing{Request: req, proven: p, served: map[string]crosscheck.Image{}}
+	c := &crossing{Request: req, proven: p, served: map[string]sbomcheck.Image{}}
 	for _, a := range req.Plan.Artifacts {
 		if a.Has(plan.KindSBOM) {
 			c.due = append(c.due, a)
 		}
 		if a.IsBuilt() && a.Class != plan.ImageChild {
-			c.release.Artifacts = append(c.release.Artifacts, crosscheck.Artifact{
+			c.release.Artifacts = append(c.release.Artifacts, sbomcheck.Artifact{
 				Name: a.Name, Version: req.Plan.Version.String(), Platform: a.Platform, Bare: a.Class == plan.Binary, Digests: p.bytes[a.Name],
 			})
 		}
@@ -153,15 +153,15 @@ func merge(sums map[string]string, dir string, raw []byte) error {
 
 // crossed is what came of one artifact.
 type crossed struct {
-	artifact crosscheck.Artifact
-	image    crosscheck.Image
+	artifact sbomcheck.Artifact
+	image    sbomcheck.Image
 	findings []verdict.Finding
 }
 
 // about reads an artifact and its SBOM and compares. What was examined in this
 // run is not taken apart again: its bytes were hashed by this act.
 func (c *crossing) about(ctx context.Context, a plan.Artifact) (crossed, error) {
-	i := slices.IndexFunc(c.release.Artifacts, func(other crosscheck.Artifact) bool { return other.Name == a.Name })
+	i := slices.IndexFunc(c.release.Artifacts, func(other sbomcheck.Artifact) bool { return other.Name == a.Name })
 	about, facts := c.release.Artifacts[i], c.release
 	name := plan.SBOMName(a.Name)
 	text, err := c.read(ctx, name)
@@ -179,11 +179,11 @@ func (c *crossing) about(ctx context.Context, a plan.Artifact) (crossed, error) 
 	if a.Class != plan.Binary {
 		facts.GoSum = nil
 	}
-	var found crosscheck.Found
+	var found sbomcheck.Found
 	var out crossed
 	if a.Class == plan.Image {
 		out.image, found, err = c.image(ctx, a, about)
-		facts.Images = map[string]crosscheck.Image{a.Name: out.image}
+		facts.Images = map[string]sbomcheck.Image{a.Name: out.image}
 	} else {
 		found, err = c.file(ctx, a, about)
 	}
@@ -194,7 +194,7 @@ func (c *crossing) about(ctx context.Context, a plan.Artifact) (crossed, error) 
 	if len(found.Findings) == 0 {
 		c.Examined.Agree(a.Name, found.Digests.SHA256, about.DocumentDigest)
 	}
-	if !crosscheck.HoldsImage(about.Document) {
+	if !sbomcheck.HoldsImage(about.Document) {
 		about.Document = spdx.Document{} // nothing more is asked of it
 	}
 	out.artifact = about
@@ -205,18 +205,18 @@ func (c *crossing) read(ctx context.Context, name string) ([]byte, error) {
 	return store.Read(ctx, c.Workspace.Files(), name, spdx.MaxSize)
 }
 
-func (c *crossing) file(ctx context.Context, a plan.Artifact, about crosscheck.Artifact) (crosscheck.Found, error) {
+func (c *crossing) file(ctx context.Context, a plan.Artifact, about sbomcheck.Artifact) (sbomcheck.Found, error) {
 	if set := c.proven.hashed[a.Name]; set.SHA256.Equal(about.Digests.SHA256) && c.Examined.Agreed(a.Name, set.SHA256, about.DocumentDigest) {
-		return crosscheck.Found{Digests: set}, nil
+		return sbomcheck.Found{Digests: set}, nil
 	}
 	body, err := c.Workspace.OpenFile(a.Name)
 	if err != nil {
-		return crosscheck.Found{}, verdict.Wrap(verdict.SealMissing, a.Name, err)
+		return sbomcheck.Found{}, verdict.Wrap(verdict.SealMissing, a.Name, err)
 	}
 	defer body.Close()
 	content, done, err := sbom.Readable(body)
 	if err != nil {
-		return crosscheck.Found{}, err
+		return sbomcheck.Found{}, err
 	}
 	defer done()
 	found, err := sbom.Within(ctx, about, content)
@@ -226,27 +226,27 @@ func (c *crossing) file(ctx context.Context, a plan.Artifact, about crosscheck.A
 	return found, err
 }
 
-func (c *crossing) image(ctx context.Context, a plan.Artifact, about crosscheck.Artifact) (crosscheck.Image, crosscheck.Found, error) {
+func (c *crossing) image(ctx context.Context, a plan.Artifact, about sbomcheck.Artifact) (sbomcheck.Image, sbomcheck.Found, error) {
 	d, _, err := findImage(ctx, c.Request, a)
 	if err != nil {
-		return nil, crosscheck.Found{}, err
+		return nil, sbomcheck.Found{}, err
 	}
 	if !d.Digest.Equal(about.Digests.SHA256) {
-		return nil, crosscheck.Found{}, notVouched(a.Name, about.Digests, digest.Set{SHA256: d.Digest})
+		return nil, sbomcheck.Found{}, notVouched(a.Name, about.Digests, digest.Set{SHA256: d.Digest})
 	}
 	node, err := registry.Graph(ctx, c.Workspace.Images(), a.Repository, d)
 	if err != nil {
-		return nil, crosscheck.Found{}, err
+		return nil, sbomcheck.Found{}, err
 	}
 	content, err := sbom.FromRegistry(ctx, c.Workspace.Images(), a.Repository, node)
 	if err != nil {
-		return nil, crosscheck.Found{}, err
+		return nil, sbomcheck.Found{}, err
 	}
 	content.Layers = &c.layers
-	found := crosscheck.Found{Digests: content.Index}
+	found := sbomcheck.Found{Digests: content.Index}
 	if !c.Examined.Agreed(a.Name, d.Digest, about.DocumentDigest) {
 		if found, err = sbom.WithinImage(ctx, about, content); err != nil {
-			return nil, crosscheck.Found{}, err
+			return nil, sbomcheck.Found{}, err
 		}
 	}
 	more, err := c.children(ctx, a, content)
@@ -260,7 +260,7 @@ func (c *crossing) together(ctx context.Context, results []crossed) (findings []
 		if r.image != nil || r.artifact.Document.IsZero() {
 			continue
 		}
-		more, compared := crosscheck.Saved(r.artifact, c.served)
+		more, compared := sbomcheck.Saved(r.artifact, c.served)
 		if findings = append(findings, more...); !compared {
 			c.Report(ctx, "%s holds an image, and the release has none of its name: it was compared with no registry", r.artifact.Name)
 		}
@@ -276,7 +276,7 @@ func (c *crossing) whole(ctx context.Context, results []crossed) ([]verdict.Find
 	if err != nil {
 		return nil, err
 	}
-	if f := crosscheck.Whole(document, name, c.Plan.Name+" "+c.Plan.Version.String()); len(f) > 0 {
+	if f := sbomcheck.Whole(document, name, c.Plan.Name+" "+c.Plan.Version.String()); len(f) > 0 {
 		return f, nil
 	}
 	artifacts := slices.Clone(c.release.Artifacts)
@@ -288,5 +288,5 @@ func (c *crossing) whole(ctx context.Context, results []crossed) ([]verdict.Find
 		}
 	}
 	findings, err := c.source(ctx, document)
-	return append(crosscheck.Listed(document, artifacts), findings...), err
+	return append(sbomcheck.Listed(document, artifacts), findings...), err
 }

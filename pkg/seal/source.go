@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
 	"github.com/waybill-release/waybill/pkg/source"
 	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -30,10 +30,10 @@ func (c *crossing) source(ctx context.Context, whole spdx.Document) ([]verdict.F
 	if err != nil {
 		return nil, err
 	}
-	a := crosscheck.Artifact{
+	a := sbomcheck.Artifact{
 		Name: name, Version: c.Plan.Version.String(), Document: document, DocumentDigest: digest.Of(digest.SHA256, text), Namespace: document.Namespace(),
 	}
-	findings := append(crosscheck.Source(a, whole), crosscheck.Named(a)...)
+	findings := append(sbomcheck.Source(a, whole), sbomcheck.Named(a)...)
 	commit := ContentOf(c.Workspace.Identity().Commit)
 	if c.Examined.Agreed(name, commit, a.DocumentDigest) {
 		return findings, nil
@@ -46,8 +46,8 @@ func (c *crossing) source(ctx context.Context, whole spdx.Document) ([]verdict.F
 		findings = append(findings, verdict.Find(verdict.SBOMSubject, name, "the SBOM of the source is of other files than the commit has").
 			Differ(made.Draft.Namespace, a.Namespace))
 	}
-	findings = append(findings, crosscheck.Files(a, made.Draft.Files)...)
-	findings = append(findings, crosscheck.Components(a, made.Draft)...)
+	findings = append(findings, sbomcheck.Files(a, made.Draft.Files)...)
+	findings = append(findings, sbomcheck.Components(a, made.Draft)...)
 	if len(findings) == 0 {
 		c.Examined.Agree(name, commit, a.DocumentDigest)
 	}
@@ -77,7 +77,7 @@ func (c *crossing) describeSource(ctx context.Context) (sbom.Made, error) {
 	}
 	made, err := sbom.Directory(sbom.Input{
 		Name: c.Plan.Name, Version: c.Plan.Version.String(), Created: commit.Time, Namespace: c.Plan.Files,
-	}, crosscheck.SourceName, os.DirFS(dir), nil)
+	}, sbomcheck.SourceName, os.DirFS(dir), nil)
 	if err != nil {
 		return sbom.Made{}, fmt.Errorf("describing the source: %w", err)
 	}

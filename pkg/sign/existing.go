@@ -30,7 +30,7 @@ const maxEntries = 256 * (2 + 1<<16)
 
 // existing composes the entry that the log has at an index, from its
 // checkpoint and tiles (C2SP tlog-tiles). Whether it is of our signature, and
-// whether the log signed the checkpoint, pkg/verify decides.
+// whether the log signed the checkpoint, pkg/judge/verify decides.
 func (l *logger) existing(ctx context.Context, index int64) (*rekor.TransparencyLogEntry, error) {
 	head, err := l.checkpoint(ctx)
 	if err != nil {

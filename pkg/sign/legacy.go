@@ -13,9 +13,9 @@ import (
 	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
 
 	"github.com/waybill-release/waybill/pkg/document/legacy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // errUnlogged says that a signature in a legacy form is of a certificate whose

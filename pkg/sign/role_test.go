@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
-	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
 )
 
 // TestMayState: a builder, the verifier, the policy's officer, whoever tends

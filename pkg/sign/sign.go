@@ -5,7 +5,7 @@
 // in its certificate, with what the policy says of that role before it signs
 // anything; it refuses to sign what its role may not say (only a builder signs
 // provenance, and a builder signs nothing else; so with the policy's officer
-// and its kinds); and it verifies each bundle with pkg/verify before handing it
+// and its kinds); and it verifies each bundle with pkg/judge/verify before handing it
 // out. What leaves here has been verified once already, by the same code that a
 // downstream verifier runs.
 //
@@ -43,13 +43,13 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/root"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
-	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // Config says who signs and with which services.

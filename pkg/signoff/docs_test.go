@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/feature/known"
-	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/signoff"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -87,7 +87,7 @@ func TestDocsPage(t *testing.T) {
 	if _, err := signoff.ParseRegistry([]byte(blocks[1])); err != nil {
 		t.Errorf("the registry: %v", err)
 	}
-	valid, err := os.ReadFile("../policy/testdata/valid.yaml")
+	valid, err := os.ReadFile("../judge/policy/testdata/valid.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ import (
 
 	sigstore "github.com/sigstore/sigstore-go/pkg/tuf"
 
-	"github.com/waybill-release/waybill/pkg/trust"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

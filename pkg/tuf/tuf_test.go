@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/testing/faketuf"
 	"github.com/waybill-release/waybill/pkg/transport"
-	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/tuf"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )

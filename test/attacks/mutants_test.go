@@ -19,13 +19,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
-	"github.com/waybill-release/waybill/pkg/expected"
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gateway"
 	"github.com/waybill-release/waybill/pkg/image"
 	"github.com/waybill-release/waybill/pkg/inspect"
-	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
@@ -34,9 +36,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/signoff"
 	"github.com/waybill-release/waybill/pkg/testing/bounds"
-	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/value/version"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // written are documents that people write, each good.
@@ -92,7 +92,7 @@ func readers(t *testing.T) map[string]func([]byte) {
 	return map[string]func([]byte){
 		"caller":      func(b []byte) { _, _ = caller.Parse(b) },
 		"keys":        func(b []byte) { _, _ = caller.ParseKeys(b) },
-		"expected":    func(b []byte) { _, _ = expected.ParseList(b); _, _ = expected.ParseSums("SHA256SUMS", b, v) },
+		"expected":    func(b []byte) { _, _ = k8slayout.ParseList(b); _, _ = k8slayout.ParseSums("SHA256SUMS", b, v) },
 		"feature":     func(b []byte) { _, _ = feature.Parse(b) },
 		"revocations": func(b []byte) { _, _ = gate.ParseRevocations(b) },
 		"service":     func(b []byte) { _, _ = gateway.ParseConfig(b, ".") },
@@ -105,7 +105,7 @@ func readers(t *testing.T) map[string]func([]byte) {
 				_, _ = vsa.Parse(s)
 				_, _ = promotionrecord.Parse(s)
 				_, _ = manifest.ReadManifest(s, nil)
-				_, _ = expected.ReadProvenance("provenance.json", s, v)
+				_, _ = k8slayout.ReadProvenance("provenance.json", s, v)
 			})
 		},
 		"image": func(b []byte) {
@@ -129,7 +129,7 @@ func readers(t *testing.T) map[string]func([]byte) {
 		"spdx": func(b []byte) {
 			_, _ = spdx.Validate(string(b))
 			if d, err := spdx.ParseTagValue(b); err == nil {
-				_, _ = expected.ReadSBOM("kubernetes-release.spdx", d, v)
+				_, _ = k8slayout.ReadSBOM("kubernetes-release.spdx", d, v)
 			}
 			_, _ = spdx.Parse(b)
 		},

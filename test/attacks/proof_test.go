@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -63,11 +63,11 @@ var weaker = map[string][]string{
 		"pkg/doctor/doctor.go", "pkg/gateway/check.go", "pkg/promote/merge.go", "pkg/sbom/judge.go", "pkg/sbom/validate.go",
 		"pkg/signoff/check.go", "pkg/switchboard/preflight.go",
 	},
-	"verdict.InsecureUnsigned":        {"pkg/gate/manifest.go"}, // behind the key of that name
-	".SettleInsecureUnsigned(":        {"pkg/policy/decide.go"}, // the same of a policy
+	"verdict.InsecureUnsigned":        {"pkg/gate/manifest.go"},       // behind the key of that name
+	".SettleInsecureUnsigned(":        {"pkg/judge/policy/decide.go"}, // the same of a policy
 	"verdict.Checked":                 {},
 	".Basis =":                        {"pkg/gate/manifest.go", "pkg/value/verdict/basis.go", "pkg/value/verdict/verdict.go"},
-	"yaml:\"insecureAcceptUnsigned\"": {"pkg/policy/file.go", "pkg/release/promoterfile/policy.go"},
+	"yaml:\"insecureAcceptUnsigned\"": {"pkg/judge/policy/file.go", "pkg/release/promoterfile/policy.go"},
 }
 
 // TestWhoMayAcceptWithoutAProof lists the places in the sources that make a

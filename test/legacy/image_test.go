@@ -15,10 +15,10 @@ import (
 	"github.com/sigstore/rekor/pkg/types/intoto"
 
 	"github.com/waybill-release/waybill/pkg/document/legacy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 const payload = `{"critical":{"identity":{"docker-reference":"registry.example.test/demo"},"image":{"docker-manifest-digest":"%s"},"type":"cosign container image signature"},"optional":null}`

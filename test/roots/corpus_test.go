@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/transport"
-	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/tuf"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )

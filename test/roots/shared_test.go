@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/testing/faketuf"
-	"github.com/waybill-release/waybill/pkg/trust"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

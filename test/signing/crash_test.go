@@ -17,10 +17,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	builtby "github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/journal"
-	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/value/digest"
-	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/test/lab"
 )
 

@@ -16,9 +16,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/judge/waiver"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/value/digest"
-	"github.com/waybill-release/waybill/pkg/waiver"
 	"github.com/waybill-release/waybill/test/scene"
 )
 

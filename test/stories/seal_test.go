@@ -11,7 +11,7 @@ import (
 
 	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/channel"
+	"github.com/waybill-release/waybill/pkg/judge/channel"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"

@@ -7,7 +7,7 @@
 //
 // The README beside this file is the specification and schema.json its JSON
 // Schema. Who may sign an index, and which number is too low, others decide:
-// see pkg/channel.
+// see pkg/judge/channel.
 package channelindex
 
 import (

@@ -7,7 +7,7 @@
 //
 // The README beside this file is the specification and schema.json its JSON
 // Schema. Who may sign one, and what one may never set aside, others decide:
-// see pkg/waiver.
+// see pkg/judge/waiver.
 package exception
 
 import (

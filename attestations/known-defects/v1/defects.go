@@ -8,7 +8,7 @@
 //
 // The README beside this file is the specification and schema.json its JSON
 // Schema. Who may sign a list, and what it changes about a verdict, others
-// decide: see pkg/waiver.
+// decide: see pkg/judge/waiver.
 package knowndefects
 
 import (

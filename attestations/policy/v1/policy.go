@@ -8,7 +8,7 @@
 //
 // The README beside this file is the specification and schema.json its JSON
 // Schema. Who may sign, and which number is too low, others decide: see
-// pkg/policy.
+// pkg/judge/policy.
 package signedpolicy
 
 import (

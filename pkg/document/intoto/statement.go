@@ -4,7 +4,7 @@
 // A [Statement] is parsed: it has the shape, and nobody has been believed. It
 // keeps the very bytes it was read from, because those are what somebody
 // signed; nothing here ever encodes a statement a second time. Belief is the
-// business of pkg/verify, which turns a statement inside a verified envelope
+// business of pkg/judge/verify, which turns a statement inside a verified envelope
 // into evidence.
 //
 //	s, err := intoto.Parse(payload)
@@ -19,7 +19,7 @@
 // strictness with [Statement.Strict] before it is taken for one of ours.
 //
 // Envelopes are read by [ParseEnvelope], files of several are split by [Lines];
-// Sigstore bundles are the business of pkg/verify.
+// Sigstore bundles are the business of pkg/judge/verify.
 //
 // Specifications: in-toto Attestation Framework, Statement v0.1 and v1,
 // ResourceDescriptor, DigestSet; DSSE v1.

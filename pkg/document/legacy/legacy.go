@@ -21,7 +21,7 @@
 //	signature, certificate := m.Files() // FILE.sig and FILE.cert
 //
 // Nothing here is believed: a [Material] is parsed, not verified, and proves
-// nothing until pkg/verify has proven the bundle. Certificates that came along
+// nothing until pkg/judge/verify has proven the bundle. Certificates that came along
 // are copied, not trusted; chains are those of the trust root.
 //
 // Forms: cosign's SIGNATURE_SPEC.md and BUNDLE_SPEC.md, and the REST API of

@@ -12,9 +12,9 @@ import (
 	"github.com/sigstore/cosign/v2/pkg/oci/static"
 
 	"github.com/waybill-release/waybill/pkg/document/legacy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
 )
 
 // The files in testdata are of one laboratory, whose keys are lost. What they

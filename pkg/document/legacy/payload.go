@@ -12,7 +12,7 @@ import (
 const maxPayload = 1 << 20
 
 // Payload is what the signature of an image says: "simple signing". It is
-// parsed; who signed it is for pkg/verify.
+// parsed; who signed it is for pkg/judge/verify.
 type Payload struct {
 	// Image is the digest of the manifest.
 	Image digest.Digest

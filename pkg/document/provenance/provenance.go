@@ -9,8 +9,8 @@
 //	for _, note := range provenance.Lint(claim) { … }
 //
 // Both are parsed, never believed by themselves: who signed it, and whether
-// that signer may speak for the builder it names, is for pkg/verify, pkg/slsa
-// and pkg/policy to say.
+// that signer may speak for the builder it names, is for pkg/judge/verify, pkg/judge/slsa
+// and pkg/judge/policy to say.
 //
 // [CloudBuild] and [Bundles] take apart the collections in which Google Cloud
 // Build, npm and GitHub hand out provenance.

@@ -2,8 +2,8 @@
 // artifact that it judged by a policy.
 //
 // A [Summary] is parsed, never believed by itself. It counts only from a
-// signer who may speak for the verifier it names, which is for pkg/verify and
-// pkg/slsa to say, and only for what was asked, which is for [Summary.Answer]
+// signer who may speak for the verifier it names, which is for pkg/judge/verify and
+// pkg/judge/slsa to say, and only for what was asked, which is for [Summary.Answer]
 // to say.
 //
 //	s, err := vsa.Parse(statement)

@@ -7,9 +7,9 @@ import (
 
 	"github.com/sigstore/cosign/v2/pkg/oci"
 
-	"github.com/waybill-release/waybill/pkg/census"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
-	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/judge/census"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )

@@ -2,7 +2,7 @@
 // everything that one release publishes, where it is published, and which
 // evidence belongs to what.
 //
-// A [Manifest] parsed from a statement is parsed, not believed; pkg/verify
+// A [Manifest] parsed from a statement is parsed, not believed; pkg/judge/verify
 // says who signed the statement. The wire form is specified under
 // attestations/release-manifest/v1; the one conversion between wire and value
 // is here.

@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/census"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/judge/census"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/store"

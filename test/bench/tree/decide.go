@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
-	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
-	"github.com/waybill-release/waybill/pkg/verify"
 	"github.com/waybill-release/waybill/test/bench"
 )
 
