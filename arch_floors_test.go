@@ -32,8 +32,8 @@ var house = []floor{
 		"pkg/judge/trust", "pkg/value/identity", "pkg/judge/verify", "pkg/judge/slsa", "pkg/judge/policy", "pkg/judge/policy/cel", "pkg/judge/sbomcheck", "pkg/judge/census", "pkg/judge/k8slayout", "pkg/judge/waiver", "pkg/judge/channel", "pkg/release/promotionplan", "pkg/caller", "pkg/feature", "pkg/feature/known", "pkg/signoff",
 	}},
 	{"world", false, []string{
-		"pkg/trace/carry", "pkg/transport", "pkg/trace/span", "pkg/unpack", "pkg/store", "pkg/store/cloud", "pkg/lease", "pkg/marker", "pkg/feature/store", "pkg/feature/gates", "pkg/registry", "pkg/rekor",
-		"pkg/tuf", "pkg/vcs", "pkg/sandbox", "pkg/journal", "pkg/sign/token", "pkg/sign/keyfile", "pkg/sign",
+		"pkg/backend/tracing/carry", "pkg/backend/transport", "pkg/backend/tracing/span", "pkg/unpack", "pkg/backend/store", "pkg/backend/store/cloud", "pkg/backend/lease", "pkg/backend/marker", "pkg/feature/store", "pkg/feature/gates", "pkg/backend/registry", "pkg/backend/rekorv1",
+		"pkg/backend/tuf", "pkg/backend/git", "pkg/sandbox", "pkg/backend/journal", "pkg/sign/token", "pkg/sign/keyfile", "pkg/sign",
 	}},
 	{"deeds", false, []string{
 		"pkg/feature/reconcile", "pkg/feature/sweeps", "pkg/feature/switches", "pkg/profile", "pkg/workspace", "pkg/source", "pkg/pin", "pkg/sbom/licence", "pkg/sbom/gomod", "pkg/sbom/distro",
@@ -49,8 +49,8 @@ const testSupport = "pkg/testing"
 // reserved names the rooms that one command alone may import, because of what
 // they bring with them.
 var reserved = map[string]string{
-	"pkg/store/cloud":      "cmd/waybill",
-	"pkg/judge/policy/cel": "cmd/waybill", // the rules engine
+	"pkg/backend/store/cloud": "cmd/waybill",
+	"pkg/judge/policy/cel":    "cmd/waybill", // the rules engine
 }
 
 // stands finds a room: its floor and its place in the order of the house.

@@ -132,7 +132,7 @@ var heavy = []string{
 	"cel.dev", "github.com/google/cel-go", "github.com/sigstore/cosign/v2/cmd", "gocloud.dev", "k8s.io/client-go",
 	"cloud.google.com/go/storage", "github.com/aws/aws-sdk-go", "github.com/aws/aws-sdk-go-v2",
 	"github.com/Azure/azure-sdk-for-go",
-	"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/exporters", modulePath + "/pkg/trace/span",
+	"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/exporters", modulePath + "/pkg/backend/tracing/span",
 }
 
 const verifier = "cmd/k8s-verify-release"

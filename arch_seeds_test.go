@@ -68,8 +68,8 @@ func planted(files map[string]string) fstest.MapFS {
 
 func floorSeeds() []seed {
 	return []seed{
-		{"floors", "pkg/judge/verify imports pkg/store: judgement may not import world (move the call up, or the value down)",
-			one("pkg/judge/verify/a.go", imports("verify", "pkg/store")), one("pkg/judge/verify/a.go", imports("verify", "pkg/judge/trust"))},
+		{"floors", "pkg/judge/verify imports pkg/backend/store: judgement may not import world (move the call up, or the value down)",
+			one("pkg/judge/verify/a.go", imports("verify", "pkg/backend/store")), one("pkg/judge/verify/a.go", imports("verify", "pkg/judge/trust"))},
 		{"floors", "pkg/value/digest imports pkg/document/intoto: words may not import formats",
 			one("pkg/value/digest/a.go", imports("digest", "pkg/document/intoto")), one("pkg/value/digest/a_test.go", imports("digest", "pkg/document/intoto"))},
 		{"floors", "pkg/release/plan imports pkg/release/manifest: within formats it stands later",
@@ -83,24 +83,24 @@ func floorSeeds() []seed {
 			one("pkg/gate/a.go", imports("gate", "cmd/internal/ui")), one("cmd/waybill/a.go", imports("main", "cmd/internal/ui"))},
 		{"floors", "cmd/waybill imports test/lab: the product never imports the test module",
 			one("cmd/waybill/a.go", imports("main", "test/lab")), one("test/scene/a.go", imports("scene", "test/lab"))},
-		{"floors", "pkg/store imports pkg/testing/checkplaces: only tests import test support",
-			one("pkg/store/a.go", imports("store", "pkg/testing/checkplaces")), one("pkg/store/a_test.go", imports("store", "pkg/testing/checkplaces"))},
+		{"floors", "pkg/backend/store imports pkg/testing/checkplaces: only tests import test support",
+			one("pkg/backend/store/a.go", imports("store", "pkg/testing/checkplaces")), one("pkg/backend/store/a_test.go", imports("store", "pkg/testing/checkplaces"))},
 		{"floors", "cmd/waybill imports pkg/testing/bounds: only tests import test support",
 			one("cmd/waybill/a.go", imports("main", "pkg/testing/bounds")), one("pkg/testing/rawarchive/a.go", imports("rawarchive", "pkg/testing/bounds"))},
-		{"floors", "cmd/k8s-verify-release imports pkg/store/cloud: only cmd/waybill may",
-			one("cmd/k8s-verify-release/a.go", imports("main", "pkg/store/cloud")), one("cmd/waybill/a.go", imports("main", "pkg/store/cloud"))},
+		{"floors", "cmd/k8s-verify-release imports pkg/backend/store/cloud: only cmd/waybill may",
+			one("cmd/k8s-verify-release/a.go", imports("main", "pkg/backend/store/cloud")), one("cmd/waybill/a.go", imports("main", "pkg/backend/store/cloud"))},
 		{"floors", "cmd/k8s-verify-release imports pkg/judge/policy/cel: only cmd/waybill may",
 			one("cmd/k8s-verify-release/a.go", imports("main", "pkg/judge/policy/cel")), one("cmd/k8s-verify-release/a.go", imports("main", "pkg/judge/policy"))},
 		{"pure floors", "pkg/judge/policy/a.go imports net/http: judgement may not see the world",
-			one("pkg/judge/policy/a.go", `package policy; import "net/http"`), one("pkg/registry/a.go", `package registry; import "net/http"`)},
+			one("pkg/judge/policy/a.go", `package policy; import "net/http"`), one("pkg/backend/registry/a.go", `package registry; import "net/http"`)},
 		{"pure floors", "attestations/release-manifest/v1/a.go imports os: formats may not see the world",
 			one("attestations/release-manifest/v1/a.go", `package v1; import "os"`), one("attestations/release-manifest/v1/a.go", `package v1; import "io/fs"`)},
 		{"pure floors", "pkg/value/digest/a.go imports log/slog: words may not see the world",
 			one("pkg/value/digest/a.go", `package digest; import "log/slog"`), one("pkg/value/digest/a_test.go", `package digest; import "log/slog"`)},
 		{"pure floors", "pkg/judge/trust/a.go imports context: judgement may not see the world (nothing here waits)",
-			one("pkg/judge/trust/a.go", `package trust; import "context"`), one("pkg/store/a.go", `package store; import "context"`)},
-		{"pure floors", `pkg/store/a.go imports "time" with a dot`,
-			one("pkg/store/a.go", `package store; import . "time"`), one("pkg/store/a.go", `package store; import _ "time"`)},
+			one("pkg/judge/trust/a.go", `package trust; import "context"`), one("pkg/backend/store/a.go", `package store; import "context"`)},
+		{"pure floors", `pkg/backend/store/a.go imports "time" with a dot`,
+			one("pkg/backend/store/a.go", `package store; import . "time"`), one("pkg/backend/store/a.go", `package store; import _ "time"`)},
 	}
 }
 
@@ -116,7 +116,7 @@ func symbolSeeds() []seed {
 		{"forbidden symbols", "pkg/judge/verify/a.go:3 uses time.Since",
 			verify(`clock "time"`, "func f(t clock.Time) any { return clock.Since(t) }"), verify(`clock "time"`, "func f(t, u clock.Time) any { return u.Sub(t) }")},
 		{"forbidden symbols", "uses http.DefaultClient",
-			verify(`"net/http"`, "func f() any { return http.DefaultClient }"), one("pkg/transport/a.go", "package transport\nimport \"net/http\"\nfunc f() any { return http.DefaultClient }")},
+			verify(`"net/http"`, "func f() any { return http.DefaultClient }"), one("pkg/backend/transport/a.go", "package transport\nimport \"net/http\"\nfunc f() any { return http.DefaultClient }")},
 		{"forbidden symbols", "uses verify.WithCurrentTime",
 			verify(sigstore, "func f() any { return verify.WithCurrentTime() }"), verify(sigstore, "func f() any { return verify.WithIntegratedTimestamps(1) }")},
 		{"forbidden symbols", "uses WithCurrentTime",
@@ -250,11 +250,11 @@ func moduleSeeds() []seed {
 func TestArchVerifierRefusesSeeds(t *testing.T) {
 	const from = modulePath + "/" + verifier
 	graph := func(last string) map[string][]string {
-		return map[string][]string{from: {modulePath + "/pkg/store"}, modulePath + "/pkg/store": {last}, last: {last + "/inner"}}
+		return map[string][]string{from: {modulePath + "/pkg/backend/store"}, modulePath + "/pkg/backend/store": {last}, last: {last + "/inner"}}
 	}
 	for _, h := range heavy {
 		got := carries(graph(h+"/x"), from)
-		if len(got) != 1 || !strings.Contains(got[0], "carries "+h+"/x (cmd/k8s-verify-release → pkg/store → "+h+"/x)") {
+		if len(got) != 1 || !strings.Contains(got[0], "carries "+h+"/x (cmd/k8s-verify-release → pkg/backend/store → "+h+"/x)") {
 			t.Errorf("carrying %s: refusals %q", h, got)
 		}
 	}

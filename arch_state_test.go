@@ -12,7 +12,7 @@ import (
 var plainWrite = regexp.MustCompile(`\bos\.(WriteFile|Rename|Create|CreateTemp|OpenFile)\(`)
 
 // TestArchStateIsDurable: packages that write to a state directory do it through
-// pkg/store and pkg/journal, which make durable what they write.
+// pkg/backend/store and pkg/backend/journal, which make durable what they write.
 func TestArchStateIsDurable(t *testing.T) {
 	seen := 0
 	for _, pkg := range []string{"pkg/workspace", "pkg/seal", "pkg/pipeline", "pkg/record", "pkg/promote", "pkg/judge/channel", "pkg/sign"} {

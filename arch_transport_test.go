@@ -8,7 +8,7 @@ import (
 )
 
 // oneTransport is where connections are made, and nowhere else.
-const oneTransport = "pkg/transport"
+const oneTransport = "pkg/backend/transport"
 
 // ways lists, by package, the symbols that reach the network by a way of their
 // own, and what to use instead.
@@ -26,18 +26,18 @@ var ways = map[string]map[string]string{
 	},
 	"crypto/tls": {"Dial": "take a RoundTripper", "DialWithDialer": "take a RoundTripper", "Dialer": "take a RoundTripper", "Client": "take a RoundTripper"},
 	// Shortcuts of libraries that bring a transport of their own.
-	"github.com/google/go-containerregistry/pkg/crane":         {"": "use pkg/registry"},
-	"github.com/google/go-containerregistry/pkg/gcrane":        {"": "use pkg/registry"},
-	"github.com/google/go-containerregistry/pkg/v1/google":     {"": "use pkg/registry"},
+	"github.com/google/go-containerregistry/pkg/crane":         {"": "use pkg/backend/registry"},
+	"github.com/google/go-containerregistry/pkg/gcrane":        {"": "use pkg/backend/registry"},
+	"github.com/google/go-containerregistry/pkg/v1/google":     {"": "use pkg/backend/registry"},
 	"golang.org/x/oauth2/google":                               {"FindDefaultCredentials": "it asks the machine past the transport", "DefaultClient": "it asks the machine past the transport", "DefaultTokenSource": "it asks the machine past the transport", "FindDefaultCredentialsWithParams": "it asks the machine past the transport", "ComputeTokenSource": "it asks the machine past the transport"},
 	"gocloud.dev/gcp":                                          {"DefaultCredentials": "it asks the machine past the transport", "DefaultTransport": "take a RoundTripper"},
 	"gocloud.dev/blob":                                         {"OpenBucket": "it opens by URL, with a transport of its own"},
 	"cloud.google.com/go/compute/metadata":                     {"": "ask through the transport"},
-	"github.com/sigstore/sigstore-go/pkg/tuf":                  {"New": "it fetches with a client of its own; use pkg/tuf", "DefaultClient": "use pkg/tuf"},
-	"github.com/sigstore/sigstore-go/pkg/root":                 {"FetchTrustedRoot": "use pkg/tuf", "FetchTrustedRootWithOptions": "use pkg/tuf", "NewLiveTrustedRoot": "use pkg/tuf", "FetchSigningConfig": "use pkg/tuf", "FetchSigningConfigWithOptions": "use pkg/tuf"},
-	"github.com/theupdateframework/go-tuf/v2/metadata/updater": {"": "it fetches with a client of its own; use pkg/tuf"},
-	"github.com/theupdateframework/go-tuf/v2/metadata/fetcher": {"": "use pkg/tuf"},
-	"github.com/sigstore/rekor/pkg/client":                     {"": "use pkg/rekor"},
+	"github.com/sigstore/sigstore-go/pkg/tuf":                  {"New": "it fetches with a client of its own; use pkg/backend/tuf", "DefaultClient": "use pkg/backend/tuf"},
+	"github.com/sigstore/sigstore-go/pkg/root":                 {"FetchTrustedRoot": "use pkg/backend/tuf", "FetchTrustedRootWithOptions": "use pkg/backend/tuf", "NewLiveTrustedRoot": "use pkg/backend/tuf", "FetchSigningConfig": "use pkg/backend/tuf", "FetchSigningConfigWithOptions": "use pkg/backend/tuf"},
+	"github.com/theupdateframework/go-tuf/v2/metadata/updater": {"": "it fetches with a client of its own; use pkg/backend/tuf"},
+	"github.com/theupdateframework/go-tuf/v2/metadata/fetcher": {"": "use pkg/backend/tuf"},
+	"github.com/sigstore/rekor/pkg/client":                     {"": "use pkg/backend/rekorv1"},
 	"github.com/sigstore/rekor-tiles/v2/pkg/client/write":      {"": "it cannot be given a transport; see pkg/sign"},
 	"github.com/sigstore/rekor-tiles/v2/pkg/client/read":       {"": "it cannot be given a transport"},
 }

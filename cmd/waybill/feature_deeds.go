@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/feature/coverage"
 	"github.com/waybill-release/waybill/pkg/feature/known"
@@ -12,9 +15,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/feature/sweeps"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/store/cloud"
 )
 
 // deeds are what the features of Waybill bring along: what is done, audited or

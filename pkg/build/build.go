@@ -26,6 +26,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
 	"github.com/waybill-release/waybill/pkg/fetch"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
@@ -33,8 +35,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/source"
-	"github.com/waybill-release/waybill/pkg/trace/span"
-	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/workspace"
 )
 
@@ -78,7 +78,7 @@ type Trust struct {
 // share and write to are the products.
 type run struct {
 	Request
-	repo    *vcs.Repository                       // open once, so that a remote one is fetched once
+	repo    *git.Repository                       // open once, so that a remote one is fetched once
 	tree    func(context.Context) (string, error) // of the source, for whoever only reads it
 	store   *fetch.Store
 	version func() map[string]string // of the builder
@@ -89,7 +89,7 @@ type run struct {
 
 // Run builds every step of the plan, each as soon as what it takes is there.
 func Run(ctx context.Context, req Request) error {
-	repo, err := vcs.Open(ctx, req.Source.Commit.Repository)
+	repo, err := git.Open(ctx, req.Source.Commit.Repository)
 	if err != nil {
 		return err
 	}

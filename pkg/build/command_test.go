@@ -6,16 +6,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/sandbox"
-	"github.com/waybill-release/waybill/pkg/vcs"
 )
 
 // TestEnvironment: what the release's author set wins over us, we over what an
 // image asks for, and no variable is there twice.
 func TestEnvironment(t *testing.T) {
 	r := &run{Request: Request{
-		Source: Source{Commit: vcs.Commit{Time: time.Unix(1772366400, 0)}}, Machine: Machine{Mode: sandbox.Isolated},
+		Source: Source{Commit: git.Commit{Time: time.Unix(1772366400, 0)}}, Machine: Machine{Mode: sandbox.Isolated},
 	}}
 	at := stand{
 		path: "/go/bin", env: []string{"GOPROXY=https://proxy.example.test", "GOPATH=/go", "CGO_ENABLED=1"}, modules: "file:///build/modules",

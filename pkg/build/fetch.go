@@ -9,12 +9,12 @@ import (
 	"path"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/fetch"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
-	"github.com/waybill-release/waybill/pkg/vcs"
 )
 
 // fetched is everything that steps may use besides the source and each other,
@@ -60,7 +60,7 @@ func (r *run) fetchModules(ctx context.Context, f *fetched) error {
 	var sums [][]byte
 	for _, dir := range r.Plan.Modules {
 		sum, err := r.repo.ReadFile(ctx, r.Source.Commit, path.Join(dir, "go.sum"))
-		if errors.Is(err, vcs.ErrNotFound) {
+		if errors.Is(err, git.ErrNotFound) {
 			continue // a module without dependencies
 		}
 		if err != nil {

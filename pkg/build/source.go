@@ -1,15 +1,15 @@
 package build
 
 import (
+	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/release/plan"
-	"github.com/waybill-release/waybill/pkg/vcs"
 )
 
 // Source is a commit with the configuration that was read from it.
 type Source struct {
-	Commit vcs.Commit
-	Tag    vcs.Tag // who signed the tag that named the commit
+	Commit git.Commit
+	Tag    git.Tag // who signed the tag that named the commit
 	Config []byte
 	Lock   []byte
 	Pins   plan.Lock
@@ -31,7 +31,7 @@ func (s Source) resources() []provenance.Resource {
 
 // tag is what provenance says of the tag's signer: nothing if there is no tag.
 func (s Source) tag() *provenance.SignedTag {
-	if s.Tag == (vcs.Tag{}) {
+	if s.Tag == (git.Tag{}) {
 		return nil
 	}
 	return &provenance.SignedTag{Signature: s.Tag.Signature, Signer: s.Tag.Signer, NotVerified: s.Tag.NotVerified}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 )
 
 // errLeft stops the writing of a file that was not read to its end.

@@ -7,17 +7,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
-	"github.com/waybill-release/waybill/pkg/rekor"
 	"github.com/waybill-release/waybill/pkg/release/promoterfile"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // ManifestRequest asks what the provenance section of a promoter's manifest
-// demands of its images. README.md of package promoter says how each of its
+// demands of its images. README.md of package promoterfile says how each of its
 // fields is read.
 type ManifestRequest struct {
 	// Manifest is what the manifest is called.
@@ -26,7 +26,7 @@ type ManifestRequest struct {
 	Verifier *verify.Verifier
 	Now      time.Time
 	// Finder completes attestations in legacy forms.
-	Finder rekor.Finder
+	Finder rekorv1.Finder
 }
 
 // ManifestJudge decides about images as a promoter's manifest demands. It is

@@ -3,8 +3,8 @@ package gate
 import (
 	"context"
 
+	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
 	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
-	"github.com/waybill-release/waybill/pkg/rekor"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -23,7 +23,7 @@ func (g Gate) Decide(ctx context.Context, req Request) (Decided, error) {
 	ask := UnsealedRequest{Request: req, Finder: req.Options.Finder}
 	var err error
 	if ask.Finder.Log == nil && of.Log != "" && !g.opening.Offline {
-		if ask.Finder.Log, err = rekor.Open(of.Log, g.opening.Transport); err != nil {
+		if ask.Finder.Log, err = rekorv1.Open(of.Log, g.opening.Transport); err != nil {
 			return Decided{}, err
 		}
 	}

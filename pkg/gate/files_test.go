@@ -3,9 +3,9 @@ package gate
 import (
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
-	"github.com/waybill-release/waybill/pkg/store"
 )
 
 // TestMostOf: an object is read to the size that is signed for its name, and

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
-	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 

@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
-	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

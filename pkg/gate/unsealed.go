@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
 	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/waiver"
-	"github.com/waybill-release/waybill/pkg/rekor"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -28,7 +28,7 @@ type UnsealedRequest struct {
 	// minor version that nobody has read; that is said in the verdict.
 	List k8slayout.List
 	// Finder completes signatures, which carry no log entry along.
-	Finder rekor.Finder
+	Finder rekorv1.Finder
 	// Expect is told what is expected, before it is read: by name, the bytes as
 	// they are claimed, zero where nobody does. May be nil.
 	Expect func(claimed map[string]digest.Set) error

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"strconv"
 
-	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/journal"
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/backend/journal"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/version"
-	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/workspace"
 )
 
@@ -89,7 +89,7 @@ func TestStateAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	w, err := workspace.Create(filepath.Join(t.TempDir(), "state"), workspace.Identity{
-		Name: "lantern", Version: of, Commit: vcs.Commit{Commit: fmt.Sprintf("%040d", 1), Repository: "git+https://example.test/lantern"}, Plan: digest.Of(digest.SHA256, nil), Invocation: "1",
+		Name: "lantern", Version: of, Commit: git.Commit{Commit: fmt.Sprintf("%040d", 1), Repository: "git+https://example.test/lantern"}, Plan: digest.Of(digest.SHA256, nil), Invocation: "1",
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -10,21 +10,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
+	"github.com/waybill-release/waybill/pkg/backend/transport"
 	"github.com/waybill-release/waybill/pkg/build"
 	"github.com/waybill-release/waybill/pkg/doctor"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/trace/span"
-	"github.com/waybill-release/waybill/pkg/transport"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
-	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/workspace"
 )
 
@@ -157,7 +157,7 @@ func (p checkup) examineSource(ctx context.Context, purpose doctor.Purpose, f *f
 	if f.source.Tag, err = p.Source.tag(ctx, f.source.Commit); err != nil {
 		checks = append(checks, doctor.Fault("tag", err))
 	}
-	if err := errors.Join(vcs.CheckClean(ctx, p.Source.Repository), workspace.Check(p.State, f.identity(""))); err != nil {
+	if err := errors.Join(git.CheckClean(ctx, p.Source.Repository), workspace.Check(p.State, f.identity(""))); err != nil {
 		return one(append(checks, doctor.Fault("source", err))...)
 	}
 	checks = append(checks, doctor.Fine("source", "%s names commit %.12s, %d artifacts are planned", f.source.Commit.AskedFor(), f.source.Commit.Commit, len(f.plan.Artifacts)))

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/build"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/seal"
 	"github.com/waybill-release/waybill/pkg/sign/token"
-	"github.com/waybill-release/waybill/pkg/vcs"
 )
 
 // runSteps runs the steps of the plan. The plan of what is there is left to the
@@ -60,7 +60,7 @@ func sayTag(ctx context.Context, j *job, s build.Source) {
 	switch {
 	case s.Tag.Signer != "":
 		j.Report(ctx, "%s is signed by %s", s.Commit.Ref, s.Tag.Signer)
-	case s.Tag != (vcs.Tag{}):
+	case s.Tag != (git.Tag{}):
 		j.Report(ctx, "%s: no signer is verified: %s", s.Commit.Ref, s.Tag.NotVerified)
 	}
 	if s.Commit.Release != "" {

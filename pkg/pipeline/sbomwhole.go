@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sbom"
 	"github.com/waybill-release/waybill/pkg/seal"
 	"github.com/waybill-release/waybill/pkg/source"
 	"github.com/waybill-release/waybill/pkg/value/digest"
-	"github.com/waybill-release/waybill/pkg/vcs"
 )
 
 // whole writes the documents about the release as a whole: of its source, if
@@ -62,8 +62,8 @@ func (d *describer) source(ctx context.Context) (sbom.Entry, error) {
 
 // checkout writes the source as a build does: read behind walls where there
 // are some, and proven.
-func checkout(ctx context.Context, c vcs.Commit, dir string) error {
-	repo, err := vcs.Open(ctx, c.Repository)
+func checkout(ctx context.Context, c git.Commit, dir string) error {
+	repo, err := git.Open(ctx, c.Repository)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/transport"
+	"github.com/waybill-release/waybill/pkg/backend/transport"
 )
 
 // DefaultModuleProxy is where Go modules are fetched from if a profile names

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/lease"
+	"github.com/waybill-release/waybill/pkg/backend/lease"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/store"
 )
 
 // TestTheHolderThatSlept stops a promotion for ten minutes while it copies. If

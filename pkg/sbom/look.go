@@ -4,8 +4,8 @@ import (
 	"context"
 	"io"
 
+	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
-	"github.com/waybill-release/waybill/pkg/registry"
 )
 
 // Look looks into artifacts for those who verify a release.

@@ -9,16 +9,16 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
-	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
-	"github.com/waybill-release/waybill/pkg/vcs"
 )
 
 // crossCheck holds every planned SBOM against the artifact as it lies here,
@@ -113,7 +113,7 @@ func goSums(ctx context.Context, req Request) (map[string]string, error) {
 		return nil, err
 	}
 	commit := req.Workspace.Identity().Commit
-	source, err := vcs.Open(ctx, commit.Repository)
+	source, err := git.Open(ctx, commit.Repository)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func goSums(ctx context.Context, req Request) (map[string]string, error) {
 	var sums map[string]string
 	for dir := range dirs {
 		raw, err := source.ReadFile(ctx, commit, path.Join(dir, "go.sum"))
-		if errors.Is(err, vcs.ErrNotFound) {
+		if errors.Is(err, git.ErrNotFound) {
 			continue
 		}
 		if err != nil {

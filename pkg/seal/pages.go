@@ -5,8 +5,8 @@ import (
 	"context"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
-	"github.com/waybill-release/waybill/pkg/store"
 )
 
 // write writes a manifest that was signed, after the pages of its list, if it

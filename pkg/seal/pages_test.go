@@ -7,12 +7,12 @@ import (
 	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
-	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/version"
-	"github.com/waybill-release/waybill/pkg/vcs"
 	"github.com/waybill-release/waybill/pkg/workspace"
 )
 
@@ -36,7 +36,7 @@ func TestPagesAreWritten(t *testing.T) {
 			})
 		}
 		m.Config = digest.Of(digest.SHA256, nil)
-		w, err := workspace.Create(t.TempDir(), workspace.Identity{Name: m.Name, Version: v, Commit: vcs.Commit{Commit: m.Source.Commit}, Plan: m.Config})
+		w, err := workspace.Create(t.TempDir(), workspace.Identity{Name: m.Name, Version: v, Commit: git.Commit{Commit: m.Source.Commit}, Plan: m.Config})
 		if err != nil {
 			t.Fatal(err)
 		}

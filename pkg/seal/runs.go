@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/backend/tracing/carry"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
-	"github.com/waybill-release/waybill/pkg/trace/carry"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 

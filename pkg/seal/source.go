@@ -7,15 +7,15 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/sandbox"
 	"github.com/waybill-release/waybill/pkg/sbom"
 	"github.com/waybill-release/waybill/pkg/source"
-	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
-	"github.com/waybill-release/waybill/pkg/vcs"
 )
 
 // source holds the SBOM of the source, if one is planned, against that of the
@@ -55,7 +55,7 @@ func (c *crossing) source(ctx context.Context, whole spdx.Document) ([]verdict.F
 }
 
 // ContentOf stands for the content of a commit, which its ids name.
-func ContentOf(c vcs.Commit) digest.Digest {
+func ContentOf(c git.Commit) digest.Digest {
 	return digest.Of(digest.SHA256, []byte(c.Commit+" "+c.Tree))
 }
 
@@ -67,7 +67,7 @@ func (c *crossing) describeSource(ctx context.Context) (sbom.Made, error) {
 	}
 	defer func() { _ = sandbox.Remove(ctx, scratch) }()
 	commit, dir := c.Workspace.Identity().Commit, filepath.Join(scratch, "src")
-	repo, err := vcs.Open(ctx, commit.Repository)
+	repo, err := git.Open(ctx, commit.Repository)
 	if err != nil {
 		return sbom.Made{}, err
 	}

@@ -13,7 +13,7 @@ import (
 
 	rekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
 
-	"github.com/waybill-release/waybill/pkg/journal"
+	"github.com/waybill-release/waybill/pkg/backend/journal"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 

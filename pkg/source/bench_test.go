@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/sandbox"
-	"github.com/waybill-release/waybill/pkg/vcs"
 )
 
 // BenchmarkCheckout writes a source of 20 000 files and 100 MB: as plain
@@ -20,8 +20,8 @@ import (
 func BenchmarkCheckout(b *testing.B) {
 	const files, size = 20_000, 5 << 10
 	dir := b.TempDir()
-	git(b, dir, "init", "--quiet", "--initial-branch=main")
-	git(b, dir, "config", "gc.auto", "0")
+	runGit(b, dir, "init", "--quiet", "--initial-branch=main")
+	runGit(b, dir, "config", "gc.auto", "0")
 	random := rand.NewChaCha8([32]byte{})
 	body := make([]byte, size)
 	for i := range files {
@@ -34,9 +34,9 @@ func BenchmarkCheckout(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	git(b, dir, "add", ".")
-	git(b, dir, "commit", "--quiet", "-m", "large")
-	git(b, dir, "repack", "-a", "-d", "--quiet")
+	runGit(b, dir, "add", ".")
+	runGit(b, dir, "commit", "--quiet", "-m", "large")
+	runGit(b, dir, "repack", "-a", "-d", "--quiet")
 	repo, c := opened(b, dir)
 	to := filepath.Join(b.TempDir(), "out")
 	run := func(name string, checkout func() error) {
@@ -70,7 +70,7 @@ func BenchmarkCheckout(b *testing.B) {
 		before := processor(b)
 		defer func() { b.ReportMetric((processor(b)-before).Seconds()/float64(b.N), "cpu-s/op") }()
 		for b.Loop() {
-			if err := vcs.CheckTree(b.Context(), to, c); err != nil {
+			if err := git.CheckTree(b.Context(), to, c); err != nil {
 				b.Fatal(err)
 			}
 		}

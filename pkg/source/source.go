@@ -30,16 +30,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/sandbox"
-	"github.com/waybill-release/waybill/pkg/vcs"
 )
 
-// Checkout writes the files of c into dir, as [vcs.Repository.Checkout] does, and makes
+// Checkout writes the files of c into dir, as [git.Repository.Checkout] does, and makes
 // sure that dir is then exactly the tree of c. With walls it is done behind
 // them; dir comes to be when all is proven, and is on the file system of its
 // parent, which must be there. Unisolated it is done by this process. dir must
 // be empty or absent; on error without walls it may hold a part.
-func Checkout(ctx context.Context, mode sandbox.Mode, repo *vcs.Repository, c vcs.Commit, dir string) error {
+func Checkout(ctx context.Context, mode sandbox.Mode, repo *git.Repository, c git.Commit, dir string) error {
 	asked := c
 	c, err := repo.Confirm(ctx, c)
 	if err != nil {
@@ -49,7 +49,7 @@ func Checkout(ctx context.Context, mode sandbox.Mode, repo *vcs.Repository, c vc
 		if err := repo.Checkout(ctx, asked, dir); err != nil {
 			return err
 		}
-		return vcs.CheckTree(ctx, dir, c)
+		return git.CheckTree(ctx, dir, c)
 	}
 	if err := vacant(dir); err != nil {
 		return err
@@ -69,7 +69,7 @@ func Checkout(ctx context.Context, mode sandbox.Mode, repo *vcs.Repository, c vc
 	if err := take(out); err != nil {
 		return disk(dir, err)
 	}
-	if err := vcs.CheckTree(ctx, out, c); err != nil {
+	if err := git.CheckTree(ctx, out, c); err != nil {
 		return err
 	}
 	if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -91,13 +91,13 @@ func vacant(dir string) error {
 		return disk(dir, err)
 	}
 	if len(entries) > 0 {
-		return &vcs.UsageError{Err: fmt.Errorf("checking out: directory %q is not empty", dir)}
+		return &git.UsageError{Err: fmt.Errorf("checking out: directory %q is not empty", dir)}
 	}
 	return nil
 }
 
 func disk(dir string, err error) error {
-	return &vcs.UnavailableError{Place: dir, Op: "checking out", Err: err}
+	return &git.UnavailableError{Place: dir, Op: "checking out", Err: err}
 }
 
 // How the reader is told what to do, and where it finds it.
@@ -113,7 +113,7 @@ const (
 const maxProcesses = 256
 
 // read has the reader write c into scratch.
-func read(ctx context.Context, mode sandbox.Mode, repo *vcs.Repository, c vcs.Commit, scratch string) error {
+func read(ctx context.Context, mode sandbox.Mode, repo *git.Repository, c git.Commit, scratch string) error {
 	objects, err := repo.Objects()
 	if err != nil {
 		return err
@@ -148,14 +148,14 @@ func read(ctx context.Context, mode sandbox.Mode, repo *vcs.Repository, c vcs.Co
 
 // open refuses objects that the reader's account could not read, before it
 // would take them for missing.
-func open(mode sandbox.Mode, repo *vcs.Repository, objects string) error {
+func open(mode sandbox.Mode, repo *git.Repository, objects string) error {
 	if mode != sandbox.Isolated {
 		return nil
 	}
 	for _, dir := range []string{objects, filepath.Join(objects, "pack")} {
 		info, err := os.Stat(dir)
 		if err == nil && info.Mode().Perm()&0o005 != 0o005 {
-			return &vcs.UsageError{Err: fmt.Errorf("checking out %s: %q is closed to the account that reads it; run chmod -R go+rX on it, or build from another clone", repo.Name(), dir)}
+			return &git.UsageError{Err: fmt.Errorf("checking out %s: %q is closed to the account that reads it; run chmod -R go+rX on it, or build from another clone", repo.Name(), dir)}
 		}
 	}
 	return nil
@@ -201,7 +201,7 @@ func (e *RefusedError) Error() string {
 func (e *RefusedError) Code() string { return e.code }
 
 // refusal is what the reader meant.
-func refusal(repo *vcs.Repository, c vcs.Commit, err error) error {
+func refusal(repo *git.Repository, c git.Commit, err error) error {
 	var failed *sandbox.StepError
 	if !errors.As(err, &failed) {
 		return err
@@ -214,7 +214,7 @@ func refusal(repo *vcs.Repository, c vcs.Commit, err error) error {
 	if failed.Code() == "STEP_LIMIT" {
 		return &RefusedError{Repository: repo.Name(), Commit: c.Commit, Reason: failed.Err.Error(), code: "LIMIT"}
 	}
-	return &vcs.UnavailableError{Place: repo.Name(), Op: "checking out", Err: failed}
+	return &git.UnavailableError{Place: repo.Name(), Op: "checking out", Err: failed}
 }
 
 // Serve makes this process what it was started as, if it was: the runner of a
@@ -244,7 +244,7 @@ func Serve() (code int, ok bool) {
 
 // serve is the reader.
 func serve(ctx context.Context) error {
-	var c vcs.Commit
+	var c git.Commit
 	d := json.NewDecoder(bytes.NewReader([]byte(os.Getenv(commitEnv))))
 	if err := d.Decode(&c); err != nil {
 		return fmt.Errorf("reading what to write: %w", err)
@@ -254,7 +254,7 @@ func serve(ctx context.Context) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	repo, err := vcs.OpenObjects(objectsPath, dir, c)
+	repo, err := git.OpenObjects(objectsPath, dir, c)
 	if err != nil {
 		return err
 	}

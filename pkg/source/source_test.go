@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/sandbox"
-	"github.com/waybill-release/waybill/pkg/vcs"
 )
 
 // TestMain is the main of a program that uses this package. With LIE the reader
@@ -72,7 +72,7 @@ func lie() (code int, ok bool) {
 	return 0, true
 }
 
-func git(t testing.TB, dir string, args ...string) {
+func runGit(t testing.TB, dir string, args ...string) {
 	t.Helper()
 	cmd := exec.Command("git", args...)
 	cmd.Dir = dir
@@ -86,24 +86,24 @@ func git(t testing.TB, dir string, args ...string) {
 }
 
 // repository has a file, a program, a directory and a link.
-func repository(t *testing.T, init ...string) (*vcs.Repository, vcs.Commit) {
+func repository(t *testing.T, init ...string) (*git.Repository, git.Commit) {
 	t.Helper()
 	dir := t.TempDir()
-	git(t, dir, append([]string{"init", "--quiet", "--initial-branch=main"}, init...)...)
+	runGit(t, dir, append([]string{"init", "--quiet", "--initial-branch=main"}, init...)...)
 	if err := errors.Join(
 		os.WriteFile(filepath.Join(dir, "a"), []byte("a\n"), 0o644), os.WriteFile(filepath.Join(dir, "run"), []byte("#!/bin/sh\n"), 0o755),
 		os.Mkdir(filepath.Join(dir, "d"), 0o755), os.Symlink("../a", filepath.Join(dir, "d", "link")),
 	); err != nil {
 		t.Fatal(err)
 	}
-	git(t, dir, "add", ".")
-	git(t, dir, "commit", "--quiet", "-m", "x")
+	runGit(t, dir, "add", ".")
+	runGit(t, dir, "commit", "--quiet", "-m", "x")
 	return opened(t, dir)
 }
 
-func opened(t testing.TB, dir string) (*vcs.Repository, vcs.Commit) {
+func opened(t testing.TB, dir string) (*git.Repository, git.Commit) {
 	t.Helper()
-	repo, err := vcs.Open(t.Context(), dir)
+	repo, err := git.Open(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestCheckout(t *testing.T) {
 				if err := Checkout(t.Context(), mode, repo, c, dir); err != nil {
 					t.Fatal(err)
 				}
-				if err := vcs.CheckTree(t.Context(), dir, c); err != nil {
+				if err := git.CheckTree(t.Context(), dir, c); err != nil {
 					t.Error(err)
 				}
 				// It is ours: the next line would fail for what another account owns.
@@ -203,7 +203,7 @@ func TestReaderIsNotBelieved(t *testing.T) {
 	})
 }
 
-func tell(t *testing.T, repo *vcs.Repository, lie string) {
+func tell(t *testing.T, repo *git.Repository, lie string) {
 	t.Helper()
 	objects, err := repo.Objects()
 	if err == nil && lie != "" {
@@ -274,14 +274,14 @@ func symlink(t *testing.T, dir, target string) {
 	if err := os.Symlink(target, filepath.Join(dir, "out")); err != nil {
 		t.Fatal(err)
 	}
-	git(t, dir, "add", ".")
-	git(t, dir, "commit", "--quiet", "-m", "link")
+	runGit(t, dir, "add", ".")
+	runGit(t, dir, "commit", "--quiet", "-m", "link")
 }
 
 func submodule(t *testing.T, dir string) {
 	t.Helper()
-	git(t, dir, "update-index", "--add", "--cacheinfo", "160000,"+strings.Repeat("1", 40)+",module")
-	git(t, dir, "commit", "--quiet", "-m", "module")
+	runGit(t, dir, "update-index", "--add", "--cacheinfo", "160000,"+strings.Repeat("1", 40)+",module")
+	runGit(t, dir, "commit", "--quiet", "-m", "module")
 }
 
 // TestClosedObjects: objects that another account cannot read are not taken for

@@ -22,23 +22,23 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/sandbox"
-	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
-	"github.com/waybill-release/waybill/pkg/vcs"
 )
 
 // Identity says which release a workspace holds.
 type Identity struct {
 	Name       string          `json:"name"`
 	Version    version.Version `json:"version"`
-	Commit     vcs.Commit      `json:"commit"`
+	Commit     git.Commit      `json:"commit"`
 	Plan       digest.Digest   `json:"plan"`
 	Invocation string          `json:"invocation"`
 	// Trace is the run that began the release, and the trace in which the release

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/image"
-	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/test/lab/staging"
 	"github.com/waybill-release/waybill/test/scene"
 )

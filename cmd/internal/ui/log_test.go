@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/waybill-release/waybill/pkg/trace/carry"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/carry"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 

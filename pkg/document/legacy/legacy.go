@@ -9,7 +9,7 @@
 //
 //	m, err := legacy.ParseFiles(legacy.Certificate, artifact, signature, certificate)
 //	if !m.Logged() {
-//		m, err = m.With(entry) // asked from a log: see pkg/rekor
+//		m, err = m.With(entry) // asked from a log: see pkg/backend/rekorv1
 //	}
 //	bundle, err := m.Bundle()
 //	e, err := verifier.Blob(bundle, digests)

@@ -7,11 +7,11 @@ import (
 
 	"k8s.io/component-base/featuregate"
 
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/feature/gates"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
-	"github.com/waybill-release/waybill/pkg/store"
 )
 
 // program is one that uses the feature, with an ordinary gate and a flag.

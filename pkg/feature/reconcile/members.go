@@ -8,8 +8,8 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
-	"github.com/waybill-release/waybill/pkg/store"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 )
 

@@ -5,7 +5,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 )
 
 // dead is the age from which a file that was never whole is nobody's any more.

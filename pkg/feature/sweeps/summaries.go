@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
-	"github.com/waybill-release/waybill/pkg/registry"
 )
 
 // VSAsInForce counts the summaries of ours that somebody may go by: those of a

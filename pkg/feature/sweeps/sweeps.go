@@ -36,13 +36,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/feature/known"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/rekor"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -58,7 +58,7 @@ type Config struct {
 	Verifier *verify.Verifier
 	Policy   policy.Policy
 	// Finder completes signatures in legacy forms that carry no log entry.
-	Finder rekor.Finder
+	Finder rekorv1.Finder
 	// Validity is how long a summary counts of which the policy says nothing.
 	// Default: as long as the oldest of which it says something, or 90 days.
 	Validity time.Duration

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/transport"
+	"github.com/waybill-release/waybill/pkg/backend/transport"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 

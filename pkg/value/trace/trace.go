@@ -12,7 +12,7 @@
 // The package reads and writes them in the forms of W3C Trace Context (level 2)
 // and W3C Baggage, and decides with [Stamp] which of them an object carries
 // after an action. It makes no ids, and knows no clock and no library for
-// traces: those are in [github.com/waybill-release/waybill/pkg/trace/span].
+// traces: those are in [github.com/waybill-release/waybill/pkg/backend/tracing/span].
 //
 //	now, err := trace.ParseTraceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 //	ids, conflict := trace.Stamp(trace.Create, now, trace.IDs{})

@@ -13,8 +13,8 @@ import (
 
 	upstream "github.com/sigstore/sigstore-go/pkg/sign"
 
+	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
-	"github.com/waybill-release/waybill/pkg/registry"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/test/bench/bundles"
 	"github.com/waybill-release/waybill/test/bench/bundles/mint"

@@ -12,14 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/judge/waiver"
 	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/rekor"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/test/lab"
@@ -35,7 +35,7 @@ type world struct {
 	signer  kubernetes.Signer
 	release *kubernetes.Release
 	profile profile.Profile
-	kept    *rekor.Evidence // the log's answers, so that each is asked for once
+	kept    *rekorv1.Evidence // the log's answers, so that each is asked for once
 }
 
 var opened struct {
@@ -85,7 +85,7 @@ func openWorld() (w *world, err error) {
 	if w.profile, err = profile.Load(filepath.Join(opened.dir, "profile.yaml"), profile.Reader{Now: time.Now()}); err != nil {
 		return w, err
 	}
-	w.kept, err = rekor.OpenEvidence(filepath.Join(opened.dir, "evidence"))
+	w.kept, err = rekorv1.OpenEvidence(filepath.Join(opened.dir, "evidence"))
 	return w, err
 }
 
@@ -108,7 +108,7 @@ func (w *world) ask(t testing.TB, change func(*question)) *verdict.Verdict {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := rekor.Open(w.lab.RekorV1, http.DefaultTransport)
+	log, err := rekorv1.Open(w.lab.RekorV1, http.DefaultTransport)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,13 +122,13 @@ func (w *world) ask(t testing.TB, change func(*question)) *verdict.Verdict {
 			Canon:   gate.Canonical{Files: "https://dl.k8s.io/release/v1.31.2/", Images: "registry.k8s.io"},
 			Waivers: gate.Waivers{Lists: w.profile.Defects},
 		},
-		List: list, Finder: rekor.Finder{Log: log, Evidence: w.kept},
+		List: list, Finder: rekorv1.Finder{Log: log, Evidence: w.kept},
 	}
 	if change != nil {
 		change(q)
 	}
 	if q.noLog {
-		q.Finder = rekor.Finder{}
+		q.Finder = rekorv1.Finder{}
 	}
 	q.Files = kubernetes.Place{Files: q.release.Files, Unlistable: q.unlistable, Down: q.down}
 	if q.Images = q.images; q.images == nil {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
