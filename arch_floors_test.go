@@ -32,7 +32,7 @@ var house = []floor{
 		"pkg/judge/trust", "pkg/value/identity", "pkg/judge/verify", "pkg/judge/slsa", "pkg/judge/policy", "pkg/judge/policy/cel", "pkg/judge/sbomcheck", "pkg/judge/census", "pkg/judge/k8slayout", "pkg/judge/waiver", "pkg/judge/channel", "pkg/release/promotionplan", "pkg/caller", "pkg/feature", "pkg/feature/known", "pkg/signoff",
 	}},
 	{"world", false, []string{
-		"pkg/backend/tracing/carry", "pkg/backend/transport", "pkg/backend/tracing/span", "pkg/unpack", "pkg/backend/store", "pkg/backend/store/cloud", "pkg/backend/lease", "pkg/backend/marker", "pkg/feature/store", "pkg/feature/gates", "pkg/backend/registry", "pkg/backend/rekorv1",
+		"pkg/backend/tracing/carry", "pkg/backend/transport", "pkg/backend/tracing/span", "pkg/document/unpack", "pkg/backend/store", "pkg/backend/store/cloud", "pkg/backend/lease", "pkg/backend/marker", "pkg/feature/store", "pkg/feature/gates", "pkg/backend/registry", "pkg/backend/rekorv1",
 		"pkg/backend/tuf", "pkg/backend/git", "pkg/sandbox", "pkg/backend/journal", "pkg/sign/token", "pkg/sign/keyfile", "pkg/sign",
 	}},
 	{"deeds", false, []string{

@@ -12,9 +12,9 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/unpack"
 	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
-	"github.com/waybill-release/waybill/pkg/unpack"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )

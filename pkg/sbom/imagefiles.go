@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
-	"github.com/waybill-release/waybill/pkg/unpack"
+	"github.com/waybill-release/waybill/pkg/document/unpack"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 

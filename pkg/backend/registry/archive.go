@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/document/unpack"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
-	"github.com/waybill-release/waybill/pkg/unpack"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )

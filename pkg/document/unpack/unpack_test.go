@@ -15,8 +15,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/waybill-release/waybill/pkg/document/unpack"
 	"github.com/waybill-release/waybill/pkg/testing/rawarchive"
-	"github.com/waybill-release/waybill/pkg/unpack"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

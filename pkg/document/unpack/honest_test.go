@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/unpack"
+	"github.com/waybill-release/waybill/pkg/document/unpack"
 )
 
 // sources writes files as an honest release has them.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/document/unpack"
 	"github.com/waybill-release/waybill/pkg/testing/rawarchive"
-	"github.com/waybill-release/waybill/pkg/unpack"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/document/unpack"
 	"github.com/waybill-release/waybill/pkg/testing/rawarchive"
-	"github.com/waybill-release/waybill/pkg/unpack"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
