@@ -36,9 +36,9 @@ var house = []floor{
 		"pkg/backend/tuf", "pkg/backend/git", "pkg/sandbox", "pkg/backend/journal", "pkg/sign/token", "pkg/sign/keyfile", "pkg/sign",
 	}},
 	{"deeds", false, []string{
-		"pkg/feature/reconcile", "pkg/feature/sweeps", "pkg/feature/switches", "pkg/profile", "pkg/workspace", "pkg/source", "pkg/pin", "pkg/sbom/licence", "pkg/sbom/gomod", "pkg/sbom/distro",
+		"pkg/feature/reconcile", "pkg/feature/sweeps", "pkg/feature/switches", "pkg/gate/profile", "pkg/workspace", "pkg/source", "pkg/pin", "pkg/sbom/licence", "pkg/sbom/gomod", "pkg/sbom/distro",
 		"pkg/sbom", "pkg/image", "pkg/fetch", "pkg/build", "pkg/seal",
-		"pkg/judge/intotolayout", "pkg/gate", "pkg/feature/coverage", "pkg/follow", "pkg/download", "pkg/record", "pkg/promote", "pkg/render", "pkg/inspect", "pkg/lineage", "pkg/doctor", "pkg/pipeline", "pkg/switchboard", "pkg/gateway/ask", "pkg/gateway",
+		"pkg/judge/intotolayout", "pkg/gate", "pkg/feature/coverage", "pkg/gate/latest", "pkg/gate/download", "pkg/record", "pkg/promote", "pkg/render", "pkg/inspect", "pkg/lineage", "pkg/doctor", "pkg/pipeline", "pkg/switchboard", "pkg/gateway/ask", "pkg/gateway",
 	}},
 }
 

@@ -104,7 +104,7 @@ var private = regexp.MustCompile(`(?:^|[^\w./-])(/[w]ork/|/[r]oot/)|` +
 
 // defaultProxy is the one file that names such a host: it is what people mean
 // when they name no module proxy.
-const defaultProxy = "pkg/profile/modules.go"
+const defaultProxy = "pkg/gate/profile/modules.go"
 
 // machinePaths refuses them in every text file that git would track.
 func machinePaths(tr *tree) (refusals []string) {

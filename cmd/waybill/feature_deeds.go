@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	"github.com/waybill-release/waybill/pkg/feature/sweeps"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
 )
 
 // deeds are what the features of Waybill bring along: what is done, audited or

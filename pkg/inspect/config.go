@@ -7,9 +7,9 @@ import (
 
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/trust"
-	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
-	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/promote"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"

@@ -11,12 +11,12 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/backend/store"
-	"github.com/waybill-release/waybill/pkg/download"
-	"github.com/waybill-release/waybill/pkg/follow"
 	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/gate/download"
+	"github.com/waybill-release/waybill/pkg/gate/latest"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
-	"github.com/waybill-release/waybill/pkg/profile"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -218,7 +218,7 @@ func (o *VerifyRelease) check(args []string) error {
 	if o.Profile == "" {
 		return verdict.Refuse(verdict.Usage, "--profile", "required: it names the places, the policy and the trust root")
 	}
-	if !follow.IsChannel(args[0]) {
+	if !latest.IsChannel(args[0]) {
 		if _, err := Version(args); err != nil { // before anybody is asked for a trust root
 			return err
 		}

@@ -1,4 +1,4 @@
-// Package follow finds the release that a channel, as "stable" or
+// Package latest finds the release that a channel, as "stable" or
 // "stable-1.31", stands for now.
 //
 // The answer is that of a signed channel index; package channel judges it. The
@@ -8,8 +8,8 @@
 // bring back any older release, so such an answer says that rollback was not
 // checked.
 //
-//	f, err := follow.Find(ctx, follow.Request{Channel: "stable", …})
-package follow
+//	f, err := latest.Find(ctx, latest.Request{Channel: "stable", …})
+package latest
 
 import (
 	"bytes"

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
 )
 
 func TestModuleProxy(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
 )
 
 func TestChannels(t *testing.T) {
