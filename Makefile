@@ -161,7 +161,7 @@ format: ## Refuse code that gofmt would change.
 .PHONY: vet
 vet: ## Vet both modules.
 	@$(call both,$(GO) vet ./...)
-	@$(GO) vet -tags kms ./pkg/sign/keyfile
+	@$(GO) vet -tags kms ./pkg/produce/sign/keyfile
 
 .PHONY: lint
 lint: $(LINTER) ## Lint both modules with the pinned linter.

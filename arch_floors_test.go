@@ -33,12 +33,12 @@ var house = []floor{
 	}},
 	{"world", false, []string{
 		"pkg/backend/tracing/carry", "pkg/backend/transport", "pkg/backend/tracing/span", "pkg/document/unpack", "pkg/backend/store", "pkg/backend/store/cloud", "pkg/backend/lease", "pkg/backend/marker", "pkg/feature/store", "pkg/feature/gates", "pkg/backend/registry", "pkg/backend/rekorv1",
-		"pkg/backend/tuf", "pkg/backend/git", "pkg/sandbox", "pkg/backend/journal", "pkg/sign/token", "pkg/sign/keyfile", "pkg/sign",
+		"pkg/backend/tuf", "pkg/backend/git", "pkg/produce/sandbox", "pkg/backend/journal", "pkg/produce/sign/token", "pkg/produce/sign/keyfile", "pkg/produce/sign",
 	}},
 	{"deeds", false, []string{
-		"pkg/feature/reconcile", "pkg/feature/sweeps", "pkg/feature/switches", "pkg/gate/profile", "pkg/workspace", "pkg/source", "pkg/pin", "pkg/sbom/licence", "pkg/sbom/gomod", "pkg/sbom/distro",
-		"pkg/sbom", "pkg/image", "pkg/fetch", "pkg/build", "pkg/seal",
-		"pkg/judge/intotolayout", "pkg/gate", "pkg/feature/coverage", "pkg/gate/latest", "pkg/gate/download", "pkg/record", "pkg/promote", "pkg/render", "pkg/inspect", "pkg/lineage", "pkg/doctor", "pkg/pipeline", "pkg/switchboard", "pkg/gateway/ask", "pkg/gateway",
+		"pkg/feature/reconcile", "pkg/feature/sweeps", "pkg/feature/switches", "pkg/gate/profile", "pkg/produce/workspace", "pkg/produce/checkout", "pkg/produce/lock", "pkg/sbom/licence", "pkg/sbom/gomod", "pkg/sbom/distro",
+		"pkg/sbom", "pkg/produce/image", "pkg/produce/fetch", "pkg/produce/run", "pkg/produce/seal",
+		"pkg/judge/intotolayout", "pkg/gate", "pkg/feature/coverage", "pkg/gate/latest", "pkg/gate/download", "pkg/produce/attest", "pkg/promote", "pkg/render", "pkg/inspect", "pkg/lineage", "pkg/doctor", "pkg/pipeline", "pkg/switchboard", "pkg/gateway/ask", "pkg/gateway",
 	}},
 }
 

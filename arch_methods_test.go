@@ -129,11 +129,11 @@ func methodSeeds() []seed {
 		}
 		return out
 	}
-	const refused = "pkg/seal.t has 41 methods: the limit is 40"
+	const refused = "pkg/produce/seal.t has 41 methods: the limit is 40"
 	return []seed{
-		{"methods", refused, one("pkg/seal/a.go", text(40, "*t", "/* %d */")), one("pkg/seal/a.go", text(39, "*t", "/* %d */"))},
-		{"methods", refused, one("pkg/seal/a.go", text(40, "t", "/* %d */")), one("pkg/seal/a_test.go", text(40, "t", "/* %d */"))},
-		{"methods", "pkg/seal.t: its methods write 16 of its fields: the limit is 15",
-			one("pkg/seal/a.go", text(16, "x *t", "x.f%d = 1")), one("pkg/seal/a.go", text(15, "x *t", "x.f%d++"))},
+		{"methods", refused, one("pkg/produce/seal/a.go", text(40, "*t", "/* %d */")), one("pkg/produce/seal/a.go", text(39, "*t", "/* %d */"))},
+		{"methods", refused, one("pkg/produce/seal/a.go", text(40, "t", "/* %d */")), one("pkg/produce/seal/a_test.go", text(40, "t", "/* %d */"))},
+		{"methods", "pkg/produce/seal.t: its methods write 16 of its fields: the limit is 15",
+			one("pkg/produce/seal/a.go", text(16, "x *t", "x.f%d = 1")), one("pkg/produce/seal/a.go", text(15, "x *t", "x.f%d++"))},
 	}
 }

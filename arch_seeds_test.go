@@ -75,9 +75,9 @@ func floorSeeds() []seed {
 		{"floors", "pkg/release/plan imports pkg/release/manifest: within formats it stands later",
 			one("pkg/release/plan/a.go", imports("plan", "pkg/release/manifest")), one("pkg/release/manifest/a.go", imports("release", "pkg/release/plan"))},
 		{"floors", "pkg/novel stands on no floor: add it to the table in arch_floors_test.go",
-			one("pkg/novel/a.go", "package novel"), one("pkg/seal/a.go", "package seal")},
-		{"floors", "pkg/seal imports pkg/novel: it stands on no floor",
-			one("pkg/seal/a.go", imports("seal", "pkg/novel")), one("pkg/seal/a.go", imports("seal", "pkg/sign"))},
+			one("pkg/novel/a.go", "package novel"), one("pkg/produce/seal/a.go", "package seal")},
+		{"floors", "pkg/produce/seal imports pkg/novel: it stands on no floor",
+			one("pkg/produce/seal/a.go", imports("seal", "pkg/novel")), one("pkg/produce/seal/a.go", imports("seal", "pkg/produce/sign"))},
 		{"floors", "policies/other stands on no floor", one("policies/other/a.go", "package other"), one("policies/a.yaml", "")},
 		{"floors", "pkg/gate imports cmd/internal/ui: nothing below the mouth may import a command",
 			one("pkg/gate/a.go", imports("gate", "cmd/internal/ui")), one("cmd/waybill/a.go", imports("main", "cmd/internal/ui"))},
@@ -124,7 +124,7 @@ func symbolSeeds() []seed {
 		{"forbidden symbols", "uses root.NewTrustedRootFromPath",
 			verify(root, `func f() any { return root.NewTrustedRootFromPath }`), verify(root, `func f() any { return root.NewTrustedRootFromJSON }`)},
 		{"forbidden symbols", "uses root.FetchTrustedRoot",
-			verify(root, `func f() any { return root.FetchTrustedRoot }`), one("pkg/sign/a.go", "package sign\nimport "+root+"\nfunc f() any { return root.FetchTrustedRoot }")},
+			verify(root, `func f() any { return root.FetchTrustedRoot }`), one("pkg/produce/sign/a.go", "package sign\nimport "+root+"\nfunc f() any { return root.FetchTrustedRoot }")},
 		{"exported signatures", "exported Check shows verify.Verifier of github.com/sigstore/sigstore-go",
 			verify(sigstore, "func Check(v *verify.Verifier) {}"), verify(sigstore, "func check(v *verify.Verifier) {}")},
 		{"exported signatures", "exported Inner shows verify.Verifier",
@@ -134,9 +134,9 @@ func symbolSeeds() []seed {
 		{"exported signatures", "exported V shows verify.Verifier",
 			verify(sigstore, "type V = verify.Verifier"), verify(sigstore, "type v = verify.Verifier")},
 		{"exported signatures", "exported Entity shows verify.SignedEntity",
-			verify(sigstore, "type Entity interface{ verify.SignedEntity }"), one("pkg/sign/a.go", "package sign\nimport "+sigstore+"\ntype Entity interface{ verify.SignedEntity }")},
-		{"exits", "pkg/seal/a.go:1 calls os.Exit: only a command ends the process",
-			one("pkg/seal/a.go", `package seal; import "os"; func f() { os.Exit(1) }`), one("cmd/waybill/a.go", `package main; import "os"; func f() { os.Exit(1) }`)},
+			verify(sigstore, "type Entity interface{ verify.SignedEntity }"), one("pkg/produce/sign/a.go", "package sign\nimport "+sigstore+"\ntype Entity interface{ verify.SignedEntity }")},
+		{"exits", "pkg/produce/seal/a.go:1 calls os.Exit: only a command ends the process",
+			one("pkg/produce/seal/a.go", `package seal; import "os"; func f() { os.Exit(1) }`), one("cmd/waybill/a.go", `package main; import "os"; func f() { os.Exit(1) }`)},
 		{"exits", "test/lab/a.go:1 calls log.Fatalf",
 			one("test/lab/a.go", `package lab; import "log"; func f() { log.Fatalf("") }`), one("test/lab/a.go", `package lab; import "log"; func f() { log.Printf("") }`)},
 	}
@@ -144,37 +144,37 @@ func symbolSeeds() []seed {
 
 func sizeSeeds() []seed {
 	return []seed{
-		{"sizes", "pkg/seal/a.go has 501 lines: the wall is 500", one("pkg/seal/a.go", lines(501)), one("pkg/seal/a.go", lines(500))},
+		{"sizes", "pkg/produce/seal/a.go has 501 lines: the wall is 500", one("pkg/produce/seal/a.go", lines(501)), one("pkg/produce/seal/a.go", lines(500))},
 		{"sizes", "test/lab/a_test.go has 501 lines", one("test/lab/a_test.go", lines(501)), one("test/lab/a_test.go", lines(500))},
-		{"sizes", "pkg/seal/a.go:2: f has 81 lines: the wall is 80", one("pkg/seal/a.go", body(81)), one("pkg/seal/a.go", body(80))},
+		{"sizes", "pkg/produce/seal/a.go:2: f has 81 lines: the wall is 80", one("pkg/produce/seal/a.go", body(81)), one("pkg/produce/seal/a.go", body(80))},
 		{"sizes", "test/lab/a.go:2: f has 81 lines", one("test/lab/a.go", body(81)), one("test/lab/a_test.go", body(81))},
 		{"sizes", "a function literal has 81 lines",
-			one("pkg/seal/a.go", "package seal\nvar f = []func(){func() {"+strings.Repeat("\n", 80)+"}}"),
-			one("pkg/seal/a.go", "package seal\nvar f = []func(){func() {"+strings.Repeat("\n", 79)+"}}")},
+			one("pkg/produce/seal/a.go", "package seal\nvar f = []func(){func() {"+strings.Repeat("\n", 80)+"}}"),
+			one("pkg/produce/seal/a.go", "package seal\nvar f = []func(){func() {"+strings.Repeat("\n", 79)+"}}")},
 		{"signatures", "takes 6 parameters: the wall is 5",
-			one("pkg/seal/a.go", "package seal\nfunc f(a, b, c int, d, e, g string) {}"), one("pkg/seal/a.go", "package seal\nfunc (r T) f(a, b, c int, d, e string) {}")},
-		{"signatures", "takes two bools in a row", one("pkg/seal/a.go", "package seal\nfunc f(a, b bool) {}"), one("pkg/seal/a.go", "package seal\nfunc f(a bool, n int, b bool) {}")},
-		{"signatures", "pkg/seal/a.go:2 takes two bools in a row",
-			one("pkg/seal/a.go", "package seal\ntype I interface{ f(a bool, b bool) }"), one("pkg/seal/a.go", "package seal\ntype I interface{ f(a bool) bool }")},
+			one("pkg/produce/seal/a.go", "package seal\nfunc f(a, b, c int, d, e, g string) {}"), one("pkg/produce/seal/a.go", "package seal\nfunc (r T) f(a, b, c int, d, e string) {}")},
+		{"signatures", "takes two bools in a row", one("pkg/produce/seal/a.go", "package seal\nfunc f(a, b bool) {}"), one("pkg/produce/seal/a.go", "package seal\nfunc f(a bool, n int, b bool) {}")},
+		{"signatures", "pkg/produce/seal/a.go:2 takes two bools in a row",
+			one("pkg/produce/seal/a.go", "package seal\ntype I interface{ f(a bool, b bool) }"), one("pkg/produce/seal/a.go", "package seal\ntype I interface{ f(a bool) bool }")},
 		{"shapes", "interface I has 5 methods: the wall is 4",
-			one("pkg/seal/a.go", "package seal\ntype I interface { a(); b(); c(); d(); e() }"), one("pkg/seal/a.go", "package seal\ntype I interface { a(); b(); c(); d() }")},
+			one("pkg/produce/seal/a.go", "package seal\ntype I interface { a(); b(); c(); d(); e() }"), one("pkg/produce/seal/a.go", "package seal\ntype I interface { a(); b(); c(); d() }")},
 		{"shapes", "SealOptions has 9 fields: the wall is 8",
-			one("pkg/seal/a.go", "package seal\ntype SealOptions struct { a, b, c, d, e, f, g, h, i int }"), one("pkg/seal/a.go", "package seal\ntype SealOptions struct { a, b, c, d, e, f, g, h int }")},
+			one("pkg/produce/seal/a.go", "package seal\ntype SealOptions struct { a, b, c, d, e, f, g, h, i int }"), one("pkg/produce/seal/a.go", "package seal\ntype SealOptions struct { a, b, c, d, e, f, g, h int }")},
 		{"shapes", "Config has 9 fields",
 			one("test/lab/a.go", "package lab\ntype Config struct { a, b, c, d, e, f, g, h, i int }"), one("test/lab/a.go", "package lab\ntype Page struct { a, b, c, d, e, f, g, h, i int }")},
-		{"package names", "pkg/util is called util: a package is one noun and one promise", one("pkg/util/a.go", "package util"), one("pkg/seal/a.go", "package seal")},
-		{"package names", "pkg/seal is called helpers", one("pkg/seal/a.go", "package helpers"), one("pkg/seal/helpers.go", "package seal")},
+		{"package names", "pkg/util is called util: a package is one noun and one promise", one("pkg/util/a.go", "package util"), one("pkg/produce/seal/a.go", "package seal")},
+		{"package names", "pkg/produce/seal is called helpers", one("pkg/produce/seal/a.go", "package helpers"), one("pkg/produce/seal/helpers.go", "package seal")},
 		{"share of cmd", "cmd has 21 of 100 lines: it may be 20% of the product",
-			map[string]string{"cmd/waybill/a.go": lines(21), "pkg/seal/a.go": lines(79)}, map[string]string{"cmd/waybill/a.go": lines(20), "pkg/seal/a.go": lines(80), "cmd/waybill/a_test.go": lines(99)}},
+			map[string]string{"cmd/waybill/a.go": lines(21), "pkg/produce/seal/a.go": lines(79)}, map[string]string{"cmd/waybill/a.go": lines(20), "pkg/produce/seal/a.go": lines(80), "cmd/waybill/a_test.go": lines(99)}},
 	}
 }
 
 func variableSeeds() []seed {
 	pkg := func(text string) map[string]string {
-		return one("pkg/seal/a.go", "package seal\nimport (\"errors\"; \"regexp\"; \"sync\")\n"+text)
+		return one("pkg/produce/seal/a.go", "package seal\nimport (\"errors\"; \"regexp\"; \"sync\")\n"+text)
 	}
 	return []seed{
-		{"package variables", "pkg/seal/a.go:3 has an init function", pkg("func init() {}"), pkg("type T int\nfunc (T) init() {}")},
+		{"package variables", "pkg/produce/seal/a.go:3 has an init function", pkg("func init() {}"), pkg("type T int\nfunc (T) init() {}")},
 		{"package variables", "test/lab/a.go:1 has an init function", one("test/lab/a.go", "package lab; func init() {}"), one("test/lab/a_test.go", "package lab; func init() {}")},
 		{"package variables", "package variable mu is no sentinel", pkg("var mu sync.Mutex"), pkg("func f() { var mu sync.Mutex; mu.Lock() }")},
 		{"package variables", "package variable cache is no sentinel", pkg("var cache = make(map[string]int)"), pkg("var table = map[string]int{}")},
@@ -186,9 +186,9 @@ func variableSeeds() []seed {
 		{"package variables", "writes package variable table", pkg("var table = []int{1}\nfunc f() { table[0]++ }"), pkg("var table = []int{1}\nfunc f() int { return table[0] }")},
 		{"package variables", "writes package variable table", pkg("var table = []int{1}\nfunc f() *int { return &table[0] }"), pkg("var table = []int{1}\nfunc f(table []int) *int { return &table[0] }")},
 		{"package variables", "writes package variable table", pkg("var table = map[int]int{}\nfunc f() { delete(table, 1) }"), pkg("var table = map[int]int{}\nfunc f() { delete(map[int]int{}, 1) }")},
-		{"package variables", "pkg/seal/b.go:1 writes package variable table",
-			map[string]string{"pkg/seal/a.go": "package seal\nvar table = []int{}", "pkg/seal/b.go": "package seal; func f() { table = nil }"},
-			map[string]string{"pkg/seal/a.go": "package seal\nvar table = []int{}", "pkg/gate/b.go": "package gate; func f() { table = nil }"}},
+		{"package variables", "pkg/produce/seal/b.go:1 writes package variable table",
+			map[string]string{"pkg/produce/seal/a.go": "package seal\nvar table = []int{}", "pkg/produce/seal/b.go": "package seal; func f() { table = nil }"},
+			map[string]string{"pkg/produce/seal/a.go": "package seal\nvar table = []int{}", "pkg/gate/b.go": "package gate; func f() { table = nil }"}},
 		{"package variables", "pkg/gate/a.go:3 writes package variable Codes",
 			one("pkg/gate/a.go", "package gate\nimport \""+modulePath+"/pkg/verdict\"\nfunc f() { verdict.Codes[``] = 1 }"),
 			one("pkg/gate/a.go", "package gate\nimport \""+modulePath+"/pkg/verdict\"\nfunc f() { _ = verdict.Codes[``] }")},
@@ -197,10 +197,10 @@ func variableSeeds() []seed {
 
 func documentSeeds() []seed {
 	pkg := func(text string) map[string]string {
-		return one("pkg/seal/a.go", "// Package seal.\npackage seal\n"+text)
+		return one("pkg/produce/seal/a.go", "// Package seal.\npackage seal\n"+text)
 	}
 	return []seed{
-		{"documentation", "pkg/seal has no package comment", one("pkg/seal/a.go", "package seal"), pkg("")},
+		{"documentation", "pkg/produce/seal has no package comment", one("pkg/produce/seal/a.go", "package seal"), pkg("")},
 		{"documentation", "exported F has no comment: say what it promises", pkg("func F() {}"), pkg("// F is.\nfunc F() {}")},
 		{"documentation", "exported M has no comment", pkg("type t struct{}\n// T is.\ntype T struct{}\nfunc (*T) M() {}"), pkg("type t struct{}\nfunc (*t) M() {}")},
 		{"documentation", "exported T has no comment", pkg("type T int"), pkg("// T is.\ntype T int")},
@@ -210,7 +210,7 @@ func documentSeeds() []seed {
 		{"documentation", "test/lab/a.go:3: exported F has no comment", one("test/lab/a.go", "// Package lab.\npackage lab\nfunc F() {}"), one("test/lab/a.go", "// Package lab.\npackage lab\nfunc f() {}")},
 		{"machine paths", "README.md:2 names /" + "work/: the repository knows no machine",
 			one("README.md", "# W\ncd /"+"work/main"), one("README.md", "# W\ncd ./"+"work/main")},
-		{"machine paths", "pkg/seal/a.txt:1 names /" + "root/", one("pkg/seal/a.txt", "(/"+"root/x)"), one("pkg/seal/a.txt", "sigstore-go/pkg/"+"root/x")},
+		{"machine paths", "pkg/produce/seal/a.txt:1 names /" + "root/", one("pkg/produce/seal/a.txt", "(/"+"root/x)"), one("pkg/produce/seal/a.txt", "sigstore-go/pkg/"+"root/x")},
 		{"machine paths", "Makefile:1 names proxy." + "golang.org", one("Makefile", "GOPROXY=https://proxy."+"golang.org"), one("Makefile", "GOTOOLCHAIN=local")},
 	}
 }

@@ -38,7 +38,7 @@ var ways = map[string]map[string]string{
 	"github.com/theupdateframework/go-tuf/v2/metadata/updater": {"": "it fetches with a client of its own; use pkg/backend/tuf"},
 	"github.com/theupdateframework/go-tuf/v2/metadata/fetcher": {"": "use pkg/backend/tuf"},
 	"github.com/sigstore/rekor/pkg/client":                     {"": "use pkg/backend/rekorv1"},
-	"github.com/sigstore/rekor-tiles/v2/pkg/client/write":      {"": "it cannot be given a transport; see pkg/sign"},
+	"github.com/sigstore/rekor-tiles/v2/pkg/client/write":      {"": "it cannot be given a transport; see pkg/produce/sign"},
 	"github.com/sigstore/rekor-tiles/v2/pkg/client/read":       {"": "it cannot be given a transport"},
 }
 
@@ -60,7 +60,7 @@ var needed = map[string]map[string][]string{
 // tunnels are the files that connect others, with the reason why no transport
 // can do that.
 var tunnels = map[string]string{
-	"pkg/sandbox/proxy.go": "a step's own connection, to hosts that it declared: no request of ours, and its addresses are judged where it dials",
+	"pkg/produce/sandbox/proxy.go": "a step's own connection, to hosts that it declared: no request of ours, and its addresses are judged where it dials",
 }
 
 // transports refuses requests that go past the transport: a client, a
@@ -171,7 +171,7 @@ func transportSeeds() []seed {
 		{"transports", "http.Client", file(httpPkg, `func f() { var c http.Client; c.CloseIdleConnections() }`), fine},
 		{"transports", "http.Transport", file(httpPkg, `func f() http.RoundTripper { return &http.Transport{} }`), one(oneTransport+"/seed.go", "package transport\nimport \"net/http\"\nfunc f() http.RoundTripper { return &http.Transport{} }\n")},
 		{"transports", "net.Dial", file(`"net"`, `func f() { _, _ = net.Dial("tcp", "x") }`), file(`"net"`, `func f() { _, _ = net.Listen("tcp", "x") }`)},
-		{"transports", "net.Dialer", file(`"net"`, `func f() net.Dialer { return net.Dialer{} }`), one("pkg/sandbox/proxy.go", "package sandbox\nimport \"net\"\nfunc f() net.Dialer { return net.Dialer{} }\n")},
+		{"transports", "net.Dialer", file(`"net"`, `func f() net.Dialer { return net.Dialer{} }`), one("pkg/produce/sandbox/proxy.go", "package sandbox\nimport \"net\"\nfunc f() net.Dialer { return net.Dialer{} }\n")},
 		{"transports", "pkg/crane", file(`_ "github.com/google/go-containerregistry/pkg/crane"`, ""), file(`_ "github.com/google/go-containerregistry/pkg/v1"`, "")},
 		{"transports", "remote.Get", file(remote, `func f() { _, _ = remote.Get(nil) }`), file(remote, `func f() { _, _ = remote.Get(nil, remote.WithTransport(nil)) }`)},
 		{"transports", "remote.Get", file(remote, `func f(o []remote.Option) { _, _ = remote.Get(nil, o...) }`), file(remote, `func f(o []remote.Option) { o = append(o, remote.WithTransport(nil)); _, _ = remote.Get(nil, o...) }`)},

@@ -24,7 +24,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
-	"github.com/waybill-release/waybill/pkg/record"
+	"github.com/waybill-release/waybill/pkg/produce/attest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -124,11 +124,11 @@ func (f *featureFlags) asks(name featuregate.Feature) func() bool {
 
 // ways are what is left out of what is signed and attached: nothing by a
 // command that has no such flag.
-func (f *featureFlags) ways() record.Ways {
+func (f *featureFlags) ways() attest.Ways {
 	if f.gate == nil {
-		return record.Ways{}
+		return attest.Ways{}
 	}
-	return record.Ways{Summaries: f.asks(known.EmitVSA), Hints: f.asks(known.TraceAnnotations)}
+	return attest.Ways{Summaries: f.asks(known.EmitVSA), Hints: f.asks(known.TraceAnnotations)}
 }
 
 // site is the site that the command goes by, and whether there is one.

@@ -52,7 +52,7 @@ func observed(cmd *cobra.Command) *cobra.Command {
 		observed(below)
 	}
 	if do := cmd.RunE; do != nil {
-		cmd.RunE = func(c *cobra.Command, args []string) error { return run(c, args, do) }
+		cmd.RunE = func(c *cobra.Command, args []string) error { return runCommand(c, args, do) }
 	}
 	if fit := cmd.Args; fit != nil {
 		cmd.Args = func(c *cobra.Command, args []string) error { return notBegun(c, fit(c, args)) }
@@ -69,12 +69,12 @@ func notBegun(c *cobra.Command, err error) error {
 	if err == nil || formatOf(c) != "json" {
 		return err
 	}
-	return run(c, nil, func(*cobra.Command, []string) error { return verdict.Wrap(verdict.Usage, c.CommandPath(), err) })
+	return runCommand(c, nil, func(*cobra.Command, []string) error { return verdict.Wrap(verdict.Usage, c.CommandPath(), err) })
 }
 
-// run runs a command as one span. However sending spans ends, the command ends
+// runCommand runs a command as one span. However sending spans ends, the command ends
 // as it would have.
-func run(c *cobra.Command, args []string, do func(*cobra.Command, []string) error) (err error) {
+func runCommand(c *cobra.Command, args []string, do func(*cobra.Command, []string) error) (err error) {
 	told := ui.Redacting(c.ErrOrStderr())
 	logger, err := ui.NewLogger(told, formatOf(c))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/transport"
-	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

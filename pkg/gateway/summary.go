@@ -27,7 +27,7 @@ type Summaries struct {
 	Policy string
 }
 
-// Signer signs statements, as [*github.com/waybill-release/waybill/pkg/sign.Signer]
+// Signer signs statements, as [*github.com/waybill-release/waybill/pkg/produce/sign.Signer]
 // does.
 type Signer interface {
 	Statement(ctx context.Context, s intoto.Statement) ([]byte, verify.Evidence, error)

@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/backend/journal"
+	"github.com/waybill-release/waybill/pkg/produce/workspace"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
-	"github.com/waybill-release/waybill/pkg/workspace"
 )
 
 // StateName is how the state directory is called in what was found.

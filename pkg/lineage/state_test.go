@@ -10,10 +10,10 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/backend/journal"
+	"github.com/waybill-release/waybill/pkg/produce/workspace"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/version"
-	"github.com/waybill-release/waybill/pkg/workspace"
 )
 
 // TestCommandsEnd: each command that a journal has ends as the journal says, with

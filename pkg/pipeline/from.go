@@ -7,9 +7,9 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
-	"github.com/waybill-release/waybill/pkg/build"
+	"github.com/waybill-release/waybill/pkg/produce/run"
+	"github.com/waybill-release/waybill/pkg/produce/seal"
 	"github.com/waybill-release/waybill/pkg/release/plan"
-	"github.com/waybill-release/waybill/pkg/seal"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -27,7 +27,7 @@ func (p *Pipeline) ForecastFrom(ctx context.Context, at From) (plan.Plan, Foreca
 		return plan.Plan{}, Forecast{}, err
 	}
 	o := &outlook{job: p.job}
-	if err := o.begun(found{plan: planned, source: build.Source{Commit: commit}}); err != nil {
+	if err := o.begun(found{plan: planned, source: run.Source{Commit: commit}}); err != nil {
 		return plan.Plan{}, Forecast{}, err
 	}
 	if o.w != nil {
@@ -67,7 +67,7 @@ func (p *Pipeline) SealFrom(ctx context.Context, at From) error {
 	if p.Tokens[TokenRelease] == nil && p.Keys[TokenRelease] == nil {
 		return noToken(TokenRelease)
 	}
-	if _, err := create(ctx, p.job, found{plan: planned, source: build.Source{Commit: commit}}); err != nil {
+	if _, err := create(ctx, p.job, found{plan: planned, source: run.Source{Commit: commit}}); err != nil {
 		return err
 	}
 	a := sealFrom()

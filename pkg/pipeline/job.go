@@ -15,18 +15,18 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/tracing/carry"
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
-	"github.com/waybill-release/waybill/pkg/build"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/produce/run"
+	"github.com/waybill-release/waybill/pkg/produce/seal"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/produce/sign/token"
+	"github.com/waybill-release/waybill/pkg/produce/workspace"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
-	"github.com/waybill-release/waybill/pkg/seal"
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/sign/token"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
-	"github.com/waybill-release/waybill/pkg/workspace"
 )
 
 // job is what stays the same while acts are done: the release, its profile,
@@ -45,7 +45,7 @@ type account struct {
 }
 
 // plan resolves the source and expands release.yaml as it is in the commit.
-func (j *job) plan(ctx context.Context) (plan.Plan, build.Source, error) {
+func (j *job) plan(ctx context.Context) (plan.Plan, run.Source, error) {
 	return ReadPlan(ctx, j.Source, j.Version, j.Parameters)
 }
 

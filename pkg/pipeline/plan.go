@@ -12,7 +12,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
-	"github.com/waybill-release/waybill/pkg/build"
+	"github.com/waybill-release/waybill/pkg/produce/run"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -21,35 +21,35 @@ import (
 // ReadPlan resolves a source and expands release.yaml as it is in that commit.
 // A lock that does not cover it, or that is not of the commit's modules, is
 // refused. Nothing but the source is needed.
-func ReadPlan(ctx context.Context, from Source, v version.Version, parameters map[string]string) (_ plan.Plan, _ build.Source, err error) {
+func ReadPlan(ctx context.Context, from Source, v version.Version, parameters map[string]string) (_ plan.Plan, _ run.Source, err error) {
 	ctx, end := span.Start(ctx, span.Plan, span.RepositoryURL.String(from.Repository), span.ArtifactVersion.String(v.String()))
 	defer func() { end(err) }()
 	if from.Repository == "" {
-		return plan.Plan{}, build.Source{}, verdict.Refuse(verdict.Usage, "source", "no repository was given; use --source").Advise("name the repository of the project with --source")
+		return plan.Plan{}, run.Source{}, verdict.Refuse(verdict.Usage, "source", "no repository was given; use --source").Advise("name the repository of the project with --source")
 	}
 	if from.Ref == "" {
 		from.Ref = v.String()
 	}
 	repo, err := git.Open(ctx, from.Repository)
 	if errors.Is(err, fs.ErrNotExist) {
-		return plan.Plan{}, build.Source{}, verdict.Refuse(verdict.Usage, from.Repository, "there is no such directory").Advise("name the repository of the project with --source")
+		return plan.Plan{}, run.Source{}, verdict.Refuse(verdict.Usage, from.Repository, "there is no such directory").Advise("name the repository of the project with --source")
 	}
 	if err != nil {
-		return plan.Plan{}, build.Source{}, err
+		return plan.Plan{}, run.Source{}, err
 	}
 	defer repo.Close()
 	commit, err := repo.Resolve(ctx, from.Ref)
 	if errors.Is(err, git.ErrNotFound) {
-		return plan.Plan{}, build.Source{}, verdict.Refuse(verdict.Usage, from.Repository, "it has no %q; create the tag, or name another with --source REPOSITORY@REF", from.Ref)
+		return plan.Plan{}, run.Source{}, verdict.Refuse(verdict.Usage, from.Repository, "it has no %q; create the tag, or name another with --source REPOSITORY@REF", from.Ref)
 	}
 	if err != nil {
-		return plan.Plan{}, build.Source{}, fmt.Errorf("resolving %s of %s: %w", from.Ref, from.Repository, err)
+		return plan.Plan{}, run.Source{}, fmt.Errorf("resolving %s of %s: %w", from.Ref, from.Repository, err)
 	}
-	s := build.Source{Commit: commit}
+	s := run.Source{Commit: commit}
 	read := func(name string) ([]byte, error) { return repo.ReadFile(ctx, commit, name) }
 	planned, err := readPlan(&s, read, v, parameters)
 	if err != nil {
-		return plan.Plan{}, build.Source{}, err
+		return plan.Plan{}, run.Source{}, err
 	}
 	// The rule stands in the tree, which is that of both commits.
 	s.Commit, err = repo.Built(ctx, commit, git.Rule(planned.ReleaseCommit))
@@ -70,7 +70,7 @@ func ReadPlanIn(dir string, v version.Version, parameters map[string]string) (pl
 		}
 		return os.ReadFile(path)
 	}
-	return readPlan(&build.Source{}, read, v, parameters)
+	return readPlan(&run.Source{}, read, v, parameters)
 }
 
 // tag finds out who signed the tag that a commit was found by.
@@ -126,7 +126,7 @@ func FindPlan(ctx context.Context, word string, v version.Version, parameters ma
 }
 
 // readPlan fills the configuration of a source and expands it.
-func readPlan(s *build.Source, read func(name string) ([]byte, error), v version.Version, parameters map[string]string) (p plan.Plan, err error) {
+func readPlan(s *run.Source, read func(name string) ([]byte, error), v version.Version, parameters map[string]string) (p plan.Plan, err error) {
 	if s.Config, err = read(plan.ConfigName); errors.Is(err, git.ErrNotFound) {
 		return plan.Plan{}, verdict.Refuse(verdict.Usage, plan.ConfigName, "there is none; write one with waybill init, and commit it to build from it")
 	}
@@ -146,7 +146,7 @@ func readPlan(s *build.Source, read func(name string) ([]byte, error), v version
 }
 
 // readLock demands a lock that pins everything before anything is built.
-func readLock(s *build.Source, read func(name string) ([]byte, error), config plan.Config) (err error) {
+func readLock(s *run.Source, read func(name string) ([]byte, error), config plan.Config) (err error) {
 	if s.Lock, err = read(plan.LockName); errors.Is(err, git.ErrNotFound) {
 		return verdict.Refuse(verdict.LockStale, plan.LockName, "release.yaml names it, and it is not there")
 	}

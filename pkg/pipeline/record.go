@@ -20,13 +20,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/produce/attest"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/produce/workspace"
 	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/record"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
-	"github.com/waybill-release/waybill/pkg/sign"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
-	"github.com/waybill-release/waybill/pkg/workspace"
 )
 
 // maxRecords bounds how many summaries of a release are looked at.
@@ -86,7 +86,7 @@ func writeRecords(ctx context.Context, t tools, in facts) (_ facts, err error) {
 
 // recorder prepares to sign records as the verifier, and keeps in the journal
 // what was signed.
-func (p records) recorder(j *journal.Journal) (*record.Records, *sign.Signer, error) {
+func (p records) recorder(j *journal.Journal) (*attest.Records, *sign.Signer, error) {
 	kept, err := sign.Keep(j)
 	if err != nil {
 		return nil, nil, err
@@ -97,9 +97,9 @@ func (p records) recorder(j *journal.Journal) (*record.Records, *sign.Signer, er
 	if err != nil {
 		return nil, nil, err
 	}
-	records, err := record.New(record.Config{
+	records, err := attest.New(attest.Config{
 		Signer: signer, Journal: j, Verifier: p.verifier, Policy: p.Profile.Policy, Job: p.Maker.Job, Clock: p.Clock, Ways: p.Ways,
-		As: record.As{ID: p.Profile.Records.Verifier, Policy: p.Profile.Records.Policy, Promoter: p.Maker.Promoter},
+		As: attest.As{ID: p.Profile.Records.Verifier, Policy: p.Profile.Records.Policy, Promoter: p.Maker.Promoter},
 	})
 	return records, signer, err
 }
@@ -129,7 +129,7 @@ func (p records) journal(m manifest.Manifest) string {
 // recording is the records of one release being written.
 type recording struct {
 	*job
-	records  *record.Records
+	records  *attest.Records
 	manifest manifest.Manifest
 	at       place
 	v        *verdict.Verdict
@@ -200,7 +200,7 @@ func summariesAt(ctx context.Context, at store.Place) (all [][]byte, _ error) {
 }
 
 // write writes a summary under the next name that is free, unless it is there.
-func (r recording) write(ctx context.Context, s record.Signed, there [][]byte) (string, error) {
+func (r recording) write(ctx context.Context, s attest.Signed, there [][]byte) (string, error) {
 	if i := slices.IndexFunc(there, func(raw []byte) bool { return bytes.Equal(raw, s.Bundle) }); i >= 0 {
 		return vsa.Name(i+1) + ", which was there", nil
 	}
@@ -222,7 +222,7 @@ func (r recording) write(ctx context.Context, s record.Signed, there [][]byte) (
 }
 
 // attachAll attaches a summary to each image that it speaks of.
-func (r recording) attachAll(ctx context.Context, s record.Signed) error {
+func (r recording) attachAll(ctx context.Context, s attest.Signed) error {
 	st, err := r.verifier.Attestation(s.Bundle)
 	if err != nil {
 		return err
@@ -243,7 +243,7 @@ func (r recording) attachAll(ctx context.Context, s record.Signed) error {
 }
 
 // attach makes a record refer to an image. One that does already is left.
-func attach(ctx context.Context, to promote.Registry, a manifest.Artifact, s record.Signed) error {
+func attach(ctx context.Context, to promote.Registry, a manifest.Artifact, s attest.Signed) error {
 	if s.Found { // perhaps with other hints, which make no second one of it
 		there, err := registry.Bundles(ctx, to, a.Repository, a.Digests.SHA256)
 		switch {
@@ -289,9 +289,9 @@ func (r recording) promotion(ctx context.Context, from string, a manifest.Artifa
 		return err
 	}
 	name := func(prefix string) string { return strings.TrimSuffix(prefix, "/") + "/" + a.Repository }
-	s, err := r.records.Promotion(ctx, record.Promoted{
+	s, err := r.records.Promotion(ctx, attest.Promoted{
 		Source: name(from), Digest: a.Digests.SHA256, Verdict: r.v, There: there,
-		Destinations: []record.Destination{{Ref: name(r.manifest.ImagesURI), Tags: a.Tags}},
+		Destinations: []attest.Destination{{Ref: name(r.manifest.ImagesURI), Tags: a.Tags}},
 		Manifest:     promotionrecord.Resource{Name: r.manifest.Name + " " + r.Version.String(), Digest: map[string]string{"gitCommit": r.manifest.Source.Commit}, URI: r.manifest.Source.Repository},
 	})
 	if err != nil || s.Found {

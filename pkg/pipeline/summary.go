@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

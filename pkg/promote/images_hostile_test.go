@@ -16,8 +16,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/document/legacy"
 	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/produce/attest"
 	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/record"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -328,14 +328,14 @@ func atWork() string {
 // noting notes what is recorded, and signs nothing.
 type noting struct {
 	mu  sync.Mutex // owns all
-	all []record.Promoted
+	all []attest.Promoted
 }
 
-func (n *noting) Image(_ context.Context, p record.Promoted) ([]record.Signed, error) {
+func (n *noting) Image(_ context.Context, p attest.Promoted) ([]attest.Signed, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.all = append(n.all, p)
-	return []record.Signed{{Of: p.Digest, Kind: "https://example.org/record/v1", Bundle: []byte("a record")}}, nil
+	return []attest.Signed{{Of: p.Digest, Kind: "https://example.org/record/v1", Bundle: []byte("a record")}}, nil
 }
 
 // TestImagesRecordsGoOn: a run that goes on with what another began records the

@@ -19,8 +19,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/produce/attest"
 	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/record"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
@@ -45,7 +45,7 @@ type listening struct {
 	in trace.Context
 }
 
-func (l *listening) Image(ctx context.Context, _ record.Promoted) ([]record.Signed, error) {
+func (l *listening) Image(ctx context.Context, _ attest.Promoted) ([]attest.Signed, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.in = carry.From(ctx)

@@ -10,22 +10,22 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
 	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
-	"github.com/waybill-release/waybill/pkg/record"
+	"github.com/waybill-release/waybill/pkg/produce/attest"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Recorder signs what is said of an image that was promoted, as
-// [*record.Records] does: once for each of its manifests, however many
+// [*attest.Records] does: once for each of its manifests, however many
 // destinations there are and however often it is asked.
 type Recorder interface {
-	Image(ctx context.Context, p record.Promoted) ([]record.Signed, error)
+	Image(ctx context.Context, p attest.Promoted) ([]attest.Signed, error)
 }
 
 // record signs what is said of the image at all the destinations that have it.
-func (o one) record(ctx context.Context, at []*target, judged *verdict.Verdict) ([]record.Signed, error) {
+func (o one) record(ctx context.Context, at []*target, judged *verdict.Verdict) ([]attest.Signed, error) {
 	image := at[0].copied.Image
-	p := record.Promoted{
+	p := attest.Promoted{
 		Source: o.route.Source + "/" + o.edge.Image, Digest: o.edge.Digest, Verdict: judged,
 		Manifest: promotionrecord.Resource{Name: "promotion plan", Digest: map[string]string{"sha256": o.plan.Hex()}},
 	}
@@ -41,7 +41,7 @@ func (o one) record(ctx context.Context, at []*target, judged *verdict.Verdict) 
 		p.For = append(p.For, name+"/"+o.edge.Image)
 		here := func(t *target) bool { return t.name == name }
 		if slices.ContainsFunc(at, here) || slices.Contains(o.there, name) {
-			p.Destinations = append(p.Destinations, record.Destination{Ref: name + "/" + o.edge.Image, Tags: o.edge.Tags})
+			p.Destinations = append(p.Destinations, attest.Destination{Ref: name + "/" + o.edge.Image, Tags: o.edge.Tags})
 		}
 	}
 	for _, t := range at {
@@ -84,7 +84,7 @@ func (o one) recorded(ctx context.Context, t *target) error {
 }
 
 // attach makes the records refer to the image at a destination.
-func (o one) attach(ctx context.Context, t *target, records []record.Signed) error {
+func (o one) attach(ctx context.Context, t *target, records []attest.Signed) error {
 	of := map[digest.Digest]registry.Descriptor{}
 	_ = t.copied.Image.Walk(func(n *registry.Node) error { // the visitor returns no error
 		of[n.Descriptor.Digest] = n.Descriptor
@@ -113,7 +113,7 @@ func (o one) attach(ctx context.Context, t *target, records []record.Signed) err
 
 // attached is the manifest by which a record refers to the image at the
 // destination already, perhaps with other hints: those make no second one of it.
-func (t *target) attached(ctx context.Context, image string, r record.Signed) (registry.Descriptor, bool, error) {
+func (t *target) attached(ctx context.Context, image string, r attest.Signed) (registry.Descriptor, bool, error) {
 	if !slices.ContainsFunc(t.there, func(raw []byte) bool { return bytes.Equal(raw, r.Bundle) }) {
 		return registry.Descriptor{}, false, nil
 	}

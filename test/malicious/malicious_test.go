@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
-	"github.com/waybill-release/waybill/pkg/sandbox"
+	"github.com/waybill-release/waybill/pkg/produce/sandbox"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )

@@ -14,7 +14,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/sandbox"
+	"github.com/waybill-release/waybill/pkg/produce/sandbox"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
-	"github.com/waybill-release/waybill/pkg/image"
+	"github.com/waybill-release/waybill/pkg/produce/image"
 	"github.com/waybill-release/waybill/test/lab/staging"
 	"github.com/waybill-release/waybill/test/scene"
 )

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	sources "github.com/waybill-release/waybill/pkg/produce/checkout"
 	"github.com/waybill-release/waybill/pkg/release/plan"
-	sources "github.com/waybill-release/waybill/pkg/source"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
