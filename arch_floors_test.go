@@ -38,7 +38,7 @@ var house = []floor{
 	{"deeds", false, []string{
 		"pkg/feature/reconcile", "pkg/feature/sweeps", "pkg/feature/switches", "pkg/gate/profile", "pkg/produce/workspace", "pkg/produce/checkout", "pkg/produce/lock", "pkg/sbom/licence", "pkg/sbom/gomod", "pkg/sbom/distro",
 		"pkg/sbom", "pkg/produce/image", "pkg/produce/fetch", "pkg/produce/run", "pkg/produce/seal",
-		"pkg/judge/intotolayout", "pkg/gate", "pkg/feature/coverage", "pkg/gate/latest", "pkg/gate/download", "pkg/produce/attest", "pkg/promote", "pkg/render", "pkg/inspect", "pkg/lineage", "pkg/doctor", "pkg/pipeline", "pkg/switchboard", "pkg/gateway/ask", "pkg/gateway",
+		"pkg/judge/intotolayout", "pkg/gate", "pkg/feature/coverage", "pkg/gate/latest", "pkg/gate/download", "pkg/produce/attest", "pkg/promote", "pkg/report/render", "pkg/report/inspect", "pkg/report/lineage", "pkg/doctor", "pkg/pipeline", "pkg/switchboard", "pkg/gateway/ask", "pkg/gateway",
 	}},
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/feature/known"
 	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
-	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/switchboard"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )

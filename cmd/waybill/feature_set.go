@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/switchboard"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"

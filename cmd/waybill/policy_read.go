@@ -8,9 +8,9 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
-	"github.com/waybill-release/waybill/pkg/inspect"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
-	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/report/inspect"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/release/plan"
-	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/sbom"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )

@@ -18,7 +18,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/sbom"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )

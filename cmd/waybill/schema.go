@@ -10,9 +10,9 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
-	"github.com/waybill-release/waybill/pkg/lineage"
 	"github.com/waybill-release/waybill/pkg/release/plan"
-	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/report/lineage"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/switchboard"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )

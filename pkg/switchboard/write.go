@@ -13,7 +13,7 @@ import (
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
 	"github.com/waybill-release/waybill/pkg/feature"
 	"github.com/waybill-release/waybill/pkg/feature/reconcile"
-	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/tool/redact"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )

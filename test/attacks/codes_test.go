@@ -220,7 +220,7 @@ func provokedElsewhere() map[verdict.Code]string {
 		verdict.PolicyStale:        "test/stories/policy_release_test.go",
 		verdict.PolicyEmpty:        "test/stories/policy_load_test.go",
 		verdict.PolicyCases:        "test/stories/policy_load_test.go",
-		verdict.TraceConflict:      "pkg/lineage/lineage_test.go",
+		verdict.TraceConflict:      "pkg/report/lineage/lineage_test.go",
 		verdict.SignoffSection:     "pkg/signoff/rules_test.go",
 		verdict.SignoffEmpty:       "pkg/signoff/rules_test.go",
 		verdict.SignoffPlaceholder: "pkg/signoff/rules_test.go",

@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/tuf"
 	"github.com/waybill-release/waybill/pkg/judge/trust"
-	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

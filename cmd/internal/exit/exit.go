@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/pkg/backend/transport"
-	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/tool/redact"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/waybill-release/waybill/pkg/backend/tracing/carry"
-	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/tool/redact"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 )

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
-	"github.com/waybill-release/waybill/pkg/inspect"
 	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/report/inspect"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/policies"

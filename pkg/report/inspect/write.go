@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
-	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

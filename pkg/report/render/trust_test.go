@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/judge/trust"
-	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
