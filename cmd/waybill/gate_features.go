@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/featuregate"
 
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/gates"
-	"github.com/waybill-release/waybill/pkg/feature/known"
-	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
-	"github.com/waybill-release/waybill/pkg/feature/switches"
 	"github.com/waybill-release/waybill/pkg/gateway"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
+	"github.com/waybill-release/waybill/pkg/govern/feature/effective"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -65,7 +65,7 @@ func (o *serving) features(cmd *cobra.Command, c gateway.Config) (*gateway.Featu
 	}
 	v := featureVersion()
 	if use.ReportAs != "" {
-		err = o.gates.InitReporter(gates.Reporter{Store: site.Features, Namespace: feature.CoreNamespace, Identity: use.ReportAs, Version: v})
+		err = o.gates.InitReporter(componentbase.Reporter{Store: site.Features, Namespace: feature.CoreNamespace, Identity: use.ReportAs, Version: v})
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +73,7 @@ func (o *serving) features(cmd *cobra.Command, c gateway.Config) (*gateway.Featu
 	return &gateway.Features{
 		Site: use.Site, Store: site.Features, Identity: use.ReportAs, Version: v.String(), Loop: loop,
 		Read: func(ctx context.Context, b gateway.Basis) (gateway.Switches, error) {
-			s, err := switches.Read(ctx, switches.Config{Site: site, Policy: b.Policy, Verifier: b.Verifier})
+			s, err := effective.Read(ctx, effective.Config{Site: site, Policy: b.Policy, Verifier: b.Verifier})
 			if err != nil {
 				return nil, err
 			}

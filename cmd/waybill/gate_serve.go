@@ -23,10 +23,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/transport"
 	"github.com/waybill-release/waybill/pkg/caller"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
-	"github.com/waybill-release/waybill/pkg/feature/gates"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/gateway"
+	"github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/pipeline"
@@ -44,7 +44,7 @@ type serving struct {
 	log   string
 	check bool
 	as    identities
-	gates *gates.Gate
+	gates *componentbase.Gate
 }
 
 func gateServeCommand() *cobra.Command {

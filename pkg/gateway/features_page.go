@@ -7,7 +7,7 @@ import (
 	"time"
 
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
-	"github.com/waybill-release/waybill/pkg/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
 )
 
 // featuresPage is what the status page shows of features.

@@ -13,9 +13,9 @@ import (
 
 	"k8s.io/component-base/featuregate"
 
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/gates"
-	"github.com/waybill-release/waybill/pkg/feature/known"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
 )
 
 // saidFor is for how long a report counts, where nobody waits for another.
@@ -23,7 +23,7 @@ const saidFor = time.Hour
 
 // flags are the feature gates of the service, and by whom each was set.
 type flags struct {
-	gate *gates.Gate
+	gate *componentbase.Gate
 
 	mu sync.Mutex // owns the rest
 	by map[featuregate.Feature]string
@@ -38,15 +38,15 @@ const (
 
 // newFlags are the flags of a gate; of none, those of Waybill as they are
 // without any.
-func newFlags(gate *gates.Gate) (*flags, error) {
+func newFlags(gate *componentbase.Gate) (*flags, error) {
 	f := &flags{gate: gate, by: map[featuregate.Feature]string{}}
 	if gate == nil {
 		var err error
 		newest := known.Newest()
-		if f.gate, err = gates.At(newest.Major(), newest.Minor()); err != nil {
+		if f.gate, err = componentbase.At(newest.Major(), newest.Minor()); err != nil {
 			return nil, err
 		}
-		if err := gates.Add(f.gate, known.Registry(), feature.CoreNamespace); err != nil {
+		if err := componentbase.Add(f.gate, known.Registry(), feature.CoreNamespace); err != nil {
 			return nil, err
 		}
 	}
@@ -111,7 +111,7 @@ func (f *flags) set(name string, value bool, by string) {
 func (f *flags) unsaid(objects []feature.Feature, as *Features, now time.Time) bool {
 	lines := f.gate.Lines()
 	return slices.ContainsFunc(objects, func(o feature.Feature) bool {
-		i := slices.IndexFunc(lines, func(l gates.Line) bool {
+		i := slices.IndexFunc(lines, func(l componentbase.Line) bool {
 			return o.Key() == (feature.Key{Namespace: feature.CoreNamespace, Name: l.Name})
 		})
 		return i >= 0 && !slices.ContainsFunc(o.Status.Uses, func(u feature.Use) bool {
@@ -123,7 +123,7 @@ func (f *flags) unsaid(objects []feature.Feature, as *Features, now time.Time) b
 
 // flag is a line of /flagz.
 type flag struct {
-	gates.Line
+	componentbase.Line
 	// Source is who set it: default, flag, store, or the number of a signed
 	// transition.
 	Source string `json:"source"`

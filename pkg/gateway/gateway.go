@@ -47,8 +47,8 @@ import (
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/caller"
-	"github.com/waybill-release/waybill/pkg/feature/gates"
 	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -91,7 +91,7 @@ type World struct {
 	// overridden.
 	Approvals Ledger
 	// Gate is the feature gates of the program; nil for the defaults of Waybill.
-	Gate *gates.Gate
+	Gate *componentbase.Gate
 	// Features is how it goes by features that others switch; nil for not at all:
 	// then the policy counts as it is written.
 	Features *Features

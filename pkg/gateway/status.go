@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/feature/known"
 	"github.com/waybill-release/waybill/pkg/gateway/ask"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 

@@ -275,8 +275,8 @@ func TestGateAgainstItsOwnRelease(t *testing.T) {
 		}), codes(verdict.BuildMix, verdict.ManifestParse)},
 		{"no run in the manifest", resealed(func(_ *testing.T, _ *attacked, m *manifest.Manifest) { m.Runs = nil }), codes(verdict.BuildMix)},
 		{"provenance of other bytes", reattested(lab.RoleBuilder, func(p *provenance.Provenance) { p.Subjects[0].Digests = digest.SetOf(nil) }), codes(verdict.NotBound)},
-		{"another configuration than the manifest's own", replaced(plan.ConfigName, config), codes(verdict.ManifestParse)},
-		{"another configuration than was built from", rewritten(plan.ConfigName, config), codes(verdict.NotBound)},
+		{"another configuration than the manifest's own", replaced(plan.ConfigName, gateConfig), codes(verdict.ManifestParse)},
+		{"another configuration than was built from", rewritten(plan.ConfigName, gateConfig), codes(verdict.NotBound)},
 		{"another lock than was built from", rewritten(plan.LockName, func(t *testing.T, r *attacked) []byte {
 			return append(r.read(t, plan.LockName), '\n')
 		}), codes(verdict.NotBound)},
@@ -344,6 +344,6 @@ func text(body string) func(*testing.T, *attacked) []byte {
 }
 
 // config is a configuration of the same plan and other bytes.
-func config(t *testing.T, r *attacked) []byte {
+func gateConfig(t *testing.T, r *attacked) []byte {
 	return append(r.read(t, plan.ConfigName), []byte("# a comment\n")...)
 }

@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/known"
-	"github.com/waybill-release/waybill/pkg/feature/reconcile"
-	"github.com/waybill-release/waybill/pkg/feature/switches"
 	"github.com/waybill-release/waybill/pkg/gateway"
 	"github.com/waybill-release/waybill/pkg/gateway/ask"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/effective"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -94,7 +94,7 @@ func openSwitched(t *testing.T, edits ...func(*switchedGate)) *switchedGate {
 		g.features = &gateway.Features{
 			Site: s.yard.dir, Store: s.yard.site.Features, Version: known.Newest().String(),
 			Read: func(ctx context.Context, b gateway.Basis) (gateway.Switches, error) {
-				read, err := switches.Read(ctx, switches.Config{Site: s.yard.site, Policy: b.Policy, Verifier: b.Verifier})
+				read, err := effective.Read(ctx, effective.Config{Site: s.yard.site, Policy: b.Policy, Verifier: b.Verifier})
 				if err != nil {
 					return nil, err
 				}

@@ -18,10 +18,10 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/caller"
-	"github.com/waybill-release/waybill/pkg/feature/gates"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gateway"
 	"github.com/waybill-release/waybill/pkg/gateway/ask"
+	"github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -48,7 +48,7 @@ type gatehouse struct {
 	// features is how it goes by features, as a gate of features says; nil not at
 	// all.
 	features *gateway.Features
-	gate     *gates.Gate
+	gate     *componentbase.Gate
 }
 
 const gateAudience = "https://gate.example.test"

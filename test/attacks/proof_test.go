@@ -61,7 +61,7 @@ func TestGateNeedsAProof(t *testing.T) {
 var weaker = map[string][]string{
 	"verdict.NewCheck(": {
 		"pkg/doctor/doctor.go", "pkg/gateway/check.go", "pkg/promote/merge.go", "pkg/sbom/judge.go", "pkg/sbom/validate.go",
-		"pkg/signoff/check.go", "pkg/switchboard/preflight.go",
+		"pkg/govern/signoff/check.go", "pkg/govern/feature/config/preflight.go",
 	},
 	"verdict.InsecureUnsigned":        {"pkg/gate/manifest.go"},       // behind the key of that name
 	".SettleInsecureUnsigned(":        {"pkg/judge/policy/decide.go"}, // the same of a policy

@@ -23,13 +23,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/caller"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/coverage"
-	"github.com/waybill-release/waybill/pkg/feature/gates"
-	"github.com/waybill-release/waybill/pkg/feature/known"
-	"github.com/waybill-release/waybill/pkg/feature/reconcile"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gateway"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
+	"github.com/waybill-release/waybill/pkg/govern/feature/coverage"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/produce/sign"
 	"github.com/waybill-release/waybill/pkg/testing/lifecycle"
@@ -179,11 +179,11 @@ func pageFixture(t *testing.T) fixture {
 	w := openWorld(t)
 	page := func(ctx context.Context, on bool, want int) error {
 		newest := known.Newest()
-		g, err := gates.At(newest.Major(), newest.Minor())
+		g, err := componentbase.At(newest.Major(), newest.Minor())
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(gates.Add(g, known.Registry(), feature.CoreNamespace), g.SetFromMap(map[string]bool{known.StatusPage: on})); err != nil {
+		if err := errors.Join(componentbase.Add(g, known.Registry(), feature.CoreNamespace), g.SetFromMap(map[string]bool{known.StatusPage: on})); err != nil {
 			return err
 		}
 		server, err := gateway.New(ctx, gateway.World{

@@ -6,7 +6,7 @@
 //	x, err := featuretransition.Parse(evidence.Statement())
 //
 // The README beside this file is the specification and schema.json its JSON
-// Schema. When a feature changes its state is for pkg/feature, who may sign the
+// Schema. When a feature changes its state is for pkg/govern/feature, who may sign the
 // statement for a policy.
 package featuretransition
 

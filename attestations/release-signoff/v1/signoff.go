@@ -6,7 +6,7 @@
 //	x, err := releasesignoff.Parse(evidence.Statement())
 //
 // The README beside this file is the specification and schema.json its JSON
-// Schema. How documents are checked is for pkg/signoff, who may sign and when
+// Schema. How documents are checked is for pkg/govern/signoff, who may sign and when
 // one is needed for a policy.
 package releasesignoff
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
-	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
+	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
 	"github.com/waybill-release/waybill/pkg/testing/checkfeatures"
 )
 
