@@ -29,7 +29,7 @@ var house = []floor{
 		"attestations/policy/v1", "attestations/exception/v1", "attestations/known-defects/v1", "attestations/channel/v1", "attestations/release-signoff/v1", "attestations/feature-transition/v1",
 	}},
 	{"judgement", true, []string{
-		"pkg/judge/trust", "pkg/value/identity", "pkg/judge/verify", "pkg/judge/slsa", "pkg/judge/policy", "pkg/judge/policy/cel", "pkg/judge/sbomcheck", "pkg/judge/census", "pkg/judge/k8slayout", "pkg/judge/waiver", "pkg/judge/channel", "pkg/release/promotionplan", "pkg/caller", "pkg/govern/feature", "pkg/govern/feature/known", "pkg/govern/signoff",
+		"pkg/judge/trust", "pkg/value/identity", "pkg/judge/verify", "pkg/judge/slsa", "pkg/judge/policy", "pkg/judge/policy/cel", "pkg/judge/sbomcheck", "pkg/judge/census", "pkg/judge/k8slayout", "pkg/judge/waiver", "pkg/judge/channel", "pkg/release/promotionplan", "pkg/serve/caller", "pkg/govern/feature", "pkg/govern/feature/known", "pkg/govern/signoff",
 	}},
 	{"world", false, []string{
 		"pkg/backend/tracing/carry", "pkg/backend/transport", "pkg/backend/tracing/span", "pkg/document/unpack", "pkg/backend/store", "pkg/backend/store/cloud", "pkg/backend/lease", "pkg/backend/marker", "pkg/govern/feature/store", "pkg/govern/feature/componentbase", "pkg/backend/registry", "pkg/backend/rekorv1",
@@ -38,7 +38,7 @@ var house = []floor{
 	{"deeds", false, []string{
 		"pkg/govern/feature/reconcile", "pkg/govern/feature/cleanup", "pkg/govern/feature/effective", "pkg/gate/profile", "pkg/produce/workspace", "pkg/produce/checkout", "pkg/produce/lock", "pkg/sbom/licence", "pkg/sbom/gomod", "pkg/sbom/distro",
 		"pkg/sbom", "pkg/produce/image", "pkg/produce/fetch", "pkg/produce/run", "pkg/produce/seal",
-		"pkg/judge/intotolayout", "pkg/gate", "pkg/govern/feature/coverage", "pkg/gate/latest", "pkg/gate/download", "pkg/produce/attest", "pkg/promote", "pkg/report/render", "pkg/report/inspect", "pkg/report/lineage", "pkg/doctor", "pkg/pipeline", "pkg/govern/feature/config", "pkg/gateway/ask", "pkg/gateway",
+		"pkg/judge/intotolayout", "pkg/gate", "pkg/govern/feature/coverage", "pkg/gate/latest", "pkg/gate/download", "pkg/produce/attest", "pkg/promote", "pkg/report/render", "pkg/report/inspect", "pkg/report/lineage", "pkg/doctor", "pkg/pipeline", "pkg/govern/feature/config", "pkg/serve/api", "pkg/serve",
 	}},
 }
 

@@ -55,8 +55,8 @@ func requestSeeds() []seed {
 	return []seed{
 		{"gate requests", "pkg/pipeline/a.go:3 fills in a gate.Request",
 			file("pkg/pipeline/a.go", "gate.Request{Now: now}"), file("pkg/pipeline/a.go", "gate.Under(p, v, w, s)")},
-		{"gate requests", "pkg/gateway/a.go:3 fills in a gate.PolicyRequest",
-			file("pkg/gateway/a.go", "gate.PolicyRequest{Now: now}"), file("pkg/gateway/a.go", "gate.PolicyRequest{}")},
+		{"gate requests", "pkg/serve/a.go:3 fills in a gate.PolicyRequest",
+			file("pkg/serve/a.go", "gate.PolicyRequest{Now: now}"), file("pkg/serve/a.go", "gate.PolicyRequest{}")},
 		{"gate requests", "cmd/waybill/gate.go:3 fills in a gate.Request",
 			file("cmd/waybill/gate.go", "gate.Request{Now: now}"), file("cmd/waybill/gate.go", "gate.PolicyRequest{Now: now}")},
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/transport"
-	"github.com/waybill-release/waybill/pkg/gateway/ask"
+	"github.com/waybill-release/waybill/pkg/serve/api"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -54,7 +54,7 @@ func (o *clientCertificate) transport(server string) (http.RoundTripper, error) 
 	if err != nil {
 		return nil, err
 	}
-	pair, err := ask.Certificate(certificate, key)
+	pair, err := api.Certificate(certificate, key)
 	clear(key)
 	if err != nil {
 		return nil, err

@@ -213,7 +213,7 @@ func serveLayout(t testing.TB, r *attacked) (prefix string) {
 			http.NotFound(w, q)
 		default:
 			kind, name, _ := strings.Cut(path, "/")
-			serve(w, q, r, kind, name)
+			answer(w, q, r, kind, name)
 		}
 	}))
 	t.Cleanup(s.Close)
@@ -221,7 +221,7 @@ func serveLayout(t testing.TB, r *attacked) (prefix string) {
 }
 
 // serve answers one question to the registry of a layout.
-func serve(w http.ResponseWriter, q *http.Request, r *attacked, kind, name string) {
+func answer(w http.ResponseWriter, q *http.Request, r *attacked, kind, name string) {
 	at, err := digest.Parse(name)
 	var body []byte
 	switch {

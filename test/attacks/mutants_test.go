@@ -14,14 +14,12 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
-	"github.com/waybill-release/waybill/pkg/caller"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/gateway"
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	"github.com/waybill-release/waybill/pkg/govern/signoff"
 	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
@@ -35,6 +33,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/promoterfile"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/report/inspect"
+	"github.com/waybill-release/waybill/pkg/serve"
+	"github.com/waybill-release/waybill/pkg/serve/caller"
 	"github.com/waybill-release/waybill/pkg/testing/bounds"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -95,7 +95,7 @@ func readers(t *testing.T) map[string]func([]byte) {
 		"expected":    func(b []byte) { _, _ = k8slayout.ParseList(b); _, _ = k8slayout.ParseSums("SHA256SUMS", b, v) },
 		"feature":     func(b []byte) { _, _ = feature.Parse(b) },
 		"revocations": func(b []byte) { _, _ = gate.ParseRevocations(b) },
-		"service":     func(b []byte) { _, _ = gateway.ParseConfig(b, ".") },
+		"service":     func(b []byte) { _, _ = serve.ParseConfig(b, ".") },
 		"inspect":     func(b []byte) { _, _ = inspect.Describe(b) },
 		"envelope":    func(b []byte) { _, _ = intoto.ParseEnvelope(b) },
 		"statement": func(b []byte) {

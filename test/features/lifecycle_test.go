@@ -20,11 +20,9 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
-	"github.com/waybill-release/waybill/pkg/caller"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/gateway"
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	"github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
 	"github.com/waybill-release/waybill/pkg/govern/feature/coverage"
@@ -32,6 +30,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/serve"
+	"github.com/waybill-release/waybill/pkg/serve/caller"
 	"github.com/waybill-release/waybill/pkg/testing/lifecycle"
 	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/test/features/field"
@@ -186,13 +186,13 @@ func pageFixture(t *testing.T) fixture {
 		if err := errors.Join(componentbase.Add(g, known.Registry(), feature.CoreNamespace), g.SetFromMap(map[string]bool{known.StatusPage: on})); err != nil {
 			return err
 		}
-		server, err := gateway.New(ctx, gateway.World{
-			Load: func(context.Context) (gateway.Basis, error) {
-				return gateway.Basis{PolicyRequest: gate.PolicyRequest{Policy: w.profile.Policy, Verifier: w.Verifier}}, nil
+		server, err := serve.New(ctx, serve.World{
+			Load: func(context.Context) (serve.Basis, error) {
+				return serve.Basis{PolicyRequest: gate.PolicyRequest{Policy: w.profile.Policy, Verifier: w.Verifier}}, nil
 			},
 			Open: field.Through(http.DefaultTransport), Clock: time.Now, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Record: io.Discard, Gate: g,
 			Keys: func(context.Context, string) (caller.Keys, error) { return caller.Keys{}, errors.New("nobody calls") },
-		}, gateway.Limits{})
+		}, serve.Limits{})
 		if err != nil {
 			return err
 		}
