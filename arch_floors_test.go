@@ -38,7 +38,7 @@ var house = []floor{
 	{"deeds", false, []string{
 		"pkg/govern/feature/reconcile", "pkg/govern/feature/cleanup", "pkg/govern/feature/effective", "pkg/gate/profile", "pkg/produce/workspace", "pkg/produce/checkout", "pkg/produce/lock", "pkg/sbom/licence", "pkg/sbom/gomod", "pkg/sbom/distro",
 		"pkg/sbom", "pkg/produce/image", "pkg/produce/fetch", "pkg/produce/run", "pkg/produce/seal",
-		"pkg/judge/intotolayout", "pkg/gate", "pkg/govern/feature/coverage", "pkg/gate/latest", "pkg/gate/download", "pkg/produce/attest", "pkg/promote", "pkg/report/render", "pkg/report/inspect", "pkg/report/lineage", "pkg/doctor", "pkg/pipeline", "pkg/govern/feature/config", "pkg/serve/api", "pkg/serve",
+		"pkg/judge/intotolayout", "pkg/gate", "pkg/govern/feature/coverage", "pkg/gate/latest", "pkg/gate/download", "pkg/produce/attest", "pkg/pipeline/promote", "pkg/report/render", "pkg/report/inspect", "pkg/report/lineage", "pkg/pipeline/doctor", "pkg/pipeline", "pkg/govern/feature/config", "pkg/serve/api", "pkg/serve",
 	}},
 }
 

@@ -15,7 +15,7 @@ var plainWrite = regexp.MustCompile(`\bos\.(WriteFile|Rename|Create|CreateTemp|O
 // pkg/backend/store and pkg/backend/journal, which make durable what they write.
 func TestArchStateIsDurable(t *testing.T) {
 	seen := 0
-	for _, pkg := range []string{"pkg/produce/workspace", "pkg/produce/seal", "pkg/pipeline", "pkg/produce/attest", "pkg/promote", "pkg/judge/channel", "pkg/produce/sign"} {
+	for _, pkg := range []string{"pkg/produce/workspace", "pkg/produce/seal", "pkg/pipeline", "pkg/produce/attest", "pkg/pipeline/promote", "pkg/judge/channel", "pkg/produce/sign"} {
 		files, err := filepath.Glob(filepath.Join(filepath.FromSlash(pkg), "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v", pkg, err)

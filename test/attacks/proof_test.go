@@ -60,7 +60,7 @@ func TestGateNeedsAProof(t *testing.T) {
 // proof, each for a question that no signature answers or by the policy's word.
 var weaker = map[string][]string{
 	"verdict.NewCheck(": {
-		"pkg/doctor/doctor.go", "pkg/serve/check.go", "pkg/promote/merge.go", "pkg/sbom/judge.go", "pkg/sbom/validate.go",
+		"pkg/pipeline/doctor/doctor.go", "pkg/serve/check.go", "pkg/pipeline/promote/merge.go", "pkg/sbom/judge.go", "pkg/sbom/validate.go",
 		"pkg/govern/signoff/check.go", "pkg/govern/feature/config/preflight.go",
 	},
 	"verdict.InsecureUnsigned":        {"pkg/gate/manifest.go"},       // behind the key of that name

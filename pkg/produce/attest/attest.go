@@ -328,7 +328,7 @@ type standing struct {
 
 // runOf is the run of the context as a record carries it. The beginning of what
 // the record is about is in the context only if something that was signed says
-// so: see pkg/promote.
+// so: see pkg/pipeline/promote.
 func runOf(ctx context.Context) trace.IDs {
 	now := carry.From(ctx)
 	if now.IsZero() {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/lease"
 	"github.com/waybill-release/waybill/pkg/backend/store"
-	"github.com/waybill-release/waybill/pkg/promote"
+	"github.com/waybill-release/waybill/pkg/pipeline/promote"
 )
 
 // TestTheHolderThatSlept stops a promotion for ten minutes while it copies. If
