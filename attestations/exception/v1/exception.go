@@ -15,8 +15,8 @@ import (
 	"time"
 	"unicode"
 
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
-	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -111,7 +111,7 @@ func Parse(s intoto.Statement) (Exception, error) {
 	if len(subjects) != 1 {
 		return Exception{}, refuse("%d subjects: one exception is about one artifact", len(subjects))
 	}
-	if err := plan.CheckName(nameOf(subjects[0])); err != nil {
+	if err := releasemanifest.CheckName(nameOf(subjects[0])); err != nil {
 		return Exception{}, verdict.Wrap(verdict.Path, subjects[0].Name, err)
 	}
 	return Exception{Predicate: p, Artifact: subjects[0]}, nil

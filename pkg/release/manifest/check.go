@@ -19,7 +19,7 @@ var fileClasses = []plan.Class{
 // checkEntry refuses an entry that speaks of another place than its class
 // does, or of another image than its name does.
 func (m *Manifest) checkEntry(a Artifact, place string) error {
-	if err := plan.CheckName(a.Name); err != nil {
+	if err := releasemanifest.CheckName(a.Name); err != nil {
 		return verdict.Wrap(verdict.Path, a.Name, err)
 	}
 	refuse := func(reason string) error { return verdict.Refuse(verdict.ManifestParse, a.Name, "%s", reason) }

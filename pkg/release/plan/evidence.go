@@ -133,26 +133,11 @@ func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Key
 // reserved are the first segments and names that the release itself uses.
 func reserved() []string { return []string{"oci", "provenance", "image"} }
 
-// CheckName refuses a name that no artifact may have: one that could mean two
-// places, or the name of the manifest's own bundle, which no list can hold.
-func CheckName(name string) error {
-	if name == "" || name == "." || len(name) > 512 || path.Clean(name) != name || strings.HasPrefix(name, "/") || strings.HasPrefix(name, "..") {
-		return fmt.Errorf("artifact %s: want a clean relative name", quote(name))
-	}
-	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+@~/-") != "" {
-		return fmt.Errorf("artifact %s: want only letters, digits and ._+@~-/", quote(name))
-	}
-	if name == releasemanifest.Name || strings.HasPrefix(name, releasemanifest.PageDir) {
-		return fmt.Errorf("artifact %s: the name belongs to the manifest's own files", quote(name))
-	}
-	return nil
-}
-
 // longestPart leaves room in a file's name for that of its evidence.
 const longestPart = 200
 
 func checkArtifactName(a Artifact) error {
-	if err := CheckName(a.Name); err != nil {
+	if err := releasemanifest.CheckName(a.Name); err != nil {
 		return err
 	}
 	if a.IsImage() && strings.Trim(a.Repository, "abcdefghijklmnopqrstuvwxyz0123456789._/-") != "" {

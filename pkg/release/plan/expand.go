@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -142,7 +143,7 @@ func (x *expander) places(s scope) {
 	seen := map[string]bool{}
 	for _, t := range x.c.markers {
 		name := x.fill(t, s)
-		if err := CheckName(name); err != nil && x.fault == nil {
+		if err := releasemanifest.CheckName(name); err != nil && x.fault == nil {
 			x.fail(t.at, "%v", err)
 		}
 		if seen[name] {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/tool/order"
 )
 
@@ -226,7 +227,7 @@ func (x *expander) offerGiven(a Artifact, from string, at where) {
 	if strings.HasPrefix(a.Name, "oci/") {
 		x.fail(at, "artifact %s: names under oci/ are of images", quote(a.Name))
 	}
-	if err := CheckName(from); err != nil {
+	if err := releasemanifest.CheckName(from); err != nil {
 		x.fail(at, "from: %v", err)
 	}
 	x.add(a, at)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -39,7 +40,7 @@ func holds(t *testing.T, c plan.Config, p plan.Plan) {
 		seen(t, p, s)
 	}
 	for i, a := range p.Artifacts {
-		if plan.CheckName(a.Name) != nil || i > 0 && a.Name <= p.Artifacts[i-1].Name {
+		if releasemanifest.CheckName(a.Name) != nil || i > 0 && a.Name <= p.Artifacts[i-1].Name {
 			t.Fatalf("artifact %d has name %q", i, a.Name)
 		}
 		if got, ok := p.Find(a.Name); !ok || !reflect.DeepEqual(got, a) {
@@ -250,7 +251,7 @@ func FuzzParsePlan(f *testing.F) {
 			t.Fatalf("a plan differs from itself: %+v", d)
 		}
 		for _, a := range p.Artifacts {
-			if plan.CheckName(a.Name) != nil {
+			if releasemanifest.CheckName(a.Name) != nil {
 				t.Fatalf("%q is accepted", a.Name)
 			}
 		}
