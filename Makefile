@@ -193,7 +193,7 @@ trust-refresh: build ## Fetch the public trust root through TUF and embed it ane
 	$(GO) test ./pkg/judge/trust
 
 .PHONY: arch
-arch: ## Check the floors, the walls and what the verifier carries.
+arch: ## Check the layout, the limits and what the verifier carries.
 	$(GO) test -count=1 -run '^TestArch' .
 
 .PHONY: docs

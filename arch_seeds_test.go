@@ -33,7 +33,7 @@ func imports(pkg, room string) string {
 
 func TestArchRefusesSeeds(t *testing.T) {
 	asked := map[string]bool{}
-	for _, seeds := range [][]seed{floorSeeds(), symbolSeeds(), sizeSeeds(), variableSeeds(), documentSeeds(), moduleSeeds(), transportSeeds(), requestSeeds(), adviseSeeds(), methodSeeds()} {
+	for _, seeds := range [][]seed{layoutSeeds(), symbolSeeds(), sizeSeeds(), variableSeeds(), documentSeeds(), moduleSeeds(), transportSeeds(), requestSeeds(), adviseSeeds(), methodSeeds()} {
 		for _, s := range seeds {
 			asked[s.check] = true
 			t.Run(s.check+"/"+s.want, func(t *testing.T) {
@@ -66,40 +66,41 @@ func planted(files map[string]string) fstest.MapFS {
 	return fsys
 }
 
-func floorSeeds() []seed {
+func layoutSeeds() []seed {
 	return []seed{
-		{"floors", "pkg/judge/verify imports pkg/backend/store: judgement may not import world (move the call up, or the value down)",
+		{"layout", "pkg/judge/verify imports pkg/backend/store: pkg/backend comes after pkg/judge in the layout (move the call down, or the value up)",
 			one("pkg/judge/verify/a.go", imports("verify", "pkg/backend/store")), one("pkg/judge/verify/a.go", imports("verify", "pkg/judge/trust"))},
-		{"floors", "pkg/value/digest imports pkg/document/intoto: words may not import formats",
+		{"layout", "pkg/value/digest imports pkg/document/intoto: pkg/document comes after pkg/value",
 			one("pkg/value/digest/a.go", imports("digest", "pkg/document/intoto")), one("pkg/value/digest/a_test.go", imports("digest", "pkg/document/intoto"))},
-		{"floors", "pkg/release/plan imports pkg/release/manifest: within formats it stands later",
-			one("pkg/release/plan/a.go", imports("plan", "pkg/release/manifest")), one("pkg/release/manifest/a.go", imports("release", "pkg/release/plan"))},
-		{"floors", "pkg/novel stands on no floor: add it to the table in arch_floors_test.go",
-			one("pkg/novel/a.go", "package novel"), one("pkg/produce/seal/a.go", "package seal")},
-		{"floors", "pkg/produce/seal imports pkg/novel: it stands on no floor",
+		{"layout", "attestations/exception/v1 imports pkg/release/plan: pkg/release comes after attestations",
+			one("attestations/exception/v1/a.go", imports("v1", "pkg/release/plan")), one("pkg/release/plan/a.go", imports("plan", "attestations/exception/v1"))},
+		{"layout", "pkg/gatekeeper is in no folder of the layout: move it into the one that says what it does",
+			one("pkg/gatekeeper/a.go", "package gatekeeper"), one("pkg/gate/a.go", "package gate")},
+		{"layout", "pkg/produce/seal imports pkg/novel: it is in no folder of the layout",
 			one("pkg/produce/seal/a.go", imports("seal", "pkg/novel")), one("pkg/produce/seal/a.go", imports("seal", "pkg/produce/sign"))},
-		{"floors", "policies/other stands on no floor", one("policies/other/a.go", "package other"), one("policies/a.yaml", "")},
-		{"floors", "pkg/gate imports cmd/internal/ui: nothing below the mouth may import a command",
+		{"layout", "pkg/gate imports cmd/internal/ui: cmd comes after pkg/gate",
 			one("pkg/gate/a.go", imports("gate", "cmd/internal/ui")), one("cmd/waybill/a.go", imports("main", "cmd/internal/ui"))},
-		{"floors", "cmd/waybill imports test/lab: the product never imports the test module",
+		{"layout", "cmd/waybill imports test/lab: the product never imports the test module",
 			one("cmd/waybill/a.go", imports("main", "test/lab")), one("test/scene/a.go", imports("scene", "test/lab"))},
-		{"floors", "pkg/backend/store imports pkg/testing/checkplaces: only tests import test support",
+		{"layout", "pkg/backend/store imports pkg/testing/checkplaces: only tests import test support",
 			one("pkg/backend/store/a.go", imports("store", "pkg/testing/checkplaces")), one("pkg/backend/store/a_test.go", imports("store", "pkg/testing/checkplaces"))},
-		{"floors", "cmd/waybill imports pkg/testing/bounds: only tests import test support",
+		{"layout", "cmd/waybill imports pkg/testing/bounds: only tests import test support",
 			one("cmd/waybill/a.go", imports("main", "pkg/testing/bounds")), one("pkg/testing/rawarchive/a.go", imports("rawarchive", "pkg/testing/bounds"))},
-		{"floors", "cmd/k8s-verify-release imports pkg/backend/store/cloud: only cmd/waybill may",
+		{"layout", "cmd/k8s-verify-release imports pkg/backend/store/cloud: only cmd/waybill may",
 			one("cmd/k8s-verify-release/a.go", imports("main", "pkg/backend/store/cloud")), one("cmd/waybill/a.go", imports("main", "pkg/backend/store/cloud"))},
-		{"floors", "cmd/k8s-verify-release imports pkg/judge/policy/cel: only cmd/waybill may",
+		{"layout", "cmd/k8s-verify-release imports pkg/judge/policy/cel: only cmd/waybill may",
 			one("cmd/k8s-verify-release/a.go", imports("main", "pkg/judge/policy/cel")), one("cmd/k8s-verify-release/a.go", imports("main", "pkg/judge/policy"))},
-		{"pure floors", "pkg/judge/policy/a.go imports net/http: judgement may not see the world",
+		{"pure folders", "pkg/judge/policy/a.go imports net/http: pkg/judge/policy may not see the world",
 			one("pkg/judge/policy/a.go", `package policy; import "net/http"`), one("pkg/backend/registry/a.go", `package registry; import "net/http"`)},
-		{"pure floors", "attestations/release-manifest/v1/a.go imports os: formats may not see the world",
+		{"pure folders", "attestations/release-manifest/v1/a.go imports os: attestations/release-manifest/v1 may not see the world",
 			one("attestations/release-manifest/v1/a.go", `package v1; import "os"`), one("attestations/release-manifest/v1/a.go", `package v1; import "io/fs"`)},
-		{"pure floors", "pkg/value/digest/a.go imports log/slog: words may not see the world",
+		{"pure folders", "pkg/value/digest/a.go imports log/slog: pkg/value/digest may not see the world",
 			one("pkg/value/digest/a.go", `package digest; import "log/slog"`), one("pkg/value/digest/a_test.go", `package digest; import "log/slog"`)},
-		{"pure floors", "pkg/judge/trust/a.go imports context: judgement may not see the world (nothing here waits)",
-			one("pkg/judge/trust/a.go", `package trust; import "context"`), one("pkg/backend/store/a.go", `package store; import "context"`)},
-		{"pure floors", `pkg/backend/store/a.go imports "time" with a dot`,
+		{"pure folders", "pkg/judge/trust/a.go imports context: pkg/judge/trust may not see the world (nothing here waits)",
+			one("pkg/judge/trust/a.go", `package trust; import "context"`), one("pkg/judge/intotolayout/a.go", `package intotolayout; import "context"`)},
+		{"pure folders", "pkg/serve/caller/a.go imports context: pkg/serve/caller may not see the world",
+			one("pkg/serve/caller/a.go", `package caller; import "context"`), one("pkg/serve/a.go", `package serve; import "context"`)},
+		{"pure folders", `pkg/backend/store/a.go imports "time" with a dot`,
 			one("pkg/backend/store/a.go", `package store; import . "time"`), one("pkg/backend/store/a.go", `package store; import _ "time"`)},
 	}
 }
@@ -190,8 +191,8 @@ func variableSeeds() []seed {
 			map[string]string{"pkg/produce/seal/a.go": "package seal\nvar table = []int{}", "pkg/produce/seal/b.go": "package seal; func f() { table = nil }"},
 			map[string]string{"pkg/produce/seal/a.go": "package seal\nvar table = []int{}", "pkg/gate/b.go": "package gate; func f() { table = nil }"}},
 		{"package variables", "pkg/gate/a.go:3 writes package variable Codes",
-			one("pkg/gate/a.go", "package gate\nimport \""+modulePath+"/pkg/verdict\"\nfunc f() { verdict.Codes[``] = 1 }"),
-			one("pkg/gate/a.go", "package gate\nimport \""+modulePath+"/pkg/verdict\"\nfunc f() { _ = verdict.Codes[``] }")},
+			one("pkg/gate/a.go", "package gate\nimport \""+modulePath+"/pkg/value/verdict\"\nfunc f() { verdict.Codes[``] = 1 }"),
+			one("pkg/gate/a.go", "package gate\nimport \""+modulePath+"/pkg/value/verdict\"\nfunc f() { _ = verdict.Codes[``] }")},
 	}
 }
 

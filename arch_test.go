@@ -34,8 +34,8 @@ type check struct {
 // checks is every question that needs no more than the parsed source.
 var checks = []check{
 	{"top level", topLevel},
-	{"floors", floorsInOrder},
-	{"pure floors", pureFloors},
+	{"layout", importsGoUp},
+	{"pure folders", pureFolders},
 	{"forbidden symbols", forbiddenSymbols},
 	{"exported signatures", exportedSignatures},
 	{"sizes", sizes},

@@ -8,71 +8,70 @@ import (
 	"strings"
 )
 
-// A floor is a storey of the house. Its rooms are listed in the order in which
-// they may import each other: a room imports earlier rooms only.
-type floor struct {
-	name  string
-	pure  bool // no files, no network, no clock, no log, no context
-	rooms []string
+// A folder is a row of the layout.
+type folder struct {
+	path string
+	pure bool // no files, no network, no clock, no log, no context
 }
 
-// house is the architecture: imports go down, from any line to earlier lines
-// and, within a line, from right to left. A new package is added here, after
-// everything it imports.
-var house = []floor{
-	{"words", true, []string{
-		"pkg/tool/order", "pkg/value/digest", "pkg/tool/strictjson", "pkg/tool/strictyaml", "pkg/value/version", "pkg/value/verdict", "pkg/value/address", "pkg/tool/estimate", "pkg/tool/redact", "pkg/value/trace", "policies",
-	}},
-	{"formats", true, []string{
-		"pkg/document/intoto", "pkg/document/legacy", "pkg/document/provenance", "pkg/document/vsa", "pkg/document/promotionrecord", "pkg/document/spdx", "attestations/release-manifest/v1",
-		"pkg/release/plan", "pkg/release/plan/draft", "pkg/release/manifest", "pkg/release/promoterfile",
-		"attestations/policy/v1", "attestations/exception/v1", "attestations/known-defects/v1", "attestations/channel/v1", "attestations/release-signoff/v1", "attestations/feature-transition/v1",
-	}},
-	{"judgement", true, []string{
-		"pkg/judge/trust", "pkg/value/identity", "pkg/judge/verify", "pkg/judge/slsa", "pkg/judge/policy", "pkg/judge/policy/cel", "pkg/judge/sbomcheck", "pkg/judge/census", "pkg/judge/k8slayout", "pkg/judge/waiver", "pkg/judge/channel", "pkg/release/promotionplan", "pkg/serve/caller", "pkg/govern/feature", "pkg/govern/feature/known", "pkg/govern/signoff",
-	}},
-	{"world", false, []string{
-		"pkg/backend/tracing/carry", "pkg/backend/transport", "pkg/backend/tracing/span", "pkg/document/unpack", "pkg/backend/store", "pkg/backend/store/cloud", "pkg/backend/lease", "pkg/backend/marker", "pkg/govern/feature/store", "pkg/govern/feature/componentbase", "pkg/backend/registry", "pkg/backend/rekorv1",
-		"pkg/backend/tuf", "pkg/backend/git", "pkg/produce/sandbox", "pkg/backend/journal", "pkg/produce/sign/token", "pkg/produce/sign/keyfile", "pkg/produce/sign",
-	}},
-	{"deeds", false, []string{
-		"pkg/govern/feature/reconcile", "pkg/govern/feature/cleanup", "pkg/govern/feature/effective", "pkg/gate/profile", "pkg/produce/workspace", "pkg/produce/checkout", "pkg/produce/lock", "pkg/sbom/licence", "pkg/sbom/gomod", "pkg/sbom/distro",
-		"pkg/sbom", "pkg/produce/image", "pkg/produce/fetch", "pkg/produce/run", "pkg/produce/seal",
-		"pkg/judge/intotolayout", "pkg/gate", "pkg/govern/feature/coverage", "pkg/gate/latest", "pkg/gate/download", "pkg/produce/attest", "pkg/pipeline/promote", "pkg/report/render", "pkg/report/inspect", "pkg/report/lineage", "pkg/pipeline/doctor", "pkg/pipeline", "pkg/govern/feature/config", "pkg/serve/api", "pkg/serve",
-	}},
+// layout is the architecture: a package imports its own folder and those above
+// it. A new package goes into the folder that says what it does.
+var layout = []folder{
+	{"pkg/tool", true},     // tools without a meaning of their own
+	{"pkg/value", true},    // words that everybody speaks
+	{"policies", true},     // the policies that come with the product
+	{"pkg/document", true}, // what others write, parsed, believed by nobody
+	{"attestations", true}, // the statements of ours, as they are written
+	{"pkg/release", true},  // what a release shall be
+	{"pkg/judge", true},    // who said it, and is it accepted
+	{"pkg/backend", false}, // what is out there
+	{"pkg/sbom", false},    // describe bytes, hold a description against bytes
+	{"pkg/gate", false},    // decide about a release
+	{"pkg/produce", false}, // from a commit to sealed files
+	{"pkg/report", false},  // print and explain
+	{"pkg/govern", false},  // switch requirements on and off, sign off
+	{"pkg/serve", false},   // the gate over HTTP
+	{"pkg/pipeline", false},
+	{"cmd", false}, // parse flags, call one function, print
+}
+
+// alsoPure names packages that judge without seeing the world, in folders that
+// see it.
+var alsoPure = []string{"pkg/serve/caller", "pkg/govern/feature", "pkg/govern/feature/known", "pkg/govern/signoff"}
+
+// notPure names packages of pure folders that are not, with the reason.
+var notPure = map[string]string{
+	"pkg/judge/intotolayout": "the library that it calls takes a context",
 }
 
 // testSupport holds what the tests of several packages share. It is no part of the
 // product.
 const testSupport = "pkg/testing"
 
-// reserved names the rooms that one command alone may import, because of what
+// reserved names the packages that one command alone may import, because of what
 // they bring with them.
 var reserved = map[string]string{
 	"pkg/backend/store/cloud": "cmd/waybill",
 	"pkg/judge/policy/cel":    "cmd/waybill", // the rules engine
 }
 
-// stands finds a room: its floor and its place in the order of the house.
-func stands(room string) (f floor, place int, ok bool) {
-	for _, f := range house {
-		for _, r := range f.rooms {
-			if r == room {
-				return f, place, true
-			}
-			place++
-		}
-	}
-	return floor{}, 0, false
+// rowOf finds the folder of a package, or -1.
+func rowOf(room string) int {
+	return slices.IndexFunc(layout, func(f folder) bool { return under(room, f.path) })
 }
 
-// floorsInOrder refuses packages that stand nowhere, and imports that go up.
-func floorsInOrder(tr *tree) (refusals []string) {
+// isPure says whether a package may not see the world.
+func isPure(room string) bool {
+	row := rowOf(room)
+	return slices.Contains(alsoPure, room) || row >= 0 && layout[row].pure && notPure[room] == ""
+}
+
+// importsGoUp refuses packages outside the layout, and imports of later folders.
+func importsGoUp(tr *tree) (refusals []string) {
 	byRoom := rooms(tr.product())
 	for _, room := range sorted(byRoom) {
-		if _, _, ok := stands(room); !ok && !under(room, "cmd") {
-			refusals = append(refusals, room+" stands on no floor: "+
-				"add it to the table in arch_floors_test.go, after everything it imports")
+		if rowOf(room) < 0 {
+			refusals = append(refusals, room+" is in no folder of the layout: move it into the one that says what it does")
 			continue
 		}
 		for _, other := range productImports(byRoom[room]) {
@@ -86,30 +85,21 @@ func floorsInOrder(tr *tree) (refusals []string) {
 
 // mayImport answers "" or the reason why not.
 func mayImport(room, other string) string {
-	if user, ok := reserved[other]; ok && room != user {
-		return "only " + user + " may (pass the value in from there)"
-	}
+	from, to := rowOf(room), rowOf(other)
+	user := reserved[other]
 	switch {
+	case user != "" && room != user:
+		return "only " + user + " may (pass the value in from there)"
 	case under(other, testSupport):
 		return "only tests import test support (move what the product needs out of " + testSupport + ")"
 	case under(other, "test"):
 		return "the product never imports the test module (move the code into the product, or the test out of it)"
-	case under(room, "cmd"):
-		return ""
-	case under(other, "cmd"):
-		return "nothing below the mouth may import a command (move the code down into pkg)"
+	case to < 0:
+		return "it is in no folder of the layout"
+	case to > from:
+		return fmt.Sprintf("%s comes after %s in the layout (move the call down, or the value up)", layout[to].path, layout[from].path)
 	}
-	from, place, _ := stands(room)
-	to, target, ok := stands(other)
-	switch {
-	case !ok:
-		return "it stands on no floor (add it to the table in arch_floors_test.go)"
-	case target < place:
-		return ""
-	case from.name != to.name:
-		return fmt.Sprintf("%s may not import %s (move the call up, or the value down)", from.name, to.name)
-	}
-	return fmt.Sprintf("within %s it stands later (move the value down, or the room in the table)", from.name)
+	return ""
 }
 
 // productImports lists the packages of this repository that files import, as
@@ -126,7 +116,7 @@ func productImports(files []*source) []string {
 	return sorted(seen)
 }
 
-// unworldly lists what the pure floors may not import, and the way out.
+// unworldly lists what pure packages may not import, and the way out.
 var unworldly = map[string]string{
 	"os":           "take bytes, an fs.FS or an io.Reader",
 	"os/exec":      "take the answer as a value",
@@ -144,20 +134,18 @@ var unworldly = map[string]string{
 	"crypto/rand":  "the same input gives the same verdict",
 }
 
-// pureFloors refuses the world in words, formats and judgement. Only direct
-// imports are judged.
-func pureFloors(tr *tree) (refusals []string) {
+// pureFolders refuses the world in pure packages. Only direct imports are judged.
+func pureFolders(tr *tree) (refusals []string) {
 	for _, s := range tr.product() {
-		f, _, _ := stands(s.room)
 		for _, local := range sorted(s.imports) {
 			where := s.imports[local]
 			if strings.HasPrefix(local, ".") {
 				refusals = append(refusals, fmt.Sprintf(
 					"%s imports %q with a dot: its names can no longer be judged (name the package)", s.path, where))
 			}
-			if out, bad := unworldly[where]; f.pure && bad {
+			if out, bad := unworldly[where]; bad && isPure(s.room) {
 				refusals = append(refusals, fmt.Sprintf(
-					"%s imports %s: %s may not see the world (%s)", s.path, where, f.name, out))
+					"%s imports %s: %s may not see the world (%s)", s.path, where, s.room, out))
 			}
 		}
 	}
@@ -168,11 +156,10 @@ func pureFloors(tr *tree) (refusals []string) {
 var clock = []string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "Tick", "NewTimer", "NewTicker"}
 
 // forbiddenSymbols refuses the clock, the default client and the library calls
-// that fetch or open trust by themselves, on the pure floors.
+// that fetch or open trust by themselves, in pure packages.
 func forbiddenSymbols(tr *tree) (refusals []string) {
 	for _, s := range tr.product() {
-		f, _, _ := stands(s.room)
-		if !f.pure {
+		if !isPure(s.room) {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
@@ -207,14 +194,14 @@ func forbidden(where, symbol string) string {
 	return ""
 }
 
-// foreign lists the modules whose types stay behind the judgement floor.
+// foreign lists the modules whose types stay behind the packages that judge.
 var foreign = []string{"github.com/sigstore/sigstore-go", "github.com/sigstore/protobuf-specs"}
 
-// exportedSignatures refuses foreign types in what judgement exports: whoever
+// exportedSignatures refuses foreign types in what pure packages export: whoever
 // calls us must not need to know which library verifies.
 func exportedSignatures(tr *tree) (refusals []string) {
 	for _, s := range tr.product() {
-		if f, _, _ := stands(s.room); f.name != "judgement" {
+		if !isPure(s.room) {
 			continue
 		}
 		for _, decl := range s.file.Decls {
