@@ -1,4 +1,4 @@
-package waybill_test
+package arch_test
 
 import (
 	"fmt"

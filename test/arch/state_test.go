@@ -1,4 +1,4 @@
-package waybill_test
+package arch_test
 
 import (
 	"os"
@@ -16,7 +16,7 @@ var plainWrite = regexp.MustCompile(`\bos\.(WriteFile|Rename|Create|CreateTemp|O
 func TestArchStateIsDurable(t *testing.T) {
 	seen := 0
 	for _, pkg := range []string{"pkg/produce/workspace", "pkg/produce/seal", "pkg/pipeline", "pkg/produce/attest", "pkg/pipeline/promote", "pkg/judge/channel", "pkg/produce/sign"} {
-		files, err := filepath.Glob(filepath.Join(filepath.FromSlash(pkg), "*.go"))
+		files, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v", pkg, err)
 		}

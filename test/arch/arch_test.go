@@ -1,10 +1,10 @@
 // The architecture of Waybill, as tests: one question per check, each asked of
 // the parsed source of this checkout. A refusal is a sentence that names the
 // place, the fault and the way out. The same checks are asked of seeded
-// violations in arch_seeds_test.go, so that none of them can fall asleep.
+// violations in seeds_test.go, so that none of them can fall asleep.
 //
 //	make arch
-package waybill_test
+package arch_test
 
 import (
 	"bufio"
@@ -21,6 +21,9 @@ import (
 	"strings"
 	"testing"
 )
+
+// root is the top of this checkout, which is the root module.
+const root = "../.."
 
 // modulePath is the path of the root module; the test module stands below it.
 const modulePath = "github.com/waybill-release/waybill"
@@ -56,7 +59,7 @@ var checks = []check{
 }
 
 func TestArch(t *testing.T) {
-	checkout := parseTree(t, os.DirFS("."))
+	checkout := parseTree(t, os.DirFS(root))
 	if len(checkout.files) < 20 {
 		t.Fatalf("only %d Go files found: the tree was not read", len(checkout.files))
 	}

@@ -1,4 +1,4 @@
-package waybill_test
+package arch_test
 
 import (
 	"fmt"
@@ -224,7 +224,7 @@ func moduleSeeds() []seed {
 		return map[string]string{"go.mod": "require a.b/c v1.0.0\nrequire (\n\td.e/f v1.0.0 // indirect\n)\n", "CONTRIBUTING.md": strings.Join(rows, "\n")}
 	}
 	stood := func(extra string, without ...string) map[string]string {
-		out := map[string]string{"arch_test.go": "package waybill_test", extra: ""}
+		out := map[string]string{extra: "package seed"}
 		for _, name := range ground {
 			if slices.Contains([]string{".ci", "attestations", "cmd", "pkg", "test"}, name) {
 				name += "/x"
@@ -237,6 +237,7 @@ func moduleSeeds() []seed {
 	}
 	return []seed{
 		{"top level", "docs stands at the top level, which is fixed", stood("docs/a.md"), stood("pkg/a.md")},
+		{"top level", "arch_test.go stands at the top level", stood("arch_test.go"), stood("test/arch/arch_test.go")},
 		{"top level", "go.work stands at the top level", stood("go.work"), stood("policies/a.yaml")},
 		{"top level", "SECURITY.md is missing at the top level", stood("pkg/a.md", "SECURITY.md"), stood("pkg/a.md")},
 		{"versions", "a.b/c is v1.0.0 in go.mod and v1.1.0 in test/go.mod", mods("a.b/c v1.0.0", "a.b/c v1.1.0"), mods("a.b/c v1.0.0", "a.b/c v1.0.0")},
