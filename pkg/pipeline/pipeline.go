@@ -120,7 +120,7 @@ type Source struct {
 	Repository string
 	Ref        string
 	// Signers is a file of those whose signatures of a tag are verified: see
-	// [vcs.VerifyTag]. Without one no signer is named in provenance.
+	// [git.VerifyTag]. Without one no signer is named in provenance.
 	Signers string
 }
 

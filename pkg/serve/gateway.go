@@ -85,7 +85,7 @@ type World struct {
 	// Log gets what is said about the service itself.
 	Log *slog.Logger
 	// Record gets a line for each decision and for each request that was not let
-	// in, as [ask.Line] has it. What it does not take is not answered.
+	// in, as [api.Line] has it. What it does not take is not answered.
 	Record io.Writer
 	// Approvals is where used approvals are written; without it nothing is
 	// overridden.

@@ -40,7 +40,7 @@ const (
 // Sealed is a release of the same names in Waybill's own layout: built from a
 // repository of its own, with provenance, SBOMs, signatures and a manifest,
 // by the stages that every release goes through. A process that publishes one
-// must begin with source.Serve: the steps run in it.
+// must begin with checkout.Serve: the steps run in it.
 type Sealed struct {
 	Lab     *lab.Lab
 	Version version.Version
