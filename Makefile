@@ -155,13 +155,13 @@ check: format vet lint dead tidy arch test ## All that a change must pass: forma
 
 .PHONY: format
 format: ## Refuse code that gofmt would change.
-	@$(STRICT) out=$$(gofmt -l cmd pkg attestations test *.go); \
+	@$(STRICT) out=$$(gofmt -l cmd pkg attestations test); \
 	if [ -n "$$out" ]; then printf 'gofmt would change:\n%s\n' "$$out"; exit 1; fi
 
 .PHONY: vet
 vet: ## Vet both modules.
 	@$(call both,$(GO) vet ./...)
-	@$(GO) vet -tags kms ./pkg/sign/keyfile
+	@$(GO) vet -tags kms ./pkg/produce/sign/keyfile
 
 .PHONY: lint
 lint: $(LINTER) ## Lint both modules with the pinned linter.
@@ -184,17 +184,17 @@ tidy: ## Refuse a go.mod of the product that is not tidy.
 
 .PHONY: trust-refresh
 trust-refresh: build ## Fetch the public trust root through TUF and embed it anew.
-	@$(STRICT) cache=$$(mktemp -d); trap 'rm -rf "$$cache"' EXIT; dir=pkg/trust/embedded; \
+	@$(STRICT) cache=$$(mktemp -d); trap 'rm -rf "$$cache"' EXIT; dir=pkg/judge/trust/embedded; \
 	bin/waybill trust update --cache "$$cache"; \
 	read -r digest day < <(bin/waybill trust export --cache "$$cache" --output $$dir/trusted_root.json); \
 	sed -e "s#^| source |.*#| source | https://tuf-repo-cdn.sigstore.dev through TUF, published from https://github.com/sigstore/root-signing |#" \
 	  -e "s/^| date |.*/| date | $$day |/" -e "s/^| digest |.*/| digest | $$digest |/" $$dir/README.md > "$$cache/page"; \
 	cat "$$cache/page" > $$dir/README.md; \
-	$(GO) test ./pkg/trust
+	$(GO) test ./pkg/judge/trust
 
 .PHONY: arch
-arch: ## Check the floors, the walls and what the verifier carries.
-	$(GO) test -count=1 -run '^TestArch' .
+arch: ## Check the layout, the limits and what the verifier carries.
+	cd test && $(GO) test -count=1 -run '^TestArch' ./arch
 
 .PHONY: docs
 docs: ## Check what the documents and the help say against the code.

@@ -8,21 +8,21 @@ import (
 	"testing"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/strictjson"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 const testdata = "release-manifest/v1/testdata/"
 
-func parseManifest(text string) (release.Manifest, error) {
+func parseManifest(text string) (manifest.Manifest, error) {
 	s, err := intoto.Parse([]byte(text))
 	if err != nil {
-		return release.Manifest{}, err
+		return manifest.Manifest{}, err
 	}
-	return release.ReadManifest(s, nil)
+	return manifest.ReadManifest(s, nil)
 }
 
 // TestManifestExamples reads every example: accept-WHY.json parses, and
@@ -94,7 +94,7 @@ func TestRunsBeforeTheirTraces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if release.OriginOf(m).String() != "4bf92f3577b34da6a3ce929d0e0e4736" || release.CommandOf(m.Runs[0]) != "waybill stage" || release.IDsOf(m.Runs[0]).Span.IsZero() {
+	if manifest.OriginOf(m).String() != "4bf92f3577b34da6a3ce929d0e0e4736" || manifest.CommandOf(m.Runs[0]) != "waybill stage" || manifest.IDsOf(m.Runs[0]).Span.IsZero() {
 		t.Fatalf("the run is read as %+v", m.Runs[0])
 	}
 	written, err := m.Statement()
@@ -199,7 +199,7 @@ func TestPagesOfTheExample(t *testing.T) {
 		return statement.Predicate
 	}
 	pages := 0
-	root, err := m.SealPages(3, func(p release.Page, raw []byte) error {
+	root, err := m.SealPages(3, func(p manifest.Page, raw []byte) error {
 		pages++
 		if faults := s.faults(page, "$", said(raw)); len(faults) > 0 {
 			t.Errorf("page %s: %q", p.Name, faults)

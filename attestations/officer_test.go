@@ -13,9 +13,9 @@ import (
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // officers are the statements that are made outside of any release, by the

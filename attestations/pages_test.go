@@ -19,10 +19,10 @@ import (
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/signoff"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/govern/signoff"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // home is what every URI of ours begins with; the rest is a directory here.

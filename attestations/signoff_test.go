@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
-	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
 )
 
 // TestSignoffSummary: what other engines read says no more than the sign-off.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/profile"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
 )
 
 func main() { os.Exit(exit.Run(command())) }

@@ -7,7 +7,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
-	"github.com/waybill-release/waybill/pkg/trace/span"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
 )
 
 // bridge lets the libraries that are linked and have a log of their own speak

@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/pkg/doctor"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/pipeline/doctor"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // doctorOptions say what to examine, and how far.

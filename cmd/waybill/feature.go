@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/feature/known"
-	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
-	"github.com/waybill-release/waybill/pkg/render"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/switchboard"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/govern/feature/config"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
+	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func featureCommand() *cobra.Command {
@@ -42,14 +42,14 @@ which no site lowers.
 const maxFeaturesFile = 1 << 20
 
 // readFeatures reads FEATURES.yaml.
-func readFeatures(path string) (switchboard.Config, error) {
+func readFeatures(path string) (config.Config, error) {
 	raw, err := store.ReadNamed(path, maxFeaturesFile)
 	if err != nil {
-		return switchboard.Config{}, unreadFeatures(path, err)
+		return config.Config{}, unreadFeatures(path, err)
 	}
-	c, err := switchboard.ParseConfig(raw, filepath.Dir(path), known.Registry())
+	c, err := config.ParseConfig(raw, filepath.Dir(path), known.Registry())
 	if err != nil {
-		return switchboard.Config{}, fmt.Errorf("reading %q: %w", path, err)
+		return config.Config{}, fmt.Errorf("reading %q: %w", path, err)
 	}
 	return c, nil
 }
@@ -60,7 +60,7 @@ func unreadFeatures(path string, err error) error {
 	const next = "name the file that says what is wanted of the features"
 	switch f := verdict.FindingOf(path, err); f.Code {
 	case verdict.Limit:
-		return verdict.Refuse(verdict.ConfigParse, path, "more than %d bytes, which no file of kind %s has", maxFeaturesFile, switchboard.Kind).Advise(next)
+		return verdict.Refuse(verdict.ConfigParse, path, "more than %d bytes, which no file of kind %s has", maxFeaturesFile, config.Kind).Advise(next)
 	case verdict.FileType:
 		return verdict.Refuse(verdict.Usage, path, "%s", f.Message).Advise(next)
 	}
@@ -97,12 +97,12 @@ func (o *siteFlags) open() (featurestore.Site, error) {
 	return openSite(uri, false)
 }
 
-func addFeatureOutput(cmd *cobra.Command, w *switchboard.Writer) {
+func addFeatureOutput(cmd *cobra.Command, w *config.Writer) {
 	cmd.Flags().StringVarP(&w.Format, "output", "o", string(render.Table), "table or json")
 }
 
 func featureListCommand() *cobra.Command {
-	at, out := &siteFlags{}, &switchboard.Writer{Known: known.Registry()}
+	at, out := &siteFlags{}, &config.Writer{Known: known.Registry()}
 	cmd := &cobra.Command{
 		Use:   "list --features PLACE",
 		Short: "List the features, and what each waits for",
@@ -146,7 +146,7 @@ statements beside it.
 }
 
 func featureGetCommand() *cobra.Command {
-	at, out := &siteFlags{}, &switchboard.Writer{Known: known.Registry()}
+	at, out := &siteFlags{}, &config.Writer{Known: known.Registry()}
 	cmd := &cobra.Command{
 		Use:   "get NAME --features PLACE",
 		Short: "Show all that is known of one feature",
@@ -163,7 +163,7 @@ NAME is that of a feature of Waybill, or NAMESPACE/Name.
   waybill feature get fleet/Drain --features gs://gate/features --output json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			k, err := switchboard.ParseName(args[0])
+			k, err := config.ParseName(args[0])
 			if err != nil {
 				return err
 			}
@@ -174,7 +174,7 @@ NAME is that of a feature of Waybill, or NAMESPACE/Name.
 			if err != nil {
 				return err
 			}
-			f, err := switchboard.Find(cmd.Context(), site.Features, k)
+			f, err := config.Find(cmd.Context(), site.Features, k)
 			if err != nil {
 				return err
 			}

@@ -5,16 +5,16 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/coverage"
-	"github.com/waybill-release/waybill/pkg/feature/known"
-	"github.com/waybill-release/waybill/pkg/feature/reconcile"
-	"github.com/waybill-release/waybill/pkg/feature/sweeps"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/store/cloud"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/cleanup"
+	"github.com/waybill-release/waybill/pkg/govern/feature/coverage"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
 )
 
 // deeds are what the features of Waybill bring along: what is done, audited or
@@ -30,7 +30,7 @@ func deeds(b bench, written gate.Gate, rt http.RoundTripper) (map[feature.Key]re
 	if err != nil {
 		return nil, err
 	}
-	swept, err := sweeps.New(sweeps.Config{
+	swept, err := cleanup.New(cleanup.Config{
 		Repositories: b.config.Public, Verifier: written.Verifier(), Policy: b.profile.Policy,
 		Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, rt) },
 	})

@@ -7,9 +7,9 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/feature/known"
-	"github.com/waybill-release/waybill/pkg/switchboard"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/govern/feature/config"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // preflighting are the options of asking before another version is started.
@@ -64,7 +64,7 @@ func (o *preflighting) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	v, err := switchboard.Preflight(cmd.Context(), switchboard.Move{
+	v, err := config.Preflight(cmd.Context(), config.Move{
 		Site: site.URI, Features: site.Features, Registry: known.Registry(), From: featureVersion(), To: to,
 	}, time.Now())
 	if err != nil {

@@ -16,20 +16,20 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/known"
-	"github.com/waybill-release/waybill/pkg/feature/reconcile"
-	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
-	"github.com/waybill-release/waybill/pkg/feature/switches"
+	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/sign/token"
-	"github.com/waybill-release/waybill/pkg/store/cloud"
-	"github.com/waybill-release/waybill/pkg/switchboard"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/config"
+	"github.com/waybill-release/waybill/pkg/govern/feature/effective"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
+	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/produce/sign/token"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // tokenReconciler is the name of the identity that signs transitions.
@@ -46,7 +46,7 @@ type reconciling struct {
 	once    bool
 	confirm bool
 	wait    time.Duration
-	output  switchboard.Writer
+	output  config.Writer
 }
 
 func featureReconcileCommand() *cobra.Command {
@@ -157,14 +157,14 @@ func (o *reconciling) run(cmd *cobra.Command, args []string) error {
 
 // bench is a reconciler with all that it works with.
 type bench struct {
-	config  switchboard.Config
+	config  config.Config
 	profile profile.Profile
-	world   switchboard.World
+	world   config.World
 }
 
 // open reads the profile, and opens site, signer and tasks.
-func (o *reconciling) open(cmd *cobra.Command, c switchboard.Config) (bench, error) {
-	b := bench{config: c, world: switchboard.World{Registry: known.Registry(), Version: featureVersion(), Clock: time.Now}}
+func (o *reconciling) open(cmd *cobra.Command, c config.Config) (bench, error) {
+	b := bench{config: c, world: config.World{Registry: known.Registry(), Version: featureVersion(), Clock: time.Now}}
 	rt, trusted := cli.Transport(false), (&cli.Trust{}).Reader(cmd.Context())
 	by, err := gate.Open(cmd.Context(), c.Profile, gate.Opening{
 		Reader: profile.Reader{Rules: rules(), Now: time.Now(), Trust: trusted}, Transport: rt, OpenPlace: cloud.OpenPlace,
@@ -191,12 +191,12 @@ func (o *reconciling) open(cmd *cobra.Command, c switchboard.Config) (bench, err
 	}
 	b.world.Site, err = o.site(c)
 	if b.world.Site.Statements.Place != nil {
-		b.world.Statements = switches.Statements{At: b.world.Site.Statements, Policy: b.profile.Policy, Verifier: v}
+		b.world.Statements = effective.Statements{At: b.world.Site.Statements, Policy: b.profile.Policy, Verifier: v}
 	}
 	if err != nil || !o.confirm {
 		return b, err
 	}
-	s := switchboard.Signer{Verifier: v, Policy: b.profile.Policy, Statements: b.world.Site.Statements}
+	s := config.Signer{Verifier: v, Policy: b.profile.Policy, Statements: b.world.Site.Statements}
 	s.By, err = o.signer(cmd, b.profile, v, whoSigns{tokens[tokenReconciler], opened[tokenReconciler], rt})
 	b.world.Signer = s
 	return b, err
@@ -238,7 +238,7 @@ func (o *reconciling) signer(cmd *cobra.Command, p profile.Profile, v *verify.Ve
 
 // site opens the site, and prepares it if anything is to be done. One that
 // would have to be prepared first is opened as none.
-func (o *reconciling) site(c switchboard.Config) (featurestore.Site, error) {
+func (o *reconciling) site(c config.Config) (featurestore.Site, error) {
 	if o.confirm {
 		if err := featurestore.MakeSite(c.Site); err != nil {
 			return featurestore.Site{}, err
@@ -271,17 +271,17 @@ func (o *reconciling) ahead(cmd *cobra.Command, b bench) error {
 }
 
 // loop makes passes until it is told to end, and logs what is new.
-func loop(cmd *cobra.Command, c switchboard.Config, r *reconcile.Reconciler) {
+func loop(cmd *cobra.Command, c config.Config, r *reconcile.Reconciler) {
 	passes(cmd.Context(), loggerOf(cmd.Context()), c, r)
 }
 
 // passes makes passes until ctx ends, and logs what is new.
-func passes(ctx context.Context, logger *slog.Logger, c switchboard.Config, r *reconcile.Reconciler) {
-	news := switchboard.News{}
+func passes(ctx context.Context, logger *slog.Logger, c config.Config, r *reconcile.Reconciler) {
+	news := config.News{}
 	logger.InfoContext(ctx, fmt.Sprintf("reconciling the features at %s as %s, every %s", c.Site, c.Identity, c.Every))
 	c.Loop(ctx, r, func(ctx context.Context, did []reconcile.Pass, err error) {
 		fresh := news.Of(did)
-		for _, line := range switchboard.Lines(fresh) {
+		for _, line := range config.Lines(fresh) {
 			logger.InfoContext(ctx, line)
 		}
 		if err != nil && len(fresh) == 0 { // it failed before any feature

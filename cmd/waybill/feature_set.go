@@ -7,11 +7,11 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/render"
-	"github.com/waybill-release/waybill/pkg/switchboard"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/config"
+	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // setting are the options of wishing something of a feature.
@@ -67,16 +67,16 @@ func (o *setting) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	name, ctx := switchboard.Short(w.Key), cmd.Context()
+	name, ctx := config.Short(w.Key), cmd.Context()
 	if o.confirm {
 		f, err := w.Store(ctx, site.Features)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s is %s; %s. The reconciler takes it there.\n", name, f.Status.State, render.Safe(switchboard.Wants(f)))
+		fmt.Fprintf(cmd.OutOrStdout(), "%s is %s; %s. The reconciler takes it there.\n", name, f.Status.State, render.Safe(config.Wants(f)))
 		return nil
 	}
-	before, err := switchboard.Find(ctx, site.Features, w.Key)
+	before, err := config.Find(ctx, site.Features, w.Key)
 	if err != nil {
 		return err
 	}
@@ -84,17 +84,17 @@ func (o *setting) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s is %s\n  now  %s\n  then %s\n", name, before.Status.State, render.Safe(switchboard.Wants(before)), render.Safe(switchboard.Wants(after)))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s is %s\n  now  %s\n  then %s\n", name, before.Status.State, render.Safe(config.Wants(before)), render.Safe(config.Wants(after)))
 	fmt.Fprintln(cmd.ErrOrStderr(), "nothing was written; add --confirm to write it")
 	return nil
 }
 
 // wish reads the command line.
-func (o *setting) wish(args []string) (switchboard.Wish, error) {
-	w := switchboard.Wish{Scope: o.scope}
+func (o *setting) wish(args []string) (config.Wish, error) {
+	w := config.Wish{Scope: o.scope}
 	var err error
-	if w.Key, err = switchboard.ParseName(args[0]); err != nil {
-		return switchboard.Wish{}, err
+	if w.Key, err = config.ParseName(args[0]); err != nil {
+		return config.Wish{}, err
 	}
 	if len(args) == 2 {
 		w.Desired = feature.State(args[1])

@@ -15,18 +15,18 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/gates"
-	"github.com/waybill-release/waybill/pkg/feature/known"
-	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
-	"github.com/waybill-release/waybill/pkg/feature/switches"
+	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/record"
-	"github.com/waybill-release/waybill/pkg/store/cloud"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
+	"github.com/waybill-release/waybill/pkg/govern/feature/effective"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/produce/attest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // gatesFlag names the flag that switches features for one run.
@@ -40,7 +40,7 @@ const reporting = 10 * time.Second
 type featureFlags struct {
 	place    string // the site
 	identity string // as whom to report
-	gate     *gates.Gate
+	gate     *componentbase.Gate
 
 	offline func() bool
 	opened  bool // and what it was opened to
@@ -59,7 +59,7 @@ without KMSSigning no key of a service signs.`)
 }
 
 // addGatesFlag adds --feature-gates alone, which help obeys, too.
-func addGatesFlag(cmd *cobra.Command, g *gates.Gate) {
+func addGatesFlag(cmd *cobra.Command, g *componentbase.Gate) {
 	usage := "NAME=true or NAME=false, with commas between several: features of this run. A GA feature is not listed. Options are:\n"
 	cmd.Flags().Var(gateValue{g}, gatesFlag, usage+strings.Join(g.KnownFeatures(), "\n"))
 	leaveOutHelp(cmd, g)
@@ -94,11 +94,11 @@ report; if the policy goes by it, nothing is decided.`)
 }
 
 // newGate is the gate of this program, with the features that it knows.
-func newGate() *gates.Gate {
+func newGate() *componentbase.Gate {
 	v := featureVersion()
-	g, err := gates.At(v.Major(), v.Minor())
+	g, err := componentbase.At(v.Major(), v.Minor())
 	if err == nil {
-		err = gates.Add(g, known.Registry(), feature.CoreNamespace)
+		err = componentbase.Add(g, known.Registry(), feature.CoreNamespace)
 	}
 	if err != nil {
 		panic("feature gates: " + err.Error()) // a test reads the table
@@ -124,11 +124,11 @@ func (f *featureFlags) asks(name featuregate.Feature) func() bool {
 
 // ways are what is left out of what is signed and attached: nothing by a
 // command that has no such flag.
-func (f *featureFlags) ways() record.Ways {
+func (f *featureFlags) ways() attest.Ways {
 	if f.gate == nil {
-		return record.Ways{}
+		return attest.Ways{}
 	}
-	return record.Ways{Summaries: f.asks(known.EmitVSA), Hints: f.asks(known.TraceAnnotations)}
+	return attest.Ways{Summaries: f.asks(known.EmitVSA), Hints: f.asks(known.TraceAnnotations)}
 }
 
 // site is the site that the command goes by, and whether there is one.
@@ -155,7 +155,7 @@ func (f *featureFlags) switches(ctx context.Context, p policy.Policy, v *verify.
 	if err != nil || !there {
 		return nil, err
 	}
-	s, err := switches.Read(ctx, switches.Config{Site: site, Policy: p, Verifier: v})
+	s, err := effective.Read(ctx, effective.Config{Site: site, Policy: p, Verifier: v})
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +220,7 @@ func (f *featureFlags) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = f.gate.InitReporter(gates.Reporter{Store: site.Features, Namespace: feature.CoreNamespace, Identity: f.identity, Version: featureVersion()})
+	err = f.gate.InitReporter(componentbase.Reporter{Store: site.Features, Namespace: feature.CoreNamespace, Identity: f.identity, Version: featureVersion()})
 	if err != nil {
 		return err
 	}
@@ -240,7 +240,7 @@ func unreported(c *cobra.Command, err error) {
 }
 
 // gateValue is a gate as a flag has it: given again, it adds to what was given.
-type gateValue struct{ *gates.Gate }
+type gateValue struct{ *componentbase.Gate }
 
 // Set sets features, as component-base reads them.
 func (v gateValue) Set(text string) error {
@@ -299,10 +299,10 @@ var _ pflag.SliceValue = gateValue{}
 
 // switchedOff are the keys of the features that a flag switches off: nobody is
 // to be shown what he cannot use.
-func switchedOff(g *gates.Gate) (keys []string) {
+func switchedOff(g *componentbase.Gate) (keys []string) {
 	lines := g.Lines()
 	for _, d := range known.Namespace().Features {
-		off := slices.ContainsFunc(lines, func(l gates.Line) bool { return l.Name == d.Name && !l.Enabled })
+		off := slices.ContainsFunc(lines, func(l componentbase.Line) bool { return l.Name == d.Name && !l.Enabled })
 		if off && g.ExplicitlySet(featuregate.Feature(d.Name)) {
 			keys = append(keys, d.Keys...)
 		}
@@ -313,7 +313,7 @@ func switchedOff(g *gates.Gate) (keys []string) {
 // leaveOutHelp has the help of a command leave out what belongs to a feature
 // that --feature-gates switches off on the same command line: a flag of that
 // name, and a choice between others, as in "FILE or KEY".
-func leaveOutHelp(cmd *cobra.Command, g *gates.Gate) {
+func leaveOutHelp(cmd *cobra.Command, g *componentbase.Gate) {
 	show := cmd.HelpFunc()
 	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {
 		for _, key := range switchedOff(g) {

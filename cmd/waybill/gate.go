@@ -10,15 +10,15 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/cmd/internal/ui"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/store/cloud"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func gateCommand() *cobra.Command {
@@ -224,8 +224,8 @@ func (o *gateCheck) judge(cmd *cobra.Command, asked references) (*verdict.Verdic
 
 // judgeOf says who decides about an image of a route: the policy that was named,
 // as far as it counts where the image goes, and what its manifest demands.
-func (o *gateCheck) judgeOf(req gate.PolicyRequest, switches gate.Switches, goals routes.Goals) func(routes.Route, routes.Edge) (gate.ImageJudge, error) {
-	return func(r routes.Route, e routes.Edge) (gate.ImageJudge, error) {
+func (o *gateCheck) judgeOf(req gate.PolicyRequest, switches gate.Switches, goals promotionplan.Goals) func(promotionplan.Route, promotionplan.Edge) (gate.ImageJudge, error) {
+	return func(r promotionplan.Route, e promotionplan.Edge) (gate.ImageJudge, error) {
 		var bench gate.Bench
 		if o.one.policy != "" {
 			one := req

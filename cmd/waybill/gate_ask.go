@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/gateway/ask"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/sign/token"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/produce/sign/token"
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // asking are the options of asking a gate that is a service.
@@ -70,14 +70,14 @@ func (o *asking) decide(cmd *cobra.Command, asked references, version string) (*
 	ctx, stop := context.WithTimeout(cmd.Context(), o.timeout)
 	defer stop()
 	rt := cli.Transport(false)
-	questions := make([]ask.Question, 0, len(asked.images))
+	questions := make([]api.Question, 0, len(asked.images))
 	for _, reference := range asked.images {
 		q, err := o.question(ctx, reference, rt)
 		if err != nil {
 			return nil, err
 		}
 		if len(brought) > 0 {
-			q.Verb, q.Exceptions = ask.Override, brought
+			q.Verb, q.Exceptions = api.Override, brought
 		}
 		q.Version = version
 		questions = append(questions, q)
@@ -98,7 +98,7 @@ func (o *asking) decide(cmd *cobra.Command, asked references, version string) (*
 }
 
 // client is the gate's, with what the caller shows it.
-func (o *asking) client() (*ask.Client, error) {
+func (o *asking) client() (*api.Client, error) {
 	to, err := o.shown.transport(o.server)
 	if err != nil {
 		return nil, err
@@ -107,28 +107,28 @@ func (o *asking) client() (*ask.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ask.New(o.server, to, show)
+	return api.New(o.server, to, show)
 }
 
-func (o *asking) question(ctx context.Context, reference string, rt http.RoundTripper) (ask.Question, error) {
+func (o *asking) question(ctx context.Context, reference string, rt http.RoundTripper) (api.Question, error) {
 	image, err := cli.Image(reference, rt)
 	if err != nil {
-		return ask.Question{}, err
+		return api.Question{}, err
 	}
 	if image.Digest.IsZero() {
 		d, err := image.Source.Resolve(ctx, image.Repository, image.Tag)
 		if err != nil {
-			return ask.Question{}, err
+			return api.Question{}, err
 		}
 		image.Digest = d.Digest
 	}
 	remote, is := image.Source.(*registry.Remote)
 	if !is {
-		return ask.Question{}, verdict.Refuse(verdict.Usage, reference, "it is in no registry, so no gate can look at it")
+		return api.Question{}, verdict.Refuse(verdict.Usage, reference, "it is in no registry, so no gate can look at it")
 	}
-	q := ask.Question{Verb: ask.Verify, Image: remote.Prefix() + "/" + image.Repository + "@" + image.Digest.String(), To: o.to, Channel: o.channel}
+	q := api.Question{Verb: api.Verify, Image: remote.Prefix() + "/" + image.Repository + "@" + image.Digest.String(), To: o.to, Channel: o.channel}
 	if o.to != "" {
-		q.Verb = ask.Promote
+		q.Verb = api.Promote
 	}
 	return q, nil
 }
@@ -143,7 +143,7 @@ func (o *asking) bring() (all [][]byte, err error) {
 			Advise("show a token that has an ID (jti): --identity or --identity-token")
 	}
 	for _, path := range o.exceptions {
-		raw, err := store.ReadNamed(path, ask.MaxException)
+		raw, err := store.ReadNamed(path, api.MaxException)
 		if err != nil {
 			return nil, err
 		}

@@ -14,11 +14,11 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/gateway"
-	"github.com/waybill-release/waybill/pkg/gateway/ask"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/serve"
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // auditing are the options of an audit: of logs, or of a service.
@@ -62,7 +62,7 @@ token, or the certificate of --client-certificate and --client-key.
 	f.StringArrayVar(&o.heads, "head", nil, "N:DIGEST, a line of the record that was kept elsewhere; repeats")
 	f.StringVar(&o.gate.server, "server", "", "address of a gate to read the last decisions of")
 	f.StringVar(&o.about, "digest", "", "only decisions about the image of this digest (only with --server)")
-	f.IntVar(&o.limit, "limit", 100, fmt.Sprintf("how many decisions, at most %d (only with --server)", ask.MaxAudit))
+	f.IntVar(&o.limit, "limit", 100, fmt.Sprintf("how many decisions, at most %d (only with --server)", api.MaxAudit))
 	f.StringVar(&o.gate.audience, "audience", "", "audience of a token that is fetched for it (only with --server; default the address of the server)")
 	f.DurationVar(&o.gate.timeout, "timeout", time.Minute, "how long the gate is waited for (only with --server)")
 	o.gate.as.addFlags(cmd, asCaller)
@@ -84,7 +84,7 @@ func (o *auditing) run(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return verdict.Refuse(verdict.Usage, "LOG", "required: a file, - for standard input, or --server URL")
 	}
-	check := gateway.RecordCheck{}
+	check := serve.RecordCheck{}
 	for _, text := range o.heads {
 		h, err := parseHead(text)
 		if err != nil {
@@ -100,7 +100,7 @@ func (o *auditing) run(cmd *cobra.Command, args []string) error {
 	return answer(cmd, &o.output, check.Verdict(time.Now()), nil)
 }
 
-func readLog(cmd *cobra.Command, check *gateway.RecordCheck, path string) error {
+func readLog(cmd *cobra.Command, check *serve.RecordCheck, path string) error {
 	if path == "-" {
 		return check.Read("stdin", cmd.InOrStdin())
 	}
@@ -113,14 +113,14 @@ func readLog(cmd *cobra.Command, check *gateway.RecordCheck, path string) error 
 }
 
 // parseHead reads N:DIGEST.
-func parseHead(text string) (ask.Head, error) {
+func parseHead(text string) (api.Head, error) {
 	number, sum, _ := strings.Cut(text, ":")
 	n, err := strconv.ParseInt(number, 10, 64)
 	d, bad := digest.Parse(sum)
 	if err != nil || bad != nil || n < 1 || d.Algorithm() != digest.SHA256 {
-		return ask.Head{}, verdict.Refuse(verdict.Usage, "--head", "%.200q: want N:sha256:…", text)
+		return api.Head{}, verdict.Refuse(verdict.Usage, "--head", "%.200q: want N:sha256:…", text)
 	}
-	return ask.Head{Number: n, Digest: d}, nil
+	return api.Head{Number: n, Digest: d}, nil
 }
 
 // read asks a service.
@@ -156,7 +156,7 @@ func (o *auditing) read(cmd *cobra.Command, args []string) error {
 
 // printAudit prints decisions for people. What a gate says is quoted where it is
 // foreign text.
-func printAudit(w io.Writer, told ask.Audit) error {
+func printAudit(w io.Writer, told api.Audit) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "TIME\tCALLER\tVERB\tOUTCOME\tREASONS\tIMAGE\tTO")
 	for _, d := range told.Decisions {

@@ -7,10 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/pkg/gateway/ask"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/transport"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxCertificate bounds a client certificate, with those between it and its
@@ -54,7 +54,7 @@ func (o *clientCertificate) transport(server string) (http.RoundTripper, error) 
 	if err != nil {
 		return nil, err
 	}
-	pair, err := ask.Certificate(certificate, key)
+	pair, err := api.Certificate(certificate, key)
 	clear(key)
 	if err != nil {
 		return nil, err

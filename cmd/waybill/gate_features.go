@@ -7,13 +7,13 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/featuregate"
 
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/gates"
-	"github.com/waybill-release/waybill/pkg/feature/known"
-	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
-	"github.com/waybill-release/waybill/pkg/feature/switches"
-	"github.com/waybill-release/waybill/pkg/gateway"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
+	"github.com/waybill-release/waybill/pkg/govern/feature/effective"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
+	"github.com/waybill-release/waybill/pkg/serve"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // featuresOfGate is what the help of the service says of features.
@@ -41,7 +41,7 @@ identity of its own. What goes wrong there is logged, and ends no service.
 
 // features is how the service goes by the features of its file; nil where that
 // names none.
-func (o *serving) features(cmd *cobra.Command, c gateway.Config) (*gateway.Features, error) {
+func (o *serving) features(cmd *cobra.Command, c serve.Config) (*serve.Features, error) {
 	for _, name := range []featuregate.Feature{known.RequireProvenance, known.RequireSignoff} {
 		if o.gates.ExplicitlySet(name) {
 			return nil, verdict.Refuse(verdict.Usage, "--"+gatesFlag, "%s is a requirement of the policy: no flag switches it", name).
@@ -65,15 +65,15 @@ func (o *serving) features(cmd *cobra.Command, c gateway.Config) (*gateway.Featu
 	}
 	v := featureVersion()
 	if use.ReportAs != "" {
-		err = o.gates.InitReporter(gates.Reporter{Store: site.Features, Namespace: feature.CoreNamespace, Identity: use.ReportAs, Version: v})
+		err = o.gates.InitReporter(componentbase.Reporter{Store: site.Features, Namespace: feature.CoreNamespace, Identity: use.ReportAs, Version: v})
 		if err != nil {
 			return nil, err
 		}
 	}
-	return &gateway.Features{
+	return &serve.Features{
 		Site: use.Site, Store: site.Features, Identity: use.ReportAs, Version: v.String(), Loop: loop,
-		Read: func(ctx context.Context, b gateway.Basis) (gateway.Switches, error) {
-			s, err := switches.Read(ctx, switches.Config{Site: site, Policy: b.Policy, Verifier: b.Verifier})
+		Read: func(ctx context.Context, b serve.Basis) (serve.Switches, error) {
+			s, err := effective.Read(ctx, effective.Config{Site: site, Policy: b.Policy, Verifier: b.Verifier})
 			if err != nil {
 				return nil, err
 			}
@@ -83,11 +83,11 @@ func (o *serving) features(cmd *cobra.Command, c gateway.Config) (*gateway.Featu
 }
 
 // reconciles reports whether a service has a reconciler inside.
-func reconciles(c gateway.Config) bool { return c.Features != nil && c.Features.Reconcile != "" }
+func reconciles(c serve.Config) bool { return c.Features != nil && c.Features.Reconcile != "" }
 
 // reconciler is the one that runs inside the service, which is opened now, to
 // tell what is wrong with it, and each time that it begins; nil where others do.
-func (o *serving) reconciler(cmd *cobra.Command, use *gateway.FeatureUse) (func(context.Context) error, error) {
+func (o *serving) reconciler(cmd *cobra.Command, use *serve.FeatureUse) (func(context.Context) error, error) {
 	if use.Reconcile == "" {
 		return nil, nil
 	}

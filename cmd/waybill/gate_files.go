@@ -8,18 +8,18 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/ui"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/routes"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/store/cloud"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/pipeline/promote"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // judgeFiles decides about the files of a plan where they lie, each by what the
 // policy asks of its class and the bundle beside it.
-func (o *gateCheck) judgeFiles(cmd *cobra.Command, req gate.PolicyRequest, p routes.Plan) (*verdict.Verdict, error) {
+func (o *gateCheck) judgeFiles(cmd *cobra.Command, req gate.PolicyRequest, p promotionplan.Plan) (*verdict.Verdict, error) {
 	if o.one.policy == "" {
 		return nil, verdict.Refuse(verdict.Usage, "--policy", "required: a list of files says nothing of what is demanded of them")
 	}

@@ -10,11 +10,11 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/routes"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // references are what the arguments of a question to the gate are.
@@ -22,7 +22,7 @@ type references struct {
 	version bool // one release, which is asked about alone
 	images  []string
 	files   []string
-	plans   []routes.Plan // saved ones, and the one that the manifests make
+	plans   []promotionplan.Plan // saved ones, and the one that the manifests make
 }
 
 var (
@@ -63,7 +63,7 @@ func sortReferences(args []string) (references, error) {
 			if err != nil {
 				return references{}, err
 			}
-			plan, err := routes.Parse(raw)
+			plan, err := promotionplan.Parse(raw)
 			if err != nil {
 				return references{}, err
 			}

@@ -18,22 +18,22 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/cmd/internal/ui"
-	"github.com/waybill-release/waybill/pkg/caller"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/feature/gates"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/gateway"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/sign/token"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/transport"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/produce/sign/token"
+	"github.com/waybill-release/waybill/pkg/serve"
+	"github.com/waybill-release/waybill/pkg/serve/caller"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxServiceFile bounds the files of the service.
@@ -44,7 +44,7 @@ type serving struct {
 	log   string
 	check bool
 	as    identities
-	gates *gates.Gate
+	gates *componentbase.Gate
 }
 
 func gateServeCommand() *cobra.Command {
@@ -136,7 +136,7 @@ the record ends. What cannot be recorded is not answered.
 
 SIGHUP reads policy, trust root, known defects and callers anew. What cannot be
 read leaves the last in force, and the page says so. SIGTERM answers what was
-asked, for ` + gateway.DrainTime.String() + ` at most, and ends. --check reads everything and ends.
+asked, for ` + serve.DrainTime.String() + ` at most, and ends. --check reads everything and ends.
 
 ` + exit.Table
 }
@@ -150,7 +150,7 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	c, err := gateway.ParseConfig(raw, filepath.Dir(args[0]))
+	c, err := serve.ParseConfig(raw, filepath.Dir(args[0]))
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 	if world.Features, err = o.features(cmd, c); err != nil {
 		return err
 	}
-	s, err := gateway.New(cmd.Context(), world, c.Bear())
+	s, err := serve.New(cmd.Context(), world, c.Bear())
 	if err != nil {
 		return err
 	}
@@ -187,28 +187,28 @@ const garbage = 400
 // serviceWorld is how the service reaches what is outside of it. Where images
 // lie is named by callers, so nothing inside our network is asked that the
 // grants do not name.
-func serviceWorld(c gateway.Config, as identities, logger *slog.Logger) (gateway.World, error) {
+func serviceWorld(c serve.Config, as identities, logger *slog.Logger) (serve.World, error) {
 	// As many registries' answers are waited for as requests are dealt with.
-	rt := transport.New(transport.Config{UserAgent: "waybill/" + cli.BuildVersion(), PerHost: gateway.AtOnce})
+	rt := transport.New(transport.Config{UserAgent: "waybill/" + cli.BuildVersion(), PerHost: serve.AtOnce})
 	found, err := as.from(token.World{Transport: rt, Env: os.Getenv, Clock: time.Now})
 	verifier := found[pipeline.TokenVerifier]
 	switch {
 	case err != nil:
-		return gateway.World{}, err
+		return serve.World{}, err
 	case c.Summaries && verifier == nil:
-		return gateway.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "the service is to sign summaries, and has no token of the verifier").
+		return serve.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "the service is to sign summaries, and has no token of the verifier").
 			Advise("give --identity-token verifier=FILE, or --identity verifier=SOURCE; or leave summaries out of the service's file")
 	case !c.Summaries && verifier != nil:
-		return gateway.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "a token of the verifier is for summaries, and the service's file does not have summaries: true")
+		return serve.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "a token of the verifier is for summaries, and the service's file does not have summaries: true")
 	}
 	if r := found[tokenReconciler]; reconciles(c) != (r != nil) {
-		return gateway.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "a token of the reconciler goes with reconcile: FEATURES.yaml in the features of the service's file, and the one is there without the other").
+		return serve.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "a token of the reconciler goes with reconcile: FEATURES.yaml in the features of the service's file, and the one is there without the other").
 			Advise("give --identity-token reconciler=FILE, or --identity reconciler=SOURCE, to a service that reconciles, and to no other")
 	}
-	w := gateway.World{
-		Load: func(ctx context.Context) (gateway.Basis, error) { return loadBasis(ctx, c, verifier) },
+	w := serve.World{
+		Load: func(ctx context.Context) (serve.Basis, error) { return loadBasis(ctx, c, verifier) },
 		Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, rt) },
-		Keys: gateway.IssuerKeys(rt), Clock: time.Now, Log: logger,
+		Keys: serve.IssuerKeys(rt), Clock: time.Now, Log: logger,
 	}
 	if c.Approvals != "" {
 		w.Approvals, err = openLedger(c.Approvals, rt)
@@ -218,34 +218,34 @@ func serviceWorld(c gateway.Config, as identities, logger *slog.Logger) (gateway
 
 // openLedger opens the place where used approvals are written, to be read with
 // the credentials with which it is written.
-func openLedger(uri string, rt http.RoundTripper) (gateway.Ledger, error) {
+func openLedger(uri string, rt http.RoundTripper) (serve.Ledger, error) {
 	w, err := openWriter(uri, rt)
 	if err != nil {
-		return gateway.Ledger{}, err
+		return serve.Ledger{}, err
 	}
 	if both, is := w.(store.Place); is {
-		return gateway.Ledger{Place: both, Writer: w}, nil
+		return serve.Ledger{Place: both, Writer: w}, nil
 	}
 	at, err := store.Open(uri, rt)
-	return gateway.Ledger{Place: at, Writer: w}, err
+	return serve.Ledger{Place: at, Writer: w}, err
 }
 
 // loadBasis reads what decisions rest on.
-func loadBasis(ctx context.Context, c gateway.Config, verifier token.Source) (gateway.Basis, error) {
+func loadBasis(ctx context.Context, c serve.Config, verifier token.Source) (serve.Basis, error) {
 	by, err := gate.Open(ctx, c.Profile, gate.Opening{
 		Reader: profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(ctx)}, Transport: cli.Transport(false),
 	})
 	if err != nil {
-		return gateway.Basis{}, err
+		return serve.Basis{}, err
 	}
 	p := by.Profile()
 	raw, err := store.ReadNamed(c.Callers, maxServiceFile)
 	if err != nil {
-		return gateway.Basis{}, err
+		return serve.Basis{}, err
 	}
-	b := gateway.Basis{RootFrom: time.Now()}
+	b := serve.Basis{RootFrom: time.Now()}
 	if b.Callers, err = caller.Parse(raw); err != nil {
-		return gateway.Basis{}, err
+		return serve.Basis{}, err
 	}
 	for _, l := range p.Defects {
 		b.Defects = digest.Of(digest.SHA256, []byte(b.Defects.String()+l.Digest().String()))
@@ -258,17 +258,17 @@ func loadBasis(ctx context.Context, c gateway.Config, verifier token.Source) (ga
 }
 
 // summaries prepares to vouch for what is accepted, as the profile says.
-func summaries(p profile.Profile, v *verify.Verifier, from token.Source) (gateway.Summaries, error) {
+func summaries(p profile.Profile, v *verify.Verifier, from token.Source) (serve.Summaries, error) {
 	if p.Records.Verifier == "" || len(p.Signing) == 0 {
-		return gateway.Summaries{}, verdict.Refuse(verdict.ConfigParse, "profile", "the service is to sign summaries: want signingConfig, and records with verifier and policy")
+		return serve.Summaries{}, verdict.Refuse(verdict.ConfigParse, "profile", "the service is to sign summaries: want signingConfig, and records with verifier and policy")
 	}
 	services, err := sign.ParseServices(p.Signing, time.Now())
 	if err != nil {
-		return gateway.Summaries{}, err
+		return serve.Summaries{}, err
 	}
 	signer, err := sign.New(sign.Config{
 		Role: policy.Verifier, Policy: p.Policy, Verifier: v, Services: services, Transport: cli.Transport(false), Token: from.Token, Clock: time.Now,
 	})
 	made := maker()
-	return gateway.Summaries{Signer: signer, Verifier: vsa.Verifier{ID: p.Records.Verifier, Version: map[string]string{"waybill": made.Version}}, Policy: p.Records.Policy}, err
+	return serve.Summaries{Signer: signer, Verifier: vsa.Verifier{ID: p.Records.Verifier, Version: map[string]string{"waybill": made.Version}}, Policy: p.Records.Policy}, err
 }

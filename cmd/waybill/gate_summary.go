@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/pkg/gateway/ask"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // summaryAt is where summaries that a gate signed are written: a file, or a
@@ -34,7 +34,7 @@ func (o *asking) summaries(images []string) (summaryAt, error) {
 }
 
 // write writes the summaries of an answer that accepts; of any other, none.
-func (at summaryAt) write(answer ask.Answer) error {
+func (at summaryAt) write(answer api.Answer) error {
 	if at.path == "" || !answer.Accepted() {
 		return nil
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/ui"
-	"github.com/waybill-release/waybill/pkg/sign/token"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/produce/sign/token"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // identities are the options by which those who sign say who they are.

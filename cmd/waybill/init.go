@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/plan"
-	first "github.com/waybill-release/waybill/pkg/plan/draft"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	first "github.com/waybill-release/waybill/pkg/release/plan/draft"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func initCommand() *cobra.Command {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/inspect"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/report/inspect"
 )
 
 func inspectCommand() *cobra.Command {

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/term"
 
 	"github.com/waybill-release/waybill/cmd/internal/ui"
-	"github.com/waybill-release/waybill/pkg/feature/known"
-	"github.com/waybill-release/waybill/pkg/sign/keyfile"
-	"github.com/waybill-release/waybill/pkg/sign/token"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	"github.com/waybill-release/waybill/pkg/produce/sign/keyfile"
+	"github.com/waybill-release/waybill/pkg/produce/sign/token"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // keys are the options by which those sign who have a long-lived key.

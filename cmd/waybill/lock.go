@@ -7,8 +7,8 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/pin"
-	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/produce/lock"
+	"github.com/waybill-release/waybill/pkg/report/render"
 )
 
 func lockCommand() *cobra.Command {
@@ -31,7 +31,7 @@ them is kept.
   waybill lock --tool cross=registry.example.test/build/cross:v1.31 --confirm`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			u := pin.Update{Dir: dir, Transport: cli.Transport(false)}
+			u := lock.Update{Dir: dir, Transport: cli.Transport(false)}
 			var err error
 			if u.Bases, err = assignments("--base", bases); err != nil {
 				return err
@@ -54,7 +54,7 @@ them is kept.
 	return cmd
 }
 
-func writeLock(cmd *cobra.Command, change pin.Change, confirm bool) error {
+func writeLock(cmd *cobra.Command, change lock.Change, confirm bool) error {
 	w := cmd.OutOrStdout()
 	for _, line := range change.Lines {
 		fmt.Fprintln(w, render.Safe(line))

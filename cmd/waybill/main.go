@@ -9,12 +9,12 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/source"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/produce/checkout"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func main() {
-	if code, ok := source.Serve(); ok { // this process was started to run a step, and holds nothing
+	if code, ok := checkout.Serve(); ok { // this process was started to run a step, and holds nothing
 		os.Exit(code)
 	}
 	os.Exit(exit.Run(observed(root())))

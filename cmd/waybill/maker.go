@@ -5,13 +5,13 @@ import (
 	"runtime/debug"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/promotion"
 )
 
 // maker is what records say of this program, and of the job that runs it.
 func maker() pipeline.Maker {
-	m := pipeline.Maker{Promoter: promotion.Promoter{Version: cli.BuildVersion()}, Job: job(os.Getenv)}
+	m := pipeline.Maker{Promoter: promotionrecord.Promoter{Version: cli.BuildVersion()}, Job: job(os.Getenv)}
 	info, _ := debug.ReadBuildInfo()
 	if info == nil {
 		return m
@@ -26,18 +26,18 @@ func maker() pipeline.Maker {
 
 // job is what continuous integrations say of a job in its environment: Prow,
 // GitHub Actions and GitLab. Elsewhere nothing is said.
-func job(env func(string) string) promotion.Job {
+func job(env func(string) string) promotionrecord.Job {
 	for _, named := range [][4]string{
 		{"JOB_NAME", "JOB_TYPE", "BUILD_ID", "PROW_JOB_ID"},
 		{"GITHUB_WORKFLOW", "GITHUB_EVENT_NAME", "GITHUB_RUN_ID", ""},
 		{"CI_JOB_NAME", "CI_PIPELINE_SOURCE", "CI_JOB_ID", ""},
 	} {
-		if j := (promotion.Job{Name: env(named[0]), Type: env(named[1]), BuildID: env(named[2])}); j.Name != "" {
+		if j := (promotionrecord.Job{Name: env(named[0]), Type: env(named[1]), BuildID: env(named[2])}); j.Name != "" {
 			if named[3] != "" {
 				j.ProwJobID = env(named[3])
 			}
 			return j
 		}
 	}
-	return promotion.Job{}
+	return promotionrecord.Job{}
 }

@@ -15,14 +15,14 @@ import (
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/feature/known"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/render"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/store/cloud"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // officer are the options of every command that signs with the identity of the

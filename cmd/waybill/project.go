@@ -14,16 +14,16 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/ui"
-	"github.com/waybill-release/waybill/pkg/build"
-	"github.com/waybill-release/waybill/pkg/feature/known"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/sign/token"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/store/cloud"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/produce/run"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/produce/sign/token"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // project are the options of every command that works on a release.
@@ -211,7 +211,7 @@ func loginOf(p profile.Profile) string {
 
 // conversation is who tells lines for people, and what shows them the steps
 // that run: nothing, unless it is a terminal.
-func conversation(cmd *cobra.Command) (*slog.Logger, build.Progress) {
+func conversation(cmd *cobra.Command) (*slog.Logger, run.Progress) {
 	if steps, is := ui.OnTerminal(cmd.ErrOrStderr()); is {
 		logger, err := ui.NewLogger(steps, "text")
 		if err == nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/cmd/internal/ui"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/routes"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/pipeline/promote"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxPlanFile bounds a saved plan.
@@ -134,7 +134,7 @@ func (o *applying) run(cmd *cobra.Command, args []string) error {
 }
 
 // unused refuses the flags that the kind of plan leaves without a use.
-func (o *applying) unused(cmd *cobra.Command, plan routes.Plan) error {
+func (o *applying) unused(cmd *cobra.Command, plan promotionplan.Plan) error {
 	records := []string{"identity", "identity-token", "key", "key-password", "patience"}
 	if err := checkLease(cmd, o.sharing.with.Exclusion); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (o *applying) unused(cmd *cobra.Command, plan routes.Plan) error {
 
 // foresee asks what a sealed release is asked before it is copied. Images and
 // files are decided about one by one, as they are promoted.
-func (o *applying) foresee(cmd *cobra.Command, plan routes.Plan) error {
+func (o *applying) foresee(cmd *cobra.Command, plan promotionplan.Plan) error {
 	if plan.Release == nil {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (o *applying) foresee(cmd *cobra.Command, plan routes.Plan) error {
 const litter = 50
 
 // apply does it.
-func (o *applying) apply(cmd *cobra.Command, plan routes.Plan, shard promote.Shard, with pipeline.Shared) (*verdict.Verdict, error) {
+func (o *applying) apply(cmd *cobra.Command, plan promotionplan.Plan, shard promote.Shard, with pipeline.Shared) (*verdict.Verdict, error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(litter)
 	}

@@ -8,11 +8,11 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/routes"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/store/cloud"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
+	"github.com/waybill-release/waybill/pkg/pipeline/promote"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // merging are the options of merging the results of shards.
@@ -75,10 +75,10 @@ func (o *merging) run(cmd *cobra.Command, args []string) error {
 }
 
 // readPlan reads a saved plan.
-func readPlan(name string) (routes.Plan, error) {
+func readPlan(name string) (promotionplan.Plan, error) {
 	raw, err := store.ReadNamed(name, maxPlanFile)
 	if err != nil {
-		return routes.Plan{}, err
+		return promotionplan.Plan{}, err
 	}
-	return routes.Parse(raw)
+	return promotionplan.Parse(raw)
 }

@@ -11,14 +11,14 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/promoter"
-	"github.com/waybill-release/waybill/pkg/routes"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/store/cloud"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/pipeline/promote"
+	"github.com/waybill-release/waybill/pkg/release/promoterfile"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // maxPromoterManifest is how large one manifest of images or files may be.
@@ -112,95 +112,95 @@ func (o *planning) run(cmd *cobra.Command, args []string) error {
 }
 
 // plan makes the plan of what the arguments are.
-func (o *planning) plan(cmd *cobra.Command, args []string) (routes.Plan, error) {
+func (o *planning) plan(cmd *cobra.Command, args []string) (promotionplan.Plan, error) {
 	if o.profile == "" {
 		if o.to != "" {
-			return routes.Plan{}, verdict.Refuse(verdict.Usage, "--to", "it is for a version, whose places a profile names").Advise("add --profile FILE; manifests say themselves where they go")
+			return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "--to", "it is for a version, whose places a profile names").Advise("add --profile FILE; manifests say themselves where they go")
 		}
 		if err := cli.Unused(cmd, "it is for a version, whose places and policy a profile names", append(decides, "state")...); err != nil {
-			return routes.Plan{}, err
+			return promotionplan.Plan{}, err
 		}
 		plan, err := planManifests(args)
 		if err != nil {
-			return routes.Plan{}, err
+			return promotionplan.Plan{}, err
 		}
 		return o.under(plan)
 	}
 	if o.policy != "" {
-		return routes.Plan{}, verdict.Refuse(verdict.Usage, "--policy", "the profile of a release names its policy")
+		return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "--policy", "the profile of a release names its policy")
 	}
 	stage := profile.Stage(o.to)
 	if stage != profile.Staging && stage != profile.Release {
-		return routes.Plan{}, verdict.Refuse(verdict.Usage, "--to", "%q: want staging or release", o.to).Advise("add --to staging, or --to release for what is staged")
+		return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "--to", "%q: want staging or release", o.to).Advise("add --to staging, or --to release for what is staged")
 	}
 	if len(args) != 1 {
-		return routes.Plan{}, verdict.Refuse(verdict.Usage, "VERSION", "%d were given; a plan is of one release", len(args))
+		return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "VERSION", "%d were given; a plan is of one release", len(args))
 	}
 	if stage == profile.Staging {
 		if err := cli.Unused(cmd, ungated, decides...); err != nil {
-			return routes.Plan{}, err
+			return promotionplan.Plan{}, err
 		}
 	}
 	p, ctx, err := o.open(cmd, args)
 	if err != nil {
-		return routes.Plan{}, err
+		return promotionplan.Plan{}, err
 	}
 	return p.PlanRelease(ctx, stage)
 }
 
 // under ties a plan of images to the policy that was named.
-func (o *planning) under(plan routes.Plan) (routes.Plan, error) {
+func (o *planning) under(plan promotionplan.Plan) (promotionplan.Plan, error) {
 	if o.policy == "" {
 		return plan, nil
 	}
 	if len(plan.Edges) == 0 {
-		return routes.Plan{}, verdict.Refuse(verdict.Usage, "--policy", "a plan of files is tied to none; the profile names it when the plan is applied")
+		return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "--policy", "a plan of files is tied to none; the profile names it when the plan is applied")
 	}
 	p, err := readPolicy(o.policy)
 	if err != nil {
-		return routes.Plan{}, err
+		return promotionplan.Plan{}, err
 	}
 	plan.Policy = p.Digest()
 	return plan, nil
 }
 
 // planManifests reads each argument as what it is. All must be of one kind.
-func planManifests(args []string) (routes.Plan, error) {
-	var images []promoter.Manifest
-	var files []promoter.FileManifest
+func planManifests(args []string) (promotionplan.Plan, error) {
+	var images []promoterfile.Manifest
+	var files []promoterfile.FileManifest
 	for _, arg := range args {
 		moreImages, moreFiles, err := readManifests(arg)
 		if err != nil {
-			return routes.Plan{}, err
+			return promotionplan.Plan{}, err
 		}
 		if !listsAny(moreImages, moreFiles) {
-			return routes.Plan{}, verdict.Refuse(verdict.ConfigParse, arg, "the manifests list no images and no files").
+			return promotionplan.Plan{}, verdict.Refuse(verdict.ConfigParse, arg, "the manifests list no images and no files").
 				Advise("leave it out, or add what it is to list")
 		}
 		images, files = append(images, moreImages...), append(files, moreFiles...)
 		if len(images) > 0 && len(files) > 0 {
-			return routes.Plan{}, verdict.Refuse(verdict.Usage, arg, "images and files are two plans").Advise("plan the manifests of images apart from those of files")
+			return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, arg, "images and files are two plans").Advise("plan the manifests of images apart from those of files")
 		}
 	}
 	if len(files) > 0 {
-		return routes.MakeFiles(files)
+		return promotionplan.MakeFiles(files)
 	}
-	return routes.Make(images)
+	return promotionplan.Make(images)
 }
 
 // listsAny reports whether manifests list an image or a file.
-func listsAny(images []promoter.Manifest, files []promoter.FileManifest) bool {
-	return slices.ContainsFunc(images, func(m promoter.Manifest) bool { return len(m.Images) > 0 }) ||
-		slices.ContainsFunc(files, func(m promoter.FileManifest) bool { return len(m.Files) > 0 })
+func listsAny(images []promoterfile.Manifest, files []promoterfile.FileManifest) bool {
+	return slices.ContainsFunc(images, func(m promoterfile.Manifest) bool { return len(m.Images) > 0 }) ||
+		slices.ContainsFunc(files, func(m promoterfile.FileManifest) bool { return len(m.Files) > 0 })
 }
 
-func readManifests(arg string) ([]promoter.Manifest, []promoter.FileManifest, error) {
+func readManifests(arg string) ([]promoterfile.Manifest, []promoterfile.FileManifest, error) {
 	if info, err := os.Stat(arg); err == nil && info.IsDir() {
-		if tree := os.DirFS(arg); promoter.HasFiles(tree) {
-			files, err := promoter.ReadFilesDir(tree)
+		if tree := os.DirFS(arg); promoterfile.HasFiles(tree) {
+			files, err := promoterfile.ReadFilesDir(tree)
 			return nil, files, err
 		}
-		images, err := promoter.ReadDir(os.DirFS(arg))
+		images, err := promoterfile.ReadDir(os.DirFS(arg))
 		return images, nil, err
 	}
 	raw, err := store.ReadNamed(arg, maxPromoterManifest)
@@ -210,15 +210,15 @@ func readManifests(arg string) ([]promoter.Manifest, []promoter.FileManifest, er
 	if err != nil {
 		return nil, nil, err
 	}
-	if promoter.IsFiles(raw) {
-		m, err := promoter.ParseFiles(filepath.Base(arg), raw)
-		return nil, []promoter.FileManifest{m}, err
+	if promoterfile.IsFiles(raw) {
+		m, err := promoterfile.ParseFiles(filepath.Base(arg), raw)
+		return nil, []promoterfile.FileManifest{m}, err
 	}
-	m, err := promoter.Parse(filepath.Base(arg), raw)
-	return []promoter.Manifest{m}, nil, err
+	m, err := promoterfile.Parse(filepath.Base(arg), raw)
+	return []promoterfile.Manifest{m}, nil, err
 }
 
-func printRoutes(w io.Writer, p routes.Plan) {
+func printRoutes(w io.Writer, p promotionplan.Plan) {
 	counts := make([]int, len(p.Routes)+len(p.Stores))
 	for _, e := range p.Edges {
 		counts[e.Route]++

@@ -6,11 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/pkg/lease"
+	"github.com/waybill-release/waybill/pkg/backend/lease"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/routes"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/pipeline/promote"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // The shortest and the longest lease: one that a slow request outlasts is none,
@@ -54,7 +54,7 @@ func checkLease(cmd *cobra.Command, with pipeline.Exclusion) error {
 }
 
 // parse reads what was given, which is for images.
-func (o *sharing) parse(plan routes.Plan) (promote.Shard, pipeline.Shared, error) {
+func (o *sharing) parse(plan promotionplan.Plan) (promote.Shard, pipeline.Shared, error) {
 	s, err := promote.ParseShard(o.shard)
 	switch {
 	case err != nil:

@@ -12,10 +12,10 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/doctor"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/render"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/pipeline/doctor"
+	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func stageCommand() *cobra.Command {

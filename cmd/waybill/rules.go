@@ -1,8 +1,8 @@
 package main
 
 import (
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/policy/cel"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/policy/cel"
 )
 
 // rules is the engine for rules that policies have of their own. It is made

@@ -15,9 +15,9 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/cmd/internal/ui"
-	"github.com/waybill-release/waybill/pkg/trace/carry"
-	"github.com/waybill-release/waybill/pkg/trace/span"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/carry"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // logFlag names the flag that says how a command speaks.
@@ -52,7 +52,7 @@ func observed(cmd *cobra.Command) *cobra.Command {
 		observed(below)
 	}
 	if do := cmd.RunE; do != nil {
-		cmd.RunE = func(c *cobra.Command, args []string) error { return run(c, args, do) }
+		cmd.RunE = func(c *cobra.Command, args []string) error { return runCommand(c, args, do) }
 	}
 	if fit := cmd.Args; fit != nil {
 		cmd.Args = func(c *cobra.Command, args []string) error { return notBegun(c, fit(c, args)) }
@@ -69,12 +69,12 @@ func notBegun(c *cobra.Command, err error) error {
 	if err == nil || formatOf(c) != "json" {
 		return err
 	}
-	return run(c, nil, func(*cobra.Command, []string) error { return verdict.Wrap(verdict.Usage, c.CommandPath(), err) })
+	return runCommand(c, nil, func(*cobra.Command, []string) error { return verdict.Wrap(verdict.Usage, c.CommandPath(), err) })
 }
 
-// run runs a command as one span. However sending spans ends, the command ends
+// runCommand runs a command as one span. However sending spans ends, the command ends
 // as it would have.
-func run(c *cobra.Command, args []string, do func(*cobra.Command, []string) error) (err error) {
+func runCommand(c *cobra.Command, args []string, do func(*cobra.Command, []string) error) (err error) {
 	told := ui.Redacting(c.ErrOrStderr())
 	logger, err := ui.NewLogger(told, formatOf(c))
 	if err != nil {

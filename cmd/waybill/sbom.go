@@ -15,12 +15,12 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func sbomCommand() *cobra.Command {
@@ -132,7 +132,7 @@ func (o *described) generate(cmd *cobra.Command, arg string) error {
 	if made.Draft, err = made.Draft.Distinct(); err != nil {
 		return err
 	}
-	left := crosscheck.Unexamined(made.Draft.Relationships)
+	left := sbomcheck.Unexamined(made.Draft.Relationships)
 	for _, part := range left {
 		fmt.Fprintln(cmd.ErrOrStderr(), render.Safe(part))
 	}

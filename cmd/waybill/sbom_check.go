@@ -14,11 +14,11 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func sbomCheckCommand() *cobra.Command {
@@ -72,7 +72,7 @@ Waybill's does not name is always refused.
 				}
 			}
 			t, err := openThing(cmd.Context(), args[1], image)
-			if sum := crosscheck.Claimed(q.Document); err != nil && image == "" && !sum.IsZero() {
+			if sum := sbomcheck.Claimed(q.Document); err != nil && image == "" && !sum.IsZero() {
 				// Of several images in a layout it is the one that the SBOM is about.
 				if named, missing := openThing(cmd.Context(), args[1], sum.String()); missing == nil {
 					t, err = named, nil

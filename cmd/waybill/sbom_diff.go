@@ -13,15 +13,15 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/render"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func sbomDiffCommand() *cobra.Command {
@@ -125,8 +125,8 @@ func documentsListed(path string) (list []spdx.Document, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := release.ReadManifest(statement, func(name string) ([]byte, error) {
-		return store.ReadNamed(filepath.Join(filepath.Dir(path), filepath.FromSlash(name)), release.MaxPage)
+	m, err := manifest.ReadManifest(statement, func(name string) ([]byte, error) {
+		return store.ReadNamed(filepath.Join(filepath.Dir(path), filepath.FromSlash(name)), manifest.MaxPage)
 	})
 	if err != nil {
 		return nil, err

@@ -9,18 +9,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/lineage"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/render"
-	"github.com/waybill-release/waybill/pkg/switchboard"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/govern/feature/config"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/report/lineage"
+	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // schemas are the JSON schemas of what people write and programs read, by kind.
 func schemas() map[string]func() []byte {
 	return map[string]func() []byte{
-		"release": plan.ConfigSchema, "lock": plan.LockSchema, "policy": policy.Schema, "features": switchboard.Schema, "verdict": render.VerdictSchema, "lineage": lineage.JSONSchema,
+		"release": plan.ConfigSchema, "lock": plan.LockSchema, "policy": policy.Schema, "features": config.Schema, "verdict": render.VerdictSchema, "lineage": lineage.JSONSchema,
 	}
 }
 

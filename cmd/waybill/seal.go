@@ -14,11 +14,11 @@ import (
 
 	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/render"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // sealing are the options of seal beyond those of every stage.
@@ -236,10 +236,10 @@ func (s *sealing) point(ctx context.Context, c *cobra.Command, p *pipeline.Pipel
 // revise drafts a revision, and signs it if that was confirmed.
 func (s *sealing) revise(ctx context.Context, c *cobra.Command, p *pipeline.Pipeline) error {
 	revision := p.Revise(profile.Stage(s.at))
-	var next release.Manifest
+	var next manifest.Manifest
 	var err error
 	if s.withdraw {
-		next, err = revision.Withdraw(ctx, release.Withdrawal{Reason: s.reason, Use: s.use})
+		next, err = revision.Withdraw(ctx, manifest.Withdrawal{Reason: s.reason, Use: s.use})
 	} else {
 		next, err = revision.Amend(ctx, s.reason)
 	}
@@ -257,7 +257,7 @@ func (s *sealing) revise(ctx context.Context, c *cobra.Command, p *pipeline.Pipe
 }
 
 // revised says where a revision is that was signed.
-func (s *sealing) revised(c *cobra.Command, p *pipeline.Pipeline, next release.Manifest, err error) error {
+func (s *sealing) revised(c *cobra.Command, p *pipeline.Pipeline, next manifest.Manifest, err error) error {
 	where := "is sealed; waybill promote makes it public"
 	if s.at != "" {
 		where = "is sealed, and is at the " + s.at + " place"
@@ -268,7 +268,7 @@ func (s *sealing) revised(c *cobra.Command, p *pipeline.Pipeline, next release.M
 	return s.done(c, p, err)
 }
 
-func printRevision(w io.Writer, m release.Manifest) {
+func printRevision(w io.Writer, m manifest.Manifest) {
 	fmt.Fprintf(w, "%s %s, revision %d\n\n", render.Safe(m.Name), m.Version, m.Revision)
 	fmt.Fprintf(w, "  supersedes  %s\n  change      %s\n  artifacts   %d, with the same bytes\n", m.Supersedes, render.Safe(m.Change), len(m.Artifacts))
 	if m.Withdrawn != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // named refuses channels and directories that there cannot be, by their names.

@@ -10,11 +10,11 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/feature/known"
-	"github.com/waybill-release/waybill/pkg/signoff"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	"github.com/waybill-release/waybill/pkg/govern/signoff"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 func signoffCommand() *cobra.Command {
@@ -193,13 +193,13 @@ the record needs is printed as a note, and where one is lacking as its fix.
 
 Production readiness is looked up in prod-readiness/SIG/NUMBER.yaml of the
 directory; for one enhancement, or those of one SIG, beside the directories of
-SIGs above it. The page of pkg/signoff shows the form of the record and of the
+SIGs above it. The page of pkg/govern/signoff shows the form of the record and of the
 registry; --registry known is the table of features that this program has.
 
 ` + exit.Table,
 		Example: `  waybill signoff check --keps enhancements --template template.md --milestone v1.37
   waybill signoff check --keps keps/sig-release/7001-lantern --template template.md --stage beta --aliases OWNERS_ALIASES --output json
-  waybill signoff check --keps pkg/signoff/enhancements --template pkg/signoff/enhancements/template.md --milestone v0.1 --registry known`,
+  waybill signoff check --keps pkg/govern/signoff/enhancements --template pkg/govern/signoff/enhancements/template.md --milestone v0.1 --registry known`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := output.Check(); err != nil {

@@ -12,13 +12,13 @@ import (
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/govern/signoff"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/signoff"
-	"github.com/waybill-release/waybill/pkg/vcs"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // attesting are the options of signing a release off.
@@ -109,7 +109,7 @@ func (o *attesting) run(cmd *cobra.Command) error {
 // ofOneMilestone refuses a source at the tag of a version of another milestone:
 // what is signed so would count for no release.
 func (o *attesting) ofOneMilestone() error {
-	_, ref := vcs.Split(o.source)
+	_, ref := git.Split(o.source)
 	v, err := version.Parse(strings.TrimPrefix(ref, "refs/tags/"))
 	if err != nil {
 		return nil //nolint:nilerr // a branch or a commit, whose versions nobody knows yet

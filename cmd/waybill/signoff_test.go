@@ -8,14 +8,14 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/waybill-release/waybill/pkg/signoff"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/govern/signoff"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // tree writes the good enhancement, and answers where.
 func tree(t *testing.T) string {
 	t.Helper()
-	archive, err := txtar.ParseFile("../../pkg/signoff/testdata/good.txtar")
+	archive, err := txtar.ParseFile("../../pkg/govern/signoff/testdata/good.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}

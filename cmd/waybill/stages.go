@@ -7,8 +7,8 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/doctor"
 	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/pipeline/doctor"
 )
 
 // stageVerb makes the command of one stage: they differ in words and in the

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func verifyLayoutCommand() *cobra.Command {

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/slsa"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/slsa"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // checkAncestry says which level of the Build track the release reached. An
@@ -168,4 +168,4 @@ func (g gathered) madeOf(claim provenance.Claim, name string) []string {
 	return inputs
 }
 
-func isBuilt(a release.Artifact) bool { return a.Provenance != "" }
+func isBuilt(a manifest.Artifact) bool { return a.Provenance != "" }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 )
 
 // attached is the evidence that refers to a manifest in a registry.

@@ -4,15 +4,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/version"
-	"github.com/waybill-release/waybill/pkg/waiver"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/judge/waiver"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // Gate is everything that decisions under one profile rest on. [Open] makes it,
@@ -83,7 +83,7 @@ func (g Gate) One(s profile.Stage, now time.Time, goals ...string) (PolicyReques
 // Withdrawn is what the lists withdraw of a release, for those who say how it
 // stands without a decision. The zero manifest is of a release that is not
 // sealed yet: of that the whole version can be withdrawn.
-func (g Gate) Withdrawn(v version.Version, m release.Manifest, now time.Time) []verdict.Finding {
+func (g Gate) Withdrawn(v version.Version, m manifest.Manifest, now time.Time) []verdict.Finding {
 	said := verdict.New("withdrawals of "+v.String(), now)
 	waiver.Apply(said, waiver.Case{Policy: g.profile.Policy, Version: v, Subjects: subjectsOf(m), Lists: g.waivers.Lists})
 	return slices.DeleteFunc(said.Findings, func(f verdict.Finding) bool { return f.Code != verdict.Withdrawn })

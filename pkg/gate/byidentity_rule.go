@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // byIdentity is the identity or key that is asked for as the rule for items:

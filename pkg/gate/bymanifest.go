@@ -7,26 +7,26 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/identity"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/promoter"
-	"github.com/waybill-release/waybill/pkg/rekor"
-	"github.com/waybill-release/waybill/pkg/slsa"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/slsa"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/promoterfile"
+	"github.com/waybill-release/waybill/pkg/value/identity"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // ManifestRequest asks what the provenance section of a promoter's manifest
-// demands of its images. README.md of package promoter says how each of its
+// demands of its images. README.md of package promoterfile says how each of its
 // fields is read.
 type ManifestRequest struct {
 	// Manifest is what the manifest is called.
 	Manifest string
-	Policy   *promoter.Policy
+	Policy   *promoterfile.Policy
 	Verifier *verify.Verifier
 	Now      time.Time
 	// Finder completes attestations in legacy forms.
-	Finder rekor.Finder
+	Finder rekorv1.Finder
 }
 
 // ManifestJudge decides about images as a promoter's manifest demands. It is
@@ -39,7 +39,7 @@ type ManifestJudge struct {
 // manifestSigner is a signer of the policy, and what is believed of it.
 type manifestSigner struct {
 	who      identity.Matcher
-	builders []promoter.Builder
+	builders []promoterfile.Builder
 	ceiling  int
 }
 
@@ -58,7 +58,7 @@ func (r ManifestRequest) Judge() (*ManifestJudge, error) {
 	}
 	j := &ManifestJudge{ManifestRequest: r}
 	for _, spec := range r.Policy.Signers {
-		s, err := promoter.ParseSigner(spec)
+		s, err := promoterfile.ParseSigner(spec)
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +73,7 @@ func (r ManifestRequest) Judge() (*ManifestJudge, error) {
 
 // exactSigner makes the matcher of one identity. An address of a workflow has an @,
 // too, so what is an e-mail address is seen by its having no scheme.
-func exactSigner(s promoter.Signer) (identity.Matcher, error) {
+func exactSigner(s promoterfile.Signer) (identity.Matcher, error) {
 	kind := identity.Email
 	if strings.Contains(s.Subject, "://") || !strings.Contains(s.Subject, "@") {
 		kind = identity.URI
@@ -158,7 +158,7 @@ func (m *ManifestJudge) conclude(all []manifestRuling) (by byManifest, f facts) 
 	switch {
 	case !slices.ContainsFunc(asked, func(r manifestRuling) bool { return !r.met() }):
 		f.note("Build level %d of 3, as far as the manifest believes its builders", lowest(asked))
-	case m.Policy.Mode == promoter.ModeWarn:
+	case m.Policy.Mode == promoterfile.ModeWarn:
 		f.leave("provenance: the manifest only warns where it falls short")
 	}
 	for _, r := range all {
@@ -184,7 +184,7 @@ func (b byManifest) Decide(i item) *verdict.Verdict {
 	case r.met():
 		v.Counts.Verified = 1
 		v.Least = &verdict.Least{Track: string(slsa.Build), Level: r.level, Artifacts: 1 + r.parts, Path: []string{r.name}}
-	case b.judge.Policy.Mode == promoter.ModeWarn:
+	case b.judge.Policy.Mode == promoterfile.ModeWarn:
 		b.judge.letThrough(v, r)
 	default:
 		v.Add(r.findings...)

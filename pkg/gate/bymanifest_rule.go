@@ -4,13 +4,13 @@ import (
 	"context"
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/promoter"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/slsa"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/judge/slsa"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/promoterfile"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // manifestRuling is what was found of one manifest of an image.
@@ -186,7 +186,7 @@ func (b build) byBuilder(claim provenance.Claim) error {
 }
 
 // ownBuilders are the entries of a builder that the signer may speak for.
-func (b build) ownBuilders(id string) (list []promoter.Builder) {
+func (b build) ownBuilders(id string) (list []promoterfile.Builder) {
 	for _, one := range b.signer.builders {
 		if id != "" && one.Is(id) {
 			list = append(list, one)
@@ -198,19 +198,19 @@ func (b build) ownBuilders(id string) (list []promoter.Builder) {
 // byCaller: the run that called the builder is what the certificate says and
 // the provenance too, in a source of the policy, and one that may call it.
 func (b build) byCaller(claim provenance.Claim) error {
-	callable := slices.DeleteFunc(b.ownBuilders(claim.Builder.ID), func(one promoter.Builder) bool { return one.Caller == nil })
+	callable := slices.DeleteFunc(b.ownBuilders(claim.Builder.ID), func(one promoterfile.Builder) bool { return one.Caller == nil })
 	if len(callable) == 0 {
 		return nil
 	}
 	claims := b.evidence.Claims()
-	run, named := promoter.ParseRun(claims.BuildConfigURI)
+	run, named := promoterfile.ParseRun(claims.BuildConfigURI)
 	refuse := func(code verdict.Code, message, want, got string) error {
 		return citing(b.evidence, verdict.Find(code, b.name, "%s", message).Differ(want, got))
 	}
 	if !named {
 		return refuse(verdict.Workflow, "the certificate names no workflow that called its builder", "a workflow at a ref", claims.BuildConfigURI)
 	}
-	said := promoter.Run{Repository: repository(claim.Source.Repository), Path: claim.EntryPoint, Ref: claim.Source.Ref}
+	said := promoterfile.Run{Repository: repository(claim.Source.Repository), Path: claim.EntryPoint, Ref: claim.Source.Ref}
 	switch {
 	case said != run:
 		return refuse(verdict.CertStatement, "certificate and statement differ about the run that called its builder", run.String(), said.String())

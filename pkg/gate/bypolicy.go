@@ -6,14 +6,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/rekor"
-	"github.com/waybill-release/waybill/pkg/slsa"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/slsa"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // PolicyRequest asks a policy about one artifact, with whatever evidence there
@@ -27,7 +27,7 @@ type PolicyRequest struct {
 	Now      time.Time
 	Waivers  Waivers
 	// Finder completes signatures in legacy forms.
-	Finder rekor.Finder
+	Finder rekorv1.Finder
 }
 
 // JudgedFile is a file and what came with it.

@@ -8,20 +8,20 @@ import (
 	"slices"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/vcs"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Checkout is a repository of the source that whoever asks has from elsewhere
 // than the release. Which repository a build must be of is the policy's
 // business; this says which commit of it, and what that commit holds.
 type Checkout struct {
-	// Repository is a path or an address of package vcs. Only what is committed
+	// Repository is a path or an address of package git. Only what is committed
 	// counts: a work tree may have changes.
 	Repository string
 	// Ref is what the release was made from; empty is the tag of its version.
@@ -41,7 +41,7 @@ func checkSource(ctx context.Context, g gathered) (f facts) {
 		return f
 	}
 	f.checks = []string{"source"}
-	repo, err := vcs.Open(ctx, g.release.Options.Checkout.Repository)
+	repo, err := git.Open(ctx, g.release.Options.Checkout.Repository)
 	if err != nil {
 		f.fail("source", err)
 		return f
@@ -64,42 +64,42 @@ func checkSource(ctx context.Context, g gathered) (f facts) {
 // sourceCheck is a release with the commit that it is held against.
 type sourceCheck struct {
 	*sealed
-	repo   *vcs.Repository
-	commit vcs.Commit
+	repo   *git.Repository
+	commit git.Commit
 }
 
 // resolve finds the commit that should have been built. Which rule holds is
 // read from the commit, never from the release.
-func (s *sourceCheck) resolve(ctx context.Context) (vcs.Commit, error) {
+func (s *sourceCheck) resolve(ctx context.Context) (git.Commit, error) {
 	ref := s.Options.Checkout.Ref
 	if ref == "" {
 		ref = "refs/tags/" + s.manifest.Version.String() // a branch can have the name of a tag
 	}
 	named, err := s.repo.Resolve(ctx, ref)
-	if errors.Is(err, vcs.ErrNotFound) {
+	if errors.Is(err, git.ErrNotFound) {
 		f := verdict.Find(verdict.SourceRef, "source", "the checkout has no %s", ref)
 		f.Fix = "fetch the tags into the checkout, or name what the release was made from with --source REPOSITORY@REF"
-		return vcs.Commit{}, &verdict.Error{Finding: f, Cause: err}
+		return git.Commit{}, &verdict.Error{Finding: f, Cause: err}
 	}
 	if err != nil {
-		return vcs.Commit{}, err
+		return git.Commit{}, err
 	}
 	raw, err := s.repo.ReadFile(ctx, named, plan.ConfigName)
-	if errors.Is(err, vcs.ErrNotFound) {
+	if errors.Is(err, git.ErrNotFound) {
 		return named, nil // and so there is no rule
 	}
 	if err != nil {
-		return vcs.Commit{}, err
+		return git.Commit{}, err
 	}
 	config, err := plan.ParseConfig(raw)
 	if err != nil {
-		return vcs.Commit{}, fmt.Errorf("reading %s of commit %s: %w", plan.ConfigName, named.Commit, err)
+		return git.Commit{}, fmt.Errorf("reading %s of commit %s: %w", plan.ConfigName, named.Commit, err)
 	}
 	planned, err := config.Expand(s.manifest.Version)
 	if err != nil {
-		return vcs.Commit{}, fmt.Errorf("expanding %s of commit %s: %w", plan.ConfigName, named.Commit, err)
+		return git.Commit{}, fmt.Errorf("expanding %s of commit %s: %w", plan.ConfigName, named.Commit, err)
 	}
-	return s.repo.Built(ctx, named, vcs.Rule(planned.ReleaseCommit))
+	return s.repo.Built(ctx, named, git.Rule(planned.ReleaseCommit))
 }
 
 // compare holds the manifest and every provenance that something rests on
@@ -143,7 +143,7 @@ func (s *sourceCheck) compare(f *facts) {
 // policy requires provenance itself can that follow from another finding about the
 // artifact: elsewhere the other finding is of something else, and an exception of it
 // is none of this.
-func (s *sourceCheck) unbound(a release.Artifact) difference {
+func (s *sourceCheck) unbound(a manifest.Artifact) difference {
 	d := difference{Finding: verdict.Find(verdict.NoProvenance, a.Name, "no provenance binds it to a commit"), mode: policy.Require}
 	if !s.Options.AcceptSummaries && s.Policy.Asks(s.Stage, a.Class, policy.Provenance) == policy.Require {
 		d.follows = a.Name
@@ -164,7 +164,7 @@ func (s *sourceCheck) differ(subject, message, got string) verdict.Finding {
 // for byte.
 func (s *sourceCheck) compareFile(ctx context.Context, name string, f *facts) {
 	want, err := s.repo.ReadFile(ctx, s.commit, name)
-	absent := errors.Is(err, vcs.ErrNotFound)
+	absent := errors.Is(err, git.ErrNotFound)
 	if err != nil && !absent {
 		f.fail(name, err)
 		return

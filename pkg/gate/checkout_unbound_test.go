@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestUnboundIsReportedBesideOthers: where the policy does not require provenance,
@@ -15,8 +15,8 @@ import (
 // it to the commit: the other one may be excepted.
 func TestUnboundIsReportedBesideOthers(t *testing.T) {
 	const name = "lantern.tar.gz"
-	s := &sourceCheck{sealed: &sealed{manifest: signedManifest{Manifest: release.Manifest{
-		Artifacts: []release.Artifact{{Artifact: plan.Artifact{Name: name, Class: plan.Archive, Step: "pack"}}},
+	s := &sourceCheck{sealed: &sealed{manifest: signedManifest{Manifest: manifest.Manifest{
+		Artifacts: []manifest.Artifact{{Artifact: plan.Artifact{Name: name, Class: plan.Archive, Step: "pack"}}},
 	}}}}
 	for _, code := range []verdict.Code{verdict.Unsigned, verdict.NoSBOM, verdict.Level} {
 		j := terms{now: time.Unix(0, 0)}.beginBy("q", levelRule{})

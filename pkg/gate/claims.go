@@ -4,10 +4,10 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/identity"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/identity"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Claiming asks, beside the identity, that the certificate claims this of the

@@ -4,10 +4,10 @@ import (
 	"context"
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/rekor"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // imageManifest is one manifest of an image: the index, or one that it lists.
@@ -103,7 +103,7 @@ func (i Image) ahead(ctx context.Context) (end func()) {
 // evidenceReader reads the evidence about manifests in a registry.
 type evidenceReader struct {
 	signer Signer // its verifier, and whether it is a key
-	finder rekor.Finder
+	finder rekorv1.Finder
 	kinds  []string // of the bundles that are read; none means all
 }
 

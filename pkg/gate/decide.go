@@ -3,10 +3,10 @@ package gate
 import (
 	"context"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/rekor"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Decide decides about a release as the profile says that it is published: with a
@@ -23,11 +23,11 @@ func (g Gate) Decide(ctx context.Context, req Request) (Decided, error) {
 	ask := UnsealedRequest{Request: req, Finder: req.Options.Finder}
 	var err error
 	if ask.Finder.Log == nil && of.Log != "" && !g.opening.Offline {
-		if ask.Finder.Log, err = rekor.Open(of.Log, g.opening.Transport); err != nil {
+		if ask.Finder.Log, err = rekorv1.Open(of.Log, g.opening.Transport); err != nil {
 			return Decided{}, err
 		}
 	}
-	if ask.List, _, err = expected.Kubernetes(req.Version); err != nil {
+	if ask.List, _, err = k8slayout.Kubernetes(req.Version); err != nil {
 		return Decided{}, err
 	}
 	if into, fetched := req.Files.(interface {

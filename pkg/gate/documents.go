@@ -7,35 +7,35 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // documents are the SBOMs of a release, and what they are held against. Each
 // is read once, compared and let go.
 type documents struct {
-	artifacts []crosscheck.Artifact
+	artifacts []sbomcheck.Artifact
 	goSum     map[string]string
 	images    map[string]*registry.Node // as the registry serves them, by index
 
 	mu    sync.Mutex // guards what follows: artifacts are judged side by side
-	read  map[string]crosscheck.Artifact
-	saved []crosscheck.Artifact // files that hold images
-	whole map[string][]string   // what documents say that they leave out
-	blind map[string]bool       // programs whose modules were held against no go.sum
+	read  map[string]sbomcheck.Artifact
+	saved []sbomcheck.Artifact // files that hold images
+	whole map[string][]string  // what documents say that they leave out
+	blind map[string]bool      // programs whose modules were held against no go.sum
 }
 
 // prepareDocuments collects what is published beside the SBOMs.
 func (s *sealed) prepareDocuments(ctx context.Context) *documents {
 	all := &documents{
-		images: map[string]*registry.Node{}, read: map[string]crosscheck.Artifact{}, whole: map[string][]string{}, blind: map[string]bool{},
+		images: map[string]*registry.Node{}, read: map[string]sbomcheck.Artifact{}, whole: map[string][]string{}, blind: map[string]bool{},
 	}
 	for _, a := range s.manifest.Artifacts {
 		all.artifacts = append(all.artifacts, s.manifest.crossed(a))
@@ -45,19 +45,19 @@ func (s *sealed) prepareDocuments(ctx context.Context) *documents {
 		return all // what is wrong with a listed lock is found elsewhere
 	}
 	if lock, err := plan.ParseLock(raw); err == nil && len(lock.Modules) > 0 {
-		all.goSum = crosscheck.Locked(lock)
+		all.goSum = sbomcheck.Locked(lock)
 	}
 	return all
 }
 
-func (m signedManifest) crossed(a release.Artifact) crosscheck.Artifact {
-	return crosscheck.Artifact{
+func (m signedManifest) crossed(a manifest.Artifact) sbomcheck.Artifact {
+	return sbomcheck.Artifact{
 		Name: a.Name, Version: m.Version.String(), Platform: a.Platform, Bare: a.Class == plan.Binary, Digests: a.Digests,
 	}
 }
 
 // documentOf is the SBOM that the manifest names for an artifact.
-func (g gathered) documentOf(ctx context.Context, a release.Artifact) (spdx.Document, error) {
+func (g gathered) documentOf(ctx context.Context, a manifest.Artifact) (spdx.Document, error) {
 	if a.SBOM == "" {
 		return spdx.Document{}, verdict.Refuse(verdict.NoSBOM, a.Name, "the manifest names no SBOM for it")
 	}
@@ -107,14 +107,14 @@ func codeOf(err error) verdict.Code {
 
 // cross holds the SBOM of an artifact, which describes its bytes, against
 // everything else that is known of the release.
-func (g gathered) cross(ctx context.Context, a release.Artifact, document spdx.Document) []verdict.Finding {
+func (g gathered) cross(ctx context.Context, a manifest.Artifact, document spdx.Document) []verdict.Finding {
 	about := g.release.manifest.crossed(a)
 	about.Document, about.DocumentDigest, about.Namespace = document, g.release.manifest.digestOf(a.SBOM), document.Namespace()
-	facts := crosscheck.Release{Artifacts: g.sboms.artifacts}
+	facts := sbomcheck.Release{Artifacts: g.sboms.artifacts}
 	node := g.sboms.images[a.Name]
 	switch {
 	case node != nil:
-		facts.Images = map[string]crosscheck.Image{a.Name: node.Served()}
+		facts.Images = map[string]sbomcheck.Image{a.Name: node.Served()}
 	case a.Class == plan.Binary:
 		facts.GoSum = g.sboms.goSum
 	}
@@ -136,18 +136,18 @@ func (m signedManifest) digestOf(name string) digest.Digest {
 }
 
 // keep remembers of a document what is compared when all have been read.
-func (d *documents) keep(about crosscheck.Artifact) {
-	omitted := crosscheck.Omitted(about.Document)
-	sums := about.Bare && crosscheck.HasSums(about.Document)
+func (d *documents) keep(about sbomcheck.Artifact) {
+	omitted := sbomcheck.Omitted(about.Document)
+	sums := about.Bare && sbomcheck.HasSums(about.Document)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(omitted) > 0 {
 		d.whole[about.Name] = omitted
 	}
-	if sums && (d.goSum == nil || crosscheck.Elsewhere(about.Document)) {
+	if sums && (d.goSum == nil || sbomcheck.Elsewhere(about.Document)) {
 		d.blind[about.Name] = true
 	}
-	if d.images[about.Name] == nil && crosscheck.HoldsImage(about.Document) {
+	if d.images[about.Name] == nil && sbomcheck.HoldsImage(about.Document) {
 		d.saved = append(d.saved, about)
 	}
 	about.Document = spdx.Document{}
@@ -155,7 +155,7 @@ func (d *documents) keep(about crosscheck.Artifact) {
 }
 
 // within reads an artifact again and compares what is in it.
-func (g gathered) within(ctx context.Context, a release.Artifact, about crosscheck.Artifact) ([]verdict.Finding, error) {
+func (g gathered) within(ctx context.Context, a manifest.Artifact, about sbomcheck.Artifact) ([]verdict.Finding, error) {
 	if node := g.sboms.images[a.Name]; node != nil {
 		found, err := g.release.Options.Inside.Image(ctx, about, g.release.Images, a.Repository, node)
 		if err != nil {
@@ -178,7 +178,7 @@ func (g gathered) within(ctx context.Context, a release.Artifact, about crossche
 
 // attached compares the SBOMs that the release identity attached to an image
 // in the registry, for those who ask there, with what they are attached to.
-func (g gathered) attached(ctx context.Context, a release.Artifact, index *registry.Node) (findings []verdict.Finding, err error) {
+func (g gathered) attached(ctx context.Context, a manifest.Artifact, index *registry.Node) (findings []verdict.Finding, err error) {
 	err = index.Walk(func(n *registry.Node) error {
 		refers, err := g.release.reader.evidenceOf(ctx, a.Repository, n.Descriptor.Digest)
 		if err != nil {
@@ -210,12 +210,12 @@ func (g gathered) attached(ctx context.Context, a release.Artifact, index *regis
 
 // attachedTo looks into one image, of one platform or of all, for what an SBOM
 // says that describes it.
-func (g gathered) attachedTo(ctx context.Context, a release.Artifact, n *registry.Node, document spdx.Document) ([]verdict.Finding, error) {
+func (g gathered) attachedTo(ctx context.Context, a manifest.Artifact, n *registry.Node, document spdx.Document) ([]verdict.Finding, error) {
 	name, _ := document.Describes()
-	about := crosscheck.Artifact{
+	about := sbomcheck.Artifact{
 		Name: name, Version: g.release.manifest.Version.String(), Digests: digest.Set{SHA256: n.Descriptor.Digest}, Document: document,
 	}
-	facts := crosscheck.Release{Images: map[string]crosscheck.Image{name: n.Served()}}
+	facts := sbomcheck.Release{Images: map[string]sbomcheck.Image{name: n.Served()}}
 	found, err := g.release.Options.Inside.Image(ctx, about, g.release.Images, a.Repository, n)
 	return append(facts.About(about), found.Findings...), err
 }
@@ -232,12 +232,12 @@ func checkDocuments(ctx context.Context, g gathered) (f facts) {
 	if mode == policy.Off || g.release.asked != nil {
 		return f
 	}
-	images := map[string]crosscheck.Image{}
+	images := map[string]sbomcheck.Image{}
 	for name, node := range g.sboms.images {
 		images[name] = node.Served()
 	}
 	for _, a := range g.sboms.saved {
-		findings, compared := crosscheck.Saved(a, images)
+		findings, compared := sbomcheck.Saved(a, images)
 		if !compared {
 			f.note("%s holds an image, and the release serves none of its name: it was compared with no registry", a.Name)
 		}
@@ -274,11 +274,11 @@ func (g gathered) checkSourceSBOM(ctx context.Context, name string, whole spdx.D
 	if err != nil {
 		return []verdict.Finding{verdict.FindingOf(name, verdict.Wrap(codeOf(err), name, err))}
 	}
-	a := crosscheck.Artifact{
+	a := sbomcheck.Artifact{
 		Name: name, Version: g.release.manifest.Version.String(), Document: document, DocumentDigest: g.release.manifest.digestOf(name), Namespace: document.Namespace(),
 	}
-	findings := append(crosscheck.Source(a, whole), crosscheck.Named(a)...)
-	return append(findings, crosscheck.Known(a, g.sboms.goSum)...)
+	findings := append(sbomcheck.Source(a, whole), sbomcheck.Named(a)...)
+	return append(findings, sbomcheck.Known(a, g.sboms.goSum)...)
 }
 
 // checkWhole holds the document about the release against its artifacts and
@@ -292,10 +292,10 @@ func (g gathered) checkWhole(ctx context.Context, name string) (spdx.Document, [
 	if err != nil {
 		return spdx.Document{}, []verdict.Finding{verdict.FindingOf(name, verdict.Wrap(codeOf(err), name, err))}
 	}
-	if f := crosscheck.Whole(document, name, g.release.manifest.Name+" "+g.release.manifest.Version.String()); len(f) > 0 {
+	if f := sbomcheck.Whole(document, name, g.release.manifest.Name+" "+g.release.manifest.Version.String()); len(f) > 0 {
 		return spdx.Document{}, f
 	}
-	var artifacts []crosscheck.Artifact
+	var artifacts []sbomcheck.Artifact
 	for _, a := range g.release.manifest.Artifacts {
 		if !isBuilt(a) || a.Class == plan.ImageChild {
 			continue
@@ -306,7 +306,7 @@ func (g gathered) checkWhole(ctx context.Context, name string) (spdx.Document, [
 		}
 		artifacts = append(artifacts, about)
 	}
-	return document, crosscheck.Listed(document, artifacts)
+	return document, sbomcheck.Listed(document, artifacts)
 }
 
 // sayOmitted says what the documents themselves leave out, and what could not

@@ -7,15 +7,15 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxDocument bounds an SBOM or a configuration file.
@@ -123,7 +123,7 @@ func (s *sealed) parameters(by vouching) (chosen map[string]string, mixed []verd
 
 // filesToJudge are the files about which the policy is asked. Those with a finding
 // are left out: their evidence is of other bytes.
-func (g gathered) filesToJudge() (due []release.Artifact) {
+func (g gathered) filesToJudge() (due []manifest.Artifact) {
 	for _, a := range g.release.manifest.Files() {
 		if g.release.covers(a) && g.holds(a.Name) && g.release.asks(a.Class) {
 			due = append(due, a)
@@ -133,17 +133,17 @@ func (g gathered) filesToJudge() (due []release.Artifact) {
 }
 
 // items brings the evidence of artifacts, side by side.
-func (g gathered) items(ctx context.Context, due []release.Artifact) facts {
+func (g gathered) items(ctx context.Context, due []manifest.Artifact) facts {
 	f := facts{items: make([]item, len(due))}
 	inParallel(len(due), func(i int) { f.items[i] = g.item(ctx, due[i]) })
 	return f
 }
 
 // item brings the evidence of one artifact.
-func (g gathered) item(ctx context.Context, a release.Artifact) item {
+func (g gathered) item(ctx context.Context, a manifest.Artifact) item {
 	i := item{question: g.release.question(a), evidence: slices.Clip(g.late[a.Digests.SHA256])}
 	q := &i.question
-	bring := func(check policy.Check, from func(context.Context, release.Artifact) (verify.Evidence, error)) {
+	bring := func(check policy.Check, from func(context.Context, manifest.Artifact) (verify.Evidence, error)) {
 		if !slices.Contains(policy.ChecksOf(a.Class), check) || g.release.Policy.Asks(g.release.Stage, a.Class, check) == policy.Off {
 			return
 		}
@@ -176,7 +176,7 @@ func (g gathered) item(ctx context.Context, a release.Artifact) item {
 	if mode := g.release.Policy.Asks(g.release.Stage, a.Class, policy.SBOM); mode != policy.Off {
 		document, err := g.documentOf(ctx, a)
 		_, q.SBOM = document.Describes()
-		q.Why[policy.SBOM], q.Omitted = err, crosscheck.Omitted(document)
+		q.Why[policy.SBOM], q.Omitted = err, sbomcheck.Omitted(document)
 		if err == nil && q.SBOM.Equal(a.Digests.SHA256) { // else that alone is said
 			var compared facts
 			compared.weigh(mode, g.cross(ctx, a, document)...)
@@ -187,7 +187,7 @@ func (g gathered) item(ctx context.Context, a release.Artifact) item {
 }
 
 // question asks the policy about an artifact.
-func (s *sealed) question(a release.Artifact) policy.Question {
+func (s *sealed) question(a manifest.Artifact) policy.Question {
 	return policy.Question{
 		Stage: s.Stage, Class: a.Class, Subject: a.Name, Bytes: a.Digests, Version: s.manifest.Version.String(),
 		Commit: s.manifest.Source.Commit, At: s.Now, Why: map[policy.Check]error{}, Named: true,
@@ -197,7 +197,7 @@ func (s *sealed) question(a release.Artifact) policy.Question {
 
 // isRefused reports whether the provenance of an artifact has a finding of its
 // own.
-func (s *sealed) isRefused(a release.Artifact) bool {
+func (s *sealed) isRefused(a manifest.Artifact) bool {
 	got := s.builds[a.Provenance]
 	return got != nil && got().run != nil
 }
@@ -266,7 +266,7 @@ func checkRuns(_ context.Context, g gathered) (f facts) {
 
 // weightOf is how much a provenance counts: as much as it does for anything
 // that rests on it, and fully when nothing does, for then it was misplaced.
-func (g gathered) weightOf(of release.Artifact) policy.Mode {
+func (g gathered) weightOf(of manifest.Artifact) policy.Mode {
 	strongest, used := policy.Off, !g.release.covers(of)
 	for _, a := range g.release.manifest.Artifacts {
 		if a.Provenance != of.Name || !g.release.covers(a) {
@@ -287,7 +287,7 @@ func (g gathered) weightOf(of release.Artifact) policy.Mode {
 }
 
 // provenanceOf is the provenance that the manifest names for an artifact.
-func (g gathered) provenanceOf(_ context.Context, a release.Artifact) (verify.Evidence, error) {
+func (g gathered) provenanceOf(_ context.Context, a manifest.Artifact) (verify.Evidence, error) {
 	switch {
 	case a.Provenance == "":
 		return verify.Evidence{}, verdict.Refuse(verdict.NoProvenance, a.Name, "the manifest names no provenance for it")
@@ -372,7 +372,7 @@ func lockOf(said provenance.Provenance) string {
 	return ""
 }
 
-func runOf(m release.Manifest) string {
+func runOf(m manifest.Manifest) string {
 	if len(m.Runs) == 0 {
 		return "no run"
 	}
@@ -380,7 +380,7 @@ func runOf(m release.Manifest) string {
 }
 
 // signatureOf is the signature that the manifest names for a file.
-func (g gathered) signatureOf(ctx context.Context, a release.Artifact) (verify.Evidence, error) {
+func (g gathered) signatureOf(ctx context.Context, a manifest.Artifact) (verify.Evidence, error) {
 	if g.isSealedOnly(a) {
 		return g.release.manifest.evidence, nil
 	}
@@ -413,7 +413,7 @@ func inBundle(bundle, artifact string, err error) error {
 // isSealedOnly reports whether a file was to have no signature of its own: the
 // manifest, a statement of the release identity about all of them, is its
 // signature. What was planned to have one, or has one listed, must have it.
-func (g gathered) isSealedOnly(a release.Artifact) bool {
+func (g gathered) isSealedOnly(a manifest.Artifact) bool {
 	bundle := plan.BundleName(a.Name)
 	_, listed := g.release.manifest.Find(bundle)
 	_, planned := g.planned.Find(bundle)

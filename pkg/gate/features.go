@@ -1,7 +1,7 @@
 package gate
 
 import (
-	"github.com/waybill-release/waybill/pkg/policy"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
 )
 
 // Switches say how far the requirements of a policy count just now, where

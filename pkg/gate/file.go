@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/legacy"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/rekor"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
+	"github.com/waybill-release/waybill/pkg/document/legacy"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // BundleSuffix is what the name of a file's bundle adds to the file's own.
@@ -28,7 +28,7 @@ type FileRequest struct {
 	Ask   Ask
 	Now   time.Time
 	// Finder completes signatures in legacy forms.
-	Finder rekor.Finder
+	Finder rekorv1.Finder
 }
 
 // File is one file and the evidence about it.

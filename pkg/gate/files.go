@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/census"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/judge/census"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // lateEvidence are statements that were made after the release was sealed, by the
@@ -104,7 +104,7 @@ func (s *sealed) hash(ctx context.Context, objects []store.Object, names map[str
 // mostOf is how far an object is read at most: to the size that is signed for its
 // name. What the place says is larger is read on only if it is as large as another
 // file of the release, to say which one lies in its place.
-func mostOf(files []release.Artifact) func(o store.Object) int64 {
+func mostOf(files []manifest.Artifact) func(o store.Object) int64 {
 	sizes, signed := make(map[string]int64, len(files)), make(map[int64]bool, len(files))
 	for _, a := range files {
 		sizes[a.Name], signed[a.Size] = a.Size, true

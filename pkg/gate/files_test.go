@@ -3,18 +3,18 @@ package gate
 import (
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 
 // TestMostOf: an object is read to the size that is signed for its name, and
 // further only if another file of the release has the size that it has.
 func TestMostOf(t *testing.T) {
-	file := func(name string, size int64) release.Artifact {
-		return release.Artifact{Artifact: plan.Artifact{Name: name}, Size: size}
+	file := func(name string, size int64) manifest.Artifact {
+		return manifest.Artifact{Artifact: plan.Artifact{Name: name}, Size: size}
 	}
-	most := mostOf([]release.Artifact{file("small", 84), file("large", 1<<30)})
+	most := mostOf([]manifest.Artifact{file("small", 84), file("large", 1<<30)})
 	for _, row := range []struct {
 		name         string
 		listed, want int64

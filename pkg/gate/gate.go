@@ -45,18 +45,18 @@ import (
 	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/rekor"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/version"
-	"github.com/waybill-release/waybill/pkg/waiver"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/judge/waiver"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // Request asks about one release.
@@ -91,8 +91,8 @@ type Canonical struct{ Files, Images string }
 // the artifacts themselves. What understands so many formats is large, and no
 // part of the small verifier.
 type Inside interface {
-	File(ctx context.Context, a crosscheck.Artifact, body io.Reader) (crosscheck.Found, error)
-	Image(ctx context.Context, a crosscheck.Artifact, src registry.Source, repo string, node *registry.Node) (crosscheck.Found, error)
+	File(ctx context.Context, a sbomcheck.Artifact, body io.Reader) (sbomcheck.Found, error)
+	Image(ctx context.Context, a sbomcheck.Artifact, src registry.Source, repo string, node *registry.Node) (sbomcheck.Found, error)
 }
 
 // Options narrow or watch a decision.
@@ -112,7 +112,7 @@ type Options struct {
 	AcceptSummaries bool
 	// Finder completes signatures that do not say when they were made; without a
 	// log it asks the profile's.
-	Finder rekor.Finder
+	Finder rekorv1.Finder
 	// Progress is told how much of how much has been hashed.
 	Progress func(Progress)
 }
@@ -246,7 +246,7 @@ type sealed struct {
 
 // signedManifest is the manifest, and the bundle that it was read from.
 type signedManifest struct {
-	release.Manifest
+	manifest.Manifest
 	bundle   digest.Set
 	evidence verify.Evidence
 }
@@ -263,7 +263,7 @@ func (m signedManifest) classes() []plan.Class {
 }
 
 // subjectsOf are the artifacts that a list or an exception can be about.
-func subjectsOf(m release.Manifest) (all []waiver.Subject) {
+func subjectsOf(m manifest.Manifest) (all []waiver.Subject) {
 	for _, a := range m.Artifacts {
 		place := m.FilesURI
 		if a.IsImage() {
@@ -342,7 +342,7 @@ func (m signedManifest) isOf(req Request) error {
 	return nil
 }
 
-func withdrawn(w release.Withdrawal) error {
+func withdrawn(w manifest.Withdrawal) error {
 	if w.Use == "" {
 		return verdict.Refuse(verdict.Withdrawn, releasemanifest.Name, "withdrawn: %s", w.Reason)
 	}

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // RunSeal is the kind of a run in which nothing was built: the release was
@@ -74,7 +74,7 @@ func (g gathered) sayUnproven(shown int, f *facts) {
 
 // rests reports whether provenance that the policy believes speaks of an
 // artifact.
-func (g gathered) rests(a release.Artifact) bool {
+func (g gathered) rests(a manifest.Artifact) bool {
 	if a.Provenance == "" || !g.holds(a.Name) || g.release.Policy.Asks(g.release.Stage, a.Class, policy.Provenance) == policy.Off {
 		return false
 	}

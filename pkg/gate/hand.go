@@ -13,10 +13,10 @@ import (
 	"strings"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // atHand is a file on this machine, and the artifact that it is.
@@ -57,7 +57,7 @@ func (m signedManifest) recognise(g *atHand, platform string, f *facts) error {
 		return nil
 	}
 	base := filepath.Base(g.path)
-	var same, named []release.Artifact
+	var same, named []manifest.Artifact
 	for _, a := range m.Files() {
 		bytes := a.Digests.SHA256.Equal(g.digests.SHA256) && (a.Digests.SHA512.IsZero() || a.Digests.SHA512.Equal(g.digests.SHA512))
 		if bytes {
@@ -67,7 +67,7 @@ func (m signedManifest) recognise(g *atHand, platform string, f *facts) error {
 			named = append(named, a)
 		}
 	}
-	mine := slices.DeleteFunc(slices.Clone(same), func(a release.Artifact) bool { return !m.of(a, platform) })
+	mine := slices.DeleteFunc(slices.Clone(same), func(a manifest.Artifact) bool { return !m.of(a, platform) })
 	switch {
 	case len(same) == 0 && len(named) == 0:
 		extra := verdict.Find(verdict.Extra, g.path, "neither its name nor its bytes are in the manifest").Differ("nothing", g.digests.SHA256.String())
@@ -79,7 +79,7 @@ func (m signedManifest) recognise(g *atHand, platform string, f *facts) error {
 	case len(mine) == 0:
 		return &verdict.Error{Finding: verdict.Find(verdict.Platform, g.path, "it is %s", listed(same)).Differ(platform, same[0].Platform)}
 	}
-	called := slices.DeleteFunc(slices.Clone(mine), func(a release.Artifact) bool { return path.Base(a.Name) != base })
+	called := slices.DeleteFunc(slices.Clone(mine), func(a manifest.Artifact) bool { return path.Base(a.Name) != base })
 	if len(called) == 0 && len(named) > 0 {
 		return &verdict.Error{Finding: verdict.Find(verdict.NameSwap, g.path, "holds the bytes of %s", listed(mine)).
 			Differ(named[0].Digests.SHA256.String(), g.digests.SHA256.String())}
@@ -93,12 +93,12 @@ func (m signedManifest) recognise(g *atHand, platform string, f *facts) error {
 }
 
 // listed names artifacts, the first few.
-func listed(all []release.Artifact) string {
+func listed(all []manifest.Artifact) string {
 	return some(names(all))
 }
 
 // nearestTo is the name that has most of its end in common with a path.
-func nearestTo(file string, all []release.Artifact) string {
+func nearestTo(file string, all []manifest.Artifact) string {
 	parts := strings.Split(filepath.ToSlash(filepath.Clean(file)), "/")
 	slices.Reverse(parts)
 	best, most := all[0].Name, -1

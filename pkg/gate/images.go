@@ -5,15 +5,15 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // asksImages reports whether images are asked about.
@@ -39,16 +39,16 @@ func (g gathered) checkImages(ctx context.Context) (f facts) {
 }
 
 // images are the images that were read. An index stands before its platforms.
-func (g gathered) images() []release.Artifact {
+func (g gathered) images() []manifest.Artifact {
 	if g.release.Images == nil {
 		return nil
 	}
-	return slices.DeleteFunc(g.release.manifest.Images(), func(a release.Artifact) bool { return !g.release.covers(a) })
+	return slices.DeleteFunc(g.release.manifest.Images(), func(a manifest.Artifact) bool { return !g.release.covers(a) })
 }
 
 // image brings the evidence of one image, if the policy is asked about it. What
 // is part of an image with a finding is not judged: its evidence proves nothing.
-func (g gathered) image(ctx context.Context, a release.Artifact) (f facts) {
+func (g gathered) image(ctx context.Context, a manifest.Artifact) (f facts) {
 	switch {
 	case a.Of != "" && !g.holds(a.Of):
 		f.spoiled = []string{a.Name}
@@ -59,7 +59,7 @@ func (g gathered) image(ctx context.Context, a release.Artifact) (f facts) {
 }
 
 // checkIndex holds tag and graph of one image against the manifest.
-func (g gathered) checkIndex(a release.Artifact, l looked, f *facts) {
+func (g gathered) checkIndex(a manifest.Artifact, l looked, f *facts) {
 	if l.node == nil {
 		f.fail(a.Name, l.err)
 		return
@@ -71,7 +71,7 @@ func (g gathered) checkIndex(a release.Artifact, l looked, f *facts) {
 
 // checkChildren demands exactly the platforms of the manifest, each with
 // exactly its bytes.
-func (m signedManifest) checkChildren(a release.Artifact, node *registry.Node) error {
+func (m signedManifest) checkChildren(a manifest.Artifact, node *registry.Node) error {
 	want := map[string]digest.Digest{}
 	for _, c := range m.Children(a.Name) {
 		want[c.Platform] = c.Digests.SHA256
@@ -93,7 +93,7 @@ func (m signedManifest) checkChildren(a release.Artifact, node *registry.Node) e
 // imageSignatureOf looks among everything that refers to the image for the
 // signature that the manifest names. What strangers attach is not counted and
 // does not block.
-func (g gathered) imageSignatureOf(ctx context.Context, a release.Artifact) (verify.Evidence, error) {
+func (g gathered) imageSignatureOf(ctx context.Context, a manifest.Artifact) (verify.Evidence, error) {
 	refers, err := g.release.reader.evidenceOf(ctx, a.Repository, a.Digests.SHA256)
 	if err != nil {
 		return verify.Evidence{}, err
@@ -139,7 +139,7 @@ func checkTags(ctx context.Context, g gathered) (f facts) {
 
 // listsTag reports whether the manifest lists a tag.
 func (m signedManifest) listsTag(repo, tag string) bool {
-	return slices.ContainsFunc(m.Images(), func(a release.Artifact) bool {
+	return slices.ContainsFunc(m.Images(), func(a manifest.Artifact) bool {
 		return a.Repository == repo && slices.Contains(a.Tags, tag)
 	})
 }

@@ -7,13 +7,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // imagesAtOnce is how many images are read at a time. A registry far away
@@ -58,7 +58,7 @@ func (g gathered) lookAtImages(ctx context.Context) map[string]looked {
 
 // lookAt reads tag, graph and blobs of one image. A tag is asked once, and from
 // there on digests are.
-func (r *imageReader) lookAt(ctx context.Context, a release.Artifact) looked {
+func (r *imageReader) lookAt(ctx context.Context, a manifest.Artifact) looked {
 	for _, tag := range a.Tags {
 		got, err := r.source.Resolve(ctx, a.Repository, tag)
 		switch {
@@ -80,7 +80,7 @@ func (r *imageReader) lookAt(ctx context.Context, a release.Artifact) looked {
 
 // checkBlobs reads every blob of the image: a registry can hold a manifest
 // and have lost or changed what it names.
-func (r *imageReader) checkBlobs(ctx context.Context, a release.Artifact, node *registry.Node) error {
+func (r *imageReader) checkBlobs(ctx context.Context, a manifest.Artifact, node *registry.Node) error {
 	images := node.Children
 	if !node.Descriptor.IsIndex() { // one platform that stands alone
 		images = []*registry.Node{node}
@@ -96,7 +96,7 @@ func (r *imageReader) checkBlobs(ctx context.Context, a release.Artifact, node *
 	return nil
 }
 
-func descriptor(a release.Artifact) registry.Descriptor {
+func descriptor(a manifest.Artifact) registry.Descriptor {
 	return registry.Descriptor{MediaType: a.MediaType, Digest: a.Digests.SHA256, Size: a.Size}
 }
 
@@ -129,7 +129,7 @@ func (r *imageReader) evidenceOf(ctx context.Context, repo string, manifest dige
 }
 
 // summariesOf are the summaries that refer to an image.
-func (r *imageReader) summariesOf(ctx context.Context, a release.Artifact) ([]verify.Evidence, error) {
+func (r *imageReader) summariesOf(ctx context.Context, a manifest.Artifact) ([]verify.Evidence, error) {
 	refers, err := r.evidenceOf(ctx, a.Repository, a.Digests.SHA256)
 	if err != nil {
 		return nil, err

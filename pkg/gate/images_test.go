@@ -4,20 +4,20 @@ import (
 	"os"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // twoImages is a release of two images in two repositories. The second one has
 // a tag more.
 func twoImages(t *testing.T) gathered {
 	t.Helper()
-	raw, err := os.ReadFile("../policy/testdata/valid.yaml")
+	raw, err := os.ReadFile("../judge/policy/testdata/valid.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,10 +34,10 @@ func twoImages(t *testing.T) gathered {
 		t.Fatal(err)
 	}
 	d := gathered{release: &sealed{
-		Request: Request{Images: layout, Policy: p}, manifest: signedManifest{Manifest: release.Manifest{Version: v}},
+		Request: Request{Images: layout, Policy: p}, manifest: signedManifest{Manifest: manifest.Manifest{Version: v}},
 	}}
 	for repo, tags := range map[string][]string{"lantern": {"v1.2.3"}, "torch": {"v1.2.3", "v1.2.3-debug"}} {
-		image := release.Artifact{Artifact: plan.Artifact{Name: "oci/" + repo, Class: plan.Image, Repository: repo, Tags: tags}}
+		image := manifest.Artifact{Artifact: plan.Artifact{Name: "oci/" + repo, Class: plan.Image, Repository: repo, Tags: tags}}
 		image.Digests = digest.SetOf([]byte(emptyIndex))
 		d.release.manifest.Artifacts = append(d.release.manifest.Artifacts, image)
 		for _, tag := range tags {
@@ -86,10 +86,10 @@ func TestPlatformsOfAnIndex(t *testing.T) {
 	const amd64, arm64 = "linux/amd64", "linux/arm64"
 	bytesOf := func(text string) digest.Digest { return digest.Of(digest.SHA256, []byte(text)) }
 	type children [][2]string // platform and bytes
-	index := release.Artifact{Artifact: plan.Artifact{Name: "oci/lantern", Class: plan.Image}}
+	index := manifest.Artifact{Artifact: plan.Artifact{Name: "oci/lantern", Class: plan.Image}}
 	d := &sealed{}
 	for _, platform := range []string{amd64, arm64} {
-		child := release.Artifact{Artifact: plan.Artifact{Name: index.Name + "/" + platform, Class: plan.ImageChild, Of: index.Name, Platform: platform}}
+		child := manifest.Artifact{Artifact: plan.Artifact{Name: index.Name + "/" + platform, Class: plan.ImageChild, Of: index.Name, Platform: platform}}
 		child.Digests.SHA256 = bytesOf(platform)
 		d.manifest.Artifacts = append(d.manifest.Artifacts, child)
 	}

@@ -8,8 +8,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/intoto/links"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/judge/intotolayout"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // LayoutRequest asks whether files came about as an in-toto layout demands.
@@ -29,7 +29,7 @@ type LayoutRequest struct {
 
 // Layout holds files against an in-toto layout and the links of its steps.
 func Layout(ctx context.Context, req LayoutRequest) *verdict.Verdict {
-	asked := links.Request{
+	asked := intotolayout.Request{
 		Keys: req.Keys, Parameters: req.Parameters, WithoutInspections: req.WithoutInspections, Now: req.Now,
 	}
 	v := verdict.New("files against a layout", req.Now)
@@ -40,10 +40,10 @@ func Layout(ctx context.Context, req LayoutRequest) *verdict.Verdict {
 			v.AddError(path, err)
 			return v
 		}
-		asked.Files = append(asked.Files, links.File{Name: path, Digests: digests})
+		asked.Files = append(asked.Files, intotolayout.File{Name: path, Digests: digests})
 	}
 	var err error
-	if asked.Layout, err = (File{Path: req.Layout}).read(req.Layout, links.MaxSize); err != nil {
+	if asked.Layout, err = (File{Path: req.Layout}).read(req.Layout, intotolayout.MaxSize); err != nil {
 		v.AddError(req.Layout, err)
 		return v
 	}
@@ -58,5 +58,5 @@ func Layout(ctx context.Context, req LayoutRequest) *verdict.Verdict {
 	}
 	defer directory.Close()
 	asked.Links = directory.FS()
-	return links.Judge(asked)
+	return intotolayout.Judge(asked)
 }

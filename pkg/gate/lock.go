@@ -3,8 +3,8 @@ package gate
 import (
 	"context"
 
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // checkLock holds the published lock against the published release.yaml: what

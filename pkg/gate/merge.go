@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // ImageJudge decides about one image. [PolicyRequest] and [ManifestJudge] do.

@@ -5,14 +5,14 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // pagesIn opens the pages of the manifest, beside it.
-func pagesIn(ctx context.Context, place store.Place) release.Opener {
-	return func(name string) ([]byte, error) { return store.Read(ctx, place, name, release.MaxPage) }
+func pagesIn(ctx context.Context, place store.Place) manifest.Opener {
+	return func(name string) ([]byte, error) { return store.Read(ctx, place, name, manifest.MaxPage) }
 }
 
 // withoutPages leaves out the manifest's own pages, which were read and held
@@ -34,5 +34,5 @@ func (s *sealed) isPage(ctx context.Context, name string, f *facts) bool {
 		f.fail(name, err)
 		return true // nothing is known of it, and that was said
 	}
-	return err != nil || release.PageName(digest.Of(digest.SHA256, raw)) == name
+	return err != nil || manifest.PageName(digest.Of(digest.SHA256, raw)) == name
 }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestPipesAreNotOpened: whoever opens a pipe waits for somebody to write to

@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/routes"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 const (
@@ -31,9 +31,9 @@ const (
 
 // PlanRequest asks about all images that a plan of a promotion moves.
 type PlanRequest struct {
-	Plan routes.Plan
+	Plan promotionplan.Plan
 	// Judge is who decides about an image of a route.
-	Judge func(routes.Route, routes.Edge) (ImageJudge, error)
+	Judge func(promotionplan.Route, promotionplan.Edge) (ImageJudge, error)
 	// Open opens a registry of the plan. It is called once for each.
 	Open func(prefix string) (registry.Source, error)
 	Now  time.Time
@@ -89,7 +89,7 @@ type planCase struct {
 }
 
 // casesOf are the cases of a plan, in its order.
-func casesOf(p routes.Plan) []*planCase {
+func casesOf(p promotionplan.Plan) []*planCase {
 	var all []*planCase
 	at := map[string]*planCase{}
 	policies := make([]string, len(p.Routes))

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/promoter"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/routes"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/release/promoterfile"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // clerk answers about images as it was told, and counts.
@@ -50,7 +50,7 @@ func (c *clerk) Image(_ context.Context, image gate.Image) *verdict.Verdict {
 }
 
 // planned is a plan of so many images of one source, to so many mirrors.
-func planned(t *testing.T, images, mirrors int, section string) routes.Plan {
+func planned(t *testing.T, images, mirrors int, section string) promotionplan.Plan {
 	t.Helper()
 	var text strings.Builder
 	text.WriteString("registries:\n- {name: staging.example.test/team, src: true}\n")
@@ -61,22 +61,22 @@ func planned(t *testing.T, images, mirrors int, section string) routes.Plan {
 	for i := range images {
 		fmt.Fprintf(&text, "    %q: [v1.0.%d]\n", digest.Of(digest.SHA256, fmt.Append(nil, i)), i)
 	}
-	m, err := promoter.Parse("team", []byte(text.String()))
+	m, err := promoterfile.Parse("team", []byte(text.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := routes.Make([]promoter.Manifest{m})
+	p, err := promotionplan.Make([]promoterfile.Manifest{m})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-func (c *clerk) ask(p routes.Plan, edits ...func(*gate.PlanRequest)) *verdict.Verdict {
+func (c *clerk) ask(p promotionplan.Plan, edits ...func(*gate.PlanRequest)) *verdict.Verdict {
 	c.asked = map[string]int{}
 	req := gate.PlanRequest{
 		Plan: p, Now: time.Unix(0, 0),
-		Judge: func(routes.Route, routes.Edge) (gate.ImageJudge, error) { return c, nil },
+		Judge: func(promotionplan.Route, promotionplan.Edge) (gate.ImageJudge, error) { return c, nil },
 		Open:  func(string) (registry.Source, error) { return nil, nil },
 	}
 	for _, edit := range edits {
@@ -144,16 +144,16 @@ func TestPlanRefuses(t *testing.T) {
 	edit := func(change func(*gate.PlanRequest)) func(*gate.PlanRequest) { return change }
 	rows := []struct {
 		name  string
-		plan  routes.Plan
+		plan  promotionplan.Plan
 		say   func(gate.Image, *verdict.Verdict)
 		edit  func(*gate.PlanRequest)
 		codes []verdict.Code
 	}{
 		{"as it must be", whole, nil, nil, nil},
 		{"nobody who decides", whole, nil, edit(func(r *gate.PlanRequest) { r.Judge = nil }), []verdict.Code{verdict.Usage}},
-		{"nothing that moves", routes.Plan{}, nil, nil, []verdict.Code{verdict.Usage}},
-		{"a sealed release", whole, nil, edit(func(r *gate.PlanRequest) { r.Plan.Release = &routes.Release{} }), []verdict.Code{verdict.Usage}},
-		{"files", whole, nil, edit(func(r *gate.PlanRequest) { r.Plan.Files = []routes.File{{}} }), []verdict.Code{verdict.Usage}},
+		{"nothing that moves", promotionplan.Plan{}, nil, nil, []verdict.Code{verdict.Usage}},
+		{"a sealed release", whole, nil, edit(func(r *gate.PlanRequest) { r.Plan.Release = &promotionplan.Release{} }), []verdict.Code{verdict.Usage}},
+		{"files", whole, nil, edit(func(r *gate.PlanRequest) { r.Plan.Files = []promotionplan.File{{}} }), []verdict.Code{verdict.Usage}},
 		{"another policy than it was made for", whole, nil, edit(func(r *gate.PlanRequest) {
 			r.Plan.Policy = digest.Of(digest.SHA256, []byte("another policy"))
 		}), []verdict.Code{verdict.PlanStale}},
@@ -186,7 +186,7 @@ func TestPlanWithoutPolicy(t *testing.T) {
 	for name, section := range map[string]string{"nothing": "", "off": "provenance: {mode: \"off\"}\n"} {
 		t.Run(name, func(t *testing.T) {
 			v := (&clerk{}).ask(planned(t, 30, 2, section), func(r *gate.PlanRequest) {
-				r.Judge = func(r routes.Route, _ routes.Edge) (gate.ImageJudge, error) {
+				r.Judge = func(r promotionplan.Route, _ promotionplan.Edge) (gate.ImageJudge, error) {
 					return gate.ManifestRequest{Manifest: r.Manifest, Policy: r.Policy}.Judge()
 				}
 			})

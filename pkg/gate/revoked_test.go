@@ -3,8 +3,8 @@ package gate
 import (
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestRevocationsName: what is revoked is named so that it can be compared; an

@@ -5,17 +5,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // signedBlob is verified evidence, by an identity or by a key.
 func signedBlob(t *testing.T, name string) verify.Evidence {
 	t.Helper()
 	read := func(file string) []byte {
-		raw, err := os.ReadFile("../verify/testdata/genuine/" + name + "/" + file)
+		raw, err := os.ReadFile("../judge/verify/testdata/genuine/" + name + "/" + file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Depth is how far artifacts are looked into.
@@ -45,7 +45,7 @@ type Scope struct {
 }
 
 // check refuses a scope in which what is asked could not be answered.
-func (s Scope) check(m release.Manifest) error {
+func (s Scope) check(m manifest.Manifest) error {
 	switch {
 	case s.Only == policy.Images && len(m.Images()) == 0:
 		return verdict.Refuse(verdict.Usage, "--only", "the release has no images")
@@ -147,7 +147,7 @@ func hasMore(p policy.Policy, stage policy.Stage) bool {
 }
 
 // covers reports whether an artifact is asked about.
-func (s *sealed) covers(a release.Artifact) bool { return s.asked == nil || s.asked[a.Name] }
+func (s *sealed) covers(a manifest.Artifact) bool { return s.asked == nil || s.asked[a.Name] }
 
 // chosen are the artifacts of the scope: those of the place and the platform,
 // and those of no platform. Evidence goes with what it is about.
@@ -172,15 +172,15 @@ func (m signedManifest) chosen(scope Scope) map[string]bool {
 
 // of reports whether an artifact is for a platform: an index is for those of
 // its children, and what has none is for all.
-func (m signedManifest) of(a release.Artifact, platform string) bool {
+func (m signedManifest) of(a manifest.Artifact, platform string) bool {
 	if children := m.Children(a.Name); a.Class == plan.Image && len(children) > 0 {
-		return platform == "" || slices.ContainsFunc(children, func(c release.Artifact) bool { return c.Platform == platform })
+		return platform == "" || slices.ContainsFunc(children, func(c manifest.Artifact) bool { return c.Platform == platform })
 	}
 	return platform == "" || a.Platform == "" || a.Platform == platform
 }
 
 // belonging are the names under which an artifact's own evidence is listed.
-func (m signedManifest) belonging(a release.Artifact) []string {
+func (m signedManifest) belonging(a manifest.Artifact) []string {
 	names := []string{a.Provenance, a.SBOM, a.Signature}
 	for _, suffix := range []string{".sha256", ".sha512", BundleSuffix} {
 		names = append(names, a.Name+suffix)

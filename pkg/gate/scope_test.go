@@ -3,17 +3,17 @@ package gate
 import (
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestScopeLeavesSomething: a part of a release in which nothing is of the
 // platform that is asked about is wrong use, and never a question that the
 // manifest alone answers.
 func TestScopeLeavesSomething(t *testing.T) {
-	m := release.Manifest{Artifacts: []release.Artifact{
+	m := manifest.Manifest{Artifacts: []manifest.Artifact{
 		{Artifact: plan.Artifact{Name: "LICENSE", Class: plan.Other}},
 		{Artifact: plan.Artifact{Name: "bin/windows/amd64/lantern.exe", Class: plan.Binary, Platform: "windows/amd64"}},
 		{Artifact: plan.Artifact{Name: "bin/linux/amd64/lantern", Class: plan.Binary, Platform: "linux/amd64"}},

@@ -6,7 +6,7 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // SignedOff decides about the sign-off of a release alone, as if it were required

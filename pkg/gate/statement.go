@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // checkStatement holds the statement for in-toto's clients, if one is planned,
@@ -29,7 +29,7 @@ func checkStatement(ctx context.Context, g gathered) (f facts) {
 	return f
 }
 
-func (g gathered) saysTheSame(ctx context.Context, a release.Artifact) (verdict.Proof, error) {
+func (g gathered) saysTheSame(ctx context.Context, a manifest.Artifact) (verdict.Proof, error) {
 	raw, err := g.release.listed(ctx, a.Name)
 	if err != nil {
 		return verdict.Proof{}, err

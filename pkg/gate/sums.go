@@ -4,10 +4,10 @@ import (
 	"context"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // checkSums holds the checksum files against the manifest: both are signed,
@@ -29,7 +29,7 @@ func checkSums(ctx context.Context, g gathered) (f facts) {
 
 // checkSidecar compares a sidecar with what it must say. There are few ways to
 // say it, so one that is right need not be read.
-func (g gathered) checkSidecar(ctx context.Context, a release.Artifact) error {
+func (g gathered) checkSidecar(ctx context.Context, a manifest.Artifact) error {
 	of, want := g.release.manifest.summed(a.Name)
 	for _, text := range []string{"%", "%\n", "%  #\n", "% *#\n"} {
 		text = strings.NewReplacer("%", want, "#", of).Replace(text)
@@ -72,7 +72,7 @@ func hexOf(set digest.Set, long bool) string {
 }
 
 // checkSumsFile compares every line of SHA256SUMS or SHA512SUMS.
-func (g gathered) checkSumsFile(ctx context.Context, a release.Artifact) error {
+func (g gathered) checkSumsFile(ctx context.Context, a manifest.Artifact) error {
 	raw, err := g.release.listed(ctx, a.Name)
 	if err != nil {
 		return err

@@ -6,13 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/rekor"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/waiver"
+	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/waiver"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // unsignedAct is what to do with something that its project has not signed, and
@@ -26,9 +26,9 @@ type UnsealedRequest struct {
 	Request
 	// List is what the source says that the release has. The zero List is of a
 	// minor version that nobody has read; that is said in the verdict.
-	List expected.List
+	List k8slayout.List
 	// Finder completes signatures, which carry no log entry along.
-	Finder rekor.Finder
+	Finder rekorv1.Finder
 	// Expect is told what is expected, before it is read: by name, the bytes as
 	// they are claimed, zero where nobody does. May be nil.
 	Expect func(claimed map[string]digest.Set) error
@@ -53,7 +53,7 @@ func Unsealed(ctx context.Context, req UnsealedRequest) Decided {
 	j := req.terms().begin("release " + req.Version.String() + " at " + req.Files.URI() + ", which has no manifest")
 	decided := Decided{
 		Verdict: j.v, bad: j.bad,
-		classOf: func(name string) plan.Class { return expected.KindOf(name).Class },
+		classOf: func(name string) plan.Class { return k8slayout.KindOf(name).Class },
 	}
 	if !j.refused() {
 		j.fail("scope", req.Options.Scope.fitsUnsealed())
@@ -91,7 +91,7 @@ func (u unsealed) collect(ctx context.Context, j *judge) (c collected) {
 	sbom, found := u.readSBOM(ctx)
 	j.take(found)
 	if len(found.items) > 0 { // else it is one of the files below
-		c.judged = judgedFiles(expected.ReleaseSBOM)
+		c.judged = judgedFiles(k8slayout.ReleaseSBOM)
 	}
 	c.files = sbom.file()
 	if !sbom.holds {
@@ -99,7 +99,7 @@ func (u unsealed) collect(ctx context.Context, j *judge) (c collected) {
 	}
 	witnesses, found := u.readWitnesses(ctx, sbom)
 	j.take(found)
-	whole, err := expected.Of(witnesses.all...)
+	whole, err := k8slayout.Of(witnesses.all...)
 	if err != nil {
 		j.fail("expected set", err)
 		return c
@@ -153,7 +153,7 @@ func (u unsealed) checks() []string {
 // judgedFiles counts files that the policy is asked about.
 func judgedFiles(names ...string) (all []counted) {
 	for _, name := range names {
-		all = append(all, counted{name: name, class: expected.KindOf(name).Class, asked: true})
+		all = append(all, counted{name: name, class: k8slayout.KindOf(name).Class, asked: true})
 	}
 	return all
 }
@@ -229,7 +229,7 @@ func (c collected) verified(holds func(name string) bool) (sums []Sum, kept []st
 		if !i.isProven() || !holds(name) {
 			continue
 		}
-		kept = append(kept, name+expected.SignatureSuffix, name+expected.CertificateSuffix)
+		kept = append(kept, name+k8slayout.SignatureSuffix, name+k8slayout.CertificateSuffix)
 		sum := Sum{name, c.files.digests[name]}
 		if path, given := c.files.given[name]; given {
 			sum.Name = path
@@ -258,7 +258,7 @@ func advise(v *verdict.Verdict) {
 }
 
 // limits names what the verdict does not cover, and why.
-func (u unsealed) limits(asked expected.Set, c collected) (f facts) {
+func (u unsealed) limits(asked k8slayout.Set, c collected) (f facts) {
 	f.leave("a signed list of what belongs to the release: nobody signs one")
 	var classes []plan.Class
 	for _, one := range c.judged {

@@ -10,13 +10,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/strictjson"
-	"github.com/waybill-release/waybill/pkg/unpack"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/unpack"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 const (
@@ -60,9 +60,9 @@ func (u unsealed) bindImage(ctx context.Context, sbom signedSBOM, p pulled) erro
 	case len(built.Layers) > 0:
 		return u.anotherImage(p, "its layers are not those that "+sbom.Name()+" gives", listing(built.Layers), listing(layers))
 	case !want.IsZero():
-		return verdict.Refuse(verdict.VersionUnbound, p.name, "it is signed, but %s gives no layers of it, and %s, which it gives, is not in the place: nothing else that is signed says that it belongs to %s", expected.ReleaseSBOM, archive, u.Version)
+		return verdict.Refuse(verdict.VersionUnbound, p.name, "it is signed, but %s gives no layers of it, and %s, which it gives, is not in the place: nothing else that is signed says that it belongs to %s", k8slayout.ReleaseSBOM, archive, u.Version)
 	}
-	return verdict.Refuse(verdict.VersionUnbound, p.name, "it is signed, but %s gives neither its layers nor its archive: nothing that is signed says that it belongs to %s", expected.ReleaseSBOM, u.Version)
+	return verdict.Refuse(verdict.VersionUnbound, p.name, "it is signed, but %s gives neither its layers nor its archive: nothing that is signed says that it belongs to %s", k8slayout.ReleaseSBOM, u.Version)
 }
 
 func (u unsealed) anotherImage(p pulled, why, want, got string) error {
@@ -106,7 +106,7 @@ func layersOf(ctx context.Context, images registry.Source, p pulled) ([]digest.D
 		}
 		layers = append(layers, layer)
 	}
-	return expected.Distinct(layers), nil
+	return k8slayout.Distinct(layers), nil
 }
 
 // configIn reads an archive as docker saves one, to its end, and returns the
@@ -126,7 +126,7 @@ func configIn(ctx context.Context, place store.Place, name string, want digest.D
 	}
 	got, bad := digest.ParseHex(digest.SHA256, hex.EncodeToString(sum.Sum(nil)))
 	if bad != nil || !got.Equal(want) {
-		return digest.Digest{}, &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "the bytes are not those that %s gives", expected.ReleaseSBOM).
+		return digest.Digest{}, &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "the bytes are not those that %s gives", k8slayout.ReleaseSBOM).
 			Differ(want.String(), got.String())}
 	}
 	var refusal *verdict.Error

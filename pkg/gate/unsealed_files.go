@@ -7,13 +7,13 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/waybill-release/waybill/pkg/census"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/order"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/judge/census"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/tool/order"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 const (
@@ -31,9 +31,9 @@ type hashedFiles struct {
 }
 
 // needSignatures are the names of the files that the policy is asked about.
-func (h hashedFiles) needSignatures(asked expected.Set) (names []string) {
+func (h hashedFiles) needSignatures(asked k8slayout.Set) (names []string) {
 	for _, name := range asked.Names() {
-		if len(policy.ChecksOf(expected.KindOf(name).Class)) > 0 && (h.given == nil || h.given[name] != "") {
+		if len(policy.ChecksOf(k8slayout.KindOf(name).Class)) > 0 && (h.given == nil || h.given[name] != "") {
 			names = append(names, name)
 		}
 	}
@@ -64,7 +64,7 @@ func (u unsealed) checkFiles(ctx context.Context, sbom signedSBOM, read map[stri
 	}
 	signed := 0
 	for _, name := range part.asked.Names() {
-		if expected.KindOf(name).Signed {
+		if k8slayout.KindOf(name).Signed {
 			signed++
 		}
 	}
@@ -74,7 +74,7 @@ func (u unsealed) checkFiles(ctx context.Context, sbom signedSBOM, read map[stri
 
 // listPlace returns what is in the place. Where it can not be listed, every
 // name that is expected is tried.
-func (u unsealed) listPlace(ctx context.Context, asked expected.Set, f *facts) ([]store.Object, bool) {
+func (u unsealed) listPlace(ctx context.Context, asked k8slayout.Set, f *facts) ([]store.Object, bool) {
 	objects, err := u.Files.List(ctx)
 	if err == nil {
 		return objects, true
@@ -84,7 +84,7 @@ func (u unsealed) listPlace(ctx context.Context, asked expected.Set, f *facts) (
 	}
 	for _, name := range asked.Names() {
 		objects = append(objects, store.Object{Name: name})
-		if expected.KindOf(name).Summed {
+		if k8slayout.KindOf(name).Summed {
 			objects = append(objects, store.Object{Name: name + ".sha256"}, store.Object{Name: name + ".sha512"})
 		}
 	}
@@ -95,7 +95,7 @@ func (u unsealed) listPlace(ctx context.Context, asked expected.Set, f *facts) (
 // hashPlace reads every object to its end. Signatures are read where they are
 // needed, and what no witness names is not read: that it is there is enough to
 // refuse.
-func (u unsealed) hashPlace(ctx context.Context, sbom signedSBOM, asked expected.Set, objects []store.Object, f *facts) []census.Item {
+func (u unsealed) hashPlace(ctx context.Context, sbom signedSBOM, asked k8slayout.Set, objects []store.Object, f *facts) []census.Item {
 	named := map[string]bool{}
 	for _, name := range asked.Names() {
 		named[name], named[name+".sha256"], named[name+".sha512"] = true, true, true

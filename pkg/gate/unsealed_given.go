@@ -8,16 +8,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // checkGiven compares files of this machine with the SBOM, which is signed: it
 // must give their bytes for a name. Each must have a signature of its own, too.
-func (u unsealed) checkGiven(ctx context.Context, sbom signedSBOM, whole expected.Set) (hashedFiles, facts) {
+func (u unsealed) checkGiven(ctx context.Context, sbom signedSBOM, whole k8slayout.Set) (hashedFiles, facts) {
 	h := sbom.file()
 	h.given = map[string]string{}
 	var f facts
@@ -46,17 +46,17 @@ const fixStranger = "it is none of this release: ask about the version that it i
 
 // recognise finds which file of the release the bytes are, as the SBOM says.
 // Unsigned witnesses serve the words of a refusal only, and show disagreement.
-func (u unsealed) recognise(sbom signedSBOM, whole expected.Set, file string, bytes digest.Set) (string, error) {
+func (u unsealed) recognise(sbom signedSBOM, whole k8slayout.Set, file string, bytes digest.Set) (string, error) {
 	base := filepath.Base(file)
-	var same, named []release.Artifact
+	var same, named []manifest.Artifact
 	unsigned := ""
 	for _, name := range whole.Names() {
 		gives, fits := sbom.Gives(name, bytes)
-		if name == expected.ReleaseSBOM {
+		if name == k8slayout.ReleaseSBOM {
 			gives, fits = true, sbom.digests.SHA256.Equal(bytes.SHA256)
 		}
 		with, against, want := whole.Sides(name, bytes)
-		one := release.Artifact{Artifact: plan.Artifact{Name: name, Platform: expected.PlatformOf(name)}}
+		one := manifest.Artifact{Artifact: plan.Artifact{Name: name, Platform: k8slayout.PlatformOf(name)}}
 		switch {
 		case gives && fits && len(against) > 0:
 			return "", &verdict.Error{Finding: verdict.Find(verdict.Conflict, file, "the bytes are those of %s for %s, and not those of %s", some(with), name, some(against)).
@@ -71,14 +71,14 @@ func (u unsealed) recognise(sbom signedSBOM, whole expected.Set, file string, by
 		}
 	}
 	if len(same) == 0 && len(named) == 0 && unsigned != "" {
-		if !expected.KindOf(unsigned).Signed {
+		if !k8slayout.KindOf(unsigned).Signed {
 			return "", unsignedFile(file, unsigned)
 		}
-		return "", verdict.Refuse(verdict.VersionUnbound, file, "it is what unsigned documents call %s, and %s does not describe it: alone it proves nothing", unsigned, expected.ReleaseSBOM).
+		return "", verdict.Refuse(verdict.VersionUnbound, file, "it is what unsigned documents call %s, and %s does not describe it: alone it proves nothing", unsigned, k8slayout.ReleaseSBOM).
 			Advise("verify the whole release, which holds it against what is signed, or name a file that the SBOM describes")
 	}
 	name, err := u.Options.Scope.nameOf(file, same, named)
-	if err == nil && !u.requiresSignature(expected.KindOf(name).Class) {
+	if err == nil && !u.requiresSignature(k8slayout.KindOf(name).Class) {
 		err = unsignedFile(file, name)
 	}
 	if err != nil {
@@ -95,20 +95,20 @@ func unsignedFile(file, name string) error {
 // nameOf chooses the file that a path means among those with the same bytes,
 // and those that end in its name. Bytes alone do not make it one: under a name
 // that the release gives to other bytes they are misplaced.
-func (s Scope) nameOf(file string, same, named []release.Artifact) (string, error) {
+func (s Scope) nameOf(file string, same, named []manifest.Artifact) (string, error) {
 	base := filepath.Base(file)
-	mine := slices.DeleteFunc(slices.Clone(same), func(a release.Artifact) bool {
+	mine := slices.DeleteFunc(slices.Clone(same), func(a manifest.Artifact) bool {
 		return s.Platform != "" && a.Platform != "" && a.Platform != s.Platform
 	})
-	called := slices.DeleteFunc(slices.Clone(mine), func(a release.Artifact) bool { return path.Base(a.Name) != base })
-	full := slices.IndexFunc(named, func(a release.Artifact) bool {
+	called := slices.DeleteFunc(slices.Clone(mine), func(a manifest.Artifact) bool { return path.Base(a.Name) != base })
+	full := slices.IndexFunc(named, func(a manifest.Artifact) bool {
 		return strings.HasSuffix("/"+filepath.ToSlash(filepath.Clean(file)), "/"+a.Name)
 	})
 	switch {
 	case len(same) == 0 && len(named) == 0:
-		return "", verdict.Refuse(verdict.Extra, file, "%s, which is signed, neither names it nor has its bytes", expected.ReleaseSBOM).Advise(fixStranger)
+		return "", verdict.Refuse(verdict.Extra, file, "%s, which is signed, neither names it nor has its bytes", k8slayout.ReleaseSBOM).Advise(fixStranger)
 	case len(same) == 0:
-		return "", verdict.Refuse(verdict.Tampered, file, "the bytes are not those of %s, by %s, which is signed", listed(named), expected.ReleaseSBOM)
+		return "", verdict.Refuse(verdict.Tampered, file, "the bytes are not those of %s, by %s, which is signed", listed(named), k8slayout.ReleaseSBOM)
 	case len(mine) == 0:
 		return "", &verdict.Error{Finding: verdict.Find(verdict.Platform, file, "it is %s", listed(same)).Differ(s.Platform, same[0].Platform)}
 	case len(called) == 0 && len(named) > 0, full >= 0 && !slices.Contains(names(same), named[full].Name):
@@ -119,7 +119,7 @@ func (s Scope) nameOf(file string, same, named []release.Artifact) (string, erro
 	return nearestTo(file, called), nil
 }
 
-func names(all []release.Artifact) []string {
+func names(all []manifest.Artifact) []string {
 	list := make([]string, len(all))
 	for i, a := range all {
 		list[i] = a.Name

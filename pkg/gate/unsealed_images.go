@@ -8,14 +8,14 @@ import (
 
 	"github.com/sigstore/cosign/v2/pkg/oci"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/legacy"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/legacy"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // pulled is one manifest as users pull it: a name of the release, and what the
@@ -23,15 +23,15 @@ import (
 type pulled struct {
 	name, repository string
 	class            plan.Class
-	digest           digest.Digest  // zero where the registry serves none
-	node             *registry.Node // of an index, and of each platform in it
-	image            expected.Image // of a platform in an index
+	digest           digest.Digest   // zero where the registry serves none
+	node             *registry.Node  // of an index, and of each platform in it
+	image            k8slayout.Image // of a platform in an index
 }
 
 // resolveImages resolves every image of the release: the index under its tag, its
 // platforms, and each platform by itself under the name with its architecture,
 // which must be the same bytes. It returns everything that needs a signature.
-func (u unsealed) resolveImages(ctx context.Context, sbom signedSBOM, asked expected.Set) (all []pulled, f facts) {
+func (u unsealed) resolveImages(ctx context.Context, sbom signedSBOM, asked k8slayout.Set) (all []pulled, f facts) {
 	if !u.hasImages(sbom, asked, &f) {
 		return nil, f
 	}
@@ -40,7 +40,7 @@ func (u unsealed) resolveImages(ctx context.Context, sbom signedSBOM, asked expe
 		f.refuse(verdict.Find(verdict.PlaceDown, u.Canon.Images, "the release has images, but no registry was given"))
 		return nil, f
 	}
-	platforms := map[string][]expected.Image{}
+	platforms := map[string][]k8slayout.Image{}
 	var names []string
 	for _, i := range asked.Images() { // sorted by name
 		if platforms[i.Name] == nil {
@@ -56,11 +56,11 @@ func (u unsealed) resolveImages(ctx context.Context, sbom signedSBOM, asked expe
 
 // hasImages reports whether there are images to look at. The SBOM must name
 // those of the release: without that no image could be accepted.
-func (u unsealed) hasImages(sbom signedSBOM, asked expected.Set, f *facts) bool {
+func (u unsealed) hasImages(sbom signedSBOM, asked k8slayout.Set, f *facts) bool {
 	platform := u.Options.Scope.Platform
 	switch {
 	case sbom.Images() == 0:
-		f.refuse(verdict.Find(verdict.EvidenceMissing, expected.ReleaseSBOM, "it names no image of %s, so no image is bound to the version", u.Version))
+		f.refuse(verdict.Find(verdict.EvidenceMissing, k8slayout.ReleaseSBOM, "it names no image of %s, so no image is bound to the version", u.Version))
 		return false
 	case len(asked.Images()) > 0:
 		return true
@@ -73,7 +73,7 @@ func (u unsealed) hasImages(sbom signedSBOM, asked expected.Set, f *facts) bool 
 }
 
 // resolveIndex resolves an image once, and each of its platforms by itself.
-func (u unsealed) resolveIndex(ctx context.Context, name string, platforms []expected.Image, f *facts) []pulled {
+func (u unsealed) resolveIndex(ctx context.Context, name string, platforms []k8slayout.Image, f *facts) []pulled {
 	index := pulled{name: "oci/" + name, repository: name, class: plan.Image}
 	parts := map[string]*registry.Node{}
 	node, err := u.pull(ctx, name)
@@ -104,7 +104,7 @@ func (u unsealed) resolveIndex(ctx context.Context, name string, platforms []exp
 
 // resolveAlone resolves a platform by itself: whoever pulls it so must get what
 // the index names.
-func (u unsealed) resolveAlone(ctx context.Context, image expected.Image, want digest.Digest, f *facts) pulled {
+func (u unsealed) resolveAlone(ctx context.Context, image k8slayout.Image, want digest.Digest, f *facts) pulled {
 	p := pulled{name: "oci/" + image.Alone(), repository: image.Alone(), class: plan.Image}
 	node, err := u.pull(ctx, image.Alone())
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // signedSBOM is the SBOM of the release. It is the one signed document that says
@@ -19,7 +19,7 @@ import (
 // image that the project ever signed would do for every other, and nothing is
 // decided.
 type signedSBOM struct {
-	expected.Witness
+	k8slayout.Witness
 	digests digest.Set
 	holds   bool // its signature does, and it is of the version
 }
@@ -28,7 +28,7 @@ type signedSBOM struct {
 // anything else is read. It is an item of these facts where it does not hold, and
 // where the files of the place, of which it is one, are not asked about.
 func (u unsealed) readSBOM(ctx context.Context) (s signedSBOM, f facts) {
-	const name = expected.ReleaseSBOM
+	const name = k8slayout.ReleaseSBOM
 	raw, err := store.Read(ctx, u.Files, name, maxDocument)
 	if errors.Is(err, store.ErrNotFound) {
 		err = verdict.Refuse(verdict.Missing, name, "it is not in the place, and no other signed document says which files and images belong to %s", u.Version).
@@ -58,19 +58,19 @@ func (u unsealed) readSBOM(ctx context.Context) (s signedSBOM, f facts) {
 func (s signedSBOM) file() hashedFiles {
 	h := hashedFiles{digests: map[string]digest.Set{}}
 	if !s.digests.IsZero() {
-		h.digests[expected.ReleaseSBOM] = s.digests
+		h.digests[k8slayout.ReleaseSBOM] = s.digests
 	}
 	return h
 }
 
-func parseReleaseSBOM(raw []byte, v version.Version) (expected.Witness, error) {
+func parseReleaseSBOM(raw []byte, v version.Version) (k8slayout.Witness, error) {
 	doc, err := spdx.ParseTagValue(raw)
 	if err != nil {
-		return expected.Witness{}, err
+		return k8slayout.Witness{}, err
 	}
-	w, err := expected.ReadSBOM(expected.ReleaseSBOM, doc, v)
+	w, err := k8slayout.ReadSBOM(k8slayout.ReleaseSBOM, doc, v)
 	if err == nil {
-		_, err = expected.Of(w)
+		_, err = k8slayout.Of(w)
 	}
 	return w, err
 }
@@ -80,21 +80,21 @@ func parseReleaseSBOM(raw []byte, v version.Version) (expected.Witness, error) {
 func (u unsealed) bindFile(ctx context.Context, sbom signedSBOM, name string, bytes digest.Set) error {
 	gives, same := sbom.Gives(name, bytes)
 	switch {
-	case gives && same, name == expected.ReleaseSBOM: // which says itself of which version it is
+	case gives && same, name == k8slayout.ReleaseSBOM: // which says itself of which version it is
 		return nil
 	case gives:
 		return &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "the bytes are not those that %s gives", sbom.Name()).
 			Differ(sbom.Bytes(name).SHA256.String(), bytes.SHA256.String())}
-	case name == expected.SourceSBOM:
+	case name == k8slayout.SourceSBOM:
 		return u.bindSourceSBOM(ctx, bytes.SHA256)
 	}
-	return verdict.Refuse(verdict.VersionUnbound, name, "it is signed, but %s does not describe it: nothing that is signed says that it belongs to %s", expected.ReleaseSBOM, u.Version)
+	return verdict.Refuse(verdict.VersionUnbound, name, "it is signed, but %s does not describe it: nothing that is signed says that it belongs to %s", k8slayout.ReleaseSBOM, u.Version)
 }
 
 // bindSourceSBOM reads of which version the SBOM of the source says that it is:
 // the SBOM of the release refers to it by a digest that proves nothing.
 func (u unsealed) bindSourceSBOM(ctx context.Context, want digest.Digest) error {
-	const name = expected.SourceSBOM
+	const name = k8slayout.SourceSBOM
 	raw, err := store.Read(ctx, u.Files, name, maxDocument)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (u unsealed) bindSourceSBOM(ctx context.Context, want digest.Digest) error 
 			namespaces = append(namespaces, value)
 		}
 	}
-	of := expected.SourceNamespace(u.Version)
+	of := k8slayout.SourceNamespace(u.Version)
 	if len(namespaces) == 1 && namespaces[0] == of {
 		return nil
 	}
@@ -122,13 +122,13 @@ func changed(name string, before, after digest.Digest) error {
 
 // checkTagFiles compares the files that say the tag of an image with what is
 // signed: they are unsigned, and there is one thing that each can say.
-func (u unsealed) checkTagFiles(sbom signedSBOM, asked expected.Set, files hashedFiles, f *facts) {
+func (u unsealed) checkTagFiles(sbom signedSBOM, asked k8slayout.Set, files hashedFiles, f *facts) {
 	for _, name := range asked.Names() {
 		sum := files.digests[name].SHA256
 		tag := u.Version.String()
 		want := digest.Of(digest.SHA256, []byte(tag))
 		switch {
-		case !strings.HasSuffix(name, expected.TagSuffix) || sum.IsZero():
+		case !strings.HasSuffix(name, k8slayout.TagSuffix) || sum.IsZero():
 		case !sbom.Tagged(name):
 			f.follow(name, policy.Require, verdict.Find(verdict.VersionUnbound, name, "%s describes no image of this name", sbom.Name()))
 		case !sum.Equal(want) && !sum.Equal(digest.Of(digest.SHA256, []byte(tag+"\n"))):

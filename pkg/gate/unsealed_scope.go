@@ -3,12 +3,12 @@ package gate
 import (
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // fitsUnsealed refuses a question that a release without a manifest cannot answer.
@@ -25,11 +25,11 @@ func (s Scope) fitsUnsealed() error {
 }
 
 // part is what belongs to the release, and the part of it that is asked about.
-type part struct{ whole, asked expected.Set }
+type part struct{ whole, asked k8slayout.Set }
 
 // narrow leaves of what is expected the part that is asked about, and names what
 // the answer leaves out.
-func (u unsealed) narrow(whole expected.Set, sbom signedSBOM) (p part, f facts, err error) {
+func (u unsealed) narrow(whole k8slayout.Set, sbom signedSBOM) (p part, f facts, err error) {
 	p = part{whole: whole, asked: whole}
 	s := u.Options.Scope
 	if s.Platform != "" {
@@ -54,16 +54,16 @@ func (u unsealed) narrow(whole expected.Set, sbom signedSBOM) (p part, f facts, 
 // platforms are those of files and of images that the SBOM names, which is
 // signed, and the source.
 func (u unsealed) platforms(sbom signedSBOM) (files, images []string) {
-	by := []expected.Witness{sbom.Witness}
+	by := []k8slayout.Witness{sbom.Witness}
 	if !u.List.IsZero() {
 		by = append(by, u.List.Witness())
 	}
-	set, err := expected.Of(by...)
+	set, err := k8slayout.Of(by...)
 	if err != nil {
 		return nil, nil
 	}
 	for _, name := range set.Names() {
-		files = append(files, expected.PlatformOf(name))
+		files = append(files, k8slayout.PlatformOf(name))
 	}
 	for _, i := range set.Images() {
 		images = append(images, i.Platform)
@@ -77,7 +77,7 @@ func (p part) claimed() map[string]digest.Set {
 	all := map[string]digest.Set{}
 	for _, name := range p.asked.Names() {
 		all[name] = p.asked.Claim(name)
-		for _, suffix := range []string{".sha256", ".sha512", expected.SignatureSuffix, expected.CertificateSuffix} {
+		for _, suffix := range []string{".sha256", ".sha512", k8slayout.SignatureSuffix, k8slayout.CertificateSuffix} {
 			all[name+suffix] = digest.Set{}
 		}
 	}
@@ -95,7 +95,7 @@ func (p part) asksAbout(objects []store.Object) []store.Object {
 		delete(left, name)
 	}
 	return slices.DeleteFunc(slices.Clone(objects), func(o store.Object) bool {
-		if of := expected.KindOf(o.Name).Of; of != "" {
+		if of := k8slayout.KindOf(o.Name).Of; of != "" {
 			return left[of]
 		}
 		return left[o.Name]

@@ -7,13 +7,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/legacy"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/legacy"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxAsked is how many signatures wait for a log side by side.
@@ -38,7 +38,7 @@ func (u unsealed) checkSignatures(ctx context.Context, sbom signedSBOM, files ha
 	}
 	_ = group.Wait() // no function returns an error: all are answers
 	for i, name := range due {
-		if expected.KindOf(name).Signed && items[i].isProven() {
+		if k8slayout.KindOf(name).Signed && items[i].isProven() {
 			items[i].differ(u.bindFile(ctx, sbom, name, files.digests[name]))
 		}
 	}
@@ -47,7 +47,7 @@ func (u unsealed) checkSignatures(ctx context.Context, sbom signedSBOM, files ha
 
 // fileItem is one file with the signature beside it.
 func (u unsealed) fileItem(ctx context.Context, name string, bytes digest.Set) item {
-	i := item{question: u.question(expected.KindOf(name).Class, name, bytes)}
+	i := item{question: u.question(k8slayout.KindOf(name).Class, name, bytes)}
 	e, err := u.fileSignature(ctx, name, bytes)
 	if err != nil {
 		i.question.Why[policy.Signature] = about(name, err)
@@ -61,7 +61,7 @@ func (u unsealed) fileItem(ctx context.Context, name string, bytes digest.Set) i
 // certificate.
 func (u unsealed) fileSignature(ctx context.Context, name string, bytes digest.Set) (verify.Evidence, error) {
 	var parts [2][]byte
-	for i, suffix := range []string{expected.SignatureSuffix, expected.CertificateSuffix} {
+	for i, suffix := range []string{k8slayout.SignatureSuffix, k8slayout.CertificateSuffix} {
 		raw, err := store.Read(ctx, u.Files, name+suffix, legacy.MaxCertificate)
 		if errors.Is(err, store.ErrNotFound) {
 			return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, name, "there is no %s beside it", name+suffix).Advise(unsignedAct)

@@ -6,44 +6,44 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/slsa"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/judge/slsa"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // witnesses are all sources that name parts of the release.
 type witnesses struct {
-	all  []expected.Witness
+	all  []k8slayout.Witness
 	read map[string]digest.Digest // documents, as they were read
 }
 
 // readWitnesses reads everything else that names parts of the release. A document
 // that can not be read is a difference, and the others are read all the same.
 func (u unsealed) readWitnesses(ctx context.Context, sbom signedSBOM) (w witnesses, f facts) {
-	w.all = []expected.Witness{expected.Layout(), sbom.Witness}
-	w.read = map[string]digest.Digest{expected.ReleaseSBOM: sbom.digests.SHA256}
-	for _, name := range []string{expected.SHA256Sums, expected.SHA512Sums, expected.Provenance} {
+	w.all = []k8slayout.Witness{k8slayout.Layout(), sbom.Witness}
+	w.read = map[string]digest.Digest{k8slayout.ReleaseSBOM: sbom.digests.SHA256}
+	for _, name := range []string{k8slayout.SHA256Sums, k8slayout.SHA512Sums, k8slayout.Provenance} {
 		raw, err := store.Read(ctx, u.Files, name, maxDocument)
 		if errors.Is(err, store.ErrNotFound) {
 			continue // the layout names it, so it is missing
 		}
-		var witness expected.Witness
+		var witness k8slayout.Witness
 		if err == nil {
 			w.read[name] = digest.Of(digest.SHA256, raw)
 			f.read(verdict.Input{Name: name, Place: u.Files.URI(), Digest: w.read[name]})
-			if name == expected.Provenance {
+			if name == k8slayout.Provenance {
 				witness, err = readUnsignedProvenance(raw, u.Version, &f)
 			} else {
-				witness, err = expected.ParseSums(name, raw, u.Version)
+				witness, err = k8slayout.ParseSums(name, raw, u.Version)
 			}
 		}
 		if err == nil {
-			_, err = expected.Of(witness)
+			_, err = k8slayout.Of(witness)
 		}
 		if err != nil {
 			f.fail(name, about(name, err))
@@ -60,26 +60,26 @@ func (u unsealed) readWitnesses(ctx context.Context, sbom signedSBOM) (w witness
 // readUnsignedProvenance reads provenance that is unsigned. It shows that there
 // is provenance, and of the requirements of SLSA no more than that: the verdict
 // has them all.
-func readUnsignedProvenance(raw []byte, v version.Version, f *facts) (expected.Witness, error) {
+func readUnsignedProvenance(raw []byte, v version.Version, f *facts) (k8slayout.Witness, error) {
 	statement, err := intoto.ParseOpen(raw)
 	if err != nil {
-		return expected.Witness{}, err
+		return k8slayout.Witness{}, err
 	}
 	claim, err := provenance.Read(statement)
 	if err != nil {
-		return expected.Witness{}, err
+		return k8slayout.Witness{}, err
 	}
 	for _, note := range provenance.LintPredicate(claim) {
-		f.note("%s says of itself: %s", expected.Provenance, note)
+		f.note("%s says of itself: %s", k8slayout.Provenance, note)
 	}
 	rateUnsigned(statement, f)
-	return expected.ReadProvenance(expected.Provenance, statement, v)
+	return k8slayout.ReadProvenance(k8slayout.Provenance, statement, v)
 }
 
 // rateUnsigned answers the requirements of SLSA for the first subject: unsigned
 // provenance shows the same of all of them.
 func rateUnsigned(statement intoto.Statement, f *facts) {
-	const name = expected.Provenance
+	const name = k8slayout.Provenance
 	for _, s := range statement.Subjects() {
 		if s.Digests.IsZero() {
 			continue
@@ -99,14 +99,14 @@ func rateUnsigned(statement intoto.Statement, f *facts) {
 }
 
 // describe names a witness, how many files it names, and what it rests on.
-func describe(w expected.Witness) string {
+func describe(w k8slayout.Witness) string {
 	basis := "unsigned"
 	switch {
 	case w.Independent():
 		basis = "read in the source"
-	case w.Name() == expected.ReleaseSBOM:
+	case w.Name() == k8slayout.ReleaseSBOM:
 		basis = "signed"
-	case w.Name() == expected.Layout().Name():
+	case w.Name() == k8slayout.Layout().Name():
 		basis = "what every release has"
 	}
 	return fmt.Sprintf("%s (%d, %s)", w.Name(), w.Len(), basis)

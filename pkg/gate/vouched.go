@@ -8,14 +8,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // vouched is why an artifact's provenance is not evaluated: a verifier's
@@ -74,7 +74,7 @@ func (s *sealed) vouch(ctx context.Context, late lateEvidence) (vouching, facts)
 
 // vouchedFor is the summary of one artifact, if there is one, or why it does not
 // count.
-func (s *sealed) vouchedFor(ctx context.Context, a release.Artifact, late lateEvidence) (got vouched, there bool, err error) {
+func (s *sealed) vouchedFor(ctx context.Context, a manifest.Artifact, late lateEvidence) (got vouched, there bool, err error) {
 	if a.IsImage() && s.Images != nil {
 		if got.more, err = s.reader.summariesOf(ctx, a); err != nil { // a later summary may refuse it
 			return vouched{}, false, err
@@ -138,11 +138,11 @@ func levelsOf(s vsa.Summary) string {
 // vouchedAll reports whether a summary stands for everything that rests on a
 // provenance.
 func (s *sealed) vouchedAll(by vouching, of string) bool {
-	rests := func(a release.Artifact) bool { return a.Provenance == of && a.Class != plan.Provenance }
+	rests := func(a manifest.Artifact) bool { return a.Provenance == of && a.Class != plan.Provenance }
 	if !slices.ContainsFunc(s.manifest.Artifacts, rests) {
 		return false
 	}
-	return !slices.ContainsFunc(s.manifest.Artifacts, func(a release.Artifact) bool {
+	return !slices.ContainsFunc(s.manifest.Artifacts, func(a manifest.Artifact) bool {
 		_, is := by[a.Name]
 		return rests(a) && s.covers(a) && !is
 	})

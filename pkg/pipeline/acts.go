@@ -5,14 +5,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/doctor"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/sandbox"
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/trace/span"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/pipeline/doctor"
+	"github.com/waybill-release/waybill/pkg/produce/sandbox"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 
 // An act is one thing that is done to a release.
@@ -99,7 +99,7 @@ const (
 
 func buildAct() act {
 	return act{
-		name: ActBuild, run: release.RunBuild, span: span.Build, noted: inWorkspace,
+		name: ActBuild, run: manifest.RunBuild, span: span.Build, noted: inWorkspace,
 		needs:    []need{sourceFor(doctor.Build), begun},
 		signs:    signs{policy.Builder, TokenBuilder, provenanceOf},
 		progress: countOf("build", plan.Provenance), do: runSteps,
@@ -111,13 +111,13 @@ func sbomAct() act {
 }
 
 func signAct() act {
-	a := asRelease(ActSign, release.RunSign, signaturesOf)
+	a := asRelease(ActSign, manifest.RunSign, signaturesOf)
 	a.span, a.progress, a.do = span.Sign, countOf("sign", plan.Signature), sealing(signAll)
 	return a
 }
 
 func sealAct() act {
-	a := asRelease(ActSeal, release.RunSeal, manifestOf)
+	a := asRelease(ActSeal, manifest.RunSeal, manifestOf)
 	a.progress, a.do = sealedHere, sealing(sealAll)
 	return a
 }
@@ -203,7 +203,7 @@ func way() []act { return slices.Concat(stageAct().steps, releaseAct().steps) }
 
 // allActs is the way, and the acts beside it.
 func allActs() []act {
-	return append(way(), toRelease(), sealFrom(), revision(actAmend, release.RunAmend), revision(actWithdraw, release.RunWithdraw), pointChannels())
+	return append(way(), toRelease(), sealFrom(), revision(actAmend, manifest.RunAmend), revision(actWithdraw, manifest.RunWithdraw), pointChannels())
 }
 
 // actNamed finds an act by its name in a journal; a name that is none gives the

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/doctor"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/trace/span"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/pipeline/doctor"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestActs: whatever reads the list finds what it needs in each act.
@@ -41,8 +41,8 @@ func TestActs(t *testing.T) {
 		})
 	}
 	for journal, run := range map[string]string{
-		"build": release.RunBuild, "sign": release.RunSign, "seal": release.RunSeal, "seal from file:///dist": release.RunSeal,
-		"amend": release.RunAmend, "withdraw": release.RunWithdraw, "sbom": "", "release": "", "release: gate": "", "promote to staging": "",
+		"build": manifest.RunBuild, "sign": manifest.RunSign, "seal": manifest.RunSeal, "seal from file:///dist": manifest.RunSeal,
+		"amend": manifest.RunAmend, "withdraw": manifest.RunWithdraw, "sbom": "", "release": "", "release: gate": "", "promote to staging": "",
 	} {
 		if got := actNamed(journal).run; got != run {
 			t.Errorf("%q in a journal is a run of kind %q, want %q", journal, got, run)

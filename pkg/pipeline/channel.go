@@ -10,16 +10,16 @@ import (
 	"time"
 
 	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
-	"github.com/waybill-release/waybill/pkg/channel"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/judge/channel"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // TokenChannel is the token name of the identity that tends the channels.
@@ -204,24 +204,24 @@ func (p Channels) indexAt(ctx context.Context, at Target) (channel.Index, digest
 }
 
 // published is the manifest of a version where users find it.
-func published(ctx context.Context, j *job, v version.Version) (release.Manifest, []byte, error) {
+func published(ctx context.Context, j *job, v version.Version) (manifest.Manifest, []byte, error) {
 	uri, err := j.Profile.Files(profile.Release, v)
 	if err != nil {
-		return release.Manifest{}, nil, err
+		return manifest.Manifest{}, nil, err
 	}
 	place, err := j.openPlace(uri)
 	if err != nil {
-		return release.Manifest{}, nil, err
+		return manifest.Manifest{}, nil, err
 	}
 	m, bundle, err := j.manifest(ctx, place)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return release.Manifest{}, nil, verdict.Refuse(verdict.EvidenceMissing, v.String(), "it is not public: %s holds no manifest", place.URI()).
+		return manifest.Manifest{}, nil, verdict.Refuse(verdict.EvidenceMissing, v.String(), "it is not public: %s holds no manifest", place.URI()).
 			Advise("publish it first: waybill release VERSION --confirm lets out what is staged")
 	case err != nil:
-		return release.Manifest{}, nil, err
+		return manifest.Manifest{}, nil, err
 	case m.Version != v:
-		return release.Manifest{}, nil, verdict.Refuse(verdict.Version, v.String(), "%s holds the manifest of %s", place.URI(), m.Version)
+		return manifest.Manifest{}, nil, verdict.Refuse(verdict.Version, v.String(), "%s holds the manifest of %s", place.URI(), m.Version)
 	}
 	return m, bundle, nil
 }

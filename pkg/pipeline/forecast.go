@@ -6,16 +6,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/journal"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/sandbox"
-	"github.com/waybill-release/waybill/pkg/seal"
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/sign/token"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/workspace"
+	"github.com/waybill-release/waybill/pkg/backend/journal"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/produce/sandbox"
+	"github.com/waybill-release/waybill/pkg/produce/seal"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/produce/sign/token"
+	"github.com/waybill-release/waybill/pkg/produce/workspace"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // ForecastSchema names the form of a forecast's JSON.
@@ -155,7 +155,7 @@ func (p *Pipeline) ForecastStage(ctx context.Context) (Forecast, error) {
 		}
 	}
 	f := o.forecast(source.Commit.Commit, "the source "+source.Commit.Repository)
-	f.Against = p.withdrawn(release.Manifest{})
+	f.Against = p.withdrawn(manifest.Manifest{})
 	for _, finding := range o.Findings {
 		if finding.Code == verdict.SealExtra { // what is missing will be made
 			f.Against = append(f.Against, finding)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/report/render"
 )
 
 // Write prints a forecast for people.

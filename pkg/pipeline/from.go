@@ -5,12 +5,12 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/waybill-release/waybill/pkg/build"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/seal"
-	"github.com/waybill-release/waybill/pkg/vcs"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/produce/run"
+	"github.com/waybill-release/waybill/pkg/produce/seal"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // From says where another tool left a release: its files, and the registry or
@@ -27,7 +27,7 @@ func (p *Pipeline) ForecastFrom(ctx context.Context, at From) (plan.Plan, Foreca
 		return plan.Plan{}, Forecast{}, err
 	}
 	o := &outlook{job: p.job}
-	if err := o.begun(found{plan: planned, source: build.Source{Commit: commit}}); err != nil {
+	if err := o.begun(found{plan: planned, source: run.Source{Commit: commit}}); err != nil {
 		return plan.Plan{}, Forecast{}, err
 	}
 	if o.w != nil {
@@ -41,8 +41,8 @@ func (p *Pipeline) ForecastFrom(ctx context.Context, at From) (plan.Plan, Foreca
 
 // sealedFrom looks whether what a place holds is sealed in the state directory:
 // then everything is signed.
-func (o *outlook) sealedFrom(ctx context.Context, from seal.Origin, commit vcs.Commit) error {
-	config, err := vcs.ReadFile(ctx, commit, plan.ConfigName)
+func (o *outlook) sealedFrom(ctx context.Context, from seal.Origin, commit git.Commit) error {
+	config, err := git.ReadFile(ctx, commit, plan.ConfigName)
 	if err != nil {
 		return err
 	}
@@ -60,14 +60,14 @@ func (p *Pipeline) SealFrom(ctx context.Context, at From) error {
 	if err != nil {
 		return err
 	}
-	config, err := vcs.ReadFile(ctx, commit, plan.ConfigName)
+	config, err := git.ReadFile(ctx, commit, plan.ConfigName)
 	if err != nil {
 		return err
 	}
 	if p.Tokens[TokenRelease] == nil && p.Keys[TokenRelease] == nil {
 		return noToken(TokenRelease)
 	}
-	if _, err := create(ctx, p.job, found{plan: planned, source: build.Source{Commit: commit}}); err != nil {
+	if _, err := create(ctx, p.job, found{plan: planned, source: run.Source{Commit: commit}}); err != nil {
 		return err
 	}
 	a := sealFrom()
@@ -81,17 +81,17 @@ func (p *Pipeline) SealFrom(ctx context.Context, at From) error {
 
 // planGiven reads the plan of a release that another tool makes, and opens the
 // places that it filled, which must hold just what is planned.
-func planGiven(ctx context.Context, p *job, at From) (plan.Plan, seal.Origin, vcs.Commit, error) {
+func planGiven(ctx context.Context, p *job, at From) (plan.Plan, seal.Origin, git.Commit, error) {
 	planned, source, err := p.plan(ctx)
 	if err == nil && !planned.IsGiven() {
 		err = verdict.Refuse(verdict.Usage, plan.ConfigName, "it has steps, so waybill build makes the release; another tool's has outputs instead")
 	}
 	if err != nil {
-		return plan.Plan{}, seal.Origin{}, vcs.Commit{}, err
+		return plan.Plan{}, seal.Origin{}, git.Commit{}, err
 	}
 	var from seal.Origin
 	if from.Files, err = p.openPlace(at.Files); err != nil {
-		return plan.Plan{}, seal.Origin{}, vcs.Commit{}, err
+		return plan.Plan{}, seal.Origin{}, git.Commit{}, err
 	}
 	if at.Images != "" {
 		from.Images, err = openImages(at.Images, p.Transport)

@@ -10,16 +10,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/backend/journal"
+	"github.com/waybill-release/waybill/pkg/backend/lease"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/journal"
-	"github.com/waybill-release/waybill/pkg/lease"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/routes"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/waiver"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/judge/waiver"
+	"github.com/waybill-release/waybill/pkg/pipeline/promote"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Promotion is how the images of a plan are promoted.
@@ -38,7 +38,7 @@ type imageRun struct{ *job }
 // promote applies a plan of images: by the policy of the profile, and by
 // what the manifests demand themselves. Without somebody who signs as the
 // verifier nothing is recorded, and that is said.
-func (p imageRun) promote(ctx context.Context, plan routes.Plan, how Promotion) (done promote.Applied, err error) {
+func (p imageRun) promote(ctx context.Context, plan promotionplan.Plan, how Promotion) (done promote.Applied, err error) {
 	j, err := journal.Open(p.promotions(how.Shard))
 	if err != nil {
 		return promote.Applied{}, err
@@ -47,7 +47,7 @@ func (p imageRun) promote(ctx context.Context, plan routes.Plan, how Promotion) 
 	goals := plan.Goals()
 	work := promote.Images{
 		Plan: plan, Shard: how.Shard, Ledger: promote.OpenLedger(j, p.rules(), p.Clock),
-		Judge: func(r routes.Route, e routes.Edge) (gate.ImageJudge, error) {
+		Judge: func(r promotionplan.Route, e promotionplan.Edge) (gate.ImageJudge, error) {
 			return p.judgeOf(r, e, goals.Of(r.Source, e.Image))
 		},
 		Open:   func(prefix string) (*registry.Remote, error) { return registry.OpenRemote(prefix, p.Transport) },
@@ -109,7 +109,7 @@ func (p imageRun) promotions(s promote.Shard) string {
 
 // judgeOf is who decides about an image: the policy of the profile, and what
 // the manifest demands besides. The policy counts as it does where the image goes.
-func (p imageRun) judgeOf(r routes.Route, e routes.Edge, goals []string) (gate.ImageJudge, error) {
+func (p imageRun) judgeOf(r promotionplan.Route, e promotionplan.Edge, goals []string) (gate.ImageJudge, error) {
 	ours, err := p.Gate.One(profile.Staging, p.Clock(), goals...)
 	if err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func leaseName(s promote.Shard) string {
 // PromoteShard applies a plan of images, as one of several workers: it holds
 // the lease of its shard while it works, and writes its results in the end. A
 // run that does not come to results, because it was ended, writes none.
-func (p *Pipeline) PromoteShard(ctx context.Context, plan routes.Plan, how Promotion, with Shared) (promote.Applied, error) {
+func (p *Pipeline) PromoteShard(ctx context.Context, plan promotionplan.Plan, how Promotion, with Shared) (promote.Applied, error) {
 	p.Report(ctx, "promote by the plan %s", plan.Digest())
 	var held *lease.Lease
 	if with.Lease != "" {

@@ -12,21 +12,21 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/build"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/seal"
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/sign/token"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/trace"
-	"github.com/waybill-release/waybill/pkg/trace/carry"
-	"github.com/waybill-release/waybill/pkg/trace/span"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/workspace"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/carry"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/produce/run"
+	"github.com/waybill-release/waybill/pkg/produce/seal"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/produce/sign/token"
+	"github.com/waybill-release/waybill/pkg/produce/workspace"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/trace"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // job is what stays the same while acts are done: the release, its profile,
@@ -45,7 +45,7 @@ type account struct {
 }
 
 // plan resolves the source and expands release.yaml as it is in the commit.
-func (j *job) plan(ctx context.Context) (plan.Plan, build.Source, error) {
+func (j *job) plan(ctx context.Context) (plan.Plan, run.Source, error) {
 	return ReadPlan(ctx, j.Source, j.Version, j.Parameters)
 }
 
@@ -137,47 +137,47 @@ func (j *job) parametersHere() map[string]string {
 
 // withdrawn is what the lists of known defects withdraw of the release; the
 // gate lets nothing of it out.
-func (j *job) withdrawn(m release.Manifest) []verdict.Finding {
+func (j *job) withdrawn(m manifest.Manifest) []verdict.Finding {
 	return j.Gate.Withdrawn(j.Version, m, j.Clock())
 }
 
 // manifest reads and verifies the manifest of a place.
-func (j *job) manifest(ctx context.Context, from store.Place) (release.Manifest, []byte, error) {
+func (j *job) manifest(ctx context.Context, from store.Place) (manifest.Manifest, []byte, error) {
 	raw, err := store.Read(ctx, from, releasemanifest.Name, verify.MaxBundle)
 	if err != nil {
-		return release.Manifest{}, nil, fmt.Errorf("reading the manifest of %s: %w", from.URI(), err)
+		return manifest.Manifest{}, nil, fmt.Errorf("reading the manifest of %s: %w", from.URI(), err)
 	}
 	e, err := j.verifier.Attestation(raw)
 	if err != nil {
-		return release.Manifest{}, nil, err
+		return manifest.Manifest{}, nil, err
 	}
 	m, _, err := j.Profile.Policy.ManifestFrom(e, pagesAt(ctx, from))
 	if err != nil {
-		return release.Manifest{}, nil, err
+		return manifest.Manifest{}, nil, err
 	}
 	return m, raw, nil
 }
 
 // own is the verified manifest of a place, which must be of this release.
-func (j *job) own(ctx context.Context, from store.Place) (release.Manifest, []byte, error) {
+func (j *job) own(ctx context.Context, from store.Place) (manifest.Manifest, []byte, error) {
 	m, bundle, err := j.manifest(ctx, from)
 	if err == nil && m.Version != j.Version {
 		err = verdict.Refuse(verdict.Version, from.URI(), "it holds %s, not %s", m.Version, j.Version)
 	}
 	if err != nil {
-		return release.Manifest{}, nil, err
+		return manifest.Manifest{}, nil, err
 	}
 	return m, bundle, nil
 }
 
 // promotable is the verified manifest of a place, if it is of this release.
-func (j *job) promotable(ctx context.Context, from store.Place) (release.Manifest, []byte, error) {
+func (j *job) promotable(ctx context.Context, from store.Place) (manifest.Manifest, []byte, error) {
 	m, bundle, err := j.own(ctx, from)
 	if errors.Is(err, store.ErrNotFound) {
 		err = verdict.Refuse(verdict.EvidenceMissing, from.URI(), "there is no signed manifest, so nothing to promote").Advise(before(from, j.State))
 	}
 	if err != nil {
-		return release.Manifest{}, nil, err
+		return manifest.Manifest{}, nil, err
 	}
 	return m, bundle, nil
 }

@@ -4,14 +4,14 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/marker"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/backend/marker"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // maxConfig bounds release.yaml, where it was published.
@@ -81,7 +81,7 @@ func (p markers) unmarked(names []string) string {
 
 // named are the markers that the release.yaml of a manifest names, as it
 // lies beside it. One that no channel's version belongs under is refused.
-func (p markers) named(ctx context.Context, m release.Manifest, at store.Place) ([]string, error) {
+func (p markers) named(ctx context.Context, m manifest.Manifest, at store.Place) ([]string, error) {
 	raw, err := store.Read(ctx, at, plan.ConfigName, maxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading which markers there are: %w", err)
@@ -113,7 +113,7 @@ type Marker struct {
 
 // read reads the markers that a release names, and reports whether
 // one is behind it, which no error is.
-func (p markers) read(ctx context.Context, m release.Manifest, at store.Place) (all []Marker, behind bool, _ error) {
+func (p markers) read(ctx context.Context, m manifest.Manifest, at store.Place) (all []Marker, behind bool, _ error) {
 	names, err := p.named(ctx, m, at)
 	if err != nil || p.unmarked(names) != "" {
 		return nil, false, err

@@ -10,16 +10,16 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/doctor"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/sandbox"
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/trace"
-	"github.com/waybill-release/waybill/pkg/trace/span"
-	"github.com/waybill-release/waybill/pkg/vcs"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/workspace"
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/pipeline/doctor"
+	"github.com/waybill-release/waybill/pkg/produce/sandbox"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/produce/workspace"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/trace"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // sourceFor is what a preflight found of the source; before anything is done
@@ -104,7 +104,7 @@ func built(ctx context.Context, j *job, in facts) (facts, error) {
 		return in, verdict.Refuse(verdict.Usage, j.State, "it holds %s, not %s", id.Version, j.Version).
 			Advise("name that version, or with --state the directory of this one")
 	}
-	raw, err := vcs.ReadFile(ctx, id.Commit, plan.ConfigName)
+	raw, err := git.ReadFile(ctx, id.Commit, plan.ConfigName)
 	if err != nil {
 		return in, err
 	}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // actBegin is noted in the journal before an act, with what was typed.

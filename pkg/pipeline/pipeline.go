@@ -45,16 +45,16 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/build"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/record"
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/sign/token"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/produce/attest"
+	"github.com/waybill-release/waybill/pkg/produce/run"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/produce/sign/token"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // Config binds a pipeline to a release.
@@ -94,7 +94,7 @@ type Signing struct {
 	// Maker is what records say of this program.
 	Maker Maker
 	// Ways are what is left out of what is signed and attached.
-	Ways record.Ways
+	Ways attest.Ways
 }
 
 // World is how a pipeline reaches what is outside of it.
@@ -108,7 +108,7 @@ type World struct {
 	// Clock freezes nothing: signatures need the time that it is.
 	Clock func() time.Time
 	// Progress is shown the steps that run; nil shows nobody.
-	Progress build.Progress
+	Progress run.Progress
 	// Work says how a signer bears services that are away, and what it keeps.
 	Work sign.Work
 	// Typed is the command that all this is for.
@@ -120,7 +120,7 @@ type Source struct {
 	Repository string
 	Ref        string
 	// Signers is a file of those whose signatures of a tag are verified: see
-	// [vcs.VerifyTag]. Without one no signer is named in provenance.
+	// [git.VerifyTag]. Without one no signer is named in provenance.
 	Signers string
 }
 
@@ -172,7 +172,7 @@ func (p *Pipeline) After(v *verdict.Verdict) *Pipeline {
 }
 
 // Plan resolves the source and expands release.yaml as it is in the commit.
-func (p *Pipeline) Plan(ctx context.Context) (plan.Plan, build.Source, error) { return p.plan(ctx) }
+func (p *Pipeline) Plan(ctx context.Context) (plan.Plan, run.Source, error) { return p.plan(ctx) }
 
 // Build runs the steps of the plan; the builder identity signs what came out.
 func (p *Pipeline) Build(ctx context.Context) error { return alone(ctx, p, buildAct()) }

@@ -3,7 +3,7 @@ package pipeline
 import (
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 )
 
 // TestOpenPlace: whoever knows how to open a place that demands credentials is

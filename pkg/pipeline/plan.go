@@ -10,49 +10,49 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/build"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/trace/span"
-	"github.com/waybill-release/waybill/pkg/vcs"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
+	"github.com/waybill-release/waybill/pkg/produce/run"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // ReadPlan resolves a source and expands release.yaml as it is in that commit.
 // A lock that does not cover it, or that is not of the commit's modules, is
 // refused. Nothing but the source is needed.
-func ReadPlan(ctx context.Context, from Source, v version.Version, parameters map[string]string) (_ plan.Plan, _ build.Source, err error) {
+func ReadPlan(ctx context.Context, from Source, v version.Version, parameters map[string]string) (_ plan.Plan, _ run.Source, err error) {
 	ctx, end := span.Start(ctx, span.Plan, span.RepositoryURL.String(from.Repository), span.ArtifactVersion.String(v.String()))
 	defer func() { end(err) }()
 	if from.Repository == "" {
-		return plan.Plan{}, build.Source{}, verdict.Refuse(verdict.Usage, "source", "no repository was given; use --source").Advise("name the repository of the project with --source")
+		return plan.Plan{}, run.Source{}, verdict.Refuse(verdict.Usage, "source", "no repository was given; use --source").Advise("name the repository of the project with --source")
 	}
 	if from.Ref == "" {
 		from.Ref = v.String()
 	}
-	repo, err := vcs.Open(ctx, from.Repository)
+	repo, err := git.Open(ctx, from.Repository)
 	if errors.Is(err, fs.ErrNotExist) {
-		return plan.Plan{}, build.Source{}, verdict.Refuse(verdict.Usage, from.Repository, "there is no such directory").Advise("name the repository of the project with --source")
+		return plan.Plan{}, run.Source{}, verdict.Refuse(verdict.Usage, from.Repository, "there is no such directory").Advise("name the repository of the project with --source")
 	}
 	if err != nil {
-		return plan.Plan{}, build.Source{}, err
+		return plan.Plan{}, run.Source{}, err
 	}
 	defer repo.Close()
 	commit, err := repo.Resolve(ctx, from.Ref)
-	if errors.Is(err, vcs.ErrNotFound) {
-		return plan.Plan{}, build.Source{}, verdict.Refuse(verdict.Usage, from.Repository, "it has no %q; create the tag, or name another with --source REPOSITORY@REF", from.Ref)
+	if errors.Is(err, git.ErrNotFound) {
+		return plan.Plan{}, run.Source{}, verdict.Refuse(verdict.Usage, from.Repository, "it has no %q; create the tag, or name another with --source REPOSITORY@REF", from.Ref)
 	}
 	if err != nil {
-		return plan.Plan{}, build.Source{}, fmt.Errorf("resolving %s of %s: %w", from.Ref, from.Repository, err)
+		return plan.Plan{}, run.Source{}, fmt.Errorf("resolving %s of %s: %w", from.Ref, from.Repository, err)
 	}
-	s := build.Source{Commit: commit}
+	s := run.Source{Commit: commit}
 	read := func(name string) ([]byte, error) { return repo.ReadFile(ctx, commit, name) }
 	planned, err := readPlan(&s, read, v, parameters)
 	if err != nil {
-		return plan.Plan{}, build.Source{}, err
+		return plan.Plan{}, run.Source{}, err
 	}
 	// The rule stands in the tree, which is that of both commits.
-	s.Commit, err = repo.Built(ctx, commit, vcs.Rule(planned.ReleaseCommit))
+	s.Commit, err = repo.Built(ctx, commit, git.Rule(planned.ReleaseCommit))
 	return planned, s, err
 }
 
@@ -63,34 +63,34 @@ func ReadPlanIn(dir string, v version.Version, parameters map[string]string) (pl
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("reading %q: %w", name, vcs.ErrNotFound)
+			return nil, fmt.Errorf("reading %q: %w", name, git.ErrNotFound)
 		}
 		if err == nil && !info.Mode().IsRegular() {
 			return nil, verdict.Refuse(verdict.FileType, name, "it is no regular file")
 		}
 		return os.ReadFile(path)
 	}
-	return readPlan(&build.Source{}, read, v, parameters)
+	return readPlan(&run.Source{}, read, v, parameters)
 }
 
 // tag finds out who signed the tag that a commit was found by.
-func (s Source) tag(ctx context.Context, c vcs.Commit) (vcs.Tag, error) {
+func (s Source) tag(ctx context.Context, c git.Commit) (git.Tag, error) {
 	var signers []byte
 	if s.Signers != "" {
 		var err error
 		if signers, err = os.ReadFile(s.Signers); err != nil {
-			return vcs.Tag{}, verdict.Wrap(verdict.Usage, "allowed signers of tags", err)
+			return git.Tag{}, verdict.Wrap(verdict.Usage, "allowed signers of tags", err)
 		}
 		if len(signers) == 0 {
-			return vcs.Tag{}, verdict.Refuse(verdict.Usage, s.Signers, "it names no allowed signer of tags")
+			return git.Tag{}, verdict.Refuse(verdict.Usage, s.Signers, "it names no allowed signer of tags")
 		}
 	}
-	return vcs.VerifyTag(ctx, c, signers)
+	return git.VerifyTag(ctx, c, signers)
 }
 
-// ParseSource splits REPOSITORY@REF, see [vcs.Split].
+// ParseSource splits REPOSITORY@REF, see [git.Split].
 func ParseSource(text string) Source {
-	repository, ref := vcs.Split(text)
+	repository, ref := git.Split(text)
 	return Source{Repository: repository, Ref: ref}
 }
 
@@ -126,8 +126,8 @@ func FindPlan(ctx context.Context, word string, v version.Version, parameters ma
 }
 
 // readPlan fills the configuration of a source and expands it.
-func readPlan(s *build.Source, read func(name string) ([]byte, error), v version.Version, parameters map[string]string) (p plan.Plan, err error) {
-	if s.Config, err = read(plan.ConfigName); errors.Is(err, vcs.ErrNotFound) {
+func readPlan(s *run.Source, read func(name string) ([]byte, error), v version.Version, parameters map[string]string) (p plan.Plan, err error) {
+	if s.Config, err = read(plan.ConfigName); errors.Is(err, git.ErrNotFound) {
 		return plan.Plan{}, verdict.Refuse(verdict.Usage, plan.ConfigName, "there is none; write one with waybill init, and commit it to build from it")
 	}
 	if err != nil {
@@ -146,8 +146,8 @@ func readPlan(s *build.Source, read func(name string) ([]byte, error), v version
 }
 
 // readLock demands a lock that pins everything before anything is built.
-func readLock(s *build.Source, read func(name string) ([]byte, error), config plan.Config) (err error) {
-	if s.Lock, err = read(plan.LockName); errors.Is(err, vcs.ErrNotFound) {
+func readLock(s *run.Source, read func(name string) ([]byte, error), config plan.Config) (err error) {
+	if s.Lock, err = read(plan.LockName); errors.Is(err, git.ErrNotFound) {
 		return verdict.Refuse(verdict.LockStale, plan.LockName, "release.yaml names it, and it is not there")
 	}
 	if err != nil {
@@ -160,13 +160,13 @@ func readLock(s *build.Source, read func(name string) ([]byte, error), config pl
 		return err
 	}
 	return s.Pins.CheckModules(func(dir string) (files plan.ModuleFiles, err error) {
-		if files.GoMod, err = read(path.Join(dir, "go.mod")); errors.Is(err, vcs.ErrNotFound) {
+		if files.GoMod, err = read(path.Join(dir, "go.mod")); errors.Is(err, git.ErrNotFound) {
 			return files, verdict.Refuse(verdict.LockStale, plan.LockName, "module %q: the source has no go.mod there", dir)
 		}
 		if err != nil {
 			return files, err
 		}
-		if files.GoSum, err = read(path.Join(dir, "go.sum")); errors.Is(err, vcs.ErrNotFound) {
+		if files.GoSum, err = read(path.Join(dir, "go.sum")); errors.Is(err, git.ErrNotFound) {
 			return files, nil
 		}
 		return files, err

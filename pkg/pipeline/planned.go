@@ -4,15 +4,15 @@ import (
 	"context"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/routes"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
-	"github.com/waybill-release/waybill/pkg/workspace"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/pipeline/promote"
+	"github.com/waybill-release/waybill/pkg/produce/workspace"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // stageWorkspace is where a release lies before it is staged.
@@ -30,60 +30,60 @@ func (p *Pipeline) PlanPromotion(ctx context.Context, to profile.Stage) (promote
 
 // PlanRelease is [Pipeline.PlanPromotion] as a plan that can be kept, and
 // applied later by [PromotePlanned].
-func (p *Pipeline) PlanRelease(ctx context.Context, to profile.Stage) (routes.Plan, error) {
+func (p *Pipeline) PlanRelease(ctx context.Context, to profile.Stage) (promotionplan.Plan, error) {
 	m, bundle, from, err := publishing{p.job}.planned(ctx, p.from, to)
 	if err != nil {
-		return routes.Plan{}, err
+		return promotionplan.Plan{}, err
 	}
 	at, err := publishing{p.job}.end(to)
 	if err != nil {
-		return routes.Plan{}, err
+		return promotionplan.Plan{}, err
 	}
-	return routes.MakeRelease(m, bundle, from, at)
+	return promotionplan.MakeRelease(m, bundle, from, at)
 }
 
 // planned is the manifest that would go to a stage, and where from.
-func (p publishing) planned(ctx context.Context, in facts, to profile.Stage) (release.Manifest, []byte, routes.End, error) {
+func (p publishing) planned(ctx context.Context, in facts, to profile.Stage) (manifest.Manifest, []byte, promotionplan.End, error) {
 	if to == profile.Release {
 		if _, err := accepted(ctx, p.job, in); err != nil {
-			return release.Manifest{}, nil, routes.End{}, err
+			return manifest.Manifest{}, nil, promotionplan.End{}, err
 		}
 	}
 	source, from, err := p.origin(to)
 	if err != nil {
-		return release.Manifest{}, nil, routes.End{}, err
+		return manifest.Manifest{}, nil, promotionplan.End{}, err
 	}
 	m, bundle, err := p.promotable(ctx, source)
 	return m, bundle, from, err
 }
 
 // origin is where a promotion to a stage comes from.
-func (p publishing) origin(to profile.Stage) (store.Place, routes.End, error) {
+func (p publishing) origin(to profile.Stage) (store.Place, promotionplan.End, error) {
 	if to == profile.Staging {
 		w, err := workspace.Open(p.State)
 		if err != nil {
-			return nil, routes.End{}, err
+			return nil, promotionplan.End{}, err
 		}
 		files := w.Files().URI()
 		images := strings.TrimSuffix(strings.TrimSuffix(files, "/"), "files") + "images"
-		return w.Files(), routes.End{Stage: stageWorkspace, Files: slashed(files), Images: images}, nil
+		return w.Files(), promotionplan.End{Stage: stageWorkspace, Files: slashed(files), Images: images}, nil
 	}
 	staging, err := p.place(profile.Staging)
 	if err != nil {
-		return nil, routes.End{}, err
+		return nil, promotionplan.End{}, err
 	}
 	end, err := p.end(profile.Staging)
 	return staging.files, end, err
 }
 
 // end is a stage as a plan names it.
-func (p publishing) end(s profile.Stage) (routes.End, error) {
+func (p publishing) end(s profile.Stage) (promotionplan.End, error) {
 	at, err := p.place(s)
 	if err != nil {
-		return routes.End{}, err
+		return promotionplan.End{}, err
 	}
 	images, err := p.Profile.Images(s, p.Version)
-	return routes.End{Stage: string(s), Files: slashed(at.files.URI()), Images: strings.TrimSuffix(images, "/")}, err
+	return promotionplan.End{Stage: string(s), Files: slashed(at.files.URI()), Images: strings.TrimSuffix(images, "/")}, err
 }
 
 func slashed(uri string) string { return strings.TrimSuffix(uri, "/") + "/" }
@@ -92,7 +92,7 @@ func slashed(uri string) string { return strings.TrimSuffix(uri, "/") + "/" }
 // gate first. Then it plans once more from the manifest that is there now, and
 // goes on only if that is the very same plan. The verdict is about where the
 // release arrived, or, where the gate refused it, about where it came from.
-func PromotePlanned(ctx context.Context, c Config, planned routes.Plan) (*verdict.Verdict, error) {
+func PromotePlanned(ctx context.Context, c Config, planned promotionplan.Plan) (*verdict.Verdict, error) {
 	p, to, err := admitPlanned(ctx, c, planned)
 	if err != nil {
 		return nil, err
@@ -109,14 +109,14 @@ func PromotePlanned(ctx context.Context, c Config, planned routes.Plan) (*verdic
 
 // CheckPlanned asks everything that [PromotePlanned] asks before it copies, and
 // copies nothing.
-func CheckPlanned(ctx context.Context, c Config, planned routes.Plan) error {
+func CheckPlanned(ctx context.Context, c Config, planned promotionplan.Plan) error {
 	_, _, err := admitPlanned(ctx, c, planned)
 	return err
 }
 
 // admitPlanned makes the pipeline of a planned promotion and says where to it
 // goes, if it may.
-func admitPlanned(ctx context.Context, c Config, planned routes.Plan) (*Pipeline, profile.Stage, error) {
+func admitPlanned(ctx context.Context, c Config, planned promotionplan.Plan) (*Pipeline, profile.Stage, error) {
 	sealed := planned.Release
 	if sealed == nil {
 		return nil, "", verdict.Refuse(verdict.Usage, "plan", "it is no plan of a sealed release")
@@ -141,7 +141,7 @@ func admitPlanned(ctx context.Context, c Config, planned routes.Plan) (*Pipeline
 }
 
 // stale refuses a plan that would be made otherwise today, and says in what.
-func stale(planned, now routes.Plan) error {
+func stale(planned, now promotionplan.Plan) error {
 	if planned.Digest().Equal(now.Digest()) {
 		return nil
 	}
@@ -160,7 +160,7 @@ func stale(planned, now routes.Plan) error {
 
 // PromoteFiles applies a plan of files, by what the policy of the profile asks
 // of binaries: a list does not say what its files are.
-func (p *Pipeline) PromoteFiles(ctx context.Context, planned routes.Plan, how Promotion) (*verdict.Verdict, error) {
+func (p *Pipeline) PromoteFiles(ctx context.Context, planned promotionplan.Plan, how Promotion) (*verdict.Verdict, error) {
 	now := p.Clock()
 	judge, err := p.Gate.One(profile.Staging, now, planned.FileGoals()...)
 	if err != nil {

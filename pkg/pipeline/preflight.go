@@ -10,29 +10,29 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/build"
-	"github.com/waybill-release/waybill/pkg/doctor"
-	"github.com/waybill-release/waybill/pkg/identity"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/sandbox"
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/trace/span"
-	"github.com/waybill-release/waybill/pkg/transport"
-	"github.com/waybill-release/waybill/pkg/vcs"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/workspace"
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
+	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/pipeline/doctor"
+	"github.com/waybill-release/waybill/pkg/produce/run"
+	"github.com/waybill-release/waybill/pkg/produce/sandbox"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/produce/workspace"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/identity"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // found is what an examination came to know on its way: what would be built,
 // and behind which walls.
 type found struct {
 	plan   plan.Plan
-	source build.Source
+	source run.Source
 	walls  sandbox.Report
 }
 
@@ -109,7 +109,7 @@ func (p checkup) examine(ctx context.Context, purpose doctor.Purpose, confirm bo
 		asks = append(asks, p.examineTokens(purpose, f.walls.Mode)...)
 	}
 	asks = append(asks, p.examineServices(makes))
-	for _, f := range p.withdrawn(release.Manifest{}) {
+	for _, f := range p.withdrawn(manifest.Manifest{}) {
 		asks = append(asks, one(doctor.Fault("version", &verdict.Error{Finding: f})))
 	}
 	if p.Version.IsZero() {
@@ -157,7 +157,7 @@ func (p checkup) examineSource(ctx context.Context, purpose doctor.Purpose, f *f
 	if f.source.Tag, err = p.Source.tag(ctx, f.source.Commit); err != nil {
 		checks = append(checks, doctor.Fault("tag", err))
 	}
-	if err := errors.Join(vcs.CheckClean(ctx, p.Source.Repository), workspace.Check(p.State, f.identity(""))); err != nil {
+	if err := errors.Join(git.CheckClean(ctx, p.Source.Repository), workspace.Check(p.State, f.identity(""))); err != nil {
 		return one(append(checks, doctor.Fault("source", err))...)
 	}
 	checks = append(checks, doctor.Fine("source", "%s names commit %.12s, %d artifacts are planned", f.source.Commit.AskedFor(), f.source.Commit.Commit, len(f.plan.Artifacts)))
@@ -359,6 +359,6 @@ func (p checkup) examinePublic() doctor.Ask {
 }
 
 // isOf reports whether a run made a release.
-func isOf(m release.Manifest, run string) bool {
-	return slices.ContainsFunc(m.Runs, func(r release.Run) bool { return r.ID == run })
+func isOf(m manifest.Manifest, run string) bool {
+	return slices.ContainsFunc(m.Runs, func(r manifest.Run) bool { return r.ID == run })
 }

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/build"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/seal"
-	"github.com/waybill-release/waybill/pkg/sign/token"
-	"github.com/waybill-release/waybill/pkg/vcs"
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/produce/run"
+	"github.com/waybill-release/waybill/pkg/produce/seal"
+	"github.com/waybill-release/waybill/pkg/produce/sign/token"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 
 // runSteps runs the steps of the plan. The plan of what is there is left to the
@@ -23,10 +23,10 @@ func runSteps(ctx context.Context, t tools, in facts) (facts, error) {
 	warnOfLife(ctx, t.job, buildAct().signs.tokenIn(f.walls.Mode), f.plan)
 	sayTag(ctx, t.job, f.source)
 	t.Report(ctx, "build %s %s from %.12s, steps run %s", f.plan.Name, f.plan.Version, f.source.Commit.Commit, f.walls.Mode)
-	err := build.Run(ctx, build.Request{
+	err := run.Run(ctx, run.Request{
 		Plan: f.plan, Source: f.source, Workspace: in.w, Signer: t.signer, Report: t.Report, Progress: t.Progress,
-		Machine: build.Machine{Mode: f.walls.Mode, Jobs: runtime.GOMAXPROCS(0), Transport: t.Transport, Modules: t.Profile.ModuleProxy, Secrets: secrets(t.Tokens)},
-		Trust:   build.Trust{Verifier: t.verifier, Policy: t.Profile.Policy, Clock: t.Clock},
+		Machine: run.Machine{Mode: f.walls.Mode, Jobs: runtime.GOMAXPROCS(0), Transport: t.Transport, Modules: t.Profile.ModuleProxy, Secrets: secrets(t.Tokens)},
+		Trust:   run.Trust{Verifier: t.verifier, Policy: t.Profile.Policy, Clock: t.Clock},
 	})
 	if err == nil {
 		t.summary.Reused = len(provenances(f.plan)) - t.signer.Tally().Made
@@ -56,11 +56,11 @@ func secrets(tokens map[string]token.Source) (list []string) {
 }
 
 // sayTag tells people what provenance will say of the tag.
-func sayTag(ctx context.Context, j *job, s build.Source) {
+func sayTag(ctx context.Context, j *job, s run.Source) {
 	switch {
 	case s.Tag.Signer != "":
 		j.Report(ctx, "%s is signed by %s", s.Commit.Ref, s.Tag.Signer)
-	case s.Tag != (vcs.Tag{}):
+	case s.Tag != (git.Tag{}):
 		j.Report(ctx, "%s: no signer is verified: %s", s.Commit.Ref, s.Tag.NotVerified)
 	}
 	if s.Commit.Release != "" {

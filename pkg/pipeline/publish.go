@@ -9,14 +9,14 @@ import (
 	"strings"
 
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/pipeline/promote"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // publishing copies a sealed release from one place to the next.
@@ -68,7 +68,7 @@ func (p publishing) promote(ctx context.Context, from promote.From, s profile.St
 // replaces is the digest of the manifest at a destination that the manifest of
 // a promotion may replace: the release identity signed it, and ours is a later
 // revision of it. It is zero where there is none, or the very same.
-func (p publishing) replaces(ctx context.Context, next release.Manifest, bundle []byte, at store.Place) (digest.Digest, error) {
+func (p publishing) replaces(ctx context.Context, next manifest.Manifest, bundle []byte, at store.Place) (digest.Digest, error) {
 	before, raw, err := p.manifest(ctx, at)
 	if err == nil {
 		there := digest.Of(digest.SHA256, raw)
@@ -191,6 +191,6 @@ func before(from store.Place, state string) string {
 }
 
 // pagesAt opens the pages of a manifest that lies at a place.
-func pagesAt(ctx context.Context, from store.Place) release.Opener {
-	return func(name string) ([]byte, error) { return store.Read(ctx, from, name, release.MaxPage) }
+func pagesAt(ctx context.Context, from store.Place) manifest.Opener {
+	return func(name string) ([]byte, error) { return store.Read(ctx, from, name, manifest.MaxPage) }
 }

@@ -11,22 +11,22 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/journal"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/promotion"
-	"github.com/waybill-release/waybill/pkg/record"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/vsa"
-	"github.com/waybill-release/waybill/pkg/workspace"
+	"github.com/waybill-release/waybill/pkg/backend/journal"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/pipeline/promote"
+	"github.com/waybill-release/waybill/pkg/produce/attest"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/produce/workspace"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxRecords bounds how many summaries of a release are looked at.
@@ -40,8 +40,8 @@ const unsummarized = "no summary was written: none is wanted, because the featur
 
 // Maker is this program and the job that runs it, as records name them.
 type Maker struct {
-	promotion.Promoter
-	Job promotion.Job
+	promotionrecord.Promoter
+	Job promotionrecord.Job
 }
 
 // records are what the verifier writes of a release that is public.
@@ -86,7 +86,7 @@ func writeRecords(ctx context.Context, t tools, in facts) (_ facts, err error) {
 
 // recorder prepares to sign records as the verifier, and keeps in the journal
 // what was signed.
-func (p records) recorder(j *journal.Journal) (*record.Records, *sign.Signer, error) {
+func (p records) recorder(j *journal.Journal) (*attest.Records, *sign.Signer, error) {
 	kept, err := sign.Keep(j)
 	if err != nil {
 		return nil, nil, err
@@ -97,9 +97,9 @@ func (p records) recorder(j *journal.Journal) (*record.Records, *sign.Signer, er
 	if err != nil {
 		return nil, nil, err
 	}
-	records, err := record.New(record.Config{
+	records, err := attest.New(attest.Config{
 		Signer: signer, Journal: j, Verifier: p.verifier, Policy: p.Profile.Policy, Job: p.Maker.Job, Clock: p.Clock, Ways: p.Ways,
-		As: record.As{ID: p.Profile.Records.Verifier, Policy: p.Profile.Records.Policy, Promoter: p.Maker.Promoter},
+		As: attest.As{ID: p.Profile.Records.Verifier, Policy: p.Profile.Records.Policy, Promoter: p.Maker.Promoter},
 	})
 	return records, signer, err
 }
@@ -119,7 +119,7 @@ func (p records) unwritten() string {
 
 // journal is where the signatures of records are kept: with the others of
 // the release, or in a file of its version where staging is all there is.
-func (p records) journal(m release.Manifest) string {
+func (p records) journal(m manifest.Manifest) string {
 	if w, err := workspace.Open(p.State); err == nil && w.Identity().Version == p.Version && isOf(m, w.Identity().Invocation) {
 		return w.Signatures()
 	}
@@ -129,8 +129,8 @@ func (p records) journal(m release.Manifest) string {
 // recording is the records of one release being written.
 type recording struct {
 	*job
-	records  *record.Records
-	manifest release.Manifest
+	records  *attest.Records
+	manifest manifest.Manifest
 	at       place
 	v        *verdict.Verdict
 }
@@ -175,7 +175,7 @@ func (r recording) all(ctx context.Context) (said []string, err error) {
 
 // summarized are the artifacts that a summary speaks of: whatever was built,
 // and can be asked for one.
-func summarized(m release.Manifest) (subjects []intoto.Subject) {
+func summarized(m manifest.Manifest) (subjects []intoto.Subject) {
 	for _, a := range m.Artifacts {
 		if slices.Contains(policy.ChecksOf(a.Class), policy.Summary) {
 			subjects = append(subjects, intoto.Subject{Name: a.Name, Digests: a.Digests})
@@ -200,7 +200,7 @@ func summariesAt(ctx context.Context, at store.Place) (all [][]byte, _ error) {
 }
 
 // write writes a summary under the next name that is free, unless it is there.
-func (r recording) write(ctx context.Context, s record.Signed, there [][]byte) (string, error) {
+func (r recording) write(ctx context.Context, s attest.Signed, there [][]byte) (string, error) {
 	if i := slices.IndexFunc(there, func(raw []byte) bool { return bytes.Equal(raw, s.Bundle) }); i >= 0 {
 		return vsa.Name(i+1) + ", which was there", nil
 	}
@@ -222,7 +222,7 @@ func (r recording) write(ctx context.Context, s record.Signed, there [][]byte) (
 }
 
 // attachAll attaches a summary to each image that it speaks of.
-func (r recording) attachAll(ctx context.Context, s record.Signed) error {
+func (r recording) attachAll(ctx context.Context, s attest.Signed) error {
 	st, err := r.verifier.Attestation(s.Bundle)
 	if err != nil {
 		return err
@@ -243,7 +243,7 @@ func (r recording) attachAll(ctx context.Context, s record.Signed) error {
 }
 
 // attach makes a record refer to an image. One that does already is left.
-func attach(ctx context.Context, to promote.Registry, a release.Artifact, s record.Signed) error {
+func attach(ctx context.Context, to promote.Registry, a manifest.Artifact, s attest.Signed) error {
 	if s.Found { // perhaps with other hints, which make no second one of it
 		there, err := registry.Bundles(ctx, to, a.Repository, a.Digests.SHA256)
 		switch {
@@ -283,16 +283,16 @@ func (r recording) promotions(ctx context.Context) (int, error) {
 	return n, group.Wait()
 }
 
-func (r recording) promotion(ctx context.Context, from string, a release.Artifact) error {
+func (r recording) promotion(ctx context.Context, from string, a manifest.Artifact) error {
 	there, err := registry.Bundles(ctx, r.at.images, a.Repository, a.Digests.SHA256)
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return err
 	}
 	name := func(prefix string) string { return strings.TrimSuffix(prefix, "/") + "/" + a.Repository }
-	s, err := r.records.Promotion(ctx, record.Promoted{
+	s, err := r.records.Promotion(ctx, attest.Promoted{
 		Source: name(from), Digest: a.Digests.SHA256, Verdict: r.v, There: there,
-		Destinations: []record.Destination{{Ref: name(r.manifest.ImagesURI), Tags: a.Tags}},
-		Manifest:     promotion.Resource{Name: r.manifest.Name + " " + r.Version.String(), Digest: map[string]string{"gitCommit": r.manifest.Source.Commit}, URI: r.manifest.Source.Repository},
+		Destinations: []attest.Destination{{Ref: name(r.manifest.ImagesURI), Tags: a.Tags}},
+		Manifest:     promotionrecord.Resource{Name: r.manifest.Name + " " + r.Version.String(), Digest: map[string]string{"gitCommit": r.manifest.Source.Commit}, URI: r.manifest.Source.Repository},
 	})
 	if err != nil || s.Found {
 		return err
@@ -303,7 +303,7 @@ func (r recording) promotion(ctx context.Context, from string, a release.Artifac
 // progress looks for a summary of the release beside its manifest, which the
 // verifier signed of nothing but what the manifest lists. Nothing is missing
 // where none is there and none was wanted.
-func (p records) progress(ctx context.Context, m release.Manifest, at store.Place) Stage {
+func (p records) progress(ctx context.Context, m manifest.Manifest, at store.Place) Stage {
 	stage := Stage{Name: stepRecord, Of: 1, Note: "no summary of the verifier: " + at.URI()}
 	all, err := summariesAt(ctx, at)
 	if err != nil {
@@ -325,7 +325,7 @@ func (p records) progress(ctx context.Context, m release.Manifest, at store.Plac
 }
 
 // speaksOf reports whether each subject is listed, with these bytes.
-func speaksOf(s intoto.Statement, m release.Manifest) bool {
+func speaksOf(s intoto.Statement, m manifest.Manifest) bool {
 	for _, sub := range s.Subjects() {
 		a, listed := m.Find(sub.Name)
 		if !listed || !sub.Binds(a.Digests) {

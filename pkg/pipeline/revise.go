@@ -6,13 +6,13 @@ import (
 	"fmt"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/seal"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/produce/seal"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Revision is the next revision of a sealed release, of the manifest in the
@@ -29,26 +29,26 @@ func (p *Pipeline) Revise(at profile.Stage) Revision { return Revision{p.job, at
 
 // Amend drafts the revision with the evidence that is there now. At a stage
 // everything that the manifest lists must be accepted as it is.
-func (r Revision) Amend(ctx context.Context, reason string) (release.Manifest, error) {
+func (r Revision) Amend(ctx context.Context, reason string) (manifest.Manifest, error) {
 	if r.at != "" {
 		return r.amendAt(ctx, reason)
 	}
 	here, err := built(ctx, r.job, facts{})
 	if err != nil {
-		return release.Manifest{}, err
+		return manifest.Manifest{}, err
 	}
 	return seal.Amend(ctx, r.request(here.plan, here.w), reason)
 }
 
 // Withdraw drafts the revision that says that the release must no longer be
 // used. At a stage nothing else of the release need be there.
-func (r Revision) Withdraw(ctx context.Context, w release.Withdrawal) (release.Manifest, error) {
+func (r Revision) Withdraw(ctx context.Context, w manifest.Withdrawal) (manifest.Manifest, error) {
 	if r.at != "" {
 		return r.withdrawAt(ctx, w)
 	}
 	here, err := built(ctx, r.job, facts{})
 	if err != nil {
-		return release.Manifest{}, err
+		return manifest.Manifest{}, err
 	}
 	return seal.Withdraw(ctx, r.request(here.plan, here.w), w)
 }
@@ -56,7 +56,7 @@ func (r Revision) Withdraw(ctx context.Context, w release.Withdrawal) (release.M
 // Sign signs a drafted revision as the release identity and puts it in the place
 // of the one before. In the state directory it is public once it is promoted;
 // at a stage it is put at the other stage too, where that has the same one.
-func (r Revision) Sign(ctx context.Context, next release.Manifest) error {
+func (r Revision) Sign(ctx context.Context, next manifest.Manifest) error {
 	if r.at != "" {
 		return r.signAt(ctx, next)
 	}
@@ -67,16 +67,16 @@ func (r Revision) Sign(ctx context.Context, next release.Manifest) error {
 }
 
 // signsRevision is the act that signs a drafted revision.
-func signsRevision(next release.Manifest) act {
+func signsRevision(next manifest.Manifest) act {
 	if next.Withdrawn != nil {
-		return revision(actWithdraw, release.RunWithdraw)
+		return revision(actWithdraw, manifest.RunWithdraw)
 	}
-	return revision(actAmend, release.RunAmend)
+	return revision(actAmend, manifest.RunAmend)
 }
 
 // Forecast looks ahead at signing a drafted revision: as whom, and with which
 // services.
-func (r Revision) Forecast(ctx context.Context, next release.Manifest) (Forecast, error) {
+func (r Revision) Forecast(ctx context.Context, next manifest.Manifest) (Forecast, error) {
 	o := &outlook{job: r.job, plan: plan.Plan{Name: next.Name, Version: next.Version}}
 	if r.at == "" {
 		return o.fill(ctx, o.forecast(next.Source.Commit), signsRevision(next))
@@ -90,33 +90,33 @@ func (r Revision) Forecast(ctx context.Context, next release.Manifest) (Forecast
 
 // amendAt drafts the next revision of the manifest that lies at a stage, with
 // everything that it lists: what lies there must be accepted as it is.
-func (p Revision) amendAt(ctx context.Context, reason string) (release.Manifest, error) {
+func (p Revision) amendAt(ctx context.Context, reason string) (manifest.Manifest, error) {
 	if _, err := (runner{p.job}).perform(ctx, decide(p.at), facts{}); err != nil {
-		return release.Manifest{}, fmt.Errorf("an amendment vouches for the release once more, so it must be accepted as it is: %w", err)
+		return manifest.Manifest{}, fmt.Errorf("an amendment vouches for the release once more, so it must be accepted as it is: %w", err)
 	}
 	before, bundle, _, err := p.standing(ctx)
 	if err != nil {
-		return release.Manifest{}, err
+		return manifest.Manifest{}, err
 	}
 	return seal.Again(before, bundle, reason, p.Clock())
 }
 
 // withdrawAt drafts the revision of the manifest that lies at a stage that says
 // that the release must no longer be used.
-func (p Revision) withdrawAt(ctx context.Context, w release.Withdrawal) (release.Manifest, error) {
+func (p Revision) withdrawAt(ctx context.Context, w manifest.Withdrawal) (manifest.Manifest, error) {
 	before, bundle, _, err := p.standing(ctx)
 	if err != nil {
-		return release.Manifest{}, err
+		return manifest.Manifest{}, err
 	}
 	return seal.Withdrawn(before, bundle, w, p.Clock())
 }
 
 // standing is the verified manifest that lies at a stage, the digest of its
 // bundle, and the place.
-func (p Revision) standing(ctx context.Context) (release.Manifest, digest.Digest, place, error) {
+func (p Revision) standing(ctx context.Context) (manifest.Manifest, digest.Digest, place, error) {
 	at, err := p.place(p.at)
 	if err != nil {
-		return release.Manifest{}, digest.Digest{}, place{}, err
+		return manifest.Manifest{}, digest.Digest{}, place{}, err
 	}
 	m, raw, err := p.own(ctx, at.files)
 	if errors.Is(err, store.ErrNotFound) {
@@ -124,7 +124,7 @@ func (p Revision) standing(ctx context.Context) (release.Manifest, digest.Digest
 			Advise("nothing is public or staged there, so nobody needs to be told; --at names the stage, and the profile its place")
 	}
 	if err != nil {
-		return release.Manifest{}, digest.Digest{}, place{}, err
+		return manifest.Manifest{}, digest.Digest{}, place{}, err
 	}
 	return m, digest.Of(digest.SHA256, raw), at, nil
 }
@@ -133,7 +133,7 @@ func (p Revision) standing(ctx context.Context) (release.Manifest, digest.Digest
 // place of the one that lies at a stage, and at the other stage too, where that
 // has the same one. Whatever came there since it was drafted stays, and is
 // named.
-func (p Revision) signAt(ctx context.Context, next release.Manifest) (err error) {
+func (p Revision) signAt(ctx context.Context, next manifest.Manifest) (err error) {
 	before, superseded, at, err := p.standing(ctx)
 	if err != nil {
 		return err

@@ -10,18 +10,18 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/journal"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/seal"
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/trace"
-	"github.com/waybill-release/waybill/pkg/trace/carry"
-	"github.com/waybill-release/waybill/pkg/trace/span"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/workspace"
+	"github.com/waybill-release/waybill/pkg/backend/journal"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/carry"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/produce/seal"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/produce/workspace"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/trace"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // facts are what is known of a release while acts are done. An act gets them
@@ -30,7 +30,7 @@ type facts struct {
 	source   *found               // what is built, and behind which walls
 	w        *workspace.Workspace // where it comes into being
 	plan     plan.Plan            // of what is there, from its commit
-	examined *crosscheck.Examined // which documents were made of which bytes, in this run
+	examined *sbomcheck.Examined  // which documents were made of which bytes, in this run
 	accepted digest.Digest        // the manifest in staging that the gate accepted: no other is released
 	verdict  *verdict.Verdict     // the newest decision
 	public   bool                 // and that it was accepted where users find it
@@ -54,7 +54,7 @@ type runner struct{ *job }
 // perform does one act, and remembers that where the act says.
 func (r runner) perform(ctx context.Context, a act, in facts) (_ facts, err error) {
 	if in.examined == nil {
-		in.examined = &crosscheck.Examined{}
+		in.examined = &sbomcheck.Examined{}
 	}
 	switch a.noted {
 	case inWorkspace:
@@ -253,12 +253,12 @@ func decided(out facts, err error) (*verdict.Verdict, error) {
 }
 
 // lifeOf is the life of the release that a manifest lists, and the last act on it.
-func lifeOf(m release.Manifest) trace.IDs {
+func lifeOf(m manifest.Manifest) trace.IDs {
 	if len(m.Runs) == 0 {
 		return trace.IDs{}
 	}
-	last := release.IDsOf(m.Runs[len(m.Runs)-1])
-	last.Initial = release.OriginOf(m)
+	last := manifest.IDsOf(m.Runs[len(m.Runs)-1])
+	last.Initial = manifest.OriginOf(m)
 	return last
 }
 
@@ -279,16 +279,16 @@ func historyOf(w *workspace.Workspace, typed Typed) seal.History {
 		}
 		b.Trace.Initial = id.Trace.Initial
 		traced, kind := !b.Trace.Trace.IsZero(), actNamed(e.Subject).run
-		run := release.RunOf(kind, b.Trace.Trace.String(), b.Trace, b.command())
+		run := manifest.RunOf(kind, b.Trace.Trace.String(), b.Trace, b.command())
 		switch kind {
-		case release.RunBuild, release.RunSign:
-			if kind == release.RunBuild {
+		case manifest.RunBuild, manifest.RunSign:
+			if kind == manifest.RunBuild {
 				run.ID = id.Invocation
 			}
 			if traced {
 				h.Earlier = append(h.Earlier, run)
 			}
-		case release.RunSeal, release.RunAmend, release.RunWithdraw:
+		case manifest.RunSeal, manifest.RunAmend, manifest.RunWithdraw:
 			s := seal.Sealing{Began: e.Time}
 			if traced {
 				s.Run = run

@@ -7,15 +7,15 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/produce/seal"
+	"github.com/waybill-release/waybill/pkg/produce/workspace"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/seal"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/workspace"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // describe writes the SBOMs.
@@ -44,7 +44,7 @@ type describer struct {
 	layers  sbom.Layers  // that images share
 	// examined remembers which documents were made of which bytes: the acts that
 	// follow in this run need only hash both.
-	examined *crosscheck.Examined
+	examined *sbomcheck.Examined
 }
 
 // describeAll goes from what contains nothing to what contains the rest. An

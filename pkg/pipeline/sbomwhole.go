@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/sandbox"
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/produce/checkout"
+	"github.com/waybill-release/waybill/pkg/produce/sandbox"
+	"github.com/waybill-release/waybill/pkg/produce/seal"
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/seal"
-	"github.com/waybill-release/waybill/pkg/source"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/vcs"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // whole writes the documents about the release as a whole: of its source, if
@@ -45,7 +45,7 @@ func (d *describer) source(ctx context.Context) (sbom.Entry, error) {
 	}
 	defer func() { _ = sandbox.Remove(ctx, scratch) }()
 	dir := filepath.Join(scratch, "src")
-	if err := checkout(ctx, d.w.Identity().Commit, dir); err != nil {
+	if err := checkOut(ctx, d.w.Identity().Commit, dir); err != nil {
 		return sbom.Entry{}, err
 	}
 	made, err := sbom.Directory(d.in, "source", os.DirFS(dir), d.find)
@@ -62,13 +62,13 @@ func (d *describer) source(ctx context.Context) (sbom.Entry, error) {
 
 // checkout writes the source as a build does: read behind walls where there
 // are some, and proven.
-func checkout(ctx context.Context, c vcs.Commit, dir string) error {
-	repo, err := vcs.Open(ctx, c.Repository)
+func checkOut(ctx context.Context, c git.Commit, dir string) error {
+	repo, err := git.Open(ctx, c.Repository)
 	if err != nil {
 		return err
 	}
 	defer repo.Close()
-	return source.Checkout(ctx, sandbox.Examine(ctx).Mode, repo, c, dir)
+	return checkout.Checkout(ctx, sandbox.Examine(ctx).Mode, repo, c, dir)
 }
 
 // write puts a document under its name, in the form that the name says.

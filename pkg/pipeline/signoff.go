@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/signoff"
-	"github.com/waybill-release/waybill/pkg/vcs"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/govern/signoff"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TokenSignoff is the token name of the identity that signs releases off.
@@ -36,7 +36,7 @@ func ReadSignedSource(ctx context.Context, from Source) (SignedSource, error) {
 	if from.Ref == "" {
 		from.Ref = "HEAD"
 	}
-	repo, err := vcs.Open(ctx, from.Repository)
+	repo, err := git.Open(ctx, from.Repository)
 	if err != nil {
 		return SignedSource{}, err
 	}
@@ -46,7 +46,7 @@ func ReadSignedSource(ctx context.Context, from Source) (SignedSource, error) {
 		return SignedSource{}, fmt.Errorf("resolving %s of %s: %w", from.Ref, from.Repository, err)
 	}
 	raw, err := repo.ReadFile(ctx, commit, plan.ConfigName)
-	if errors.Is(err, vcs.ErrNotFound) {
+	if errors.Is(err, git.ErrNotFound) {
 		return SignedSource{}, verdict.Refuse(verdict.Usage, plan.ConfigName, "there is none at %s of %s", from.Ref, from.Repository)
 	}
 	if err != nil {
@@ -56,7 +56,7 @@ func ReadSignedSource(ctx context.Context, from Source) (SignedSource, error) {
 	if err != nil {
 		return SignedSource{}, err
 	}
-	if commit, err = repo.Built(ctx, commit, vcs.Rule(config.ReleaseCommit())); err != nil {
+	if commit, err = repo.Built(ctx, commit, git.Rule(config.ReleaseCommit())); err != nil {
 		return SignedSource{}, err
 	}
 	return SignedSource{digest.SetOf(raw), releasesignoff.Source{Repository: config.Repository(), Commit: commit.Commit}}, nil
@@ -75,7 +75,7 @@ func Attribute(ctx context.Context, dir string, set *signoff.Set, r signoff.Repo
 			if e.Dir != d.Dir {
 				continue
 			}
-			blamed, err := vcs.Blame(ctx, filepath.Join(dir, filepath.FromSlash(e.File)), e.Readme, lines)
+			blamed, err := git.Blame(ctx, filepath.Join(dir, filepath.FromSlash(e.File)), e.Readme, lines)
 			if err != nil || len(blamed) < len(lines) {
 				unknown = append(unknown, d.Dir)
 			}

@@ -7,15 +7,15 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/journal"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/trace"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/workspace"
+	"github.com/waybill-release/waybill/pkg/backend/journal"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/produce/workspace"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/trace"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // StatusSchema names the form of a status' JSON.
@@ -88,7 +88,7 @@ type looking struct {
 	status *Status
 	t      standing
 	here   facts // of the state directory, if something was begun there
-	there  release.Manifest
+	there  manifest.Manifest
 }
 
 // Status looks at workspace, staging and release place. Nothing is changed, and
@@ -290,10 +290,10 @@ type at struct {
 
 // manifestOf looks at a stage for the manifest that was sealed here, and
 // returns the one that is there.
-func (l *looking) manifestOf(ctx context.Context, s profile.Stage) (at, release.Manifest) {
+func (l *looking) manifestOf(ctx context.Context, s profile.Stage) (at, manifest.Manifest) {
 	place, err := l.filesAt(s)
 	if err != nil {
-		return at{Stage: Stage{Name: string(s), Of: 1, Note: err.Error()}}, release.Manifest{}
+		return at{Stage: Stage{Name: string(s), Of: 1, Note: err.Error()}}, manifest.Manifest{}
 	}
 	found, m := l.manifestAt(ctx, string(s), place)
 	if sealed := l.t.digest; found.Done == 1 && !sealed.IsZero() && !sealed.Equal(found.digest) {
@@ -304,7 +304,7 @@ func (l *looking) manifestOf(ctx context.Context, s profile.Stage) (at, release.
 
 // manifestAt reports whether a place holds a manifest of this release that
 // verifies: the commit point of every place. What it lists is not looked at.
-func (l *looking) manifestAt(ctx context.Context, name string, place store.Place) (at, release.Manifest) {
+func (l *looking) manifestAt(ctx context.Context, name string, place store.Place) (at, manifest.Manifest) {
 	stage := Stage{Name: name, Of: 1, Note: place.URI()}
 	m, raw, err := l.manifest(ctx, place)
 	switch {
@@ -322,11 +322,11 @@ func (l *looking) manifestAt(ctx context.Context, name string, place store.Place
 		stage.Done, stage.Note = 1, revisionOf(m)+" verified, files not looked at: "+place.URI()
 		return at{stage, digest.Of(digest.SHA256, raw)}, m
 	}
-	return at{Stage: stage}, release.Manifest{}
+	return at{Stage: stage}, manifest.Manifest{}
 }
 
 // revisionOf says which manifest it is, and loudly that it withdraws.
-func revisionOf(m release.Manifest) string {
+func revisionOf(m manifest.Manifest) string {
 	switch {
 	case m.Withdrawn != nil:
 		return fmt.Sprintf("WITHDRAWN (%s): revision %d of the manifest", m.Withdrawn.Reason, m.Revision)

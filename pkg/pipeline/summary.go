@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // SummarySchema names the form of the JSON of what was done.

@@ -8,40 +8,40 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
-	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // Within reads a file again, once, and compares its document with what is in
 // it: files, modules of programs, packages. Of other bytes than the document
 // describes nothing more is said: it is no wonder that their contents differ.
-func Within(ctx context.Context, a crosscheck.Artifact, c Content) (crosscheck.Found, error) {
+func Within(ctx context.Context, a sbomcheck.Artifact, c Content) (sbomcheck.Found, error) {
 	made, err := Describe(ctx, again(a.Document), a.Name, c, nil)
 	if err != nil {
-		return crosscheck.Found{}, err
+		return sbomcheck.Found{}, err
 	}
-	found := crosscheck.Found{Digests: made.Digests}
+	found := sbomcheck.Found{Digests: made.Digests}
 	if _, sum := a.Document.Describes(); sum.Equal(made.Digests.SHA256) {
-		found.Findings = append(crosscheck.Files(a, made.Draft.Files), crosscheck.Components(a, made.Draft)...)
+		found.Findings = append(sbomcheck.Files(a, made.Draft.Files), sbomcheck.Components(a, made.Draft)...)
 		found.Findings = append(found.Findings, asOne(a, made)...)
 	}
 	return found, nil
 }
 
 // WithinImage is [Within] of an image.
-func WithinImage(ctx context.Context, a crosscheck.Artifact, c ImageContent) (crosscheck.Found, error) {
+func WithinImage(ctx context.Context, a sbomcheck.Artifact, c ImageContent) (sbomcheck.Found, error) {
 	in := again(a.Document)
 	if in.strong || c.Layers == nil {
 		c.Layers = &Layers{strong: in.strong} // others were read for less
 	}
 	made, err := Image(ctx, in, a.Name, c)
 	if err != nil {
-		return crosscheck.Found{}, err
+		return sbomcheck.Found{}, err
 	}
-	found := crosscheck.Found{Digests: c.Index, Findings: crosscheck.Files(a, made.Draft.Files)}
-	found.Findings = append(found.Findings, crosscheck.Components(a, made.Draft)...)
+	found := sbomcheck.Found{Digests: c.Index, Findings: sbomcheck.Files(a, made.Draft.Files)}
+	found.Findings = append(found.Findings, sbomcheck.Components(a, made.Draft)...)
 	put, err := putIn(ctx, a, c)
 	found.Findings = append(found.Findings, put...)
 	return found, err
@@ -61,10 +61,10 @@ func again(doc spdx.Document) Input {
 }
 
 // Served is what a registry serves of an image, without its contents.
-func Served(c ImageContent) crosscheck.Image {
-	out := crosscheck.Image{}
+func Served(c ImageContent) sbomcheck.Image {
+	out := sbomcheck.Image{}
 	for _, p := range c.Platforms {
-		one := crosscheck.Platform{Manifest: p.Digest, Config: p.Config}
+		one := sbomcheck.Platform{Manifest: p.Digest, Config: p.Config}
 		for _, l := range p.Layers {
 			one.Layers = append(one.Layers, l.Digest)
 		}
@@ -73,7 +73,7 @@ func Served(c ImageContent) crosscheck.Image {
 	return out
 }
 
-// Sums are the checksums of a go.sum, for [crosscheck.Release].
+// Sums are the checksums of a go.sum, for [sbomcheck.Release].
 func Sums(raw []byte) (map[string]string, error) {
 	sums, err := gomod.ParseSums(raw)
 	return maps.Clone(sums), err

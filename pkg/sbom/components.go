@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/sbom/distro"
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
-	"github.com/waybill-release/waybill/pkg/spdx"
 )
 
 // mainKind is the kind of main modules in identifiers.

@@ -9,11 +9,11 @@ import (
 	"hash"
 	"io"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/document/unpack"
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/unpack"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Describe describes a file by what its head says that it is: an image, an

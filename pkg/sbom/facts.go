@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/sbom/distro"
-	"github.com/waybill-release/waybill/pkg/spdx"
 )
 
 // installedIn adds the packages of a distribution among the texts.

@@ -10,11 +10,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Question is what a document is held against: a file, a directory or an image.
@@ -37,7 +37,7 @@ type Question struct {
 
 // Held is what came of it.
 type Held struct {
-	crosscheck.Found
+	sbomcheck.Found
 	// As says what the document was held against: "a file", "the image of linux/amd64".
 	As string
 }
@@ -45,10 +45,10 @@ type Held struct {
 // Check holds a document against the bytes that it is about: it describes
 // them, lists the files, modules and packages that are in them, and the layers
 // that are served. Documents that another tool wrote are held to what any tool
-// says: see [crosscheck.Foreign].
+// says: see [sbomcheck.Foreign].
 func Check(ctx context.Context, q Question) (Held, error) {
 	name, _ := q.Document.Describes()
-	h := holding{Question: q, a: crosscheck.Artifact{Name: name, Document: q.Document}, facts: crosscheck.Release{Complete: q.Complete}}
+	h := holding{Question: q, a: sbomcheck.Artifact{Name: name, Document: q.Document}, facts: sbomcheck.Release{Complete: q.Complete}}
 	if q.GoSum != nil {
 		sums, err := gomod.ParseSums(q.GoSum)
 		if err != nil {
@@ -60,10 +60,10 @@ func Check(ctx context.Context, q Question) (Held, error) {
 	if err != nil {
 		return Held{}, err
 	}
-	out := Held{Found: crosscheck.Found{Digests: h.a.Digests}, As: as}
-	if crosscheck.Ours(q.Document) {
+	out := Held{Found: sbomcheck.Found{Digests: h.a.Digests}, As: as}
+	if sbomcheck.Ours(q.Document) {
 		out.Findings, out.Left = h.ours(made)
-		rest := crosscheck.Uncompared(h.a)
+		rest := sbomcheck.Uncompared(h.a)
 		if out.Left = append(out.Left, rest...); q.Complete {
 			out.Findings = append(out.Findings, h.uncompared(rest)...)
 		}
@@ -76,8 +76,8 @@ func Check(ctx context.Context, q Question) (Held, error) {
 // holding is one document beside what it is held against.
 type holding struct {
 	Question
-	a     crosscheck.Artifact
-	facts crosscheck.Release
+	a     sbomcheck.Artifact
+	facts sbomcheck.Release
 	// viaConfig says that it is by the configuration of an image without a
 	// manifest that the document is known to be about it.
 	viaConfig bool
@@ -88,11 +88,11 @@ type holding struct {
 // read describes anew what the document is about.
 func (h *holding) read(ctx context.Context) (made Made, as string, err error) {
 	in := again(h.Document)
-	if !crosscheck.Ours(h.Document) {
+	if !sbomcheck.Ours(h.Document) {
 		in.Version = spdx.NoAssertion // theirs may be a digest
 	}
 	switch {
-	case h.Image != nil && (h.Content == nil || h.Platform != "" || h.platform() != "" || h.Image.Index.SHA256.Equal(crosscheck.Claimed(h.Document))):
+	case h.Image != nil && (h.Content == nil || h.Platform != "" || h.platform() != "" || h.Image.Index.SHA256.Equal(sbomcheck.Claimed(h.Document))):
 		return h.image(ctx, in)
 	case h.Platform != "":
 		return Made{}, "", verdict.Refuse(verdict.Usage, "--platform", "%q: this is no image", h.Platform)
@@ -102,8 +102,8 @@ func (h *holding) read(ctx context.Context) (made Made, as string, err error) {
 			err = h.weakly()
 		}
 		return made, "a file", err
-	case h.Directory != nil && slices.ContainsFunc(crosscheck.Omitted(h.Document), func(n string) bool {
-		return strings.HasPrefix(n, crosscheck.NotExamined+"files: ")
+	case h.Directory != nil && slices.ContainsFunc(sbomcheck.Omitted(h.Document), func(n string) bool {
+		return strings.HasPrefix(n, sbomcheck.NotExamined+"files: ")
 	}):
 		made, err = Packages(in, h.a.Name, h.Directory)
 		return made, "the packages of a directory", err
@@ -116,7 +116,7 @@ func (h *holding) read(ctx context.Context) (made Made, as string, err error) {
 
 // weakly sums the file by SHA-1, if the document gives that of it.
 func (h *holding) weakly() error {
-	if crosscheck.Weakly(h.Document) == "" {
+	if sbomcheck.Weakly(h.Document) == "" {
 		return nil
 	}
 	sum := sha1.New() // it proves nothing, and may be no other one
@@ -129,7 +129,7 @@ func (h *holding) weakly() error {
 
 // platform is the one whose digest the document gives, or "".
 func (h *holding) platform() string {
-	claimed := crosscheck.Claimed(h.Document)
+	claimed := sbomcheck.Claimed(h.Document)
 	if h.Image.Index.SHA256.Equal(claimed) {
 		return ""
 	}
@@ -144,8 +144,8 @@ func (h *holding) platform() string {
 // configured reports whether an image that was saved, which has no manifest, is
 // by its configuration the one whose manifest the document is about.
 func (h *holding) configured(p ImagePlatform) bool {
-	listed := crosscheck.Platforms(h.Document)[p.Platform]
-	return p.Digest.IsZero() && p.Config.Equal(listed.Config) && listed.Manifest.Equal(crosscheck.Claimed(h.Document))
+	listed := sbomcheck.Platforms(h.Document)[p.Platform]
+	return p.Digest.IsZero() && p.Config.Equal(listed.Config) && listed.Manifest.Equal(sbomcheck.Claimed(h.Document))
 }
 
 func (h *holding) image(ctx context.Context, in Input) (made Made, as string, err error) {
@@ -172,13 +172,13 @@ func (h *holding) image(ctx context.Context, in Input) (made Made, as string, er
 	if saved {
 		as += ", as it was saved"
 	}
-	h.a.Digests, h.facts.Images = content.Index, map[string]crosscheck.Image{h.a.Name: Served(content)}
+	h.a.Digests, h.facts.Images = content.Index, map[string]sbomcheck.Image{h.a.Name: Served(content)}
 	if saved && h.configured(content.Platforms[0]) {
-		h.a.Digests, h.viaConfig = digest.Set{SHA256: crosscheck.Claimed(h.Document)}, true
+		h.a.Digests, h.viaConfig = digest.Set{SHA256: sbomcheck.Claimed(h.Document)}, true
 	}
 	content.Layers = &Layers{strong: in.strong}
 	h.content = &content
-	if made, err = Image(ctx, in, h.a.Name, content); err != nil || !crosscheck.Ours(h.Document) {
+	if made, err = Image(ctx, in, h.a.Name, content); err != nil || !sbomcheck.Ours(h.Document) {
 		return made, as, err
 	}
 	h.put, err = putIn(ctx, h.a, content)
@@ -193,14 +193,14 @@ func (h *holding) ours(made Made) (findings []verdict.Finding, left []string) {
 		if _, sum := a.Document.Describes(); !sum.IsZero() {
 			return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM describes a file, and this is a directory")}, nil
 		}
-		if findings = crosscheck.Named(a); h.facts.GoSum != nil {
-			findings = append(findings, crosscheck.Known(a, h.facts.GoSum)...)
+		if findings = sbomcheck.Named(a); h.facts.GoSum != nil {
+			findings = append(findings, sbomcheck.Known(a, h.facts.GoSum)...)
 		}
 		if h.Complete {
-			findings = append(findings, crosscheck.Complete(a)...)
+			findings = append(findings, sbomcheck.Complete(a)...)
 		}
 	} else {
-		h.facts.Artifacts = []crosscheck.Artifact{a}
+		h.facts.Artifacts = []sbomcheck.Artifact{a}
 		findings = h.facts.Findings()
 		if _, sum := a.Document.Describes(); !sum.Equal(a.Digests.SHA256) {
 			return findings, nil // it is no wonder that the contents of other bytes differ
@@ -209,12 +209,12 @@ func (h *holding) ours(made Made) (findings []verdict.Finding, left []string) {
 	if h.viaConfig {
 		findings = append(findings, h.put...)
 		// Its layers are not those of the registry, which are compressed.
-		all, left := crosscheck.Foreign(a, made.Draft)
+		all, left := sbomcheck.Foreign(a, made.Draft)
 		return append(findings, all...), append(left, "digests of manifest and layers: a saved image does not hold them; its configuration was compared")
 	}
-	findings = append(append(findings, h.put...), crosscheck.Files(a, made.Draft.Files)...)
+	findings = append(append(findings, h.put...), sbomcheck.Files(a, made.Draft.Files)...)
 	findings = append(findings, asOne(a, made)...)
-	return append(findings, crosscheck.Components(a, made.Draft)...), nil
+	return append(findings, sbomcheck.Components(a, made.Draft)...), nil
 }
 
 // unnamed reports whether the file holds an image without a manifest.
@@ -225,7 +225,7 @@ func (h *holding) unnamed() bool {
 // foreign holds a document of another tool to what any tool says.
 func (h *holding) foreign(ctx context.Context, made Made) (findings []verdict.Finding, left []string, err error) {
 	if h.Directory == nil {
-		if findings = crosscheck.Bytes(h.a); len(findings) > 0 && h.unnamed() {
+		if findings = sbomcheck.Bytes(h.a); len(findings) > 0 && h.unnamed() {
 			return findings, []string{"a saved image has no manifest, so it can not be told from the digest of one: hold the SBOM against the image in a registry or an OCI layout"}, nil
 		} else if len(findings) > 0 {
 			return findings, nil, nil
@@ -236,12 +236,12 @@ func (h *holding) foreign(ctx context.Context, made Made) (findings []verdict.Fi
 			return nil, nil, err
 		}
 	}
-	all, left := crosscheck.Foreign(h.a, made.Draft)
-	findings = append(crosscheck.Named(h.a), all...)
+	all, left := sbomcheck.Foreign(h.a, made.Draft)
+	findings = append(sbomcheck.Named(h.a), all...)
 	if h.facts.GoSum != nil {
-		findings = append(findings, crosscheck.Summed(h.a, made.Draft, h.facts.GoSum)...)
+		findings = append(findings, sbomcheck.Summed(h.a, made.Draft, h.facts.GoSum)...)
 	}
-	left = append(append(left, crosscheck.Uncompared(h.a)...), crosscheck.Unexamined(made.Draft.Relationships)...)
+	left = append(append(left, sbomcheck.Uncompared(h.a)...), sbomcheck.Unexamined(made.Draft.Relationships)...)
 	if !h.Complete {
 		return findings, left, nil
 	}

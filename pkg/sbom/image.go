@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // ImagePlatform is the image of one platform.
@@ -96,7 +96,7 @@ func (b *builder) platform(ctx context.Context, artifact string, p ImagePlatform
 		image.Digests, image.PURL = digest.Set{SHA256: p.Digest}, ociURL(c.Repository, p.Digest, p.Platform)
 	}
 	if !p.Config.IsZero() {
-		image.Comment = crosscheck.Configuration + p.Config.String() + "."
+		image.Comment = sbomcheck.Configuration + p.Config.String() + "."
 	}
 	id := b.add(image)
 	b.relate(artifactID, spdx.Contains, id, p.Platform)
@@ -188,11 +188,11 @@ func (b *builder) relateOnce(from, kind, to, comment string) {
 }
 
 func (b *builder) unexaminedOnce(parts []string) {
-	b.unexamined(b.fresh(crosscheck.NotExamined, parts))
+	b.unexamined(b.fresh(sbomcheck.NotExamined, parts))
 }
 
 func (b *builder) seenOnce(parts []string) {
-	b.seen(b.fresh(crosscheck.SeenOnly, parts))
+	b.seen(b.fresh(sbomcheck.SeenOnly, parts))
 }
 
 // fresh are those of the parts that were not said yet.

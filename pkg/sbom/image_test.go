@@ -18,11 +18,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // layerOf is an image layer of files: name, content, name, content…
@@ -300,7 +300,7 @@ func TestImageURL(t *testing.T) {
 		if index, image := m.Draft.Packages[0].PURL, m.Draft.Packages[1].PURL; index != wantIndex || image != wantImage {
 			t.Errorf("%s: %q and %q", row.name, index, image)
 		}
-		if sum := crosscheck.Claimed(parsed(t, m, nil)); !sum.Equal(content.Index.SHA256) {
+		if sum := sbomcheck.Claimed(parsed(t, m, nil)); !sum.Equal(content.Index.SHA256) {
 			t.Errorf("%s: the document is about %s", row.name, sum)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"path"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/unpack"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/document/unpack"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // filesOf hashes files of an image that somebody names, on every platform, as

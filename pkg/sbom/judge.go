@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Judge is [Check] as a verdict. It is for a scope only: what was not compared
@@ -26,18 +26,18 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 	v.Counts.Required++
 	v.Add(held.Findings...)
 	who := "Waybill"
-	if !crosscheck.Ours(q.Document) {
+	if !sbomcheck.Ours(q.Document) {
 		who = clean(strings.Join(q.Document.Creators(), ", "))
 		v.Scope.Left = append(v.Scope.Left, "how its elements depend on and contain each other")
 	}
 	v.Note("it was written by %s, and held against %s", who, held.As)
-	if q.GoSum != nil && crosscheck.Elsewhere(q.Document) {
+	if q.GoSum != nil && sbomcheck.Elsewhere(q.Document) {
 		v.Note("it was built from a module that was fetched, so go.sum says nothing of it; the checksums of its modules were not compared")
 	}
 	for _, left := range held.Left {
 		v.Note("not compared: %s", clean(left))
 	}
-	if omitted := crosscheck.Omitted(q.Document); len(omitted) > 0 {
+	if omitted := sbomcheck.Omitted(q.Document); len(omitted) > 0 {
 		v.Scope.Left = append(v.Scope.Left, fmt.Sprintf("%d parts that the SBOM itself leaves out", len(omitted)))
 		for _, left := range omitted {
 			v.Note("the SBOM says of itself: %s", clean(left))

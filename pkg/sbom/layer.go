@@ -15,13 +15,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/document/unpack"
 	"github.com/waybill-release/waybill/pkg/sbom/distro"
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
 	"github.com/waybill-release/waybill/pkg/sbom/licence"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/unpack"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Layer is one layer of an image.

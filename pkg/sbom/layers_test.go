@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // TestLayersAreReadOnce describes two images that share a layer: the second one

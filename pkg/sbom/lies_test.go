@@ -10,11 +10,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // told holds a document with one change against the bytes it was made from.
@@ -147,7 +147,7 @@ func TestSavedImageLies(t *testing.T) {
 
 // TestSourceInBothForms: the SBOM of a source is held against it in either form.
 func TestSourceInBothForms(t *testing.T) {
-	m, err := sbom.Directory(input(), crosscheck.SourceName, sourceTree(t), nil)
+	m, err := sbom.Directory(input(), sbomcheck.SourceName, sourceTree(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,9 +166,9 @@ func TestSourceInBothForms(t *testing.T) {
 			if len(report.Faults) > 0 {
 				t.Fatal(report.Faults)
 			}
-			a := crosscheck.Artifact{Name: "source.spdx", Version: "v0.1.0", Document: doc}
-			findings := append(crosscheck.Source(a, spdx.Document{}), crosscheck.Files(a, m.Draft.Files)...)
-			if findings = append(findings, crosscheck.Components(a, m.Draft)...); (len(findings) > 0) != lied {
+			a := sbomcheck.Artifact{Name: "source.spdx", Version: "v0.1.0", Document: doc}
+			findings := append(sbomcheck.Source(a, spdx.Document{}), sbomcheck.Files(a, m.Draft.Files)...)
+			if findings = append(findings, sbomcheck.Components(a, m.Draft)...); (len(findings) > 0) != lied {
 				t.Errorf("%s, lied %v: %+v", form, lied, findings)
 			}
 		}

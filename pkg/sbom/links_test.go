@@ -10,10 +10,10 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // tarred is an image layer of entries: a name that ends with a slash is a
@@ -106,7 +106,7 @@ func TestPutInAsItRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		within, err := sbom.WithinImage(t.Context(), crosscheck.Artifact{Name: "oci/lantern", Document: doc}, content)
+		within, err := sbom.WithinImage(t.Context(), sbomcheck.Artifact{Name: "oci/lantern", Document: doc}, content)
 		if err != nil {
 			t.Fatal(err)
 		}

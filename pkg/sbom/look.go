@@ -4,8 +4,8 @@ import (
 	"context"
 	"io"
 
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 )
 
 // Look looks into artifacts for those who verify a release.
@@ -15,20 +15,20 @@ type Look struct {
 }
 
 // File is [Within] of a stream.
-func (Look) File(ctx context.Context, a crosscheck.Artifact, body io.Reader) (crosscheck.Found, error) {
+func (Look) File(ctx context.Context, a sbomcheck.Artifact, body io.Reader) (sbomcheck.Found, error) {
 	content, done, err := Readable(body)
 	if err != nil {
-		return crosscheck.Found{}, err
+		return sbomcheck.Found{}, err
 	}
 	defer done()
 	return Within(ctx, a, content)
 }
 
 // Image is [WithinImage] of what a registry serves.
-func (l Look) Image(ctx context.Context, a crosscheck.Artifact, src registry.Source, repo string, node *registry.Node) (crosscheck.Found, error) {
+func (l Look) Image(ctx context.Context, a sbomcheck.Artifact, src registry.Source, repo string, node *registry.Node) (sbomcheck.Found, error) {
 	content, err := FromRegistry(ctx, src, repo, node)
 	if err != nil {
-		return crosscheck.Found{}, err
+		return sbomcheck.Found{}, err
 	}
 	content.Layers = l.Layers
 	return WithinImage(ctx, a, content)

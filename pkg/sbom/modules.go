@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/mod/module"
 
+	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/sbom/licence"
-	"github.com/waybill-release/waybill/pkg/spdx"
 )
 
 // Licences declares the licences of the Go modules of a document that are the

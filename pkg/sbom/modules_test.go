@@ -6,8 +6,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/spdx"
 )
 
 // TestLicences: a licence is declared where a file of the module is its text,

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestPackaged: a package of another ecosystem that is described itself is seen,

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/spdx"
 )
 
 // TestPackages: the packages of a directory are the same whether its files are

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // TestBaseURL: the tag of a base image is no part of its name.

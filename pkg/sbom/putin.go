@@ -7,22 +7,22 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // putIn demands that the artifacts that a document says were put into an image
 // are there, where it says, with every checksum that it gives.
-func putIn(ctx context.Context, a crosscheck.Artifact, c ImageContent) (all []verdict.Finding, err error) {
-	at := map[string]map[string]crosscheck.Placed{} // by platform and path
-	for _, put := range crosscheck.Put(a.Document) {
+func putIn(ctx context.Context, a sbomcheck.Artifact, c ImageContent) (all []verdict.Finding, err error) {
+	at := map[string]map[string]sbomcheck.Placed{} // by platform and path
+	for _, put := range sbomcheck.Put(a.Document) {
 		if put.Path == "" {
 			all = append(all, put.Bears(a, spdx.File{})...)
 			continue
 		}
 		if at[put.Platform] == nil {
-			at[put.Platform] = map[string]crosscheck.Placed{}
+			at[put.Platform] = map[string]sbomcheck.Placed{}
 		}
 		at[put.Platform][inRoot(put.Path)] = put
 	}
@@ -55,7 +55,7 @@ func inRoot(path string) string { return strings.TrimPrefix(path, "/") }
 // different files, and the name that is to blame. known is false if a layer is
 // not at hand, which the document says: then a file may be there that is not
 // found.
-func (p ImagePlatform) files(ctx context.Context, cache *Layers, paths map[string]crosscheck.Placed) (found map[string]spdx.File, doubt map[string]string, known bool, err error) {
+func (p ImagePlatform) files(ctx context.Context, cache *Layers, paths map[string]sbomcheck.Placed) (found map[string]spdx.File, doubt map[string]string, known bool, err error) {
 	known = true
 	var layers tree
 	var readable []Layer

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 const wax = "what a lantern burns\n"
@@ -65,7 +65,7 @@ func TestPutIn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		within, err := sbom.WithinImage(t.Context(), crosscheck.Artifact{Name: "oci/lantern", Document: doc}, content)
+		within, err := sbom.WithinImage(t.Context(), sbomcheck.Artifact{Name: "oci/lantern", Document: doc}, content)
 		if err != nil {
 			t.Fatal(err)
 		}

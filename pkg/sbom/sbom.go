@@ -23,7 +23,7 @@
 // Nothing is guessed. Licences are what a package declares or a file is the
 // text of, else NOASSERTION. What could not be examined, and packages of
 // ecosystems that are not catalogued, the document says in so many words: see
-// [crosscheck.NotExamined].
+// [sbomcheck.NotExamined].
 package sbom
 
 import (
@@ -34,10 +34,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Input is what all documents of one release have in common.
@@ -168,13 +168,13 @@ func (b *builder) relate(from, kind, to, comment string) {
 func (b *builder) unexamined(parts []string) {
 	for _, part := range parts {
 		b.missing = append(b.missing, part)
-		b.relate(artifactID, spdx.Contains, spdx.NoAssertion, crosscheck.NotExamined+clean(part))
+		b.relate(artifactID, spdx.Contains, spdx.NoAssertion, sbomcheck.NotExamined+clean(part))
 	}
 }
 
 func (b *builder) seen(parts []string) {
 	for _, part := range parts {
-		b.relate(artifactID, spdx.Contains, spdx.NoAssertion, crosscheck.SeenOnly+clean(part))
+		b.relate(artifactID, spdx.Contains, spdx.NoAssertion, sbomcheck.SeenOnly+clean(part))
 	}
 }
 

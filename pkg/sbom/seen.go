@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/unpack"
+	"github.com/waybill-release/waybill/pkg/document/unpack"
 )
 
 // manifests are files that name packages of ecosystems other than Go's. They

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
-	"github.com/waybill-release/waybill/pkg/spdx"
 )
 
 // sources adds the Go modules of the source trees among the texts. licences

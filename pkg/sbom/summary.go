@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // The bounds of what is listed one by one.
@@ -138,7 +138,7 @@ func listedIn(doc spdx.Document) map[digest.Digest]bool {
 
 // asOne demands that a document says of the files that it does not list what is
 // found of them.
-func asOne(a crosscheck.Artifact, made Made) []verdict.Finding {
+func asOne(a sbomcheck.Artifact, made Made) []verdict.Finding {
 	want, got := "every file is listed", "every file is listed"
 	for _, r := range made.Draft.Relationships {
 		if r.To == spdx.NoAssertion && strings.HasPrefix(r.Comment, listedAsOne) {

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func packed(t *testing.T, entries ...tar.Header) []byte {
@@ -116,7 +116,7 @@ func TestListedAsOne(t *testing.T) {
 	if same, err := summed(raw, 5, members); err != nil || notes(same)[0] != said[0] {
 		t.Errorf("made again: %q %v", notes(same), err)
 	}
-	about := func(d spdx.Draft) crosscheck.Artifact {
+	about := func(d spdx.Draft) sbomcheck.Artifact {
 		raw, err := spdx.Encode(d)
 		if err != nil {
 			t.Fatal(err)
@@ -125,7 +125,7 @@ func TestListedAsOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return crosscheck.Artifact{Name: "lantern.tar", Document: doc}
+		return sbomcheck.Artifact{Name: "lantern.tar", Document: doc}
 	}
 	if lie := asOne(about(d), Made{Draft: whole}); len(lie) != 1 || lie[0].Code != verdict.Conflict {
 		t.Errorf("files that are kept back: %+v", lie)
@@ -139,7 +139,7 @@ func TestListedAsOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if honest := append(asOne(about(d), Made{Draft: compared}), crosscheck.Files(about(d), compared.Files)...); len(honest) > 0 {
+	if honest := append(asOne(about(d), Made{Draft: compared}), sbomcheck.Files(about(d), compared.Files)...); len(honest) > 0 {
 		t.Errorf("the twin: %+v", honest)
 	}
 	_, err = summed(raw, 2, members)

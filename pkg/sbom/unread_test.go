@@ -7,14 +7,14 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/spdx"
 )
 
 // says reports whether a document says that something was not examined.
 func says(doc spdx.Document, what string) bool {
-	return slices.ContainsFunc(crosscheck.Omitted(doc), func(note string) bool { return strings.Contains(note, what) })
+	return slices.ContainsFunc(sbomcheck.Omitted(doc), func(note string) bool { return strings.Contains(note, what) })
 }
 
 // parsed is a document as it is read again.
@@ -65,10 +65,10 @@ func TestProgramsThatCanNotBeRead(t *testing.T) {
 			"directory": parsed(t, dir, err), "packages": parsed(t, quick, err2), "archive": parsed(t, archive, err3), "image": parsed(t, image, err4),
 		} {
 			if got := says(doc, "bin/lantern: "+reason); got != row.noted {
-				t.Errorf("%s in %s: noted %v, want %v: %q", name, what, got, row.noted, crosscheck.Omitted(doc))
+				t.Errorf("%s in %s: noted %v, want %v: %q", name, what, got, row.noted, sbomcheck.Omitted(doc))
 			}
-			a := crosscheck.Artifact{Name: "x", Document: doc}
-			if row.noted && len(crosscheck.Complete(a)) == 0 {
+			a := sbomcheck.Artifact{Name: "x", Document: doc}
+			if row.noted && len(sbomcheck.Complete(a)) == 0 {
 				t.Errorf("%s in %s is complete", name, what)
 			}
 		}
@@ -91,8 +91,8 @@ func TestLayersThatReadTwoWays(t *testing.T) {
 	} {
 		_, img := inLayout(t, imageOf(t, layerOf(t, row.files...)))
 		made, err := sbom.Image(t.Context(), input(), "oci/lantern", img)
-		if doc := parsed(t, made, err); row.says == "" && len(crosscheck.Omitted(doc)) > 0 || row.says != "" && !says(doc, row.says) {
-			t.Errorf("%s: %q", name, crosscheck.Omitted(doc))
+		if doc := parsed(t, made, err); row.says == "" && len(sbomcheck.Omitted(doc)) > 0 || row.says != "" && !says(doc, row.says) {
+			t.Errorf("%s: %q", name, sbomcheck.Omitted(doc))
 		}
 	}
 }

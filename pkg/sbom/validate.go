@@ -4,10 +4,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/sbom/crosscheck"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Validate is [spdx.Validate] of several documents as one verdict, and what one
@@ -29,7 +29,7 @@ func Validate(names, texts []string, at time.Time) *verdict.Verdict {
 		if report.More > 0 {
 			v.Add(verdict.Find(verdict.Limit, name, "%d faults more than are listed", report.More))
 		}
-		more := append(crosscheck.Named(crosscheck.Artifact{Name: name, Document: document}), fromTheFuture(name, document, at)...)
+		more := append(sbomcheck.Named(sbomcheck.Artifact{Name: name, Document: document}), fromTheFuture(name, document, at)...)
 		if first, taken := called[document.Namespace()]; taken && !document.IsZero() {
 			more = append(more, sharing(names[first], name, texts[first], document)...)
 		} else {

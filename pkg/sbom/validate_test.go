@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestValidateTheTime: a document that is yet to come is a finding; one of a

@@ -3,10 +3,10 @@ package attacks
 import (
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
@@ -21,7 +21,7 @@ func TestLevelOverAncestry(t *testing.T) {
 		r.reattest(t, lab.RoleBuilderUnisolated, compiled, func(p *provenance.Provenance) {
 			p.RunDetails.Builder.ID = provenance.BuilderUnisolated
 		})
-		r.reseal(t, func(m *release.Manifest) { r.relist(t, m, compiled) })
+		r.reseal(t, func(m *manifest.Manifest) { r.relist(t, m, compiled) })
 	}
 	for _, c := range []struct {
 		name   string

@@ -14,11 +14,11 @@ import (
 
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/answers"
 	"github.com/waybill-release/waybill/test/lab"
 	"github.com/waybill-release/waybill/test/scene"
@@ -163,7 +163,7 @@ func TestEveryCommandAtPlaces(t *testing.T) {
 	})
 	t.Run("a manifest that expired", func(t *testing.T) {
 		r := w.attacked(t)
-		r.reseal(t, func(m *release.Manifest) { m.Expires = time.Now().Add(-time.Minute).UTC() })
+		r.reseal(t, func(m *manifest.Manifest) { m.Expires = time.Now().Add(-time.Minute).UTC() })
 		r.everywhere(t, codes(verdict.Expired))
 	})
 	t.Run("another version", func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestEveryCommandBySigner(t *testing.T) {
 		b := w.author(t, lab.RoleRelease).sign(t, blobOf(r.read(t, binary)))
 		b.GetMessageSignature().MessageDigest.Digest[0] ^= 1
 		r.write(t, plan.BundleName(binary), encode(t, b))
-		r.reseal(t, func(m *release.Manifest) { r.relist(t, m, plan.BundleName(binary)) })
+		r.reseal(t, func(m *manifest.Manifest) { r.relist(t, m, plan.BundleName(binary)) })
 		r.everywhere(t, codes(verdict.DigestHint))
 	})
 }

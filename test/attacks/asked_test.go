@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/test/lab/kubernetes"
 )
 
@@ -226,7 +226,7 @@ func small(t *testing.T, of string) *kubernetes.Release {
 		}
 	}
 	r.Document()
-	if r.Files[kubectl] == nil || r.Files[expected.ReleaseSBOM] == nil {
+	if r.Files[kubectl] == nil || r.Files[k8slayout.ReleaseSBOM] == nil {
 		t.Fatal(fmt.Sprint("it lacks a file: ", r.Names()))
 	}
 	return r

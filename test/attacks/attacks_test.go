@@ -11,14 +11,14 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/source"
+	"github.com/waybill-release/waybill/pkg/produce/checkout"
 )
 
 // sceneDir holds everything that the package makes.
 var sceneDir string
 
 func TestMain(m *testing.M) {
-	if code, ok := source.Serve(); ok { // the steps of its builds run here
+	if code, ok := checkout.Serve(); ok { // the steps of its builds run here
 		syscall.Exit(code) // with a race detector os.Exit sleeps a second
 	}
 	os.Exit(run(m))

@@ -5,18 +5,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
 // retold has builder and release role tell another story about every step, in
 // agreement with each other: whoever holds both can.
-func (r *attacked) retold(t *testing.T, of func(*provenance.Provenance), in func(*release.Manifest)) {
+func (r *attacked) retold(t *testing.T, of func(*provenance.Provenance), in func(*manifest.Manifest)) {
 	t.Helper()
 	var names []string
 	for _, a := range r.manifest(t).Artifacts {
@@ -25,7 +25,7 @@ func (r *attacked) retold(t *testing.T, of func(*provenance.Provenance), in func
 			names = append(names, a.Name)
 		}
 	}
-	r.reseal(t, func(m *release.Manifest) {
+	r.reseal(t, func(m *manifest.Manifest) {
 		in(m)
 		r.relist(t, m, append(names, plan.ConfigName, plan.LockName)...)
 	})
@@ -53,7 +53,7 @@ func TestGateAgainstACheckout(t *testing.T) {
 						p.BuildDefinition.ResolvedDependencies[i].Digest["sha256"] = now.Hex()
 					}
 				}
-			}, func(m *release.Manifest) {
+			}, func(m *manifest.Manifest) {
 				*map[string]*digest.Digest{plan.ConfigName: &m.Config, plan.LockName: &m.Lock}[name] = now
 			})
 		}
@@ -65,7 +65,7 @@ func TestGateAgainstACheckout(t *testing.T) {
 	}{
 		{"as it is", func(*testing.T, *attacked) {}, nil},
 		{"told again, and the same", func(t *testing.T, r *attacked) {
-			r.retold(t, func(*provenance.Provenance) {}, func(*release.Manifest) {})
+			r.retold(t, func(*provenance.Provenance) {}, func(*manifest.Manifest) {})
 		}, nil},
 		{"another commit", func(t *testing.T, r *attacked) {
 			r.retold(t, func(p *provenance.Provenance) {
@@ -74,7 +74,7 @@ func TestGateAgainstACheckout(t *testing.T) {
 						d.Digest["gitCommit"] = other
 					}
 				}
-			}, func(m *release.Manifest) { m.Source.Commit = other })
+			}, func(m *manifest.Manifest) { m.Source.Commit = other })
 		}, codes(verdict.SourceCommit)},
 		{"another release.yaml", changed(plan.ConfigName), codes(verdict.SourceConfig)},
 		{"another lock", changed(plan.LockName), codes(verdict.SourceConfig)},

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestDigestsCompared: a manifest lists a SHA-512 that is not a file's, and no sums
@@ -21,7 +21,7 @@ import (
 func TestDigestsCompared(t *testing.T) {
 	w := theWorld(t)
 	wrong := w.attacked(t)
-	wrong.reseal(t, func(m *release.Manifest) {
+	wrong.reseal(t, func(m *manifest.Manifest) {
 		entry(t, m, plan.BundleName(binary)).Digests.SHA512 = digest.Of(digest.SHA512, nil)
 	})
 	text := string(must[[]byte](t)(os.ReadFile(w.Path("policy.yaml"))))

@@ -16,11 +16,11 @@ import (
 	"testing"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/routes"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/answers"
 )
 
@@ -181,11 +181,11 @@ places:
 			t.Fatal(err)
 		}
 	}
-	end := routes.End{Stage: string(profile.Staging), Files: "file://" + files + "/", Images: at}
+	end := promotionplan.End{Stage: string(profile.Staging), Files: "file://" + files + "/", Images: at}
 	public := end
 	public.Stage = string(profile.Release)
 	genuine := r.genuine(t)
-	plan := must[routes.Plan](t)(routes.MakeRelease(genuine.manifest(t), genuine.read(t, releasemanifest.Name), end, public))
+	plan := must[promotionplan.Plan](t)(promotionplan.MakeRelease(genuine.manifest(t), genuine.read(t, releasemanifest.Name), end, public))
 	plan.Release.Version = version
 	if err := os.WriteFile(filepath.Join(r.dir, "plan.json"), plan.JSON(), 0o644); err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ func serveLayout(t testing.TB, r *attacked) (prefix string) {
 			http.NotFound(w, q)
 		default:
 			kind, name, _ := strings.Cut(path, "/")
-			serve(w, q, r, kind, name)
+			answer(w, q, r, kind, name)
 		}
 	}))
 	t.Cleanup(s.Close)
@@ -221,7 +221,7 @@ func serveLayout(t testing.TB, r *attacked) (prefix string) {
 }
 
 // serve answers one question to the registry of a layout.
-func serve(w http.ResponseWriter, q *http.Request, r *attacked, kind, name string) {
+func answer(w http.ResponseWriter, q *http.Request, r *attacked, kind, name string) {
 	at, err := digest.Parse(name)
 	var body []byte
 	switch {

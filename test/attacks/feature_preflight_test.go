@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/known"
-	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
-	"github.com/waybill-release/waybill/pkg/switchboard"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/config"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // atRest are all features of this program, off and with nothing left behind.
@@ -98,7 +98,7 @@ func flight(t *testing.T, all map[string]feature.Feature, to string) *verdict.Ve
 	for _, f := range all {
 		must[feature.Feature](t)(s.Create(t.Context(), f))
 	}
-	return must[*verdict.Verdict](t)(switchboard.Preflight(t.Context(), switchboard.Move{
+	return must[*verdict.Verdict](t)(config.Preflight(t.Context(), config.Move{
 		Site: "the site", Features: s, Registry: known.Registry(), From: known.Newest(), To: must[version.Version](t)(version.Parse(to)),
 	}, time.Now()))
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/gateway/ask"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestFeatureSpelling: a requirement that is On for a repository is On for it at
@@ -79,7 +79,7 @@ func TestGatewayFeatureSpelling(t *testing.T) {
 	}
 	for _, to := range []string{"prod/lantern", "registry.example.test/../prod/lantern", "registry.example.test:0443/prod/lantern", "127.1/prod/lantern", "registry.example.test/Prod/lantern"} {
 		q := s.request()
-		body(q, string(must[[]byte](t)(json.Marshal(ask.Request{Schema: ask.SchemaRequest, Decisions: []ask.Question{{Verb: ask.Promote, Image: s.bare, To: to}}}))))
+		body(q, string(must[[]byte](t)(json.Marshal(api.Request{Schema: api.SchemaRequest, Decisions: []api.Question{{Verb: api.Promote, Image: s.bare, To: to}}}))))
 		if status, _, raw := s.do(q); status != 422 || !strings.Contains(raw, string(verdict.Usage)) {
 			t.Errorf("to %s: %d %s", to, status, raw)
 		}

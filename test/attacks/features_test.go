@@ -10,15 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/known"
-	"github.com/waybill-release/waybill/pkg/feature/reconcile"
-	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
-	"github.com/waybill-release/waybill/pkg/feature/switches"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/effective"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
+	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
@@ -125,7 +125,7 @@ func (y *switchyard) pass(want feature.State) ([]reconcile.Pass, error) {
 		Wishes: reconcile.Wishes{Wanted: map[feature.Key]feature.Wanted{provenanceKey: {Desired: want, Scope: feature.Scope{Repositories: []string{inScope}}}}},
 		Self: reconcile.Self{
 			Identity: "test", Version: known.Newest(),
-			Statements: switches.Statements{At: y.site.Statements, Policy: y.policy, Verifier: y.w.verifier},
+			Statements: effective.Statements{At: y.site.Statements, Policy: y.policy, Verifier: y.w.verifier},
 		},
 	}))
 	return once.Once(y.t.Context())
@@ -133,7 +133,7 @@ func (y *switchyard) pass(want feature.State) ([]reconcile.Pass, error) {
 
 // mode is how much provenance counts at a place.
 func (y *switchyard) mode(places ...string) (string, error) {
-	s, err := switches.Read(y.t.Context(), switches.Config{Site: y.site, Policy: y.policy, Verifier: y.w.verifier})
+	s, err := effective.Read(y.t.Context(), effective.Config{Site: y.site, Policy: y.policy, Verifier: y.w.verifier})
 	if err != nil {
 		return "", err
 	}
@@ -383,7 +383,7 @@ func TestFeatureScopes(t *testing.T) {
 		refused(t, err, verdict.Usage)
 	}
 	// A policy that names no feature is asked of nobody.
-	if s, err := switches.Read(t.Context(), switches.Config{Policy: y.w.profile.Policy}); err != nil || len(s.States()) != 0 {
+	if s, err := effective.Read(t.Context(), effective.Config{Policy: y.w.profile.Policy}); err != nil || len(s.States()) != 0 {
 		t.Errorf("%v, %v", s, err)
 	}
 }

@@ -9,10 +9,10 @@ import (
 
 	bundlepb "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/identity"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/identity"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 )
 

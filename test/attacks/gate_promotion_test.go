@@ -12,15 +12,15 @@ import (
 
 	"github.com/sigstore/sigstore-go/pkg/sign"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/promoter"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/routes"
-	"github.com/waybill-release/waybill/pkg/transport"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/release/promoterfile"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/faults"
 	"github.com/waybill-release/waybill/test/lab"
 )
@@ -33,7 +33,7 @@ type yard struct {
 	*world
 	proxy  *faults.Proxy
 	direct *registry.Remote
-	policy *promoter.Policy
+	policy *promoterfile.Policy
 	prefix string
 }
 
@@ -43,9 +43,9 @@ func (w *world) yard(t *testing.T, prefix string) *yard {
 	return &yard{
 		world: w, prefix: prefix, proxy: faults.Before(t, "http://"+w.Lab.Registry),
 		direct: must[*registry.Remote](t)(registry.OpenRemote(w.Lab.Registry+"/"+prefix, http.DefaultTransport)),
-		policy: &promoter.Policy{
-			Mode: promoter.ModeRequire, Signers: []string{"sigstore::" + issuer + "::" + subject},
-			Builders: []promoter.Builder{{ID: yardBuilder, Level: 3}}, Sources: []string{"example.test/lantern"},
+		policy: &promoterfile.Policy{
+			Mode: promoterfile.ModeRequire, Signers: []string{"sigstore::" + issuer + "::" + subject},
+			Builders: []promoterfile.Builder{{ID: yardBuilder, Level: 3}}, Sources: []string{"example.test/lantern"},
 		},
 	}
 }
@@ -100,19 +100,19 @@ func (y *yard) attach(t *testing.T, repo string, image registry.Descriptor, bund
 // mirrors. It returns how many requests that took.
 func (y *yard) gate(t *testing.T, images map[string]digest.Digest, mirrors int) (*verdict.Verdict, int) {
 	t.Helper()
-	m := promoter.Manifest{Name: "team", Source: promoter.Place{Name: y.proxy.Host + "/" + y.prefix}, Policy: y.policy}
+	m := promoterfile.Manifest{Name: "team", Source: promoterfile.Place{Name: y.proxy.Host + "/" + y.prefix}, Policy: y.policy}
 	for i := range mirrors {
-		m.Destinations = append(m.Destinations, promoter.Place{Name: fmt.Sprintf("mirror-%d.example.test/prod", i)})
+		m.Destinations = append(m.Destinations, promoterfile.Place{Name: fmt.Sprintf("mirror-%d.example.test/prod", i)})
 	}
 	for repo, d := range images {
-		m.Images = append(m.Images, promoter.Image{Name: repo, Digests: []promoter.Pinned{{Digest: d, Tags: []string{"v1"}}}})
+		m.Images = append(m.Images, promoterfile.Image{Name: repo, Digests: []promoterfile.Pinned{{Digest: d, Tags: []string{"v1"}}}})
 	}
-	p := must[routes.Plan](t)(routes.Make([]promoter.Manifest{m}))
+	p := must[promotionplan.Plan](t)(promotionplan.Make([]promoterfile.Manifest{m}))
 	before := len(y.proxy.Seen())
 	rt := transport.New(transport.Config{Patience: 3 * time.Second})
 	v := gate.Plan(t.Context(), gate.PlanRequest{
 		Plan: p, Now: time.Now(), Open: func(prefix string) (registry.Source, error) { return registry.OpenRemote(prefix, rt) },
-		Judge: func(r routes.Route, _ routes.Edge) (gate.ImageJudge, error) {
+		Judge: func(r promotionplan.Route, _ promotionplan.Edge) (gate.ImageJudge, error) {
 			return gate.ManifestRequest{Manifest: r.Manifest, Policy: r.Policy, Verifier: y.verifier, Now: time.Now()}.Judge()
 		},
 	})
@@ -281,7 +281,7 @@ func TestGateWithoutAPolicy(t *testing.T) {
 	of := map[string]digest.Digest{"demo": image.Digest}
 	v, _ := y.gate(t, of, 1)
 	accepted(t, v.Err())
-	for _, policy := range []*promoter.Policy{nil, {}, {Mode: promoter.ModeOff, Signers: y.policy.Signers}} {
+	for _, policy := range []*promoterfile.Policy{nil, {}, {Mode: promoterfile.ModeOff, Signers: y.policy.Signers}} {
 		y.policy = policy
 		v, requests := y.gate(t, of, 1)
 		refused(t, v.Err(), verdict.PolicyEmpty)

@@ -9,15 +9,15 @@ import (
 	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
@@ -136,14 +136,14 @@ func TestGateManifest(t *testing.T) {
 		{"provenance in its place", func(t *testing.T, r *attacked) { r.write(t, releasemanifest.Name, r.read(t, compiled)) }, codes(verdict.PredicateType)},
 		{"nothing in it", func(t *testing.T, r *attacked) { r.write(t, releasemanifest.Name, nil) }, codes(verdict.BundleParse)},
 		{"F27 of another place", func(t *testing.T, r *attacked) {
-			r.reseal(t, func(m *release.Manifest) { m.FilesURI = "https://dl.evil.example/lantern/v0.1.0/" })
+			r.reseal(t, func(m *manifest.Manifest) { m.FilesURI = "https://dl.evil.example/lantern/v0.1.0/" })
 		}, codes(verdict.PlaceOther)},
 		{"F27 of another registry", func(t *testing.T, r *attacked) {
-			r.reseal(t, func(m *release.Manifest) { m.ImagesURI = "registry.evil.example/lantern" })
+			r.reseal(t, func(m *manifest.Manifest) { m.ImagesURI = "registry.evil.example/lantern" })
 		}, codes(verdict.PlaceOther)},
 		{"withdrawn", func(t *testing.T, r *attacked) {
-			r.reseal(t, func(m *release.Manifest) {
-				m.Withdrawn = &release.Withdrawal{Reason: "it deletes files", Use: "v0.1.1"}
+			r.reseal(t, func(m *manifest.Manifest) {
+				m.Withdrawn = &manifest.Withdrawal{Reason: "it deletes files", Use: "v0.1.1"}
 			})
 		}, codes(verdict.Withdrawn)},
 		{"an extension that nobody knows", func(t *testing.T, r *attacked) {
@@ -172,7 +172,7 @@ func TestGateManifest(t *testing.T) {
 		{"F10 a subject without a strong digest", resealText(`"sha256"`, `"sha1"`), codes(verdict.StatementParse)},
 		{"B01 a key twice", resealText(`"revision":1`, `"revision":1,"revision":2`), codes(verdict.StatementParse)},
 		{"F06 a name outside of the place", func(t *testing.T, r *attacked) {
-			r.reseal(t, func(m *release.Manifest) { entry(t, m, "lantern.spdx.json").Name = "../lantern.spdx.json" })
+			r.reseal(t, func(m *manifest.Manifest) { entry(t, m, "lantern.spdx.json").Name = "../lantern.spdx.json" })
 		}, codes(verdict.Path)},
 	})
 }
@@ -184,29 +184,29 @@ func TestGateAgainstItsOwnRelease(t *testing.T) {
 	reattested := func(role string, edit func(*provenance.Provenance)) func(t *testing.T, r *attacked) {
 		return func(t *testing.T, r *attacked) {
 			r.reattest(t, role, compiled, edit)
-			r.reseal(t, func(m *release.Manifest) { r.relist(t, m, compiled) })
+			r.reseal(t, func(m *manifest.Manifest) { r.relist(t, m, compiled) })
 		}
 	}
-	resealed := func(edit func(t *testing.T, r *attacked, m *release.Manifest)) func(t *testing.T, r *attacked) {
-		return func(t *testing.T, r *attacked) { r.reseal(t, func(m *release.Manifest) { edit(t, r, m) }) }
+	resealed := func(edit func(t *testing.T, r *attacked, m *manifest.Manifest)) func(t *testing.T, r *attacked) {
+		return func(t *testing.T, r *attacked) { r.reseal(t, func(m *manifest.Manifest) { edit(t, r, m) }) }
 	}
 	replaced := func(name string, body func(t *testing.T, r *attacked) []byte) func(t *testing.T, r *attacked) {
 		return func(t *testing.T, r *attacked) {
 			r.write(t, name, body(t, r))
-			r.reseal(t, func(m *release.Manifest) { r.relist(t, m, name) })
+			r.reseal(t, func(m *manifest.Manifest) { r.relist(t, m, name) })
 		}
 	}
 	exchanged := func(a, b string) func(t *testing.T, r *attacked) {
 		return func(t *testing.T, r *attacked) {
 			r.swap(t, a, b)
-			r.reseal(t, func(m *release.Manifest) { r.relist(t, m, a, b) })
+			r.reseal(t, func(m *manifest.Manifest) { r.relist(t, m, a, b) })
 		}
 	}
 	// rewritten is listed, and said to be what was built from.
 	rewritten := func(name string, body func(*testing.T, *attacked) []byte) func(*testing.T, *attacked) {
 		return func(t *testing.T, r *attacked) {
 			r.write(t, name, body(t, r))
-			r.reseal(t, func(m *release.Manifest) {
+			r.reseal(t, func(m *manifest.Manifest) {
 				r.relist(t, m, name)
 				said := map[string]*digest.Digest{plan.ConfigName: &m.Config, plan.LockName: &m.Lock}
 				*said[name] = entry(t, m, name).Digests.SHA256
@@ -218,7 +218,7 @@ func TestGateAgainstItsOwnRelease(t *testing.T) {
 		{"attested again by the builder", reattested(lab.RoleBuilder, same), nil},
 		{"more than planned", func(t *testing.T, r *attacked) {
 			r.write(t, spare, []byte("{}"))
-			r.reseal(t, func(m *release.Manifest) {
+			r.reseal(t, func(m *manifest.Manifest) {
 				a := *entry(t, m, "lantern.spdx.json")
 				a.Name = spare
 				m.Artifacts = append(m.Artifacts, a)
@@ -227,17 +227,17 @@ func TestGateAgainstItsOwnRelease(t *testing.T) {
 		}, codes(verdict.PlanExtra)},
 		{"F26 less than planned", func(t *testing.T, r *attacked) {
 			r.remove(t, "lantern.spdx.json")
-			r.reseal(t, func(m *release.Manifest) { drop(t, m, "lantern.spdx.json") })
+			r.reseal(t, func(m *manifest.Manifest) { drop(t, m, "lantern.spdx.json") })
 		}, codes(verdict.PlanMissing)},
-		{"a binary that calls itself an SBOM", resealed(func(t *testing.T, _ *attacked, m *release.Manifest) {
+		{"a binary that calls itself an SBOM", resealed(func(t *testing.T, _ *attacked, m *manifest.Manifest) {
 			entry(t, m, binary).Class = plan.SBOM
 		}), codes(verdict.PlanMissing)},
-		{"no provenance named", resealed(func(t *testing.T, _ *attacked, m *release.Manifest) { entry(t, m, binary).Provenance = "" }), codes(verdict.NoProvenance)},
-		{"unlisted provenance named", resealed(func(t *testing.T, _ *attacked, m *release.Manifest) { entry(t, m, binary).Provenance = "p.json" }), codes(verdict.NoProvenance)},
-		{"another step's provenance named", resealed(func(t *testing.T, _ *attacked, m *release.Manifest) { entry(t, m, binary).Provenance = alsoBuilt }), codes(verdict.NoProvenance)},
-		{"no signature named", resealed(func(t *testing.T, _ *attacked, m *release.Manifest) { entry(t, m, binary).Signature = "" }), codes(verdict.Unsigned)},
-		{"the image's SBOM named for nothing", resealed(func(t *testing.T, _ *attacked, m *release.Manifest) { entry(t, m, imageName).SBOM = "" }), codes(verdict.NoSBOM)},
-		{"no SBOM named", resealed(func(t *testing.T, _ *attacked, m *release.Manifest) { entry(t, m, binary).SBOM = "" }), codes(verdict.NoSBOM)},
+		{"no provenance named", resealed(func(t *testing.T, _ *attacked, m *manifest.Manifest) { entry(t, m, binary).Provenance = "" }), codes(verdict.NoProvenance)},
+		{"unlisted provenance named", resealed(func(t *testing.T, _ *attacked, m *manifest.Manifest) { entry(t, m, binary).Provenance = "p.json" }), codes(verdict.NoProvenance)},
+		{"another step's provenance named", resealed(func(t *testing.T, _ *attacked, m *manifest.Manifest) { entry(t, m, binary).Provenance = alsoBuilt }), codes(verdict.NoProvenance)},
+		{"no signature named", resealed(func(t *testing.T, _ *attacked, m *manifest.Manifest) { entry(t, m, binary).Signature = "" }), codes(verdict.Unsigned)},
+		{"the image's SBOM named for nothing", resealed(func(t *testing.T, _ *attacked, m *manifest.Manifest) { entry(t, m, imageName).SBOM = "" }), codes(verdict.NoSBOM)},
+		{"no SBOM named", resealed(func(t *testing.T, _ *attacked, m *manifest.Manifest) { entry(t, m, binary).SBOM = "" }), codes(verdict.NoSBOM)},
 		{"F22 two SBOMs exchanged", exchanged(plan.SBOMName(binary), plan.SBOMName(otherBinary)), codes(verdict.SBOMSubject)},
 		{"F22 the SBOM of another thing for the image", exchanged(plan.SBOMName(imageName), "lantern.spdx.json"), codes(verdict.SBOMSubject)},
 		{"an SBOM that is none", replaced(plan.SBOMName(binary), text("{}")), codes(verdict.NoSBOM)},
@@ -266,17 +266,17 @@ func TestGateAgainstItsOwnRelease(t *testing.T) {
 		{"F17 provenance of another commit", reattested(lab.RoleBuilder, func(p *provenance.Provenance) {
 			p.BuildDefinition.ResolvedDependencies[0].Digest = map[string]string{"gitCommit": "0000000000000000000000000000000000000000"}
 		}), codes(verdict.SourceCommit)},
-		{"F17 another commit in the manifest", resealed(func(_ *testing.T, _ *attacked, m *release.Manifest) {
+		{"F17 another commit in the manifest", resealed(func(_ *testing.T, _ *attacked, m *manifest.Manifest) {
 			m.Source.Commit = "0000000000000000000000000000000000000000"
 		}), codes(verdict.SourceCommit)},
 		{"F16 provenance of another run", reattested(lab.RoleBuilder, func(p *provenance.Provenance) { p.RunDetails.Metadata.InvocationID = "another" }), codes(verdict.BuildMix)},
 		{"a parameter that release.yaml does not declare", reattested(lab.RoleBuilder, func(p *provenance.Provenance) {
 			p.BuildDefinition.ExternalParameters.Parameters = map[string]string{"tone": "cold"}
 		}), codes(verdict.BuildMix, verdict.ManifestParse)},
-		{"no run in the manifest", resealed(func(_ *testing.T, _ *attacked, m *release.Manifest) { m.Runs = nil }), codes(verdict.BuildMix)},
+		{"no run in the manifest", resealed(func(_ *testing.T, _ *attacked, m *manifest.Manifest) { m.Runs = nil }), codes(verdict.BuildMix)},
 		{"provenance of other bytes", reattested(lab.RoleBuilder, func(p *provenance.Provenance) { p.Subjects[0].Digests = digest.SetOf(nil) }), codes(verdict.NotBound)},
-		{"another configuration than the manifest's own", replaced(plan.ConfigName, config), codes(verdict.ManifestParse)},
-		{"another configuration than was built from", rewritten(plan.ConfigName, config), codes(verdict.NotBound)},
+		{"another configuration than the manifest's own", replaced(plan.ConfigName, gateConfig), codes(verdict.ManifestParse)},
+		{"another configuration than was built from", rewritten(plan.ConfigName, gateConfig), codes(verdict.NotBound)},
 		{"another lock than was built from", rewritten(plan.LockName, func(t *testing.T, r *attacked) []byte {
 			return append(r.read(t, plan.LockName), '\n')
 		}), codes(verdict.NotBound)},
@@ -293,7 +293,7 @@ func TestGateQuestions(t *testing.T) {
 	w := theWorld(t)
 	r := w.attacked(t)
 	expires := time.Now().Add(time.Hour).UTC()
-	r.reseal(t, func(m *release.Manifest) { m.Expires = expires })
+	r.reseal(t, func(m *manifest.Manifest) { m.Expires = expires })
 	other := must[version.Version](t)(version.Parse("v0.1.1"))
 	rows := []struct {
 		name  string
@@ -316,9 +316,9 @@ func TestGateQuestions(t *testing.T) {
 }
 
 // drop removes an entry.
-func drop(t testing.TB, m *release.Manifest, name string) {
+func drop(t testing.TB, m *manifest.Manifest, name string) {
 	t.Helper()
-	var kept []release.Artifact
+	var kept []manifest.Artifact
 	for _, a := range m.Artifacts {
 		if a.Name != name {
 			kept = append(kept, a)
@@ -344,6 +344,6 @@ func text(body string) func(*testing.T, *attacked) []byte {
 }
 
 // config is a configuration of the same plan and other bytes.
-func config(t *testing.T, r *attacked) []byte {
+func gateConfig(t *testing.T, r *attacked) []byte {
 	return append(r.read(t, plan.ConfigName), []byte("# a comment\n")...)
 }

@@ -11,16 +11,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/gateway"
-	"github.com/waybill-release/waybill/pkg/gateway/ask"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/serve"
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // checkRecord judges logs, which are read one after the other.
-func checkRecord(t *testing.T, heads []ask.Head, logs ...string) *verdict.Verdict {
+func checkRecord(t *testing.T, heads []api.Head, logs ...string) *verdict.Verdict {
 	t.Helper()
-	c := gateway.RecordCheck{Heads: heads}
+	c := serve.RecordCheck{Heads: heads}
 	for i, text := range logs {
 		if err := c.Read(fmt.Sprintf("log-%d", i), strings.NewReader(text)); err != nil {
 			t.Fatal(err)
@@ -30,13 +30,13 @@ func checkRecord(t *testing.T, heads []ask.Head, logs ...string) *verdict.Verdic
 }
 
 // headOf is the head of a log that ends with a line of the record.
-func headOf(t *testing.T, line string) ask.Head {
+func headOf(t *testing.T, line string) api.Head {
 	t.Helper()
-	var l ask.Line
+	var l api.Line
 	if err := json.Unmarshal([]byte(line), &l); err != nil {
 		t.Fatal(err)
 	}
-	return ask.Head{Instance: l.Instance, Number: l.Number, Digest: digest.Of(digest.SHA256, []byte(line))}
+	return api.Head{Instance: l.Instance, Number: l.Number, Digest: digest.Of(digest.SHA256, []byte(line))}
 }
 
 // auditable has a gate decide about this and that, many at once, and returns the
@@ -77,8 +77,8 @@ func TestAuditChain(t *testing.T) {
 		t.Fatalf("%d lines", len(record))
 	}
 	text := func(lines []string) string { return strings.Join(lines, "\n") + "\n" }
-	last := []ask.Head{headOf(t, record[len(record)-1])}
-	broken := func(what string, heads []ask.Head, logs ...string) {
+	last := []api.Head{headOf(t, record[len(record)-1])}
+	broken := func(what string, heads []api.Head, logs ...string) {
 		t.Helper()
 		v := checkRecord(t, heads, logs...)
 		if v.Outcome() != verdict.Refused || v.Findings[0].Code != verdict.AuditChain {
@@ -87,7 +87,7 @@ func TestAuditChain(t *testing.T) {
 		}
 		observe(t, verdict.AuditChain)
 	}
-	whole := func(what string, heads []ask.Head, logs ...string) *verdict.Verdict {
+	whole := func(what string, heads []api.Head, logs ...string) *verdict.Verdict {
 		t.Helper()
 		v := checkRecord(t, heads, logs...)
 		if v.Outcome() != verdict.Accepted || (len(v.Scope.Left) == 0) != (len(heads) > 0) {
@@ -139,7 +139,7 @@ func TestAuditChain(t *testing.T) {
 	broken("nothing of us", nil, "{\"msg\":\"decision\"}\n")
 	one := last[0]
 	one.Digest = headOf(t, record[3]).Digest
-	broken("a head of another line", []ask.Head{one}, text(record))
+	broken("a head of another line", []api.Head{one}, text(record))
 }
 
 // sink is a log that can be made to fail, or to stand still.
@@ -222,11 +222,11 @@ func TestAuditRead(t *testing.T) {
 		body(req, g.body(image))
 		g.do(req)
 	}
-	read := func(at *gatehouse, query string) (int, ask.Audit, string) {
+	read := func(at *gatehouse, query string) (int, api.Audit, string) {
 		req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at.host+"/v1/audit"+query, nil))
 		req.Header.Set("Authorization", "Bearer "+at.token(nil))
 		status, _, raw := at.do(req)
-		var told ask.Audit
+		var told api.Audit
 		_ = json.Unmarshal([]byte(raw), &told)
 		return status, told, raw
 	}
@@ -234,7 +234,7 @@ func TestAuditRead(t *testing.T) {
 	if status != 200 || len(told.Decisions) != 3 || told.Decisions[1].Outcome != "refused" || !told.Decisions[0].Cached || told.Decisions[2].Cached {
 		t.Fatalf("%d %s", status, raw)
 	}
-	if v := checkRecord(t, []ask.Head{told.Head}, g.log.String()); v.Outcome() != verdict.Accepted || len(v.Scope.Left) > 0 {
+	if v := checkRecord(t, []api.Head{told.Head}, g.log.String()); v.Outcome() != verdict.Accepted || len(v.Scope.Left) > 0 {
 		t.Errorf("its head is not that of the log: %s, left %q", v.Headline(), v.Scope.Left)
 	}
 	for i, l := range told.Decisions[:2] {

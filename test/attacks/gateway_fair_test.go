@@ -16,11 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/caller"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/gateway"
-	"github.com/waybill-release/waybill/pkg/gateway/ask"
-	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/serve"
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/serve/caller"
 )
 
 // neighbours are a gate with two callers, known by their certificates, and
@@ -34,7 +34,7 @@ type neighbours struct {
 	record bytes.Buffer
 }
 
-func openNeighbours(t *testing.T, limits gateway.Limits) *neighbours {
+func openNeighbours(t *testing.T, limits serve.Limits) *neighbours {
 	t.Helper()
 	w, ours := theWorld(t), newAuthority(t)
 	n := &neighbours{gatehouse: &gatehouse{t: t, w: w, image: stagedImage(t, w)}, silent: "127.0.0.1:9", show: map[string]tls.Certificate{}}
@@ -47,9 +47,9 @@ grants:
 - {caller: two, verbs: [verify], from: [%[1]s/gated/], to: [%[1]s/gated/], channels: [none]}
 - {caller: reader, verbs: [audit], from: [%[1]s/gated/], to: [%[1]s/gated/], channels: [none]}
 `, w.Lab.Registry, n.silent)))
-	server := must[*gateway.Server](t)(gateway.New(t.Context(), gateway.World{
-		Load: func(context.Context) (gateway.Basis, error) {
-			return gateway.Basis{PolicyRequest: gate.PolicyRequest{Policy: w.profile.Policy, Verifier: w.verifier}, Callers: book}, nil
+	server := must[*serve.Server](t)(serve.New(t.Context(), serve.World{
+		Load: func(context.Context) (serve.Basis, error) {
+			return serve.Basis{PolicyRequest: gate.PolicyRequest{Policy: w.profile.Policy, Verifier: w.verifier}, Callers: book}, nil
 		},
 		Open: func(host string) (*registry.Remote, error) {
 			if host != n.silent {
@@ -60,10 +60,10 @@ grants:
 				return nil, context.Cause(r.Context())
 			}))
 		},
-		Keys: gateway.IssuerKeys(http.DefaultTransport), Clock: time.Now, Log: slog.New(slog.DiscardHandler), Record: &n.record,
+		Keys: serve.IssuerKeys(http.DefaultTransport), Clock: time.Now, Log: slog.New(slog.DiscardHandler), Record: &n.record,
 	}, limits))
 	dir := t.TempDir()
-	c := gateway.Config{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", TLS: &gateway.TLS{}}
+	c := serve.Config{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", TLS: &serve.TLS{}}
 	c.TLS.Certificate, c.TLS.Key = ours.write(dir, "server", ours.issue())
 	c.TLS.Clients, _ = ours.write(dir, "clients", tls.Certificate{Certificate: [][]byte{ours.cert.Raw}, PrivateKey: ours.key})
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -117,7 +117,7 @@ func (n *neighbours) stall(name string, body int) (*tls.Conn, error) {
 // read from on some connections at a time, and sent away on most; another is
 // answered meanwhile. One who may ask for nothing is sent away unread.
 func TestGatewayStalledBodies(t *testing.T) {
-	n := openNeighbours(t, gateway.Limits{PerCaller: 100_000, AtOnce: 64, Queue: 64, Parting: time.Millisecond})
+	n := openNeighbours(t, serve.Limits{PerCaller: 100_000, AtOnce: 64, Queue: 64, Parting: time.Millisecond})
 	const many = 150
 	var away atomic.Int64
 	for range many {
@@ -161,14 +161,14 @@ func TestGatewayStalledBodies(t *testing.T) {
 // no more than a part of what is decided, so that another caller's new question
 // about a healthy one is answered.
 func TestGatewayNeighbour(t *testing.T) {
-	n := openNeighbours(t, gateway.Limits{PerCaller: 100_000, AtOnce: 16, Queue: 64, Deadline: 20 * time.Second, Parting: time.Millisecond})
+	n := openNeighbours(t, serve.Limits{PerCaller: 100_000, AtOnce: 16, Queue: 64, Deadline: 20 * time.Second, Parting: time.Millisecond})
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	_, digest, _ := strings.Cut(n.image, "@")
 	for batch := range 4 {
-		q := ask.Request{Schema: ask.SchemaRequest}
+		q := api.Request{Schema: api.SchemaRequest}
 		for i := range 30 {
-			q.Decisions = append(q.Decisions, ask.Question{Verb: ask.Verify, Image: fmt.Sprintf("%s/x/y%d-%d@%s", n.silent, batch, i, digest), Version: n.w.version.String()})
+			q.Decisions = append(q.Decisions, api.Question{Verb: api.Verify, Image: fmt.Sprintf("%s/x/y%d-%d@%s", n.silent, batch, i, digest), Version: n.w.version.String()})
 		}
 		body := string(must[[]byte](t)(json.Marshal(q)))
 		go func() { _, _, _ = n.post(ctx, "one", body) }()
@@ -205,8 +205,8 @@ func TestGatewayStrangersInTheRecord(t *testing.T) {
 	send(1)
 	lines, counted := 0, int64(0)
 	for line := range strings.Lines(g.log.String()) {
-		var l ask.Line
-		if json.Unmarshal([]byte(line), &l) != nil || l.Message != ask.NotLetIn {
+		var l api.Line
+		if json.Unmarshal([]byte(line), &l) != nil || l.Message != api.NotLetIn {
 			continue
 		}
 		lines++

@@ -15,16 +15,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/known"
-	"github.com/waybill-release/waybill/pkg/feature/reconcile"
-	"github.com/waybill-release/waybill/pkg/feature/switches"
-	"github.com/waybill-release/waybill/pkg/gateway"
-	"github.com/waybill-release/waybill/pkg/gateway/ask"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/effective"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/serve"
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Destinations in and out of the scope of the feature.
@@ -91,10 +91,10 @@ func openSwitched(t *testing.T, edits ...func(*switchedGate)) *switchedGate {
 		g.policy.Store(&s.yard.policy)
 		g.clock = func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
 		g.limits.Follow = time.Hour // what is not asked for does not happen
-		g.features = &gateway.Features{
+		g.features = &serve.Features{
 			Site: s.yard.dir, Store: s.yard.site.Features, Version: known.Newest().String(),
-			Read: func(ctx context.Context, b gateway.Basis) (gateway.Switches, error) {
-				read, err := switches.Read(ctx, switches.Config{Site: s.yard.site, Policy: b.Policy, Verifier: b.Verifier})
+			Read: func(ctx context.Context, b serve.Basis) (serve.Switches, error) {
+				read, err := effective.Read(ctx, effective.Config{Site: s.yard.site, Policy: b.Policy, Verifier: b.Verifier})
 				if err != nil {
 					return nil, err
 				}
@@ -109,14 +109,14 @@ func openSwitched(t *testing.T, edits ...func(*switchedGate)) *switchedGate {
 }
 
 // may asks whether an image may go somewhere.
-func (s *switchedGate) may(image, to string) (int, ask.Decision) {
+func (s *switchedGate) may(image, to string) (int, api.Decision) {
 	s.t.Helper()
-	q := ask.Request{Schema: ask.SchemaRequest, Decisions: []ask.Question{{Verb: ask.Promote, Image: image, To: to, Channel: "stable", Version: s.w.version.String()}}}
+	q := api.Request{Schema: api.SchemaRequest, Decisions: []api.Question{{Verb: api.Promote, Image: image, To: to, Channel: "stable", Version: s.w.version.String()}}}
 	req := s.request()
 	body(req, string(must[[]byte](s.t)(json.Marshal(q))))
 	req.Header.Set("Authorization", "Bearer "+s.token(map[string]any{"exp": time.Now().Add(time.Hour).Unix()}))
 	status, _, raw := s.do(req)
-	var a ask.Answer
+	var a api.Answer
 	if err := json.Unmarshal([]byte(raw), &a); err != nil || len(a.Decisions) != 1 {
 		s.t.Fatalf("%d %s", status, raw)
 	}

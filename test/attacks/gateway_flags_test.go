@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/gates"
-	"github.com/waybill-release/waybill/pkg/feature/known"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
 )
 
 // page puts the feature of the status page into the site, or changes what is
@@ -63,10 +63,10 @@ func TestGatewayStatusPage(t *testing.T) {
 }
 
 // ourGates are the gates of the program, as flags set them.
-func ourGates(t *testing.T, set string) *gates.Gate {
+func ourGates(t *testing.T, set string) *componentbase.Gate {
 	t.Helper()
-	g := must[*gates.Gate](t)(gates.At(known.Newest().Major(), known.Newest().Minor()))
-	accepted(t, gates.Add(g, known.Registry(), feature.CoreNamespace))
+	g := must[*componentbase.Gate](t)(componentbase.At(known.Newest().Major(), known.Newest().Minor()))
+	accepted(t, componentbase.Add(g, known.Registry(), feature.CoreNamespace))
 	if set != "" {
 		accepted(t, g.Set(set))
 	}
@@ -135,7 +135,7 @@ func TestGatewayReports(t *testing.T) {
 	s := openSwitched(t, func(s *switchedGate) {
 		s.gate = ourGates(s.yard.t, "")
 		s.features.Identity, s.limits.Follow = "gate", 10*time.Millisecond
-		accepted(s.yard.t, s.gate.InitReporter(gates.Reporter{Store: s.yard.site.Features, Namespace: feature.CoreNamespace, Identity: "gate", Version: known.Newest()}))
+		accepted(s.yard.t, s.gate.InitReporter(componentbase.Reporter{Store: s.yard.site.Features, Namespace: feature.CoreNamespace, Identity: "gate", Version: known.Newest()}))
 		signoff := feature.Key{Namespace: feature.CoreNamespace, Name: known.RequireSignoff}
 		must[feature.Feature](s.yard.t)(s.yard.site.Features.Create(s.yard.t.Context(), must[feature.Feature](s.yard.t)(feature.Announce(signoff, must2(known.Registry().Definition(signoff)), known.Newest()))))
 	})

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/waybill-release/waybill/pkg/gateway"
+	"github.com/waybill-release/waybill/pkg/serve"
 )
 
 // fortress is a gatehouse that callers come to by TLS, and so by HTTP/2.
@@ -37,7 +37,7 @@ func openFortress(t *testing.T, edits ...func(*gatehouse)) *fortress {
 	f.pool.AddCert(ours.cert)
 	certificate, key := ours.write(t.TempDir(), "server", ours.issue())
 	f.gatehouse = openGatehouse(t, append(edits, func(g *gatehouse) {
-		g.tls, g.log.off = &gateway.TLS{Certificate: certificate, Key: key}, true
+		g.tls, g.log.off = &serve.TLS{Certificate: certificate, Key: key}, true
 	})...)
 	return f
 }

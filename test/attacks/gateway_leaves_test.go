@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
 )
 
 // raw is the text of a good request.
@@ -169,7 +169,7 @@ func TestGatewaySlots(t *testing.T) {
 		}
 	})
 	g := openGatehouse(t, func(g *gatehouse) {
-		g.limits.Queue, g.limits.Deadline = queue, time.Minute // [gateway.Limits.AtOnce] is as it comes
+		g.limits.Queue, g.limits.Deadline = queue, time.Minute // [serve.Limits.AtOnce] is as it comes
 		g.open = func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, gated) }
 	})
 	token := g.token(nil)

@@ -14,14 +14,14 @@ import (
 	"time"
 
 	exception "github.com/waybill-release/waybill/attestations/exception/v1"
-	"github.com/waybill-release/waybill/pkg/caller"
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/gateway"
-	"github.com/waybill-release/waybill/pkg/gateway/ask"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/serve"
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/serve/caller"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // matrixBook is the book of the matrix. What it grants is written in the test
@@ -73,13 +73,13 @@ func openMatrix(t *testing.T) *matrix {
 	m.exception = must[[]byte](t)(w.Sign(t.Context(), "policy", s.Raw()))
 	issuer, _ := w.Lab.Identity("verifier")
 	book := must[caller.Book](t)(caller.Parse(fmt.Appendf(nil, matrixBook, gateAudience, issuer)))
-	m.server = must[*gateway.Server](t)(gateway.New(t.Context(), gateway.World{
-		Load: func(context.Context) (gateway.Basis, error) {
-			return gateway.Basis{PolicyRequest: gate.PolicyRequest{Policy: w.profile.Policy, Verifier: w.verifier}, Callers: book}, nil
+	m.server = must[*serve.Server](t)(serve.New(t.Context(), serve.World{
+		Load: func(context.Context) (serve.Basis, error) {
+			return serve.Basis{PolicyRequest: gate.PolicyRequest{Policy: w.profile.Policy, Verifier: w.verifier}, Callers: book}, nil
 		},
 		Open: func(string) (*registry.Remote, error) { return to, nil },
-		Keys: gateway.IssuerKeys(http.DefaultTransport), Clock: time.Now, Log: slog.New(slog.DiscardHandler), Record: io.Discard, Approvals: approvals(t, t.TempDir()),
-	}, gateway.Limits{PerCaller: 1_000_000}))
+		Keys: serve.IssuerKeys(http.DefaultTransport), Clock: time.Now, Log: slog.New(slog.DiscardHandler), Record: io.Discard, Approvals: approvals(t, t.TempDir()),
+	}, serve.Limits{PerCaller: 1_000_000}))
 	return m
 }
 
@@ -110,7 +110,7 @@ type cell struct{ who, verb, from, to, channel string }
 
 // ask asks for a cell, and returns the status and the code that was said.
 func (m *matrix) ask(c cell) (int, string) {
-	q := ask.Question{Verb: ask.Verb(c.verb), Image: c.from + "@" + m.sum, To: c.to, Channel: c.channel, Version: m.w.version.String()}
+	q := api.Question{Verb: api.Verb(c.verb), Image: c.from + "@" + m.sum, To: c.to, Channel: c.channel, Version: m.w.version.String()}
 	claims := map[string]any{"sub": c.who}
 	if c.verb == "override" {
 		q.Exceptions = [][]byte{m.exception}
@@ -119,7 +119,7 @@ func (m *matrix) ask(c cell) (int, string) {
 		m.ids++
 		claims["jti"] = fmt.Sprint(m.ids)
 	}
-	raw := must[[]byte](m.t)(json.Marshal(ask.Request{Schema: ask.SchemaRequest, Decisions: []ask.Question{q}}))
+	raw := must[[]byte](m.t)(json.Marshal(api.Request{Schema: api.SchemaRequest, Decisions: []api.Question{q}}))
 	return m.send(http.MethodPost, "/v1/decisions", claims, raw)
 }
 
@@ -210,7 +210,7 @@ func (m *matrix) audited(t *testing.T, each func(func(from, to, channel string))
 	t.Helper()
 	for _, who := range []string{"release-ci", "nightly", "officer", "auditor", "everything", "stranger", "nobody"} {
 		status, raw := m.send(http.MethodGet, "/v1/audit?limit=1000", map[string]any{"sub": who}, nil)
-		var told ask.Audit
+		var told api.Audit
 		_ = json.Unmarshal([]byte(raw), &told)
 		if (status == http.StatusOK) != (who == "auditor") {
 			t.Errorf("%s reads what was decided: %d %.200s", who, status, raw)

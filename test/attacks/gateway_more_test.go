@@ -19,12 +19,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/gateway/ask"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // claimed pushes an image that nobody signed, and that says itself that it was
@@ -352,8 +352,8 @@ func TestGatewayConnections(t *testing.T) {
 func TestGatewayBatchOfACaller(t *testing.T) {
 	g := openGatehouse(t, func(g *gatehouse) { g.limits.PerCaller = 1 })
 	batch := func(n int) (int, []verdict.Code) {
-		questions := slices.Repeat([]ask.Question{{Verb: ask.Verify, Image: g.image, Version: g.w.version.String()}}, n)
-		body := must[[]byte](t)(json.Marshal(ask.Request{Schema: ask.SchemaRequest, Decisions: questions}))
+		questions := slices.Repeat([]api.Question{{Verb: api.Verify, Image: g.image, Version: g.w.version.String()}}, n)
+		body := must[[]byte](t)(json.Marshal(api.Request{Schema: api.SchemaRequest, Decisions: questions}))
 		req := g.request()
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		status, codes, _ := g.do(req)

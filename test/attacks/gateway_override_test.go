@@ -16,23 +16,23 @@ import (
 	"time"
 
 	exception "github.com/waybill-release/waybill/attestations/exception/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/gateway"
-	"github.com/waybill-release/waybill/pkg/gateway/ask"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/serve"
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 const overridden = "prod.example.test/lantern"
 
 // approvals is a directory of used approvals.
-func approvals(t *testing.T, dir string) gateway.Ledger {
+func approvals(t *testing.T, dir string) serve.Ledger {
 	t.Helper()
-	return gateway.Ledger{Place: must[store.Place](t)(store.Open(dir, nil)), Writer: must[store.Writer](t)(store.OpenWriter(dir))}
+	return serve.Ledger{Place: must[store.Place](t)(store.Open(dir, nil)), Writer: must[store.Writer](t)(store.OpenWriter(dir))}
 }
 
 // overriding opens a gate whose policy asks of every image for a level that the
@@ -110,10 +110,10 @@ func (g *gatehouse) excepts(change func(*word)) (bundles [][]byte) {
 }
 
 // override is a request to override, with a token of an ID.
-func (g *gatehouse) override(id string, q ask.Question) *http.Request {
+func (g *gatehouse) override(id string, q api.Question) *http.Request {
 	g.t.Helper()
 	req := must[*http.Request](g.t)(http.NewRequestWithContext(g.t.Context(), http.MethodPost, "http://"+g.host+"/v1/decisions",
-		strings.NewReader(string(must[[]byte](g.t)(json.Marshal(ask.Request{Schema: ask.SchemaRequest, Decisions: []ask.Question{q}}))))))
+		strings.NewReader(string(must[[]byte](g.t)(json.Marshal(api.Request{Schema: api.SchemaRequest, Decisions: []api.Question{q}}))))))
 	claims := map[string]any{}
 	if id != "" {
 		claims["jti"] = id
@@ -122,8 +122,8 @@ func (g *gatehouse) override(id string, q ask.Question) *http.Request {
 	return req
 }
 
-func (g *gatehouse) question(bundles [][]byte) ask.Question {
-	return ask.Question{Verb: ask.Override, Image: g.image, To: overridden, Channel: "stable", Version: g.w.version.String(), Exceptions: bundles}
+func (g *gatehouse) question(bundles [][]byte) api.Question {
+	return api.Question{Verb: api.Override, Image: g.image, To: overridden, Channel: "stable", Version: g.w.version.String(), Exceptions: bundles}
 }
 
 // TestOverride: the officer's exceptions count for exactly what they say, and
@@ -136,12 +136,12 @@ func TestOverride(t *testing.T) {
 	for i, c := range []struct {
 		name   string
 		change func(*word)         // of the exceptions
-		edit   func(*ask.Question) // of the question
+		edit   func(*api.Question) // of the question
 		status int
 		code   verdict.Code
 	}{
 		{"nothing", nil, nil, 200, ""},
-		{"to be promoted without them", nil, func(q *ask.Question) { q.Verb, q.Exceptions = ask.Promote, nil }, 403, verdict.Level},
+		{"to be promoted without them", nil, func(q *api.Question) { q.Verb, q.Exceptions = api.Promote, nil }, 403, verdict.Level},
 		{"for another destination", func(w *word) { w.Destination = "prod.example.test/other" }, nil, 403, verdict.Level},
 		{"for a destination above it", func(w *word) { w.Destination = "prod.example.test" }, nil, 403, verdict.Level},
 		{"under another policy", func(w *word) { w.Policy = other }, nil, 403, verdict.Level},
@@ -154,18 +154,18 @@ func TestOverride(t *testing.T) {
 		{"that expired", func(w *word) { w.Issued, w.Expires = w.Issued.Add(-50*time.Minute), w.Issued.Add(-time.Minute) }, nil, 403, verdict.Level},
 		{"that are for later", func(w *word) { w.Issued = w.Issued.Add(10 * time.Minute) }, nil, 403, verdict.Level},
 		{"that last", func(w *word) { w.Expires = w.Issued.Add(exception.MaxLife + time.Hour) }, nil, 403, verdict.StatementParse},
-		{"one of them", nil, func(q *ask.Question) { q.Exceptions = q.Exceptions[:len(q.Exceptions)-1] }, 403, ""},
-		{"none", nil, func(q *ask.Question) { q.Exceptions = nil }, 422, verdict.Usage},
-		{"too many", nil, func(q *ask.Question) {
-			for len(q.Exceptions) <= ask.MaxExceptions {
+		{"one of them", nil, func(q *api.Question) { q.Exceptions = q.Exceptions[:len(q.Exceptions)-1] }, 403, ""},
+		{"none", nil, func(q *api.Question) { q.Exceptions = nil }, 422, verdict.Usage},
+		{"too many", nil, func(q *api.Question) {
+			for len(q.Exceptions) <= api.MaxExceptions {
 				q.Exceptions = append(q.Exceptions, q.Exceptions[0])
 			}
 		}, 422, verdict.Usage},
-		{"one that is none", nil, func(q *ask.Question) { q.Exceptions = append(q.Exceptions, []byte("{}")) }, 403, verdict.BundleVersion},
-		{"a large one", nil, func(q *ask.Question) { q.Exceptions = append(q.Exceptions, make([]byte, ask.MaxException+1)) }, 422, verdict.Usage},
-		{"with a question to promote", nil, func(q *ask.Question) { q.Verb = ask.Promote }, 422, verdict.Usage},
-		{"to a destination that is not granted", nil, func(q *ask.Question) { q.To = "evil.example.test/lantern" }, 403, verdict.NotGranted},
-		{"in a channel that is not", nil, func(q *ask.Question) { q.Channel = "beta" }, 403, verdict.NotGranted},
+		{"one that is none", nil, func(q *api.Question) { q.Exceptions = append(q.Exceptions, []byte("{}")) }, 403, verdict.BundleVersion},
+		{"a large one", nil, func(q *api.Question) { q.Exceptions = append(q.Exceptions, make([]byte, api.MaxException+1)) }, 422, verdict.Usage},
+		{"with a question to promote", nil, func(q *api.Question) { q.Verb = api.Promote }, 422, verdict.Usage},
+		{"to a destination that is not granted", nil, func(q *api.Question) { q.To = "evil.example.test/lantern" }, 403, verdict.NotGranted},
+		{"in a channel that is not", nil, func(q *api.Question) { q.Channel = "beta" }, 403, verdict.NotGranted},
 		{"nothing, after all that", nil, nil, 200, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

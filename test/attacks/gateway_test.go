@@ -16,39 +16,39 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/caller"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/feature/gates"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/gateway"
-	"github.com/waybill-release/waybill/pkg/gateway/ask"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/serve"
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/serve/caller"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // gatehouse is the gate as a service, on a real listener, in front of the lab.
 type gatehouse struct {
 	t      *testing.T
 	w      *world
-	server *gateway.Server
+	server *serve.Server
 	host   string // of the service
 	image  string // that is accepted
-	limits gateway.Limits
+	limits serve.Limits
 	policy atomic.Pointer[policy.Policy]
 	keys   func(context.Context, string) (caller.Keys, error)
 	open   func(string) (*registry.Remote, error)
 	log    lines
-	tls    *gateway.TLS // none is plain HTTP
+	tls    *serve.TLS // none is plain HTTP
 	// approvals is where used approvals are written; none unless a test says so.
-	approvals gateway.Ledger
+	approvals serve.Ledger
 	verbs     string // that are granted
 	record    io.Writer
 	clock     func() time.Time
 	// features is how it goes by features, as a gate of features says; nil not at
 	// all.
-	features *gateway.Features
-	gate     *gates.Gate
+	features *serve.Features
+	gate     *componentbase.Gate
 }
 
 const gateAudience = "https://gate.example.test"
@@ -86,9 +86,9 @@ func openGatehouse(t *testing.T, edits ...func(*gatehouse)) *gatehouse {
 	w := theWorld(t)
 	g := &gatehouse{t: t, w: w, image: stagedImage(t, w)}
 	g.policy.Store(&w.profile.Policy)
-	g.keys = gateway.IssuerKeys(http.DefaultTransport)
+	g.keys = serve.IssuerKeys(http.DefaultTransport)
 	g.open = func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, http.DefaultTransport) }
-	g.limits = gateway.Limits{PerCaller: 100_000, Parting: time.Millisecond}
+	g.limits = serve.Limits{PerCaller: 100_000, Parting: time.Millisecond}
 	g.verbs, g.record, g.clock = "verify, promote", &g.log, time.Now
 	for _, edit := range edits {
 		edit(g)
@@ -101,9 +101,9 @@ grants:
 - {caller: promoter, verbs: [%[5]s], from: [%[4]s/gated/], to: [%[4]s/gated/, prod.example.test/, registry.example.test/, "registry.example.test:443/"], channels: [none, stable]}
 - {caller: neighbour, verbs: [verify], from: [%[4]s/gated/], to: [%[4]s/gated/], channels: [none]}
 `, gateAudience, issuer, subject, w.Lab.Registry, g.verbs, neighbour)))
-	g.server = must[*gateway.Server](t)(gateway.New(t.Context(), gateway.World{
-		Load: func(context.Context) (gateway.Basis, error) {
-			return gateway.Basis{PolicyRequest: gate.PolicyRequest{Policy: *g.policy.Load(), Verifier: w.verifier}, Callers: book}, nil
+	g.server = must[*serve.Server](t)(serve.New(t.Context(), serve.World{
+		Load: func(context.Context) (serve.Basis, error) {
+			return serve.Basis{PolicyRequest: gate.PolicyRequest{Policy: *g.policy.Load(), Verifier: w.verifier}, Callers: book}, nil
 		},
 		Open: g.open, Keys: g.keys, Clock: g.clock, Log: slog.New(slog.NewJSONHandler(g.record, nil)), Record: g.record, Approvals: g.approvals,
 		Features: g.features, Gate: g.gate,
@@ -111,7 +111,7 @@ grants:
 	ctx, stop := context.WithCancel(t.Context())
 	listening, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
-		ended <- g.server.Serve(ctx, gateway.Config{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", TLS: g.tls}, nil, func(callers, _ string) { listening <- callers })
+		ended <- g.server.Serve(ctx, serve.Config{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", TLS: g.tls}, nil, func(callers, _ string) { listening <- callers })
 	}()
 	select {
 	case g.host = <-listening:
@@ -145,8 +145,8 @@ func (g *gatehouse) neighbour() string {
 
 // body asks about an image.
 func (g *gatehouse) body(image string) string {
-	return string(must[[]byte](g.t)(json.Marshal(ask.Request{Schema: ask.SchemaRequest, Decisions: []ask.Question{
-		{Verb: ask.Verify, Image: image, Version: g.w.version.String()},
+	return string(must[[]byte](g.t)(json.Marshal(api.Request{Schema: api.SchemaRequest, Decisions: []api.Question{
+		{Verb: api.Verify, Image: image, Version: g.w.version.String()},
 	}})))
 }
 
@@ -167,7 +167,7 @@ func (g *gatehouse) do(req *http.Request) (int, []verdict.Code, string) {
 	defer resp.Body.Close()
 	raw := must[[]byte](g.t)(io.ReadAll(resp.Body))
 	var said struct {
-		ask.Answer
+		api.Answer
 		Problem verdict.Finding `json:"problem"`
 	}
 	_ = json.Unmarshal(raw, &said) // what is no answer of ours says nothing
@@ -298,10 +298,10 @@ func TestGatewayIssuer(t *testing.T) {
 		leaked.Store(true)
 	}))
 	defer elsewhere.Close()
-	var serve atomic.Pointer[http.HandlerFunc]
-	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*serve.Load())(w, r) }))
+	var handle atomic.Pointer[http.HandlerFunc]
+	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*handle.Load())(w, r) }))
 	defer issuer.Close()
-	ask := gateway.IssuerKeys(http.DefaultTransport)
+	ask := serve.IssuerKeys(http.DefaultTransport)
 	const keys = `{"keys":[{"kty":"EC","crv":"P-256","kid":"one","x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]}`
 	for _, c := range []struct {
 		name string
@@ -327,7 +327,7 @@ func TestGatewayIssuer(t *testing.T) {
 				_, _ = io.WriteString(w, said)
 			}
 		})
-		serve.Store(&handler)
+		handle.Store(&handler)
 		if _, err := ask(t.Context(), issuer.URL); (err == nil) != c.good {
 			t.Errorf("%s: %v", c.name, err)
 		}

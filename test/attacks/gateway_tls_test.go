@@ -27,12 +27,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/caller"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/transport"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/gateway"
-	"github.com/waybill-release/waybill/pkg/gateway/ask"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/transport"
+	"github.com/waybill-release/waybill/pkg/serve"
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/serve/caller"
 )
 
 // authority signs certificates.
@@ -129,14 +129,14 @@ func tlsGate(t *testing.T, ours *authority, clock func() time.Time) (g *gatehous
 	book := must[caller.Book](t)(caller.Parse(fmt.Appendf(nil, `callers: [{name: registry, certificate: {uri: "spiffe://example.test/registry"}}]
 grants: [{caller: registry, verbs: [verify], from: [%[1]s/gated/], to: [%[1]s/gated/], channels: [none]}]
 `, w.Lab.Registry)))
-	server := must[*gateway.Server](t)(gateway.New(t.Context(), gateway.World{
-		Load: func(context.Context) (gateway.Basis, error) {
-			return gateway.Basis{PolicyRequest: gate.PolicyRequest{Policy: w.profile.Policy, Verifier: w.verifier}, Callers: book}, nil
+	server := must[*serve.Server](t)(serve.New(t.Context(), serve.World{
+		Load: func(context.Context) (serve.Basis, error) {
+			return serve.Basis{PolicyRequest: gate.PolicyRequest{Policy: w.profile.Policy, Verifier: w.verifier}, Callers: book}, nil
 		},
 		Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, http.DefaultTransport) },
-		Keys: gateway.IssuerKeys(http.DefaultTransport), Clock: clock, Log: slog.New(slog.DiscardHandler), Record: io.Discard,
-	}, gateway.Limits{Parting: time.Millisecond}))
-	c := gateway.Config{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", TLS: &gateway.TLS{}}
+		Keys: serve.IssuerKeys(http.DefaultTransport), Clock: clock, Log: slog.New(slog.DiscardHandler), Record: io.Discard,
+	}, serve.Limits{Parting: time.Millisecond}))
+	c := serve.Config{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", TLS: &serve.TLS{}}
 	c.TLS.Certificate, c.TLS.Key = ours.write(dir, "server", ours.issue())
 	c.TLS.Clients, _ = ours.write(dir, "clients", tls.Certificate{Certificate: [][]byte{ours.cert.Raw}, PrivateKey: ours.key})
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -210,17 +210,17 @@ callers: [{name: promoter, token: {issuer: %q, subject: %q}}]
 grants: [{caller: promoter, verbs: [verify], from: [%[4]s/gated/], to: [%[4]s/gated/], channels: [none]}]
 `, gateAudience, issuer, subject, w.Lab.Registry)))
 	start := func() (host string, end func() error) {
-		server := must[*gateway.Server](t)(gateway.New(t.Context(), gateway.World{
-			Load: func(context.Context) (gateway.Basis, error) {
-				return gateway.Basis{PolicyRequest: gate.PolicyRequest{Policy: w.profile.Policy, Verifier: w.verifier}, Callers: book}, nil
+		server := must[*serve.Server](t)(serve.New(t.Context(), serve.World{
+			Load: func(context.Context) (serve.Basis, error) {
+				return serve.Basis{PolicyRequest: gate.PolicyRequest{Policy: w.profile.Policy, Verifier: w.verifier}, Callers: book}, nil
 			},
 			Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, http.DefaultTransport) },
-			Keys: gateway.IssuerKeys(http.DefaultTransport), Clock: time.Now, Log: slog.New(slog.DiscardHandler), Record: io.Discard,
-		}, gateway.Limits{PerCaller: 100_000, Parting: 50 * time.Millisecond}))
+			Keys: serve.IssuerKeys(http.DefaultTransport), Clock: time.Now, Log: slog.New(slog.DiscardHandler), Record: io.Discard,
+		}, serve.Limits{PerCaller: 100_000, Parting: 50 * time.Millisecond}))
 		ctx, stop := context.WithCancel(t.Context())
 		listening, ended := make(chan string, 1), make(chan error, 1)
 		go func() {
-			ended <- server.Serve(ctx, gateway.Config{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0"}, nil, func(callers, _ string) { listening <- callers })
+			ended <- server.Serve(ctx, serve.Config{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0"}, nil, func(callers, _ string) { listening <- callers })
 		}()
 		return <-listening, func() error { stop(); return <-ended }
 	}
@@ -230,11 +230,11 @@ grants: [{caller: promoter, verbs: [verify], from: [%[4]s/gated/], to: [%[4]s/ga
 	token := g.token(nil)
 	rt := transport.New(transport.Config{Attempts: 3, Patience: 10 * time.Second})
 	show := func(context.Context) (string, error) { return token, nil }
-	question := []ask.Question{{Verb: ask.Verify, Image: g.image, Version: w.version.String()}}
+	question := []api.Question{{Verb: api.Verify, Image: g.image, Version: w.version.String()}}
 	var answered atomic.Int64
 	one := func() {
 		for {
-			client := must[*ask.Client](t)(ask.New("http://"+*host.Load(), rt, show))
+			client := must[*api.Client](t)(api.New("http://"+*host.Load(), rt, show))
 			a, err := client.Decide(t.Context(), question)
 			if errors.Is(err, syscall.ECONNREFUSED) {
 				continue // it has gone; the next is there already

@@ -15,16 +15,16 @@ import (
 	"github.com/sigstore/cosign/v2/pkg/oci"
 	"github.com/sigstore/cosign/v2/pkg/oci/static"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/legacy"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/legacy"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/pipeline/promote"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
@@ -106,19 +106,19 @@ func TestGateImages(t *testing.T) {
 			}
 		}, nil},
 		{"F29 the platforms exchanged in the manifest", func(t *testing.T, r *attacked) {
-			r.reseal(t, func(m *release.Manifest) {
+			r.reseal(t, func(m *manifest.Manifest) {
 				a, b := entry(t, m, imageName+"/linux/amd64"), entry(t, m, imageName+"/linux/arm64")
 				a.Digests, b.Digests, a.Size, b.Size, a.Signature, b.Signature = b.Digests, a.Digests, b.Size, a.Size, b.Signature, a.Signature
 			})
 		}, codes(verdict.Platform)},
 		{"F29 a platform less in the manifest", func(t *testing.T, r *attacked) {
-			r.reseal(t, func(m *release.Manifest) { drop(t, m, imageName+"/linux/arm64") })
+			r.reseal(t, func(m *manifest.Manifest) { drop(t, m, imageName+"/linux/arm64") })
 		}, codes(verdict.Platform, verdict.PlanMissing)},
 		{"another signature named in the manifest", func(t *testing.T, r *attacked) {
-			r.reseal(t, func(m *release.Manifest) { entry(t, m, imageName).Signature = digest.Of(digest.SHA256, nil).String() })
+			r.reseal(t, func(m *manifest.Manifest) { entry(t, m, imageName).Signature = digest.Of(digest.SHA256, nil).String() })
 		}, codes(verdict.Unsigned)},
 		{"no images in the manifest", func(t *testing.T, r *attacked) {
-			r.reseal(t, func(m *release.Manifest) {
+			r.reseal(t, func(m *manifest.Manifest) {
 				drop(t, m, imageName)
 				drop(t, m, imageName+"/linux/amd64")
 				drop(t, m, imageName+"/linux/arm64")

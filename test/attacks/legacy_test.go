@@ -12,15 +12,15 @@ import (
 
 	"github.com/sigstore/cosign/v2/pkg/oci"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/legacy"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/legacy"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
@@ -121,28 +121,28 @@ func TestLegacyRelease(t *testing.T) {
 		}, codes(verdict.NameSwap)},
 		{"a .sig of another file, and it is listed", func(t *testing.T, r *attacked) {
 			r.write(t, sig, r.read(t, plan.SigName(otherBinary)))
-			r.reseal(t, func(m *release.Manifest) { r.relist(t, m, sig) })
+			r.reseal(t, func(m *manifest.Manifest) { r.relist(t, m, sig) })
 		}, codes(verdict.SignatureBad)},
 		{"a .cert of another role, and it is listed", func(t *testing.T, r *attacked) {
 			signature, certificate := r.pairBy(t, lab.RoleVerifier)
 			r.write(t, sig, signature)
 			r.write(t, cert, certificate)
-			r.reseal(t, func(m *release.Manifest) { r.relist(t, m, sig, cert) })
+			r.reseal(t, func(m *manifest.Manifest) { r.relist(t, m, sig, cert) })
 		}, codes(verdict.IdentityRole)},
 		{"a .cert of a stranger, and it is listed", func(t *testing.T, r *attacked) {
 			signature, certificate := r.pairBy(t, "stranger@example.test")
 			r.write(t, sig, signature)
 			r.write(t, cert, certificate)
-			r.reseal(t, func(m *release.Manifest) { r.relist(t, m, sig, cert) })
+			r.reseal(t, func(m *manifest.Manifest) { r.relist(t, m, sig, cert) })
 		}, codes(verdict.Identity)},
 		{"a .sig that is gone", func(t *testing.T, r *attacked) { r.remove(t, sig) }, codes(verdict.Missing)},
 		{"a .sig that is not listed", func(t *testing.T, r *attacked) {
 			r.remove(t, sig)
-			r.reseal(t, func(m *release.Manifest) { drop(t, m, sig) })
+			r.reseal(t, func(m *manifest.Manifest) { drop(t, m, sig) })
 		}, codes(verdict.PlanMissing)},
 		{"no legacy form is listed, and one is there", func(t *testing.T, r *attacked) {
-			r.reseal(t, func(m *release.Manifest) {
-				m.Artifacts = slices.DeleteFunc(m.Artifacts, func(a release.Artifact) bool { return a.IsLegacy() })
+			r.reseal(t, func(m *manifest.Manifest) {
+				m.Artifacts = slices.DeleteFunc(m.Artifacts, func(a manifest.Artifact) bool { return a.IsLegacy() })
 			})
 		}, codes(verdict.Extra)},
 	} {
@@ -215,7 +215,7 @@ func TestLegacyByTheRetired(t *testing.T) {
 	signature, certificate := r.pairBy(t, "deputy@lab.invalid")
 	r.write(t, plan.SigName(binary), signature)
 	r.write(t, plan.CertName(binary), certificate)
-	r.reseal(t, func(m *release.Manifest) { r.relist(t, m, plan.SigName(binary), plan.CertName(binary)) })
+	r.reseal(t, func(m *manifest.Manifest) { r.relist(t, m, plan.SigName(binary), plan.CertName(binary)) })
 	text := string(must[[]byte](t)(os.ReadFile(r.Path("policy.yaml"))))
 	issuer, _ := r.Lab.Identity("deputy@lab.invalid")
 	for extent, want := range map[string][]verdict.Code{

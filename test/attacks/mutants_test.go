@@ -13,30 +13,30 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/caller"
-	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/feature"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/gateway"
-	"github.com/waybill-release/waybill/pkg/image"
-	"github.com/waybill-release/waybill/pkg/inspect"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/promoter"
-	"github.com/waybill-release/waybill/pkg/promotion"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/routes"
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/signoff"
-	"github.com/waybill-release/waybill/pkg/spdx"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/signoff"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/produce/image"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/release/promoterfile"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/report/inspect"
+	"github.com/waybill-release/waybill/pkg/serve"
+	"github.com/waybill-release/waybill/pkg/serve/caller"
 	"github.com/waybill-release/waybill/pkg/testing/bounds"
-	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/version"
-	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // written are documents that people write, each good.
@@ -92,10 +92,10 @@ func readers(t *testing.T) map[string]func([]byte) {
 	return map[string]func([]byte){
 		"caller":      func(b []byte) { _, _ = caller.Parse(b) },
 		"keys":        func(b []byte) { _, _ = caller.ParseKeys(b) },
-		"expected":    func(b []byte) { _, _ = expected.ParseList(b); _, _ = expected.ParseSums("SHA256SUMS", b, v) },
+		"expected":    func(b []byte) { _, _ = k8slayout.ParseList(b); _, _ = k8slayout.ParseSums("SHA256SUMS", b, v) },
 		"feature":     func(b []byte) { _, _ = feature.Parse(b) },
 		"revocations": func(b []byte) { _, _ = gate.ParseRevocations(b) },
-		"service":     func(b []byte) { _, _ = gateway.ParseConfig(b, ".") },
+		"service":     func(b []byte) { _, _ = serve.ParseConfig(b, ".") },
 		"inspect":     func(b []byte) { _, _ = inspect.Describe(b) },
 		"envelope":    func(b []byte) { _, _ = intoto.ParseEnvelope(b) },
 		"statement": func(b []byte) {
@@ -103,9 +103,9 @@ func readers(t *testing.T) map[string]func([]byte) {
 				_, _ = provenance.Read(s)
 				_, _ = provenance.Parse(s)
 				_, _ = vsa.Parse(s)
-				_, _ = promotion.Parse(s)
-				_, _ = release.ReadManifest(s, nil)
-				_, _ = expected.ReadProvenance("provenance.json", s, v)
+				_, _ = promotionrecord.Parse(s)
+				_, _ = manifest.ReadManifest(s, nil)
+				_, _ = k8slayout.ReadProvenance("provenance.json", s, v)
 			})
 		},
 		"image": func(b []byte) {
@@ -114,10 +114,10 @@ func readers(t *testing.T) map[string]func([]byte) {
 		"plan":   func(b []byte) { _, _ = plan.Parse(b); _, _ = plan.ParseConfig(b); _, _ = plan.ParseLock(b) },
 		"policy": func(b []byte) { _, _ = policy.Parse(b, nil); _, _ = policy.ParseCases(b) },
 		"promoter": func(b []byte) {
-			_, _ = promoter.Parse("promoter.yaml", b)
-			_, _ = promoter.ParseThin("promoter.yaml", nil, b)
+			_, _ = promoterfile.Parse("promoter.yaml", b)
+			_, _ = promoterfile.ParseThin("promoter.yaml", nil, b)
 		},
-		"routes":   func(b []byte) { _, _ = routes.Parse(b) },
+		"routes":   func(b []byte) { _, _ = promotionplan.Parse(b) },
 		"services": func(b []byte) { _, _ = sign.ParseServices(b, time.Now()) },
 		"signoff": func(b []byte) {
 			_, _ = signoff.ParseKEP(b)
@@ -129,7 +129,7 @@ func readers(t *testing.T) map[string]func([]byte) {
 		"spdx": func(b []byte) {
 			_, _ = spdx.Validate(string(b))
 			if d, err := spdx.ParseTagValue(b); err == nil {
-				_, _ = expected.ReadSBOM("kubernetes-release.spdx", d, v)
+				_, _ = k8slayout.ReadSBOM("kubernetes-release.spdx", d, v)
 			}
 			_, _ = spdx.Parse(b)
 		},

@@ -5,23 +5,23 @@ import (
 	"testing"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/pipeline/promote"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
 // repage has the release role seal the release on pages, and returns their
 // names. It is too short to need any, which changes nothing for who reads them.
-func (r *attacked) repage(t testing.TB, edit func(*release.Manifest)) (names []string) {
+func (r *attacked) repage(t testing.TB, edit func(*manifest.Manifest)) (names []string) {
 	t.Helper()
 	m := r.manifest(t)
 	edit(&m)
 	const entries = 5
-	st := must[intoto.Statement](t)(m.SealPages(entries, func(p release.Page, raw []byte) error {
+	st := must[intoto.Statement](t)(m.SealPages(entries, func(p manifest.Page, raw []byte) error {
 		names = append(names, p.Name)
 		r.write(t, p.Name, raw)
 		return nil
@@ -35,7 +35,7 @@ func (r *attacked) repage(t testing.TB, edit func(*release.Manifest)) (names []s
 
 // onPages is an attack on a release that is sealed on pages.
 func onPages(do func(t *testing.T, r *attacked, pages []string)) func(t *testing.T, r *attacked) {
-	return func(t *testing.T, r *attacked) { do(t, r, r.repage(t, func(*release.Manifest) {})) }
+	return func(t *testing.T, r *attacked) { do(t, r, r.repage(t, func(*manifest.Manifest) {})) }
 }
 
 // listed is an attack by the release role itself, on the list of pages.
@@ -51,10 +51,10 @@ func bound(page any) map[string]any { return page.(map[string]any) }
 // and nothing else is.
 func TestGatePages(t *testing.T) {
 	former := []byte("a page of the revision before")
-	left := release.PageName(digest.Of(digest.SHA256, former))
+	left := manifest.PageName(digest.Of(digest.SHA256, former))
 	superseding := func(body []byte) func(t *testing.T, r *attacked) {
 		return func(t *testing.T, r *attacked) {
-			r.repage(t, func(m *release.Manifest) { m.Former = []string{left} })
+			r.repage(t, func(m *manifest.Manifest) { m.Former = []string{left} })
 			r.write(t, left, body)
 		}
 	}
@@ -74,7 +74,7 @@ func TestGatePages(t *testing.T) {
 		{"a page of a superseded revision", superseding(former), nil},
 		{"something else under the name of one", superseding([]byte("x")), codes(verdict.Extra)},
 		{"a file that is listed under the name of a page", func(t *testing.T, r *attacked) {
-			r.repage(t, func(m *release.Manifest) { entry(t, m, "lantern.spdx.json").Name = left })
+			r.repage(t, func(m *manifest.Manifest) { entry(t, m, "lantern.spdx.json").Name = left })
 		}, codes(verdict.Path)},
 	})
 }
@@ -84,7 +84,7 @@ func TestGatePages(t *testing.T) {
 func TestPromotedPages(t *testing.T) {
 	w := theWorld(t)
 	r := w.attacked(t)
-	pages := r.repage(t, func(*release.Manifest) {})
+	pages := r.repage(t, func(*manifest.Manifest) {})
 	const stray = releasemanifest.PageDir + "stray.json"
 	r.write(t, stray, []byte("x"))
 	to := newDestination(t, -1)

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestPoliciesNameWhatChecksThem holds the pages of the policies against the

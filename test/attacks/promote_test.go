@@ -14,11 +14,11 @@ import (
 	"testing"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/pipeline/promote"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // errCrash is how a destination ends in the middle.

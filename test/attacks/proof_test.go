@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // answering is a judge who answers the same about every image.
@@ -60,14 +60,14 @@ func TestGateNeedsAProof(t *testing.T) {
 // proof, each for a question that no signature answers or by the policy's word.
 var weaker = map[string][]string{
 	"verdict.NewCheck(": {
-		"pkg/doctor/doctor.go", "pkg/gateway/check.go", "pkg/promote/merge.go", "pkg/sbom/judge.go", "pkg/sbom/validate.go",
-		"pkg/signoff/check.go", "pkg/switchboard/preflight.go",
+		"pkg/pipeline/doctor/doctor.go", "pkg/serve/check.go", "pkg/pipeline/promote/merge.go", "pkg/sbom/judge.go", "pkg/sbom/validate.go",
+		"pkg/govern/signoff/check.go", "pkg/govern/feature/config/preflight.go",
 	},
-	"verdict.InsecureUnsigned":        {"pkg/gate/manifest.go"}, // behind the key of that name
-	".SettleInsecureUnsigned(":        {"pkg/policy/decide.go"}, // the same of a policy
+	"verdict.InsecureUnsigned":        {"pkg/gate/bymanifest.go"},     // behind the key of that name
+	".SettleInsecureUnsigned(":        {"pkg/judge/policy/decide.go"}, // the same of a policy
 	"verdict.Checked":                 {},
-	".Basis =":                        {"pkg/gate/manifest.go", "pkg/verdict/basis.go", "pkg/verdict/verdict.go"},
-	"yaml:\"insecureAcceptUnsigned\"": {"pkg/policy/file.go", "pkg/promoter/policy.go"},
+	".Basis =":                        {"pkg/gate/bymanifest.go", "pkg/value/verdict/basis.go", "pkg/value/verdict/verdict.go"},
+	"yaml:\"insecureAcceptUnsigned\"": {"pkg/judge/policy/file.go", "pkg/release/promoterfile/policy.go"},
 }
 
 // TestWhoMayAcceptWithoutAProof lists the places in the sources that make a
@@ -95,6 +95,7 @@ func TestWhoMayAcceptWithoutAProof(t *testing.T) {
 	}
 	for words, where := range weaker {
 		slices.Sort(found[words])
+		slices.Sort(where)
 		if !slices.Equal(found[words], where) {
 			t.Errorf("%s stands in %q, want %q", words, found[words], where)
 		}

@@ -11,23 +11,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	journals "github.com/waybill-release/waybill/pkg/backend/journal"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/gate"
-	journals "github.com/waybill-release/waybill/pkg/journal"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/promotion"
-	"github.com/waybill-release/waybill/pkg/record"
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/produce/attest"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
 // recorded is an image that was judged, and is to be recorded.
 type recorded struct {
 	*attacked
-	made record.Promoted
+	made attest.Promoted
 }
 
 func (w *world) recorded(t testing.TB) *recorded {
@@ -46,14 +46,14 @@ func (w *world) recorded(t testing.TB) *recorded {
 	if v.Least == nil || v.Least.Artifacts != 1+len(node.Children) {
 		t.Fatalf("the verdict says of levels %+v", v.Least)
 	}
-	return &recorded{r, record.Promoted{
+	return &recorded{r, attest.Promoted{
 		Source: "staging.example.test/lantern", Digest: node.Descriptor.Digest, Verdict: v,
-		Destinations: []record.Destination{{Ref: "registry.example.test/lantern", Tags: []string{"v0.1.0"}}, {Ref: "eu.example.test/lantern", Tags: []string{"v0.1.0", "v0.1"}}},
+		Destinations: []attest.Destination{{Ref: "registry.example.test/lantern", Tags: []string{"v0.1.0"}}, {Ref: "eu.example.test/lantern", Tags: []string{"v0.1.0", "v0.1"}}},
 	}}
 }
 
 // recorder makes records with a journal, in a role, with the token of somebody.
-func (r *recorded) recorder(t testing.TB, file string, role policy.Role, as string, through *spy) *record.Records {
+func (r *recorded) recorder(t testing.TB, file string, role policy.Role, as string, through *spy) *attest.Records {
 	t.Helper()
 	j := must[*journals.Journal](t)(journals.Open(file))
 	t.Cleanup(func() { _ = j.Close() })
@@ -62,9 +62,9 @@ func (r *recorded) recorder(t testing.TB, file string, role policy.Role, as stri
 		Services: must[sign.Services](t)(sign.ParseServices(r.Lab.SigningConfig, time.Now())),
 		Token:    func(context.Context) (string, error) { return r.Lab.Token(as), nil },
 	}))
-	return must[*record.Records](t)(record.New(record.Config{
+	return must[*attest.Records](t)(attest.New(attest.Config{
 		Signer: signer, Journal: j, Verifier: r.verifier, Policy: r.profile.Policy, Clock: time.Now,
-		As: record.As{ID: "https://verifier.example.test/v1", Policy: "https://example.test/policy.yaml", Promoter: promotion.Promoter{Version: "v1.0.0"}},
+		As: attest.As{ID: "https://verifier.example.test/v1", Policy: "https://example.test/policy.yaml", Promoter: promotionrecord.Promoter{Version: "v1.0.0"}},
 	}))
 }
 
@@ -78,29 +78,29 @@ func TestRecordsOfAnImage(t *testing.T) {
 	logged := func() int { return through.to(t, w.Lab.Rekor) }
 	records := r.recorder(t, file, policy.Verifier, lab.RoleVerifier, through)
 	var all sync.WaitGroup
-	made := make([][]record.Signed, 16)
+	made := make([][]attest.Signed, 16)
 	for i := range made {
-		all.Go(func() { made[i] = must[[]record.Signed](t)(records.Image(context.Background(), r.made)) })
+		all.Go(func() { made[i] = must[[]attest.Signed](t)(records.Image(context.Background(), r.made)) })
 	}
 	all.Wait()
 	if logged() != 2 {
 		t.Fatalf("%d log entries for two records", logged())
 	}
 	for _, one := range made {
-		if len(one) != 2 || one[0].Kind != vsa.PredicateType || one[1].Kind != promotion.PredicateType || !bytes.Equal(one[0].Bundle, made[0][0].Bundle) || !bytes.Equal(one[1].Bundle, made[0][1].Bundle) {
+		if len(one) != 2 || one[0].Kind != vsa.PredicateType || one[1].Kind != promotionrecord.PredicateType || !bytes.Equal(one[0].Bundle, made[0][0].Bundle) || !bytes.Equal(one[1].Bundle, made[0][1].Bundle) {
 			t.Fatalf("%d records, or not all the same", len(one))
 		}
 	}
 	r.says(t, made[0])
 
 	r.made.Verdict.Time = r.made.Verdict.Time.Add(time.Hour) // judged anew
-	r.made.Manifest = promotion.Resource{Name: "another manifest"}
+	r.made.Manifest = promotionrecord.Resource{Name: "another manifest"}
 	copied := filepath.Join(t.TempDir(), "records.jsonl")
 	copyFile(t, file, copied)
-	after := must[[]record.Signed](t)(r.recorder(t, copied, policy.Verifier, lab.RoleVerifier, through).Image(t.Context(), r.made))
+	after := must[[]attest.Signed](t)(r.recorder(t, copied, policy.Verifier, lab.RoleVerifier, through).Image(t.Context(), r.made))
 	r.made.There = [][]byte{[]byte("nonsense"), made[0][1].Bundle, made[0][0].Bundle}
 	fresh := r.recorder(t, filepath.Join(t.TempDir(), "none.jsonl"), policy.Verifier, lab.RoleVerifier, through)
-	there := must[[]record.Signed](t)(fresh.Image(t.Context(), r.made))
+	there := must[[]attest.Signed](t)(fresh.Image(t.Context(), r.made))
 	if !bytes.Equal(after[0].Bundle, made[0][0].Bundle) || !bytes.Equal(there[1].Bundle, made[0][1].Bundle) || !there[0].Found || after[0].Found || logged() != 2 {
 		t.Errorf("asked again: %d log entries", logged())
 	}
@@ -109,7 +109,7 @@ func TestRecordsOfAnImage(t *testing.T) {
 	both := r.made.Destinations
 	r.made.There, r.made.Destinations = nil, both[1:]
 	r.made.For = []string{both[0].Ref, both[1].Ref}
-	away := must[[]record.Signed](t)(records.Image(t.Context(), r.made))
+	away := must[[]attest.Signed](t)(records.Image(t.Context(), r.made))
 	if !bytes.Equal(away[0].Bundle, made[0][0].Bundle) || bytes.Equal(away[1].Bundle, made[0][1].Bundle) || logged() != 3 {
 		t.Errorf("one place is away: %d log entries", logged())
 	}
@@ -120,7 +120,7 @@ func TestRecordsOfAnImage(t *testing.T) {
 	}
 }
 
-func (r *recorded) says(t testing.TB, made []record.Signed) {
+func (r *recorded) says(t testing.TB, made []attest.Signed) {
 	t.Helper()
 	e := must[verify.Evidence](t)(r.verifier.Attestation(made[0].Bundle))
 	said := must[vsa.Summary](t)(vsa.Parse(e.Statement()))
@@ -128,7 +128,7 @@ func (r *recorded) says(t testing.TB, made []record.Signed) {
 		t.Errorf("says %+v", said)
 	}
 	e = must[verify.Evidence](t)(r.verifier.Attestation(made[1].Bundle))
-	p := must[promotion.Record](t)(promotion.Parse(e.Statement()))
+	p := must[promotionrecord.Record](t)(promotionrecord.Parse(e.Statement()))
 	if len(e.Statement().Subjects()) != 2 || !slices.Equal(p.Tags, []string{"v0.1", "v0.1.0"}) || !strings.HasSuffix(p.Builder, "@v1.0.0") || p.Destination != "registry.example.test/lantern" {
 		t.Errorf("says %+v of %v", p, e.Statement().Subjects())
 	}
@@ -160,16 +160,16 @@ func TestRecordsAreTheVerifiers(t *testing.T) {
 		name  string
 		role  policy.Role
 		as    string
-		edit  func(*record.Promoted)
+		edit  func(*attest.Promoted)
 		codes []verdict.Code
 	}{
-		{"the verifier", policy.Verifier, lab.RoleVerifier, func(*record.Promoted) {}, nil},
-		{"the release identity", policy.Release, lab.RoleRelease, func(*record.Promoted) {}, codes(verdict.IdentityRole)},
-		{"the release identity's token", policy.Verifier, lab.RoleRelease, func(*record.Promoted) {}, codes(verdict.SignedAsElse)},
-		{"what was refused", policy.Verifier, lab.RoleVerifier, func(m *record.Promoted) {
+		{"the verifier", policy.Verifier, lab.RoleVerifier, func(*attest.Promoted) {}, nil},
+		{"the release identity", policy.Release, lab.RoleRelease, func(*attest.Promoted) {}, codes(verdict.IdentityRole)},
+		{"the release identity's token", policy.Verifier, lab.RoleRelease, func(*attest.Promoted) {}, codes(verdict.SignedAsElse)},
+		{"what was refused", policy.Verifier, lab.RoleVerifier, func(m *attest.Promoted) {
 			m.Verdict.Add(verdict.Find(verdict.Missing, repository, "gone"))
 		}, codes(verdict.Missing)},
-		{"on the word of a verifier", policy.Verifier, lab.RoleVerifier, func(m *record.Promoted) {
+		{"on the word of a verifier", policy.Verifier, lab.RoleVerifier, func(m *attest.Promoted) {
 			m.Verdict.Proofs = append(slices.Clone(m.Verdict.Proofs), verdict.Proof{Statement: vsa.PredicateType, Bundle: digest.Of(digest.SHA256, nil)})
 		}, codes(verdict.VSAVerifier)},
 	}
@@ -186,11 +186,11 @@ func TestRecordsAreTheVerifiers(t *testing.T) {
 			}
 		})
 	}
-	forged := must[[]record.Signed](t)(r.recorder(t, filepath.Join(t.TempDir(), "a.jsonl"), policy.Verifier, lab.RoleVerifier, newSpy()).Image(t.Context(), r.made))
+	forged := must[[]attest.Signed](t)(r.recorder(t, filepath.Join(t.TempDir(), "a.jsonl"), policy.Verifier, lab.RoleVerifier, newSpy()).Image(t.Context(), r.made))
 	said := must[verify.Evidence](t)(r.verifier.Attestation(forged[0].Bundle)).Statement()
 	r.made.There = [][]byte{must[[]byte](t)(w.Sign(t.Context(), "mallory@evil.example", said.Raw()))}
 	through := newSpy()
-	if again := must[[]record.Signed](t)(r.recorder(t, filepath.Join(t.TempDir(), "b.jsonl"), policy.Verifier, lab.RoleVerifier, through).Image(t.Context(), r.made)); again[0].Found || through.to(t, w.Lab.Rekor) != 2 {
+	if again := must[[]attest.Signed](t)(r.recorder(t, filepath.Join(t.TempDir(), "b.jsonl"), policy.Verifier, lab.RoleVerifier, through).Image(t.Context(), r.made)); again[0].Found || through.to(t, w.Lab.Rekor) != 2 {
 		t.Error("a stranger's summary is taken for the verifier's")
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
@@ -87,7 +87,7 @@ func TestStatementOfTheRelease(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			r := w.attacked(t)
 			r.write(t, inTotoFile, row.bundle(t, r))
-			r.reseal(t, func(m *release.Manifest) { r.relist(t, m, inTotoFile) })
+			r.reseal(t, func(m *manifest.Manifest) { r.relist(t, m, inTotoFile) })
 			v := r.gate(t)
 			if len(row.codes) > 0 {
 				refused(t, v.Err(), row.codes...)

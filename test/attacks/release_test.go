@@ -12,13 +12,13 @@ import (
 	"testing"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
@@ -110,15 +110,15 @@ func (r *attacked) reattest(t testing.TB, role, name string, edit func(*provenan
 	r.write(t, name, r.sign(t, role, st.Raw()))
 }
 
-func (r *attacked) manifest(t testing.TB) release.Manifest {
+func (r *attacked) manifest(t testing.TB) manifest.Manifest {
 	t.Helper()
-	return must[release.Manifest](t)(release.ReadManifest(r.statement(t, releasemanifest.Name), func(name string) ([]byte, error) {
+	return must[manifest.Manifest](t)(manifest.ReadManifest(r.statement(t, releasemanifest.Name), func(name string) ([]byte, error) {
 		return r.read(t, name), nil
 	}))
 }
 
 // reseal has the release role sign an edited manifest.
-func (r *attacked) reseal(t testing.TB, edit func(*release.Manifest)) {
+func (r *attacked) reseal(t testing.TB, edit func(*manifest.Manifest)) {
 	t.Helper()
 	m := r.manifest(t)
 	m.Artifacts = slices.Clone(m.Artifacts)
@@ -143,7 +143,7 @@ func (r *attacked) resealJSON(t testing.TB, edit func(predicate map[string]any))
 
 // relist lists a file as it is now, in the checksum files too: who can sign a
 // manifest can sign those.
-func (r *attacked) relist(t testing.TB, m *release.Manifest, names ...string) {
+func (r *attacked) relist(t testing.TB, m *manifest.Manifest, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		body := r.read(t, name)
@@ -158,7 +158,7 @@ func (r *attacked) relist(t testing.TB, m *release.Manifest, names ...string) {
 }
 
 // resum changes a line of a checksum file, signs it again and lists both.
-func (r *attacked) resum(t testing.TB, m *release.Manifest, sums, was, is string) {
+func (r *attacked) resum(t testing.TB, m *manifest.Manifest, sums, was, is string) {
 	t.Helper()
 	r.write(t, sums, bytes.Replace(r.read(t, sums), []byte(was), []byte(is), 1))
 	r.write(t, plan.BundleName(sums), encode(t, r.author(t, lab.RoleRelease).sign(t, blobOf(r.read(t, sums)))))
@@ -166,9 +166,9 @@ func (r *attacked) resum(t testing.TB, m *release.Manifest, sums, was, is string
 }
 
 // entry is the place of an artifact in a manifest.
-func entry(t testing.TB, m *release.Manifest, name string) *release.Artifact {
+func entry(t testing.TB, m *manifest.Manifest, name string) *manifest.Artifact {
 	t.Helper()
-	i := slices.IndexFunc(m.Artifacts, func(a release.Artifact) bool { return a.Name == name })
+	i := slices.IndexFunc(m.Artifacts, func(a manifest.Artifact) bool { return a.Name == name })
 	if i < 0 {
 		t.Fatalf("%s is not in the manifest", name)
 	}

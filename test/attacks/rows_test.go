@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // rowsOf is how many rows each part of the table of attacks has. Parts after

@@ -8,17 +8,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/sbom"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
@@ -236,7 +236,7 @@ func TestSBOMsThatLie(t *testing.T) {
 			refused(t, sign, l.codes...)
 			r := w.attacked(t)
 			r.rewrite(t, l.of, tell)
-			r.reseal(t, func(m *release.Manifest) { r.relist(t, m, l.of, releaseSBOM) })
+			r.reseal(t, func(m *manifest.Manifest) { r.relist(t, m, l.of, releaseSBOM) })
 			refused(t, r.gate(t, inside).Err(), l.codes...)
 			if l.inside {
 				accepted(t, r.gate(t).Err())
@@ -283,7 +283,7 @@ func TestTooManyRelationships(t *testing.T) {
 	}
 	name := plan.SBOMName(packed)
 	r.write(t, name, []byte(strings.Replace(string(r.read(t, name)), `"relationships": [`, `"relationships": [`+more.String(), 1)))
-	r.reseal(t, func(m *release.Manifest) { r.relist(t, m, name) })
+	r.reseal(t, func(m *manifest.Manifest) { r.relist(t, m, name) })
 	v := r.gate(t)
 	refused(t, v.Err(), verdict.NoSBOM)
 	if !strings.Contains(v.Findings[0].Message, string(verdict.Limit)) {
@@ -368,7 +368,7 @@ func TestChecksumFilesThatLie(t *testing.T) {
 	r := theWorld(t).attacked(t)
 	lied := func(was, is string) *attacked {
 		r := theWorld(t).attacked(t)
-		r.reseal(t, func(m *release.Manifest) { r.resum(t, m, plan.SHA256Sums, was, is) })
+		r.reseal(t, func(m *manifest.Manifest) { r.resum(t, m, plan.SHA256Sums, was, is) })
 		return r
 	}
 	line := strings.SplitAfter(string(r.read(t, plan.SHA256Sums)), "\n")[0]

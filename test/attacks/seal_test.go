@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/sign/token"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/produce/sign/token"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
@@ -180,13 +180,13 @@ func TestSealAgain(t *testing.T) {
 			r.write(t, releasemanifest.Name, r.sign(t, lab.RoleBuilder, r.statement(t, releasemanifest.Name).Raw()))
 		}, true},
 		{"of another place", func(t *testing.T, r *attacked) {
-			r.reseal(t, func(m *release.Manifest) { m.FilesURI = "https://evil.example/" })
+			r.reseal(t, func(m *manifest.Manifest) { m.FilesURI = "https://evil.example/" })
 		}, true},
 		{"naming other provenance", func(t *testing.T, r *attacked) {
-			r.reseal(t, func(m *release.Manifest) { entry(t, m, binary).Provenance = alsoBuilt })
+			r.reseal(t, func(m *manifest.Manifest) { entry(t, m, binary).Provenance = alsoBuilt })
 		}, true},
 		{"naming another signature of the image", func(t *testing.T, r *attacked) {
-			r.reseal(t, func(m *release.Manifest) { entry(t, m, imageName).Signature = digest.Of(digest.SHA256, nil).String() })
+			r.reseal(t, func(m *manifest.Manifest) { entry(t, m, imageName).Signature = digest.Of(digest.SHA256, nil).String() })
 		}, true},
 	}
 	for _, r := range rows {

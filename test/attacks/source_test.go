@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // inRepository runs git as somebody who may write to the repository.

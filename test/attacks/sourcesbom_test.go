@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 const sourceSBOM = "lantern-source.spdx.json"
@@ -89,7 +89,7 @@ func TestSourceSBOMsThatLie(t *testing.T) {
 			}
 			r := w.attacked(t)
 			r.rewrite(t, l.of, tell)
-			r.reseal(t, func(m *release.Manifest) { r.relist(t, m, l.of, releaseSBOM) })
+			r.reseal(t, func(m *manifest.Manifest) { r.relist(t, m, l.of, releaseSBOM) })
 			switch {
 			case l.inside:
 				accepted(t, r.gate(t).Err())
@@ -119,7 +119,7 @@ func TestSBOMsThatAreNone(t *testing.T) {
 			}
 			r = theWorld(t).attacked(t)
 			r.write(t, name, []byte(text))
-			r.reseal(t, func(m *release.Manifest) { r.relist(t, m, name) })
+			r.reseal(t, func(m *manifest.Manifest) { r.relist(t, m, name) })
 			if err := r.gate(t).Err(); err == nil {
 				t.Errorf("%s: %s is accepted", name, text)
 			}

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/identity"
-	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/identity"
 )
 
 // bundleCase is one row of the corpus of real bundles.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/test/faults"
 )
 

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/promotion"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/transport"
-	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/test/faults"
 	"github.com/waybill-release/waybill/test/scene"
 )
@@ -167,7 +167,7 @@ func (c *carry) public(region string) bool {
 		}
 	}
 	for of, kinds := range c.records(region) {
-		if kinds[vsa.PredicateType] == 0 || of.Equal(root.Digest) && kinds[promotion.PredicateType] == 0 {
+		if kinds[vsa.PredicateType] == 0 || of.Equal(root.Digest) && kinds[promotionrecord.PredicateType] == 0 {
 			c.t.Fatalf("%s: the tag is there, and the records of %s are not: %v", region, of, kinds)
 		}
 	}
@@ -188,7 +188,7 @@ func (c *carry) records(region string) map[digest.Digest]map[string]int {
 		}
 		found[of] = map[string]int{}
 		for _, d := range list {
-			if kind := d.Annotations[registry.AnnotationPredicate]; kind == vsa.PredicateType || kind == promotion.PredicateType {
+			if kind := d.Annotations[registry.AnnotationPredicate]; kind == vsa.PredicateType || kind == promotionrecord.PredicateType {
 				found[of][kind]++
 			}
 		}
@@ -220,7 +220,7 @@ func (c *carry) settled() {
 		for of, kinds := range c.records(region) {
 			whole := map[string]int{vsa.PredicateType: 1}
 			if of.Equal(c.image.Descriptor.Digest) {
-				whole[promotion.PredicateType] = 1
+				whole[promotionrecord.PredicateType] = 1
 			}
 			if !maps.Equal(kinds, whole) {
 				c.t.Errorf("%s: of %s there is recorded %v, want %v", region, of, kinds, whole)

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/lease"
-	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/backend/lease"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/test/faults"
 	"github.com/waybill-release/waybill/test/scene"
 )

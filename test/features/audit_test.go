@@ -12,18 +12,18 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/coverage"
-	"github.com/waybill-release/waybill/pkg/feature/known"
-	"github.com/waybill-release/waybill/pkg/feature/reconcile"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/coverage"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/test/faults"
 	"github.com/waybill-release/waybill/test/lab"
 )
@@ -161,14 +161,14 @@ func TestSignoffAudit(t *testing.T) {
 	if err := os.Rename(filepath.Join(w.dir, "other", releasesignoff.Name), filepath.Join(w.dir, "public", "v0.4.0", releasesignoff.Name)); err != nil {
 		t.Fatal(err)
 	}
-	w.release(v("v0.5.0"), func(m *release.Manifest) { m.Withdrawn = &release.Withdrawal{Reason: "it flickers", Use: "v0.1.0"} })
+	w.release(v("v0.5.0"), func(m *manifest.Manifest) { m.Withdrawn = &manifest.Withdrawal{Reason: "it flickers", Use: "v0.1.0"} })
 	w.signOff(v("v0.5.0"), signatory)
 	w.write(filepath.Join("public", "v0.6.0", releasemanifest.Name), []byte("{}"))
 	w.signOff(v("v0.6.0"), signatory)
 	w.write(filepath.Join("public", "v0.9.0", "README.md"), nil)
 	for _, text := range []string{"v0.1.1", "v0.7.0"} { // of the release.yaml and commit of v0.1.0, with its sign-off
 		config := digest.SetOf([]byte("release: v0.1.0"))
-		w.release(v(text), func(m *release.Manifest) { m.Config, m.Artifacts[0].Digests = config.SHA256, config })
+		w.release(v(text), func(m *manifest.Manifest) { m.Config, m.Artifacts[0].Digests = config.SHA256, config })
 		w.write(filepath.Join("public", text, releasesignoff.Name), must[[]byte](t)(os.ReadFile(filepath.Join(w.dir, "public", "v0.1.0", releasesignoff.Name))))
 	}
 	down := errors.New("no route to the place")

@@ -19,21 +19,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/caller"
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/coverage"
-	"github.com/waybill-release/waybill/pkg/feature/gates"
-	"github.com/waybill-release/waybill/pkg/feature/known"
-	"github.com/waybill-release/waybill/pkg/feature/reconcile"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/gateway"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
+	"github.com/waybill-release/waybill/pkg/govern/feature/coverage"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/serve"
+	"github.com/waybill-release/waybill/pkg/serve/caller"
 	"github.com/waybill-release/waybill/pkg/testing/lifecycle"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/test/features/field"
 	"github.com/waybill-release/waybill/test/lab"
 )
@@ -179,20 +179,20 @@ func pageFixture(t *testing.T) fixture {
 	w := openWorld(t)
 	page := func(ctx context.Context, on bool, want int) error {
 		newest := known.Newest()
-		g, err := gates.At(newest.Major(), newest.Minor())
+		g, err := componentbase.At(newest.Major(), newest.Minor())
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(gates.Add(g, known.Registry(), feature.CoreNamespace), g.SetFromMap(map[string]bool{known.StatusPage: on})); err != nil {
+		if err := errors.Join(componentbase.Add(g, known.Registry(), feature.CoreNamespace), g.SetFromMap(map[string]bool{known.StatusPage: on})); err != nil {
 			return err
 		}
-		server, err := gateway.New(ctx, gateway.World{
-			Load: func(context.Context) (gateway.Basis, error) {
-				return gateway.Basis{PolicyRequest: gate.PolicyRequest{Policy: w.profile.Policy, Verifier: w.Verifier}}, nil
+		server, err := serve.New(ctx, serve.World{
+			Load: func(context.Context) (serve.Basis, error) {
+				return serve.Basis{PolicyRequest: gate.PolicyRequest{Policy: w.profile.Policy, Verifier: w.Verifier}}, nil
 			},
 			Open: field.Through(http.DefaultTransport), Clock: time.Now, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Record: io.Discard, Gate: g,
 			Keys: func(context.Context, string) (caller.Keys, error) { return caller.Keys{}, errors.New("nobody calls") },
-		}, gateway.Limits{})
+		}, serve.Limits{})
 		if err != nil {
 			return err
 		}

@@ -17,19 +17,19 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/transport"
-	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/test/features/field"
 	"github.com/waybill-release/waybill/test/lab"
 )
@@ -145,16 +145,16 @@ func (w *world) attest(repository string, image registry.Descriptor) {
 var commit = strings.Repeat("a", 40)
 
 // release puts a sealed manifest where the release is public.
-func (w *world) release(v version.Version, edits ...func(*release.Manifest)) {
+func (w *world) release(v version.Version, edits ...func(*manifest.Manifest)) {
 	w.t.Helper()
 	config := []byte("release: " + v.String())
 	files, images := w.profile.Canonical(v)
-	m := release.Manifest{
+	m := manifest.Manifest{
 		Name: "lantern", Version: v, Revision: 1, SealedOn: time.Now().UTC().Truncate(time.Second), FilesURI: files, ImagesURI: images,
-		Source:    release.Source{Repository: source, Ref: "refs/tags/" + v.String(), Commit: commit, Tree: strings.Repeat("b", 40)},
+		Source:    manifest.Source{Repository: source, Ref: "refs/tags/" + v.String(), Commit: commit, Tree: strings.Repeat("b", 40)},
 		Config:    digest.Of(digest.SHA256, config),
-		Artifacts: []release.Artifact{{Artifact: plan.Artifact{Name: plan.ConfigName, Class: plan.ConfigFile, MediaType: "application/yaml"}, Digests: digest.SetOf(config), Size: int64(len(config))}},
-		Runs:      []release.Run{{Kind: "build", ID: "run-1"}},
+		Artifacts: []manifest.Artifact{{Artifact: plan.Artifact{Name: plan.ConfigName, Class: plan.ConfigFile, MediaType: "application/yaml"}, Digests: digest.SetOf(config), Size: int64(len(config))}},
+		Runs:      []manifest.Run{{Kind: "build", ID: "run-1"}},
 	}
 	for _, edit := range edits {
 		edit(&m)

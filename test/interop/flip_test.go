@@ -7,7 +7,7 @@ import (
 
 	"github.com/sigstore/sigstore-go/pkg/bundle"
 
-	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
 )
 
 // flip changes one bit.

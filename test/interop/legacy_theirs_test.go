@@ -15,14 +15,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/identity"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/rekor"
-	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/identity"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
@@ -151,7 +151,7 @@ func (o oldCosign) file(t *testing.T, v *verify.Verifier) {
 	}
 	args := append([]string{"sign-blob"}, o.flags...)
 	o.run(t, append(args, "--output-signature", o.at("a.sig"), "--output-certificate", o.at("a.cert"), "--bundle", o.at("a.bundle"), o.at("a"))...)
-	log, err := rekor.Open(o.lab.RekorV1, http.DefaultTransport)
+	log, err := rekorv1.Open(o.lab.RekorV1, http.DefaultTransport)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,15 +159,15 @@ func (o oldCosign) file(t *testing.T, v *verify.Verifier) {
 		name   string
 		file   gate.File
 		role   string
-		finder rekor.Finder
+		finder rekorv1.Finder
 		want   verdict.Code
 	}{
-		{"signature and certificate", gate.File{Path: o.at("a"), Signature: o.at("a.sig"), Certificate: o.at("a.cert")}, lab.RoleRelease, rekor.Finder{Log: log}, ""},
-		{"nobody to ask when", gate.File{Path: o.at("a"), Signature: o.at("a.sig"), Certificate: o.at("a.cert")}, lab.RoleRelease, rekor.Finder{}, verdict.LogUnasked},
-		{"of another file", gate.File{Path: o.at("b"), Signature: o.at("a.sig"), Certificate: o.at("a.cert")}, lab.RoleRelease, rekor.Finder{Log: log}, verdict.SignatureBad},
-		{"by another identity", gate.File{Path: o.at("a"), Signature: o.at("a.sig"), Certificate: o.at("a.cert")}, lab.RoleBuilder, rekor.Finder{Log: log}, verdict.Identity},
-		{"bundle", gate.File{Path: o.at("a"), Bundle: o.at("a.bundle")}, lab.RoleRelease, rekor.Finder{}, ""},
-		{"bundle of another file", gate.File{Path: o.at("b"), Bundle: o.at("a.bundle")}, lab.RoleRelease, rekor.Finder{}, verdict.LogEntryUnbound},
+		{"signature and certificate", gate.File{Path: o.at("a"), Signature: o.at("a.sig"), Certificate: o.at("a.cert")}, lab.RoleRelease, rekorv1.Finder{Log: log}, ""},
+		{"nobody to ask when", gate.File{Path: o.at("a"), Signature: o.at("a.sig"), Certificate: o.at("a.cert")}, lab.RoleRelease, rekorv1.Finder{}, verdict.LogUnasked},
+		{"of another file", gate.File{Path: o.at("b"), Signature: o.at("a.sig"), Certificate: o.at("a.cert")}, lab.RoleRelease, rekorv1.Finder{Log: log}, verdict.SignatureBad},
+		{"by another identity", gate.File{Path: o.at("a"), Signature: o.at("a.sig"), Certificate: o.at("a.cert")}, lab.RoleBuilder, rekorv1.Finder{Log: log}, verdict.Identity},
+		{"bundle", gate.File{Path: o.at("a"), Bundle: o.at("a.bundle")}, lab.RoleRelease, rekorv1.Finder{}, ""},
+		{"bundle of another file", gate.File{Path: o.at("b"), Bundle: o.at("a.bundle")}, lab.RoleRelease, rekorv1.Finder{}, verdict.LogEntryUnbound},
 	} {
 		row := o.answers.row("file", c.name)
 		t.Run(c.name, func(t *testing.T) {

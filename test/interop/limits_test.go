@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/test/lab"
 )
 

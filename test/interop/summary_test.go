@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/test/scene"
 )
 

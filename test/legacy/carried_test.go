@@ -12,8 +12,8 @@ import (
 
 	"github.com/sigstore/sigstore-go/pkg/sign"
 
-	"github.com/waybill-release/waybill/pkg/legacy"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/document/legacy"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestBundle judges cosign's legacy bundle: the entry came along, its promise

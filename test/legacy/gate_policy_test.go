@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/promoter"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/rekor"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/release/promoterfile"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
@@ -40,7 +40,7 @@ func builtOf(t *testing.T, d digest.Digest, source string) []byte {
 
 // judges are a policy that asks for a signature, and a manifest that asks for
 // provenance, both by the one who signs here.
-func (w *world) judges(t *testing.T, finder rekor.Finder) (byPolicy, byManifest gate.ImageJudge) {
+func (w *world) judges(t *testing.T, finder rekorv1.Finder) (byPolicy, byManifest gate.ImageJudge) {
 	t.Helper()
 	issuer, subject := w.Identity(lab.RoleRelease)
 	p, err := policy.Parse(fmt.Appendf(nil, `apiVersion: waybill/v1
@@ -58,8 +58,8 @@ closed: {files: "off", images: "off"}
 		t.Fatal(err)
 	}
 	spec := "sigstore::" + issuer + "::" + subject
-	judge, err := gate.ManifestRequest{Manifest: "team", Verifier: w.verifier, Now: time.Now(), Finder: finder, Policy: &promoter.Policy{
-		Mode: promoter.ModeRequire, Signers: []string{spec}, Builders: []promoter.Builder{{ID: legacyBuilder, Level: 2}}, Sources: []string{"example.test/demo"},
+	judge, err := gate.ManifestRequest{Manifest: "team", Verifier: w.verifier, Now: time.Now(), Finder: finder, Policy: &promoterfile.Policy{
+		Mode: promoterfile.ModeRequire, Signers: []string{spec}, Builders: []promoterfile.Builder{{ID: legacyBuilder, Level: 2}}, Sources: []string{"example.test/demo"},
 	}}.Judge()
 	if err != nil {
 		t.Fatal(err)
@@ -93,24 +93,24 @@ func TestPoliciesReadLegacyForms(t *testing.T) {
 		s := w.attest(t, builtOf(t, of, source))
 		return layer("application/vnd.dsse.envelope.v1+json", s, s.envelope, true)
 	}
-	log := rekor.Finder{Log: openLog(t, w.RekorV1, http.DefaultTransport)}
+	log := rekorv1.Finder{Log: openLog(t, w.RekorV1, http.DefaultTransport)}
 	junk := push(t, r, "text/plain", []byte("junk"))
 	for _, c := range []struct {
 		name     string
 		sig, att []map[string]any
-		finder   rekor.Finder
+		finder   rekorv1.Finder
 		policy   verdict.Code
 		manifest verdict.Code
 	}{
-		{"both", []map[string]any{signature(picture.Digest, true)}, []map[string]any{attestation(picture.Digest, legacySource)}, rekor.Finder{}, "", ""},
-		{"both, behind junk", []map[string]any{junk, signature(picture.Digest, true)}, []map[string]any{junk, attestation(picture.Digest, legacySource)}, rekor.Finder{}, "", ""},
-		{"of another image", []map[string]any{signature(other.Digest, true)}, []map[string]any{attestation(other.Digest, legacySource)}, rekor.Finder{}, verdict.Unsigned, verdict.NotBound},
-		{"each in the other's place", []map[string]any{attestation(picture.Digest, legacySource)}, []map[string]any{signature(picture.Digest, true)}, rekor.Finder{}, verdict.Unsigned, verdict.NoProvenance},
-		{"of another source", []map[string]any{signature(picture.Digest, true)}, []map[string]any{attestation(picture.Digest, "git+https://evil.example/demo")}, rekor.Finder{}, "", verdict.SourceRepo},
-		{"a signature that does not say when", []map[string]any{signature(picture.Digest, false)}, nil, rekor.Finder{}, verdict.LogUnasked, verdict.NoProvenance},
+		{"both", []map[string]any{signature(picture.Digest, true)}, []map[string]any{attestation(picture.Digest, legacySource)}, rekorv1.Finder{}, "", ""},
+		{"both, behind junk", []map[string]any{junk, signature(picture.Digest, true)}, []map[string]any{junk, attestation(picture.Digest, legacySource)}, rekorv1.Finder{}, "", ""},
+		{"of another image", []map[string]any{signature(other.Digest, true)}, []map[string]any{attestation(other.Digest, legacySource)}, rekorv1.Finder{}, verdict.Unsigned, verdict.NotBound},
+		{"each in the other's place", []map[string]any{attestation(picture.Digest, legacySource)}, []map[string]any{signature(picture.Digest, true)}, rekorv1.Finder{}, verdict.Unsigned, verdict.NoProvenance},
+		{"of another source", []map[string]any{signature(picture.Digest, true)}, []map[string]any{attestation(picture.Digest, "git+https://evil.example/demo")}, rekorv1.Finder{}, "", verdict.SourceRepo},
+		{"a signature that does not say when", []map[string]any{signature(picture.Digest, false)}, nil, rekorv1.Finder{}, verdict.LogUnasked, verdict.NoProvenance},
 		{"a signature that a log knows when", []map[string]any{signature(picture.Digest, false)}, nil, log, "", verdict.NoProvenance},
-		{"junk", []map[string]any{junk}, []map[string]any{junk}, rekor.Finder{}, verdict.Unsigned, verdict.NoProvenance},
-		{"nothing", nil, nil, rekor.Finder{}, verdict.Unsigned, verdict.NoProvenance},
+		{"junk", []map[string]any{junk}, []map[string]any{junk}, rekorv1.Finder{}, verdict.Unsigned, verdict.NoProvenance},
+		{"nothing", nil, nil, rekorv1.Finder{}, verdict.Unsigned, verdict.NoProvenance},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for suffix, layers := range map[string][]map[string]any{".sig": c.sig, ".att": c.att} {

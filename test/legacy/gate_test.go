@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/identity"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/rekor"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/identity"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
@@ -56,7 +56,7 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	at := func(name string) string { return filepath.Join(dir, name) }
-	log := rekor.Finder{Log: openLog(t, w.RekorV1, http.DefaultTransport)}
+	log := rekorv1.Finder{Log: openLog(t, w.RekorV1, http.DefaultTransport)}
 	detached := gate.File{Path: at("a"), Signature: at("a.sig"), Certificate: at("a.cert")}
 	typed := w.ask(t, lab.RoleRelease)
 	typed.Type = "https://example.test/x"
@@ -73,25 +73,25 @@ func TestFiles(t *testing.T) {
 		name   string
 		file   gate.File
 		ask    gate.Ask
-		finder rekor.Finder
+		finder rekorv1.Finder
 		want   verdict.Code
 	}{
 		{"a signature, and a log to ask", detached, w.ask(t, lab.RoleRelease), log, ""},
-		{"a signature, and nobody to ask", detached, w.ask(t, lab.RoleRelease), rekor.Finder{}, verdict.LogUnasked},
+		{"a signature, and nobody to ask", detached, w.ask(t, lab.RoleRelease), rekorv1.Finder{}, verdict.LogUnasked},
 		{"a signature of somebody else", detached, w.ask(t, lab.RoleBuilder), log, verdict.Identity},
 		{"the signature of another file", gate.File{Path: at("a"), Signature: at("b.sig"), Certificate: at("b.cert")}, w.ask(t, lab.RoleRelease), log, verdict.SignatureBad},
 		{"a signature and certificate of different runs", gate.File{Path: at("a"), Signature: at("a.sig"), Certificate: at("b.cert")}, w.ask(t, lab.RoleRelease), log, verdict.SignatureBad},
-		{"another file, and nobody to ask", gate.File{Path: at("b"), Signature: at("a.sig"), Certificate: at("a.cert")}, w.ask(t, lab.RoleRelease), rekor.Finder{}, verdict.SignatureBad},
-		{"a signature of three bytes", gate.File{Path: at("a"), Signature: at("junk"), Certificate: at("a.cert")}, w.ask(t, lab.RoleRelease), rekor.Finder{}, verdict.SignatureBad},
-		{"the certificate as the signature", gate.File{Path: at("a"), Signature: at("a.cert"), Certificate: at("a.cert")}, w.ask(t, lab.RoleRelease), rekor.Finder{}, verdict.BundleParse},
-		{"the certificate in PEM as the signature", gate.File{Path: at("a"), Signature: at("a.pem"), Certificate: at("a.cert")}, w.ask(t, lab.RoleRelease), rekor.Finder{}, verdict.BundleParse},
-		{"the signature of a key, and nobody to ask", gate.File{Path: at("a"), Signature: at("a.sig")}, keyed, rekor.Finder{}, verdict.LogUnasked},
-		{"the signature of a key over another file", gate.File{Path: at("b"), Signature: at("a.sig")}, keyed, rekor.Finder{}, verdict.SignatureBad},
+		{"another file, and nobody to ask", gate.File{Path: at("b"), Signature: at("a.sig"), Certificate: at("a.cert")}, w.ask(t, lab.RoleRelease), rekorv1.Finder{}, verdict.SignatureBad},
+		{"a signature of three bytes", gate.File{Path: at("a"), Signature: at("junk"), Certificate: at("a.cert")}, w.ask(t, lab.RoleRelease), rekorv1.Finder{}, verdict.SignatureBad},
+		{"the certificate as the signature", gate.File{Path: at("a"), Signature: at("a.cert"), Certificate: at("a.cert")}, w.ask(t, lab.RoleRelease), rekorv1.Finder{}, verdict.BundleParse},
+		{"the certificate in PEM as the signature", gate.File{Path: at("a"), Signature: at("a.pem"), Certificate: at("a.cert")}, w.ask(t, lab.RoleRelease), rekorv1.Finder{}, verdict.BundleParse},
+		{"the signature of a key, and nobody to ask", gate.File{Path: at("a"), Signature: at("a.sig")}, keyed, rekorv1.Finder{}, verdict.LogUnasked},
+		{"the signature of a key over another file", gate.File{Path: at("b"), Signature: at("a.sig")}, keyed, rekorv1.Finder{}, verdict.SignatureBad},
 		{"no signature", gate.File{Path: at("a"), Signature: at("c.sig"), Certificate: at("a.cert")}, w.ask(t, lab.RoleRelease), log, verdict.EvidenceMissing},
 		{"a certificate alone", gate.File{Path: at("a"), Certificate: at("a.cert")}, w.ask(t, lab.RoleRelease), log, verdict.Usage},
 		{"a signature, where a statement was asked for", detached, typed, log, verdict.Usage},
-		{"the legacy bundle", gate.File{Path: at("a"), Bundle: at("a.bundle")}, w.ask(t, lab.RoleRelease), rekor.Finder{}, ""},
-		{"the legacy bundle of another file", gate.File{Path: at("b"), Bundle: at("a.bundle")}, w.ask(t, lab.RoleRelease), rekor.Finder{}, verdict.LogEntryUnbound},
+		{"the legacy bundle", gate.File{Path: at("a"), Bundle: at("a.bundle")}, w.ask(t, lab.RoleRelease), rekorv1.Finder{}, ""},
+		{"the legacy bundle of another file", gate.File{Path: at("b"), Bundle: at("a.bundle")}, w.ask(t, lab.RoleRelease), rekorv1.Finder{}, verdict.LogEntryUnbound},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := gate.Files(context.Background(), gate.FileRequest{Files: []gate.File{c.file}, Ask: c.ask, Finder: c.finder, Now: time.Now()})
@@ -128,7 +128,7 @@ func TestImages(t *testing.T) {
 	said := w.attest(t, statementOf(picture.Digest, "https://example.test/x"))
 	statement := push(t, r, "application/vnd.dsse.envelope.v1+json", said.envelope)
 	statement["annotations"] = said.annotations(t)
-	log := rekor.Finder{Log: openLog(t, w.RekorV1, http.DefaultTransport)}
+	log := rekorv1.Finder{Log: openLog(t, w.RekorV1, http.DefaultTransport)}
 	typed := w.ask(t, lab.RoleRelease)
 	typed.Type = "https://example.test/x"
 	for _, c := range []struct {
@@ -136,19 +136,19 @@ func TestImages(t *testing.T) {
 		layers []map[string]any
 		suffix string
 		ask    gate.Ask
-		finder rekor.Finder
+		finder rekorv1.Finder
 		want   verdict.Code
 	}{
-		{"its signature", []map[string]any{signature(good)}, ".sig", w.ask(t, lab.RoleRelease), rekor.Finder{}, ""},
-		{"its signature, behind another's", []map[string]any{signature(moved), signature(good)}, ".sig", w.ask(t, lab.RoleRelease), rekor.Finder{}, ""},
-		{"another image's signature", []map[string]any{signature(moved)}, ".sig", w.ask(t, lab.RoleRelease), rekor.Finder{}, verdict.NotBound},
-		{"somebody else's signature", []map[string]any{signature(good)}, ".sig", w.ask(t, lab.RoleBuilder), rekor.Finder{}, verdict.Identity},
-		{"a signature that does not say when", []map[string]any{unlogged(good)}, ".sig", w.ask(t, lab.RoleRelease), rekor.Finder{}, verdict.LogUnasked},
+		{"its signature", []map[string]any{signature(good)}, ".sig", w.ask(t, lab.RoleRelease), rekorv1.Finder{}, ""},
+		{"its signature, behind another's", []map[string]any{signature(moved), signature(good)}, ".sig", w.ask(t, lab.RoleRelease), rekorv1.Finder{}, ""},
+		{"another image's signature", []map[string]any{signature(moved)}, ".sig", w.ask(t, lab.RoleRelease), rekorv1.Finder{}, verdict.NotBound},
+		{"somebody else's signature", []map[string]any{signature(good)}, ".sig", w.ask(t, lab.RoleBuilder), rekorv1.Finder{}, verdict.Identity},
+		{"a signature that does not say when", []map[string]any{unlogged(good)}, ".sig", w.ask(t, lab.RoleRelease), rekorv1.Finder{}, verdict.LogUnasked},
 		{"a signature that a log knows when", []map[string]any{unlogged(good)}, ".sig", w.ask(t, lab.RoleRelease), log, ""},
-		{"its attestation", []map[string]any{statement}, ".att", typed, rekor.Finder{}, ""},
-		{"its signature, where an attestation was asked for", []map[string]any{signature(good)}, ".att", typed, rekor.Finder{}, verdict.BundleParse},
-		{"its attestation, where a signature was asked for", []map[string]any{statement}, ".sig", w.ask(t, lab.RoleRelease), rekor.Finder{}, verdict.BundleParse},
-		{"nothing", nil, ".sig", w.ask(t, lab.RoleRelease), rekor.Finder{}, verdict.EvidenceMissing},
+		{"its attestation", []map[string]any{statement}, ".att", typed, rekorv1.Finder{}, ""},
+		{"its signature, where an attestation was asked for", []map[string]any{signature(good)}, ".att", typed, rekorv1.Finder{}, verdict.BundleParse},
+		{"its attestation, where a signature was asked for", []map[string]any{statement}, ".sig", w.ask(t, lab.RoleRelease), rekorv1.Finder{}, verdict.BundleParse},
+		{"nothing", nil, ".sig", w.ask(t, lab.RoleRelease), rekorv1.Finder{}, verdict.EvidenceMissing},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := r.Tag(ctx, "demo", "sha256-"+picture.Digest.Hex()+c.suffix, w.manifest(t, r, c.layers)); err != nil {

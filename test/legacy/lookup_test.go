@@ -21,11 +21,11 @@ import (
 
 	"github.com/sigstore/sigstore-go/pkg/sign"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/legacy"
-	"github.com/waybill-release/waybill/pkg/rekor"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
+	"github.com/waybill-release/waybill/pkg/document/legacy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // files is s as FILE.sig and FILE.cert, which no log entry comes with.
@@ -38,18 +38,18 @@ func (s signed) files(t testing.TB) legacy.Material {
 	return m
 }
 
-func openLog(t testing.TB, url string, rt http.RoundTripper) *rekor.Log {
+func openLog(t testing.TB, url string, rt http.RoundTripper) *rekorv1.Log {
 	t.Helper()
-	l, err := rekor.Open(url, rt)
+	l, err := rekorv1.Open(url, rt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
 
-func openEvidence(t testing.TB, dir string) *rekor.Evidence {
+func openEvidence(t testing.TB, dir string) *rekorv1.Evidence {
 	t.Helper()
-	e, err := rekor.OpenEvidence(dir)
+	e, err := rekorv1.OpenEvidence(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestLookup(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			f := rekor.Finder{Log: openLog(t, w.RekorV1, c.log), Evidence: openEvidence(t, dir)}
+			f := rekorv1.Finder{Log: openLog(t, w.RekorV1, c.log), Evidence: openEvidence(t, dir)}
 			e, err := f.Prove(t.Context(), c.of.files(t), w.prove(c.of.artifact))
 			expect(t, err, c.want)
 			kept, _ := filepath.Glob(filepath.Join(dir, "*"))
@@ -220,7 +220,7 @@ func TestLookupSearches(t *testing.T) {
 		}
 		return list
 	}}
-	_, err := rekor.Finder{Log: openLog(t, w.RekorV1, byDigest)}.Prove(t.Context(), a.files(t), w.prove(a.artifact))
+	_, err := rekorv1.Finder{Log: openLog(t, w.RekorV1, byDigest)}.Prove(t.Context(), a.files(t), w.prove(a.artifact))
 	expect(t, err, "")
 	if asked != 2 {
 		t.Errorf("entries were retrieved %d times, want twice", asked)
@@ -268,7 +268,7 @@ func TestLookupAmongStrangers(t *testing.T) {
 				if place != "alone" {
 					want = ""
 				}
-				_, err := rekor.Finder{Log: openLog(t, w.RekorV1, log)}.Prove(t.Context(), a.files(t), w.prove(a.artifact))
+				_, err := rekorv1.Finder{Log: openLog(t, w.RekorV1, log)}.Prove(t.Context(), a.files(t), w.prove(a.artifact))
 				expect(t, err, want)
 			})
 		}
@@ -288,8 +288,8 @@ func TestEvidence(t *testing.T) {
 	w := newWorld(t)
 	a, other := w.sign(t, []byte("a")), w.sign(t, []byte("b"))
 	dir := filepath.Join(t.TempDir(), "evidence")
-	prove := func(log *rekor.Log, s signed) (verify.Evidence, error) {
-		return rekor.Finder{Log: log, Evidence: openEvidence(t, dir)}.Prove(context.Background(), s.files(t), w.prove(s.artifact))
+	prove := func(log *rekorv1.Log, s signed) (verify.Evidence, error) {
+		return rekorv1.Finder{Log: log, Evidence: openEvidence(t, dir)}.Prove(context.Background(), s.files(t), w.prove(s.artifact))
 	}
 	_, err := prove(nil, a)
 	expect(t, err, verdict.LogUnasked)
@@ -334,7 +334,7 @@ func TestOpenLogRefuses(t *testing.T) {
 		"https://user@log.example.test": verdict.Usage, "https://log.example.test/?a=b": verdict.Usage, "file:///log": verdict.Usage,
 	} {
 		t.Run(address, func(t *testing.T) {
-			_, err := rekor.Open(address, http.DefaultTransport)
+			_, err := rekorv1.Open(address, http.DefaultTransport)
 			expect(t, err, want)
 		})
 	}
@@ -342,7 +342,7 @@ func TestOpenLogRefuses(t *testing.T) {
 
 // TestNothing is proven of nothing.
 func TestNothing(t *testing.T) {
-	_, err := rekor.Finder{}.Prove(t.Context(), legacy.Material{}, nil)
+	_, err := rekorv1.Finder{}.Prove(t.Context(), legacy.Material{}, nil)
 	expect(t, err, verdict.NoArtifact)
 	_, err = legacy.ParseFiles(legacy.Certificate, digest.Digest{}, []byte("AA=="), nil)
 	expect(t, err, verdict.NoArtifact)

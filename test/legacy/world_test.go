@@ -20,11 +20,11 @@ import (
 	rekorpb "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
 	"github.com/sigstore/sigstore-go/pkg/sign"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/legacy"
-	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/document/legacy"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
@@ -155,7 +155,7 @@ func (s signed) annotations(t testing.TB) map[string]string {
 	return a
 }
 
-// prove verifies a blob's signature as pkg/verify does any.
+// prove verifies a blob's signature as pkg/judge/verify does any.
 func (w *world) prove(artifact []byte) func([]byte) (verify.Evidence, error) {
 	return func(bundle []byte) (verify.Evidence, error) { return w.verifier.Blob(bundle, digest.SetOf(artifact)) }
 }

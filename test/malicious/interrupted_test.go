@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/sandbox"
+	"github.com/waybill-release/waybill/pkg/produce/sandbox"
 	"github.com/waybill-release/waybill/test/lab"
 	"github.com/waybill-release/waybill/test/scene"
 )

@@ -18,22 +18,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/build"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/sandbox"
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/source"
-	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/version"
-	"github.com/waybill-release/waybill/pkg/workspace"
+	"github.com/waybill-release/waybill/pkg/produce/checkout"
+	"github.com/waybill-release/waybill/pkg/produce/run"
+	"github.com/waybill-release/waybill/pkg/produce/sandbox"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/produce/workspace"
+	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/test/lab"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
 func TestMain(m *testing.M) {
-	if code, ok := source.Serve(); ok { // the steps of its builds run here
+	if code, ok := checkout.Serve(); ok { // the steps of its builds run here
 		os.Exit(code)
 	}
 	os.Exit(m.Run())
@@ -174,10 +174,10 @@ func (w *world) build(t *testing.T, b *release) error {
 			return string(raw), err
 		},
 	}))(t)
-	return build.Run(ctx, build.Request{
+	return run.Run(ctx, run.Request{
 		Plan: planned, Source: source, Workspace: ws, Signer: signer,
-		Machine: build.Machine{Mode: b.mode, Jobs: 2, Transport: http.DefaultTransport},
-		Report:  func(context.Context, string, ...any) {}, Trust: build.Trust{Verifier: w.verifier, Policy: w.profile.Policy, Clock: time.Now},
+		Machine: run.Machine{Mode: b.mode, Jobs: 2, Transport: http.DefaultTransport},
+		Report:  func(context.Context, string, ...any) {}, Trust: run.Trust{Verifier: w.verifier, Policy: w.profile.Policy, Clock: time.Now},
 	})
 }
 

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/testing/faketuf"
-	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Whatever a repository does, it is refused for its own reason, what was

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/testing/faketuf"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // waybill is the command, built from the root module.

@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/testing/faketuf"
-	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Several processes share one cache, while the repository goes on.

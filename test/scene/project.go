@@ -13,11 +13,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/image"
-	"github.com/waybill-release/waybill/pkg/pin"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/produce/image"
+	"github.com/waybill-release/waybill/pkg/produce/lock"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
@@ -78,7 +78,7 @@ func (s *Scene) writeLock(ctx context.Context, base string) error {
 	if slices.ContainsFunc(config.Needs().Tools, missing) {
 		return nil // of a tool that is not here the story makes an image, and the lock
 	}
-	lock, err := pin.Lock(ctx, pin.Request{
+	lock, err := lock.Lock(ctx, lock.Request{
 		Config: config, Bases: bases, Source: os.DirFS(s.Example), Transport: http.DefaultTransport, Program: program,
 	})
 	if err != nil {

@@ -3,7 +3,7 @@ package signing
 import (
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/sign"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
 )
 
 // BenchmarkEach signs 500 files in the lab: one log entry and one bundle each.

@@ -14,13 +14,13 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/journal"
-	"github.com/waybill-release/waybill/pkg/policy"
-	builtby "github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/backend/journal"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	builtby "github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/test/lab"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // lost signs one file and loses the log's answer.

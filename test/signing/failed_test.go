@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestSomeFail: an order that is refused keeps no other from being signed, and

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestKeyed: a long-lived key signs without a certificate, in its role, and

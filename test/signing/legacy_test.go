@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/legacy"
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/document/legacy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 )
 

@@ -12,13 +12,13 @@ import (
 	"time"
 
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
-	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/sign"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/switchboard"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/govern/feature/config"
+	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // reconciler signs transitions in these tests, and imposter whoever a test has
@@ -57,14 +57,14 @@ func statements(t *testing.T) featurestore.Place {
 }
 
 // switching signs transitions as somebody, by a policy that lets him.
-func (w *world) switching(t *testing.T, who string, at featurestore.Place) (switchboard.Signer, *meddler) {
+func (w *world) switching(t *testing.T, who string, at featurestore.Place) (config.Signer, *meddler) {
 	t.Helper()
 	p, token, m := w.reconciledBy(t, who), w.lasting(t, who), w.honest()
 	by := w.signer(t, m, func(c *sign.Config) {
 		c.Role, c.Policy = policy.Reconciler, p
 		c.Token = func(context.Context) (string, error) { return token, nil }
 	})
-	return switchboard.Signer{By: by, Verifier: w.verifier, Policy: p, Statements: at}, m
+	return config.Signer{By: by, Verifier: w.verifier, Policy: p, Statements: at}, m
 }
 
 // transition is the statement that a feature began to turn on.

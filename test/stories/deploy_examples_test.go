@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 )
 
 // deployed reads a shipped file strictly: a key that is not there in the other's

@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
-	"github.com/waybill-release/waybill/pkg/image"
-	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/produce/image"
 	"github.com/waybill-release/waybill/test/scene"
 )
 

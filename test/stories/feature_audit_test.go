@@ -8,8 +8,8 @@ import (
 	"time"
 
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/known"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
 	"github.com/waybill-release/waybill/test/scene"
 )
 

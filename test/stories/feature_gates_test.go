@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/known"
-	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
-	"github.com/waybill-release/waybill/pkg/promotion"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/trace"
-	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
+	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -123,7 +123,7 @@ func TestFeatureGatesRelease(t *testing.T) {
 	want(t, n.releases(t, off...), 0, "the verifier would record it, without a summary")
 	want(t, n.releases(t, append(off, "--confirm")...), 0, "ACCEPTED: complete", "recorded: the promotion of 1 image", "no summary was written: none is wanted, because the feature EmitVSA is off")
 	kinds, hinted := n.refer(t, "release")
-	if hinted != 0 || kinds[vsa.PredicateType] != 0 || kinds[promotion.PredicateType] != 1 {
+	if hinted != 0 || kinds[vsa.PredicateType] != 0 || kinds[promotionrecord.PredicateType] != 1 {
 		t.Errorf("%v refer to the images, %d with hints", kinds, hinted)
 	}
 	if n.object(t, "lantern/"+scene.Version+"/"+vsa.Name(1)) != "" {
@@ -149,7 +149,7 @@ func TestFeatureGatesRelease(t *testing.T) {
 	}
 	want(t, where("--state", "state", "--feature-gates", "EmitVSA=false"), 0, "1 of 1") // it is there, whatever is wanted now
 	kinds, hinted = n.refer(t, "release")
-	if images := len(n.sealedNow(t).Images()); kinds[vsa.PredicateType] != images || kinds[promotion.PredicateType] != 1 || hinted != images {
+	if images := len(n.sealedNow(t).Images()); kinds[vsa.PredicateType] != images || kinds[promotionrecord.PredicateType] != 1 || hinted != images {
 		t.Errorf("%v refer to the images, %d with hints", kinds, hinted)
 	}
 	want(t, n.releases(t, "--confirm", "--feature-gates", "TraceAnnotations=false"), 0, vsa.Name(1)+", which was there")
@@ -165,7 +165,7 @@ func TestFeatureGatesPromote(t *testing.T) {
 	a, s := openAdmin(t), openSite(t)
 	want(t, a.apply("--feature-gates", "EmitVSA=false,TraceAnnotations=false", "--features", s.dir, "--report-as", "promoter"), 0, "ACCEPTED")
 	for _, region := range regions() {
-		if kinds := a.kinds(region, a.image.Digest); slices.Contains(kinds, vsa.PredicateType) || !slices.Contains(kinds, promotion.PredicateType) {
+		if kinds := a.kinds(region, a.image.Digest); slices.Contains(kinds, vsa.PredicateType) || !slices.Contains(kinds, promotionrecord.PredicateType) {
 			t.Errorf("%s: %q", region, kinds)
 		}
 		if a.hints(region) != 0 {
@@ -180,7 +180,7 @@ func TestFeatureGatesPromote(t *testing.T) {
 	for _, region := range regions() {
 		kinds := a.kinds(region, a.image.Digest)
 		of := func(kind string) int { return strings.Count(strings.Join(kinds, "\n"), kind) }
-		if of(vsa.PredicateType) != 1 || of(promotion.PredicateType) != 1 || a.hints(region) != 1 {
+		if of(vsa.PredicateType) != 1 || of(promotionrecord.PredicateType) != 1 || a.hints(region) != 1 {
 			t.Errorf("%s: %q, %d with hints", region, kinds, a.hints(region))
 		}
 	}
@@ -197,7 +197,7 @@ func (a admin) hints(region string) (n int) {
 	}
 	for _, d := range list {
 		kind := d.Annotations[registry.AnnotationPredicate]
-		if (kind == vsa.PredicateType || kind == promotion.PredicateType) && trace.FromAnnotations(d.Annotations) != (trace.IDs{}) {
+		if (kind == vsa.PredicateType || kind == promotionrecord.PredicateType) && trace.FromAnnotations(d.Annotations) != (trace.IDs{}) {
 			n++
 		}
 	}

@@ -4,14 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/feature"
-	featuregates "github.com/waybill-release/waybill/pkg/feature/gates"
-	"github.com/waybill-release/waybill/pkg/feature/known"
-	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	featuregates "github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
+	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/test/features/field"
 )
 

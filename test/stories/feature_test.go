@@ -16,14 +16,14 @@ import (
 	"k8s.io/component-base/featuregate"
 
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/gates"
-	"github.com/waybill-release/waybill/pkg/feature/known"
-	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/switchboard"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
+	"github.com/waybill-release/waybill/pkg/govern/feature/config"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -110,10 +110,10 @@ func (s switchroom) report() {
 		s.t.Fatal(err)
 	}
 	running := must(version.Parse(s.get(known.StatusPage).Status.LastKnownVersion))(s.t)
-	g := must(gates.At(running.Major(), running.Minor()))(s.t)
+	g := must(componentbase.At(running.Major(), running.Minor()))(s.t)
 	for _, err := range []error{
-		gates.Add(g, known.Registry(), feature.CoreNamespace),
-		g.InitReporter(gates.Reporter{Store: site.Features, Namespace: feature.CoreNamespace, Identity: "promoter", Version: running}),
+		componentbase.Add(g, known.Registry(), feature.CoreNamespace),
+		g.InitReporter(componentbase.Reporter{Store: site.Features, Namespace: feature.CoreNamespace, Identity: "promoter", Version: running}),
 		g.Follow(s.t.Context(), featuregate.Feature(known.StatusPage)),
 		g.Report(s.t.Context()),
 	} {
@@ -392,7 +392,7 @@ func TestFeatureHelp(t *testing.T) {
 	help := s.Run(t.Context(), "waybill", "feature", "reconcile", "--help").Stdout
 	_, shown, _ := strings.Cut(help, "\n\n  apiVersion:")
 	shown, _, _ = strings.Cut(shown, "\n\n")
-	if _, err := switchboard.ParseConfig([]byte(strings.ReplaceAll("apiVersion:"+shown, "\n  ", "\n")), ".", known.Registry()); err != nil {
+	if _, err := config.ParseConfig([]byte(strings.ReplaceAll("apiVersion:"+shown, "\n  ", "\n")), ".", known.Registry()); err != nil {
 		t.Errorf("%v\n%s", err, shown)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
-	"github.com/waybill-release/waybill/pkg/caller"
-	"github.com/waybill-release/waybill/pkg/gateway"
+	"github.com/waybill-release/waybill/pkg/serve"
+	"github.com/waybill-release/waybill/pkg/serve/caller"
 )
 
 // gateObjects are the objects of the service's manifest, read as strictly as the
@@ -87,8 +87,8 @@ func TestDocsGateDeployment(t *testing.T) {
 	if c.Resources.Limits.Memory().IsZero() || !strings.Contains(c.Image, "@sha256:") || *o.Deployment.Spec.Replicas < 2 {
 		t.Errorf("%+v, %s", c.Resources, c.Image)
 	}
-	if grace := *pod.TerminationGracePeriodSeconds; grace <= int64(gateway.DrainTime.Seconds()) {
-		t.Errorf("it is killed after %d s, and answers for %s", grace, gateway.DrainTime)
+	if grace := *pod.TerminationGracePeriodSeconds; grace <= int64(serve.DrainTime.Seconds()) {
+		t.Errorf("it is killed after %d s, and answers for %s", grace, serve.DrainTime)
 	}
 	labels := o.Deployment.Spec.Template.Labels
 	for name, selector := range map[string]map[string]string{
@@ -113,7 +113,7 @@ func TestDocsGateDeployment(t *testing.T) {
 	if len(o.NetworkPolicy.Spec.PolicyTypes) != 2 {
 		t.Error("the network is open one way")
 	}
-	if _, err := gateway.ParseConfig([]byte(o.ConfigMap.Data["service.yaml"]), "/etc/waybill"); err != nil {
+	if _, err := serve.ParseConfig([]byte(o.ConfigMap.Data["service.yaml"]), "/etc/waybill"); err != nil {
 		t.Error(err)
 	}
 	if _, err := caller.Parse([]byte(o.ConfigMap.Data["callers.yaml"])); err != nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/test/lab"
 	"github.com/waybill-release/waybill/test/scene"
 )

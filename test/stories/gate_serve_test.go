@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/gateway/ask"
+	"github.com/waybill-release/waybill/pkg/serve/api"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -147,7 +147,7 @@ func (s *gatehouse) ask(token, body string) (int, string) {
 // question asks one thing about an image of the staging repository.
 func (s *gatehouse) question(verb, digest string, more string) string {
 	return fmt.Sprintf(`{"schema":%q,"decisions":[{"verb":%q,"image":"%s/staging/lantern/lantern@%s","version":%q%s}]}`,
-		ask.SchemaRequest, verb, s.Lab.Registry, digest, scene.Version, more)
+		api.SchemaRequest, verb, s.Lab.Registry, digest, scene.Version, more)
 }
 
 // TestGateServe: one question over the network, every answer.

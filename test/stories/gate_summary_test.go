@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/gateway/ask"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -161,7 +161,7 @@ func TestGateWithoutSummaries(t *testing.T) {
 	want(t, s.may("eu/lantern", "one.json"), 2, "signs no summaries")
 	s.none("one.json")
 	want(t, s.askFor(s.Lab.Registry+"/staging/lantern/lantern:"+scene.Version, "eu/lantern"), 0, "ACCEPTED")
-	var answer ask.Answer
+	var answer api.Answer
 	_, said := s.ask(s.token(nil), s.question("promote", s.image.Digest.String(), fmt.Sprintf(`,"to":"%s/eu/lantern","channel":"stable"`, s.Lab.Registry)))
 	if err := json.Unmarshal([]byte(said), &answer); err != nil || !answer.Accepted() || len(answer.Decisions[0].Summary) > 0 {
 		t.Errorf("%v: %s", err, said)

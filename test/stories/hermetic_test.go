@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/test/scene"
 )
 

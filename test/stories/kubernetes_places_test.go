@@ -92,7 +92,7 @@ func (g *turnstile) passes(r *http.Request) bool {
 }
 
 // serve listens, and returns the address of the release there in a language.
-func serve(t *testing.T, language string, h http.Handler) string {
+func serveLanguage(t *testing.T, language string, h http.Handler) string {
 	t.Helper()
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
@@ -103,7 +103,7 @@ func serve(t *testing.T, language string, h http.Handler) string {
 // what is missing and nothing else.
 func broken(t *testing.T, s ship) {
 	gate := newTurnstile(t, s)
-	args := []string{upstream, "--profile", "profile.yaml", "--only", "files", "--files", serve(t, "gs+", gate), "--download", "got"}
+	args := []string{upstream, "--profile", "profile.yaml", "--only", "files", "--files", serveLanguage(t, "gs+", gate), "--download", "got"}
 	for _, moment := range []struct {
 		after int
 		with  os.Signal
@@ -207,7 +207,7 @@ func mirrored(t *testing.T, s ship) {
 		}
 		newTurnstile(t, s).bucket.ServeHTTP(w, r)
 	}
-	mirror, old := serve(t, "gs+", newTurnstile(t, s)), serve(t, "gs+", http.HandlerFunc(stale))
+	mirror, old := serveLanguage(t, "gs+", newTurnstile(t, s)), serveLanguage(t, "gs+", http.HandlerFunc(stale))
 	images := "registry.k8s.io=" + s.Lab.Registry + "/release/kubernetes"
 	for _, r := range []struct {
 		name   string
@@ -238,7 +238,7 @@ func mirrored(t *testing.T, s ship) {
 // served: a web server lists nothing. Nothing is then said of what is too much,
 // unless somebody else lists the same files.
 func served(t *testing.T, s ship) {
-	web, list := serve(t, "", newTurnstile(t, s)), serve(t, "s3+", newTurnstile(t, s))
+	web, list := serveLanguage(t, "", newTurnstile(t, s)), serveLanguage(t, "s3+", newTurnstile(t, s))
 	for name, change := range map[string][2]string{"policy-open.yaml": {"closed: {files: require", `closed: {files: "off"`}, "open.yaml": {"policy: policy.yaml", "policy: policy-open.yaml"}} {
 		raw, err := os.ReadFile(s.Path(strings.NewReplacer("policy-open", "policy", "open.yaml", "profile.yaml").Replace(name)))
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/trust"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
 )
 
 // asker is somebody with a file, a key, and no evidence.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 )
 
 // TestPolicyOverlap: an identity that matches the signers of two builders speaks

@@ -15,10 +15,10 @@ import (
 
 	exception "github.com/waybill-release/waybill/attestations/exception/v1"
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -219,7 +219,7 @@ type subject struct {
 	digest digest.Digest
 }
 
-func everything(m release.Manifest) []subject {
+func everything(m manifest.Manifest) []subject {
 	var all []subject
 	for _, a := range m.Artifacts {
 		all = append(all, subject{a.Name, a.Digests.SHA256})
@@ -240,9 +240,9 @@ func stateAll(predicateType string, subjects []subject, predicate fields) sign.C
 }
 
 // manifest is what the release role sealed.
-func (c *consumer) manifest(t *testing.T) release.Manifest {
+func (c *consumer) manifest(t *testing.T) manifest.Manifest {
 	t.Helper()
-	m, err := release.ReadManifest(c.evidence(t, filepath.Join("state", "files", releasemanifest.Name)).Statement(), nil)
+	m, err := manifest.ReadManifest(c.evidence(t, filepath.Join("state", "files", releasemanifest.Name)).Statement(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func signedPolicies(t *testing.T, c *consumer) {
 func exceptions(t *testing.T, c *consumer) {
 	m := c.manifest(t)
 	m.Artifacts = slices.Clone(m.Artifacts)
-	i := slices.IndexFunc(m.Artifacts, func(a release.Artifact) bool { return a.Name == artifact })
+	i := slices.IndexFunc(m.Artifacts, func(a manifest.Artifact) bool { return a.Name == artifact })
 	m.Artifacts[i].SBOM = ""
 	st, err := m.Statement()
 	if err != nil {

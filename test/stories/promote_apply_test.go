@@ -13,12 +13,12 @@ import (
 	"time"
 
 	exception "github.com/waybill-release/waybill/attestations/exception/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/promotion"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/vsa"
-	"github.com/waybill-release/waybill/pkg/waiver"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/judge/waiver"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -144,7 +144,7 @@ func TestPromoteApply(t *testing.T) {
 					t.Errorf("%s: %s of %s was left behind", region, kind, n.Descriptor.Platform)
 				}
 			}
-			if !slices.Contains(there, vsa.PredicateType) || n == node && !slices.Contains(there, promotion.PredicateType) {
+			if !slices.Contains(there, vsa.PredicateType) || n == node && !slices.Contains(there, promotionrecord.PredicateType) {
 				t.Errorf("%s: %s is not recorded: %v", region, n.Descriptor.Digest, there)
 			}
 			return nil

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/transport"
+	"github.com/waybill-release/waybill/pkg/backend/transport"
 )
 
 // assassin stands before a bucket, and kills who writes to it at one write.

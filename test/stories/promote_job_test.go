@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // promoteJob reads the manifest, strictly: a key that the API does not have is

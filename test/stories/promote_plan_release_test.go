@@ -9,13 +9,13 @@ import (
 	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/store/cloud"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/test/scene"
 )
 

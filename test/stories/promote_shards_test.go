@@ -19,11 +19,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/image"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/promote"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/routes"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/pipeline/promote"
+	"github.com/waybill-release/waybill/pkg/produce/image"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -34,7 +34,7 @@ const workers = 8
 type fleet struct {
 	*scene.Scene
 	t    *testing.T
-	plan routes.Plan
+	plan promotionplan.Plan
 	gate *gatekeeper // before one of the regions
 }
 
@@ -69,7 +69,7 @@ func openFleet(t *testing.T, images int) *fleet {
 	r := f.Run(t.Context(), "waybill", "promote", "plan", "m.yaml", "-o", "json")
 	want(t, r, 0)
 	f.write("plan.json", r.Stdout)
-	if f.plan, err = routes.Parse([]byte(r.Stdout)); err != nil {
+	if f.plan, err = promotionplan.Parse([]byte(r.Stdout)); err != nil {
 		t.Fatal(err)
 	}
 	return f
@@ -204,7 +204,7 @@ func (f *fleet) diff() scene.Result {
 // of are the tags of the images that fall to a shard.
 func (f *fleet) of(shard int) (tags []string) {
 	for _, e := range f.plan.Edges {
-		if (promote.Shard{Index: shard, Of: workers}).IsEmpty(routes.Plan{Edges: []routes.Edge{e}}) {
+		if (promote.Shard{Index: shard, Of: workers}).IsEmpty(promotionplan.Plan{Edges: []promotionplan.Edge{e}}) {
 			continue
 		}
 		tags = append(tags, e.Tags...)

@@ -18,14 +18,14 @@ import (
 	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/promotion"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/store/cloud"
-	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/test/faults"
 	"github.com/waybill-release/waybill/test/scene"
 )
@@ -123,10 +123,10 @@ func (n night) put(t *testing.T, name, text string) {
 }
 
 // published is the manifest where users find it.
-func (n night) published(t *testing.T) release.Manifest {
+func (n night) published(t *testing.T) manifest.Manifest {
 	t.Helper()
 	n.write(t, "published.json", []byte(n.object(t, "lantern/"+scene.Version+"/"+releasemanifest.Name)))
-	m, err := release.ReadManifest(n.evidence(t, "published.json").Statement(), nil)
+	m, err := manifest.ReadManifest(n.evidence(t, "published.json").Statement(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,10 +225,10 @@ func (n night) attached(t *testing.T) {
 			n.write(t, "attached.json", raw)
 			e := n.evidence(t, "attached.json")
 			count[e.Kind()]++
-			if e.Kind() != promotion.PredicateType {
+			if e.Kind() != promotionrecord.PredicateType {
 				continue
 			}
-			r, err := promotion.Parse(e.Statement())
+			r, err := promotionrecord.Parse(e.Statement())
 			if err != nil || r.Destination != "registry.example.test/lantern/"+a.Repository || !strings.HasSuffix(r.Source, "/staging/lantern/"+a.Repository) || !slices.Equal(r.Tags, []string{scene.Version}) {
 				t.Errorf("%+v, %v", r, err)
 			}
@@ -237,7 +237,7 @@ func (n night) attached(t *testing.T) {
 		if a.Class == "image" {
 			promotions = 1
 		}
-		if count[vsa.PredicateType] != 1 || count[promotion.PredicateType] != promotions {
+		if count[vsa.PredicateType] != 1 || count[promotionrecord.PredicateType] != promotions {
 			t.Errorf("%s has %v", a.Name, count)
 		}
 	}

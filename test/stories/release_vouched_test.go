@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/test/scene"
 )
 

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/image"
-	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/produce/image"
 	"github.com/waybill-release/waybill/test/lab/staging"
 	"github.com/waybill-release/waybill/test/scene"
 )
@@ -24,7 +24,7 @@ const tookOver = "v0.2.0"
 
 // toolmade is what another tool left, and how it is sealed.
 type toolmade struct {
-	example string // the release.yaml that pkg/plan shows for it
+	example string // the release.yaml that pkg/release/plan shows for it
 	files   staging.Files
 	images  []string
 	// there are names of the release that must be published.
@@ -208,14 +208,14 @@ func (d *desk) sealsFrom(t *testing.T, m toolmade, role, dist, state string, mor
 }
 
 // lay writes the layout, pushes the images, and commits and tags the
-// release.yaml that pkg/plan shows for it, with the addresses of this project.
+// release.yaml that pkg/release/plan shows for it, with the addresses of this project.
 func (d *desk) lay(t *testing.T, m toolmade) {
 	t.Helper()
 	if err := m.files.Write(d.Path("dist")); err != nil {
 		t.Fatal(err)
 	}
 	d.push(t, m.images)
-	raw, err := os.ReadFile(filepath.Join("..", "..", "pkg", "plan", "testdata", m.example))
+	raw, err := os.ReadFile(filepath.Join("..", "..", "pkg", "release", "plan", "testdata", m.example))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,10 +11,10 @@ import (
 
 	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/channel"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/judge/channel"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/scene"
 )
 

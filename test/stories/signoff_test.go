@@ -14,8 +14,8 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/sign"
 
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -26,7 +26,7 @@ const signatory = "signoff@lab.invalid"
 // command line, in every form, and what is taken away is found.
 func TestSignoffOfOurFeatures(t *testing.T) {
 	s := newBench(t).Scene
-	const ours = "../../pkg/signoff/enhancements"
+	const ours = "../../pkg/govern/signoff/enhancements"
 	if err := os.CopyFS(s.Path("enhancements"), os.DirFS(ours)); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestSignoffOfOurFeatures(t *testing.T) {
 // and so do hosts and what the release has.
 func TestSignoffWithARecord(t *testing.T) {
 	s := newBench(t).Scene
-	if err := os.CopyFS(s.Path("enhancements"), os.DirFS("../../pkg/signoff/enhancements")); err != nil {
+	if err := os.CopyFS(s.Path("enhancements"), os.DirFS("../../pkg/govern/signoff/enhancements")); err != nil {
 		t.Fatal(err)
 	}
 	write := func(name, text string) {
@@ -208,7 +208,7 @@ func openLodge(t *testing.T) lodge {
 	for name, as := range map[string]string{"signoff": signatory, "release": "release"} {
 		l.write(t, name+".token", []byte(l.Lab.Token(as)))
 	}
-	if err := os.CopyFS(l.Path("enhancements"), os.DirFS("../../pkg/signoff/enhancements")); err != nil {
+	if err := os.CopyFS(l.Path("enhancements"), os.DirFS("../../pkg/govern/signoff/enhancements")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(l.Path("out"), 0o755); err != nil {

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/test/scene"
 )
 

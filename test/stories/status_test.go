@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/journal"
+	"github.com/waybill-release/waybill/pkg/backend/journal"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/test/scene"
 )

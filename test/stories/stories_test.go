@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/plan"
-	sources "github.com/waybill-release/waybill/pkg/source"
+	sources "github.com/waybill-release/waybill/pkg/produce/checkout"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/test/scene"
 )
 

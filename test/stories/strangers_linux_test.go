@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/test/scene"
 )
 

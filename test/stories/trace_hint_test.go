@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/lineage"
-	"github.com/waybill-release/waybill/pkg/trace"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/report/lineage"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/test/scene"
 )
 

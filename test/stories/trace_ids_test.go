@@ -12,15 +12,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/promotion"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/trace"
-	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -45,21 +45,21 @@ func within(t *testing.T, id, initial string) {
 
 // acts are what the runs of a manifest did, each with its trace, if all say the
 // same beginning.
-func acts(t *testing.T, m release.Manifest, origin string) (all []string) {
+func acts(t *testing.T, m manifest.Manifest, origin string) (all []string) {
 	t.Helper()
 	for _, r := range m.Runs {
-		if got := release.IDsOf(r).Initial.String(); got != origin {
+		if got := manifest.IDsOf(r).Initial.String(); got != origin {
 			t.Errorf("%s says that the release began in %q, want %q", r.Kind, got, origin)
 		}
-		all = append(all, r.Kind+" in "+r.TraceID[:1]+" by "+release.CommandOf(r))
+		all = append(all, r.Kind+" in "+r.TraceID[:1]+" by "+manifest.CommandOf(r))
 	}
 	return all
 }
 
 // sealedNow is the manifest in the state directory.
-func (d *desk) sealedNow(t *testing.T) release.Manifest {
+func (d *desk) sealedNow(t *testing.T) manifest.Manifest {
 	t.Helper()
-	m, err := release.ReadManifest(d.evidence(t, filepath.Join("state", "files", filepath.Base(d.manifestPath()))).Statement(), nil)
+	m, err := manifest.ReadManifest(d.evidence(t, filepath.Join("state", "files", filepath.Base(d.manifestPath()))).Statement(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func (n night) records(t *testing.T, by string) []byte {
 		}
 		for _, d := range list {
 			kind, ids := d.Annotations[registry.AnnotationPredicate], trace.FromAnnotations(d.Annotations)
-			if kind == vsa.PredicateType || kind == promotion.PredicateType {
+			if kind == vsa.PredicateType || kind == promotionrecord.PredicateType {
 				check("the referrer of "+a.Name+" "+path.Base(path.Dir(kind)), ids)
 			} else if ids.Trace.String() != tonight || ids.Initial.String() != tonight {
 				t.Errorf("the referrer of %s of %s has %+v", a.Name, kind, ids)
@@ -170,7 +170,7 @@ func TestRevisionsKeepTheBeginning(t *testing.T) {
 	within(t, inMarch, another)
 	want(t, d.revises(t, "release", "--withdraw", "--reason", "it flickers", "--confirm"), 0, "revision 2 is sealed", "WARNING: ")
 	d.write(t, "public.json", d.bucketed(t))
-	m, err := release.ReadManifest(d.evidence(t, "public.json").Statement(), nil)
+	m, err := manifest.ReadManifest(d.evidence(t, "public.json").Statement(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestNoIDInImageDigests(t *testing.T) {
 // which must name the run: files, indexes, manifests, configurations and layers.
 func (n night) productsOf(t *testing.T, state string) map[string]digest.Digest {
 	t.Helper()
-	m, err := release.ReadManifest(n.evidence(t, filepath.Join(state, "files", filepath.Base(n.manifestPath()))).Statement(), nil)
+	m, err := manifest.ReadManifest(n.evidence(t, filepath.Join(state, "files", filepath.Base(n.manifestPath()))).Statement(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,15 +14,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/lineage"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/store/cloud"
-	"github.com/waybill-release/waybill/pkg/trace"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/report/lineage"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -337,7 +337,7 @@ func (w week) refer(t *testing.T, prefix string, bundle []byte, kind string, hin
 }
 
 // provenanceOf is the provenance of the image, as it was published.
-func (w week) provenanceOf(t *testing.T) (release.Artifact, []byte) {
+func (w week) provenanceOf(t *testing.T) (manifest.Artifact, []byte) {
 	t.Helper()
 	m := w.published(t)
 	image, _ := m.Find("oci/lantern")

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 )
 
 // TestUnsignedFile asks policies about a program that nobody signed, with an

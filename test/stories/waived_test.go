@@ -11,7 +11,7 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/sign"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/intoto"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/test/scene"
 )
 

@@ -7,7 +7,7 @@
 //
 // The README beside this file is the specification and schema.json its JSON
 // Schema. Who may sign an index, and which number is too low, others decide:
-// see pkg/channel.
+// see pkg/judge/channel.
 package channelindex
 
 import (
@@ -17,11 +17,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/strictjson"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // PredicateType names the predicate.

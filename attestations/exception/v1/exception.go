@@ -7,7 +7,7 @@
 //
 // The README beside this file is the specification and schema.json its JSON
 // Schema. Who may sign one, and what one may never set aside, others decide:
-// see pkg/waiver.
+// see pkg/judge/waiver.
 package exception
 
 import (
@@ -15,11 +15,11 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/strictjson"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // PredicateType names the predicate.
@@ -111,7 +111,7 @@ func Parse(s intoto.Statement) (Exception, error) {
 	if len(subjects) != 1 {
 		return Exception{}, refuse("%d subjects: one exception is about one artifact", len(subjects))
 	}
-	if err := plan.CheckName(nameOf(subjects[0])); err != nil {
+	if err := releasemanifest.CheckName(nameOf(subjects[0])); err != nil {
 		return Exception{}, verdict.Wrap(verdict.Path, subjects[0].Name, err)
 	}
 	return Exception{Predicate: p, Artifact: subjects[0]}, nil

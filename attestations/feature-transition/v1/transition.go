@@ -6,7 +6,7 @@
 //	x, err := featuretransition.Parse(evidence.Statement())
 //
 // The README beside this file is the specification and schema.json its JSON
-// Schema. When a feature changes its state is for pkg/feature, who may sign the
+// Schema. When a feature changes its state is for pkg/govern/feature, who may sign the
 // statement for a policy.
 package featuretransition
 
@@ -19,12 +19,12 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/waybill-release/waybill/pkg/address"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/strictjson"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/address"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // PredicateType names the predicate.

@@ -8,7 +8,7 @@
 //
 // The README beside this file is the specification and schema.json its JSON
 // Schema. Who may sign a list, and what it changes about a verdict, others
-// decide: see pkg/waiver.
+// decide: see pkg/judge/waiver.
 package knowndefects
 
 import (
@@ -16,12 +16,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/strictjson"
-	"github.com/waybill-release/waybill/pkg/strictyaml"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // PredicateType names the predicate.

@@ -9,9 +9,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/version"
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // MaxLife is the longest that a list can stand unrenewed: one that nobody
@@ -93,7 +93,7 @@ func (d Defect) validate() error {
 		return err
 	}
 	for i, name := range d.Artifacts {
-		if err := plan.CheckName(name); err != nil {
+		if err := releasemanifest.CheckName(name); err != nil {
 			return fmt.Errorf("artifacts: %w", err)
 		}
 		if slices.Contains(d.Artifacts[:i], name) {
@@ -151,7 +151,7 @@ func (w Withdrawal) validate() error {
 		return fmt.Errorf("version: %w", err)
 	}
 	if w.Artifact != "" {
-		if err := plan.CheckName(w.Artifact); err != nil {
+		if err := releasemanifest.CheckName(w.Artifact); err != nil {
 			return fmt.Errorf("artifact: %w", err)
 		}
 	}

@@ -8,17 +8,17 @@
 //
 // The README beside this file is the specification and schema.json its JSON
 // Schema. Who may sign, and which number is too low, others decide: see
-// pkg/policy.
+// pkg/judge/policy.
 package signedpolicy
 
 import (
 	"regexp"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/strictjson"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // PredicateType names the predicate.

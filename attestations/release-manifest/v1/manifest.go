@@ -3,7 +3,7 @@
 //
 // The README beside this file is the specification and schema.json its JSON
 // Schema. This package is pure data. The value that programs work with, and
-// the one conversion between the two, is in pkg/release.
+// the one conversion between the two, is in pkg/release/manifest.
 package releasemanifest
 
 import (

@@ -6,7 +6,7 @@
 //	x, err := releasesignoff.Parse(evidence.Statement())
 //
 // The README beside this file is the specification and schema.json its JSON
-// Schema. How documents are checked is for pkg/signoff, who may sign and when
+// Schema. How documents are checked is for pkg/govern/signoff, who may sign and when
 // one is needed for a policy.
 package releasesignoff
 
@@ -18,10 +18,10 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/strictjson"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // PredicateType names the predicate.

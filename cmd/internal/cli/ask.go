@@ -9,14 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/identity"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/slsa"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/judge/slsa"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/identity"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxKey bounds a public key file.

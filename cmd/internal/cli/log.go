@@ -3,7 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-release/waybill/pkg/rekor"
+	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
 )
 
 // Log are the flags that say where the log entry of a signature in a legacy
@@ -19,15 +19,15 @@ func (l *Log) AddFlags(cmd *cobra.Command) {
 
 // Finder makes what completes such signatures. Without a flag it asks nobody,
 // and offline no log answers.
-func (l *Log) Finder(offline bool) (f rekor.Finder, err error) {
+func (l *Log) Finder(offline bool) (f rekorv1.Finder, err error) {
 	if l.URL != "" {
-		if f.Log, err = rekor.Open(l.URL, Transport(offline)); err != nil {
-			return rekor.Finder{}, err
+		if f.Log, err = rekorv1.Open(l.URL, Transport(offline)); err != nil {
+			return rekorv1.Finder{}, err
 		}
 	}
 	if l.Evidence != "" {
-		if f.Evidence, err = rekor.OpenEvidence(l.Evidence); err != nil {
-			return rekor.Finder{}, err
+		if f.Evidence, err = rekorv1.OpenEvidence(l.Evidence); err != nil {
+			return rekorv1.Finder{}, err
 		}
 	}
 	return f, nil

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/ui"
-	"github.com/waybill-release/waybill/pkg/render"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // Output is where a verdict goes: formats to stdout or into files.

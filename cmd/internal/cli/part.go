@@ -10,13 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/ui"
-	"github.com/waybill-release/waybill/pkg/download"
-	"github.com/waybill-release/waybill/pkg/follow"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/slsa"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/gate/download"
+	"github.com/waybill-release/waybill/pkg/gate/latest"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/slsa"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Part is how much of a release is asked about, and how far.
@@ -104,14 +104,14 @@ func (k *Keep) AddFlags(cmd *cobra.Command) {
 }
 
 // channel is the release that was meant, and by whose word.
-type channel struct{ found follow.Followed }
+type channel struct{ found latest.Followed }
 
 // resolve is the version of the first argument, or that of the channel that it
 // names.
 func (o *VerifyRelease) resolve(ctx context.Context, args []string, by gate.Gate, now time.Time) (channel, error) {
-	if !follow.IsChannel(args[0]) {
+	if !latest.IsChannel(args[0]) {
 		named, err := Version(args)
-		return channel{follow.Followed{Version: named}}, err
+		return channel{latest.Followed{Version: named}}, err
 	}
 	memory := o.Keep.State
 	if memory == "" {
@@ -122,7 +122,7 @@ func (o *VerifyRelease) resolve(ctx context.Context, args []string, by gate.Gate
 		memory = filepath.Join(cache, "waybill", "channels")
 	}
 	p, t := by.Profile(), Transport(o.Trust.Offline)
-	found, err := follow.Find(ctx, follow.Request{
+	found, err := latest.Find(ctx, latest.Request{
 		Channel: args[0], Index: p.Channels.Index, Markers: p.Channels.Markers,
 		Open:     func(uri string) (store.Place, error) { return store.Open(uri, t) },
 		Verifier: by.Verifier(), Policy: p.Policy, Memory: memory, Project: p.Name, Now: now,

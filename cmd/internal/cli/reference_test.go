@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestImageReferences: nothing is assumed that was not written, and what was

@@ -4,9 +4,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/waybill-release/waybill/pkg/follow"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/gate/latest"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Unused refuses the flags that were given and that the command does not use
@@ -30,7 +30,7 @@ func (o *VerifyRelease) unused(cmd *cobra.Command, args []string) error {
 		why   string
 		flags []string
 	}{
-		{!follow.IsChannel(args[0]), "it remembers which channel index was seen, and a version is looked up in none", []string{"state"}},
+		{!latest.IsChannel(args[0]), "it remembers which channel index was seen, and a version is looked up in none", []string{"state"}},
 		{o.Trust.Offline, "offline no repository is asked for a trust root", []string{"cache", "min-root"}},
 		{files, "the FILEs are looked at instead of the images", []string{"images"}},
 		{files, "the FILEs are looked at instead of what is listed", []string{"listing"}},

@@ -9,15 +9,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/ui"
-	"github.com/waybill-release/waybill/pkg/download"
-	"github.com/waybill-release/waybill/pkg/follow"
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/vcs"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/gate/download"
+	"github.com/waybill-release/waybill/pkg/gate/latest"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // VerifyRelease are the options of release verification, the same in waybill
@@ -196,7 +196,7 @@ func (o *VerifyRelease) options(args []string) (gate.Options, error) {
 	if o.Part.Depth == depthFull {
 		options.Inside = o.Inside
 	}
-	options.Checkout.Repository, options.Checkout.Ref = vcs.Split(o.Source)
+	options.Checkout.Repository, options.Checkout.Ref = git.Split(o.Source)
 	return options, nil
 }
 
@@ -218,7 +218,7 @@ func (o *VerifyRelease) check(args []string) error {
 	if o.Profile == "" {
 		return verdict.Refuse(verdict.Usage, "--profile", "required: it names the places, the policy and the trust root")
 	}
-	if !follow.IsChannel(args[0]) {
+	if !latest.IsChannel(args[0]) {
 		if _, err := Version(args); err != nil { // before anybody is asked for a trust root
 			return err
 		}
@@ -238,7 +238,7 @@ func (o *VerifyRelease) check(args []string) error {
 	if o.Keep.Sums && o.Part.Only == policy.Images {
 		return verdict.Refuse(verdict.Usage, "--print-sums", "images have digests in the registry; sums are of files")
 	}
-	if repository, _ := vcs.Split(o.Source); o.Trust.Offline && vcs.IsRemote(repository) {
+	if repository, _ := git.Split(o.Source); o.Trust.Offline && git.IsRemote(repository) {
 		return verdict.Refuse(verdict.Usage, "--source", "%q is elsewhere, and offline nobody is asked; name a local clone", repository)
 	}
 	return o.Output.Check()

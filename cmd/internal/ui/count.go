@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/waybill-release/waybill/pkg/pace"
+	"github.com/waybill-release/waybill/pkg/tool/estimate"
 )
 
 // everyLine is how often a count is told where nobody watches a terminal.
@@ -23,7 +23,7 @@ type Count struct {
 	clock func() time.Time
 
 	mu   sync.Mutex // guards the rest, and w
-	pace pace.Pace
+	pace estimate.Pace
 	last time.Time
 }
 
@@ -32,7 +32,7 @@ func NewCount(w io.Writer, what string) *Count {
 	file, is := w.(interface{ Fd() uintptr })
 	c := &Count{w: w, what: what, eyes: is && term.IsTerminal(int(file.Fd())), clock: time.Now}
 	c.last = c.clock()
-	c.pace = pace.From(c.last)
+	c.pace = estimate.From(c.last)
 	return c
 }
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/pace"
+	"github.com/waybill-release/waybill/pkg/tool/estimate"
 )
 
 // TestCount: where nobody watches there is a line now and then, with how long
@@ -22,7 +22,7 @@ func TestCount(t *testing.T) {
 		now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 		count := NewCount(&out, "images")
 		count.eyes, count.clock, count.last = c.eyes, func() time.Time { return now }, now
-		count.pace = pace.From(now)
+		count.pace = estimate.From(now)
 		for done := 1; done <= 100; done++ {
 			now = now.Add(time.Second)
 			count.Update(done, 100)

@@ -12,10 +12,10 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/waybill-release/waybill/pkg/redact"
-	"github.com/waybill-release/waybill/pkg/render"
-	"github.com/waybill-release/waybill/pkg/trace"
-	"github.com/waybill-release/waybill/pkg/trace/carry"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/carry"
+	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/tool/redact"
+	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
 // NewLogger makes the logger of a command: readable text, or JSON lines with

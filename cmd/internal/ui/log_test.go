@@ -9,8 +9,8 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/waybill-release/waybill/pkg/trace"
-	"github.com/waybill-release/waybill/pkg/trace/carry"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/carry"
+	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
 // logged is what a logger of a format writes.

@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/waybill-release/waybill/pkg/pace"
-	"github.com/waybill-release/waybill/pkg/render"
+	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/tool/estimate"
 )
 
 // Steps keeps one line at the end of a terminal: which steps run, for how
@@ -32,7 +32,7 @@ type running struct {
 	name      string
 	since     time.Time
 	done, all int // of what is counted; no step is
-	pace      pace.Pace
+	pace      estimate.Pace
 }
 
 // at says for how long it runs, or how far it is and what is left.
@@ -76,7 +76,7 @@ func (s *Steps) Counted(what string, done, all int) {
 	r := &s.running[i]
 	if done == 0 || r.since.IsZero() {
 		r.since = s.clock()
-		r.pace = pace.From(r.since)
+		r.pace = estimate.From(r.since)
 	}
 	r.pace.Did(s.clock(), done)
 	r.done, r.all = done, all

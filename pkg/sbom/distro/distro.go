@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // The places of the databases, relative to the root of an image.

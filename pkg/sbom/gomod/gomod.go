@@ -21,7 +21,7 @@ import (
 
 	"golang.org/x/mod/module"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxModules bounds what one program or tree may claim to consist of.

@@ -17,8 +17,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // Run runs the suite. Each call of open must return a place that is empty and

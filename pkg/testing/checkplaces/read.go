@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/store"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 )
 
 // Contents is what [Read] wants to find, name by name. Among the names are

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/reconcile"
-	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
+	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
 	"github.com/waybill-release/waybill/pkg/testing/lifecycle"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 func v(t testing.TB, text string) version.Version {

@@ -7,7 +7,7 @@ import (
 	bundlepb "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	rekorpb "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // checkpoints change what the log says of itself, and the proof against it.

@@ -10,10 +10,10 @@ import (
 	"testing"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	manifest "github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/routes"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	manifest "github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/test/answers"
 	"github.com/waybill-release/waybill/test/lab"
 	"github.com/waybill-release/waybill/test/scene"
@@ -97,14 +97,14 @@ func stagedIn(t *testing.T, dir string, policy []byte, run func(ctx context.Cont
 	t.Helper()
 	at := filepath.Join(dir, "place", scene.Version)
 	bundle := []byte(contents(t, filepath.Join(dir, "bundle.sigstore.json")))
-	end := routes.End{Stage: "staging", Files: "file://" + at + "/"}
+	end := promotionplan.End{Stage: "staging", Files: "file://" + at + "/"}
 	public := end
 	public.Stage = "release"
 	v, err := version.Parse(scene.Version)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := routes.MakeRelease(manifest.Manifest{Name: "lantern", Version: v}, bundle, end, public)
+	plan, err := promotionplan.MakeRelease(manifest.Manifest{Name: "lantern", Version: v}, bundle, end, public)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	bundlepb "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	commonpb "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // stamper is a timestamp authority of the attacker's own.

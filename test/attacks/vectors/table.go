@@ -12,7 +12,7 @@ import (
 	dssepb "github.com/sigstore/protobuf-specs/gen/pb-go/dsse"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // vector is one bundle, made from a genuine one by one change.

@@ -6,7 +6,7 @@ import (
 
 	bundlepb "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // windows change for how long the trust root believes a key.

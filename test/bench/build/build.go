@@ -20,8 +20,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/test/bench"
 	"github.com/waybill-release/waybill/test/scene"
 )

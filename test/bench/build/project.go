@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/plan"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 
 // writeProject writes the project of a work to dir.

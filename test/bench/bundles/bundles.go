@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // Shape is what the bundles carry. The keys are of the kinds that the public

@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 )
 
 // Subjects is how many the large statement has: a release of its size, as one

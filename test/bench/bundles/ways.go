@@ -7,15 +7,15 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/root"
 	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
 
-	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 )
 
 // Way verifies all bundles of a set once, in order, and stops at the first
 // that does not hold.
 type Way func(list []Signed) error
 
-// Ours is pkg/verify: one verifier for one pass.
+// Ours is pkg/judge/verify: one verifier for one pass.
 func Ours(raw []byte) (Way, error) {
 	r, err := trust.Parse(raw)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/root"
 	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
 
-	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/test/bench"
 	"github.com/waybill-release/waybill/test/bench/bundles"
 )

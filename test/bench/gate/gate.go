@@ -26,7 +26,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/gateway/ask"
+	"github.com/waybill-release/waybill/pkg/serve/api"
 	"github.com/waybill-release/waybill/test/bench"
 	"github.com/waybill-release/waybill/test/bench/far"
 )
@@ -161,7 +161,7 @@ func (s *scene) sample(ctx context.Context, bodies [][]byte) (bench.Sample, erro
 
 // body is a question about an image.
 func body(registry string, at image) ([]byte, error) {
-	return json.Marshal(ask.Request{Schema: ask.SchemaRequest, Decisions: []ask.Question{
-		{Verb: ask.Verify, Image: registry + "/" + at.Repository + "@" + at.Digest, Version: "v1.0.0"},
+	return json.Marshal(api.Request{Schema: api.SchemaRequest, Decisions: []api.Question{
+		{Verb: api.Verify, Image: registry + "/" + at.Repository + "@" + at.Digest, Version: "v1.0.0"},
 	}})
 }

@@ -13,9 +13,9 @@ import (
 
 	upstream "github.com/sigstore/sigstore-go/pkg/sign"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/test/bench/bundles"
 	"github.com/waybill-release/waybill/test/bench/bundles/mint"
 	"github.com/waybill-release/waybill/test/lab"

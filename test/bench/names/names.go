@@ -15,13 +15,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/census"
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/judge/census"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/test/bench"
 )
 
@@ -38,14 +38,14 @@ func Make(dir string, n int) error {
 	if err != nil {
 		return err
 	}
-	m := release.Manifest{
+	m := manifest.Manifest{
 		Name: "freight", Version: v, Revision: 1, SealedOn: time.Unix(0, 0).UTC(), FilesURI: "https://dl.example.test/freight/v1.0.0/",
-		Source: release.Source{Repository: "https://example.test/freight", Commit: strings.Repeat("a", 40)},
-		Config: digest.Of(digest.SHA256, nil), Artifacts: make([]release.Artifact, n),
+		Source: manifest.Source{Repository: "https://example.test/freight", Commit: strings.Repeat("a", 40)},
+		Config: digest.Of(digest.SHA256, nil), Artifacts: make([]manifest.Artifact, n),
 	}
 	for i := range m.Artifacts {
 		own := name(i)
-		m.Artifacts[i] = release.Artifact{
+		m.Artifacts[i] = manifest.Artifact{
 			Artifact: plan.Artifact{Name: own, Class: plan.Binary, MediaType: "application/octet-stream", Platform: "linux/amd64", Step: "compile-linux-amd64"},
 			Digests:  digest.SetOf([]byte(own)), Size: int64(len(own)),
 			Provenance: "provenance/compile-linux-amd64.sigstore.json", Signature: own + ".sigstore.json",
@@ -58,7 +58,7 @@ func Make(dir string, n int) error {
 		}
 		return os.WriteFile(path, raw, 0o600)
 	}
-	root, err := m.Seal(func(p release.Page, raw []byte) error { return write(p.Name, raw) })
+	root, err := m.Seal(func(p manifest.Page, raw []byte) error { return write(p.Name, raw) })
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func Census(w io.Writer, dir string, n int) error {
 		if err != nil {
 			return err
 		}
-		root, err := release.ParseRoot(s)
+		root, err := manifest.ParseRoot(s)
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func Census(w io.Writer, dir string, n int) error {
 }
 
 // wanted is what the manifest lists, as it is read.
-func wanted(root release.Root, dir string) iter.Seq2[census.Item, error] {
+func wanted(root manifest.Root, dir string) iter.Seq2[census.Item, error] {
 	return func(yield func(census.Item, error) bool) {
 		for a, err := range root.Entries(func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(dir, filepath.FromSlash(name))) }) {
 			if !yield(census.Item{Name: a.Name, Digests: a.Digests, Size: a.Size}, err) {

@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/release"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/test/bench/names"
 )
 
 // What is measured is a census that finds nothing wrong, and that would: of a
 // manifest with a name too many it does not say that all is well.
 func TestCensus(t *testing.T) {
-	for _, n := range []int{1, release.PageEntries, 2*release.PageEntries + 1} {
+	for _, n := range []int{1, manifest.PageEntries, 2*manifest.PageEntries + 1} {
 		dir := t.TempDir()
 		if err := names.Make(dir, n); err != nil {
 			t.Fatal(err)
@@ -25,7 +25,7 @@ func TestCensus(t *testing.T) {
 			t.Errorf("%d names: one more is not noticed", n)
 		}
 		pages, err := filepath.Glob(filepath.Join(dir, "release.manifest.pages", "*"))
-		if want := n > release.PageEntries; err != nil || len(pages) > 0 != want {
+		if want := n > manifest.PageEntries; err != nil || len(pages) > 0 != want {
 			t.Errorf("%d names: %d pages", n, len(pages))
 		}
 		for _, page := range pages[:min(1, len(pages))] {
@@ -41,7 +41,7 @@ func TestCensus(t *testing.T) {
 
 // BenchmarkCensus reads and compares a hundred pages, for profiles.
 func BenchmarkCensus(b *testing.B) {
-	const n = 100 * release.PageEntries
+	const n = 100 * manifest.PageEntries
 	dir := b.TempDir()
 	if err := names.Make(dir, n); err != nil {
 		b.Fatal(err)

@@ -29,8 +29,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/test/bench"
 	"github.com/waybill-release/waybill/test/bench/far"
 	"github.com/waybill-release/waybill/test/bench/sign"

@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/promoter"
-	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/release/promoterfile"
 	"github.com/waybill-release/waybill/test/bench"
 	"github.com/waybill-release/waybill/test/bench/far"
 )
@@ -116,7 +116,7 @@ func TestTree(t *testing.T) {
 	if err := tree.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	all, err := promoter.ReadDir(os.DirFS(dir))
+	all, err := promoterfile.ReadDir(os.DirFS(dir))
 	if err != nil || len(all) != tree.Manifests {
 		t.Fatalf("%d manifests, %v", len(all), err)
 	}

@@ -12,12 +12,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/journal"
-	"github.com/waybill-release/waybill/pkg/transport"
-	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/backend/journal"
+	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/test/bench"
 )
 

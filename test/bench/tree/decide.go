@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/test/bench"
 )
 
@@ -72,7 +72,7 @@ func (o opened) bring(now time.Time) ([]decided, error) {
 	return all, nil
 }
 
-func (o opened) evidence(d *decided, a release.Artifact, made map[string]verify.Evidence) error {
+func (o opened) evidence(d *decided, a manifest.Artifact, made map[string]verify.Evidence) error {
 	if a.Class != plan.Sums {
 		if _, there := made[a.Provenance]; !there {
 			e, err := o.attestation(a.Provenance)

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // What the plan lists is what the step writes, name by name, and the sizes add

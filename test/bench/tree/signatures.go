@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/release"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 )
 
 // opened is a tree with what its verifier needs.
@@ -22,7 +22,7 @@ type opened struct {
 	dir      string
 	policy   policy.Policy
 	verifier *verify.Verifier
-	manifest release.Manifest
+	manifest manifest.Manifest
 }
 
 // open reads and verifies the manifest of the tree made in dir.
@@ -39,7 +39,7 @@ func open(dir string) (opened, error) {
 	if err != nil {
 		return opened{}, err
 	}
-	o.manifest, err = release.ReadManifest(e.Statement(), o.read)
+	o.manifest, err = manifest.ReadManifest(e.Statement(), o.read)
 	return o, err
 }
 

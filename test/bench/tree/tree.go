@@ -20,7 +20,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/provenance"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/test/lab"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/waybill-release/waybill/pkg/source"
+	"github.com/waybill-release/waybill/pkg/produce/checkout"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
@@ -24,7 +24,7 @@ const exitHelp = `
 Exit status: 0 done, 2 wrong use, 4 the lab or this machine failed.`
 
 func main() {
-	if code, ok := source.Serve(); ok { // this process was started to run a step of a release that is built here
+	if code, ok := checkout.Serve(); ok { // this process was started to run a step of a release that is built here
 		os.Exit(code)
 	}
 	// The timestamp authority's package adds its server's flags to every

@@ -31,14 +31,14 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/sign"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/feature/sweeps"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/trace"
-	"github.com/waybill-release/waybill/pkg/trust"
-	"github.com/waybill-release/waybill/pkg/verify"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/govern/feature/cleanup"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/test/lab"
 	labregistry "github.com/waybill-release/waybill/test/lab/registry"
 )
@@ -151,9 +151,9 @@ closed: {files: require, images: require}
 }
 
 // Config is that of sweeps over repositories of the registry.
-func (f *Field) Config(t testing.TB, repositories ...string) sweeps.Config {
+func (f *Field) Config(t testing.TB, repositories ...string) cleanup.Config {
 	t.Helper()
-	c := sweeps.Config{Verifier: f.Verifier, Policy: f.Policy(t, ""), Open: Through(http.DefaultTransport)}
+	c := cleanup.Config{Verifier: f.Verifier, Policy: f.Policy(t, ""), Open: Through(http.DefaultTransport)}
 	for _, r := range repositories {
 		c.Repositories = append(c.Repositories, f.Host+"/"+r)
 	}
@@ -166,9 +166,9 @@ func Through(rt http.RoundTripper) func(host string) (*registry.Remote, error) {
 }
 
 // Sweeps are those over repositories of the registry.
-func (f *Field) Sweeps(t testing.TB, repositories ...string) *sweeps.Sweeps {
+func (f *Field) Sweeps(t testing.TB, repositories ...string) *cleanup.Sweeps {
 	t.Helper()
-	s, err := sweeps.New(f.Config(t, repositories...))
+	s, err := cleanup.New(f.Config(t, repositories...))
 	must(t, err)
 	return s
 }

@@ -1,4 +1,4 @@
-// Package sweeps holds what pkg/feature/sweeps does to registries against the
+// Package sweeps holds what pkg/govern/feature/cleanup does to registries against the
 // rules that it names: evidence can be found at any moment, nothing is written
 // outside the scope, and what is not ours stays.
 package sweeps
@@ -13,14 +13,14 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/feature"
-	"github.com/waybill-release/waybill/pkg/feature/reconcile"
-	"github.com/waybill-release/waybill/pkg/feature/sweeps"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/transport"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/cleanup"
+	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/test/features/field"
 	"github.com/waybill-release/waybill/test/lab"
 )
@@ -167,7 +167,7 @@ func TestStrip(t *testing.T) {
 		}
 		c, life := u.Config(t, repo), field.NewMortal(0)
 		c.Open = field.Through(life)
-		again, err := sweeps.New(c)
+		again, err := cleanup.New(c)
 		must(t, err)
 		done(t, again.StripAnnotations())
 		if life.Died() {
@@ -205,7 +205,7 @@ func TestStripCrash(t *testing.T) {
 				u := e.fresh(t, kind)
 				c, life := u.Config(t, repo), field.NewMortal(n)
 				c.Open = field.Through(life)
-				mortal, err := sweeps.New(c)
+				mortal, err := cleanup.New(c)
 				must(t, err)
 				_, _ = mortal.StripAnnotations().Sweep(t.Context(), everywhere)
 				u.all(t, fmt.Sprintf("after %d writes", n))

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/feature/sweeps"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/vsa"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/govern/feature/cleanup"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/test/features/field"
 	"github.com/waybill-release/waybill/test/lab"
 )
@@ -43,30 +43,30 @@ func TestSummaries(t *testing.T) {
 	f.Attach(t, repo, image, field.Evidence{Kind: provenance.PredicateType, Bundle: f.Sign(t, lab.RoleRelease, field.Log2, field.About(t, image.Digest, provenance.PredicateType, map[string]int{}))})
 	before, err := f.Snapshot(t.Context(), repo)
 	must(t, err)
-	with := func(edit func(*sweeps.Config)) *sweeps.Sweeps {
+	with := func(edit func(*cleanup.Config)) *cleanup.Sweeps {
 		c := f.Config(t, repo)
 		c.Validity = 24 * time.Hour
 		edit(&c)
-		s, err := sweeps.New(c)
+		s, err := cleanup.New(c)
 		must(t, err)
 		return s
 	}
 	for _, c := range []struct {
 		name        string
-		edit        func(*sweeps.Config)
+		edit        func(*cleanup.Config)
 		holds, left int
 		says        string
 	}{
-		{"one is young", func(*sweeps.Config) {}, 1, 1, "it counts until"},
-		{"a day later none is", func(c *sweeps.Config) { c.Clock = func() time.Time { return now.Add(25 * time.Hour) } }, 0, 2, ""},
-		{"both are, for longer", func(c *sweeps.Config) { c.Validity = 72 * time.Hour }, 2, 0, "it counts until"},
-		{"ninety days, if nobody says", func(c *sweeps.Config) { c.Validity = 0 }, 2, 0, "it counts until"},
-		{"the policy names their verifier", func(c *sweeps.Config) {
+		{"one is young", func(*cleanup.Config) {}, 1, 1, "it counts until"},
+		{"a day later none is", func(c *cleanup.Config) { c.Clock = func() time.Time { return now.Add(25 * time.Hour) } }, 0, 2, ""},
+		{"both are, for longer", func(c *cleanup.Config) { c.Validity = 72 * time.Hour }, 2, 0, "it counts until"},
+		{"ninety days, if nobody says", func(c *cleanup.Config) { c.Validity = 0 }, 2, 0, "it counts until"},
+		{"the policy names their verifier", func(c *cleanup.Config) {
 			c.Clock = func() time.Time { return now.Add(25 * time.Hour) }
 			c.Policy = f.Policy(t, asks(verifier))
 		}, 2, 0, "the policy takes the word of " + verifier},
-		{"the policy names another", func(c *sweeps.Config) { c.Policy = f.Policy(t, asks("https://other.example.test")) }, 1, 1, "it counts until"},
-		{"as old as the policy lets others be", func(c *sweeps.Config) {
+		{"the policy names another", func(c *cleanup.Config) { c.Policy = f.Policy(t, asks("https://other.example.test")) }, 1, 1, "it counts until"},
+		{"as old as the policy lets others be", func(c *cleanup.Config) {
 			c.Validity, c.Policy = 0, f.Policy(t, asks("https://other.example.test"))
 		}, 1, 1, "it counts until"},
 	} {
@@ -82,7 +82,7 @@ func TestSummaries(t *testing.T) {
 	}
 	// People delete them, and the hold ends.
 	must(t, f.Remote.Delete(t.Context(), repo, young.Digest))
-	counts(t, with(func(*sweeps.Config) {}).VSAsInForce(), 0, "")
+	counts(t, with(func(*cleanup.Config) {}).VSAsInForce(), 0, "")
 }
 
 func asks(verifier string) string {
@@ -114,7 +114,7 @@ func TestBroken(t *testing.T) {
 
 	down := f.Config(t, repo)
 	down.Open = field.Through(http.NewFileTransport(http.Dir(t.TempDir())))
-	away, err := sweeps.New(down)
+	away, err := cleanup.New(down)
 	must(t, err)
 	if found, err := away.ReferrersLeft().Count(t.Context(), everywhere); err == nil {
 		t.Errorf("a registry that is away has %+v", found)

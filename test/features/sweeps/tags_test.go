@@ -13,11 +13,11 @@ import (
 
 	"github.com/sigstore/cosign/v2/pkg/oci"
 
-	"github.com/waybill-release/waybill/pkg/feature/sweeps"
-	"github.com/waybill-release/waybill/pkg/intoto"
-	"github.com/waybill-release/waybill/pkg/legacy"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/transport"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/legacy"
+	"github.com/waybill-release/waybill/pkg/govern/feature/cleanup"
 	"github.com/waybill-release/waybill/test/features/field"
 	"github.com/waybill-release/waybill/test/lab"
 )
@@ -240,7 +240,7 @@ func TestFormsCrash(t *testing.T) {
 				f.Attach(t, repo, image, field.Evidence{Kind: predicate, Bundle: two})
 				c, life := f.Config(t, repo), field.NewMortal(n)
 				c.Open = field.Through(life)
-				mortal, err := sweeps.New(c)
+				mortal, err := cleanup.New(c)
 				must(t, err)
 				_, _ = mortal.Backfill().Sweep(t.Context(), everywhere)
 				_, _ = mortal.ReemitTags().Sweep(t.Context(), everywhere)

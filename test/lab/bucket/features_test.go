@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"testing"
 
-	featurestore "github.com/waybill-release/waybill/pkg/feature/store"
-	"github.com/waybill-release/waybill/pkg/store/cloud"
+	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
+	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
 	"github.com/waybill-release/waybill/pkg/testing/checkfeatures"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/store/cloud"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/testing/checkplaces"
 )
 

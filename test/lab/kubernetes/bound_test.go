@@ -11,11 +11,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/test/lab/kubernetes"
 )
 
@@ -29,7 +29,7 @@ var older = sync.OnceValues(func() (*kubernetes.Release, error) {
 		return nil, err
 	}
 	r := kubernetes.Make(v)
-	for _, name := range []string{kubectl, proxyTar, expected.ReleaseSBOM, expected.SourceSBOM, "kubernetes-src.tar.gz"} {
+	for _, name := range []string{kubectl, proxyTar, k8slayout.ReleaseSBOM, k8slayout.SourceSBOM, "kubernetes-src.tar.gz"} {
 		if err := r.SignFile(opened.world.signer, kubernetes.Staging, name); err != nil {
 			return nil, err
 		}
@@ -60,7 +60,7 @@ func take(t testing.TB, q *question, names ...string) {
 
 // agree has every document that nobody signed say what lies in the place.
 func agree(q *question) {
-	sboms := map[string][]byte{expected.ReleaseSBOM: q.release.Files[expected.ReleaseSBOM], expected.SourceSBOM: q.release.Files[expected.SourceSBOM]}
+	sboms := map[string][]byte{k8slayout.ReleaseSBOM: q.release.Files[k8slayout.ReleaseSBOM], k8slayout.SourceSBOM: q.release.Files[k8slayout.SourceSBOM]}
 	q.release.Document()
 	maps.Copy(q.release.Files, sboms)
 	q.release.Sums()
@@ -88,8 +88,8 @@ func TestTodayBound(t *testing.T) {
 		{"as it was made", func(*testing.T, *question) {}, ""},
 		{"a genuine archive of an image of another version", func(t *testing.T, q *question) { take(t, q, proxyTar) }, "TAMPERED " + proxyTar},
 		{"a genuine program of another version", func(t *testing.T, q *question) { take(t, q, kubectl) }, "EVIDENCE_CONFLICT " + kubectl},
-		{"the genuine SBOM of another version", func(t *testing.T, q *question) { take(t, q, expected.ReleaseSBOM) }, "VERSION kubernetes-release.spdx"},
-		{"the genuine SBOM of the source of another version", func(t *testing.T, q *question) { take(t, q, expected.SourceSBOM) }, "TAMPERED kubernetes-source.spdx"},
+		{"the genuine SBOM of another version", func(t *testing.T, q *question) { take(t, q, k8slayout.ReleaseSBOM) }, "VERSION kubernetes-release.spdx"},
+		{"the genuine SBOM of the source of another version", func(t *testing.T, q *question) { take(t, q, k8slayout.SourceSBOM) }, "TAMPERED kubernetes-source.spdx"},
 		{"the whole of another version, its SBOM too", func(t *testing.T, q *question) {
 			old, err := older()
 			if err != nil {
@@ -97,8 +97,8 @@ func TestTodayBound(t *testing.T) {
 			}
 			q.release.Files = maps.Clone(old.Files)
 		}, "VERSION kubernetes-release.spdx"},
-		{"the SBOM is gone", func(_ *testing.T, q *question) { delete(q.release.Files, expected.ReleaseSBOM) }, "MISSING kubernetes-release.spdx"},
-		{"the SBOM is unsigned", func(_ *testing.T, q *question) { delete(q.release.Files, expected.ReleaseSBOM+".sig") }, "UNSIGNED kubernetes-release.spdx"},
+		{"the SBOM is gone", func(_ *testing.T, q *question) { delete(q.release.Files, k8slayout.ReleaseSBOM) }, "MISSING kubernetes-release.spdx"},
+		{"the SBOM is unsigned", func(_ *testing.T, q *question) { delete(q.release.Files, k8slayout.ReleaseSBOM+".sig") }, "UNSIGNED kubernetes-release.spdx"},
 		{"the SBOM is a stranger's", func(t *testing.T, q *question) { resign(t, q, "stranger@example.test") }, "IDENTITY kubernetes-release.spdx"},
 		{"the SBOM is of the account for images", func(t *testing.T, q *question) { resign(t, q, kubernetes.Trust) }, "IDENTITY_ROLE kubernetes-release.spdx"},
 		{"a signed file that the SBOM leaves out", func(_ *testing.T, q *question) {
@@ -120,11 +120,11 @@ func TestTodayBound(t *testing.T) {
 			redocument(q)
 			q.release.Images, q.Options.Scope.Only = images, policy.Files
 			maps.DeleteFunc(q.release.Files, func(name string, _ []byte) bool {
-				return strings.HasPrefix(name, "bin/") && (strings.Contains(name, ".tar") || strings.Contains(name, expected.TagSuffix))
+				return strings.HasPrefix(name, "bin/") && (strings.Contains(name, ".tar") || strings.Contains(name, k8slayout.TagSuffix))
 			})
 			q.release.Sums()
 			q.release.Sidecars()
-			q.List = expected.List{}
+			q.List = k8slayout.List{}
 		}, ""},
 		{"the SBOM names no image", func(_ *testing.T, q *question) {
 			images := q.release.Images
@@ -147,7 +147,7 @@ func TestTodayBound(t *testing.T) {
 		{"the SBOM refers to that of the source by SHA-1, as bom has it", func(_ *testing.T, q *question) { bySHA1(q) }, ""},
 		{"the same, and that of the source is of another version", func(t *testing.T, q *question) {
 			bySHA1(q)
-			take(t, q, expected.SourceSBOM)
+			take(t, q, k8slayout.SourceSBOM)
 		}, "VERSION kubernetes-source.spdx"},
 		{"an unsigned tag that says something else", func(_ *testing.T, q *question) {
 			q.release.Files[tagOf] = []byte("v1.20.0")
@@ -233,26 +233,26 @@ func redocument(q *question) {
 	}
 	q.release.Document()
 	maps.Copy(q.release.Files, images)
-	sign(q, expected.ReleaseSBOM, expected.SourceSBOM)
+	sign(q, k8slayout.ReleaseSBOM, k8slayout.SourceSBOM)
 }
 
 // bySHA1 has the SBOM refer to that of the source by a digest that proves
 // nothing.
 func bySHA1(q *question) {
-	sbom := string(q.release.Files[expected.ReleaseSBOM])
+	sbom := string(q.release.Files[k8slayout.ReleaseSBOM])
 	if !reference.MatchString(sbom) {
 		panic("no reference in the SBOM")
 	}
-	q.release.Files[expected.ReleaseSBOM] = []byte(reference.ReplaceAllString(sbom, "${1}SHA1: "+strings.Repeat("0", 40)))
+	q.release.Files[k8slayout.ReleaseSBOM] = []byte(reference.ReplaceAllString(sbom, "${1}SHA1: "+strings.Repeat("0", 40)))
 	agree(q)
-	sign(q, expected.ReleaseSBOM)
+	sign(q, k8slayout.ReleaseSBOM)
 }
 
 var reference = regexp.MustCompile(`(ExternalDocumentRef: .*)SHA256: ?[0-9a-f]{64}`)
 
 func resign(t testing.TB, q *question, account string) {
 	t.Helper()
-	if err := q.release.SignFile(q.w.signer, account, expected.ReleaseSBOM); err != nil {
+	if err := q.release.SignFile(q.w.signer, account, k8slayout.ReleaseSBOM); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -265,7 +265,7 @@ func retagged(t testing.TB, q *question, other *kubernetes.Release) registry.Sou
 	for _, i := range other.Images {
 		tags := map[string]*kubernetes.Manifest{i.Name: i.Index}
 		for platform, one := range i.Platforms {
-			tags[expected.Image{Name: i.Name, Platform: platform}.Alone()] = one
+			tags[k8slayout.Image{Name: i.Name, Platform: platform}.Alone()] = one
 		}
 		for repository, of := range tags {
 			if err := m.Tag(t.Context(), repository, q.release.Version.String(), of.Descriptor); err != nil {
@@ -291,7 +291,7 @@ func TestTodayGivenBound(t *testing.T) {
 	none := func(*question) {}
 	bare := func(q *question) { // the least with which such a file was once accepted
 		for name := range q.release.Files {
-			if name != expected.SHA256Sums && !strings.HasPrefix(name, kubectl+".") {
+			if name != k8slayout.SHA256Sums && !strings.HasPrefix(name, kubectl+".") {
 				delete(q.release.Files, name)
 			}
 		}
@@ -304,11 +304,11 @@ func TestTodayGivenBound(t *testing.T) {
 	}{
 		{"the file", "kubectl", w.release.Files[kubectl], none, ""},
 		{"the file under its path", kubectl, w.release.Files[kubectl], none, ""},
-		{"the SBOM", expected.ReleaseSBOM, w.release.Files[expected.ReleaseSBOM], none, ""},
+		{"the SBOM", k8slayout.ReleaseSBOM, w.release.Files[k8slayout.ReleaseSBOM], none, ""},
 		{"the archive of an image", "kube-proxy.tar", w.release.Files[proxyTar], none, ""},
 		{"the file, and the mirror has what is signed alone", "kubectl", w.release.Files[kubectl], func(q *question) {
 			maps.DeleteFunc(q.release.Files, func(name string, _ []byte) bool {
-				return !strings.HasPrefix(name, kubectl+".") && !strings.HasPrefix(name, expected.ReleaseSBOM)
+				return !strings.HasPrefix(name, kubectl+".") && !strings.HasPrefix(name, k8slayout.ReleaseSBOM)
 			})
 		}, ""},
 		{"the file, and the mirror has no SBOM", "kubectl", w.release.Files[kubectl], bare, verdict.Missing},
@@ -318,7 +318,7 @@ func TestTodayGivenBound(t *testing.T) {
 			take(t, q, kubectl)
 			q.release.Document()
 		}, verdict.SignatureBad},
-		{"a genuine file of another version, and the SBOM of that one", "kubectl", old().Files[kubectl], func(q *question) { take(t, q, kubectl, expected.ReleaseSBOM) }, verdict.Version},
+		{"a genuine file of another version, and the SBOM of that one", "kubectl", old().Files[kubectl], func(q *question) { take(t, q, kubectl, k8slayout.ReleaseSBOM) }, verdict.Version},
 		{"a program as another", "kubeadm", w.release.Files[kubectl], func(q *question) {
 			for _, suffix := range []string{"", ".sig", ".cert"} {
 				q.release.Files[kubeadm+suffix] = q.release.Files[kubectl+suffix]
@@ -383,7 +383,7 @@ func TestTodayNoSuchVersion(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					q.Version, q.List = v, expected.List{}
+					q.Version, q.List = v, k8slayout.List{}
 					change(q)
 				})
 				if v.Outcome() == verdict.Accepted || v.Counts.Verified > 1 {

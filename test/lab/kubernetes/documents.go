@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/spdx"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // written is when the documents say that they were written.
@@ -41,14 +41,14 @@ func (r *Release) releaseSBOM() []byte {
 	d := r.draft("release")
 	source := "DocumentRef-kubernetes-" + r.Version.String()
 	d.External = []spdx.External{{
-		ID: source, Namespace: "https://sbom.k8s.io/" + r.Version.String() + "/source", SHA256: digest.Of(digest.SHA256, r.Files[expected.SourceSBOM]),
+		ID: source, Namespace: "https://sbom.k8s.io/" + r.Version.String() + "/source", SHA256: digest.Of(digest.SHA256, r.Files[k8slayout.SourceSBOM]),
 	}}
 	describe := func(id string) {
 		d.Relationships = append(d.Relationships, spdx.Relationship{From: spdx.DocumentID, Type: spdx.Describes, To: id},
 			spdx.Relationship{From: id, Type: spdx.GeneratedFrom, To: source + ":SPDXRef-Package-kubernetes"})
 	}
 	for _, name := range r.Names() {
-		if c := expected.KindOf(name).Class; c != plan.Binary && c != plan.Archive {
+		if c := k8slayout.KindOf(name).Class; c != plan.Binary && c != plan.Archive {
 			continue
 		}
 		old := sha1.Sum(r.Files[name]) //nolint:gosec // SPDX requires it
@@ -68,7 +68,7 @@ func (r *Release) releaseSBOM() []byte {
 // imageID is the identifier of an image's package: bom makes it of the reference,
 // which stands nowhere else.
 func imageID(i *Image, platform string, v version.Version) string {
-	return "SPDXRef-Package-registry.k8s.io-" + expected.Image{Name: i.Name, Platform: platform}.Alone() + "-" + v.String()
+	return "SPDXRef-Package-registry.k8s.io-" + k8slayout.Image{Name: i.Name, Platform: platform}.Alone() + "-" + v.String()
 }
 
 // describeImage describes the archive of one image, and the layers in it.
@@ -107,7 +107,7 @@ func (r *Release) provenance() []byte {
 	}
 	var subjects []subject
 	for _, name := range r.Names() {
-		if c := expected.KindOf(name).Class; c == plan.Binary || c == plan.Archive {
+		if c := k8slayout.KindOf(name).Class; c == plan.Binary || c == plan.Archive {
 			subjects = append(subjects, subject{bucket + "release/" + r.Version.String() + "/" + name, digest.SetOf(r.Files[name]).Map()})
 		}
 	}

@@ -12,10 +12,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // Image is an image for all platforms of servers. Each platform is published
@@ -110,7 +110,7 @@ func (i *Image) Archive(platform string) []byte {
 		layers = append(layers, digest.Of(digest.SHA256, layer).Hex()+"/layer.tar")
 		add(layers[len(layers)-1], layer)
 	}
-	ref := "registry.k8s.io/" + expected.Image{Name: i.Name, Platform: platform}.Alone() + ":" + i.version.String()
+	ref := "registry.k8s.io/" + k8slayout.Image{Name: i.Name, Platform: platform}.Alone() + ":" + i.version.String()
 	add("manifest.json", encodeJSON([]map[string]any{{"Config": config, "RepoTags": []string{ref}, "Layers": layers}}))
 	if err := w.Close(); err != nil {
 		panic("kubernetes: " + err.Error()) // it is written to memory
@@ -142,7 +142,7 @@ func (i *Image) published() map[string][]*Manifest {
 	at := map[string][]*Manifest{i.Name: {i.Index}}
 	for platform, m := range i.Platforms {
 		at[i.Name] = append(at[i.Name], m)
-		alone := expected.Image{Name: i.Name, Platform: platform}.Alone()
+		alone := k8slayout.Image{Name: i.Name, Platform: platform}.Alone()
 		at[alone] = []*Manifest{m}
 	}
 	return at

@@ -9,11 +9,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/verdict"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab/kubernetes"
 )
 
@@ -173,7 +173,7 @@ func TestTodayLayersLast(t *testing.T) {
 				}
 			}
 		}, false, verdict.Refused},
-		"signed, and the SBOM is unsigned": {func(q *question) { delete(q.release.Files, expected.ReleaseSBOM+".sig") }, false, verdict.Refused},
+		"signed, and the SBOM is unsigned": {func(q *question) { delete(q.release.Files, k8slayout.ReleaseSBOM+".sig") }, false, verdict.Refused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			read := &layersRead{layers: map[digest.Digest]bool{}}

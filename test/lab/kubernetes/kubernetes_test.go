@@ -12,16 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/expected"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
 	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/policy"
-	"github.com/waybill-release/waybill/pkg/profile"
-	"github.com/waybill-release/waybill/pkg/registry"
-	"github.com/waybill-release/waybill/pkg/rekor"
-	"github.com/waybill-release/waybill/pkg/verdict"
-	"github.com/waybill-release/waybill/pkg/verify"
-	"github.com/waybill-release/waybill/pkg/version"
-	"github.com/waybill-release/waybill/pkg/waiver"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/judge/waiver"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/test/lab"
 	"github.com/waybill-release/waybill/test/lab/kubernetes"
 )
@@ -35,7 +35,7 @@ type world struct {
 	signer  kubernetes.Signer
 	release *kubernetes.Release
 	profile profile.Profile
-	kept    *rekor.Evidence // the log's answers, so that each is asked for once
+	kept    *rekorv1.Evidence // the log's answers, so that each is asked for once
 }
 
 var opened struct {
@@ -85,7 +85,7 @@ func openWorld() (w *world, err error) {
 	if w.profile, err = profile.Load(filepath.Join(opened.dir, "profile.yaml"), profile.Reader{Now: time.Now()}); err != nil {
 		return w, err
 	}
-	w.kept, err = rekor.OpenEvidence(filepath.Join(opened.dir, "evidence"))
+	w.kept, err = rekorv1.OpenEvidence(filepath.Join(opened.dir, "evidence"))
 	return w, err
 }
 
@@ -108,11 +108,11 @@ func (w *world) ask(t testing.TB, change func(*question)) *verdict.Verdict {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := rekor.Open(w.lab.RekorV1, http.DefaultTransport)
+	log, err := rekorv1.Open(w.lab.RekorV1, http.DefaultTransport)
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, known, err := expected.Kubernetes(w.release.Version)
+	list, known, err := k8slayout.Kubernetes(w.release.Version)
 	if err != nil || !known {
 		t.Fatal(known, err)
 	}
@@ -122,13 +122,13 @@ func (w *world) ask(t testing.TB, change func(*question)) *verdict.Verdict {
 			Canon:   gate.Canonical{Files: "https://dl.k8s.io/release/v1.31.2/", Images: "registry.k8s.io"},
 			Waivers: gate.Waivers{Lists: w.profile.Defects},
 		},
-		List: list, Finder: rekor.Finder{Log: log, Evidence: w.kept},
+		List: list, Finder: rekorv1.Finder{Log: log, Evidence: w.kept},
 	}
 	if change != nil {
 		change(q)
 	}
 	if q.noLog {
-		q.Finder = rekor.Finder{}
+		q.Finder = rekorv1.Finder{}
 	}
 	q.Files = kubernetes.Place{Files: q.release.Files, Unlistable: q.unlistable, Down: q.down}
 	if q.Images = q.images; q.images == nil {
@@ -215,7 +215,7 @@ func TestTodayFiles(t *testing.T) {
 				delete(q.release.Files, kubelet+suffix)
 			}
 			q.release.Document() // the list alone still names it
-			sign(q, expected.ReleaseSBOM, expected.SourceSBOM)
+			sign(q, k8slayout.ReleaseSBOM, k8slayout.SourceSBOM)
 		}, "EVIDENCE_CONFLICT " + kubelet + ", MISSING " + kubelet},
 		{"a stranger's file", func(_ *testing.T, q *question) { q.release.Files["bin/linux/amd64/kubectl2"] = []byte("x") }, "EXTRA bin/linux/amd64/kubectl2"},
 		{"a stranger's file that was signed", func(_ *testing.T, q *question) {
@@ -230,58 +230,58 @@ func TestTodayFiles(t *testing.T) {
 		{"a changed byte, and its sidecars", func(_ *testing.T, q *question) { q.release.Files[kubectl] = []byte("x"); q.release.Sidecar(kubectl) }, "TAMPERED " + kubectl},
 		{"a changed byte, its sidecars and the sums", func(_ *testing.T, q *question) { q.release.Files[kubectl] = []byte("x"); q.all(kubectl) }, "EVIDENCE_CONFLICT " + kubectl},
 		{"a changed byte, and everything that nobody signed", func(_ *testing.T, q *question) {
-			sbom := q.release.Files[expected.ReleaseSBOM]
+			sbom := q.release.Files[k8slayout.ReleaseSBOM]
 			q.release.Files[kubectl] = []byte("x")
 			q.release.Document()
-			q.release.Files[expected.ReleaseSBOM] = sbom
-			q.all(expected.ReleaseSBOM)
+			q.release.Files[k8slayout.ReleaseSBOM] = sbom
+			q.all(k8slayout.ReleaseSBOM)
 		}, "EVIDENCE_CONFLICT " + kubectl},
 		{"a changed byte, and every document", func(_ *testing.T, q *question) { q.release.Files[kubectl] = []byte("x"); q.release.Document() },
 			"SIG_INVALID kubernetes-release.spdx"},
 		{"a changed byte, every document, and signed again", func(_ *testing.T, q *question) {
 			q.release.Files[kubectl] = []byte("x")
 			q.release.Document()
-			sign(q, kubectl, expected.ReleaseSBOM)
+			sign(q, kubectl, k8slayout.ReleaseSBOM)
 		}, ""}, // who is krel-staging can do that: the page of the policy says so
 		{"two files swapped", func(_ *testing.T, q *question) {
 			q.release.Files[kubectl], q.release.Files[kubelet] = q.release.Files[kubelet], q.release.Files[kubectl]
 		}, "NAME_SWAP " + kubectl + ", NAME_SWAP " + kubelet},
 		{"a sidecar lies", func(_ *testing.T, q *question) { q.release.Files[kubectl+".sha256"] = []byte(strings.Repeat("0", 64)) }, "EVIDENCE_CONFLICT " + kubectl + ".sha256"},
 		{"a sidecar is gone", func(_ *testing.T, q *question) { delete(q.release.Files, kubectl+".sha512") }, "MISSING " + kubectl + ".sha512"},
-		{"the provenance lies", func(_ *testing.T, q *question) { lie(q, expected.Provenance, kubectl) }, "EVIDENCE_CONFLICT " + kubectl},
+		{"the provenance lies", func(_ *testing.T, q *question) { lie(q, k8slayout.Provenance, kubectl) }, "EVIDENCE_CONFLICT " + kubectl},
 		{"the provenance is of another version", func(_ *testing.T, q *question) {
-			swap(q, expected.Provenance, "release/v1.31.2/", "release/v1.31.1/")
+			swap(q, k8slayout.Provenance, "release/v1.31.2/", "release/v1.31.1/")
 		}, "VERSION provenance.json"},
 		{"the provenance omits a file", func(_ *testing.T, q *question) {
-			swap(q, expected.Provenance, "v1.31.2/"+kubectl+`"`, "v1.31.2/SHA256SUMS\"")
+			swap(q, k8slayout.Provenance, "v1.31.2/"+kubectl+`"`, "v1.31.2/SHA256SUMS\"")
 		}, "EVIDENCE_CONFLICT " + kubectl + ", TAMPERED SHA256SUMS"},
-		{"the provenance is none", func(_ *testing.T, q *question) { q.release.Files[expected.Provenance] = []byte("{}") }, "STATEMENT_TYPE provenance.json"},
-		{"the provenance is gone", func(_ *testing.T, q *question) { delete(q.release.Files, expected.Provenance) }, "MISSING provenance.json"},
+		{"the provenance is none", func(_ *testing.T, q *question) { q.release.Files[k8slayout.Provenance] = []byte("{}") }, "STATEMENT_TYPE provenance.json"},
+		{"the provenance is gone", func(_ *testing.T, q *question) { delete(q.release.Files, k8slayout.Provenance) }, "MISSING provenance.json"},
 		{"the SBOM omits a file", func(_ *testing.T, q *question) {
 			kept := q.release.Files[kubectl]
 			delete(q.release.Files, kubectl)
 			swapped := q.release.Clone()
 			swapped.Document()
-			q.release.Files[kubectl], q.release.Files[expected.ReleaseSBOM] = kept, swapped.Files[expected.ReleaseSBOM]
-			q.all(expected.ReleaseSBOM)
-			sign(q, expected.ReleaseSBOM)
+			q.release.Files[kubectl], q.release.Files[k8slayout.ReleaseSBOM] = kept, swapped.Files[k8slayout.ReleaseSBOM]
+			q.all(k8slayout.ReleaseSBOM)
+			sign(q, k8slayout.ReleaseSBOM)
 		}, "EVIDENCE_CONFLICT " + kubectl},
 		{"the SBOM is changed", func(_ *testing.T, q *question) {
-			lie(q, expected.ReleaseSBOM, kubectl)
-			q.all(expected.ReleaseSBOM)
+			lie(q, k8slayout.ReleaseSBOM, kubectl)
+			q.all(k8slayout.ReleaseSBOM)
 		}, "SIG_INVALID kubernetes-release.spdx"},
 		{"the SBOM is another kind of document", func(_ *testing.T, q *question) {
-			q.release.Files[expected.ReleaseSBOM] = []byte("{}")
-			q.all(expected.ReleaseSBOM)
-			sign(q, expected.ReleaseSBOM)
+			q.release.Files[k8slayout.ReleaseSBOM] = []byte("{}")
+			q.all(k8slayout.ReleaseSBOM)
+			sign(q, k8slayout.ReleaseSBOM)
 		}, "PAYLOAD_PARSE kubernetes-release.spdx"},
 		{"sums as they were of before", func(_ *testing.T, q *question) {
-			for _, sums := range []string{expected.SHA256Sums, expected.SHA512Sums} {
+			for _, sums := range []string{k8slayout.SHA256Sums, k8slayout.SHA512Sums} {
 				q.release.Files[sums] = []byte(strings.ReplaceAll(string(q.release.Files[sums]), "  ", "  /workspace/src/k8s.io/kubernetes/_output-v1.31.2/gcs-stage/v1.31.2/"))
 				q.release.Sidecar(sums)
 			}
 		}, ""},
-		{"the sums are gone", func(_ *testing.T, q *question) { delete(q.release.Files, expected.SHA256Sums) }, "MISSING SHA256SUMS"},
+		{"the sums are gone", func(_ *testing.T, q *question) { delete(q.release.Files, k8slayout.SHA256Sums) }, "MISSING SHA256SUMS"},
 		{"a signature is gone", func(_ *testing.T, q *question) { delete(q.release.Files, kubectl+".sig") }, "UNSIGNED " + kubectl},
 		{"a certificate is gone", func(_ *testing.T, q *question) { delete(q.release.Files, kubectl+".cert") }, "UNSIGNED " + kubectl},
 		{"a signature of another run", func(t *testing.T, q *question) {
@@ -349,8 +349,8 @@ func TestTodayUnavailable(t *testing.T) {
 		"a file":                   {func(q *question) { q.down = kubectl }, verdict.Unavailable},
 		"a sidecar":                {func(q *question) { q.down = kubectl + ".sha256" }, verdict.Unavailable},
 		"a signature":              {func(q *question) { q.down = kubectl + ".sig" }, verdict.Unavailable},
-		"the sums":                 {func(q *question) { q.down = expected.SHA256Sums }, verdict.Unavailable},
-		"the SBOM":                 {func(q *question) { q.down = expected.ReleaseSBOM }, verdict.Unavailable},
+		"the sums":                 {func(q *question) { q.down = k8slayout.SHA256Sums }, verdict.Unavailable},
+		"the SBOM":                 {func(q *question) { q.down = k8slayout.ReleaseSBOM }, verdict.Unavailable},
 		"a file, and another gone": {func(q *question) { q.down = kubectl; delete(q.release.Files, kubelet) }, verdict.Refused},
 		"nothing; all digests":     {func(q *question) { q.Options.AllDigests = true }, verdict.Accepted},
 		"nothing":                  {func(*question) {}, verdict.Accepted},
@@ -405,7 +405,7 @@ func TestTodayUnknownMinor(t *testing.T) {
 	for name, unlisted := range map[string]bool{"a list": false, "no list": true} {
 		v := w.ask(t, func(q *question) {
 			if unlisted {
-				q.List = expected.List{}
+				q.List = k8slayout.List{}
 			}
 		})
 		if v.Outcome() != verdict.Accepted || slices.Contains(v.Scope.Left, "expected set: not independent of the build") != unlisted {

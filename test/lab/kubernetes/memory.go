@@ -9,8 +9,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/registry"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // Memory is a registry in memory. What a tag names is what Tag said last.

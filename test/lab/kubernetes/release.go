@@ -24,9 +24,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
-	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // The platforms of a release.
@@ -74,7 +74,7 @@ func Make(v version.Version) *Release {
 		i := newImage(v, name)
 		r.Images = append(r.Images, i)
 		for platform := range i.Platforms {
-			if archive := (expected.Image{Name: name, Platform: platform}).Archive(); r.Files[archive] != nil {
+			if archive := (k8slayout.Image{Name: name, Platform: platform}).Archive(); r.Files[archive] != nil {
 				r.Files[archive] = i.Archive(platform)
 			}
 		}
@@ -90,11 +90,11 @@ func (r *Release) text(name string) []byte {
 // Document writes the SBOMs, the sums, the sidecars and the provenance anew,
 // over what is there now.
 func (r *Release) Document() {
-	r.Files[expected.SourceSBOM] = r.sourceSBOM()
-	r.Files[expected.ReleaseSBOM] = r.releaseSBOM()
+	r.Files[k8slayout.SourceSBOM] = r.sourceSBOM()
+	r.Files[k8slayout.ReleaseSBOM] = r.releaseSBOM()
 	r.Sums()
 	r.Sidecars()
-	r.Files[expected.Provenance] = r.provenance()
+	r.Files[k8slayout.Provenance] = r.provenance()
 	r.Files["release-notes.json"] = []byte("{}")
 	r.Files["announcement.html"] = r.text("announcement")
 }
@@ -139,21 +139,21 @@ func (r *Release) Names() []string { return slices.Sorted(maps.Keys(r.Files)) }
 func (r *Release) Sums() {
 	var short, long strings.Builder
 	for _, name := range r.Names() {
-		if k := expected.KindOf(name); k.Summed && name != expected.SHA256Sums && name != expected.SHA512Sums {
+		if k := k8slayout.KindOf(name); k.Summed && name != k8slayout.SHA256Sums && name != k8slayout.SHA512Sums {
 			set := digest.SetOf(r.Files[name])
 			fmt.Fprintf(&short, "%s  %s\n", set.SHA256.Hex(), name)
 			fmt.Fprintf(&long, "%s  %s\n", set.SHA512.Hex(), name)
 		}
 	}
-	r.Files[expected.SHA256Sums], r.Files[expected.SHA512Sums] = []byte(strings.TrimSuffix(short.String(), "\n")), []byte(strings.TrimSuffix(long.String(), "\n"))
-	r.Sidecar(expected.SHA256Sums)
-	r.Sidecar(expected.SHA512Sums)
+	r.Files[k8slayout.SHA256Sums], r.Files[k8slayout.SHA512Sums] = []byte(strings.TrimSuffix(short.String(), "\n")), []byte(strings.TrimSuffix(long.String(), "\n"))
+	r.Sidecar(k8slayout.SHA256Sums)
+	r.Sidecar(k8slayout.SHA512Sums)
 }
 
 // Sidecars writes the two sidecars of each file that has some.
 func (r *Release) Sidecars() {
 	for _, name := range r.Names() {
-		if expected.KindOf(name).Summed {
+		if k8slayout.KindOf(name).Summed {
 			r.Sidecar(name)
 		}
 	}

@@ -12,14 +12,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/provenance"
-	"github.com/waybill-release/waybill/pkg/sandbox"
-	"github.com/waybill-release/waybill/pkg/sign/token"
-	"github.com/waybill-release/waybill/pkg/store"
-	"github.com/waybill-release/waybill/pkg/store/cloud"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/produce/sandbox"
+	"github.com/waybill-release/waybill/pkg/produce/sign/token"
+	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/policies"
 	"github.com/waybill-release/waybill/test/lab"
 )
@@ -40,7 +40,7 @@ const (
 // Sealed is a release of the same names in Waybill's own layout: built from a
 // repository of its own, with provenance, SBOMs, signatures and a manifest,
 // by the stages that every release goes through. A process that publishes one
-// must begin with source.Serve: the steps run in it.
+// must begin with checkout.Serve: the steps run in it.
 type Sealed struct {
 	Lab     *lab.Lab
 	Version version.Version

@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/waybill-release/waybill/pkg/expected"
-	"github.com/waybill-release/waybill/pkg/plan"
-	"github.com/waybill-release/waybill/pkg/version"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/test/lab/kubernetes"
 )
 
@@ -35,9 +35,9 @@ func TestSealedNames(t *testing.T) {
 		sealed[a.Name] = a.Class
 	}
 	documents := map[string]bool{
-		expected.Provenance: true, "release-notes.json": true, "announcement.html": true, // of a build that nobody watched
-		expected.ReleaseSBOM + ".sha256": true, expected.ReleaseSBOM + ".sha512": true, expected.SourceSBOM + ".sha256": true, expected.SourceSBOM + ".sha512": true,
-		expected.SHA256Sums + ".sha256": true, expected.SHA256Sums + ".sha512": true, expected.SHA512Sums + ".sha256": true, expected.SHA512Sums + ".sha512": true,
+		k8slayout.Provenance: true, "release-notes.json": true, "announcement.html": true, // of a build that nobody watched
+		k8slayout.ReleaseSBOM + ".sha256": true, k8slayout.ReleaseSBOM + ".sha512": true, k8slayout.SourceSBOM + ".sha256": true, k8slayout.SourceSBOM + ".sha512": true,
+		k8slayout.SHA256Sums + ".sha256": true, k8slayout.SHA256Sums + ".sha512": true, k8slayout.SHA512Sums + ".sha256": true, k8slayout.SHA512Sums + ".sha512": true,
 	}
 	today := kubernetes.Make(v)
 	for _, name := range today.Names() {

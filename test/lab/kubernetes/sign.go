@@ -13,7 +13,7 @@ import (
 
 	rekorpb "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
 
-	"github.com/waybill-release/waybill/pkg/expected"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
@@ -77,7 +77,7 @@ func carried(e *rekorpb.TransparencyLogEntry) ([]byte, error) {
 func (r *Release) Sign(ctx context.Context, s Signer) error {
 	var due []string
 	for _, name := range r.Names() {
-		if expected.KindOf(name).Signed {
+		if k8slayout.KindOf(name).Signed {
 			due = append(due, name)
 		}
 	}
@@ -115,5 +115,5 @@ func (r *Release) SignFile(s Signer, as, name string) error {
 }
 
 func (r *Release) put(name string, s Signature) {
-	r.Files[name+expected.SignatureSuffix], r.Files[name+expected.CertificateSuffix] = s.Base64, s.Certificate
+	r.Files[name+k8slayout.SignatureSuffix], r.Files[name+k8slayout.CertificateSuffix] = s.Base64, s.Certificate
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // krelBucket is the place whose addresses krel's provenance has.

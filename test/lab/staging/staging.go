@@ -16,7 +16,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/digest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // Files are the files of a place, by name.

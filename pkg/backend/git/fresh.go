@@ -1,0 +1,112 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// CheckUnmoved refuses if the tag that c was found by names something else by
+// now, be it another tag object for the same commit. A branch may move, and a
+// commit id cannot.
+func (r *Repository) CheckUnmoved(ctx context.Context, c Commit) error {
+	if !strings.HasPrefix(c.Ref, "refs/tags/") {
+		return nil
+	}
+	now, err := r.tip(ctx, c.Ref)
+	if err != nil {
+		return err
+	}
+	if now == c.named() {
+		return nil
+	}
+	if now == "" {
+		now = "no such tag"
+	}
+	return &verdict.Error{Finding: verdict.Find(verdict.SourceMoved, c.Ref, "the tag moved at %s after it was resolved", r.uri).Differ(c.named(), now)}
+}
+
+// CheckSame refuses if now was found by the same tag as c and is not the same:
+// the tag moved between the two.
+func (c Commit) CheckSame(now Commit) error {
+	if c.Ref != now.Ref || !strings.HasPrefix(c.Ref, "refs/tags/") || c.named() == now.named() {
+		return nil
+	}
+	return &verdict.Error{Finding: verdict.Find(verdict.SourceMoved, c.Ref, "the tag moved after the build was begun").Differ(c.named(), now.named())}
+}
+
+// CheckClean refuses a work tree in which files that git follows differ from
+// what is committed: whoever asks for it as a source would not get what lies
+// there. Files that git does not follow are in nobody's way, like those of the
+// release itself. A bare or remote repository has no work tree.
+func CheckClean(ctx context.Context, repo string) error {
+	r, err := Open(ctx, repo)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return r.CheckClean(ctx)
+}
+
+// maxNamed is how many changed files a refusal names.
+const maxNamed = 5
+
+// CheckClean is described at the function [CheckClean].
+func (r *Repository) CheckClean(ctx context.Context) error {
+	if r.work == "" {
+		return nil
+	}
+	g, err := r.quiet(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := g.run(ctx, "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=all")
+	if err != nil {
+		return r.unavailable("looking for changes", err)
+	}
+	var changed []string
+	for line := range strings.SplitSeq(list, "\x00") {
+		if len(line) > 3 { // two letters of state, a space, the name
+			changed = append(changed, line[3:])
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	return verdict.Refuse(verdict.SourceDirty, r.uri, "%d of its files differ from what is committed: %.300q", len(changed), changed[:min(len(changed), maxNamed)])
+}
+
+// quiet is git for looking at a work tree. Comparing a file may have to clean
+// it with a program that the repository's own configuration names; each of
+// these is replaced by none, and the file is compared as it lies there.
+func (r *Repository) quiet(ctx context.Context) (git, error) {
+	names, err := r.git.run(ctx, "config", "--null", "--name-only", "--get-regexp", `^filter\.`)
+	if err != nil && exitCode(err) != 1 { // 1: there are none
+		return git{}, r.unavailable("reading the configuration", err)
+	}
+	g := r.git
+	g.work = r.work
+	for name := range strings.SplitSeq(names, "\x00") {
+		value := ""
+		if strings.HasSuffix(name, ".required") {
+			value = "false"
+		}
+		if name != "" {
+			g.replaced = append(g.replaced, [2]string{name, value})
+		}
+	}
+	return g, nil
+}
+
+// workTree is the directory of files of a repository that was opened at dir,
+// or "" if dir is the repository itself.
+func workTree(dir string) string {
+	if _, err := os.Lstat(filepath.Join(dir, ".git")); errors.Is(err, os.ErrNotExist) {
+		return ""
+	}
+	return dir
+}

@@ -1,0 +1,88 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// ownObjects is where a local repository keeps its objects. One that borrows
+// them from elsewhere is refused: what lies there may be somebody else's, and
+// who knows an id could have it written into a source.
+func ownObjects(uri, dir string) (string, error) {
+	if raw, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil { // of a linked work tree
+		common := strings.TrimSpace(string(raw))
+		if !filepath.IsAbs(common) {
+			common = filepath.Join(dir, common)
+		}
+		dir = common
+	}
+	objects := filepath.Join(dir, "objects")
+	info, err := os.Lstat(objects)
+	if err != nil {
+		return "", &UnavailableError{Place: uri, Op: "opening repository", Err: err}
+	}
+	if !info.IsDir() {
+		return "", borrowed(uri, "objects is no directory of its own")
+	}
+	for _, name := range []string{"alternates", "http-alternates"} {
+		raw, err := os.ReadFile(filepath.Join(objects, "info", name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", &UnavailableError{Place: uri, Op: "opening repository", Err: err}
+		}
+		if len(bytes.TrimSpace(raw)) > 0 {
+			return "", borrowed(uri, fmt.Sprintf("objects/info/%s names %.80q", name, bytes.TrimSpace(raw)))
+		}
+	}
+	return objects, nil
+}
+
+func borrowed(uri, why string) error {
+	return verdict.Refuse(verdict.SourceShared, uri, "it takes objects from outside of itself: %s", why)
+}
+
+// Objects is the directory of the objects of r, as far as they are there: for a
+// remote repository, what was fetched.
+func (r *Repository) Objects() (string, error) { return ownObjects(r.uri, r.git.dir) }
+
+// Name is the repository in the "git+scheme:" spelling.
+func (r *Repository) Name() string { return r.uri }
+
+// Confirm reads c again, by its id alone, which proves tree and time. A remote
+// repository is fetched as far as a checkout of c needs.
+func (r *Repository) Confirm(ctx context.Context, c Commit) (Commit, error) {
+	o, read, err := r.at(ctx, c)
+	if err != nil {
+		return Commit{}, err
+	}
+	if err := o.Close(); err != nil {
+		return Commit{}, r.unavailable("reading objects", err)
+	}
+	return read, nil
+}
+
+// OpenObjects opens nothing but the objects of some repository, which c names:
+// none of its configuration, references or hooks is there. The empty directory
+// git takes what git needs besides.
+func OpenObjects(objects, dir string, c Commit) (*Repository, error) {
+	config := "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
+	if len(c.Commit) == 64 {
+		config = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = sha256\n"
+	}
+	for name, body := range map[string]string{"HEAD": "ref: refs/heads/none\n", "config": config} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(body), 0o644); err != nil {
+			return nil, diskError(name, err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "refs"), 0o755); err != nil {
+		return nil, diskError("refs", err)
+	}
+	return &Repository{uri: c.Repository, git: git{dir: dir, objects: objects}}, nil
+}

@@ -1,0 +1,312 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/waybill-release/waybill/pkg/backend/store"
+)
+
+// Repository is an open repository. A remote one is fetched into a temporary
+// directory as far as it is asked for; [Repository.Close] removes that. It may
+// be read by several goroutines at once.
+type Repository struct {
+	fetching sync.Mutex // one at a time writes to the temporary directory
+	uri      string     // the "git+scheme:" spelling
+	remote   string     // what git fetches from; "" for a local repository
+	work     string     // the files of a local work tree; "" if it has none
+	temp     string     // to be removed
+	git      git
+}
+
+// Open opens repo. Of a remote repository nothing is read yet.
+func Open(ctx context.Context, repo string) (*Repository, error) {
+	if !strings.Contains(repo, "://") {
+		return openLocal(ctx, repo)
+	}
+	u, err := url.Parse(repo)
+	if err != nil {
+		return nil, usage("parsing repository: %w", err)
+	}
+	if u.RawQuery != "" || u.Fragment != "" {
+		return nil, usage("parsing repository %q: a repository has no query and no fragment", u.Redacted())
+	}
+	switch u.Scheme {
+	case "git+file":
+		if u.Host != "" && u.Host != "localhost" {
+			return nil, usage("parsing repository %q: a file is on no other host", repo)
+		}
+		return openLocal(ctx, filepath.FromSlash(u.Path))
+	case "git+https":
+		if u.User != nil {
+			return nil, usage("parsing repository %q: credentials do not belong into a URI", u.Redacted())
+		}
+		return openRemote(ctx, u, "https")
+	case "git+ssh":
+		// A leading "-" would be an option of ssh.
+		if strings.HasPrefix(u.Hostname(), "-") || u.User != nil && strings.HasPrefix(u.User.Username(), "-") {
+			return nil, usage("parsing repository %q: not the name of a host", u.Redacted())
+		}
+		return openRemote(ctx, u, "ssh")
+	}
+	return nil, usage("parsing repository %q: unknown scheme %q", u.Redacted(), u.Scheme)
+}
+
+// openLocal opens a work tree or a bare repository, not one somewhere above.
+func openLocal(_ context.Context, name string) (*Repository, error) {
+	abs, err := filepath.Abs(name)
+	if err != nil || name == "" {
+		return nil, usage("opening repository %q: %w", name, errors.Join(err, errors.New("no path")))
+	}
+	r := &Repository{uri: "git+file://" + filepath.ToSlash(abs)}
+	if abs, err = filepath.EvalSymlinks(abs); err != nil {
+		return nil, r.unavailable("opening repository", err)
+	}
+	dir := filepath.Join(abs, ".git")
+	switch info, err := os.Lstat(dir); {
+	case err == nil && info.Mode().IsRegular(): // of a linked work tree
+		if dir, err = linkedDir(dir); err != nil {
+			return nil, r.unavailable("opening repository", err)
+		}
+	case err == nil && info.IsDir():
+	default:
+		dir = abs
+	}
+	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err != nil {
+		return nil, r.unavailable("opening repository", errors.New("no git repository"))
+	}
+	if _, err := ownObjects(r.uri, dir); err != nil {
+		return nil, err
+	}
+	r.git, r.work = git{dir: dir}, workTree(abs)
+	return r, nil
+}
+
+// linkedDir reads the file that stands for the git directory of a work tree.
+func linkedDir(file string) (string, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	target, ok := strings.CutPrefix(strings.TrimSpace(string(raw)), "gitdir: ")
+	if !ok {
+		return "", fmt.Errorf("%q is no link to a git directory", file)
+	}
+	if !filepath.IsAbs(target) {
+		target = filepath.Join(filepath.Dir(file), target)
+	}
+	return target, nil
+}
+
+// openRemote makes an empty repository to fetch into.
+func openRemote(ctx context.Context, u *url.URL, protocol string) (*Repository, error) {
+	plain := *u
+	plain.Scheme = protocol
+	r := &Repository{uri: u.String(), remote: plain.String()}
+	return r, r.prepare(ctx, protocol)
+}
+
+func (r *Repository) prepare(ctx context.Context, protocol string) error {
+	temp, err := os.MkdirTemp("", "waybill-git-")
+	if err != nil {
+		return r.unavailable("opening repository", err)
+	}
+	r.temp = temp
+	r.git = git{dir: temp, protocol: protocol, passed: remoteVariables()}
+	if _, err := r.git.run(ctx, "init", "--quiet", "--bare", "--template=", "--shared=0644"); err != nil {
+		_ = r.Close()
+		return r.unavailable("opening repository", err)
+	}
+	return nil
+}
+
+// Close removes what was fetched.
+func (r *Repository) Close() error {
+	if r.temp == "" {
+		return nil
+	}
+	return os.RemoveAll(r.temp)
+}
+
+func (r *Repository) unavailable(op string, err error) error {
+	return &UnavailableError{Place: r.uri, Op: op, Err: err}
+}
+
+func (r *Repository) missing(ref string) error {
+	return fmt.Errorf("resolving %q at %q: %w", ref, r.uri, ErrNotFound)
+}
+
+// Resolve returns the commit that ref names now. Annotated tags are
+// followed to their commit. A name that is a tag and a branch at once must be
+// given in full. No such reference is [ErrNotFound].
+func (r *Repository) Resolve(ctx context.Context, ref string) (Commit, error) {
+	if err := checkRef(ref); err != nil {
+		return Commit{}, err
+	}
+	if isID(ref) {
+		return r.commit(ctx, ref, "")
+	}
+	full, err := r.fullName(ctx, ref)
+	if err != nil {
+		return Commit{}, err
+	}
+	if full == "" { // HEAD without a branch
+		full = "HEAD"
+	}
+	if r.remote != "" {
+		r.fetching.Lock()
+		err := r.fetch(ctx, "+"+full+":"+full)
+		r.fetching.Unlock()
+		if err != nil {
+			return Commit{}, err
+		}
+	}
+	named, err := r.parse(ctx, ref, full)
+	if err != nil {
+		return Commit{}, err
+	}
+	id, err := r.parse(ctx, ref, named+"^{commit}")
+	if err != nil {
+		return Commit{}, err
+	}
+	c, err := r.commit(ctx, id, strings.TrimSuffix(full, "HEAD"))
+	if err == nil && named != id {
+		c.Tag = named
+	}
+	return c, err
+}
+
+// parse has git read the name of an object, and answers its id.
+func (r *Repository) parse(ctx context.Context, ref, name string) (string, error) {
+	id, err := r.git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", name)
+	if exitCode(err) == 1 {
+		return "", r.missing(ref)
+	}
+	if err != nil {
+		return "", r.unavailable("resolving "+name, err)
+	}
+	return strings.TrimSpace(id), nil
+}
+
+// fullName finds the one reference that is meant.
+func (r *Repository) fullName(ctx context.Context, ref string) (string, error) {
+	if ref == "HEAD" {
+		if r.remote != "" {
+			return "", usage("resolving %q at %q: name a tag, a branch or a commit", ref, r.uri)
+		}
+		out, err := r.git.run(ctx, "symbolic-ref", "--quiet", "HEAD")
+		if exitCode(err) == 1 {
+			return "", nil
+		}
+		if err != nil {
+			return "", r.unavailable("resolving HEAD", err)
+		}
+		return strings.TrimSpace(out), nil
+	}
+	candidates := []string{"refs/tags/" + ref, "refs/heads/" + ref}
+	if strings.HasPrefix(ref, "refs/") {
+		candidates = []string{ref}
+	}
+	var found []string
+	for _, name := range candidates {
+		tip, err := r.tip(ctx, name)
+		if err != nil {
+			return "", err
+		}
+		if tip != "" {
+			found = append(found, name)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", r.missing(ref)
+	case 1:
+		return found[0], nil
+	}
+	return "", usage("resolving %q at %q: it is a tag and a branch; write %q or %q", ref, r.uri, found[0], found[1])
+}
+
+// tip is the id that the reference with this full name has now, where the
+// repository is; "" if there is no such reference.
+func (r *Repository) tip(ctx context.Context, name string) (string, error) {
+	args := []string{"for-each-ref", "--format=%(objectname)\t%(refname)", "--", name}
+	if r.remote != "" {
+		args = []string{"ls-remote", "--quiet", "--refs", "--", r.remote, name}
+	}
+	list, err := r.git.run(ctx, args...)
+	if err != nil {
+		return "", r.unavailable("looking for "+name, err)
+	}
+	// Git also lists names of which this is a part.
+	for line := range strings.Lines(list) {
+		if id, found, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); found == name && isID(id) {
+			return id, nil
+		}
+	}
+	return "", nil
+}
+
+// fetch brings one reference or commit, without its history.
+func (r *Repository) fetch(ctx context.Context, spec string) error {
+	_, err := r.git.run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--depth=1", "--", r.remote, spec)
+	if err != nil {
+		return r.unavailable("fetching "+spec, err)
+	}
+	return nil
+}
+
+// need makes sure that the commit with this id can be read.
+func (r *Repository) need(ctx context.Context, id string) error {
+	if !isID(id) {
+		return usage("reading commit %.80q: not a full commit id", id)
+	}
+	if r.remote == "" {
+		return nil
+	}
+	r.fetching.Lock()
+	defer r.fetching.Unlock()
+	if _, err := r.git.run(ctx, "cat-file", "-e", id); err == nil {
+		return nil
+	}
+	if r.fetch(ctx, id) == nil {
+		return nil
+	}
+	// Not every server hands out commits by id: then all that it shows, with
+	// all history, also behind what was fetched without.
+	_, err := r.git.run(ctx, "fetch", "--quiet", "--no-write-fetch-head", "--depth=2147483647", "--", r.remote,
+		"+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+	if err != nil {
+		return r.unavailable("fetching all references", err)
+	}
+	return nil
+}
+
+// checkRef refuses what could be more than the name of a reference.
+func checkRef(ref string) error {
+	if err := store.CheckName(ref); err != nil {
+		return usage("parsing reference: %w", err)
+	}
+	if ref[0] == '-' || strings.Contains(ref, "..") || strings.Contains(ref, "@{") || strings.HasSuffix(ref, ".lock") {
+		return usage("parsing reference %q: not the name of a tag or branch", ref)
+	}
+	return nil
+}
+
+// isID reports whether s is a full object id, SHA-1 or SHA-256.
+func isID(s string) bool {
+	if len(s) != 40 && len(s) != 64 {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,199 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Signatures that a tag can have.
+const (
+	Unsigned         = "none"
+	SignatureSSH     = "ssh"
+	SignatureOpenPGP = "openpgp"
+	SignatureX509    = "x509"
+)
+
+// Tag says who is known to have signed a tag. The zero Tag is of a reference
+// that is no tag.
+type Tag struct {
+	// Signature is the kind of signature that the tag carries.
+	Signature string
+	// Signer is who signed it, as the allowed signers name them; "" if that was
+	// not verified. Then NotVerified says why.
+	Signer, NotVerified string
+}
+
+// maxTag is the largest tag object that is read.
+const maxTag = 1 << 20
+
+// VerifyTag says who signed the tag that c was found by. Signers is a file of
+// allowed signers in the format of ssh-keygen, the same that git takes as
+// gpg.ssh.allowedSignersFile; with none, nobody is verified. Only SSH
+// signatures are verified, by ssh-keygen. Not to be verified is an answer, not
+// an error: it says what is missing.
+//
+// A signer is named only if the tag object is of this very tag and names the
+// commit directly: a signed tag is genuine under another name as well.
+func VerifyTag(ctx context.Context, c Commit, signers []byte) (Tag, error) {
+	if len(signers) > 0 {
+		if err := checkSigners(signers); err != nil {
+			return Tag{}, err
+		}
+	}
+	if !strings.HasPrefix(c.Ref, "refs/tags/") {
+		return Tag{}, nil
+	}
+	if c.Tag == "" {
+		return Tag{Signature: Unsigned, NotVerified: "the tag is a name only; nobody can sign that"}, nil
+	}
+	r, err := Open(ctx, c.Repository)
+	if err != nil {
+		return Tag{}, err
+	}
+	defer r.Close()
+	return r.verifyTag(ctx, c, signers)
+}
+
+func (r *Repository) verifyTag(ctx context.Context, c Commit, signers []byte) (Tag, error) {
+	if err := r.need(ctx, c.Tag); err != nil {
+		return Tag{}, err
+	}
+	o, err := r.objects(ctx)
+	if err != nil {
+		return Tag{}, err
+	}
+	defer func() { _ = o.Close() }()
+	raw, err := o.meta(c.Tag, "tag", maxTag)
+	if err != nil {
+		return Tag{}, err
+	}
+	payload, signature, kind := splitTag(raw)
+	tag := Tag{Signature: kind}
+	if tag.NotVerified = obstacle(c, raw, kind, signers); tag.NotVerified != "" {
+		return tag, nil
+	}
+	if tag.Signer, tag.NotVerified, err = allowedSigner(ctx, payload, signature, signers); err != nil {
+		return Tag{}, err
+	}
+	return tag, nil
+}
+
+// obstacle is why nothing can be verified, "" if it can be tried.
+func obstacle(c Commit, raw []byte, kind string, signers []byte) string {
+	commit := c.Commit
+	if c.Release != "" {
+		commit = c.Release
+	}
+	names := "object " + commit + "\ntype commit\ntag " + strings.TrimPrefix(c.Ref, "refs/tags/") + "\n"
+	switch {
+	case kind == Unsigned:
+		return "the tag is not signed"
+	case kind != SignatureSSH:
+		return "signatures of this kind are not verified"
+	case !bytes.HasPrefix(raw, []byte(names)):
+		return "what is signed is a tag of another name, or not of this commit"
+	case len(signers) == 0:
+		return "no allowed signers were given"
+	}
+	return ""
+}
+
+// splitTag cuts a tag before its signature, where git does: before the last
+// line that begins one.
+func splitTag(raw []byte) (payload, signature []byte, kind string) {
+	kind, at := Unsigned, len(raw)
+	begins := map[string]string{
+		"-----BEGIN SSH SIGNATURE-----": SignatureSSH, "-----BEGIN PGP SIGNATURE-----": SignatureOpenPGP,
+		"-----BEGIN PGP MESSAGE-----": SignatureOpenPGP, "-----BEGIN SIGNED MESSAGE-----": SignatureX509,
+	}
+	offset := 0
+	for line := range bytes.Lines(raw) {
+		for begin, k := range begins {
+			if bytes.HasPrefix(line, []byte(begin)) {
+				kind, at = k, offset
+			}
+		}
+		offset += len(line)
+	}
+	return raw[:at], raw[at:], kind
+}
+
+// checkSigners refuses a file in which ssh-keygen would find nobody.
+func checkSigners(signers []byte) error {
+	found := false
+	for line := range strings.Lines(string(signers)) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || fields[0][0] == '#' {
+			continue
+		}
+		if len(fields) < 3 {
+			return usage("reading allowed signers: %.80q is not a name, a kind of key and a key", strings.TrimSpace(line))
+		}
+		found = true
+	}
+	if !found {
+		return usage("reading allowed signers: there are none")
+	}
+	return nil
+}
+
+// allowedSigner asks ssh-keygen which of the signers made the signature.
+func allowedSigner(ctx context.Context, payload, signature, signers []byte) (signer, reason string, err error) {
+	dir, err := os.MkdirTemp("", "waybill-tag-")
+	if err != nil {
+		return "", "", keygenError(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	allowed, signed := filepath.Join(dir, "signers"), filepath.Join(dir, "signature")
+	if err := errors.Join(os.WriteFile(allowed, signers, 0o600), os.WriteFile(signed, signature, 0o600)); err != nil {
+		return "", "", keygenError(err)
+	}
+	names, ok, err := keygen(ctx, nil, "-Y", "find-principals", "-f", allowed, "-s", signed)
+	if err != nil {
+		return "", "", err
+	}
+	if !ok {
+		return "", "none of the allowed signers has the key that signed", err
+	}
+	for line := range strings.Lines(names) {
+		name := strings.TrimSpace(line)
+		_, ok, err := keygen(ctx, payload, "-Y", "verify", "-f", allowed, "-I", name, "-n", "git", "-s", signed)
+		if err != nil {
+			return "", "", err
+		}
+		if ok {
+			return name, "", nil
+		}
+	}
+	return "", "the signature does not hold", nil
+}
+
+// keygen runs ssh-keygen with nothing of our surroundings. Not ok is its no.
+func keygen(ctx context.Context, in []byte, args ...string) (out string, ok bool, err error) {
+	cmd := exec.CommandContext(ctx, "ssh-keygen", args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
+	cmd.Dir = string(filepath.Separator)
+	cmd.WaitDelay = 5 * time.Second
+	cmd.Stdin = bytes.NewReader(in)
+	raw, err := cmd.Output()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return string(raw), true, nil
+	case context.Cause(ctx) != nil:
+		return "", false, keygenError(context.Cause(ctx))
+	case errors.As(err, &exit) && exit.Exited():
+		return "", false, nil
+	}
+	return "", false, keygenError(err)
+}
+
+func keygenError(err error) error {
+	return &UnavailableError{Place: "ssh-keygen", Op: "verifying the signature of the tag", Err: err}
+}

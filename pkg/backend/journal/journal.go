@@ -1,0 +1,334 @@
+// Package journal remembers what was done, so that it need not be done again.
+//
+// A journal is a file of JSON lines. The first names the format; each further
+// line is one [Entry], on disk before [Journal.Append] returns. Nothing is
+// ever changed or removed. A line that a crash left half written at the end is
+// cut off when the journal is opened; damage anywhere else is an error.
+//
+//	j, err := journal.Open("state/journal.jsonl")
+//	…
+//	defer j.Close()
+//	err = j.Append(ctx, journal.Entry{Time: now, Act: "promote", Subject: name})
+//
+// A journal is a hint, the place is the truth: whoever resumes looks again at
+// what the journal says was done. It is not signed and proves nothing. One
+// process writes at a time, which an advisory lock sees to where there is one.
+package journal
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// formatVersion is what this package writes and the newest that it reads.
+const formatVersion = 1
+
+// maxLine is the longest line; an entry is a note, not a document.
+const maxLine = 1 << 20
+
+// Entry is one thing done.
+type Entry struct {
+	// Time when it was done, as the writer says.
+	Time time.Time `json:"time"`
+	// Act is the verb: "build", "sign", "promote".
+	Act string `json:"act"`
+	// Subject is what it was done to.
+	Subject string `json:"subject,omitempty"`
+	// Detail is for whoever resumes the act; its form belongs to the act.
+	Detail json.RawMessage `json:"detail,omitempty"`
+}
+
+// header is the first line.
+type header struct {
+	Journal string `json:"journal"`
+	Version int    `json:"version"`
+}
+
+// VersionError reports a journal that a newer program wrote.
+type VersionError struct {
+	Path    string
+	Version int
+}
+
+// Error says which version was found.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("opening journal %q: it has version %d, this program knows version %d", e.Path, e.Version, formatVersion)
+}
+
+// DamagedError reports a line, not the last, that is no entry.
+type DamagedError struct {
+	Path string
+	Line int // counted from 1
+	Err  error
+}
+
+// Error names the line.
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("reading journal %q: line %d: %v", e.Path, e.Line, e.Err)
+}
+
+// Unwrap returns the fault of the line.
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+// Code is the reason code: the state given does not fit the program.
+func (e *VersionError) Code() string { return "CONFIG" }
+
+// Code is the reason code: the state given cannot be used.
+func (e *DamagedError) Code() string { return "CONFIG" }
+
+// errBusy says that another process has the file locked.
+var errBusy = errors.New("another process has it open")
+
+// BusyError reports a journal that another process has open.
+type BusyError struct{ Path string }
+
+// Error says what is at work.
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("%s: another run is at work there", filepath.Dir(e.Path))
+}
+
+// Code is the reason code: it is free again when the other run ends.
+func (e *BusyError) Code() string { return string(verdict.Busy) }
+
+// UnavailableError reports a disk that did not do what it was asked.
+type UnavailableError = verdict.UnavailableError
+
+// Journal is an open journal. It is safe for concurrent use.
+type Journal struct {
+	path string
+
+	disk sync.Mutex // held by the one that waits for the disk, before mu
+
+	mu      sync.Mutex // owns the rest
+	file    *os.File
+	entries []Entry // as they are in the file
+	durable int     // how many of them the disk has for sure
+	broken  error   // why no more may be appended
+}
+
+// Open opens the journal at path, making it if it is not there. Nothing that
+// was recorded is lost: a journal that cannot be understood is an error.
+func Open(path string) (*Journal, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, &UnavailableError{Place: path, Op: "opening journal", Err: err}
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, &UnavailableError{Place: path, Op: "opening journal", Err: err}
+	}
+	j := &Journal{path: path, file: f}
+	if err := j.load(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return j, nil
+}
+
+// Read returns the entries of the journal at path without opening it: nothing
+// is made, mended or locked, and a line that is being written is left out. It
+// has none where there is no journal.
+func Read(path string) ([]Entry, error) {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &UnavailableError{Place: path, Op: "reading journal", Err: err}
+	}
+	j := &Journal{path: path}
+	err = j.parse(raw[:bytes.LastIndexByte(raw, '\n')+1])
+	return j.entries, err
+}
+
+// Busy reports whether a process has the journal at path open.
+func Busy(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close() // and with it what was locked
+	return errors.Is(lock(f), errBusy)
+}
+
+// load locks the file, reads it, cuts off what a crash left, and begins an
+// empty one.
+func (j *Journal) load() error {
+	if err := lock(j.file); errors.Is(err, errBusy) {
+		return &BusyError{Path: j.path}
+	} else if err != nil {
+		return j.unavailable("locking journal", err)
+	}
+	raw, err := io.ReadAll(j.file)
+	if err != nil {
+		return j.unavailable("reading journal", err)
+	}
+	whole := bytes.LastIndexByte(raw, '\n') + 1
+	if err := j.parse(raw[:whole]); err != nil {
+		return err
+	}
+	if whole < len(raw) {
+		if err := j.file.Truncate(int64(whole)); err != nil {
+			return j.unavailable("mending journal", err)
+		}
+	}
+	if _, err := j.file.Seek(int64(whole), io.SeekStart); err != nil {
+		return j.unavailable("opening journal", err)
+	}
+	if whole > 0 {
+		return nil
+	}
+	if err := j.write(header{Journal: "waybill", Version: formatVersion}); err != nil {
+		return err
+	}
+	if err := j.file.Sync(); err != nil {
+		return j.unavailable("opening journal", err)
+	}
+	if err := syncDir(filepath.Dir(j.path)); err != nil {
+		return j.unavailable("opening journal", err)
+	}
+	return nil
+}
+
+func (j *Journal) unavailable(op string, err error) error {
+	return &UnavailableError{Place: j.path, Op: op, Err: err}
+}
+
+// parse reads complete lines.
+func (j *Journal) parse(raw []byte) error {
+	number := 0
+	for line := range bytes.Lines(raw) {
+		number++
+		if number == 1 {
+			if err := j.parseHeader(line); err != nil {
+				return err
+			}
+			continue
+		}
+		var e Entry
+		if err := strictjson.Unmarshal(line, &e); err != nil {
+			return &DamagedError{Path: j.path, Line: number, Err: err}
+		}
+		if e.Act == "" {
+			return &DamagedError{Path: j.path, Line: number, Err: errors.New("an entry without an act")}
+		}
+		j.entries = append(j.entries, e)
+	}
+	j.durable = len(j.entries)
+	return nil
+}
+
+// parseHeader looks at the version first: a newer header may have more fields.
+func (j *Journal) parseHeader(line []byte) error {
+	var h header
+	if err := strictjson.UnmarshalOpen(line, &h); err != nil || h.Journal != "waybill" || h.Version < 1 {
+		return &DamagedError{Path: j.path, Line: 1, Err: errors.Join(errors.New("not a journal"), err)}
+	}
+	if h.Version > formatVersion {
+		return &VersionError{Path: j.path, Version: h.Version}
+	}
+	return nil
+}
+
+// Append records e, durably: of several that append at once one waits for the
+// disk for all. After an error the journal takes no more: what the disk holds
+// is then known only to who opens it again.
+func (j *Journal) Append(ctx context.Context, e Entry) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("appending to journal: %w", err)
+	}
+	if e.Act == "" {
+		return errors.New("appending to journal: an entry without an act")
+	}
+	e.Time = e.Time.UTC().Round(0)
+	e.Detail = slices.Clone(e.Detail)
+	number, err := j.add(e)
+	if err != nil {
+		return err
+	}
+	return j.settle(number)
+}
+
+// add writes an entry and says which one it is, counted from 1.
+func (j *Journal) add(e Entry) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.broken != nil {
+		return 0, j.broken
+	}
+	if err := j.write(e); err != nil {
+		return 0, err
+	}
+	j.entries = append(j.entries, e)
+	return len(j.entries), nil
+}
+
+// settle waits until the disk has an entry, and all before it.
+func (j *Journal) settle(number int) error {
+	j.disk.Lock()
+	defer j.disk.Unlock()
+	j.mu.Lock()
+	written, durable, broken := len(j.entries), j.durable, j.broken
+	j.mu.Unlock()
+	switch {
+	case durable >= number:
+		return nil
+	case broken != nil:
+		return broken
+	}
+	err := j.file.Sync()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err != nil {
+		j.broken = j.unavailable("appending to journal", err)
+		return j.broken
+	}
+	j.durable = written
+	return nil
+}
+
+// write writes one line in one piece.
+func (j *Journal) write(v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("appending to journal: %w", err)
+	}
+	if len(line) >= maxLine {
+		return fmt.Errorf("appending to journal: an entry of %d bytes", len(line))
+	}
+	if err := strictjson.Check(line); err != nil { // it must be readable again
+		return fmt.Errorf("appending to journal: %w", err)
+	}
+	if _, err = j.file.Write(append(line, '\n')); err != nil {
+		j.broken = j.unavailable("appending to journal", err)
+	}
+	return j.broken
+}
+
+// Entries returns all entries that are on disk, oldest first.
+func (j *Journal) Entries() []Entry {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.entries[:j.durable])
+}
+
+// Close closes the file. Everything is on disk already.
+func (j *Journal) Close() error {
+	j.disk.Lock()
+	defer j.disk.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.broken = errors.New("appending to journal: it is closed")
+	return j.file.Close()
+}

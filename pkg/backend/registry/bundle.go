@@ -1,0 +1,121 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
+)
+
+// Constants of a Sigstore bundle in a registry, as written by cosign v3.
+const (
+	// MediaTypeBundle is the artifact type and the layer type.
+	MediaTypeBundle = "application/vnd.dev.sigstore.bundle.v0.3+json"
+	// AnnotationPredicate carries the predicate type of the statement.
+	AnnotationPredicate = "dev.sigstore.bundle.predicateType"
+	// AnnotationContent says what the bundle holds.
+	AnnotationContent = "dev.sigstore.bundle.content"
+	// AnnotationLayer repeats the digest and the size of the bundle, so that
+	// who lists referrers can read it without reading the referrer. It is a
+	// hint: what it leads to proves something by itself, or nothing.
+	AnnotationLayer = "dev.waybill.bundle.layer"
+
+	mediaTypeEmpty = "application/vnd.oci.empty.v1+json"
+)
+
+// Blob is bytes and their descriptor.
+type Blob struct {
+	Descriptor Descriptor
+	Bytes      []byte
+}
+
+// BundleManifest returns the OCI 1.1 manifest by which a Sigstore bundle
+// refers to subject: its descriptor, its bytes, and the blobs that must be
+// pushed before it. The same arguments give the same bytes, so repeating a
+// push adds nothing; cosign's annotation with the time of the push, which
+// nothing reads, is left out for that reason.
+//
+// The subject must be the one that the bundle's statement is about; that is
+// not looked at here. It panics if the subject has no SHA-256 digest.
+func BundleManifest(subject Descriptor, bundle []byte, predicateType string) (Descriptor, []byte, []Blob) {
+	return HintedManifest(subject, bundle, predicateType, nil)
+}
+
+// HintedManifest is [BundleManifest] with more annotations, such as the ids of
+// the run that made the bundle. They prove nothing: whatever they say is signed
+// elsewhere, or not known. Those of a bundle take precedence.
+func HintedManifest(subject Descriptor, bundle []byte, predicateType string, hints map[string]string) (Descriptor, []byte, []Blob) {
+	about := mustWire(subject)
+	config := blobOf(mediaTypeEmpty, []byte("{}"))
+	layer := blobOf(MediaTypeBundle, bundle)
+	annotations := maps.Clone(hints)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[AnnotationContent] = "dsse-envelope"
+	annotations[AnnotationPredicate] = predicateType
+	annotations[AnnotationLayer] = layerHint(layer.Descriptor)
+	manifest := v1.Manifest{
+		SchemaVersion: 2,
+		MediaType:     types.OCIManifestSchema1,
+		ArtifactType:  MediaTypeBundle,
+		Config:        mustWire(config.Descriptor),
+		Layers:        []v1.Descriptor{mustWire(layer.Descriptor)},
+		Subject:       &about,
+		Annotations:   annotations,
+	}
+	manifest.Config.ArtifactType = MediaTypeBundle // cosign has it in both
+	raw, err := json.Marshal(manifest)
+	if err != nil {
+		panic("registry: a manifest cannot be written: " + err.Error())
+	}
+	d := blobOf(MediaTypeManifest, raw).Descriptor
+	d.ArtifactType, d.Annotations = manifest.ArtifactType, manifest.Annotations
+	return d, raw, []Blob{config, layer}
+}
+
+// Refers reports whether a bundle refers to a manifest already, whatever hints
+// it came with.
+func Refers(ctx context.Context, src Source, repo string, to digest.Digest, bundle []byte) (bool, error) {
+	_, is, err := ReferrerOf(ctx, src, repo, to, bundle)
+	return is, err
+}
+
+// ReferrerOf is the manifest by which a bundle refers to another manifest
+// already, whatever hints it came with, and whether there is one.
+func ReferrerOf(ctx context.Context, src Source, repo string, to digest.Digest, bundle []byte) (Descriptor, bool, error) {
+	there, err := src.Referrers(ctx, repo, to)
+	if err != nil {
+		return Descriptor{}, false, err
+	}
+	hint := layerHint(blobOf(MediaTypeBundle, bundle).Descriptor)
+	i := slices.IndexFunc(there, func(d Descriptor) bool { return d.Annotations[AnnotationLayer] == hint })
+	if i < 0 {
+		return Descriptor{}, false, nil
+	}
+	return there[i], true, nil
+}
+
+// layerHint is what [AnnotationLayer] says of a bundle.
+func layerHint(layer Descriptor) string { return fmt.Sprintf("%s %d", layer.Digest, layer.Size) }
+
+func mustWire(d Descriptor) v1.Descriptor {
+	w, err := d.wire()
+	if err != nil || d.Digest.Algorithm() != digest.SHA256 {
+		panic("registry: a descriptor without a SHA-256 digest")
+	}
+	return w
+}
+
+func blobOf(mediaType string, b []byte) Blob {
+	return Blob{
+		Descriptor: Descriptor{MediaType: mediaType, Digest: digest.Of(digest.SHA256, b), Size: int64(len(b))},
+		Bytes:      b,
+	}
+}

@@ -1,0 +1,235 @@
+package registry
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
+)
+
+// What is read of the evidence about one manifest, at most: of the manifests that
+// refer to it, and of the bundles that they name. The smallest are read first, so
+// whatever strangers attach, a bundle of up to alwaysRead bytes is read, or its
+// manifest refused.
+const (
+	maxBundles     = 1000
+	maxBundleBytes = 32 << 20
+	alwaysRead     = maxBundleBytes / maxBundles
+)
+
+// Target is a manifest that evidence refers to.
+type Target struct {
+	Source     Source
+	Repository string
+	Digest     digest.Digest
+}
+
+// Heard says how much evidence refers to a manifest.
+type Heard struct {
+	Bundles int
+	// Unread are those that were not read, because there are too many, or all
+	// together are too large.
+	Unread int
+}
+
+// EachBundle reads the Sigstore bundles that refer to a manifest, the smallest
+// first, and gives each to take, one at a time. They are parsed by nobody yet:
+// anybody may attach anything, so whoever takes one keeps no bytes of what does
+// not hold. Referrers of other kinds are left out before anything is counted,
+// and with kinds so are bundles that are annotated as saying something else.
+func EachBundle(ctx context.Context, of Target, take func(raw []byte), kinds ...string) (Heard, error) {
+	return eachBundle(ctx, of, func(_ Descriptor, raw []byte) { take(raw) }, kinds...)
+}
+
+func eachBundle(ctx context.Context, of Target, take func(referrer Descriptor, raw []byte), kinds ...string) (Heard, error) {
+	src, repo, d := of.Source, of.Repository, of.Digest
+	referrers, err := bundleReferrers(ctx, src, repo, d)
+	if err != nil {
+		return Heard{}, err
+	}
+	referrers = slices.DeleteFunc(referrers, func(r Descriptor) bool {
+		says := r.Annotations[AnnotationPredicate]
+		return says != "" && len(kinds) > 0 && !slices.Contains(kinds, says)
+	})
+	bySize(referrers)
+	most := min(len(referrers), maxBundles)
+	if most < len(referrers) && claimedSize(referrers[most]) <= alwaysRead {
+		return Heard{}, &LimitError{Place: repo, What: "bundles of one image", Limit: maxBundles}
+	}
+	heard, r := Heard{Unread: len(referrers) - most}, reading{Target: of, manifests: maxBundleBytes, bundles: maxBundleBytes}
+	count := func(err error) error {
+		var down *UnavailableError
+		switch {
+		case errors.As(err, &down):
+			return err
+		case errors.Is(err, errTooMany):
+			heard.Unread++
+		} // else a stranger's broken referrer, which must not stand in our way
+		return nil
+	}
+	var bundles []named
+	for _, referrer := range referrers[:most] {
+		b, err := r.name(ctx, referrer)
+		if err == nil {
+			bundles = append(bundles, b)
+		} else if err := count(err); err != nil {
+			return Heard{}, err
+		}
+	}
+	slices.SortStableFunc(bundles, func(a, b named) int { return cmp.Compare(a.layer.Size, b.layer.Size) })
+	for _, b := range bundles {
+		raw, err := r.bundle(ctx, b)
+		if err == nil {
+			heard.Bundles++
+			take(b.referrer, raw)
+		} else if err := count(err); err != nil {
+			return Heard{}, err
+		}
+	}
+	return heard, nil
+}
+
+// bySize puts first what says that it is smallest.
+func bySize(referrers []Descriptor) {
+	slices.SortStableFunc(referrers, func(a, b Descriptor) int { return cmp.Compare(claimedSize(a), claimedSize(b)) })
+}
+
+// claimedSize is how much a referrer says that its bundle has, or else its
+// manifest.
+func claimedSize(r Descriptor) int64 {
+	if layer, named := annotatedLayer(r); named {
+		return layer.Size
+	}
+	return r.Size
+}
+
+// Bundles returns the Sigstore bundles that refer to a manifest, as
+// [EachBundle] reads them. It is for those who need all of them.
+func Bundles(ctx context.Context, src Source, repo string, d digest.Digest, kinds ...string) ([][]byte, error) {
+	all, err := Referring(ctx, src, repo, d, kinds...)
+	bundles := make([][]byte, len(all))
+	for i, b := range all {
+		bundles[i] = b.Bytes
+	}
+	return bundles, err
+}
+
+// bundleReferrers lists the referrers that are bundles. Where there are so many
+// of other kinds that a list of all is too long, the registry is asked for
+// these alone: whoever floods an image with something else hides nothing.
+func bundleReferrers(ctx context.Context, src Source, repo string, d digest.Digest) ([]Descriptor, error) {
+	all, err := listReferrers(ctx, src, repo, d)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(r Descriptor) bool { return r.ArtifactType != MediaTypeBundle }), nil
+}
+
+// listReferrers lists the referrers, or the bundles among them where a list of
+// all is too long.
+func listReferrers(ctx context.Context, src Source, repo string, d digest.Digest) ([]Descriptor, error) {
+	all, err := src.Referrers(ctx, repo, d)
+	var long *LimitError
+	if filter, can := src.(interface {
+		ReferrersOf(ctx context.Context, repo string, d digest.Digest, kind string) ([]Descriptor, error)
+	}); can && errors.As(err, &long) {
+		return filter.ReferrersOf(ctx, repo, d, MediaTypeBundle)
+	}
+	return all, err
+}
+
+// errTooMany says that a bundle is not read after all the others.
+var errTooMany = errors.New("there are too many bytes of others")
+
+// reading counts what may still be read of the evidence about one manifest.
+type reading struct {
+	Target
+	manifests, bundles int64 // bytes that are left for each
+}
+
+// named is a bundle that a referrer names, in a hint beside it or in its manifest.
+type named struct {
+	referrer, layer Descriptor
+	hinted          bool
+}
+
+// spend takes what d has from what is left.
+func spend(left *int64, d Descriptor) error {
+	if d.Size > *left {
+		return errTooMany
+	}
+	*left -= max(d.Size, 0)
+	return nil
+}
+
+// name finds the bundle of a referrer.
+func (r *reading) name(ctx context.Context, referrer Descriptor) (named, error) {
+	layer, hinted := annotatedLayer(referrer)
+	var err error
+	if !hinted {
+		layer, err = r.layer(ctx, referrer)
+	}
+	return named{referrer, layer, hinted}, err
+}
+
+// bundle reads a bundle. A hint that leads nowhere counts as none.
+func (r *reading) bundle(ctx context.Context, b named) ([]byte, error) {
+	raw, err := r.fetch(ctx, b.layer)
+	var down *UnavailableError
+	if err == nil || !b.hinted || errors.As(err, &down) || errors.Is(err, errTooMany) {
+		return raw, err
+	}
+	layer, err := r.layer(ctx, b.referrer)
+	if err != nil {
+		return nil, err
+	}
+	return r.fetch(ctx, layer)
+}
+
+func (r *reading) fetch(ctx context.Context, layer Descriptor) ([]byte, error) {
+	if err := spend(&r.bundles, layer); err != nil {
+		return nil, err
+	}
+	body, err := r.Source.Fetch(ctx, r.Repository, layer)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	raw := bytes.NewBuffer(make([]byte, 0, bytes.MinRead+max(0, layer.Size))) // no more than MaxManifest
+	_, err = raw.ReadFrom(body)
+	return raw.Bytes(), err
+}
+
+// layer is the one layer of the manifest of a referrer.
+func (r *reading) layer(ctx context.Context, referrer Descriptor) (Descriptor, error) {
+	if referrer.IsIndex() {
+		return Descriptor{}, &LimitError{Place: r.Repository, What: "manifests of a bundle", Limit: 1}
+	}
+	if err := spend(&r.manifests, referrer); err != nil {
+		return Descriptor{}, err
+	}
+	node, err := Graph(ctx, r.Source, r.Repository, referrer)
+	if err != nil {
+		return Descriptor{}, err
+	}
+	if len(node.Layers) != 1 || node.Layers[0].Size > MaxManifest {
+		return Descriptor{}, &LimitError{Place: r.Repository, What: "layers or size of a bundle", Limit: MaxManifest}
+	}
+	return node.Layers[0], nil
+}
+
+// annotatedLayer is the layer that a referrer's annotation names.
+func annotatedLayer(referrer Descriptor) (Descriptor, bool) {
+	text, count, _ := strings.Cut(referrer.Annotations[AnnotationLayer], " ")
+	named, err := digest.Parse(text)
+	if err != nil || named.Algorithm() != digest.SHA256 {
+		return Descriptor{}, false
+	}
+	size, err := strconv.ParseInt(count, 10, 64)
+	return Descriptor{MediaType: MediaTypeBundle, Digest: named, Size: size}, err == nil && size > 0 && size <= MaxManifest
+}

@@ -1,0 +1,247 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// copyWorkers is how many blobs of one manifest, and how many manifests of one
+// index, are copied at a time.
+const copyWorkers = 4
+
+// referrerDepth: what refers to an image, and what refers to that, such as the
+// signature of an SBOM.
+const referrerDepth = 2
+
+// maxReferrers bounds how many referrers of one manifest are copied. Whoever
+// can write to the source can add to them, so beyond that only bundles are.
+const maxReferrers = 1000
+
+// Copied is an image that was copied, and what refers to each of its manifests.
+type Copied struct {
+	Image     *Node
+	Referrers map[digest.Digest][]Descriptor
+	// Left are referrers that were left behind: they say nothing of the image.
+	Left []Descriptor
+	// Blobs are those of all of them, each once.
+	Blobs []Descriptor
+}
+
+// add takes over what was copied of something that refers to c.
+func (c *Copied) add(more Copied) {
+	maps.Copy(c.Referrers, more.Referrers)
+	c.Left = append(c.Left, more.Left...)
+	for _, b := range more.Blobs {
+		if !slices.ContainsFunc(c.Blobs, func(o Descriptor) bool { return o.Digest.Equal(b.Digest) }) {
+			c.Blobs = append(c.Blobs, b)
+		}
+	}
+}
+
+// Copy writes the image at d to dst, byte for byte, and everything that refers
+// to it or to one of its children: blobs before the manifest that names them,
+// children before their index, the image before its referrers. At each moment
+// dst holds only what is complete. It never writes a tag, and what dst already
+// holds is not sent again. Blobs that are in dst's registry already, in the
+// repository that they come from, are mounted.
+//
+// A referrer that can be run, or that nobody can read, is left behind: whoever
+// can write to the source can attach one, and nobody decided about it.
+func Copy(ctx context.Context, dst Sink, src Source, repo string, d Descriptor) (Copied, error) {
+	c := copier{dst: dst, src: src, repo: repo}
+	return c.image(ctx, d, referrerDepth)
+}
+
+type copier struct {
+	dst  Sink
+	src  Source
+	repo string
+}
+
+// image copies one graph, then its referrers down to the given depth.
+func (c copier) image(ctx context.Context, d Descriptor, depth int) (Copied, error) {
+	graph, err := Graph(ctx, c.src, c.repo, d)
+	if err == nil {
+		err = graph.here()
+	}
+	if err == nil && depth < referrerDepth && graph.isRunnable() {
+		err = errRunnable
+	}
+	if err != nil {
+		return Copied{}, err
+	}
+	done := Copied{Image: graph, Referrers: map[digest.Digest][]Descriptor{}}
+	var nodes []*Node
+	_ = graph.Walk(func(n *Node) error { // the visitor returns no error
+		nodes = append(nodes, n)
+		done.add(Copied{Blobs: n.Blobs()})
+		return nil
+	})
+	refers := depth > 0 && !graph.isBundle()
+	if m, can := c.src.(*Memory); can && refers {
+		defer m.referrersAhead(ctx, c.repo, nodes)()
+	}
+	if err := c.node(ctx, graph); err != nil {
+		return Copied{}, err
+	}
+	if !refers {
+		return done, nil
+	}
+	var mu sync.Mutex // owns done
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(copyWorkers)
+	for _, n := range nodes {
+		group.Go(func() error {
+			more, err := c.referrers(inner, n.Descriptor.Digest, depth-1)
+			mu.Lock()
+			defer mu.Unlock()
+			done.add(more)
+			return err
+		})
+	}
+	return done, group.Wait()
+}
+
+// referrers copies what refers to one manifest, one after another: each changes
+// the same list.
+func (c copier) referrers(ctx context.Context, d digest.Digest, depth int) (Copied, error) {
+	all, err := listReferrers(ctx, c.src, c.repo, d)
+	if err != nil {
+		return Copied{}, err
+	}
+	if all, err = c.carried(all); err != nil {
+		return Copied{}, err
+	}
+	done := Copied{Referrers: map[digest.Digest][]Descriptor{}}
+	for _, referrer := range all {
+		more, err := Copied{}, errRunnable
+		if !referrer.IsIndex() {
+			more, err = c.image(ctx, referrer, depth)
+		}
+		if strange(referrer, err) { // anybody can attach that, and it keeps nobody out
+			done.Left = append(done.Left, referrer)
+			continue
+		}
+		if err != nil {
+			return Copied{}, err
+		}
+		done.add(more)
+		done.Referrers[d] = append(done.Referrers[d], referrer)
+	}
+	return done, nil
+}
+
+// here refuses an image of which a part is elsewhere: its layers name other
+// addresses, or are of the types that are not passed on. Whoever pulls the copy
+// would be sent there, and no registry would have all of it.
+func (n *Node) here() error {
+	return n.Walk(func(n *Node) error {
+		for _, d := range append(n.Blobs(), n.Descriptor) {
+			if d.Elsewhere || strings.Contains(d.MediaType, ".foreign.") || strings.Contains(d.MediaType, ".nondistributable.") {
+				return verdict.Refuse(verdict.ForeignLayer, n.Descriptor.Digest.String(), "%s is to be fetched elsewhere", d.Digest)
+			}
+		}
+		return nil
+	})
+}
+
+// errRunnable is why a referrer is not copied that is an image itself.
+var errRunnable = errors.New("what refers to the image is an image itself")
+
+// isRunnable reports whether a manifest can be pulled and run as an image: it
+// is an index, or it has the configuration or the layers of one.
+func (n *Node) isRunnable() bool {
+	return n.Descriptor.IsIndex() || isImagePart(n.Config) || slices.ContainsFunc(n.Layers, isImagePart)
+}
+
+// isImagePart reports whether a blob is typed as the configuration or a layer
+// of an image, in the words of the image specification or of Docker.
+func isImagePart(d Descriptor) bool {
+	kind := strings.ToLower(d.MediaType)
+	return strings.HasPrefix(kind, "application/vnd.oci.image.") || strings.HasPrefix(kind, "application/vnd.docker.")
+}
+
+// strange reports whether a referrer that could not be copied stays where it
+// is. One whose manifest cannot be read does, unless the list says where its
+// bundle is: that may have been believed without its manifest, so it counts.
+func strange(referrer Descriptor, err error) bool {
+	var refused *verdict.Error
+	var form *FormError
+	switch _, named := annotatedLayer(referrer); {
+	case errors.Is(err, errRunnable):
+		return true
+	case errors.As(err, &form):
+		return !named
+	}
+	return errors.As(err, &refused) && refused.Finding.Code == verdict.ForeignLayer
+}
+
+// isBundle reports whether a manifest carries a bundle and nothing else. It is
+// signed itself, and nobody signs it again. The layer says so also where a
+// registry is wrong about the type of the artifact.
+func (n *Node) isBundle() bool {
+	return len(n.Layers) == 1 && n.Layers[0].MediaType == MediaTypeBundle
+}
+
+// carried are the referrers that are copied.
+func (c copier) carried(all []Descriptor) ([]Descriptor, error) {
+	if len(all) <= maxReferrers {
+		return all, nil
+	}
+	var bundles []Descriptor
+	for _, d := range all {
+		if d.ArtifactType == MediaTypeBundle {
+			bundles = append(bundles, d)
+		}
+	}
+	if len(bundles) > maxReferrers {
+		return nil, &LimitError{Place: c.repo, What: "bundles of one image", Limit: maxReferrers}
+	}
+	return bundles, nil
+}
+
+func (c copier) node(ctx context.Context, n *Node) error {
+	children, inner := errgroup.WithContext(ctx)
+	children.SetLimit(copyWorkers)
+	for _, child := range n.Children {
+		children.Go(func() error { return c.node(inner, child) })
+	}
+	if err := children.Wait(); err != nil {
+		return err
+	}
+	blobs, inner := errgroup.WithContext(ctx)
+	blobs.SetLimit(copyWorkers)
+	for _, blob := range n.Blobs() {
+		blobs.Go(func() error { return c.blob(inner, blob) })
+	}
+	if err := blobs.Wait(); err != nil {
+		return err
+	}
+	return c.dst.PushManifest(ctx, c.repo, n.Descriptor, n.Raw)
+}
+
+// blob mounts a blob, or else copies it.
+func (c copier) blob(ctx context.Context, d Descriptor) error {
+	if m, can := c.dst.(mounter); can {
+		if mounted, err := m.mount(ctx, c.repo, d, c.src); mounted || err != nil {
+			return err
+		}
+	}
+	return c.dst.PushBlob(ctx, c.repo, d, func() (io.ReadCloser, error) {
+		if empty := blobOf(mediaTypeEmpty, []byte("{}")); d.Digest.Equal(empty.Descriptor.Digest) && d.Size == empty.Descriptor.Size {
+			return io.NopCloser(bytes.NewReader(empty.Bytes)), nil // the configuration of every bundle need not be asked for
+		}
+		return c.src.Fetch(ctx, c.repo, d)
+	})
+}

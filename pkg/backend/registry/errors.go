@@ -1,0 +1,182 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// ErrNotFound is the answer that a repository, tag, manifest or blob is not
+// there.
+var ErrNotFound error = notFound{}
+
+type notFound struct{}
+
+func (notFound) Error() string { return "not found" }
+
+// Code is the reason code of the refusal that the error amounts to.
+func (notFound) Code() string { return "MISSING" }
+
+// UnavailableError reports that a registry gave no answer, or none that can be
+// understood: nothing is known about what it holds.
+type UnavailableError = verdict.UnavailableError
+
+// UsageError reports words that name no registry, repository or tag; asking again will not help.
+type UsageError = verdict.UsageError
+
+func usage(format string, args ...any) error { return &UsageError{Err: fmt.Errorf(format, args...)} }
+
+// TamperedError reports bytes that are not those of their descriptor.
+type TamperedError struct {
+	Place  string
+	Digest digest.Digest // what was asked for
+	Err    error         // [*digest.MismatchError] or [*digest.SizeError]
+}
+
+// Error names the place and what differs.
+func (e *TamperedError) Error() string {
+	return fmt.Sprintf("reading %s at %q: %v", e.Digest, e.Place, e.Err)
+}
+
+// Unwrap returns the difference.
+func (e *TamperedError) Unwrap() error { return e.Err }
+
+// Code is the reason code of the refusal.
+func (e *TamperedError) Code() string { return "TAMPERED" }
+
+// TagError reports a tag that names something else as soon as it was written.
+type TagError struct {
+	Tag       string
+	Want, Got digest.Digest
+}
+
+// Error names the tag and both digests.
+func (e *TagError) Error() string {
+	return fmt.Sprintf("tagging %q: somebody else did so at the same time: want %s, got %s", e.Tag, e.Want, e.Got)
+}
+
+// Code is the reason code of the refusal.
+func (e *TagError) Code() string { return "TAG_RACE" }
+
+// LimitError reports content that is larger than what is read.
+type LimitError struct {
+	Place string
+	What  string
+	Limit int64
+}
+
+// Error names the limit.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("reading %s at %q: more than %d", e.What, e.Place, e.Limit)
+}
+
+// Code is the reason code of the refusal.
+func (e *LimitError) Code() string { return "LIMIT" }
+
+// FormError reports a manifest whose bytes are as addressed but do not say
+// what a manifest says.
+type FormError struct {
+	Digest digest.Digest
+	Err    error
+}
+
+// Error names the manifest and the fault.
+func (e *FormError) Error() string { return fmt.Sprintf("parsing manifest %s: %v", e.Digest, e.Err) }
+
+// Unwrap returns the fault.
+func (e *FormError) Unwrap() error { return e.Err }
+
+// Code is the reason code of the refusal.
+func (e *FormError) Code() string { return "MANIFEST_PARSE" }
+
+// verified returns the bytes of d out of body, hashed.
+func verified(body io.ReadCloser, place string, d Descriptor) io.ReadCloser {
+	world := &failing{r: body, place: place, op: "reading " + d.Digest.String()}
+	return &verifiedBody{
+		Closer: body,
+		r:      digest.NewVerifyingReader(world, d.Digest, d.Size),
+		place:  place,
+		want:   d.Digest,
+		bytes:  d.Size,
+	}
+}
+
+// failing turns failures of a connection into unavailability.
+type failing struct {
+	r         io.Reader
+	place, op string
+}
+
+// Read implements [io.Reader].
+func (f *failing) Read(p []byte) (int, error) {
+	n, err := f.r.Read(p)
+	if err != nil && err != io.EOF {
+		err = &UnavailableError{Place: f.place, Op: f.op, Err: err}
+	}
+	return n, err
+}
+
+type verifiedBody struct {
+	io.Closer
+	r     io.Reader
+	place string
+	want  digest.Digest
+	bytes int64
+}
+
+// Read implements [io.Reader].
+func (v *verifiedBody) Read(p []byte) (int, error) {
+	n, err := v.r.Read(p)
+	var mismatch *digest.MismatchError
+	var size *digest.SizeError
+	if errors.As(err, &mismatch) || errors.As(err, &size) {
+		err = &TamperedError{Place: v.place, Digest: v.want, Err: err}
+	}
+	return n, err
+}
+
+// size is how many bytes there are to be.
+func (v *verifiedBody) size() int64 { return v.bytes }
+
+// maxRoom is how much room is made for what somebody says is so long.
+const maxRoom = 64 << 10
+
+// Read reads all of d, which must not have more than limit bytes.
+func Read(ctx context.Context, src Source, repo string, d Descriptor, limit int64) ([]byte, error) {
+	if d.Size > limit {
+		return nil, &LimitError{Place: repo, What: "bytes of " + d.Digest.String(), Limit: limit}
+	}
+	body, err := src.Fetch(ctx, repo, d)
+	if err != nil {
+		return nil, err
+	}
+	return fetchAll(body)
+}
+
+// readDocument reads a manifest or an index, and parses it.
+func readDocument(ctx context.Context, src Source, repo string, d Descriptor) (document, []byte, error) {
+	raw, err := Read(ctx, src, repo, d, MaxManifest)
+	if err != nil {
+		return document{}, nil, err
+	}
+	doc, err := parse(d, raw)
+	return doc, raw, err
+}
+
+// fetchAll reads a whole manifest. Room is made once for what says how long it
+// is.
+func fetchAll(body io.ReadCloser) ([]byte, error) {
+	defer body.Close()
+	sized, is := body.(interface{ size() int64 })
+	if !is {
+		return io.ReadAll(body)
+	}
+	all := bytes.NewBuffer(make([]byte, 0, bytes.MinRead+min(max(0, sized.size()), maxRoom)))
+	_, err := all.ReadFrom(body)
+	return all.Bytes(), err
+}

@@ -1,0 +1,121 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+)
+
+// Foreign is an OCI image layout that another tool wrote. Those know no
+// repositories: an entry of index.json has a tag, or a whole name, and where it
+// has only a tag it is the image of whatever repository is asked for.
+type Foreign struct{ LayoutReader }
+
+var _ Source = (*Foreign)(nil)
+
+// OpenForeign returns the layout in the directory dir. Nothing is read yet.
+func OpenForeign(dir string) (*Foreign, error) {
+	place, err := store.Open(dir, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Foreign{LayoutReader{place}}, nil
+}
+
+// reference is what an entry of index.json is called; "" stands for any
+// repository.
+type reference struct{ repository, tag string }
+
+func (r reference) means(repo, tag string) bool {
+	return r.tag == tag && (r.repository == "" || r.repository == repo || strings.HasSuffix(r.repository, "/"+repo))
+}
+
+func referenceOf(e v1.Descriptor) reference {
+	name := e.Annotations[AnnotationImageName]
+	if name == "" {
+		name = e.Annotations[AnnotationRefName]
+	}
+	name, _, _ = strings.Cut(name, "@")
+	i := strings.LastIndexByte(name, ':')
+	if i < 0 || i < strings.LastIndexByte(name, '/') {
+		return reference{tag: name}
+	}
+	return reference{name[:i], name[i+1:]}
+}
+
+// References are the names of all images of the layout, sorted: REPOSITORY:TAG,
+// or :TAG where no repository is named.
+func (f *Foreign) References(ctx context.Context) ([]string, error) {
+	index, err := f.index(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range index.Manifests {
+		if r := referenceOf(e); r.tag != "" {
+			names = append(names, r.repository+":"+r.tag)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Means reports whether a name of [Foreign.References] is that of a tag.
+func (f *Foreign) Means(name, repo, tag string) bool {
+	i := strings.LastIndexByte(name, ':')
+	return i >= 0 && reference{name[:i], name[i+1:]}.means(repo, tag)
+}
+
+// Resolve implements [Source]. Two entries of one name are refused: which of
+// them is meant nobody can say.
+func (f *Foreign) Resolve(ctx context.Context, repo, tag string) (Descriptor, error) {
+	index, err := f.index(ctx)
+	if err != nil {
+		return Descriptor{}, err
+	}
+	want, byDigest := asDigest(tag)
+	var found []v1.Descriptor
+	for _, e := range index.Manifests {
+		if byDigest && e.Digest.String() == want.String() || !byDigest && referenceOf(e).means(repo, tag) {
+			found = append(found, e)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return Descriptor{}, fmt.Errorf("resolving %q of %q in the layout %q: %w", tag, repo, f.place.URI(), ErrNotFound)
+	case slices.ContainsFunc(found, func(e v1.Descriptor) bool { return e.Digest != found[0].Digest }):
+		return Descriptor{}, usage("resolving %q of %q: the layout %q has two images of that name", tag, repo, f.place.URI())
+	}
+	return fromWire(found[0])
+}
+
+// Referrers implements [Source], by reading every manifest of the index.
+func (f *Foreign) Referrers(ctx context.Context, repo string, d digest.Digest) ([]Descriptor, error) {
+	index, err := f.index(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return f.referring(ctx, repo, index.Manifests, d)
+}
+
+// Tags implements [Source].
+func (f *Foreign) Tags(ctx context.Context, repo string) ([]string, error) {
+	index, err := f.index(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var tags []string
+	for _, e := range index.Manifests {
+		if r := referenceOf(e); r.tag != "" && r.means(repo, r.tag) {
+			tags = append(tags, r.tag)
+		}
+	}
+	slices.Sort(tags)
+	return slices.Compact(tags), nil
+}

@@ -1,0 +1,83 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+)
+
+// maxConfig is how large the configuration of an image may be; those of large
+// images have some tens of kilobytes.
+const maxConfig = 8 << 20
+
+// PlatformError reports an image that says it is for another platform than the
+// index that lists it.
+type PlatformError struct {
+	Image      Descriptor
+	Configured string
+}
+
+// Error names both platforms.
+func (e *PlatformError) Error() string {
+	return fmt.Sprintf("manifest %s: the index lists it for %s, its configuration says %s", e.Image.Digest, e.Image.Platform, e.Configured)
+}
+
+// Code is the reason code of the refusal.
+func (e *PlatformError) Code() string { return "PLATFORM" }
+
+// CheckPlatform reads the configuration of n and demands that it is for the
+// platform under which an index lists n: whoever pulls by platform runs what
+// the entry names, whatever that is. What no index lists, and what is no
+// image, says nothing that could differ.
+func CheckPlatform(ctx context.Context, src Source, repo string, n *Node) error {
+	if !n.saysPlatform() {
+		return nil
+	}
+	raw, err := Read(ctx, src, repo, n.Config, maxConfig)
+	if err != nil {
+		return err
+	}
+	return checkPlatform(n.Descriptor, raw)
+}
+
+// saysPlatform reports whether n is listed for a platform and is an image, whose
+// configuration says one, too.
+func (n *Node) saysPlatform() bool {
+	kind, listed := n.Config.MediaType, n.Descriptor.Platform
+	return listed != "" && listed != "unknown/unknown" && (kind == string(types.OCIConfigJSON) || kind == string(types.DockerConfigJSON))
+}
+
+// checkPlatform holds a configuration against the entry of an index. A variant
+// is compared where both state one: many tools write it in one of them alone.
+func checkPlatform(listed Descriptor, raw []byte) error {
+	var config platform
+	if err := strictjson.UnmarshalOpen(raw, &config); err != nil {
+		return &FormError{Digest: listed.Digest, Err: fmt.Errorf("its configuration: %w", err)}
+	}
+	base := config.OS + "/" + config.Architecture
+	variant, ok := strings.CutPrefix(listed.Platform, base)
+	variant = strings.TrimPrefix(variant, "/")
+	if !ok || variant != "" && config.Variant != "" && variant != config.Variant || variant != "" && !strings.HasPrefix(listed.Platform, base+"/") {
+		return &PlatformError{Image: listed, Configured: strings.TrimSuffix(base+"/"+config.Variant, "/")}
+	}
+	return nil
+}
+
+// verifyBlob reads one blob of n and throws its bytes away.
+func verifyBlob(ctx context.Context, src Source, repo string, n *Node, blob Descriptor) (int64, error) {
+	if blob.Digest.Equal(n.Config.Digest) && n.saysPlatform() {
+		return blob.Size, CheckPlatform(ctx, src, repo, n)
+	}
+	body, err := src.Fetch(ctx, repo, blob)
+	if err != nil {
+		return 0, err
+	}
+	size, err := io.Copy(io.Discard, body)
+	_ = body.Close()
+	return size, err
+}

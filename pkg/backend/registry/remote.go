@@ -1,0 +1,257 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/tool/order"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+)
+
+// Remote is a registry, or the part of one below a prefix. It is safe for
+// concurrent use. Credentials come from the Docker configuration and its
+// helpers, per registry.
+type Remote struct {
+	prefix string
+	rt     http.RoundTripper
+
+	greeted sync.Once // the registry was asked once who may come in
+
+	mu       sync.Mutex        // owns the maps, not what they hold, open and silent
+	open     http.RoundTripper // to every repository, if the registry asks nobody who they are
+	sessions map[sessionKey]*session
+	subjects map[string]*sync.Mutex // each held while a referrer is pushed, see PushManifest
+
+	silent      error // what a greeting that took too long ended with, until that is forgotten
+	silentUntil time.Time
+
+	whole       atomic.Bool // it did not take a blob in one request
+	unmountable atomic.Bool // it did not mount a blob
+	listless    atomic.Bool // it did not say that it lists a referrer
+
+	written written
+}
+
+var _ interface {
+	Source
+	Sink
+} = (*Remote)(nil)
+
+// OpenRemote returns the registry at prefix, "registry.example/team" or
+// "127.0.0.1:5000", reached through rt. Plain HTTP is spoken to loopback hosts
+// only, TLS to all others. Nothing is read yet.
+func OpenRemote(prefix string, rt http.RoundTripper) (*Remote, error) {
+	prefix = strings.TrimSuffix(prefix, "/")
+	host, _, _ := strings.Cut(prefix, "/")
+	// A first part that could be a directory would silently mean a
+	// repository of some default registry.
+	if host != "localhost" && !strings.ContainsAny(host, ".:") || strings.Contains(prefix, "//") {
+		return nil, usage("opening registry %q: it does not start with a host", prefix)
+	}
+	if rt == nil {
+		return nil, usage("opening registry %q: no transport", prefix)
+	}
+	if _, err := name.NewRegistry(host, name.StrictValidation); err != nil {
+		return nil, usage("opening registry: %w", err)
+	}
+	return &Remote{prefix: prefix, rt: newGuard(rt, host), sessions: map[sessionKey]*session{}, subjects: map[string]*sync.Mutex{}}, nil
+}
+
+// Prefix returns what was opened, without a slash at the end.
+func (r *Remote) Prefix() string { return r.prefix }
+
+// repository resolves repo below the prefix.
+func (r *Remote) repository(repo string) (name.Repository, error) {
+	full := r.prefix + "/" + repo
+	opts := []name.Option{name.StrictValidation}
+	host, path, _ := strings.Cut(full, "/")
+	if err := checkRepository(path); err != nil {
+		return name.Repository{}, err
+	}
+	if transport.Loopback(hostname(host)) {
+		opts = append(opts, name.Insecure)
+	}
+	parsed, err := name.NewRepository(full, opts...)
+	if err != nil {
+		return name.Repository{}, usage("naming repository: %w", err)
+	}
+	return parsed, nil
+}
+
+// hostname cuts the port off.
+func hostname(host string) string {
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		host = host[:i]
+	}
+	return host
+}
+
+// Resolve implements [Source].
+func (r *Remote) Resolve(ctx context.Context, repo, tag string) (Descriptor, error) {
+	d, _, err := r.Manifest(ctx, repo, tag)
+	return d, err
+}
+
+// Manifest is [Remote.Resolve] with the bytes that were read for it.
+func (r *Remote) Manifest(ctx context.Context, repo, tag string) (Descriptor, []byte, error) {
+	op := fmt.Sprintf("resolving tag %q", tag)
+	target, err := r.repository(repo)
+	if err != nil {
+		return Descriptor{}, nil, err
+	}
+	want, byDigest := asDigest(tag)
+	if _, err := name.NewTag(target.Name()+":"+tag, name.StrictValidation); err != nil && !byDigest {
+		return Descriptor{}, nil, usage("naming tag: %w", err)
+	}
+	raw, header, err := r.get(ctx, query{target: target, op: op, path: "manifests/" + tag, accept: manifestTypes()})
+	if err != nil {
+		return Descriptor{}, nil, err
+	}
+	d := Descriptor{
+		MediaType: mediaType(header),
+		Digest:    digest.Of(digest.SHA256, raw),
+		Size:      int64(len(raw)),
+	}
+	if byDigest && !want.Equal(d.Digest) {
+		return Descriptor{}, nil, &TamperedError{Place: target.Name(), Digest: want, Err: fmt.Errorf("got %s", d.Digest)}
+	}
+	if !d.IsManifest() {
+		return Descriptor{}, nil, &FormError{Digest: d.Digest, Err: fmt.Errorf("unknown media type %q", d.MediaType)}
+	}
+	doc, err := parse(d, raw)
+	if err != nil {
+		return Descriptor{}, nil, err
+	}
+	d.ArtifactType, d.Annotations = doc.ArtifactType, doc.Annotations
+	return d, raw, nil
+}
+
+// asDigest reads a digest that stands in the place of a tag. No tag has a
+// colon, so neither can be taken for the other.
+func asDigest(tag string) (digest.Digest, bool) {
+	d, err := digest.Parse(tag)
+	return d, err == nil && d.Algorithm() == digest.SHA256
+}
+
+// Fetch implements [Source].
+func (r *Remote) Fetch(ctx context.Context, repo string, d Descriptor) (io.ReadCloser, error) {
+	target, err := r.repository(repo)
+	if err != nil {
+		return nil, err
+	}
+	q := query{target: target, op: "reading " + d.Digest.String(), path: "blobs/" + d.Digest.String()}
+	if d.IsManifest() {
+		if d.Size > MaxManifest {
+			return nil, &LimitError{Place: target.Name(), What: d.Digest.String(), Limit: MaxManifest}
+		}
+		q.path, q.accept = "manifests/"+d.Digest.String(), []string{d.MediaType}
+	}
+	resp, err := r.ask(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return verified(resp.Body, target.Name(), d), nil
+}
+
+// Tags implements [Source].
+func (r *Remote) Tags(ctx context.Context, repo string) ([]string, error) {
+	target, err := r.repository(repo)
+	if err != nil {
+		return nil, err
+	}
+	var tags []string
+	err = r.pages(ctx, query{target: target, op: "listing tags", path: "tags/list?n=1000"}, func(raw []byte) error {
+		var page struct {
+			Tags []string `json:"tags"`
+		}
+		if err := decodeOpen(raw, &page); err != nil {
+			return err
+		}
+		tags = append(tags, page.Tags...)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(tags)
+	return slices.Compact(tags), nil
+}
+
+// Referrers implements [Source]. A registry without the referrers API keeps
+// the list under a tag (distribution specification, "Referrers Tag Schema").
+func (r *Remote) Referrers(ctx context.Context, repo string, d digest.Digest) ([]Descriptor, error) {
+	return r.referrers(ctx, repo, d, "")
+}
+
+// ReferrersOf asks for the referrers of one artifact type. A registry may list
+// the others, too.
+func (r *Remote) ReferrersOf(ctx context.Context, repo string, d digest.Digest, kind string) ([]Descriptor, error) {
+	return r.referrers(ctx, repo, d, "?artifactType="+url.QueryEscape(kind))
+}
+
+func (r *Remote) referrers(ctx context.Context, repo string, d digest.Digest, filter string) ([]Descriptor, error) {
+	target, err := r.repository(repo)
+	if err != nil {
+		return nil, err
+	}
+	if d.IsZero() {
+		return nil, errors.New("listing referrers: no digest")
+	}
+	var found []Descriptor
+	collect := func(raw []byte) error {
+		found, err = appendReferrers(found, raw)
+		return err
+	}
+	q := query{target: target, op: "listing referrers of " + d.String(), path: "referrers/" + d.String() + filter, accept: []string{MediaTypeIndex}}
+	switch err := r.pages(ctx, q, collect); {
+	case err == nil:
+		return sortReferrers(found), nil
+	case !errors.Is(err, ErrNotFound) && !errors.Is(err, errNoAPI):
+		return nil, err
+	}
+	found = nil
+	q.path = "manifests/" + d.Algorithm().String() + "-" + d.Hex()
+	switch err := r.pages(ctx, q, collect); {
+	case errors.Is(err, ErrNotFound):
+		return nil, nil // the specification's way to say: none
+	case err != nil:
+		return nil, err
+	}
+	return sortReferrers(found), nil
+}
+
+// appendReferrers reads one list of referrers.
+func appendReferrers(found []Descriptor, raw []byte) ([]Descriptor, error) {
+	var list document
+	if err := decodeOpen(raw, &list); err != nil {
+		return nil, err
+	}
+	if list.MediaType != "" && list.MediaType != MediaTypeIndex {
+		return nil, fmt.Errorf("the list of referrers is of type %q", list.MediaType)
+	}
+	for _, e := range list.Manifests {
+		d, err := e.descriptor()
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, d)
+	}
+	return found, nil
+}
+
+func sortReferrers(found []Descriptor) []Descriptor {
+	order.Sort(found, func(a, b Descriptor) int { return strings.Compare(a.Digest.String(), b.Digest.String()) })
+	return slices.CompactFunc(found, func(a, b Descriptor) bool { return a.Digest.Equal(b.Digest) })
+}

@@ -1,0 +1,215 @@
+// Package rekorv1 asks a Rekor v1 log for the entry that a legacy signature does
+// not carry along, and keeps the answer so that it need not be asked again.
+//
+//	log, err := rekorv1.Open("https://log.example.org", rt)
+//	kept, err := rekorv1.OpenEvidence("evidence")
+//	f := rekorv1.Finder{Log: log, Evidence: kept}
+//	e, err := f.Prove(ctx, material, func(bundle []byte) (verify.Evidence, error) {
+//		return verifier.Blob(bundle, digests)
+//	})
+//
+// A log's answer is a claim. Its entry must be the one that was asked for, of
+// this artifact, this signature and this certificate; then pkg/judge/verify proves
+// it like any entry that came along. Only an answer that was proven is kept.
+//
+// API: Rekor v1, openapi.yaml.
+package rekorv1
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/document/legacy"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+const (
+	maxAnswer = 32 << 20
+	maxFound  = 200 // entries of one artifact that are looked at
+	batch     = 10  // entries that a log gives out at once
+)
+
+// Log is a Rekor v1 log that can be asked.
+type Log struct {
+	address string
+	client  *http.Client
+}
+
+// Open returns the log at address, https, or http on this machine. Nothing is
+// asked yet.
+func Open(address string, rt http.RoundTripper) (*Log, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, verdict.Wrap(verdict.Usage, "log", err)
+	}
+	if u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
+		return nil, verdict.Refuse(verdict.Usage, "log", "%q is no https address of a log", address)
+	}
+	// What is asked by POST changes nothing, so it may be asked again.
+	return &Log{address: strings.TrimSuffix(address, "/"), client: transport.Client(transport.Repeatable(rt))}, nil
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// UnavailableError reports that the log gave no answer: nothing is known about
+// what it holds.
+type UnavailableError = verdict.UnavailableError
+
+// Find asks for the entry of a signature and returns the log's answer as it
+// gave it, and what m is with it. First it asks for the one entry whose name
+// is computed from the signature; nobody can hide that behind others. Where
+// there is none by that name, it searches by the digest of what was signed.
+func (l *Log) Find(ctx context.Context, m legacy.Material) (answer []byte, found legacy.Material, err error) {
+	s := &search{material: m, named: true}
+	if name := m.EntryName(); name != "" {
+		if err := l.look(ctx, s, []string{name}); err != nil || s.answer != nil {
+			return s.answer, s.found, err
+		}
+	}
+	s.named = false
+	var names []string
+	if err := l.post(ctx, "/api/v1/index/retrieve", map[string]string{"hash": m.Signed().String()}, &names); err != nil {
+		return nil, legacy.Material{}, err
+	}
+	if len(names) > maxFound {
+		return nil, legacy.Material{}, verdict.Refuse(verdict.Limit, "log", "it has %d entries of this digest, the limit is %d", len(names), maxFound)
+	}
+	for asked := range slices.Chunk(names, batch) {
+		if err := l.look(ctx, s, asked); err != nil || s.answer != nil {
+			return s.answer, s.found, err
+		}
+	}
+	if s.nearest != nil { // no entry is the signature's
+		return nil, legacy.Material{}, s.nearest
+	}
+	return nil, legacy.Material{}, verdict.Refuse(verdict.LogMissing, "signature", "the log %s has no entry of it", l.address)
+}
+
+// search is what was found so far.
+type search struct {
+	material legacy.Material
+	named    bool   // asked by the name that is computed from the signature
+	answer   []byte // nil until found
+	found    legacy.Material
+	nearest  error // why the nearest entry was not the one
+}
+
+// remember keeps the refusal that is most about the signature that was asked
+// for: of its entry in another form, of another signature of the artifact, of
+// anything else.
+func (s *search) remember(err error) {
+	rank := func(err error) int {
+		switch verdict.FindingOf("", err).Code {
+		case verdict.LogKeyMismatch:
+			return 3
+		case verdict.LogSigMismatch:
+			return 2
+		}
+		return 1
+	}
+	if s.nearest == nil || rank(err) > rank(s.nearest) || rank(err) == 3 {
+		s.nearest = err
+	}
+}
+
+// look retrieves entries by name until one is the signature's.
+func (l *Log) look(ctx context.Context, s *search, names []string) error {
+	var answers []json.RawMessage
+	if err := l.post(ctx, "/api/v1/log/entries/retrieve", map[string][]string{"entryUUIDs": names}, &answers); err != nil {
+		return err
+	}
+	if len(answers) > len(names) {
+		return verdict.Refuse(verdict.LogEntryUnbound, "log entry", "the log answers with %d entries, asked for %d", len(answers), len(names))
+	}
+	for _, raw := range answers {
+		if err := s.consider(raw, names); err != nil || s.answer != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// consider takes an answer when it is the signature's. In a public log anybody
+// may enter anything under the digest of an artifact, in any form: an entry that
+// a search finds and that cannot be read, or is of another artifact, is skipped.
+// An entry that was not asked for, or that is not what its computed name says, is
+// a log that lies.
+func (s *search) consider(raw []byte, names []string) error {
+	name, entry, err := legacy.ParseAnswer(raw)
+	var refused *verdict.Error
+	if errors.As(err, &refused) && !s.named {
+		s.remember(err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(names, func(asked string) bool { return leafOf(asked) == leafOf(name) }) {
+		return verdict.Refuse(verdict.LogEntryUnbound, "log entry", "the log answers with %s, which was not asked for", name)
+	}
+	found, err := s.material.With(entry)
+	unbound := errors.As(err, &refused) && refused.Finding.Code == verdict.LogEntryUnbound
+	switch {
+	case err == nil:
+		s.answer, s.found = raw, found
+	case refused == nil, unbound && s.named && refused.Finding.Got != "":
+		return err
+	case unbound && refused.Finding.Got == "": // of a kind that no such signature has
+	default:
+		s.remember(err)
+	}
+	return nil
+}
+
+// leafOf is an entry's name without the name of its tree.
+func leafOf(name string) string { return name[max(0, len(name)-64):] }
+
+// post asks one question of the API.
+func (l *Log) post(ctx context.Context, path string, question, answer any) error {
+	failed := &UnavailableError{Place: l.address, Op: "asking the log"}
+	body, err := json.Marshal(question)
+	if err != nil {
+		return fmt.Errorf("asking the log: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, l.address+path, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("asking the log: %w", err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json")
+	response, err := l.client.Do(request)
+	if err != nil {
+		failed.Err = err
+		return failed
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		failed.Err = err
+		return failed
+	case response.StatusCode != http.StatusOK:
+		failed.Err = fmt.Errorf("it answered %s: %.200q", response.Status, raw)
+		return failed
+	case len(raw) > maxAnswer:
+		return verdict.Refuse(verdict.Limit, "log", "an answer of more than %d bytes", maxAnswer)
+	}
+	if err := strictjson.Unmarshal(raw, answer, strictjson.MaxSize(maxAnswer)); err != nil {
+		return verdict.Wrap(verdict.LogEntryParse, "log", err)
+	}
+	return nil
+}

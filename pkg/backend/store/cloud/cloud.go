@@ -1,0 +1,226 @@
+// Package cloud writes to buckets, and reads those that are not public.
+//
+//	w, err := cloud.OpenWriter("gs://release/v1.2.3/", rt)
+//	…
+//	err = w.Put(ctx, "bin/tool", size, body, store.PutOptions{IfAbsent: true})
+//
+// Buckets of Google Cloud Storage are reached with the application default
+// credentials, those of Amazon S3 and its like with what Amazon's tools would
+// find; where there are none, that is an error and never a reason to go on
+// without. "gs+http://127.0.0.1:PORT/bucket/" is an emulator on this machine,
+// without credentials; so is the same with s3.
+//
+// It is apart from package store because its client library is larger than all
+// else together: who only verifies reads public buckets with package store.
+// All requests go through the given transport, those for credentials too.
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"cloud.google.com/go/storage"
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/gcsblob"
+	"gocloud.dev/gcerrors"
+	"gocloud.dev/gcp"
+	"google.golang.org/api/option"
+
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/transport"
+)
+
+// Bucket is a part of a bucket: a place and its writer. It is safe for
+// concurrent use.
+type Bucket struct {
+	at store.Bucket
+	rt http.RoundTripper
+
+	mu     sync.Mutex // owns bucket while it is opened
+	bucket *blob.Bucket
+}
+
+var _ interface {
+	store.Place
+	store.Writer
+} = (*Bucket)(nil)
+
+// Open returns the bucket at uri. Nothing is asked yet, credentials included.
+func Open(uri string, rt http.RoundTripper) (*Bucket, error) {
+	at, err := store.ParseBucket(uri)
+	if err != nil {
+		return nil, err
+	}
+	if rt == nil {
+		return nil, &store.UsageError{Err: fmt.Errorf("opening place %q: no transport", uri)}
+	}
+	return &Bucket{at: at, rt: rt}, nil
+}
+
+// OpenWriter is [Open] for who only writes.
+func OpenWriter(uri string, rt http.RoundTripper) (store.Writer, error) {
+	b, err := Open(uri, rt)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// URI implements [store.Place].
+func (b *Bucket) URI() string { return b.at.URI() }
+
+func (b *Bucket) unavailable(op string, err error) error {
+	return &store.UnavailableError{Place: b.URI(), Op: op, Err: err}
+}
+
+// open connects, at first. A failed opening is tried again next time.
+func (b *Bucket) open(ctx context.Context) (*blob.Bucket, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.bucket != nil {
+		return b.bucket, nil
+	}
+	if name := redirected(); name != "" {
+		return nil, fmt.Errorf(`%s is set: unset it and write "gs+http://…" or "s3+http://…" instead`, name)
+	}
+	// Credentials outlive the first call, so its end must not be theirs.
+	ctx = context.WithoutCancel(ctx)
+	if b.at.S3 {
+		var err error
+		b.bucket, err = b.openAmazon(ctx)
+		return b.bucket, err
+	}
+	client, err := b.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// The transport repeats what can be repeated; the library would do so
+	// without a limit.
+	client.SetRetry(storage.WithPolicy(storage.RetryNever))
+	b.bucket, err = gcsblob.OpenBucket(ctx, nil, b.at.Name, &gcsblob.Options{Client: client})
+	return b.bucket, err
+}
+
+func (b *Bucket) client(ctx context.Context) (*storage.Client, error) {
+	rt := transport.RepeatableIf(b.rt, bound)
+	if b.at.Emulated {
+		anonymous := gcp.NewAnonymousHTTPClient(rt)
+		return storage.NewClient(ctx, option.WithHTTPClient(&anonymous.Client),
+			option.WithEndpoint(b.at.Endpoint+"/storage/v1/"), storage.WithJSONReads())
+	}
+	tokens, err := credentials(ctx, b.rt)
+	if err != nil {
+		return nil, err
+	}
+	authorised, err := gcp.NewHTTPClient(rt, tokens)
+	if err != nil {
+		return nil, fmt.Errorf("finding credentials: %w", err)
+	}
+	return storage.NewClient(ctx, option.WithHTTPClient(&authorised.Client), storage.WithJSONReads())
+}
+
+// List implements [store.Place].
+func (b *Bucket) List(ctx context.Context) ([]store.Object, error) {
+	bucket, err := b.open(ctx)
+	if err != nil {
+		return nil, b.unavailable("listing", err)
+	}
+	var objects []store.Object
+	last := ""
+	for pages := bucket.List(&blob.ListOptions{Prefix: b.at.Prefix}); ; {
+		item, err := next(ctx, pages)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, b.unavailable("listing", flat(err))
+		}
+		// Names come in order, so a list that goes round is noticed.
+		if len(objects) > 0 && item.Key <= last {
+			return nil, b.unavailable("listing", errors.New("the listing does not advance"))
+		}
+		last = item.Key
+		if len(objects) >= store.MaxObjects {
+			return nil, &store.LimitError{Place: b.URI(), Limit: store.MaxObjects}
+		}
+		name := strings.TrimPrefix(item.Key, b.at.Prefix)
+		if err := store.CheckName(name); err != nil {
+			return nil, fmt.Errorf("listing %q: %w", b.URI(), err)
+		}
+		object := store.Object{Name: name, Size: item.Size}
+		var attrs storage.ObjectAttrs
+		if item.As(&attrs) {
+			object.Generation = strconv.FormatInt(attrs.Generation, 10)
+		}
+		objects = append(objects, object)
+	}
+	slices.SortFunc(objects, func(a, b store.Object) int { return strings.Compare(a.Name, b.Name) })
+	return objects, nil
+}
+
+// next is the next object of a list. The library for S3 trips over an object
+// that the list describes in part only, and no answer may end this program.
+func next(ctx context.Context, pages *blob.ListIterator) (item *blob.ListObject, err error) {
+	defer func() {
+		if tripped := recover(); tripped != nil {
+			item, err = nil, fmt.Errorf("reading the list: %v", tripped)
+		}
+	}()
+	return pages.Next(ctx)
+}
+
+// Open implements [store.Place].
+func (b *Bucket) Open(ctx context.Context, name string) (io.ReadCloser, int64, error) {
+	if err := store.CheckName(name); err != nil {
+		return nil, 0, fmt.Errorf("reading at %q: %w", b.URI(), err)
+	}
+	op := fmt.Sprintf("reading %q", name)
+	bucket, err := b.open(ctx)
+	if err != nil {
+		return nil, 0, b.unavailable(op, err)
+	}
+	r, err := bucket.NewReader(ctx, b.at.Prefix+name, nil)
+	switch {
+	case gcerrors.Code(err) == gcerrors.NotFound:
+		return nil, 0, fmt.Errorf("%s at %q: %w", op, b.URI(), store.ErrNotFound)
+	case err != nil:
+		return nil, 0, b.unavailable(op, flat(err))
+	}
+	return &reader{Reader: r, failed: func(err error) error { return b.unavailable(op, flat(err)) }}, r.Size(), nil
+}
+
+// reader turns failures in the middle into unavailability.
+type reader struct {
+	*blob.Reader
+	failed func(error) error
+}
+
+// Read implements [io.Reader].
+func (r *reader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		err = r.failed(err)
+	}
+	return n, err
+}
+
+// WriteTo would go past Read.
+func (r *reader) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{r}) }
+
+// flat keeps the text of an error of the library and the end of a context, but
+// not the library's own types, among which some have a Code of another kind.
+func flat(err error) error {
+	for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, end) {
+			return fmt.Errorf("%w: %v", end, err)
+		}
+	}
+	return errors.New(err.Error())
+}

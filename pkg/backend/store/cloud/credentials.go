@@ -1,0 +1,127 @@
+package cloud
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/google"
+
+	"github.com/waybill-release/waybill/pkg/backend/transport"
+)
+
+// scope is what a token is asked for; what it may do is for the account to say.
+const scope = "https://www.googleapis.com/auth/cloud-platform"
+
+// metadataPatience is how long a machine may take to say who it is: its
+// metadata service is next door, or is not there.
+const metadataPatience = 3 * time.Second
+
+// credentials finds the application default credentials: the file that
+// GOOGLE_APPLICATION_CREDENTIALS names, the one that gcloud wrote, or the
+// account of this machine. The library's own search asks the machine past the
+// given transport.
+//
+// https://cloud.google.com/docs/authentication/application-default-credentials
+func credentials(ctx context.Context, rt http.RoundTripper) (oauth2.TokenSource, error) {
+	file := os.Getenv("GOOGLE_APPLICATION_CREDENTIALS")
+	named := file != ""
+	if !named {
+		file = wellKnown()
+	}
+	raw, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) && !named {
+		return ofMachine(rt)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("finding credentials: %w", err)
+	}
+	var kind struct {
+		Type google.CredentialsType `json:"type"`
+	}
+	if err := json.Unmarshal(raw, &kind); err != nil {
+		return nil, fmt.Errorf("finding credentials: %q is not a file of credentials", file)
+	}
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, transport.Client(rt))
+	found, err := google.CredentialsFromJSONWithType(ctx, raw, kind.Type, scope)
+	if err != nil {
+		return nil, fmt.Errorf("finding credentials in %q: %w", file, err)
+	}
+	return found.TokenSource, nil
+}
+
+// wellKnown is where gcloud writes credentials.
+func wellKnown() string {
+	const name = "application_default_credentials.json"
+	if dir := os.Getenv("CLOUDSDK_CONFIG"); dir != "" {
+		return filepath.Join(dir, name)
+	}
+	if runtime.GOOS == "windows" {
+		return filepath.Join(os.Getenv("APPDATA"), "gcloud", name)
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return name
+	}
+	return filepath.Join(home, ".config", "gcloud", name)
+}
+
+// machine gives out tokens of the account that this machine runs as.
+type machine struct {
+	client *http.Client
+	host   string
+}
+
+func ofMachine(rt http.RoundTripper) (oauth2.TokenSource, error) {
+	m := machine{client: transport.Client(rt), host: os.Getenv("GCE_METADATA_HOST")}
+	if m.host == "" {
+		m.host = "169.254.169.254" // link-local: nobody but the machine's own host answers
+	}
+	first, err := m.Token()
+	if err != nil {
+		return nil, fmt.Errorf("finding credentials: set GOOGLE_APPLICATION_CREDENTIALS; there is no file of them, and this machine has no account: %w", err)
+	}
+	return oauth2.ReuseTokenSource(first, m), nil
+}
+
+// Token implements [oauth2.TokenSource].
+//
+// https://cloud.google.com/compute/docs/access/authenticate-workloads
+func (m machine) Token() (*oauth2.Token, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), metadataPatience)
+	defer cancel()
+	address := "http://" + m.host + "/computeMetadata/v1/instance/service-accounts/default/token?scopes=" + scope
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Metadata-Flavor", "Google")
+	resp, err := m.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Metadata-Flavor") != "Google" {
+		return nil, fmt.Errorf("asking the machine for a token: it answered %s", resp.Status)
+	}
+	var token struct {
+		AccessToken string `json:"access_token"`
+		ExpiresIn   int64  `json:"expires_in"`
+		TokenType   string `json:"token_type"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&token); err != nil || token.AccessToken == "" {
+		return nil, errors.New("asking the machine for a token: its answer holds none") // whose text could hold one
+	}
+	return &oauth2.Token{
+		AccessToken: token.AccessToken, TokenType: token.TokenType, Expiry: time.Now().Add(time.Duration(token.ExpiresIn) * time.Second),
+	}, nil
+}

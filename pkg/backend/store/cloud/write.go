@@ -1,0 +1,169 @@
+package cloud
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"time"
+
+	"cloud.google.com/go/storage"
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+)
+
+// errLost is the cause when a bucket took an object and does not have it.
+var errLost = errors.New("the bucket took the object, and does not have it")
+
+// bound picks the writes that are bound to what was there before: a second one
+// does nothing, so it may be sent.
+func bound(req *http.Request) bool {
+	return req.Method == http.MethodPost && req.URL.Query().Has("ifGenerationMatch") && !req.URL.Query().Has("upload_id")
+}
+
+// Put implements [store.Writer]. An object that the bucket says it took is
+// looked for, and so is one that it says it did not take: what is there with
+// these very bytes was written.
+func (b *Bucket) Put(ctx context.Context, name string, size int64, r io.Reader, opts store.PutOptions) error {
+	if err := store.CheckName(name); err != nil {
+		return fmt.Errorf("writing at %q: %w", b.URI(), err)
+	}
+	op := fmt.Sprintf("writing %q", name)
+	bucket, err := b.open(ctx)
+	if err != nil {
+		return b.unavailable(op, err)
+	}
+	if opts.MediaType == "" {
+		opts.MediaType = "application/octet-stream"
+	}
+	src := b.source(r, size)
+	err = b.upload(ctx, bucket, name, src, opts)
+	switch {
+	case src.err != nil:
+		return fmt.Errorf("%s: %w", op, src.err)
+	case opts.IfAbsent && gcerrors.Code(err) == gcerrors.FailedPrecondition:
+		return fmt.Errorf("%s at %q: %w", op, b.URI(), store.ErrExists)
+	case err == nil:
+		err = b.settle(ctx, bucket, name, src)
+	case src.ended && b.holds(ctx, bucket, name, src) == nil:
+		err = nil // it failed, and was done
+	}
+	if err != nil {
+		return b.unavailable(op, flat(err))
+	}
+	return nil
+}
+
+func (b *Bucket) upload(ctx context.Context, bucket *blob.Bucket, name string, src *source, opts store.PutOptions) error {
+	return b.send(ctx, bucket, name, src, &blob.WriterOptions{
+		ContentType: opts.MediaType, IfNotExist: opts.IfAbsent, BufferSize: buffer(src.want),
+	})
+}
+
+func (b *Bucket) send(ctx context.Context, bucket *blob.Bucket, name string, src *source, opts *blob.WriterOptions) error {
+	// An upload is given up by ending its context; closing would complete it.
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	w, err := bucket.NewWriter(ctx, b.at.Prefix+name, opts)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(struct{ io.Writer }{w}, src); err != nil {
+		giveUp()
+		_ = w.Close()
+		return err
+	}
+	return w.Close()
+}
+
+// settle waits, within reason, until the bucket has what it took.
+func (b *Bucket) settle(ctx context.Context, bucket *blob.Bucket, name string, src *source) error {
+	patience, _ := transport.Patience() // a wrong one is the transport's error
+	begun, wait := time.Now(), min(100*time.Millisecond, patience/16)
+	for {
+		err := b.holds(ctx, bucket, name, src)
+		if gcerrors.Code(err) != gcerrors.NotFound {
+			return err
+		}
+		if time.Since(begun)+wait > patience {
+			return errLost
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+		wait *= 2
+	}
+}
+
+// holds asks whether the bucket has an object of these bytes.
+func (b *Bucket) holds(ctx context.Context, bucket *blob.Bucket, name string, src *source) error {
+	held, err := bucket.Attributes(ctx, b.at.Prefix+name)
+	if err != nil {
+		return err
+	}
+	var object storage.ObjectAttrs
+	switch {
+	case held.Size != src.seen,
+		b.at.S3 && len(held.MD5) > 0 && !bytes.Equal(held.MD5, src.sum.Sum(nil)), // none of what came in parts
+		held.As(&object) && object.CRC32C != 0 && !bytes.Equal(binary.BigEndian.AppendUint32(nil, object.CRC32C), src.sum.Sum(nil)):
+		return errors.New("the bucket has other bytes than were written")
+	}
+	return nil
+}
+
+// buffer is what one request carries: a whole small object, or the default.
+func buffer(size int64) int {
+	const whole = 8 << 20
+	if size < 0 || size >= whole {
+		return 0
+	}
+	return int(size) + 1
+}
+
+// source refuses another number of bytes than declared, keeps its own error
+// apart from those of the bucket, and sums up what it gave.
+type source struct {
+	r     io.Reader
+	want  int64     // -1 if unknown
+	sum   hash.Hash // the one that the bucket keeps, against accidents
+	seen  int64
+	ended bool // everything was read
+	err   error
+}
+
+func (b *Bucket) source(r io.Reader, size int64) *source {
+	s := &source{r: r, want: size, sum: crc32.New(crc32.MakeTable(crc32.Castagnoli))}
+	if b.at.S3 {
+		s.sum = md5.New()
+	}
+	return s
+}
+
+// Read implements [io.Reader].
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	s.seen += int64(n)
+	_, _ = s.sum.Write(p[:n]) // never fails
+	if s.want >= 0 && (s.seen > s.want || err == io.EOF && s.seen != s.want) {
+		err = &digest.SizeError{Want: s.want, Got: s.seen}
+	}
+	s.ended = err == io.EOF
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+	return n, err
+}

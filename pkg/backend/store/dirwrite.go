@@ -1,0 +1,194 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
+)
+
+// stagingPrefix begins the name of a file that is being written, beside its
+// final name. One that a crash left behind is listed like any other object: a
+// hidden corner of a place would be a place to hide things.
+const stagingPrefix = ".waybill-tmp-"
+
+// IsStaging reports whether a file of this name is one that was never whole:
+// it is being written, or its writer was killed. Who alone writes to a
+// directory may remove what an earlier run left of them.
+func IsStaging(name string) bool { return strings.HasPrefix(path.Base(name), stagingPrefix) }
+
+// Put implements [Writer].
+func (d *dir) Put(ctx context.Context, name string, size int64, r io.Reader, opts PutOptions) error {
+	if err := CheckName(name); err != nil {
+		return fmt.Errorf("writing at %q: %w", d.uri, err)
+	}
+	op := "writing " + quote(name)
+	if err := os.MkdirAll(d.path, 0o755); err != nil {
+		return d.unavailable(op, err)
+	}
+	root, err := os.OpenRoot(d.path)
+	if err != nil {
+		return d.unavailable(op, err)
+	}
+	defer root.Close()
+	switch _, err := d.look(root, name); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case opts.IfAbsent:
+		return fmt.Errorf("%s at %q: %w", op, d.uri, ErrExists)
+	}
+	parent := path.Dir(name)
+	if err := makeDirs(root, parent); err != nil {
+		return d.unavailable(op, err)
+	}
+	staged := path.Join(parent, stagingPrefix+rand.Text())
+	defer func() { _ = root.Remove(staged) }() // gone already after a rename
+	if err := d.stage(ctx, root, staged, &counted{r: r, want: size}); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return d.publish(root, staged, name, opts)
+}
+
+// stage writes all of r to a new file and makes it durable.
+func (d *dir) stage(ctx context.Context, root *os.Root, staged string, r *counted) error {
+	f, err := root.OpenFile(staged, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return d.unavailable("staging", err)
+	}
+	defer f.Close()
+	r.stop = ctx.Err
+	if _, err := io.CopyBuffer(struct{ io.Writer }{f}, r, make([]byte, 256<<10)); err != nil {
+		if r.err != nil {
+			return r.err // the source failed, not this place
+		}
+		return d.unavailable("staging", err)
+	}
+	if err := f.Sync(); err != nil {
+		return d.unavailable("staging", err)
+	}
+	if err := f.Close(); err != nil {
+		return d.unavailable("staging", err)
+	}
+	return nil
+}
+
+// publish gives the staged file its name, at once and durably. A link, unlike
+// a rename, fails if the name is taken.
+func (d *dir) publish(root *os.Root, staged, name string, opts PutOptions) error {
+	act := root.Rename
+	if opts.IfAbsent {
+		act = root.Link
+	}
+	op := "writing " + quote(name)
+	err := act(staged, name)
+	switch {
+	case opts.IfAbsent && errors.Is(err, fs.ErrExist):
+		return fmt.Errorf("%s at %q: %w", op, d.uri, ErrExists)
+	case err != nil:
+		return d.unavailable(op, err)
+	}
+	if err := syncDir(root, path.Dir(name)); err != nil {
+		return d.unavailable(op, err)
+	}
+	return nil
+}
+
+// Move moves a file into a directory under a name, at once and durably, in place
+// of what has that name. Both are on one file system.
+func Move(path, dir, name string) error {
+	if err := CheckName(name); err != nil {
+		return fmt.Errorf("moving %q: %w", path, err)
+	}
+	if err := move(path, dir, name); err != nil {
+		return fmt.Errorf("moving %q to %q: %w", path, name, err)
+	}
+	return nil
+}
+
+func move(from, dir, name string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close(), makeDirs(root, path.Dir(name))); err != nil {
+		return err
+	}
+	parent, err := root.Open(path.Dir(name)) // no link leads out of the directory
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	if err := os.Rename(from, filepath.Join(dir, filepath.FromSlash(name))); err != nil {
+		return err
+	}
+	return flush(parent)
+}
+
+// makeDirs makes the directory at name and those above it, durably.
+func makeDirs(root *os.Root, name string) error {
+	if name == "." {
+		return nil
+	}
+	if err := makeDirs(root, path.Dir(name)); err != nil {
+		return err
+	}
+	switch err := root.Mkdir(name, 0o755); {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return syncDir(root, path.Dir(name))
+}
+
+// syncDir makes the entries of a directory durable.
+func syncDir(root *os.Root, name string) error {
+	f, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return flush(f)
+}
+
+// counted refuses a source with another number of bytes than declared, keeps
+// the source's own error apart from those of the destination, and stops when
+// the caller does.
+type counted struct {
+	r    io.Reader
+	want int64 // -1 if unknown
+	seen int64
+	stop func() error
+	err  error
+}
+
+// Read implements [io.Reader].
+func (c *counted) Read(p []byte) (int, error) {
+	if err := c.stop(); err != nil {
+		c.err = err
+		return 0, err
+	}
+	n, err := c.r.Read(p)
+	c.seen += int64(n)
+	if c.want >= 0 && (c.seen > c.want || err == io.EOF && c.seen != c.want) {
+		err = &digest.SizeError{Want: c.want, Got: c.seen}
+	}
+	if err != nil && err != io.EOF {
+		c.err = err
+	}
+	return n, err
+}

@@ -1,0 +1,166 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sort"
+	"strings"
+	"sync"
+
+	"github.com/waybill-release/waybill/pkg/document/unpack"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// tape is a tar archive whose regular files are the objects. It must be one that
+// every program unpacks to these very objects: see package unpack. It is read
+// where it lies: what is wanted is found through an index of the headers, which
+// is made once, of an archive that must stay the same from then on.
+type tape struct {
+	path string // absolute
+	uri  string
+
+	mu     sync.Mutex // owns what follows
+	looked os.FileInfo
+	index  map[string]span
+}
+
+// span is where the bytes of an object are.
+type span struct{ offset, size int64 }
+
+// isTape reports whether a path names an archive and no directory.
+func isTape(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && strings.HasSuffix(path, ".tar")
+}
+
+func openTape(path string) (*tape, error) {
+	d, err := openDir(path)
+	if err != nil {
+		return nil, err
+	}
+	return &tape{path: d.path, uri: "tar" + strings.TrimPrefix(d.uri, "file")}, nil
+}
+
+// URI implements [Place].
+func (t *tape) URI() string { return t.uri }
+
+func (t *tape) unavailable(op string, err error) error {
+	return &UnavailableError{Place: t.uri, Op: op, Err: err}
+}
+
+// List implements [Place].
+func (t *tape) List(ctx context.Context) ([]Object, error) {
+	f, index, err := t.open(ctx, "listing")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	objects := make([]Object, 0, len(index))
+	for name, at := range index {
+		objects = append(objects, Object{Name: name, Size: at.size})
+	}
+	sort.Slice(objects, func(i, j int) bool { return objects[i].Name < objects[j].Name })
+	return objects, nil
+}
+
+// Open implements [Place].
+func (t *tape) Open(ctx context.Context, name string) (io.ReadCloser, int64, error) {
+	if err := CheckName(name); err != nil {
+		return nil, 0, fmt.Errorf("reading at %q: %w", t.uri, err)
+	}
+	op := "reading " + quote(name)
+	f, index, err := t.open(ctx, op)
+	if err != nil {
+		return nil, 0, err
+	}
+	at, found := index[name]
+	if !found {
+		_ = f.Close()
+		return nil, 0, fmt.Errorf("%s at %q: %w", op, t.uri, ErrNotFound)
+	}
+	section := struct {
+		io.Reader
+		io.Closer
+	}{io.NewSectionReader(f, at.offset, at.size), f}
+	return &body{ReadCloser: section, place: t.uri, op: op}, at.size, nil
+}
+
+// open opens the archive and answers what is in it.
+func (t *tape) open(ctx context.Context, op string) (*os.File, map[string]span, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, t.unavailable(op, err)
+	}
+	f, err := os.Open(t.path)
+	if err != nil {
+		return nil, nil, t.unavailable(op, err)
+	}
+	index, err := t.read(ctx, f)
+	if err != nil {
+		_ = f.Close()
+		return nil, nil, err
+	}
+	return f, index, nil
+}
+
+// read makes the index, or takes the one of the same file from before.
+func (t *tape) read(ctx context.Context, f *os.File) (map[string]span, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, t.unavailable("listing", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.index != nil {
+		if !os.SameFile(t.looked, info) || t.looked.Size() != info.Size() || !t.looked.ModTime().Equal(info.ModTime()) {
+			return nil, t.unavailable("listing", errors.New("the archive changed while it was read"))
+		}
+		return t.index, nil
+	}
+	if t.index, err = t.scan(ctx, f, info.Size()); err != nil {
+		return nil, err
+	}
+	t.looked = info
+	return t.index, nil
+}
+
+// scan reads the headers, and passes over what is between them.
+func (t *tape) scan(ctx context.Context, f *os.File, size int64) (map[string]span, error) {
+	index, names := map[string]span{}, []string{}
+	err := unpack.New().Place(f, size, func(e unpack.Entry, _ io.Reader) error {
+		if err := ctx.Err(); err != nil {
+			return t.unavailable("listing", err)
+		}
+		if e.Name == "." {
+			return nil
+		}
+		if err := CheckName(e.Name); err != nil {
+			return err
+		}
+		if e.Kind != unpack.File {
+			return nil
+		}
+		if len(index) >= MaxObjects {
+			return &LimitError{Place: t.uri, Limit: MaxObjects}
+		}
+		index[e.Name] = span{e.Offset, e.Size}
+		names = append(names, e.Name)
+		return nil
+	})
+	if err == nil {
+		err = CheckNames(names)
+	}
+	var refusal *verdict.Error
+	switch {
+	case err == nil:
+		return index, nil
+	case errors.As(err, &refusal):
+		return nil, verdict.Refuse(refusal.Finding.Code, cmp.Or(refusal.Finding.Subject, t.uri), "%s (read in %s)", refusal.Finding.Message, t.uri)
+	case verdict.OutcomeOf(err) == verdict.Refused:
+		return nil, fmt.Errorf("listing %q: %w", t.uri, err)
+	}
+	return nil, t.unavailable("listing", err)
+}

@@ -1,0 +1,111 @@
+package span
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Tally counts the spans that have ended, by name and outcome, and how long
+// they took. There are few names and outcomes, so it stays small.
+type Tally struct {
+	mu  sync.Mutex // owns all
+	all map[Ended]Sum
+}
+
+// Ended is what spans are counted by.
+type Ended struct {
+	Name    Name
+	Outcome string // Done, refused, malformed, unavailable or internal
+}
+
+// Done is the outcome of a span that ended without an error.
+const Done = "done"
+
+// Sum is how many there were, and how long they took together.
+type Sum struct {
+	Count int
+	Took  time.Duration
+}
+
+func newTally() *Tally { return &Tally{all: map[Ended]Sum{}} }
+
+func (t *Tally) ended(name Name, outcome string, took time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sum := t.all[Ended{name, outcome}]
+	sum.Count++
+	sum.Took += took
+	t.all[Ended{name, outcome}] = sum
+}
+
+// All lists what was counted, in the order of names and outcomes.
+func (t *Tally) All() ([]Ended, []Sum) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	by := slices.SortedFunc(maps.Keys(t.all), func(a, b Ended) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Outcome, b.Outcome))
+	})
+	sums := make([]Sum, len(by))
+	for i, e := range by {
+		sums[i] = t.all[e]
+	}
+	return by, sums
+}
+
+// A Run is what a command was, for its metrics.
+type Run struct {
+	Command string // stage
+	Outcome string // Done, or how it failed
+	Ended   time.Time
+	Took    time.Duration
+}
+
+// outcomes are those that a run can have: each is there in the metrics of a run,
+// so that a failure can be asked for that never was.
+func outcomes() []string {
+	all := []string{Done}
+	for _, o := range []verdict.Outcome{verdict.Refused, verdict.Malformed, verdict.Unavailable, verdict.Internal} {
+		all = append(all, o.String())
+	}
+	return all
+}
+
+// WriteMetrics writes what was counted, and the run itself, in the text format
+// of Prometheus. Labels are names of commands, of acts and of outcomes: there
+// are only so many.
+func (t *Tally) WriteMetrics(w io.Writer, r Run) error {
+	var text bytes.Buffer
+	head := func(name, kind, help string) {
+		fmt.Fprintf(&text, "# HELP %[1]s %[3]s\n# TYPE %[1]s %[2]s\n", name, kind, help)
+	}
+	head("waybill_run_outcome", "gauge", "How the run ended: 1 for its outcome.")
+	for _, o := range outcomes() {
+		ended := 0
+		if o == r.Outcome {
+			ended = 1
+		}
+		fmt.Fprintf(&text, "waybill_run_outcome{command=%q,outcome=%q} %d\n", r.Command, o, ended)
+	}
+	head("waybill_run_seconds", "gauge", "How long the run took.")
+	fmt.Fprintf(&text, "waybill_run_seconds{command=%q} %g\n", r.Command, r.Took.Seconds())
+	head("waybill_run_ended_timestamp_seconds", "gauge", "When the run ended, in seconds since 1970.")
+	fmt.Fprintf(&text, "waybill_run_ended_timestamp_seconds{command=%q} %d\n", r.Command, r.Ended.Unix())
+	by, sums := t.All()
+	head("waybill_act_seconds", "summary", "How long the acts of the run took, by kind and outcome.")
+	for i, e := range by {
+		if e.Name.isTask() {
+			fmt.Fprintf(&text, "waybill_act_seconds_sum{kind=%q,outcome=%q} %g\n", string(e.Name), e.Outcome, sums[i].Took.Seconds())
+			fmt.Fprintf(&text, "waybill_act_seconds_count{kind=%q,outcome=%q} %d\n", string(e.Name), e.Outcome, sums[i].Count)
+		}
+	}
+	_, err := w.Write(text.Bytes())
+	return err
+}

@@ -1,0 +1,90 @@
+package tuf
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/theupdateframework/go-tuf/v2/metadata"
+
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// refusal gives go-tuf's reason to refuse a role its code. A version number
+// that is lower than one seen before is for the caller to tell apart.
+func refusal(role string, err error) error {
+	var (
+		judged    *verdict.Error
+		expired   *metadata.ErrExpiredMetadata
+		unsigned  *metadata.ErrUnsignedMetadata
+		version   *metadata.ErrBadVersionNumber
+		different *metadata.ErrLengthOrHashMismatch
+	)
+	code := verdict.TUFParse
+	switch {
+	case errors.As(err, &judged):
+		return err
+	case errors.As(err, &expired):
+		code = verdict.TUFExpired
+	case errors.As(err, &unsigned):
+		code = verdict.TUFThreshold
+	case errors.As(err, &version):
+		code = verdict.TUFVersion
+	case errors.As(err, &different):
+		code = verdict.TUFHash
+	}
+	return verdict.Wrap(code, subject, fmt.Errorf("%s: %w", role, err))
+}
+
+// absent reports a file that must be there and is not.
+func absent(role string, err error) error {
+	if errors.Is(err, errNotFound) {
+		return verdict.Wrap(verdict.TrustDown, subject, fmt.Errorf("%s: %w", role, err))
+	}
+	return err
+}
+
+// unproven reports that the cache alone does not suffice.
+func unproven(format string, args ...any) error {
+	return verdict.Refuse(verdict.TrustDown, subject, format, args...)
+}
+
+// strict refuses JSON that two readers could read differently, and roles that
+// need no signature, before go-tuf sees them.
+func strict(raw []byte) error {
+	var shape struct {
+		Signed struct {
+			Roles map[string]struct {
+				Threshold int `json:"threshold"`
+			} `json:"roles"`
+		} `json:"signed"`
+	}
+	if err := strictjson.UnmarshalOpen(raw, &shape); err != nil {
+		return err
+	}
+	for role, r := range shape.Signed.Roles {
+		if r.Threshold < 1 {
+			return &metadata.ErrUnsignedMetadata{Msg: fmt.Sprintf("%s would need %d signatures", role, r.Threshold)}
+		}
+	}
+	return nil
+}
+
+// judge runs one judgement of go-tuf on metadata that a stranger wrote.
+func judge(role string, raw []byte, ask func([]byte) error) error {
+	if err := strict(raw); err != nil {
+		return err
+	}
+	return guarded(role, func() error { return ask(raw) })
+}
+
+// guarded makes a panic a refusal like any other: some malformed metadata made
+// go-tuf panic in the past (CVE-2026-23991).
+func guarded(role string, ask func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = verdict.Refuse(verdict.TUFParse, subject, "%s: reading it panics: %.200v", role, p)
+		}
+	}()
+	return ask()
+}

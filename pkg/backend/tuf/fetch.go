@@ -1,0 +1,101 @@
+package tuf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// subject names what every finding of this package speaks of.
+const subject = "trust root"
+
+// The most bytes that a file may have, as go-tuf and the Sigstore clients have
+// them. A repository that needs more is refused rather than read.
+const (
+	maxRoot      = 512_000
+	maxTimestamp = 16_384
+	maxSnapshot  = 2_000_000
+	maxTargets   = 5_000_000
+	maxFile      = 4 << 20
+)
+
+// errNotFound is the answer that a file does not exist.
+var errNotFound = errors.New("the repository has no such file")
+
+// errSlow ends a file that comes too slowly, however steadily it drips.
+var errSlow = errors.New("it took too long")
+
+// CheckURL refuses addresses of repositories that cannot be used: anything but
+// https, except http on loopback, and addresses with credentials, a query or a
+// fragment.
+func CheckURL(address string) error {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return verdict.Wrap(verdict.Usage, subject, err)
+	case u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return verdict.Refuse(verdict.Usage, subject, "repository %q: want https://HOST/PATH", u.Redacted())
+	case u.Scheme == "https" || u.Scheme == "http" && transport.Loopback(u.Hostname()):
+		return nil
+	}
+	return verdict.Refuse(verdict.Usage, subject, "repository %q: want https (http is for loopback only)", address)
+}
+
+// fetcher reads files of one repository. It sends no credentials anywhere.
+type fetcher struct {
+	client   *http.Client
+	base     string
+	patience time.Duration
+}
+
+// get reads the file at a path below the repository, of at most limit bytes.
+func (f *fetcher) get(ctx context.Context, limit int64, path ...string) ([]byte, error) {
+	where, err := url.JoinPath(f.base, path...)
+	if err != nil {
+		return nil, verdict.Wrap(verdict.Usage, subject, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, f.patience, errSlow)
+	defer cancel()
+	raw, err := f.read(ctx, limit, where)
+	var judged *verdict.Error
+	switch {
+	case err == nil || errors.As(err, &judged) || errors.Is(err, errNotFound):
+		return raw, err
+	case context.Cause(ctx) != nil:
+		err = context.Cause(ctx)
+	}
+	return nil, verdict.Wrap(verdict.TrustDown, subject, fmt.Errorf("fetching %q: %w", where, err))
+}
+
+func (f *fetcher) read(ctx context.Context, limit int64, where string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, where, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := f.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode == http.StatusNotFound:
+		return nil, errNotFound
+	case resp.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("the repository answers %s", resp.Status)
+	}
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(raw)) > limit {
+		return nil, verdict.Refuse(verdict.Limit, subject, "%q has more than %d bytes", where, limit)
+	}
+	return raw, nil
+}

@@ -1,0 +1,84 @@
+package tuf
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// savedSource is how a cache remembers a [Source].
+type savedSource struct {
+	URL  string `json:"url"`
+	Root []byte `json:"root"`
+}
+
+// Remembered is the source that the cache was initialised with, or
+// [PublicGood] if it never was. A cache that no longer says is an error: it
+// must not fall back to a source that nobody chose.
+func Remembered(dir string) (Source, error) {
+	var saved savedSource
+	err := cache{dir: dir}.unmarshal(sourceFile, &saved)
+	var bad *strictjson.Error
+	if errors.As(err, &bad) {
+		return Source{}, verdict.Wrap(verdict.ConfigParse, filepath.Join(dir, sourceFile),
+			fmt.Errorf("run trust init again: %w", err))
+	}
+	if err != nil {
+		return Source{}, err
+	}
+	if saved.URL == "" {
+		if err := lost(dir); err != nil {
+			return Source{}, err
+		}
+		return PublicGood(), nil
+	}
+	return Source(saved), nil
+}
+
+// lost refuses a cache that forgot its source and still holds the floor of
+// another repository than the public-good one.
+func lost(dir string) error {
+	var f floor
+	err := cache{dir: dir}.unmarshal(floorFile, &f)
+	var bad *strictjson.Error
+	if err != nil && !errors.As(err, &bad) {
+		return err
+	}
+	if f.URL == "" || f.URL == PublicGoodURL {
+		return nil
+	}
+	return verdict.Refuse(verdict.ConfigParse, filepath.Join(dir, sourceFile),
+		"it is gone, but the cache was made for %q; run trust init again, with that repository or another", f.URL)
+}
+
+// Init refreshes from a source and makes it the one that the cache remembers.
+// What the cache knew of another source is forgotten. If the refresh fails,
+// nothing changes.
+func Init(ctx context.Context, c Config) (Targets, error) {
+	if err := c.check(); err != nil {
+		return Targets{}, err
+	}
+	before, err := Remembered(c.Cache)
+	same := err == nil && before.URL == c.URL && bytes.Equal(before.Root, c.Root)
+	cl, err := open(c, cache{dir: c.Cache, anew: !same})
+	if err != nil {
+		return Targets{}, err
+	}
+	t, err := cl.refresh(ctx)
+	if err != nil {
+		return Targets{}, err
+	}
+	err = cl.cache.locked(ctx, func(w store.Writer) error {
+		return put(ctx, w, sourceFile, savedSource{URL: c.URL, Root: c.Root})
+	})
+	if err != nil {
+		return Targets{}, err
+	}
+	return t, nil
+}

@@ -1,0 +1,263 @@
+package intoto
+
+import (
+	"encoding/json"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Resource is a thing as others describe it: a subject or a dependency, with
+// the digests that were written, whatever their algorithms.
+type Resource struct {
+	Name             string            `json:"name,omitempty"`
+	URI              string            `json:"uri,omitempty"`
+	Digest           map[string]string `json:"digest,omitempty"`
+	DownloadLocation string            `json:"downloadLocation,omitempty"`
+	MediaType        string            `json:"mediaType,omitempty"`
+	Content          string            `json:"content,omitempty"`
+	Annotations      json.RawMessage   `json:"annotations,omitempty"`
+}
+
+// openStatement leaves the subjects for later, so that they are counted before
+// there is room for them.
+type openStatement struct {
+	Type          string          `json:"_type"`
+	Subject       json.RawMessage `json:"subject"`
+	PredicateType string          `json:"predicateType"`
+	Predicate     json.RawMessage `json:"predicate"`
+}
+
+// ParseOpen reads a statement that somebody else wrote, of version 0.1 or 1.
+// Unknown fields are passed over, as the specification demands, unless they
+// differ from a known one by letter case only. Subjects may share a name or
+// have none, and may have no strong digest: those bind no bytes.
+//
+// It still refuses whatever two readers could read differently, a subject
+// without any digest, and a strong digest in any but its one spelling.
+func ParseOpen(raw []byte) (Statement, error) {
+	if s, is := plainOpen(raw); is {
+		return s.apart(), nil
+	}
+	return parseOpen(raw)
+}
+
+// Adopt is [ParseOpen] of bytes that the caller has no more use for: they are
+// the statement's from then on, and nobody may change them.
+func Adopt(raw []byte) (Statement, error) {
+	if s, is := plainOpen(raw); is {
+		return s, nil
+	}
+	return parseOpen(raw)
+}
+
+func plainOpen(raw []byte) (Statement, bool) {
+	s, is := plainStatement(raw)
+	s.open, s.plain, s.extra = true, true, map[int]Resource{}
+	return s, is
+}
+
+// parseOpen reads a statement of any form by the whole rules.
+func parseOpen(raw []byte) (Statement, error) {
+	if err := countSubjects(raw); err != nil {
+		return Statement{}, err
+	}
+	var wire openStatement
+	if err := strictjson.UnmarshalOpen(raw, &wire); err != nil {
+		return Statement{}, verdict.Wrap(verdict.StatementParse, "statement", err)
+	}
+	if wire.Type != TypeV1 && wire.Type != TypeV01 {
+		return Statement{}, verdict.Refuse(verdict.StatementType, "statement", "unknown statement type %q", short(wire.Type))
+	}
+	if err := checkPredicate(wire.PredicateType, wire.Predicate); err != nil {
+		return Statement{}, err
+	}
+	subjects, extra, err := openSubjects(wire.Subject)
+	if err != nil {
+		return Statement{}, err
+	}
+	return Statement{
+		raw: slices.Clone(raw), kind: wire.Type, predicateType: wire.PredicateType,
+		subjects: subjects, extra: extra, open: true, predicate: wire.Predicate, names: &names{},
+	}, nil
+}
+
+// openSubjects reads subjects in batches, so that a hundred thousand of them
+// never stand in memory as maps. What a Subject cannot say of one is kept
+// beside it, by its place.
+func openSubjects(raw json.RawMessage) (subjects []Subject, extra map[int]Resource, err error) {
+	extra = map[int]Resource{}
+	p := newPlain(raw)
+	p.must("[")
+	subjects = p.subjects()
+	p.must("]")
+	if p.End(); !p.other && !p.Failed() {
+		return subjects, extra, nil
+	}
+	subjects = nil
+	for batch, err := range batches(raw) {
+		if err != nil {
+			return nil, nil, err
+		}
+		list, err := ParseResources(batch, batchSize)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, r := range list {
+			if len(r.Digest) == 0 {
+				return nil, nil, verdict.Refuse(verdict.StatementParse, short(r.Name), "subject %d has no digest", len(subjects))
+			}
+			sub := Subject{Name: r.Name, Digests: r.Strong()}
+			if !sub.says(r) {
+				extra[len(subjects)] = r
+			}
+			subjects = append(subjects, sub)
+		}
+	}
+	if len(subjects) == 0 {
+		return nil, nil, verdict.Refuse(verdict.StatementParse, "statement", "no subjects")
+	}
+	return subjects, extra, nil
+}
+
+// says reports whether a subject says all that is written of it.
+func (s Subject) says(r Resource) bool {
+	return r.URI == "" && r.DownloadLocation == "" && r.MediaType == "" && r.Content == "" && r.Annotations == nil &&
+		maps.Equal(r.Digest, s.Digests.Map())
+}
+
+const batchSize = 1000
+
+// batches cuts a list into lists of at most batchSize entries.
+func batches(raw json.RawMessage) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		s := strictjson.NewScanner([]byte(raw))
+		if s.Open('['); s.Failed() {
+			yield(nil, verdict.Refuse(verdict.StatementParse, "statement", "the subjects are no list"))
+			return
+		}
+		for more := s.Next(true, ']'); more; {
+			batch := json.RawMessage("[")
+			for n := 0; n < batchSize && more; n++ {
+				if n > 0 {
+					batch = append(batch, ',')
+				}
+				from := s.Offset()
+				s.Skip()
+				batch = append(batch, raw[from:s.Offset()]...)
+				more = s.Next(false, ']')
+			}
+			if s.Failed() {
+				yield(nil, verdict.Wrap(verdict.StatementParse, "statement", s.Err()))
+				return
+			}
+			if !yield(append(batch, ']'), nil) {
+				return
+			}
+		}
+	}
+}
+
+// ParseResources reads a list of resource descriptors, at most limit of them.
+// Nothing at all and null are an empty list.
+func ParseResources(raw json.RawMessage, limit int) ([]Resource, error) {
+	if n := elements(raw, 0); n > limit {
+		return nil, verdict.Refuse(verdict.Limit, "statement", "more than %d entries in one list", limit)
+	}
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	var list []Resource
+	if err := strictjson.UnmarshalOpen(raw, &list); err != nil {
+		return nil, verdict.Wrap(verdict.StatementParse, "statement", err)
+	}
+	for i, r := range list {
+		if err := r.check(); err != nil {
+			return nil, verdict.Refuse(verdict.StatementParse, short(r.Name), "digest of entry %d: %v", i, err)
+		}
+	}
+	return list, nil
+}
+
+// check refuses strong digests in a form that other readers take for another
+// or for none.
+func (r Resource) check() error {
+	for _, name := range slices.Sorted(maps.Keys(r.Digest)) {
+		var err error
+		switch {
+		case name == "sha256":
+			_, err = digest.ParseHex(digest.SHA256, r.Digest[name])
+		case name == "sha512":
+			_, err = digest.ParseHex(digest.SHA512, r.Digest[name])
+		case strings.EqualFold(name, "sha256"), strings.EqualFold(name, "sha512"):
+			err = &digest.FormError{Text: name, Reason: "algorithm names are lower case"}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Strong are the digests that bind bytes. All others are text.
+func (r Resource) Strong() digest.Set {
+	var set digest.Set
+	if d, err := digest.ParseHex(digest.SHA256, r.Digest["sha256"]); err == nil {
+		set.SHA256 = d
+	}
+	if d, err := digest.ParseHex(digest.SHA512, r.Digest["sha512"]); err == nil {
+		set.SHA512 = d
+	}
+	return set
+}
+
+// Commit is the Git commit that the resource is, or the empty string. Only
+// what stands under gitCommit, or under sha1 at a Git address, is one.
+func (r Resource) Commit() string {
+	c := r.Digest["gitCommit"]
+	if c == "" && strings.HasPrefix(r.URI, "git+") {
+		c = r.Digest["sha1"]
+	}
+	if (len(c) != 40 && len(c) != 64) || strings.Trim(c, "0123456789abcdef") != "" {
+		return ""
+	}
+	return c
+}
+
+func (r Resource) clone() Resource {
+	r.Digest, r.Annotations = maps.Clone(r.Digest), slices.Clone(r.Annotations)
+	return r
+}
+
+// Resources are the subjects as they were written, in the order of
+// [Statement.Subjects].
+func (s Statement) Resources() []Resource {
+	subjects := s.list()
+	list := make([]Resource, 0, len(subjects))
+	for i, sub := range subjects {
+		r, more := s.extra[i]
+		if !more {
+			r = Resource{Name: sub.Name, Digest: sub.Digests.Map()}
+		}
+		list = append(list, r.clone())
+	}
+	return list
+}
+
+// Strict reads the bytes of s again as a statement of ours. Whoever took a
+// statement through the open reader asks this before believing its form.
+func (s Statement) Strict() (Statement, error) {
+	switch {
+	case !s.open && !s.IsZero():
+		return s, nil
+	case s.plain && s.kind == TypeV1 && distinct(s.subjects):
+		s.open, s.plain, s.extra = false, false, nil
+		return s, nil
+	}
+	return Parse(s.raw)
+}

@@ -1,0 +1,196 @@
+package legacy
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+
+	"github.com/sigstore/cosign/v2/pkg/cosign/bundle"
+
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// maxHashes bounds an inclusion proof: more would be of a tree with more than
+// 2^64 leaves.
+const maxHashes = 64
+
+// Entry is an entry of a Rekor v1 log, believed by nobody: what it is of, what
+// the log promised and how it proves that it kept the promise.
+type Entry struct {
+	kind, version string
+	body          []byte
+	integrated    int64
+	index         int64
+	log           []byte
+	promise       []byte
+	proof         *proof
+	said          said
+}
+
+type proof struct {
+	checkpoint  string
+	hashes      [][]byte
+	index, size int64
+	root        []byte
+}
+
+// said is what an entry's body says, in terms of any kind of entry.
+type said struct {
+	blob      bool
+	digest    string // "sha256:…" of the blob, or of the payload
+	envelope  string // "sha256:…" of the text of an envelope, as it was sent
+	signature []byte
+	signer    []byte // PEM
+}
+
+// Kind names the kind of entry and its version.
+func (e Entry) Kind() string { return e.kind + " " + e.version }
+
+// IsZero reports whether e was never parsed.
+func (e Entry) IsZero() bool { return len(e.body) == 0 }
+
+// entryFrom reads the part that every form of an entry has.
+func entryFrom(w bundle.RekorPayload) (Entry, error) {
+	e := Entry{integrated: w.IntegratedTime, index: w.LogIndex}
+	body, _ := w.Body.(string)
+	var err error
+	if e.log, err = hex.DecodeString(w.LogID); err != nil || len(e.log) == 0 {
+		return Entry{}, refuseEntry("its log ID is not hexadecimal")
+	}
+	if e.body, err = decodeBase64([]byte(body)); err != nil || len(e.body) == 0 {
+		return Entry{}, refuseEntry("its body is not base64")
+	}
+	if e.index < 0 || e.integrated < 0 {
+		return Entry{}, refuseEntry("its place or its time is negative")
+	}
+	return e, e.readBody()
+}
+
+func refuseEntry(format string, args ...any) error {
+	return verdict.Refuse(verdict.LogEntryParse, "log entry", format, args...)
+}
+
+// wireBody is what the bodies of all kinds have.
+type wireBody struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Spec       wireSpec `json:"spec"`
+}
+
+// wireSpec is the specifications of all kinds in one.
+type wireSpec struct {
+	Data struct { // hashedrekord
+		Hash wireHash `json:"hash"`
+	} `json:"data"`
+	Signature struct { // hashedrekord
+		Content   []byte `json:"content"`
+		PublicKey struct {
+			Content []byte `json:"content"`
+		} `json:"publicKey"`
+	} `json:"signature"`
+	EnvelopeHash wireHash   `json:"envelopeHash"` // dsse
+	PayloadHash  wireHash   `json:"payloadHash"`  // dsse
+	Signatures   []struct { // dsse
+		Signature []byte `json:"signature"`
+		Verifier  []byte `json:"verifier"`
+	} `json:"signatures"`
+	Content struct { // intoto
+		Hash        wireHash `json:"hash"`
+		PayloadHash wireHash `json:"payloadHash"`
+		Envelope    struct {
+			Signatures []struct {
+				Sig       []byte `json:"sig"` // base64 within
+				PublicKey []byte `json:"publicKey"`
+			} `json:"signatures"`
+		} `json:"envelope"`
+	} `json:"content"`
+}
+
+type wireHash struct {
+	Algorithm string `json:"algorithm"`
+	Value     string `json:"value"`
+}
+
+func (h wireHash) String() string { return h.Algorithm + ":" + h.Value }
+
+// text is the digest, or nothing where there is none.
+func (h wireHash) text() string {
+	if h.Value == "" {
+		return ""
+	}
+	return h.String()
+}
+
+// readBody reads what the entry says. An entry of a kind that is not known
+// here says nothing: a log holds many, and a search finds them too.
+func (e *Entry) readBody() error {
+	var head struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+	}
+	if err := strictjson.UnmarshalOpen(e.body, &head); err != nil {
+		return verdict.Wrap(verdict.LogEntryParse, "log entry", err)
+	}
+	e.kind, e.version = head.Kind, head.APIVersion
+	var b wireBody
+	switch e.Kind() {
+	case "hashedrekord 0.0.1", "dsse 0.0.1", "intoto 0.0.2":
+		if err := strictjson.UnmarshalOpen(e.body, &b); err != nil {
+			return verdict.Wrap(verdict.LogEntryParse, "log entry", err)
+		}
+	}
+	switch e.Kind() {
+	case "hashedrekord 0.0.1":
+		s := b.Spec.Signature
+		e.said = said{blob: true, digest: b.Spec.Data.Hash.String(), signature: s.Content, signer: s.PublicKey.Content}
+	case "dsse 0.0.1":
+		if len(b.Spec.Signatures) != 1 {
+			return refuseEntry("it is of %d signatures, want one", len(b.Spec.Signatures))
+		}
+		s := b.Spec.Signatures[0]
+		e.said = said{digest: b.Spec.PayloadHash.String(), envelope: b.Spec.EnvelopeHash.text(), signature: s.Signature, signer: s.Verifier}
+	case "intoto 0.0.2":
+		if len(b.Spec.Content.Envelope.Signatures) != 1 {
+			return refuseEntry("it is of %d signatures, want one", len(b.Spec.Content.Envelope.Signatures))
+		}
+		s := b.Spec.Content.Envelope.Signatures[0]
+		signature, err := decodeBase64(s.Sig)
+		if err != nil {
+			return refuseEntry("its signature is not base64 of base64")
+		}
+		e.said = said{digest: b.Spec.Content.PayloadHash.String(), envelope: b.Spec.Content.Hash.text(), signature: signature, signer: s.PublicKey}
+	}
+	return nil
+}
+
+// bind demands that an entry is of this artifact, this signature and this
+// certificate.
+func (m Material) bind(e Entry) error {
+	switch {
+	case e.said.blob == m.IsAttestation() || e.said.digest == "":
+		return verdict.Refuse(verdict.LogEntryUnbound, "log entry", "it is a %s, which is not of such a signature", e.Kind())
+	case e.said.digest != m.signed.String():
+		return &verdict.Error{Finding: verdict.Find(verdict.LogEntryUnbound, "log entry", "it is of another artifact").
+			Differ(m.signed.String(), e.said.digest)}
+	case !bytes.Equal(e.said.signature, m.signature):
+		return verdict.Refuse(verdict.LogSigMismatch, "log entry", "it is of another signature of the same artifact")
+	case m.leaf() == nil:
+		return nil // the key is the caller's; the verifier holds it against the entry
+	}
+	block, _ := pem.Decode(e.said.signer)
+	if block == nil || block.Type != pemCertificate || !bytes.Equal(block.Bytes, m.leaf()) {
+		return verdict.Refuse(verdict.LogKeyMismatch, "log entry", "it is of another certificate or key")
+	}
+	return nil
+}
+
+// recordOf writes the body that a log keeps of a blob's signature.
+func recordOf(m Material) []byte {
+	certificate := pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: m.leaf()})
+	return fmt.Appendf(nil, `{"apiVersion":"0.0.1","kind":"hashedrekord","spec":{"data":{"hash":{"algorithm":"sha256","value":"%s"}},`+
+		`"signature":{"content":"%s","publicKey":{"content":"%s"}}}}`, m.signed.Hex(),
+		base64.StdEncoding.EncodeToString(m.signature), base64.StdEncoding.EncodeToString(certificate))
+}

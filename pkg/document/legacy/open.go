@@ -1,0 +1,109 @@
+package legacy
+
+import (
+	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
+	rekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Open reads back what [Material.Bundle] wrote of a signature with a
+// certificate and an entry, so that it can be written in the legacy forms.
+func Open(bundle []byte) (Material, error) {
+	refuse := func(why string) (Material, error) {
+		return Material{}, verdict.Refuse(verdict.BundleParse, "bundle", "%s", why)
+	}
+	if len(bundle) > MaxBundle {
+		return Material{}, verdict.Refuse(verdict.Limit, "bundle", "%d bytes, the limit is %d", len(bundle), MaxBundle)
+	}
+	var b protobundle.Bundle
+	if err := protojson.Unmarshal(bundle, &b); err != nil {
+		return Material{}, verdict.Wrap(verdict.BundleParse, "bundle", err)
+	}
+	vm := b.GetVerificationMaterial()
+	if b.GetMediaType() != promised || len(vm.GetTlogEntries()) != 1 || len(vm.GetX509CertificateChain().GetCertificates()) != 1 {
+		return refuse("it is not one that was made of a legacy form, with a certificate and an entry")
+	}
+	certificate := vm.GetX509CertificateChain().GetCertificates()[0].GetRawBytes()
+	var m Material
+	var err error
+	if envelope := b.GetDsseEnvelope(); envelope != nil {
+		if len(envelope.GetSignatures()) != 1 || envelope.GetPayloadType() != intoto.PayloadType {
+			return refuse("its envelope has not exactly one signature of a statement")
+		}
+		m, err = NewAttestation(envelope.GetPayload(), envelope.GetSignatures()[0].GetSig(), certificate)
+	} else {
+		var signed digest.Digest
+		if signed, err = digest.ParseHex(digest.SHA256, digestHex(b.GetMessageSignature().GetMessageDigest().GetDigest())); err != nil {
+			return Material{}, verdict.Wrap(verdict.BundleParse, "bundle", err)
+		}
+		m, err = New(signed, b.GetMessageSignature().GetSignature(), certificate)
+	}
+	if err != nil {
+		return Material{}, err
+	}
+	e, err := entryOf(vm.GetTlogEntries()[0])
+	if err != nil {
+		return Material{}, err
+	}
+	return m.With(e)
+}
+
+// Convert reads a bundle of any version that can be written in the legacy forms:
+// one certificate signed it, and a log of version 1 promised its entry. What
+// cannot is refused with the reason. The bundle is parsed, not proven.
+func Convert(bundle []byte) (Material, error) {
+	if len(bundle) > MaxBundle {
+		return Material{}, verdict.Refuse(verdict.Limit, "bundle", "%d bytes, the limit is %d", len(bundle), MaxBundle)
+	}
+	var b protobundle.Bundle
+	if err := protojson.Unmarshal(bundle, &b); err != nil {
+		return Material{}, verdict.Wrap(verdict.BundleParse, "bundle", err)
+	}
+	lacks := func(why string) (Material, error) {
+		return Material{}, verdict.Refuse(verdict.BundleLacks, "bundle", "%s", why)
+	}
+	vm, envelope := b.GetVerificationMaterial(), b.GetDsseEnvelope()
+	certificate := vm.GetCertificate().GetRawBytes()
+	if chain := vm.GetX509CertificateChain().GetCertificates(); certificate == nil && len(chain) > 0 {
+		certificate = chain[0].GetRawBytes()
+	}
+	switch {
+	case envelope == nil:
+		return lacks("it signs bytes, and not a statement: what older clients read carries the bytes that were signed")
+	case len(envelope.GetSignatures()) != 1 || envelope.GetPayloadType() != intoto.PayloadType:
+		return lacks("its envelope has not exactly one signature of a statement")
+	case certificate == nil:
+		return lacks("a key signed it, and what older clients read here names a certificate")
+	}
+	m, err := NewAttestation(envelope.GetPayload(), envelope.GetSignatures()[0].GetSig(), certificate)
+	if err != nil {
+		return Material{}, err
+	}
+	for _, w := range vm.GetTlogEntries() {
+		if len(w.GetInclusionPromise().GetSignedEntryTimestamp()) == 0 {
+			continue
+		}
+		e, err := entryOf(w)
+		if err != nil {
+			return Material{}, err
+		}
+		return m.With(e)
+	}
+	return lacks("no log promised its entry: older clients know no other proof, and logs of version 2 give none")
+}
+
+// entryOf is the inverse of [Entry.proto].
+func entryOf(w *rekor.TransparencyLogEntry) (Entry, error) {
+	e := Entry{
+		body: w.GetCanonicalizedBody(), integrated: w.GetIntegratedTime(), index: w.GetLogIndex(),
+		log: w.GetLogId().GetKeyId(), promise: w.GetInclusionPromise().GetSignedEntryTimestamp(),
+	}
+	if p := w.GetInclusionProof(); p != nil {
+		e.proof = &proof{checkpoint: p.GetCheckpoint().GetEnvelope(), hashes: p.GetHashes(), index: p.GetLogIndex(), size: p.GetTreeSize(), root: p.GetRootHash()}
+	}
+	return e, e.readBody()
+}

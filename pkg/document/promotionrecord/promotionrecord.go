@@ -1,0 +1,249 @@
+// Package promotionrecord reads and writes the records of promotions: which image
+// went from where to where, when, under which tags and by which program.
+//
+// The predicate is that of Kubernetes' promoter, and belongs to that project.
+// What is written here its readers can read, and the other way round. A
+// [Record] is parsed, never believed by itself: it counts from the verifier
+// role, and proves nothing about how an image was built.
+//
+//	s, err := promotionrecord.New(promotionrecord.Record{…}, "registry.example.test/lantern")
+//	r, err := promotionrecord.Parse(s)
+//
+// Specification: https://k8s.io/promo-tools/promotion/v1, which is
+// docs/promotion-predicate.md of kubernetes-sigs/promo-tools: the JSON form of
+// a protobuf message, with names in lower camel case and empty fields left out.
+package promotionrecord
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// PredicateType names promotion records, version 1.
+const PredicateType = "https://k8s.io/promo-tools/promotion/v1"
+
+// The bounds of a record.
+const (
+	MaxPredicate = 1 << 20
+	MaxTags      = 10_000
+)
+
+// Record is one promotion of one digest.
+type Record struct {
+	// Source is where the image was, without its digest; empty when it is not
+	// known.
+	Source string
+	// Destination is its first name in production, without digest or tag.
+	Destination string
+	Digest      digest.Digest
+	Time        time.Time
+	// Builder names the program that promoted it, with its version.
+	Builder string
+	Tags    []string
+	// Manifest is the document that asked for it; zero when there is none.
+	Manifest Resource
+	Promoter Promoter
+	Job      Job
+}
+
+// Resource is a thing as the record describes it.
+type Resource struct {
+	Name   string            `json:"name,omitempty"`
+	URI    string            `json:"uri,omitempty"`
+	Digest map[string]string `json:"digest,omitempty"`
+}
+
+// Promoter is the program.
+type Promoter struct {
+	Version string `json:"version,omitempty"`
+	Commit  string `json:"gitCommit,omitempty"`
+}
+
+// Job is the job of a continuous integration that ran it.
+type Job struct {
+	Name      string `json:"name,omitempty"`
+	Type      string `json:"type,omitempty"`
+	BuildID   string `json:"buildId,omitempty"`
+	ProwJobID string `json:"prowJobId,omitempty"`
+}
+
+type wire struct {
+	SrcRef      string    `json:"srcRef,omitempty"`
+	DstRef      string    `json:"dstRef,omitempty"`
+	Digest      string    `json:"digest,omitempty"`
+	Time        string    `json:"timestamp,omitempty"`
+	Builder     string    `json:"builderId,omitempty"`
+	Tags        []string  `json:"tags,omitempty"`
+	Source      *Resource `json:"source,omitempty"`
+	Destination *Resource `json:"destination,omitempty"`
+	Manifest    *Resource `json:"manifest,omitempty"`
+	Promoter    *Promoter `json:"promoter,omitempty"`
+	Job         *Job      `json:"job,omitempty"`
+}
+
+// New makes the statement of a record. Its subjects are the names under which
+// the digest is in production, the record's destination among them: one
+// statement, however many they are.
+func New(r Record, names ...string) (intoto.Statement, error) {
+	if r.Digest.IsZero() || r.Time.IsZero() {
+		return intoto.Statement{}, refuse("want a digest and a time")
+	}
+	sum := func(name string) *Resource {
+		return &Resource{Name: name, Digest: map[string]string{r.Digest.Algorithm().String(): r.Digest.Hex()}}
+	}
+	w := wire{
+		DstRef: r.Destination, Digest: r.Digest.String(), Time: r.Time.UTC().Format(time.RFC3339), Builder: r.Builder,
+		Tags: slices.Compact(slices.Sorted(slices.Values(r.Tags))), Destination: sum(r.Destination),
+	}
+	if r.Source != "" {
+		w.SrcRef, w.Source = r.Source+"@"+r.Digest.String(), sum(r.Source)
+	}
+	if r.Manifest.Name != "" || r.Manifest.URI != "" {
+		w.Manifest = &r.Manifest
+	}
+	if r.Promoter != (Promoter{}) {
+		w.Promoter = &r.Promoter
+	}
+	if r.Job != (Job{}) {
+		w.Job = &r.Job
+	}
+	var subjects []intoto.Subject
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(append([]string{r.Destination}, names...)))) {
+		subjects = append(subjects, intoto.Subject{Name: name, Digests: digest.Set{SHA256: r.Digest}})
+	}
+	s, err := intoto.New(PredicateType, subjects, w)
+	if err != nil {
+		return intoto.Statement{}, err
+	}
+	if _, err := Parse(s); err != nil {
+		return intoto.Statement{}, err
+	}
+	return s, nil
+}
+
+// Parse reads a record. Fields that it does not know are passed over, for the
+// specification may add some; what two of its own say of one thing must agree.
+func Parse(s intoto.Statement) (Record, error) {
+	if s.PredicateType() != PredicateType {
+		return Record{}, verdict.Refuse(verdict.PredicateType, "promotion record", "says %.200q, not a promotion record", s.PredicateType())
+	}
+	var w wire
+	if err := strictjson.UnmarshalOpen(s.Predicate(), &w, strictjson.MaxSize(MaxPredicate)); err != nil {
+		return Record{}, verdict.Wrap(verdict.StatementParse, "promotion record", err)
+	}
+	r := Record{Destination: w.DstRef, Builder: w.Builder, Tags: w.Tags}
+	for _, read := range []func(wire) error{r.what, r.whence, r.tagged} {
+		if err := read(w); err != nil {
+			return Record{}, err
+		}
+	}
+	if w.Manifest != nil {
+		r.Manifest = *w.Manifest
+	}
+	if w.Promoter != nil {
+		r.Promoter = *w.Promoter
+	}
+	if w.Job != nil {
+		r.Job = *w.Job
+	}
+	if err := r.of(s); err != nil {
+		return Record{}, err
+	}
+	return r, nil
+}
+
+// what is the digest and the time.
+func (r *Record) what(w wire) (err error) {
+	if r.Digest, err = digest.Parse(w.Digest); err != nil || r.Digest.Algorithm() != digest.SHA256 {
+		return refuse("digest: %.200q is no SHA-256", w.Digest)
+	}
+	if r.Time, err = time.Parse(time.RFC3339, w.Time); err != nil {
+		return refuse("timestamp: %.200q is not of RFC 3339", w.Time)
+	}
+	r.Time = r.Time.UTC()
+	switch {
+	case w.Builder == "":
+		return refuse("builderId: there is none")
+	case w.DstRef == "" || strings.ContainsAny(w.DstRef, "@ \t\r\n"):
+		return refuse("dstRef: %.200q is no name of an image without its digest", w.DstRef)
+	}
+	return nil
+}
+
+// whence holds the descriptors against the names: each says both.
+func (r *Record) whence(w wire) error {
+	if w.SrcRef != "" {
+		name, sum, _ := strings.Cut(w.SrcRef, "@")
+		if name == "" || sum != r.Digest.String() {
+			return refuse("srcRef: %.200q does not name the digest that was promoted", w.SrcRef)
+		}
+		r.Source = name
+	}
+	if w.Source != nil && (w.Source.Name != r.Source || w.Source.Digest["sha256"] != r.Digest.Hex()) {
+		return refuse("source: it is not what srcRef names")
+	}
+	if w.Destination != nil && (w.Destination.Name != w.DstRef || w.Destination.Digest["sha256"] != r.Digest.Hex()) {
+		return refuse("destination: it is not what dstRef names")
+	}
+	return nil
+}
+
+func (r *Record) tagged(w wire) error {
+	if len(w.Tags) > MaxTags {
+		return verdict.Refuse(verdict.Limit, "promotion record", "%d tags, the limit is %d", len(w.Tags), MaxTags)
+	}
+	for i, tag := range w.Tags {
+		if tag == "" || len(tag) > 128 || strings.ContainsAny(tag, ":/@ \t\r\n") || i > 0 && w.Tags[i-1] >= tag {
+			return refuse("tags: %.200q is no tag, or not in order", tag)
+		}
+	}
+	return nil
+}
+
+// of holds the record against its statement: every subject is the digest, and
+// the destination is one of them.
+func (r *Record) of(s intoto.Statement) error {
+	named := false
+	for _, sub := range s.Subjects() {
+		if !sub.Digests.SHA256.Equal(r.Digest) {
+			return refuse("subject %.200q is not the digest that was promoted", sub.Name)
+		}
+		named = named || sub.Name == r.Destination
+	}
+	if !named {
+		return refuse("dstRef: %.200q is none of the subjects", r.Destination)
+	}
+	return nil
+}
+
+// Gist is the digest of what a record says: which digest, from where, to
+// where and under which tags. When it was promoted, by which job of which
+// program and on whose demand is no part of it, so that whoever promotes the
+// same again knows that it has been recorded.
+func Gist(s intoto.Statement) (digest.Digest, error) {
+	r, err := Parse(s)
+	if err != nil {
+		return digest.Digest{}, err
+	}
+	raw, err := json.Marshal(struct {
+		Subjects            []intoto.Resource
+		Source, Destination string
+		Tags                []string
+	}{s.Resources(), r.Source, r.Destination, r.Tags})
+	if err != nil {
+		return digest.Digest{}, fmt.Errorf("encoding the gist of a promotion record: %w", err)
+	}
+	return digest.Of(digest.SHA256, raw), nil
+}
+
+func refuse(format string, args ...any) error {
+	return verdict.Refuse(verdict.StatementParse, "promotion record", format, args...)
+}

@@ -1,0 +1,188 @@
+package provenance
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	slsa01 "github.com/in-toto/in-toto-golang/in_toto/slsa_provenance/v0.1"
+	slsa02 "github.com/in-toto/in-toto-golang/in_toto/slsa_provenance/v0.2"
+
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// The older predicate types, read and never written.
+const (
+	PredicateTypeV01 = slsa01.PredicateSLSAProvenance
+	PredicateTypeV02 = slsa02.PredicateSLSAProvenance
+)
+
+// The bounds of a claim.
+const (
+	MaxPredicate    = 16 << 20
+	MaxValues       = 400_000 // in the whole predicate, at any depth
+	MaxParameters   = 20_000
+	MaxDependencies = 50_000
+)
+
+// Said is what a claim says to a question of yes or no. It may say nothing.
+type Said uint8
+
+// The three things that a claim can say.
+const (
+	NotSaid Said = iota
+	SaidNo
+	SaidYes
+)
+
+// Parameter is one value that went into a build. Nested objects are flattened:
+// their keys are joined by dots, a key that holds a dot or a quote is quoted.
+type Parameter struct {
+	Name  string
+	Value json.RawMessage
+}
+
+// Source is where the build says that it found its instructions.
+type Source struct {
+	Repository string // without ref, as in git+https://example.test/repo
+	Ref        string
+	Commit     string
+}
+
+// Completeness is what a builder says of its own account.
+type Completeness struct {
+	Parameters  Said
+	Environment Said
+	Materials   Said
+}
+
+// Builder is whom the claim names as the builder.
+type Builder struct {
+	ID           string
+	Version      map[string]string
+	Dependencies []intoto.Resource
+}
+
+// Run is one run of the builder.
+type Run struct {
+	InvocationID string
+	Started      time.Time // zero when it was not said
+	Finished     time.Time
+}
+
+// Claim is what somebody's SLSA provenance says, in any version of the format:
+// v0.1, v0.2 or v1. It is parsed; nothing in it is true because it stands
+// there.
+type Claim struct {
+	PredicateType string
+	Builder       Builder
+	BuildType     string
+	Source        Source
+	EntryPoint    string
+	// Parameters is what a caller of the build could choose: externalParameters,
+	// invocation.parameters or recipe.arguments.
+	Parameters []Parameter
+	// Internal is what the platform chose: internalParameters, or environment
+	// and buildConfig.
+	Internal     []Parameter
+	Dependencies []intoto.Resource
+	// DefinedIn is the index of the dependency that holds the instructions, in
+	// v0.1; -1 when it was not said.
+	DefinedIn    int
+	Byproducts   []intoto.Resource
+	Run          Run
+	Completeness Completeness
+	Reproducible Said
+
+	statement intoto.Statement
+}
+
+// Read reads the provenance of a statement in any version of the format.
+func Read(s intoto.Statement) (Claim, error) {
+	readers := map[string]func(json.RawMessage) (Claim, error){
+		PredicateTypeV01: readV01, PredicateTypeV02: readV02, PredicateType: readV1,
+	}
+	read, known := readers[s.PredicateType()]
+	if !known {
+		return Claim{}, verdict.Refuse(verdict.PredicateType, "provenance", "says %q, not provenance", short(s.PredicateType()))
+	}
+	predicate := s.Predicate()
+	if commas(predicate, anyDepth) >= MaxValues {
+		return Claim{}, verdict.Refuse(verdict.Limit, "provenance", "more than %d values", MaxValues)
+	}
+	c, err := read(predicate)
+	if err != nil {
+		return Claim{}, err
+	}
+	c.PredicateType, c.statement = s.PredicateType(), s
+	c.Source = c.findSource()
+	return c, nil
+}
+
+// Statement is what the claim was read from, with its raw bytes.
+func (c Claim) Statement() intoto.Statement { return c.statement }
+
+// IsZero reports whether c was never read.
+func (c Claim) IsZero() bool { return c.statement.IsZero() }
+
+// Parameter is the value of a parameter of the caller.
+func (c Claim) Parameter(name string) (json.RawMessage, bool) { return lookup(c.Parameters, name) }
+
+// InternalParameter is the value of a parameter of the platform.
+func (c Claim) InternalParameter(name string) (json.RawMessage, bool) {
+	return lookup(c.Internal, name)
+}
+
+func lookup(list []Parameter, name string) (json.RawMessage, bool) {
+	i := slices.IndexFunc(list, func(p Parameter) bool { return p.Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return slices.Clone(list[i].Value), true
+}
+
+// Text is the value of a parameter, if it is text.
+func (c Claim) text(name string) string {
+	var text string
+	if value, ok := c.Parameter(name); !ok || json.Unmarshal(value, &text) != nil {
+		return ""
+	}
+	return text
+}
+
+// Unexpected lists the names of the caller's parameters that are not expected.
+// An expectation that ends in a dot covers everything below it.
+func (c Claim) Unexpected(expected ...string) (names []string) {
+	for _, p := range c.Parameters {
+		if !covered(expected, p.Name) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+func covered(names []string, name string) bool {
+	return slices.ContainsFunc(names, func(e string) bool {
+		return e != "" && (e == name || strings.HasSuffix(e, ".") && strings.HasPrefix(name, e))
+	})
+}
+
+// decode reads a predicate or a piece of it. Others extend these formats, so
+// unknown fields are passed over.
+func decode(raw json.RawMessage, into any) error {
+	if err := strictjson.UnmarshalOpen(raw, into, strictjson.MaxSize(MaxPredicate)); err != nil {
+		return verdict.Wrap(verdict.StatementParse, "provenance", err)
+	}
+	return nil
+}
+
+// short bounds foreign text in a message.
+func short(s string) string {
+	if len(s) > 200 {
+		return s[:200] + "…"
+	}
+	return s
+}

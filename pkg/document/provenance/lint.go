@@ -1,0 +1,177 @@
+package provenance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+)
+
+// Note is one thing in a claim that its own content contradicts, or that keeps
+// a reader from checking it. A note needs no key and no network, and proves
+// nothing about who lied: it says where not to believe.
+type Note struct {
+	Code    string `json:"code"`
+	Subject string `json:"subject"` // the field, or the first of several things
+	Message string `json:"message"`
+	Count   int    `json:"count"` // how many things it is about
+}
+
+// String prints the note on one line.
+func (n Note) String() string {
+	if n.Count > 1 {
+		return fmt.Sprintf("%s %q and %d more: %s", n.Code, short(n.Subject), n.Count-1, n.Message)
+	}
+	return fmt.Sprintf("%s %q: %s", n.Code, short(n.Subject), n.Message)
+}
+
+// The codes of notes.
+const (
+	LintBuilderEmpty    = "LINT_BUILDER_EMPTY"
+	LintBuilderMutable  = "LINT_BUILDER_MUTABLE"
+	LintBuilderSelf     = "LINT_BUILDER_SELF"
+	LintBuildType       = "LINT_BUILD_TYPE"
+	LintCompleteness    = "LINT_COMPLETENESS"
+	LintToolchain       = "LINT_TOOLCHAIN_MISSING"
+	LintDependency      = "LINT_DEPENDENCY_NO_DIGEST"
+	LintDefinedIn       = "LINT_DEFINED_IN"
+	LintEntryMutable    = "LINT_ENTRY_POINT_MUTABLE"
+	LintEntryForeign    = "LINT_ENTRY_POINT_FOREIGN"
+	LintSourceMissing   = "LINT_SOURCE_MISSING"
+	LintSourceMutable   = "LINT_SOURCE_MUTABLE"
+	LintSourceOther     = "LINT_SOURCE_OTHER"
+	LintParameterless   = "LINT_PARAMETERLESS"
+	LintReproducible    = "LINT_REPRODUCIBLE"
+	LintInvocation      = "LINT_INVOCATION_MISSING"
+	LintTimeMissing     = "LINT_TIME_MISSING"
+	LintTimeReversed    = "LINT_TIME_REVERSED"
+	LintSubjectWeak     = "LINT_SUBJECT_NO_SHA256"
+	LintSubjectStaging  = "LINT_SUBJECT_STAGING"
+	LintSubjectNameless = "LINT_SUBJECT_NAMELESS"
+	LintSubjectTwice    = "LINT_SUBJECT_TWICE"
+	LintSubjectShared   = "LINT_SUBJECT_SHARED_BYTES"
+)
+
+// Lint names everything in a claim that the claim itself contradicts or leaves
+// uncheckable: builder, completeness, source, run, subjects, in this order.
+func Lint(c Claim) []Note {
+	l := linter{notes: LintPredicate(c)}
+	l.subjects(c.Statement().Resources())
+	return l.notes
+}
+
+// LintPredicate is [Lint] without the subjects. It costs the same for one
+// subject and for a hundred thousand.
+func LintPredicate(c Claim) []Note {
+	var l linter
+	l.builder(c)
+	l.completeness(c)
+	l.dependencies(c)
+	l.entryPoint(c)
+	l.source(c)
+	l.run(c)
+	return l.notes
+}
+
+type linter struct{ notes []Note }
+
+func (l *linter) note(code, subject, format string, args ...any) {
+	l.notes = append(l.notes, Note{Code: code, Subject: subject, Message: fmt.Sprintf(format, args...), Count: 1})
+}
+
+// about notes one code for all of several things.
+func (l *linter) about(code string, things []string, format string, args ...any) {
+	if len(things) > 0 {
+		l.note(code, things[0], format, args...)
+		l.notes[len(l.notes)-1].Count = len(things)
+	}
+}
+
+func (l *linter) builder(c Claim) {
+	id := c.Builder.ID
+	switch {
+	case id == "":
+		l.note(LintBuilderEmpty, "builder.id", "nobody is named as the builder")
+	case movable(id):
+		l.note(LintBuilderMutable, id, "the builder is named by something that can be moved")
+	}
+	if speaksForItself(id, c.Source.Repository) {
+		l.note(LintBuilderSelf, id, "the builder is a workflow of the repository that it builds: who can change the source can change the builder")
+	}
+	if c.BuildType == "" {
+		l.note(LintBuildType, "buildType", "no build type says how to read the parameters")
+	}
+}
+
+// speaksForItself reports whether the builder is a file of the source
+// repository, or that repository.
+func speaksForItself(builder, repository string) bool {
+	repo := strings.TrimPrefix(repository, "git+")
+	return repo != "" && (builder == repo || builder == repository ||
+		strings.HasPrefix(builder, repo+"/.github/workflows/") || strings.HasPrefix(builder, repo+"@"))
+}
+
+func (l *linter) completeness(c Claim) {
+	only := onlySource(c)
+	if c.Completeness.Materials == SaidYes && only {
+		l.note(LintCompleteness, "materials", "they are said to be complete, but are %d, all of them source: nothing that compiled it is among them", len(c.Dependencies))
+	}
+	if only && len(c.Builder.Dependencies) == 0 {
+		l.note(LintToolchain, "dependencies", "neither a toolchain nor a builder image is named")
+	}
+	if c.Completeness.Parameters == SaidYes && len(c.Parameters) == 0 && c.EntryPoint == "" {
+		l.note(LintCompleteness, "parameters", "they are said to be complete, but there are none, not even an entry point")
+	}
+	if c.Completeness.Environment == SaidYes && len(c.Internal) == 0 {
+		l.note(LintCompleteness, "environment", "it is said to be complete, but nothing of it is recorded")
+	}
+	if c.Reproducible == SaidYes && (only || c.Completeness.Materials == SaidNo) {
+		l.note(LintReproducible, "reproducible", "it is said to be reproducible, but what it was built with is not recorded")
+	}
+	if claimsParameterless(c) {
+		var names []string
+		for _, p := range c.UserParameters() {
+			names = append(names, p.Name)
+		}
+		l.about(LintParameterless, names, "the build is said to be parameterless, but took parameters")
+	}
+}
+
+// onlySource reports whether no dependency is anything but source.
+func onlySource(c Claim) bool {
+	return !slices.ContainsFunc(c.Dependencies, func(r intoto.Resource) bool {
+		return r.Commit() == "" && !strings.HasPrefix(r.URI, "git+")
+	})
+}
+
+func claimsParameterless(c Claim) bool {
+	return slices.ContainsFunc(slices.Concat(c.Parameters, c.Internal), func(p Parameter) bool {
+		return (p.Name == "parameterless" || strings.HasSuffix(p.Name, ".parameterless")) && string(p.Value) == "true"
+	})
+}
+
+func (l *linter) dependencies(c Claim) {
+	var bare []string
+	for _, r := range c.Dependencies {
+		if len(r.Digest) == 0 {
+			bare = append(bare, r.URI+r.Name)
+		}
+	}
+	l.about(LintDependency, bare, "an address without a digest can name anything tomorrow")
+	if c.DefinedIn >= len(c.Dependencies) || c.DefinedIn < -1 {
+		l.note(LintDefinedIn, "definedInMaterial", "material %d of %d is said to hold the instructions", c.DefinedIn, len(c.Dependencies))
+	}
+}
+
+func (l *linter) run(c Claim) {
+	if c.Run.InvocationID == "" {
+		l.note(LintInvocation, "invocation id", "the run cannot be found again")
+	}
+	switch {
+	case c.Run.Started.IsZero() || c.Run.Finished.IsZero():
+		l.note(LintTimeMissing, "metadata", "it is not said when the build started and finished")
+	case c.Run.Finished.Before(c.Run.Started):
+		l.note(LintTimeReversed, "metadata", "the build finished before it started")
+	}
+}

@@ -1,0 +1,116 @@
+package provenance
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+)
+
+var (
+	// revision is a Git object name.
+	revision = regexp.MustCompile(`\A([0-9a-f]{40}|[0-9a-f]{64})\z`)
+	// versioned is a name that projects do not move, by custom.
+	versioned = regexp.MustCompile(`\A(refs/tags/.+|v?[0-9]+(\.[0-9]+)*([-+.].+)?)\z`)
+	// described is what git describe appends to a version.
+	described = regexp.MustCompile(`\+([0-9a-f]{7,40})\b|-g([0-9a-f]{7,40})\b`)
+)
+
+// movable reports whether the name ends in a ref that is a branch.
+func movable(id string) bool {
+	_, ref := splitRef(id)
+	return ref != "" && !revision.MatchString(ref) && !versioned.MatchString(ref)
+}
+
+func (l *linter) entryPoint(c Claim) {
+	entry := c.EntryPoint
+	if !strings.Contains(entry, "://") {
+		return // a path inside the source
+	}
+	if !hasRevision(entry) {
+		l.note(LintEntryMutable, entry, "the instructions are named by an address that can say something else tomorrow")
+	}
+	repo := strings.TrimPrefix(c.Source.Repository, "git+")
+	if repo != "" && !strings.HasPrefix(entry, repo+"/") && !strings.HasPrefix(entry, repo+"@") {
+		l.note(LintEntryForeign, entry, "the instructions are not in the source that is named, %q", short(c.Source.Repository))
+	}
+}
+
+// hasRevision reports whether a piece of an address is a Git object name.
+func hasRevision(address string) bool {
+	for _, piece := range strings.FieldsFunc(address, func(r rune) bool { return strings.ContainsRune("/@?#=&", r) }) {
+		if revision.MatchString(piece) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *linter) source(c Claim) {
+	s := c.Source
+	switch {
+	case s.Repository == "":
+		l.note(LintSourceMissing, "source", "no source is named")
+	case s.Commit == "":
+		l.note(LintSourceMutable, s.Repository, "the source is named by ref %q and no commit", short(s.Ref))
+	}
+	if s.Commit == "" {
+		return
+	}
+	for _, p := range c.Parameters {
+		var text string
+		if json.Unmarshal(p.Value, &text) != nil {
+			continue
+		}
+		if named := commitIn(text); named != "" && !strings.HasPrefix(s.Commit, named) {
+			l.note(LintSourceOther, p.Name, "the value %q names a commit that is not the source, %s", short(text), s.Commit)
+		}
+	}
+}
+
+// commitIn is the commit that a version names, or the empty string. Digits
+// alone are a date more often than a commit.
+func commitIn(version string) string {
+	m := described.FindStringSubmatch(version)
+	if len(m) < 3 {
+		return ""
+	}
+	if named := m[1] + m[2]; strings.ContainsAny(named, "abcdef") {
+		return named
+	}
+	return ""
+}
+
+func (l *linter) subjects(list []intoto.Resource) {
+	var weak, staging, nameless, twice, shared []string
+	names := make(map[string]bool, len(list))
+	bytes := make(map[string]bool, len(list))
+	for _, r := range list {
+		name := r.Name
+		if name == "" {
+			name = r.URI
+		}
+		sum := r.Digest["sha256"]
+		if sum == "" {
+			weak = append(weak, name)
+		}
+		if strings.HasPrefix(name, "gs://") && strings.Contains(name, "/stage/") {
+			staging = append(staging, name)
+		}
+		switch {
+		case name == "" || name == "_":
+			nameless = append(nameless, name)
+		case names[name]:
+			twice = append(twice, name)
+		case sum != "" && bytes[sum]:
+			shared = append(shared, name)
+		}
+		names[name], bytes[sum] = true, true
+	}
+	l.about(LintSubjectWeak, weak, "no SHA-256 binds the subject to bytes")
+	l.about(LintSubjectNameless, nameless, "the subject has no name")
+	l.about(LintSubjectTwice, twice, "two subjects have this name")
+	l.about(LintSubjectStaging, staging, "the subject is named by a place of staging, not by where it is published")
+	l.about(LintSubjectShared, shared, "other names have the same bytes: a digest alone cannot say that the right file is at the right place")
+}

@@ -1,0 +1,146 @@
+package provenance
+
+import (
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+)
+
+// layout says where the parameters of a known build type name the source and
+// the instructions. What stands there is no parameter in the sense of a
+// parameterless build.
+type layout struct {
+	buildType             string
+	repository, ref, path string
+	own                   []string
+}
+
+// layouts are the build types that we know.
+var layouts = []layout{
+	{BuildType, "config.repository", "config.ref", "config.path", []string{"config.", "step", "each."}},
+	{"https://actions.github.io/buildtypes/workflow/v1", "workflow.repository", "workflow.ref", "workflow.path", []string{"workflow."}},
+	{"https://slsa-framework.github.io/github-actions-buildtypes/workflow/v1", "workflow.repository", "workflow.ref", "workflow.path", []string{"workflow."}},
+	{"https://cloud.google.com/build/gcb-buildtypes/google-worker/v1", "buildConfigSource.repository", "buildConfigSource.ref", "buildConfigSource.path", []string{"buildConfigSource."}},
+}
+
+// cloudBuildV01 is the build type under which Google Cloud Build repeats the
+// whole request among the arguments; only substitutions with an underscore
+// are the user's.
+const (
+	cloudBuildV01   = "https://cloudbuild.googleapis.com/CloudBuildYaml@v0.1"
+	substitutions   = "substitutions."
+	userSubstituted = "substitutions._"
+)
+
+func (c Claim) layout() layout {
+	for _, l := range layouts {
+		if l.buildType == c.BuildType {
+			return l
+		}
+	}
+	return layout{}
+}
+
+// findSource gathers repository, ref and commit from wherever the version of
+// the format and the build type put them.
+func (c *Claim) findSource() Source {
+	if l := c.layout(); l.repository != "" {
+		c.EntryPoint = c.text(l.path)
+		named := Source{Repository: address(c.text(l.repository)), Ref: c.text(l.ref)}
+		named.Commit = c.commitOf(named)
+		return named
+	}
+	if c.Source != (Source{}) {
+		return c.Source // the configSource of v0.2
+	}
+	s := c.firstCommit()
+	if c.DefinedIn >= 0 && c.DefinedIn < len(c.Dependencies) {
+		s = sourceOf(c.Dependencies[c.DefinedIn])
+	}
+	if s.Ref == "" {
+		s.Ref = c.substitutedRef()
+	}
+	return s
+}
+
+// substitutedRef reads the ref that Google Cloud Build names beside the
+// source.
+func (c Claim) substitutedRef() string {
+	if tag := c.text(substitutions + "TAG_NAME"); tag != "" {
+		return "refs/tags/" + tag
+	}
+	if branch := c.text(substitutions + "BRANCH_NAME"); branch != "" {
+		return "refs/heads/" + branch
+	}
+	return ""
+}
+
+func (c Claim) firstCommit() Source {
+	for _, r := range c.Dependencies {
+		if r.Commit() != "" {
+			return sourceOf(r)
+		}
+	}
+	return Source{}
+}
+
+// commitOf finds the commit of a repository among the dependencies.
+func (c Claim) commitOf(s Source) string {
+	for _, r := range c.Dependencies {
+		if got := sourceOf(r); got.Commit != "" && got.Repository == s.Repository && (got.Ref == s.Ref || got.Ref == "") {
+			return got.Commit
+		}
+	}
+	return ""
+}
+
+func sourceOf(r intoto.Resource) Source {
+	s := Source{Commit: r.Commit()}
+	s.Repository, s.Ref = splitRef(r.URI)
+	return s
+}
+
+// splitRef cuts an address into repository and ref.
+func splitRef(uri string) (repository, ref string) {
+	head, path := "", uri
+	if i := strings.Index(uri, "://"); i >= 0 {
+		if slash := strings.IndexByte(uri[i+3:], '/'); slash >= 0 {
+			head, path = uri[:i+3+slash], uri[i+3+slash:]
+		}
+	}
+	at := strings.Index(path, "@refs/")
+	if at < 0 {
+		at = strings.LastIndexByte(path, '@')
+	}
+	if at < 0 {
+		return address(uri), ""
+	}
+	return address(head + path[:at]), path[at+1:]
+}
+
+// address spells the address of a Git repository in one way.
+func address(uri string) string {
+	if strings.HasPrefix(uri, "https://") || strings.HasPrefix(uri, "http://") {
+		uri = "git+" + uri
+	}
+	return strings.TrimSuffix(uri, ".git")
+}
+
+// UserParameters are those parameters of the caller that name neither the
+// source nor the instructions: a parameterless build has none.
+func (c Claim) UserParameters() (list []Parameter) {
+	own := c.layout().own
+	_, request := c.Parameter("@type")
+	for _, p := range c.Parameters {
+		switch {
+		case covered(own, p.Name):
+		case c.BuildType == cloudBuildV01 && request && !strings.HasPrefix(p.Name, userSubstituted):
+		case c.BuildType == BuildType && p.Name == "version" && "refs/tags/"+c.text("version") == c.Source.Ref:
+			// The tag is the version: whoever chose the source chose it.
+		case string(p.Value) == "{}":
+		default:
+			list = append(list, p)
+		}
+	}
+	return list
+}

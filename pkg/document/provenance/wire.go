@@ -1,0 +1,203 @@
+package provenance
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/in-toto/in-toto-golang/in_toto/slsa_provenance/common"
+	slsa01 "github.com/in-toto/in-toto-golang/in_toto/slsa_provenance/v0.1"
+	slsa02 "github.com/in-toto/in-toto-golang/in_toto/slsa_provenance/v0.2"
+
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Metadata of v0.1 and v0.2. Writers disagree on the last letter of the
+// invocation; both spellings at once are refused.
+type wireMetadata struct {
+	InvocationID string `json:"buildInvocationId"`
+	InvocationUC string `json:"buildInvocationID"`
+	Started      string `json:"buildStartedOn"`
+	Finished     string `json:"buildFinishedOn"`
+	Completeness struct {
+		Arguments   *bool `json:"arguments"`  // v0.1
+		Parameters  *bool `json:"parameters"` // v0.2
+		Environment *bool `json:"environment"`
+		Materials   *bool `json:"materials"`
+	} `json:"completeness"`
+	Reproducible *bool `json:"reproducible"`
+}
+
+type wireBuilder struct {
+	ID           string            `json:"id"`
+	Version      map[string]string `json:"version"`
+	Dependencies json.RawMessage   `json:"builderDependencies"`
+}
+
+// The library's types, but for what they lose: values whose spelling counts,
+// and whether something was said at all.
+type wireV01 struct {
+	Builder common.ProvenanceBuilder `json:"builder"`
+	Recipe  struct {
+		slsa01.ProvenanceRecipe
+		Arguments   json.RawMessage `json:"arguments"`
+		Environment json.RawMessage `json:"environment"`
+	} `json:"recipe"`
+	Metadata  wireMetadata    `json:"metadata"`
+	Materials json.RawMessage `json:"materials"`
+}
+
+type wireV02 struct {
+	slsa02.ProvenancePredicate
+	Invocation struct {
+		slsa02.ProvenanceInvocation
+		Parameters  json.RawMessage `json:"parameters"`
+		Environment json.RawMessage `json:"environment"`
+	} `json:"invocation"`
+	BuildConfig json.RawMessage `json:"buildConfig"`
+	Metadata    wireMetadata    `json:"metadata"`
+	Materials   json.RawMessage `json:"materials"`
+}
+
+type wireV1 struct {
+	BuildDefinition struct {
+		BuildType    string          `json:"buildType"`
+		External     json.RawMessage `json:"externalParameters"`
+		Internal     json.RawMessage `json:"internalParameters"`
+		Dependencies json.RawMessage `json:"resolvedDependencies"`
+	} `json:"buildDefinition"`
+	RunDetails struct {
+		Builder  wireBuilder `json:"builder"`
+		Metadata struct {
+			InvocationID string `json:"invocationId"`
+			InvocationUC string `json:"invocationID"`
+			Started      string `json:"startedOn"`
+			Finished     string `json:"finishedOn"`
+		} `json:"metadata"`
+		Byproducts json.RawMessage `json:"byproducts"`
+	} `json:"runDetails"`
+}
+
+func readV01(raw json.RawMessage) (c Claim, err error) {
+	var w wireV01
+	if err := decode(raw, &w); err != nil {
+		return Claim{}, err
+	}
+	c = Claim{BuildType: w.Recipe.Type, EntryPoint: w.Recipe.EntryPoint, DefinedIn: -1}
+	if w.Recipe.DefinedInMaterial != nil {
+		c.DefinedIn = *w.Recipe.DefinedInMaterial
+	}
+	var p pieces
+	c.Builder = Builder{ID: w.Builder.ID}
+	c.Parameters = p.parameters("", w.Recipe.Arguments)
+	c.Internal = p.parameters("environment", w.Recipe.Environment)
+	c.Dependencies = p.resources(w.Materials)
+	p.metadata(&c, w.Metadata)
+	return p.done(c)
+}
+
+func readV02(raw json.RawMessage) (c Claim, err error) {
+	var w wireV02
+	if err := decode(raw, &w); err != nil {
+		return Claim{}, err
+	}
+	config := w.Invocation.ConfigSource
+	c = Claim{BuildType: w.BuildType, EntryPoint: config.EntryPoint, DefinedIn: -1}
+	c.Source = sourceOf(intoto.Resource{URI: config.URI, Digest: config.Digest})
+	var p pieces
+	c.Builder = Builder{ID: w.Builder.ID}
+	c.Parameters = p.parameters("", w.Invocation.Parameters)
+	c.Internal = append(p.parameters("buildConfig", w.BuildConfig), p.parameters("environment", w.Invocation.Environment)...)
+	c.Dependencies = p.resources(w.Materials)
+	p.metadata(&c, w.Metadata)
+	return p.done(c)
+}
+
+func readV1(raw json.RawMessage) (c Claim, err error) {
+	var w wireV1
+	if err := decode(raw, &w); err != nil {
+		return Claim{}, err
+	}
+	c = Claim{BuildType: w.BuildDefinition.BuildType, DefinedIn: -1}
+	meta := w.RunDetails.Metadata
+	var p pieces
+	c.Builder = p.builder(w.RunDetails.Builder)
+	c.Parameters = p.parameters("", w.BuildDefinition.External)
+	c.Internal = p.parameters("", w.BuildDefinition.Internal)
+	c.Dependencies = p.resources(w.BuildDefinition.Dependencies)
+	c.Byproducts = p.resources(w.RunDetails.Byproducts)
+	c.Run = Run{InvocationID: p.either(meta.InvocationID, meta.InvocationUC), Started: p.time(meta.Started), Finished: p.time(meta.Finished)}
+	return p.done(c)
+}
+
+// pieces reads the parts of a predicate and remembers the first refusal.
+type pieces struct{ err error }
+
+func (p *pieces) done(c Claim) (Claim, error) {
+	if p.err != nil {
+		return Claim{}, p.err
+	}
+	return c, nil
+}
+
+func (p *pieces) fail(err error) {
+	if p.err == nil && err != nil {
+		p.err = err
+	}
+}
+
+func (p *pieces) builder(w wireBuilder) Builder {
+	return Builder{ID: w.ID, Version: w.Version, Dependencies: p.resources(w.Dependencies)}
+}
+
+func (p *pieces) parameters(name string, raw json.RawMessage) []Parameter {
+	list, err := flatten(name, raw)
+	p.fail(err)
+	return list
+}
+
+func (p *pieces) resources(raw json.RawMessage) []intoto.Resource {
+	list, err := intoto.ParseResources(raw, MaxDependencies)
+	p.fail(err)
+	return list
+}
+
+func (p *pieces) metadata(c *Claim, w wireMetadata) {
+	c.Run = Run{InvocationID: p.either(w.InvocationID, w.InvocationUC), Started: p.time(w.Started), Finished: p.time(w.Finished)}
+	c.Completeness = Completeness{
+		Parameters: said(w.Completeness.Parameters), Environment: said(w.Completeness.Environment), Materials: said(w.Completeness.Materials),
+	}
+	if w.Completeness.Arguments != nil {
+		c.Completeness.Parameters = said(w.Completeness.Arguments)
+	}
+	c.Reproducible = said(w.Reproducible)
+}
+
+func (p *pieces) either(a, b string) string {
+	if a != "" && b != "" {
+		p.fail(verdict.Refuse(verdict.StatementParse, "provenance", "two spellings of the invocation id"))
+	}
+	return a + b
+}
+
+func (p *pieces) time(text string) time.Time {
+	if text == "" {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		p.fail(verdict.Refuse(verdict.StatementParse, "provenance", "time %q is not of RFC 3339", short(text)))
+		return time.Time{}
+	}
+	return at.UTC()
+}
+
+func said(b *bool) Said {
+	switch {
+	case b == nil:
+		return NotSaid
+	case *b:
+		return SaidYes
+	}
+	return SaidNo
+}

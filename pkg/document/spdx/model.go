@@ -1,0 +1,60 @@
+package spdx
+
+import "github.com/waybill-release/waybill/pkg/value/digest"
+
+// model is what a document says, whatever form it was written in. Elements are
+// in the order of the document.
+type model struct {
+	version, licence, id, name, namespace string
+	comment, created                      string
+	creators                              []string
+	externals                             []External
+	packages                              []Package
+	files                                 []File
+	snippets                              []string // their identifiers
+	licences                              []string // LicenseRef-… that the document explains
+	relationships                         []Relationship
+	excluding                             []string // packages whose roll-up leaves files out
+	about                                 described
+	weak                                  []Checksum
+}
+
+// described is the thing a document is about.
+type described struct {
+	name, version string
+	sha256        digest.Digest
+	count         int // how many things it describes, at most 2
+}
+
+// sum is a checksum as it was written.
+type sum struct{ algorithm, value string }
+
+// algorithms are the checksums of SPDX 2.3, and how many hex digits each has;
+// 0 for those of any length.
+var algorithms = map[string]int{
+	"SHA1": 40, "SHA224": 56, "SHA256": 64, "SHA384": 96, "SHA512": 128,
+	"SHA3-256": 64, "SHA3-384": 96, "SHA3-512": 128,
+	"BLAKE2b-256": 64, "BLAKE2b-384": 96, "BLAKE2b-512": 128, "BLAKE3": 0,
+	"MD2": 32, "MD4": 32, "MD5": 32, "MD6": 0, "ADLER32": 8,
+}
+
+// The lists of values that the schema has.
+var (
+	purposes = []string{
+		Application, "FRAMEWORK", Library, Container, OperatingSystem, "DEVICE", "FIRMWARE", Source, Archive, "FILE", Install, Other,
+	}
+	categories = []string{"OTHER", "PERSISTENT-ID", "PERSISTENT_ID", "SECURITY", "PACKAGE-MANAGER", "PACKAGE_MANAGER"}
+	fileKinds  = []string{
+		"APPLICATION", "ARCHIVE", "AUDIO", "BINARY", "DOCUMENTATION", "IMAGE", "OTHER", "SOURCE", "SPDX", "TEXT", "VIDEO",
+	}
+	annotationKinds   = []string{"OTHER", "REVIEW"}
+	relationshipKinds = []string{
+		"AMENDS", "ANCESTOR_OF", "BUILD_DEPENDENCY_OF", BuildToolOf, "CONTAINED_BY", Contains, CopyOf, "DATA_FILE_OF",
+		"DEPENDENCY_MANIFEST_OF", "DEPENDENCY_OF", DependsOn, DescendantOf, Describes, describedBy, "DEV_DEPENDENCY_OF",
+		"DEV_TOOL_OF", "DISTRIBUTION_ARTIFACT", "DOCUMENTATION_OF", "DYNAMIC_LINK", "EXAMPLE_OF", ExpandedFromArchive,
+		"FILE_ADDED", "FILE_DELETED", "FILE_MODIFIED", GeneratedFrom, "GENERATES", "HAS_PREREQUISITE", "METAFILE_OF",
+		"OPTIONAL_COMPONENT_OF", "OPTIONAL_DEPENDENCY_OF", "OTHER", "PACKAGE_OF", "PATCH_APPLIED", "PATCH_FOR",
+		"PREREQUISITE_FOR", "PROVIDED_DEPENDENCY_OF", "REQUIREMENT_DESCRIPTION_FOR", "RUNTIME_DEPENDENCY_OF",
+		"SPECIFICATION_FOR", StaticLink, "TEST_CASE_OF", "TEST_DEPENDENCY_OF", "TEST_OF", "TEST_TOOL_OF", "VARIANT_OF",
+	}
+)

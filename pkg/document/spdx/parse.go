@@ -1,0 +1,169 @@
+package spdx
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Document is a parsed document beside the bytes it was read from. Nobody has
+// been believed.
+type Document struct {
+	raw string
+	m   *model
+}
+
+// Parse reads an SPDX 2.3 document of at most [MaxSize] bytes, in JSON. The
+// refusal names the first fault; [Validate] lists all.
+func Parse(raw []byte) (Document, error) {
+	if len(raw) > MaxSize {
+		return Document{}, tooLarge(int64(len(raw)))
+	}
+	text := string(raw)
+	m, found := read(text)
+	found = orElse(text, found)
+	if m.version == version22 {
+		found = faults{list: []Fault{{RuleHead, "spdxVersion", fmt.Sprintf("version %s, want %s", quote(m.version), Version)}}}
+	}
+	d, err := accept(m, found)
+	d.raw = text
+	if err != nil {
+		return Document{}, parseError(err)
+	}
+	return d, nil
+}
+
+// ReadText reads a document without keeping it twice. It has about size bytes,
+// as far as is known before. The text is for [Validate].
+func ReadText(r io.Reader, size int64) (string, error) {
+	var b strings.Builder
+	b.Grow(int(min(max(size, 0)+1, MaxSize)))
+	n, err := io.Copy(&b, io.LimitReader(r, MaxSize+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("reading SPDX document: %w", err)
+	case n > MaxSize:
+		return "", tooLarge(n)
+	}
+	return b.String(), nil
+}
+
+func tooLarge(n int64) error {
+	return verdict.Refuse(verdict.Limit, "SPDX document", "%d bytes, the limit is %d", n, MaxSize)
+}
+
+// accept refuses a model that could be misread.
+func accept(m *model, found faults) (Document, error) {
+	n, first := 0, Fault{}
+	for _, f := range found.list {
+		if !f.Rule.judged() {
+			continue
+		}
+		if n == 0 {
+			first = f
+		}
+		n++
+	}
+	switch {
+	case n > 1:
+		return Document{}, fmt.Errorf("%w (and %d more)", first, n-1)
+	case n == 1:
+		return Document{}, first
+	case found.more > 0:
+		return Document{}, Fault{Rule: RuleLimit, Message: fmt.Sprintf("more than %d faults", maxFaults)}
+	}
+	return Document{m: m}, nil
+}
+
+// parseError gives the refusal its code.
+func parseError(err error) error {
+	code := verdict.StatementParse
+	var f Fault
+	if errors.As(err, &f) {
+		code = f.Code()
+	}
+	err = verdict.Wrap(code, "SPDX document", fmt.Errorf("parsing SPDX document: %w", err))
+	var refusal *verdict.Error
+	if errors.As(err, &refusal) {
+		refusal.Finding.Fix = f.Fix()
+	}
+	return err
+}
+
+// Raw is the document as it was read.
+func (d Document) Raw() []byte { return []byte(d.raw) }
+
+// IsZero reports whether d was never parsed.
+func (d Document) IsZero() bool { return d.m == nil }
+
+// Name is the name the document gives itself.
+func (d Document) Name() string { return d.model().name }
+
+// Namespace is the address by which other documents refer to this one.
+func (d Document) Namespace() string { return d.model().namespace }
+
+// Created is the time of creation as the document gives it.
+func (d Document) Created() string { return d.model().created }
+
+// Creators are who the document says wrote it: "Tool: waybill".
+func (d Document) Creators() []string { return append([]string(nil), d.model().creators...) }
+
+// Describes returns name and SHA-256 of the one element the document is about.
+// The digest is zero, and so equals nothing, if the document describes several
+// elements or gives no SHA-256.
+func (d Document) Describes() (name string, sha256 digest.Digest) {
+	about := d.model().about
+	return about.name, about.sha256
+}
+
+// DescribedVersion is the version of the one element that the document is
+// about, "" where it gives none.
+func (d Document) DescribedVersion() string { return d.model().about.version }
+
+// ExternalRefs lists the other documents that this one refers to.
+func (d Document) ExternalRefs() []External { return append([]External(nil), d.model().externals...) }
+
+// Packages lists the packages of the document in its order.
+func (d Document) Packages() []Package { return append([]Package(nil), d.model().packages...) }
+
+// EachPackage is Packages without a list of their own, for documents with very
+// many.
+func (d Document) EachPackage() iter.Seq[Package] { return slices.Values(d.model().packages) }
+
+// Files lists the files of the document in its order.
+func (d Document) Files() []File { return append([]File(nil), d.model().files...) }
+
+// Checksums are those of packages and files that are neither SHA-256 nor
+// SHA-512; the SHA-1 of a file is in [File].
+func (d Document) Checksums() []Checksum { return append([]Checksum(nil), d.model().weak...) }
+
+// Relationships lists the relationships of the document in its order; those
+// written in one of the format's short forms come with what they belong to.
+func (d Document) Relationships() []Relationship {
+	return append([]Relationship(nil), d.model().relationships...)
+}
+
+// Unknown lists what the document says it does not know: the comments of its
+// relationships to NOASSERTION.
+func (d Document) Unknown() []string {
+	var list []string
+	for _, r := range d.model().relationships {
+		if r.To == NoAssertion {
+			list = append(list, r.Comment)
+		}
+	}
+	return list
+}
+
+func (d Document) model() *model {
+	if d.m == nil {
+		return &model{}
+	}
+	return d.m
+}

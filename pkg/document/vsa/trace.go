@@ -1,0 +1,20 @@
+package vsa
+
+import (
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/trace"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// TraceOf is the run that made a summary, and the trace in which what it judged
+// came to be. Zero ids mean that the summary does not say. Whoever asks a summary
+// for an answer need not know: it is read by those who look for the run.
+func TraceOf(s Summary) (trace.IDs, error) {
+	var w struct {
+		Trace trace.IDs `json:"waybill_trace"`
+	}
+	if err := strictjson.UnmarshalOpen(s.statement.Predicate(), &w, strictjson.MaxSize(MaxPredicate)); err != nil {
+		return trace.IDs{}, verdict.Wrap(verdict.StatementParse, "summary", err)
+	}
+	return w.Trace, nil
+}

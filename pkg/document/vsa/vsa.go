@@ -1,0 +1,228 @@
+// Package vsa reads SLSA verification summaries: what a verifier says of an
+// artifact that it judged by a policy.
+//
+// A [Summary] is parsed, never believed by itself. It counts only from a
+// signer who may speak for the verifier it names, which is for pkg/judge/verify and
+// pkg/judge/slsa to say, and only for what was asked, which is for [Summary.Answer]
+// to say.
+//
+//	s, err := vsa.Parse(statement)
+//	err = s.Answer(vsa.Question{ResourceURI: uri, VerifierID: id, Levels: levels, Now: now, MaxAge: age})
+//
+// A summary of ours may have an extension field, waybill_trace: the traceId and
+// spanId of the run that judged, and the initialTraceId of what it judged. It is
+// for finding that run. Others pass it over, and no answer depends on it.
+//
+// Specification: SLSA v1.2, Verification Summary Attestation,
+// https://slsa.dev/verification_summary/v1.
+package vsa
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// PredicateType names verification summaries, version 1.
+const PredicateType = "https://slsa.dev/verification_summary/v1"
+
+// The bounds of a summary.
+const (
+	MaxPredicate = 2 << 20
+	MaxInputs    = 10_000
+	MaxLevels    = 64
+)
+
+// Result is what the verifier decided. The zero Result decided nothing.
+type Result string
+
+// The two results.
+const (
+	Passed Result = "PASSED"
+	Failed Result = "FAILED"
+)
+
+// Verifier is who the summary says has judged.
+type Verifier struct {
+	ID      string            `json:"id"`
+	Version map[string]string `json:"version"`
+}
+
+// Summary is a parsed verification summary.
+type Summary struct {
+	Verifier    Verifier
+	Verified    time.Time // zero when it was not said
+	ResourceURI string
+	Policy      intoto.Resource
+	// Inputs are the attestations that were judged: all of them, or none.
+	Inputs []intoto.Resource
+	Result Result
+	Levels []Level
+	// Dependencies counts transitive dependencies by level. Nil says nothing
+	// of them; empty says that there are none.
+	Dependencies map[Level]int64
+	SLSAVersion  string
+	statement    intoto.Statement
+}
+
+type wire struct {
+	Verifier     Verifier         `json:"verifier"`
+	Time         string           `json:"timeVerified"`
+	ResourceURI  string           `json:"resourceUri"`
+	Policy       json.RawMessage  `json:"policy"`
+	Inputs       json.RawMessage  `json:"inputAttestations"`
+	Result       Result           `json:"verificationResult"`
+	Levels       []string         `json:"verifiedLevels"`
+	Dependencies map[string]int64 `json:"dependencyLevels"`
+	SLSAVersion  string           `json:"slsaVersion"`
+}
+
+var slsaVersion = regexp.MustCompile(`\A[0-9]{1,3}\.[0-9]{1,3}\z`)
+
+// Parse reads a summary from a statement. Unknown fields are passed over, as
+// the specification demands of every consumer; every field that it has must
+// hold what it may hold.
+func Parse(s intoto.Statement) (Summary, error) {
+	if s.PredicateType() != PredicateType {
+		return Summary{}, verdict.Refuse(verdict.PredicateType, "summary", "says %q, not a verification summary", short(s.PredicateType()))
+	}
+	var w wire
+	if err := strictjson.UnmarshalOpen(s.Predicate(), &w, strictjson.MaxSize(MaxPredicate)); err != nil {
+		return Summary{}, verdict.Wrap(verdict.StatementParse, "summary", err)
+	}
+	out := Summary{
+		Verifier: w.Verifier, ResourceURI: w.ResourceURI, Result: w.Result, SLSAVersion: w.SLSAVersion, statement: s,
+	}
+	for _, read := range []func(*wire) error{out.required, out.policy, out.inputs, out.levels, out.dependencies} {
+		if err := read(&w); err != nil {
+			return Summary{}, err
+		}
+	}
+	return out, nil
+}
+
+func (s *Summary) required(w *wire) error {
+	switch {
+	case w.Verifier.ID == "":
+		return refuse("verifier.id: there is none")
+	case w.ResourceURI == "":
+		return refuse("resourceUri: there is none")
+	case w.Result != Passed && w.Result != Failed:
+		return refuse("verificationResult: %q is neither PASSED nor FAILED", short(string(w.Result)))
+	case w.SLSAVersion != "" && !slsaVersion.MatchString(w.SLSAVersion):
+		return refuse("slsaVersion: %q is not of the form 1.0", short(w.SLSAVersion))
+	case w.Time == "":
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, w.Time)
+	if err != nil || at.IsZero() {
+		return refuse("timeVerified: %q is no time of RFC 3339 at which anything could be verified", short(w.Time))
+	}
+	s.Verified = at.UTC()
+	return nil
+}
+
+func (s *Summary) policy(w *wire) error {
+	list, err := intoto.ParseResources(slices.Concat(json.RawMessage("["), w.Policy, json.RawMessage("]")), 1)
+	if err != nil {
+		return err
+	}
+	if len(list) != 1 || list[0].URI == "" {
+		return refuse("policy.uri: there is none")
+	}
+	s.Policy = list[0]
+	return nil
+}
+
+func (s *Summary) inputs(w *wire) (err error) {
+	if s.Inputs, err = intoto.ParseResources(w.Inputs, MaxInputs); err != nil {
+		return err
+	}
+	for i, r := range s.Inputs {
+		if len(r.Digest) == 0 {
+			return refuse("inputAttestations: entry %d has no digest", i)
+		}
+	}
+	return nil
+}
+
+func (s *Summary) levels(w *wire) error {
+	if w.Levels == nil {
+		return refuse("verifiedLevels: there are none")
+	}
+	if len(w.Levels) > MaxLevels {
+		return verdict.Refuse(verdict.Limit, "summary", "%d levels, the limit is %d", len(w.Levels), MaxLevels)
+	}
+	tracks := map[string]bool{}
+	for _, text := range w.Levels {
+		l, err := ParseLevel(text)
+		if err != nil {
+			return err
+		}
+		key := l.Track()
+		if key == "" {
+			key = string(l) // what is on no track may stand there once
+		}
+		if tracks[key] {
+			return refuse("verifiedLevels: %q is the second of its track", short(text))
+		}
+		tracks[key] = true
+		s.Levels = append(s.Levels, l)
+	}
+	// A summary that says both yes and no says nothing.
+	if failed := slices.Contains(s.Levels, LevelFailed); failed != (s.Result == Failed) && (failed || len(s.Levels) > 0) {
+		return refuse("verifiedLevels: they contradict the result %s", s.Result)
+	}
+	return nil
+}
+
+func (s *Summary) dependencies(w *wire) error {
+	if w.Dependencies == nil {
+		return nil
+	}
+	s.Dependencies = make(map[Level]int64, len(w.Dependencies))
+	for _, text := range slices.Sorted(maps.Keys(w.Dependencies)) {
+		n := w.Dependencies[text]
+		l, err := ParseLevel(text)
+		if err != nil {
+			return err
+		}
+		if n < 0 {
+			return refuse("dependencyLevels: %d dependencies at %s", n, l)
+		}
+		s.Dependencies[l] = n
+	}
+	return nil
+}
+
+// Statement is what the summary was read from, with its raw bytes.
+func (s Summary) Statement() intoto.Statement { return s.statement }
+
+// Level is the level that the summary states on a track, such as "BUILD"; it
+// is not there when the track was not evaluated or the judgement failed.
+func (s Summary) Level(track string) (int, bool) {
+	for _, l := range s.Levels {
+		if n, ok := l.Number(); ok && s.Result == Passed && l.Track() == track {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+func refuse(format string, args ...any) error {
+	return verdict.Refuse(verdict.StatementParse, "summary", format, args...)
+}
+
+// short bounds foreign text in a message.
+func short(s string) string {
+	if len(s) > 200 {
+		return s[:200] + "…"
+	}
+	return s
+}

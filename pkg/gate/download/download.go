@@ -1,0 +1,394 @@
+// Package download keeps what is read of a release, and shows it only after it
+// was accepted.
+//
+// A [Download] is a place: whoever verifies a release reads through it, and
+// what was read to its end lies in a directory beside the one that was asked
+// for, under the same name with [Suffix]. [Download.Finish] gives the files that
+// were verified the directory's name, all at once. A run that ends before that
+// shows nothing; the next takes over every file whose bytes are those that the
+// manifest lists, and fetches the others again.
+//
+//	d, err := download.Open("release", "v1.2.3", place)
+//	defer d.Close()
+//	decided := gate.Decide(ctx, gate.Request{Files: d, …})
+//	kept, err := d.Finish(ctx, files)
+//
+// The directory with [Suffix] is one that this package made: it belongs to this
+// account, has a marker with the release and the place, and holds no links; any
+// other is refused with DOWNLOAD_DIR. One process has it at a time
+// (DOWNLOAD_BUSY). Only files that this run wrote are ever removed from it.
+//
+// A manifest whose names cannot lie in one directory of every system is refused
+// on all of them: see [store.CheckNames].
+//
+// Which files are whole is read from a manifest that nobody verified yet. It
+// decides what is fetched again, never what is believed.
+package download
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Suffix is what the name of the directory has until everything in it was
+// accepted.
+const Suffix = ".part"
+
+// Download is a place that keeps what is read of another one.
+type Download struct {
+	dir  string // absolute
+	from store.Place
+	held *holder
+	kept store.Place
+	into store.Writer
+
+	mu     sync.Mutex // guards what follows
+	sealed map[string]manifest.Artifact
+	busy   map[string]*sync.Mutex // by name: each is fetched once
+	known  map[string]bool        // whole; true where it was so before this run
+}
+
+// Open prepares a download of a release from a place into a directory that is
+// not there yet, or is empty. It must be closed.
+func Open(dir, release string, from store.Place) (*Download, error) {
+	dir, err := target(dir)
+	if err != nil {
+		return nil, err
+	}
+	held, err := hold(dir+Suffix, marker{Kind: markerKind, Release: release, Place: from.URI()})
+	if err != nil {
+		return nil, err
+	}
+	d := &Download{dir: dir, from: from, held: held, busy: map[string]*sync.Mutex{}, known: map[string]bool{}}
+	files := filepath.Join(held.path, filesName)
+	if d.kept, err = store.Open(files, nil); err == nil {
+		d.into, err = store.OpenWriter(files)
+	}
+	if err != nil {
+		return nil, errors.Join(err, held.Close())
+	}
+	return d, nil
+}
+
+// target is the absolute path of a directory that a download may make.
+func target(dir string) (string, error) {
+	refuse := func(format string, args ...any) (string, error) {
+		return "", verdict.Refuse(verdict.Usage, dir, format, args...)
+	}
+	path, err := filepath.Abs(dir)
+	if err != nil || dir == "" {
+		return refuse("it is no path of a directory")
+	}
+	if base := filepath.Base(filepath.Clean(dir)); base == "." || base == ".." || filepath.Dir(path) == path {
+		return refuse("a download makes its directory; name one that is not there yet")
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return path, nil
+	case err != nil:
+		return "", verdict.Wrap(verdict.Usage, dir, err)
+	case !info.IsDir():
+		return refuse("it is %s; name a directory that is not there yet", kind(info))
+	}
+	switch entries, err := os.ReadDir(path); {
+	case err != nil:
+		return "", verdict.Wrap(verdict.Usage, dir, err)
+	case len(entries) > 0:
+		return refuse("it is not empty; name a directory that is not there yet")
+	}
+	return path, nil
+}
+
+// Close lets another run have the directory.
+func (d *Download) Close() error { return d.held.Close() }
+
+// URI implements [store.Place]: it is that of the place that is read.
+func (d *Download) URI() string { return d.from.URI() }
+
+// List implements [store.Place].
+func (d *Download) List(ctx context.Context) ([]store.Object, error) { return d.from.List(ctx) }
+
+// Open implements [store.Place]. What the manifest lists is kept when it was
+// read to its end; the rest is only read.
+func (d *Download) Open(ctx context.Context, name string) (io.ReadCloser, int64, error) {
+	if name == releasemanifest.Name {
+		return d.manifest(ctx)
+	}
+	d.mu.Lock()
+	a, listed := d.sealed[name]
+	busy := d.busy[name]
+	if listed && busy == nil {
+		busy = &sync.Mutex{}
+		d.busy[name] = busy
+	}
+	d.mu.Unlock()
+	if !listed {
+		return d.from.Open(ctx, name)
+	}
+	busy.Lock()
+	if d.whole(ctx, a) {
+		busy.Unlock()
+		return d.kept.Open(ctx, name)
+	}
+	d.learn(name, false)
+	body, size, err := d.from.Open(ctx, name)
+	if err != nil {
+		busy.Unlock()
+		return nil, 0, err
+	}
+	return d.keep(ctx, name, body, busy.Unlock), size, nil
+}
+
+// manifest fetches the manifest, always: there may be a newer one.
+func (d *Download) manifest(ctx context.Context) (io.ReadCloser, int64, error) {
+	raw, err := store.Read(ctx, d.from, releasemanifest.Name, verify.MaxBundle)
+	if err != nil {
+		return nil, 0, err
+	}
+	d.learn(releasemanifest.Name, false)
+	if err := d.into.Put(ctx, releasemanifest.Name, int64(len(raw)), bytes.NewReader(raw), store.PutOptions{}); err != nil {
+		return nil, 0, err
+	}
+	sealed := map[string]manifest.Artifact{}
+	if said, err := verify.Read(raw); err == nil { // what cannot be read is refused by who verifies it
+		if s, err := intoto.Parse(said.Payload); err == nil {
+			if m, err := manifest.ReadManifest(s, d.page(ctx)); err == nil {
+				for _, a := range m.Files() {
+					sealed[a.Name] = a
+				}
+				for _, p := range m.Pages {
+					sealed[p.Name] = manifest.Artifact{Artifact: plan.Artifact{Name: p.Name}, Digests: p.Digests, Size: p.Size}
+				}
+			}
+		}
+	}
+	if err := store.CheckNames(slices.Collect(maps.Keys(sealed))); err != nil {
+		return nil, 0, fmt.Errorf("downloading to %q: %w", d.dir, err)
+	}
+	d.mu.Lock()
+	d.sealed = sealed
+	d.mu.Unlock()
+	return d.kept.Open(ctx, releasemanifest.Name)
+}
+
+// Expect says what belongs to a release that has no manifest, with the bytes
+// that somebody claims. A file of which nobody does is fetched by each run.
+func (d *Download) Expect(claimed map[string]digest.Set) error {
+	if err := store.CheckNames(slices.Collect(maps.Keys(claimed))); err != nil {
+		return fmt.Errorf("downloading to %q: %w", d.dir, err)
+	}
+	sealed := make(map[string]manifest.Artifact, len(claimed))
+	for name, set := range claimed {
+		sealed[name] = manifest.Artifact{Artifact: plan.Artifact{Name: name}, Digests: set}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sealed = sealed
+	return nil
+}
+
+// page opens a page of the manifest where it is read.
+func (d *Download) page(ctx context.Context) manifest.Opener {
+	return func(name string) ([]byte, error) { return store.Read(ctx, d.from, name, manifest.MaxPage) }
+}
+
+// whole reports whether a file lies there already with the bytes that the
+// manifest lists.
+func (d *Download) whole(ctx context.Context, a manifest.Artifact) bool {
+	body, size, err := d.kept.Open(ctx, a.Name)
+	if err != nil {
+		return false
+	}
+	defer body.Close()
+	if a.Size > 0 && size != a.Size || a.Digests.SHA256.IsZero() {
+		return false
+	}
+	set, _, err := digest.Sum(body)
+	if err != nil || !set.SHA256.Equal(a.Digests.SHA256) {
+		return false
+	}
+	d.learn(a.Name, true)
+	return true
+}
+
+// learn remembers of a file that is whole whether it was so before this run.
+func (d *Download) learn(name string, before bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, known := d.known[name]; !known {
+		d.known[name] = before
+	}
+}
+
+// File is a file that was verified.
+type File struct {
+	Name string
+	// Program is true of what is run: its copy is executable.
+	Program bool
+}
+
+// Kept says what a download made.
+type Kept struct {
+	Dir    string
+	Files  int
+	Bytes  int64
+	Before int // of the files, those of an earlier run
+	// Left are files of the directory with [Suffix] that are no part of what was
+	// accepted and that this run did not write. They were left in it.
+	Left int
+}
+
+// Finish shows the files that were verified, and nothing else, under the
+// directory's own name.
+func (d *Download) Finish(ctx context.Context, verified []File) (Kept, error) {
+	there, err := d.kept.List(ctx)
+	if err != nil {
+		return Kept{}, err
+	}
+	kept, err := d.tidy(there, verified)
+	if err != nil {
+		return Kept{}, err
+	}
+	if err := os.Remove(d.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Kept{}, d.unavailable("replacing", err)
+	}
+	if err := os.Rename(filepath.Join(d.held.path, filesName), d.dir); err != nil {
+		return Kept{}, d.unavailable("showing", err)
+	}
+	return kept, d.held.remove()
+}
+
+// tidy leaves among the files those that were verified: what else this run
+// wrote is removed, and what it did not write is moved aside.
+func (d *Download) tidy(there []store.Object, verified []File) (Kept, error) {
+	kept := Kept{Dir: d.dir}
+	programs := make(map[string]bool, len(verified))
+	for _, f := range verified {
+		programs[f.Name] = f.Program
+	}
+	files, err := d.held.root.OpenRoot(filesName)
+	if err != nil {
+		return kept, d.unavailable("opening", err)
+	}
+	defer files.Close() // some systems rename no directory that is open
+	found := map[string]bool{}
+	for _, o := range there {
+		program, wanted := programs[o.Name]
+		switch {
+		case wanted && program:
+			err = files.Chmod(o.Name, 0o755)
+		case wanted:
+		case d.wrote(o.Name):
+			err = files.Remove(o.Name)
+		default:
+			kept.Left++
+			err = d.setAside(o.Name)
+		}
+		if err != nil {
+			return kept, d.unavailable("tidying", err)
+		}
+		if wanted {
+			found[o.Name] = true
+			kept.Files, kept.Bytes = kept.Files+1, kept.Bytes+o.Size
+			if !d.wrote(o.Name) {
+				kept.Before++
+			}
+		}
+	}
+	for _, f := range verified {
+		if !found[f.Name] {
+			return kept, verdict.Refuse(verdict.InternalBug, f.Name, "verified, and not kept")
+		}
+	}
+	if err := removeEmpty(files, "."); err != nil {
+		return kept, d.unavailable("tidying", err)
+	}
+	return kept, nil
+}
+
+// setAside moves a file that this run did not write out of those that will be
+// shown.
+func (d *Download) setAside(name string) error {
+	at := path.Join(leftName, name)
+	if err := d.held.root.MkdirAll(path.Dir(at), 0o755); err != nil {
+		return err
+	}
+	return d.held.root.Rename(path.Join(filesName, name), at)
+}
+
+// wrote reports whether this run wrote a file.
+func (d *Download) wrote(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before, known := d.known[name]
+	return known && !before
+}
+
+// Discard removes the files that this run wrote and that were refused, so that
+// none lies anywhere under its own name.
+func (d *Download) Discard(refused func(name string) bool) error {
+	d.mu.Lock()
+	names := slices.Collect(maps.Keys(d.known))
+	d.mu.Unlock()
+	var failed error
+	for _, name := range names {
+		if !refused(name) {
+			continue
+		}
+		if err := d.held.root.Remove(path.Join(filesName, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = errors.Join(failed, d.unavailable("removing", err))
+		}
+	}
+	return failed
+}
+
+func (d *Download) unavailable(op string, err error) error {
+	return &verdict.UnavailableError{Place: d.dir, Op: op, Err: err}
+}
+
+// removeEmpty removes the directories below that hold nothing.
+func removeEmpty(root *os.Root, dir string) error {
+	f, err := root.Open(dir)
+	if err != nil {
+		return err
+	}
+	entries, err := f.ReadDir(-1)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		below := dir + "/" + e.Name()
+		if err := removeEmpty(root, below); err != nil {
+			return err
+		}
+		if rest, err := fs.ReadDir(root.FS(), filepath.ToSlash(filepath.Clean(below))); err == nil && len(rest) == 0 {
+			if err := root.Remove(below); err != nil {
+				return fmt.Errorf("removing %q: %w", below, err)
+			}
+		}
+	}
+	return nil
+}

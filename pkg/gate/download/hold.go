@@ -1,0 +1,329 @@
+package download
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// What lies in the directory beside the one that was asked for.
+const (
+	markerName = "download.json" // says which download this is
+	lockName   = "lock"          // held by the process that downloads
+	filesName  = "files"         // becomes the directory that was asked for
+	leftName   = "left"          // files that no run of this download wrote
+)
+
+// Limits of what is read before it is known to be ours.
+const (
+	maxMarker = 16 << 10
+	maxDepth  = 64
+	maxFiles  = 1 << 20
+)
+
+// markerKind tells our directory from every other one.
+const markerKind = "waybill-download/v1"
+
+// marker says which release a directory holds a part of, and from where.
+type marker struct {
+	Kind    string `json:"kind"`
+	Release string `json:"release"`
+	Place   string `json:"place"`
+}
+
+// holder is a directory that this program made, and that no other process has.
+type holder struct {
+	path string
+	root *os.Root
+	lock *os.File
+}
+
+// errGone says that the directory was removed while it was opened.
+var errGone = errors.New("it is gone")
+
+// hold makes the directory at path, or takes over that of an earlier run of
+// the same download.
+func hold(path string, m marker) (*holder, error) {
+	for range 3 {
+		if err := create(path, m); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, &verdict.UnavailableError{Place: path, Op: "making", Err: err}
+		}
+		h, err := takeOver(path, m)
+		if !errors.Is(err, errGone) {
+			return h, err
+		}
+	}
+	return nil, busy(path, "another process")
+}
+
+// create makes the whole directory under another name first, so that there is
+// no moment at which it lacks its marker. It fails with [fs.ErrExist] if
+// something has the name.
+func create(path string, m marker) (err error) {
+	if _, err := os.Lstat(path); err == nil {
+		return fs.ErrExist
+	}
+	parent := filepath.Dir(path)
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return err
+	}
+	made, err := os.MkdirTemp(parent, "."+filepath.Base(path)+"-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(made))
+		}
+	}()
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(made, markerName), append(raw, '\n'), 0o600); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(made, lockName), nil, 0o600); err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(made, filesName), 0o755); err != nil {
+		return err
+	}
+	if err := os.Rename(made, path); err != nil {
+		if _, taken := os.Lstat(path); taken == nil {
+			return errors.Join(fs.ErrExist, os.RemoveAll(made))
+		}
+		return err
+	}
+	return nil
+}
+
+// takeOver opens a directory that must be ours, and locks it.
+func takeOver(path string, m marker) (_ *holder, err error) {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, errGone
+	case err != nil:
+		return nil, &verdict.UnavailableError{Place: path, Op: "looking at", Err: err}
+	case !info.IsDir():
+		return nil, foreign(path, "it is "+kind(info)+", and no directory that a download made")
+	case !ours(info):
+		return nil, foreign(path, "it belongs to another account")
+	}
+	h := &holder{path: path}
+	if h.root, err = os.OpenRoot(path); err != nil {
+		return nil, &verdict.UnavailableError{Place: path, Op: "opening", Err: err}
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.Close())
+		}
+	}()
+	if opened, err := h.root.Stat("."); err != nil || !os.SameFile(info, opened) {
+		return nil, errGone
+	}
+	if err := h.identify(m); err != nil {
+		return nil, err
+	}
+	if err := h.acquire(); err != nil {
+		return nil, err
+	}
+	if again, err := os.Lstat(path); err != nil || !os.SameFile(info, again) {
+		return nil, errGone
+	}
+	if err := h.root.Mkdir(filesName, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, h.unavailable("making", err)
+	}
+	if info, err := h.root.Lstat(filesName); err != nil || !info.IsDir() {
+		return nil, foreign(filepath.Join(path, filesName), "it is no directory")
+	}
+	return h, h.inspect()
+}
+
+// identify demands the marker of this very download.
+func (h *holder) identify(want marker) error {
+	raw, err := h.read(markerName)
+	var got marker
+	if err == nil {
+		err = strictjson.Unmarshal(raw, &got)
+	}
+	switch {
+	case err != nil || got.Kind != markerKind:
+		if h.isEmpty() { // a run was killed while it removed its directory
+			return errors.Join(errGone, h.root.RemoveAll(lockName), os.Remove(h.path))
+		}
+		return foreign(h.path, "it holds no marker of a download, so this program did not make it")
+	case got != want:
+		return &verdict.Error{Finding: verdict.Find(verdict.DownloadDir, h.path, "it holds a part of another download").
+			Differ(want.Release+" from "+want.Place, got.Release+" from "+got.Place)}
+	}
+	return nil
+}
+
+// isEmpty reports whether nothing is there, or the lock alone.
+func (h *holder) isEmpty() bool {
+	entries, err := fs.ReadDir(h.root.FS(), ".")
+	return err == nil && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() != lockName })
+}
+
+// read reads a small regular file of ours.
+func (h *holder) read(name string) ([]byte, error) {
+	info, err := h.root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fs.ErrInvalid
+	}
+	f, err := h.root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxMarker))
+}
+
+// acquire locks the directory for this process, until it is closed.
+func (h *holder) acquire() error {
+	info, err := h.root.Lstat(lockName)
+	if err != nil || !info.Mode().IsRegular() {
+		return foreign(h.path, "its lock is no regular file")
+	}
+	if h.lock, err = h.root.OpenFile(lockName, os.O_RDWR, 0); err != nil {
+		return h.unavailable("locking", err)
+	}
+	free, err := tryLock(h.lock)
+	if err != nil {
+		return h.unavailable("locking", err)
+	}
+	if !free {
+		raw, err := h.read(lockName)
+		who := strings.TrimSpace(string(bytes.ToValidUTF8(raw, nil)))
+		if err != nil || who == "" {
+			who = "another process"
+		}
+		return busy(h.path, who)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "this machine"
+	}
+	if err := h.lock.Truncate(0); err != nil {
+		return h.unavailable("locking", err)
+	}
+	if _, err := h.lock.WriteAt(fmt.Appendf(nil, "process %d on %s\n", os.Getpid(), host), 0); err != nil {
+		return h.unavailable("locking", err)
+	}
+	return nil
+}
+
+// inspect refuses whatever a download does not write: links, files with a
+// second name, files of other accounts. What a killed run was writing is
+// removed.
+func (h *holder) inspect() error {
+	seen := 0
+	return fs.WalkDir(h.root.FS(), filesName, func(name string, e fs.DirEntry, err error) error {
+		at := filepath.Join(h.path, filepath.FromSlash(name))
+		if err != nil {
+			return h.unavailable("looking at", err)
+		}
+		info, err := h.root.Lstat(filepath.FromSlash(name))
+		if err != nil {
+			return h.unavailable("looking at", err)
+		}
+		seen++
+		switch {
+		case seen > maxFiles:
+			return foreign(h.path, fmt.Sprintf("it holds more than %d files", maxFiles))
+		case strings.Count(name, "/") > maxDepth:
+			return foreign(h.path, fmt.Sprintf("it holds directories more than %d deep", maxDepth))
+		case !ours(info):
+			return foreign(at, "it belongs to another account")
+		case e.IsDir():
+			return nil
+		case !info.Mode().IsRegular():
+			return foreign(at, "it is "+kind(info)+", which no download writes")
+		case links(info) != 1:
+			return foreign(at, "it has a second name elsewhere, which no download gives it")
+		case store.IsStaging(path.Base(name)):
+			if err := h.root.Remove(filepath.FromSlash(name)); err != nil {
+				return h.unavailable("removing", err)
+			}
+		}
+		return nil
+	})
+}
+
+// Close lets another process have the directory.
+func (h *holder) Close() error {
+	if h == nil {
+		return nil
+	}
+	var err error
+	if h.lock != nil {
+		err = h.lock.Close()
+	}
+	if h.root != nil {
+		err = errors.Join(err, h.root.Close())
+	}
+	return err
+}
+
+// remove removes the directory, unless files of others are in it.
+func (h *holder) remove() error {
+	if _, err := h.root.Lstat(leftName); err == nil {
+		return nil
+	}
+	if err := h.root.Remove(markerName); err != nil {
+		return h.unavailable("removing", err)
+	}
+	if err := h.root.Remove(lockName); err != nil {
+		return h.unavailable("removing", err)
+	}
+	if err := h.Close(); err != nil {
+		return h.unavailable("closing", err)
+	}
+	h.lock, h.root = nil, nil
+	if err := os.Remove(h.path); err != nil {
+		return h.unavailable("removing", err)
+	}
+	return nil
+}
+
+func (h *holder) unavailable(op string, err error) error {
+	return &verdict.UnavailableError{Place: h.path, Op: op, Err: err}
+}
+
+// foreign refuses what this program did not make.
+func foreign(subject, why string) error {
+	return verdict.Refuse(verdict.DownloadDir, subject, "%s", why)
+}
+
+func busy(path, who string) error {
+	return verdict.Refuse(verdict.DownloadBusy, path, "%s is downloading into it", who)
+}
+
+func kind(info fs.FileInfo) string {
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		return "a file"
+	case mode&fs.ModeSymlink != 0:
+		return "a link"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	}
+	return "no regular file"
+}

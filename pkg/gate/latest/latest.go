@@ -1,0 +1,195 @@
+// Package latest finds the release that a channel, as "stable" or
+// "stable-1.31", stands for now.
+//
+// The answer is that of a signed channel index; package channel judges it. The
+// highest one that was seen is remembered in a directory, and a lower one is
+// refused from then on. Where a project has no index, there may be markers:
+// files that hold a version, which nobody signs. Whoever can change one can
+// bring back any older release, so such an answer says that rollback was not
+// checked.
+//
+//	f, err := latest.Find(ctx, latest.Request{Channel: "stable", …})
+package latest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/judge/channel"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
+)
+
+// maxMarker bounds a file that holds a version.
+const maxMarker = 256
+
+// Request asks what a channel stands for.
+type Request struct {
+	Channel string
+	// Index and Markers are addresses of files, as a profile names them.
+	Index, Markers string
+	// Open opens the place that a file is in.
+	Open     func(uri string) (store.Place, error)
+	Verifier *verify.Verifier
+	Policy   policy.Policy
+	// Memory is the directory that remembers the index, and Project whose index
+	// it must be: the name of the profile, which is the one in the manifests.
+	Memory, Project string
+	Now             time.Time
+}
+
+// Followed is the release that a channel stands for.
+type Followed struct {
+	Version version.Version
+	// Manifest is the bundle that the index names; zero where a marker answered.
+	Manifest digest.Set
+	// Note says by whose word.
+	Note string
+	// Left is what was not checked; empty where nothing was left out.
+	Left string
+}
+
+// IsChannel reports whether a word names a channel, and no version.
+func IsChannel(word string) bool { return channelindex.IsChannel(word) }
+
+// Find finds it.
+func Find(ctx context.Context, req Request) (Followed, error) {
+	switch {
+	case req.Index != "":
+		return req.byIndex(ctx)
+	case req.Markers != "":
+		return req.byMarker(ctx)
+	}
+	return Followed{}, verdict.Refuse(verdict.Usage, req.Channel, "the profile names neither a channel index nor markers; name a version")
+}
+
+// unchecked is what an answer without an index says.
+const unchecked = "rollback not checked"
+
+// nameVersion is the next act where a channel names no release.
+const nameVersion = "name the version that you want, or ask the project what became of the channel"
+
+func (r Request) byMarker(ctx context.Context) (Followed, error) {
+	uri := strings.ReplaceAll(r.Markers, "{channel}", r.Channel)
+	raw, err := r.read(ctx, uri, maxMarker)
+	if errors.Is(err, store.ErrNotFound) {
+		return Followed{}, verdict.Refuse(verdict.EvidenceMissing, r.Channel, "there is no marker %s", uri).Advise(nameVersion)
+	}
+	if err != nil {
+		return Followed{}, err
+	}
+	v, err := version.Parse(strings.TrimRight(string(raw), "\r\n"))
+	if err != nil {
+		return Followed{}, verdict.Wrap(verdict.Version, uri, err).Advise(nameVersion)
+	}
+	if err := (channelindex.Entry{Channel: r.Channel, Version: v.String()}).Validate(); err != nil {
+		return Followed{}, verdict.Wrap(verdict.Version, uri, err).Advise(nameVersion)
+	}
+	return Followed{
+		Version: v, Left: unchecked,
+		Note: fmt.Sprintf("%s is %s by the word of %s, which nobody signed: %s", r.Channel, v, uri, unchecked),
+	}, nil
+}
+
+func (r Request) byIndex(ctx context.Context) (Followed, error) {
+	raw, err := r.read(ctx, r.Index, verify.MaxBundle)
+	if errors.Is(err, store.ErrNotFound) {
+		return Followed{}, verdict.Refuse(verdict.EvidenceMissing, r.Index, "there is no channel index").Advise(nameVersion)
+	}
+	if err != nil {
+		return Followed{}, err
+	}
+	x, err := r.judge(raw)
+	if err != nil {
+		return Followed{}, err
+	}
+	seen, err := r.seen(ctx)
+	if err != nil {
+		return Followed{}, err
+	}
+	if err := errors.Join(x.Of(r.Project), x.Fresh(r.Now), x.Follows(seen)); err != nil {
+		return Followed{}, err
+	}
+	if x.Number() > seen.Number() {
+		if err := r.remember(ctx, raw); err != nil {
+			return Followed{}, err
+		}
+	}
+	release, err := x.Find(r.Channel)
+	if err != nil {
+		return Followed{}, err
+	}
+	f := Followed{Version: release.Version, Manifest: release.Manifest}
+	f.Note = fmt.Sprintf("%s is %s by channel index %d, signed by %s", r.Channel, f.Version, x.Number(), x.Proof().Identity)
+	if seen.Number() == 0 {
+		f.Note += "; none was seen before, so that its expiry alone protects from an older one"
+	}
+	return f, nil
+}
+
+func (r Request) judge(raw []byte) (channel.Index, error) {
+	e, err := r.Verifier.Attestation(raw)
+	if err != nil {
+		return channel.Index{}, err
+	}
+	return channel.Parse(e, r.Policy)
+}
+
+// remembered is the file that the index of the project is remembered in. What
+// people call a project need not be the name of a file.
+func (r Request) remembered() string {
+	return "channels-" + digest.Of(digest.SHA256, []byte(r.Project)).Hex()[:16] + ".sigstore.json"
+}
+
+// seen is the index that was seen last; the zero Index if none was. One that is
+// there and does not hold is never taken for none.
+func (r Request) seen(ctx context.Context) (channel.Index, error) {
+	place, err := store.Open(r.Memory, nil)
+	if err != nil {
+		return channel.Index{}, err
+	}
+	raw, err := store.Read(ctx, place, r.remembered(), verify.MaxBundle)
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return channel.Index{}, nil
+	}
+	if err != nil {
+		return channel.Index{}, err
+	}
+	x, err := r.judge(raw)
+	if err != nil {
+		return channel.Index{}, fmt.Errorf("judging the index that was seen before, %s in %s (remove it to forget what was seen): %w", r.remembered(), r.Memory, err)
+	}
+	return x, nil
+}
+
+func (r Request) remember(ctx context.Context, raw []byte) error {
+	to, err := store.OpenWriter(r.Memory)
+	if err != nil {
+		return err
+	}
+	return to.Put(ctx, r.remembered(), int64(len(raw)), bytes.NewReader(raw), store.PutOptions{})
+}
+
+// read reads the file at an address.
+func (r Request) read(ctx context.Context, uri string, limit int64) ([]byte, error) {
+	at := strings.LastIndexByte(uri, '/') + 1
+	dir := uri[:at]
+	if dir == "" {
+		dir = "."
+	}
+	place, err := r.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	return store.Read(ctx, place, uri[at:], limit)
+}

@@ -1,0 +1,41 @@
+package profile
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/backend/transport"
+)
+
+// DefaultModuleProxy is where Go modules are fetched from if a profile names
+// no other place: the one that the go command asks by itself. What comes from
+// there is held against go.sum, so it can withhold a module and nothing else.
+const DefaultModuleProxy = "https://proxy.golang.org"
+
+// modules says where the Go modules of a build are fetched from.
+type modules struct {
+	// Proxy speaks the protocol of a module proxy, over https, or over http on
+	// this machine.
+	Proxy *string `yaml:"proxy"`
+}
+
+func (m modules) check() error {
+	u, err := url.Parse(m.address())
+	if err != nil {
+		return fmt.Errorf("modules.proxy: %w", err)
+	}
+	list := strings.ContainsAny(m.address(), ",| ") // as the go command takes it; nobody could say then which of them was asked
+	plain := u.Scheme == "http" && transport.Loopback(u.Hostname())
+	if u.Scheme != "https" && !plain || list || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("modules.proxy: %q: want one https address, such as %s; plain http is for this machine only", m.address(), DefaultModuleProxy)
+	}
+	return nil
+}
+
+func (m modules) address() string {
+	if m.Proxy == nil {
+		return DefaultModuleProxy
+	}
+	return *m.Proxy
+}

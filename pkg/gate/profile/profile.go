@@ -1,0 +1,410 @@
+// Package profile maps the canonical addresses of a project's releases to the
+// places where they are read and written, and names the policy and the trust
+// root to judge them with, and the proxy that Go modules are fetched from. A
+// place of files that lists nothing, as a web server, can have a listing: the
+// address of a bucket or directory that lists the same files. A profile is the
+// consumer's; it grants nothing: it can point at a place, but only the policy
+// says what is believed.
+//
+//	p, err := profile.Load("profile.yaml", profile.Reader{Now: time.Now()})
+//	files := p.Files(profile.Release, v)
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/judge/waiver"
+	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
+	"github.com/waybill-release/waybill/pkg/value/identity"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
+)
+
+// Stage is where in its way a release is looked at.
+type Stage string
+
+// The stages that a profile can map.
+const (
+	Staging Stage = "staging"
+	Release Stage = "release"
+)
+
+// maxFile bounds every file that a profile names.
+const maxFile = 4 << 20
+
+// Profile is a loaded profile with the policy and trust root that it names.
+type Profile struct {
+	Name   string
+	Policy policy.Policy
+	// Pin is who must have signed the policy, where the profile says so.
+	Pin       *policy.Pin
+	TrustRoot trust.Root
+	// Defects are the lists of known defects that the profile names.
+	Defects []waiver.List
+	// Signing is the signing_config.json, for those who write; may be empty.
+	Signing []byte
+	// ModuleProxy is where the Go modules of a build are fetched from.
+	ModuleProxy string
+	// Unsealed says that the releases have no manifest; nil where they have.
+	Unsealed *Unsealed
+	// Channels says where to learn which release a channel stands for.
+	Channels Channels
+	// Markers is the place that the version markers of release.yaml are written
+	// to; empty if none are.
+	Markers string
+	// Records says what the records of a release name.
+	Records Records
+
+	files, images mapping
+}
+
+// Records says for whom the verifier identity of this project speaks, and where
+// its policy can be read. Both are empty, or none: then no summaries are made.
+type Records struct {
+	// Verifier is the ID that summaries name, and that consumers' policies ask
+	// for together with the identity that signs.
+	Verifier string `yaml:"verifier"`
+	// Policy is the address of the policy; the summary has its digest, too.
+	Policy string `yaml:"policy"`
+}
+
+func (r Records) check() error {
+	if (r.Verifier == "") != (r.Policy == "") {
+		return fmt.Errorf("records: want both verifier and policy, or none of them")
+	}
+	for _, uri := range []string{r.Verifier, r.Policy} {
+		if scheme, rest, is := strings.Cut(uri, "://"); uri != "" && (!is || scheme == "" || rest == "") {
+			return fmt.Errorf("records: %q is no URI", uri)
+		}
+	}
+	return nil
+}
+
+// Channels says where to learn which release a channel, as "stable", stands
+// for. Both can be empty.
+type Channels struct {
+	// Index is the address of the bundle of the channel index.
+	Index string `yaml:"index"`
+	// Markers is the address of files that hold a version and nothing else, and
+	// that nobody signs; {channel} stands for the channel's name.
+	Markers string `yaml:"markers"`
+}
+
+func (c Channels) check() error {
+	switch {
+	case strings.HasSuffix(c.Index, "/"):
+		return fmt.Errorf("channels.index: %q: want the address of a file", c.Index)
+	case c.Markers != "" && (strings.Count(c.Markers, "{channel}") != 1 || strings.HasSuffix(c.Markers, "/")):
+		return fmt.Errorf("channels.markers: %q: want the address of a file, with {channel} in it once", c.Markers)
+	}
+	return nil
+}
+
+type mapping struct {
+	Canonical string `yaml:"canonical"`
+	Staging   string `yaml:"staging"`
+	Release   string `yaml:"release"`
+	// Listing is where the files of the release are listed, for a place that
+	// lists nothing itself.
+	Listing string `yaml:"listing"`
+}
+
+type file struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string `yaml:"kind"`
+	Name       string `yaml:"name"`
+	Policy     string `yaml:"policy"`
+	// PolicySigner pins who must have signed the policy, in the bundle beside
+	// it, PolicyName which of his policies it is, and PolicySequence the least
+	// number that it may have.
+	PolicySigner   *identity.Identity `yaml:"policySigner"`
+	PolicyName     string             `yaml:"policyName"`
+	PolicySequence int                `yaml:"policySequence"`
+	// KnownDefects is a signed list (a bundle) or one as people write it, which
+	// explains and does nothing else.
+	KnownDefects  string `yaml:"knownDefects"`
+	TrustedRoot   string `yaml:"trustedRoot"`
+	SigningConfig string `yaml:"signingConfig"`
+	Places        struct {
+		Files  mapping `yaml:"files"`
+		Images mapping `yaml:"images"`
+		// Markers is where version markers lie, below which release.yaml names
+		// them.
+		Markers string `yaml:"markers"`
+	} `yaml:"places"`
+	Modules  modules   `yaml:"modules"`
+	Unsealed *Unsealed `yaml:"unsealed"`
+	Channels Channels  `yaml:"channels"`
+	Records  Records   `yaml:"records"`
+}
+
+// Reader is what it takes to read what a profile names.
+type Reader struct {
+	// Rules reads the rules that a policy may have of its own; nil refuses
+	// such a policy.
+	Rules policy.Compiler
+	// Now is the time at which a signed policy must be valid.
+	Now time.Time
+	// Trust brings the trust root where the profile names none; nil refuses
+	// such a profile.
+	Trust func() (trust.Root, error)
+	// ToSign reads a policy that is yet to be signed: the pin is read and the
+	// signature is not asked. Nothing must be judged by such a profile.
+	ToSign bool
+}
+
+// Load reads a profile and everything that it names. Paths are relative to
+// the profile. The names [Kubernetes] and [KubernetesSealed] are the profiles that are built in.
+func Load(path string, with Reader) (Profile, error) {
+	switch path {
+	case Kubernetes:
+		return kubernetes(with, "kubernetes-today")
+	case KubernetesSealed:
+		return kubernetes(with, "kubernetes-release")
+	}
+	raw, err := readFile(path)
+	if err != nil {
+		return Profile{}, err
+	}
+	f, err := parse(raw)
+	if err != nil {
+		return Profile{}, verdict.Wrap(verdict.ConfigParse, path, err)
+	}
+	p := Profile{
+		Name: f.Name, ModuleProxy: f.Modules.address(), Unsealed: f.Unsealed, Channels: f.Channels, Markers: f.Places.Markers, Records: f.Records,
+		files: f.Places.Files, images: f.Places.Images,
+	}
+	if err := p.loadNamed(f, filepath.Dir(path), with); err != nil {
+		return Profile{}, fmt.Errorf("profile %q: %w", path, err)
+	}
+	return p, nil
+}
+
+// Check refuses a profile whose form is wrong. What it names is not read.
+func Check(raw []byte) error {
+	if _, err := parse(raw); err != nil {
+		return verdict.Wrap(verdict.ConfigParse, "profile", err)
+	}
+	return nil
+}
+
+func parse(raw []byte) (file, error) {
+	var f file
+	if err := strictyaml.Unmarshal(raw, &f); err != nil {
+		return file{}, err
+	}
+	if err := f.check(); err != nil {
+		return file{}, err
+	}
+	return f, nil
+}
+
+func (f file) check() error {
+	switch {
+	case f.APIVersion != "waybill/v1" || f.Kind != "Profile":
+		return fmt.Errorf("want apiVersion waybill/v1 and kind Profile")
+	case f.Name == "" || f.Policy == "":
+		return fmt.Errorf("name and policy are required")
+	case f.PolicySigner == nil && (f.PolicySequence != 0 || f.PolicyName != ""):
+		return fmt.Errorf("policyName and policySequence: want a policySigner: anybody can name and number a policy that nobody signs")
+	case f.PolicySigner != nil && (f.PolicySequence < 1 || f.PolicyName == ""):
+		return fmt.Errorf("policySigner: want policyName and a policySequence from 1: an officer signs other policies too, and older ones")
+	}
+	if err := errors.Join(f.Places.Files.check("files", "{version}/"), f.Modules.check(), f.Unsealed.check(), f.Channels.check(), f.Records.check()); err != nil {
+		return err
+	}
+	if m := f.Places.Markers; m != "" && (!strings.HasSuffix(m, "/") || strings.Contains(m, "{")) {
+		return fmt.Errorf("places.markers: %q: want the address of a bucket or directory, which ends in a slash, of all versions", m)
+	}
+	if f.Places.Images == (mapping{}) {
+		return nil
+	}
+	return f.Places.Images.check("images", "")
+}
+
+func (m mapping) check(kind, suffix string) error {
+	if m.Canonical == "" || m.Release == "" {
+		return fmt.Errorf("places.%s: canonical and release are required", kind)
+	}
+	if kind == "images" && m.Listing != "" {
+		return fmt.Errorf("places.images: a registry lists its tags itself; want no listing")
+	}
+	for _, uri := range []string{m.Canonical, m.Staging, m.Release, m.Listing} {
+		if uri != "" && !strings.HasSuffix(uri, suffix) {
+			return fmt.Errorf("places.%s: %q must end in %q", kind, uri, suffix)
+		}
+	}
+	return nil
+}
+
+func (p *Profile) loadNamed(f file, dir string, with Reader) error {
+	var err error
+	if p.TrustRoot, err = f.trustRoot(dir, with); err != nil {
+		return err
+	}
+	if err := p.loadPolicy(f, within(dir, f.Policy), with); err != nil {
+		return err
+	}
+	if f.KnownDefects != "" {
+		list, err := ReadDefects(within(dir, f.KnownDefects), p.TrustRoot, p.Policy)
+		if err != nil {
+			return err
+		}
+		p.Defects = append(p.Defects, list)
+	}
+	if f.SigningConfig != "" {
+		p.Signing, err = readFile(within(dir, f.SigningConfig))
+	}
+	return err
+}
+
+// trustRoot is the one that the profile names, else the reader's.
+func (f file) trustRoot(dir string, with Reader) (trust.Root, error) {
+	switch {
+	case f.TrustedRoot == "" && with.Trust == nil:
+		return trust.Root{}, verdict.Refuse(verdict.ConfigParse, "profile", "trustedRoot: required here, where no repository is asked")
+	case f.TrustedRoot == "":
+		return with.Trust()
+	}
+	raw, err := readFile(within(dir, f.TrustedRoot))
+	if err != nil {
+		return trust.Root{}, err
+	}
+	return trust.Parse(raw)
+}
+
+// loadPolicy reads the policy and, where the profile pins who must have signed
+// it, the signature beside it.
+func (p *Profile) loadPolicy(f file, path string, with Reader) error {
+	raw, err := readFile(path)
+	if err != nil {
+		return err
+	}
+	if p.Policy, err = policy.Parse(raw, with.Rules); err != nil {
+		return err
+	}
+	if f.PolicySigner == nil {
+		return nil
+	}
+	signer, err := identity.Exact(*f.PolicySigner)
+	if err != nil {
+		return verdict.Wrap(verdict.ConfigParse, "policySigner", err)
+	}
+	if p.Pin = (&policy.Pin{Name: f.PolicyName, Signer: signer, Sequence: f.PolicySequence}); with.ToSign {
+		return nil
+	}
+	bundle, err := readFile(path + signedpolicy.Suffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return verdict.Refuse(verdict.PolicySig, p.Policy.Name(), "the profile pins who must have signed the policy, and there is no %s", path+signedpolicy.Suffix)
+	}
+	if err != nil {
+		return err
+	}
+	verifier, err := verify.New(p.TrustRoot)
+	if err != nil {
+		return err
+	}
+	e, err := verifier.Attestation(bundle)
+	if err != nil {
+		return verdict.Wrap(verdict.PolicySig, p.Policy.Name(), err)
+	}
+	return p.Policy.Signed(e, raw, *p.Pin, with.Now)
+}
+
+// ReadDefects reads a list of known defects: a bundle that the policy's
+// officer signed, or YAML, which anybody can have written.
+func ReadDefects(path string, root trust.Root, p policy.Policy) (waiver.List, error) {
+	raw, err := readFile(path)
+	if err != nil {
+		return waiver.List{}, err
+	}
+	if !strings.HasSuffix(path, signedpolicy.Suffix) {
+		return waiver.UnsignedList(raw)
+	}
+	verifier, err := verify.New(root)
+	if err != nil {
+		return waiver.List{}, err
+	}
+	e, err := verifier.Attestation(raw)
+	if err != nil {
+		return waiver.List{}, err
+	}
+	return waiver.ParseList(e, p)
+}
+
+// Files is the address of the file place of a version at a stage.
+func (p Profile) Files(s Stage, v version.Version) (string, error) {
+	return p.files.at("files", s, v)
+}
+
+// Listing is where the files of a version are listed at a stage, if that is
+// elsewhere; empty where it is not.
+func (p Profile) Listing(s Stage, v version.Version) string {
+	if s != Release {
+		return ""
+	}
+	return fill(p.files.Listing, v)
+}
+
+// Images is the registry prefix at a stage; empty when the project has none.
+func (p Profile) Images(s Stage, v version.Version) (string, error) {
+	if p.images == (mapping{}) {
+		return "", nil
+	}
+	return p.images.at("images", s, v)
+}
+
+// Canonical returns the addresses that the manifest must name.
+func (p Profile) Canonical(v version.Version) (files, images string) {
+	return fill(p.files.Canonical, v), fill(p.images.Canonical, v)
+}
+
+func (m mapping) at(kind string, s Stage, v version.Version) (string, error) {
+	var uri string
+	switch s {
+	case Staging:
+		uri = m.Staging
+	case Release:
+		uri = m.Release
+	}
+	if uri == "" {
+		return "", verdict.Refuse(verdict.ConfigParse, "profile", "places.%s names no %q place", kind, s)
+	}
+	return fill(uri, v), nil
+}
+
+func fill(uri string, v version.Version) string {
+	return strings.ReplaceAll(uri, "{version}", v.String())
+}
+
+func within(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, verdict.Wrap(verdict.Usage, path, err)
+	}
+	if info.Size() > maxFile {
+		return nil, verdict.Refuse(verdict.ConfigParse, path, "%d bytes, the limit is %d", info.Size(), maxFile)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, verdict.Wrap(verdict.Usage, path, err)
+	}
+	return raw, nil
+}

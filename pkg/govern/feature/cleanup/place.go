@@ -1,0 +1,200 @@
+package cleanup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// place is a public repository as it is found by one pass.
+type place struct {
+	*Sweeps
+	name string // HOST/PATH
+	at   *registry.Remote
+	path string
+
+	mu     sync.Mutex // owns the rest while the repository is listed
+	images map[digest.Digest]registry.Descriptor
+	// held are the manifests that a tag names, itself or in an index. None is
+	// deleted, whatever else it is.
+	held map[digest.Digest]bool
+	// points are what the repository's own notes point at, such as a tag
+	// sha256-<digest>.att, and there tells which digests there are.
+	points []point
+	there  map[digest.Digest]bool
+	unread []string // what is there and cannot be read
+}
+
+// point is something that names a digest.
+type point struct {
+	from string
+	to   digest.Digest
+}
+
+// attachedTag is a tag by which evidence, or a list of referrers, is attached
+// to a digest.
+var attachedTag = regexp.MustCompile(`^sha256-([0-9a-f]{64})(\.[a-z]+)?$`)
+
+// list reads what the repository has: every manifest that a tag names, or that
+// the registry lists, or that something is attached to.
+func (p *place) list(ctx context.Context) error {
+	listing, err := p.at.Listing(ctx, p.path)
+	if err != nil {
+		return err
+	}
+	p.images, p.held, p.there = map[digest.Digest]registry.Descriptor{}, map[digest.Digest]bool{}, map[digest.Digest]bool{}
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(imagesAtOnce)
+	for _, tag := range slices.Sorted(maps.Keys(listing.Tags)) {
+		match := attachedTag.FindStringSubmatch(tag)
+		group.Go(func() error {
+			switch {
+			case match == nil:
+				return p.reach(inner, tag, true)
+			case match[2] == "":
+				if err := p.listed(inner, tag); err != nil {
+					return err
+				}
+			}
+			of, err := digest.ParseHex(digest.SHA256, match[1])
+			if err != nil {
+				return err
+			}
+			p.note(p.name+":"+tag, of)
+			return p.reach(inner, of.String(), false)
+		})
+	}
+	for d := range listing.Digests {
+		group.Go(func() error { return p.reach(inner, d.String(), false) })
+	}
+	return group.Wait()
+}
+
+// reach reads the image that a tag or a digest names, with all its parts.
+func (p *place) reach(ctx context.Context, reference string, held bool) error {
+	d, err := p.at.Resolve(ctx, p.path, reference)
+	var root *registry.Node
+	if err == nil {
+		root, err = registry.Graph(ctx, p.at, p.path, d)
+	}
+	switch {
+	case errors.Is(err, registry.ErrNotFound) && d.Digest.IsZero():
+		return nil // whoever points at it is asked about it
+	case err != nil:
+		return p.cannot(reference, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return root.Walk(func(n *registry.Node) error {
+		p.there[n.Descriptor.Digest] = true
+		p.held[n.Descriptor.Digest] = held || p.held[n.Descriptor.Digest]
+		if n.Subject.Digest.IsZero() {
+			p.images[n.Descriptor.Digest] = n.Descriptor
+			return nil
+		}
+		p.points = append(p.points, point{p.name + "@" + n.Descriptor.Digest.String(), n.Subject.Digest})
+		return nil
+	})
+}
+
+// listed reads a list of referrers that is kept under a tag.
+func (p *place) listed(ctx context.Context, tag string) error {
+	d, raw, err := p.at.Manifest(ctx, p.path, tag)
+	if errors.Is(err, registry.ErrNotFound) {
+		return nil
+	}
+	var entries []digest.Digest
+	if err == nil {
+		entries, err = registry.Entries(d, raw)
+	}
+	if err != nil {
+		return p.cannot(tag, err)
+	}
+	for _, e := range entries {
+		p.note(p.name+":"+tag+" which lists "+e.String(), e)
+		switch _, err := p.at.Claimed(ctx, p.path, e.String()); {
+		case err == nil:
+			p.mu.Lock()
+			p.there[e] = true
+			p.mu.Unlock()
+		case !errors.Is(err, registry.ErrNotFound):
+			return err
+		}
+	}
+	return nil
+}
+
+// note writes down that something names a digest.
+func (p *place) note(from string, to digest.Digest) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.points = append(p.points, point{from, to})
+}
+
+// cannot writes down what cannot be read, whoever put it there. A registry that
+// does not answer is another matter: nothing is known then.
+func (p *place) cannot(reference string, err error) error {
+	if verdict.OutcomeOf(err) == verdict.Unavailable {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unread = append(p.unread, fmt.Sprintf("%s:%s, which cannot be read: %v", p.name, reference, err))
+	return nil
+}
+
+// told has what cannot be read remain, or makes an error of it.
+func (p *place) told(remains *tally) error {
+	if remains == nil && len(p.unread) > 0 {
+		return fmt.Errorf("%d manifests: %s", len(p.unread), strings.Join(p.unread[:min(told, len(p.unread))], ", "))
+	}
+	for _, what := range p.unread {
+		remains.add("%s", what)
+	}
+	return nil
+}
+
+// eachImage visits every manifest that is no evidence, several at a time.
+func (p *place) eachImage(ctx context.Context, t *tally, do visit) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(imagesAtOnce)
+	for _, d := range p.images {
+		group.Go(func() error {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			err := do(ctx, p, d, t)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", d.Digest, err)
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// named is how messages call an image or what refers to one.
+func (p *place) named(d digest.Digest) string { return p.name + "@" + d.String() }
+
+// bundles are the bundles that refer to an image and are ours.
+func (p *place) bundles(ctx context.Context, of digest.Digest, kinds ...string) ([]proven, error) {
+	all, err := registry.Bundles(ctx, p.at, p.path, of, kinds...)
+	var ours []proven
+	for _, raw := range all {
+		if e, is := p.ours(raw, of); is {
+			ours = append(ours, proven{e, raw})
+		}
+	}
+	return ours, err
+}

@@ -1,0 +1,111 @@
+package config
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
+)
+
+// Move is the start of a program of another version over features that are
+// there.
+type Move struct {
+	// Site is where the features are, for people to read.
+	Site     string
+	Features featurestore.Store
+	// Registry is what the program knows that runs now, of version From.
+	Registry feature.Registry
+	From, To version.Version
+}
+
+// Preflight judges a move. It is accepted if nothing speaks against it at any
+// feature, and every feature that the running program knows is there to be
+// looked at: of one that is not, nothing is known.
+func Preflight(ctx context.Context, m Move, now time.Time) (*verdict.Verdict, error) {
+	there, err := m.Features.List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("looking at features: %w", err)
+	}
+	v := verdict.NewCheck(fmt.Sprintf("may %s be started over the features of %s at %s", m.To, m.From, m.Site), now)
+	v.Scope.Checks = []string{"transitions", "statements", "forms of data", "defaults"}
+	if len(there) == 0 {
+		v.Add(unsafe(m.Site, "no feature is there, so nothing was looked at", "name the place that the reconciler keeps features in; one that is new is filled by waybill feature reconcile"))
+		return v, nil
+	}
+	groups := map[string]*verdict.Group{}
+	for _, k := range m.keys(there) {
+		g := groups[k.Namespace]
+		if g == nil {
+			g = &verdict.Group{Name: k.Namespace}
+			groups[k.Namespace] = g
+		}
+		g.Required++
+		v.Counts.Required++
+		if m.judge(v, k, there) {
+			g.Verified++
+			v.Counts.Verified++
+		}
+	}
+	for _, namespace := range sortedKeys(groups) {
+		v.Groups = append(v.Groups, *groups[namespace])
+	}
+	return v, nil
+}
+
+// keys are the features that are there, and those that ought to be.
+func (m Move) keys(there []feature.Feature) []feature.Key {
+	keys := m.known()
+	for _, f := range there {
+		if !slices.Contains(keys, f.Key()) {
+			keys = append(keys, f.Key())
+		}
+	}
+	return keys
+}
+
+// known are the features that the running version knows.
+func (m Move) known() (keys []feature.Key) {
+	for _, k := range m.Registry.Keys() {
+		d, _ := m.Registry.Definition(k)
+		if _, now := d.At(m.From); now {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// judge judges one feature, and reports whether it is safe.
+func (m Move) judge(v *verdict.Verdict, k feature.Key, there []feature.Feature) bool {
+	i := slices.IndexFunc(there, func(f feature.Feature) bool { return f.Key() == k })
+	if i < 0 {
+		v.Add(unsafe(k.String(), fmt.Sprintf("%s knows it, and no reconciler has announced it, so nobody looked at it", m.From), "run waybill feature reconcile with the version that runs, and ask again"))
+		return false
+	}
+	var known *feature.Definition
+	if d, is := m.Registry.Definition(k); is {
+		known = &d
+	}
+	p := feature.Check(there[i], known, m.From, m.To)
+	for _, why := range p.Unsafe {
+		v.Add(unsafe(k.String(), why, ""))
+	}
+	for _, n := range p.Notes {
+		v.Note("%s: %s", k, n)
+	}
+	return p.IsSafe()
+}
+
+// unsafe is what speaks against a move, with the next act if it is not that of
+// the table.
+func unsafe(subject, message, fix string) verdict.Finding {
+	f := verdict.Find(verdict.FeatureUnsafe, subject, "%s", message)
+	if fix != "" {
+		f.Fix = fix
+	}
+	return f
+}

@@ -1,0 +1,42 @@
+package coverage
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
+)
+
+// Provenance is the audit of a requirement on images. It judges as by says, whose
+// policy is the one that is written; a zero Now is the time of each pass.
+func Provenance(public Registries, by gate.PolicyRequest) reconcile.Sweep {
+	return images{public, by}
+}
+
+type images struct {
+	public Registries
+	by     gate.PolicyRequest
+}
+
+// Sweep implements [reconcile.Sweep]. Nothing is remembered from one pass to the
+// next: what was mended in between is seen.
+func (i images) Sweep(ctx context.Context, w reconcile.Work) (feature.Outcome, error) {
+	by, err := standing(i.by)
+	if err != nil {
+		return feature.Outcome{}, err
+	}
+	public := i.public.open()
+	return Audit{Public: public, Judge: judge{public, by}}.Sweep(ctx, w)
+}
+
+// standing is the request at the time of a pass, if its policy can judge at all:
+// one that has run out refuses everything, which says nothing about an image.
+func standing(by gate.PolicyRequest) (gate.PolicyRequest, error) {
+	if by.Now.IsZero() {
+		by.Now = time.Now()
+	}
+	return by, errors.Join(by.Policy.Life(by.Now), by.Policy.Root(by.Verifier.Root().IsLab()))
+}

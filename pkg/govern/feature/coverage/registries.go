@@ -1,0 +1,202 @@
+package coverage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Registries are repositories that are public.
+type Registries struct {
+	// Repositories are HOST/PATH each, as a reviewed file lists them: what no
+	// list names is not looked at, because registries do not tell all that they
+	// have.
+	Repositories []string
+	Transport    http.RoundTripper
+}
+
+// registries implements [Public]: every tag of every repository is asked for,
+// and each digest that one names is an image. What no tag names is not public.
+type registries struct {
+	Registries
+	limit int // tags
+
+	mu     sync.Mutex // owns opened
+	opened map[string]*registry.Remote
+}
+
+func (r Registries) open() *registries {
+	return &registries{Registries: r, limit: maxImages, opened: map[string]*registry.Remote{}}
+}
+
+// of finds a repository: its registry, which is opened once, and its path there.
+func (r *registries) of(repository string) (*registry.Remote, string, error) {
+	host, path, _ := strings.Cut(repository, "/")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at, known := r.opened[host]; known {
+		return at, path, nil
+	}
+	at, err := registry.OpenRemote(host, r.Transport)
+	if err != nil {
+		return nil, "", err
+	}
+	r.opened[host] = at
+	return at, path, nil
+}
+
+// evidence are the tags by which evidence or a list of referrers is attached to a
+// digest: neither is an image.
+var evidence = regexp.MustCompile(`^sha256-[0-9a-f]{64}(\.[a-z]+)?$`)
+
+// tag is a tag of a repository, and what it names.
+type tag struct {
+	repository, name string
+	digest           digest.Digest
+}
+
+// Images implements [Public].
+func (r *registries) Images(ctx context.Context, s feature.Scope) (Listed, error) {
+	repositories, empty := feature.Select(s, r.Repositories) // what is empty would be enforced without having been looked at
+	tags, err := r.list(ctx, repositories)
+	if err != nil {
+		return Listed{}, err
+	}
+	if err := r.resolve(ctx, tags); err != nil {
+		return Listed{}, err
+	}
+	out := Listed{Images: fold(tags), Empty: empty}
+	has := map[string]bool{}
+	for _, i := range out.Images {
+		has[i.Repository] = true
+	}
+	for _, repository := range repositories {
+		if !has[repository] {
+			out.Empty = append(out.Empty, repository)
+		}
+	}
+	return out, nil
+}
+
+// list lists the tags of repositories, with what they name where the registry
+// says so in its list.
+func (r *registries) list(ctx context.Context, repositories []string) ([]tag, error) {
+	listings := make([]registry.Listing, len(repositories))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for n, repository := range repositories {
+		group.Go(func() error {
+			at, path, err := r.of(repository)
+			if err == nil {
+				listings[n], err = at.Listing(ctx, path)
+			}
+			return unlisted(repository, err)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var tags []tag
+	for n, repository := range repositories {
+		for _, name := range slices.Sorted(maps.Keys(listings[n].Tags)) {
+			if !evidence.MatchString(name) {
+				tags = append(tags, tag{repository, name, listings[n].Tags[name]})
+			}
+		}
+		if len(tags) > r.limit {
+			return nil, verdict.Refuse(verdict.Limit, repository, "up to here there are %d tags, the limit is %d", len(tags), r.limit)
+		}
+	}
+	return tags, nil
+}
+
+// resolve asks what the tags name that no list said. It is the registry's claim
+// and read as such: the gate is asked about the digest, and reads what has that.
+func (r *registries) resolve(ctx context.Context, tags []tag) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for n := range tags {
+		t := &tags[n]
+		if !t.digest.IsZero() {
+			continue
+		}
+		group.Go(func() error {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			at, path, err := r.of(t.repository)
+			if err == nil {
+				t.digest, err = at.Claimed(ctx, path, t.name)
+			}
+			return unlisted(t.repository+":"+t.name, err)
+		})
+	}
+	return group.Wait()
+}
+
+// unlisted is why what is public cannot be listed. Nothing is decided then: also
+// of what is not there, which nobody sealed and nobody lost.
+func unlisted(name string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, registry.ErrNotFound):
+		return verdict.Refuse(verdict.PlaceDown, name, "it is not there, and nothing is decided unless everything that is public can be listed").
+			Advise("correct its name where the public repositories are listed, or leave it out until an image is there")
+	}
+	return fmt.Errorf("%s: nothing is decided unless it can be listed: %w", name, err)
+}
+
+// fold makes one image of all tags of a repository that name the same.
+func fold(tags []tag) []Image {
+	var images []Image
+	type key struct {
+		repository string
+		digest     digest.Digest
+	}
+	at := map[key]int{}
+	for _, t := range tags {
+		k := key{t.repository, t.digest}
+		n, known := at[k]
+		if !known {
+			n, at[k] = len(images), len(images)
+			images = append(images, Image{Repository: t.repository, Digest: t.digest})
+		}
+		images[n].Tags = append(images[n].Tags, t.name)
+	}
+	return images
+}
+
+// judge implements [Judge]: it asks the gate.
+type judge struct {
+	*registries
+	by gate.PolicyRequest
+}
+
+// Judge implements [Judge]. The version is the one that the tags name, as when a
+// promotion is judged; what is excepted is so where the image is.
+func (j judge) Judge(ctx context.Context, i Image) error {
+	at, path, err := j.of(i.Repository)
+	if err != nil {
+		return err
+	}
+	by := j.by
+	if by.Version == "" {
+		by.Version = gate.VersionOf(i.Tags)
+	}
+	return by.Image(ctx, gate.Image{Source: at, Name: i.Repository + "@" + i.Digest.String(), Repository: path, Digest: i.Digest, To: i.Repository}).Err()
+}

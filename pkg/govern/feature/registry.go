@@ -1,0 +1,189 @@
+package feature
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
+)
+
+// Stage is how finished a feature is.
+type Stage string
+
+// The stages.
+const (
+	Alpha      Stage = "alpha"      // Alpha is for trying things out.
+	Beta       Stage = "beta"       // Beta is complete, or nearly.
+	GA         Stage = "ga"         // GA is finished.
+	Deprecated Stage = "deprecated" // Deprecated will be taken away.
+)
+
+// CoreNamespace is where the features of the program itself are.
+const CoreNamespace = "waybill"
+
+// Definition is what a program knows of a feature: the one place where its
+// author says what is to be done when it is switched, upgraded or downgraded.
+// Only the name, what it is about, and one version are required.
+type Definition struct {
+	Name  string
+	About string // what it demands, in a line
+	// Requirement says that a gate refuses by it: while it is on its way that is
+	// warned about. Without it, On says that programs do what it is about.
+	Requirement bool
+	// Versions are sorted, each from one minor version of the program on.
+	Versions []Version
+	// Tasks of the four ways that a feature can go. Waiting for uses comes
+	// before them and need not be named. Where the schema changes between two
+	// versions, tasks for both directions are required.
+	OnTasks, OffTasks            []Job
+	UpgradeTasks, DowngradeTasks []Job
+	// Dynamic says that its state may be asked of the store while a program
+	// runs. RequiresFlags are flags that it cannot do without; such a feature is
+	// never dynamic, because no flag comes from the store.
+	Dynamic       bool
+	RequiresFlags []string
+	// Keys are what it adds to documents and help, which is not shown while it
+	// is Off.
+	Keys []string
+	// Pristine claims that on, use and off leave everything as it was.
+	Pristine bool
+}
+
+// Version is what a feature is from one version of the program on.
+type Version struct {
+	Since   version.Version
+	Stage   Stage
+	Default State
+	// Schema is the number of the form of its data.
+	Schema int
+	// Removed says that the program does not know it from here on.
+	Removed bool
+}
+
+// Job is a task as its author names it.
+type Job struct {
+	Kind   TaskKind
+	Name   string
+	Params map[string]string
+}
+
+// Namespace is the features of one owner.
+type Namespace struct {
+	Name     string
+	Features []Definition
+}
+
+// Registry is the features that a program knows. The zero Registry knows none.
+type Registry struct{ byKey map[Key]Definition }
+
+// NewRegistry makes the table of all namespaces. Each has one owner, so none is
+// given twice: nobody adds to another's.
+func NewRegistry(namespaces ...Namespace) (Registry, error) {
+	r := Registry{byKey: map[Key]Definition{}}
+	seen := map[string]bool{}
+	for _, ns := range namespaces {
+		switch {
+		case !featuretransition.IsNamespace(ns.Name):
+			return Registry{}, usage("namespace %q: want lower-case letters, digits and -", ns.Name)
+		case seen[ns.Name]:
+			return Registry{}, usage("namespace %q has two owners: register the features of a third party in a namespace of its own", ns.Name)
+		case len(ns.Features) == 0:
+			return Registry{}, usage("namespace %q has no features", ns.Name)
+		}
+		seen[ns.Name] = true
+		folded := map[string]bool{}
+		for _, d := range ns.Features {
+			if err := d.validate(); err != nil {
+				return Registry{}, usage("feature %s/%s: %w", ns.Name, d.Name, err)
+			}
+			if low := strings.ToLower(d.Name); folded[low] {
+				return Registry{}, usage("feature %s/%s: another differs from it in letter case only", ns.Name, d.Name)
+			}
+			folded[strings.ToLower(d.Name)] = true
+			r.byKey[Key{ns.Name, d.Name}] = d
+		}
+	}
+	return r, nil
+}
+
+func usage(format string, args ...any) error {
+	return &verdict.UsageError{Err: fmt.Errorf(format, args...)}
+}
+
+// validate refuses a definition that promises what it does not bring.
+func (d Definition) validate() error {
+	switch {
+	case !featuretransition.IsName(d.Name):
+		return fmt.Errorf("want a name such as RequireProvenance")
+	case !isLine(d.About):
+		return fmt.Errorf("say in one line what it demands")
+	case d.Dynamic && len(d.RequiresFlags) > 0:
+		return fmt.Errorf("it needs %s and is dynamic: no flag comes from the store", strings.Join(d.RequiresFlags, ", "))
+	case len(d.Versions) == 0 || d.Versions[0].Removed:
+		return fmt.Errorf("want the version from which it is known")
+	}
+	changes := false
+	for i, v := range d.Versions {
+		switch {
+		case v.Since.IsZero():
+			return fmt.Errorf("version %d: since when?", i+1)
+		case i > 0 && !d.Versions[i-1].Since.Less(v.Since):
+			return fmt.Errorf("version %s: versions are not sorted", v.Since)
+		case v.Removed:
+			continue
+		case !slices.Contains([]Stage{Alpha, Beta, GA, Deprecated}, v.Stage) || !v.Default.IsSteady() || v.Schema < 0:
+			return fmt.Errorf("version %s: want a stage, a default of On or Off, and a schema", v.Since)
+		}
+		changes = changes || v.Schema != d.Versions[0].Schema
+	}
+	if changes && (len(d.UpgradeTasks) == 0 || len(d.DowngradeTasks) == 0) {
+		return fmt.Errorf("its schema changes: bring the tasks of an upgrade, and those of a downgrade")
+	}
+	if len(d.Jobs()) > maxTasks/2 {
+		return fmt.Errorf("%d tasks: want at most %d", len(d.Jobs()), maxTasks/2)
+	}
+	for _, j := range d.Jobs() {
+		if j.Kind != Sweep && j.Kind != Hold || !featuretransition.IsName(j.Name) {
+			return fmt.Errorf("task %q of kind %q: want Sweep or Hold, and a name such as CoverageAudit; waiting for uses is done for all", j.Name, j.Kind)
+		}
+	}
+	return nil
+}
+
+// Jobs are all tasks of a feature, in all its ways.
+func (d Definition) Jobs() []Job {
+	return slices.Concat(d.OnTasks, d.OffTasks, d.UpgradeTasks, d.DowngradeTasks)
+}
+
+// At is what the feature is in one version of the program, and whether that
+// knows it.
+func (d Definition) At(v version.Version) (Version, bool) {
+	var found Version
+	for _, candidate := range d.Versions {
+		if notAfter(candidate.Since, v) {
+			found = candidate
+		}
+	}
+	return found, !found.Since.IsZero() && !found.Removed
+}
+
+// notAfter compares minor versions: a patch changes no feature, and neither does
+// what comes before a release.
+func notAfter(a, b version.Version) bool {
+	return a.Major() < b.Major() || a.Major() == b.Major() && a.Minor() <= b.Minor()
+}
+
+// Keys lists the features, sorted.
+func (r Registry) Keys() []Key {
+	return slices.SortedFunc(maps.Keys(r.byKey), func(a, b Key) int { return strings.Compare(a.String(), b.String()) })
+}
+
+// Definition finds a feature.
+func (r Registry) Definition(k Key) (Definition, bool) {
+	d, ok := r.byKey[k]
+	return d, ok
+}

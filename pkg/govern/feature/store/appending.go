@@ -1,0 +1,149 @@
+package featurestore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Appending is the store in a place of which no more is asked than that it
+// writes an object only if it is absent, and lists what it has. Each generation
+// is an object of its own, NAMESPACE/NAME/GENERATION.json, and stays. A hole
+// among them is refused. What nobody can see is that the newest are gone: keep
+// programs that write there from removing anything.
+func Appending(at Place) Store { return &appending{at: at} }
+
+// appending keeps one object for each generation.
+type appending struct{ at Place }
+
+func generationName(k feature.Key, generation int) string {
+	return k.Namespace + "/" + k.Name + "/" + strconv.Itoa(generation) + ".json"
+}
+
+// newest lists the newest generation of each feature.
+func (a *appending) newest(ctx context.Context) (map[feature.Key]int, error) {
+	objects, err := a.at.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	highest, count := map[feature.Key]int{}, map[feature.Key]int{}
+	for _, o := range objects {
+		if store.IsStaging(o.Name) {
+			continue // a write that never ended: it was never there
+		}
+		k, generation, is := generationOf(o.Name)
+		if !is {
+			return nil, stranger(a.at, o.Name)
+		}
+		highest[k] = max(highest[k], generation)
+		count[k]++
+	}
+	for k, n := range highest {
+		if count[k] != n {
+			return nil, verdict.Refuse(verdict.FileConflict, "feature "+k.String()+" at "+a.at.URI(), "generation %d is the newest, and %d of those before are not there", n, n-count[k]).
+				Advise("find out who removed them; put them back")
+		}
+	}
+	return highest, nil
+}
+
+// Get implements [Store].
+func (a *appending) Get(ctx context.Context, k feature.Key) (feature.Feature, error) {
+	newest, err := a.newest(ctx)
+	if err != nil {
+		return feature.Feature{}, err
+	}
+	return a.read(ctx, k, newest[k])
+}
+
+func (a *appending) read(ctx context.Context, k feature.Key, generation int) (feature.Feature, error) {
+	if generation == 0 {
+		return feature.Feature{}, fmt.Errorf("reading feature %s at %q: %w", k, a.at.URI(), ErrNotFound)
+	}
+	f, _, err := readAt(ctx, a.at, generationName(k, generation), k)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return feature.Feature{}, &verdict.UnavailableError{Place: a.at.URI(), Op: "reading feature " + k.String(), Err: fmt.Errorf("generation %d is listed, and not there", generation)}
+	case err == nil && f.Metadata.Generation != generation:
+		return feature.Feature{}, verdict.Refuse(verdict.ConfigParse, generationName(k, generation)+" at "+a.at.URI(), "it is generation %d", f.Metadata.Generation).
+			Advise("find out who put it there; no program of ours does")
+	}
+	return f, err
+}
+
+// List implements [Store].
+func (a *appending) List(ctx context.Context) ([]feature.Feature, error) {
+	newest, err := a.newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var list []feature.Feature
+	for k, generation := range newest {
+		f, err := a.read(ctx, k, generation)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, f)
+	}
+	return sorted(list), nil
+}
+
+// Create implements [Store].
+func (a *appending) Create(ctx context.Context, f feature.Feature) (feature.Feature, error) {
+	f, raw, err := first(f)
+	if err != nil {
+		return feature.Feature{}, err
+	}
+	if err := a.put(ctx, f, raw); err != nil {
+		return feature.Feature{}, err
+	}
+	return f, nil
+}
+
+// Update implements [Store].
+func (a *appending) Update(ctx context.Context, f feature.Feature) (feature.Feature, error) {
+	newest, err := a.newest(ctx)
+	if err != nil {
+		return feature.Feature{}, err
+	}
+	switch has := newest[f.Key()]; {
+	case has == 0:
+		return feature.Feature{}, fmt.Errorf("writing feature %s: %w", f.Key(), ErrNotFound)
+	case has != f.Metadata.Generation:
+		return feature.Feature{}, conflict(f, has)
+	}
+	if _, err := a.read(ctx, f.Key(), f.Metadata.Generation); err != nil {
+		return feature.Feature{}, err // what does not read is not covered up
+	}
+	after, raw, err := next(f)
+	if err != nil {
+		return feature.Feature{}, err
+	}
+	if err := a.put(ctx, after, raw); err != nil {
+		return feature.Feature{}, err
+	}
+	return after, nil
+}
+
+// put writes one generation, which nobody has written before.
+func (a *appending) put(ctx context.Context, f feature.Feature, raw []byte) error {
+	name := generationName(f.Key(), f.Metadata.Generation)
+	err := a.at.Put(ctx, name, int64(len(raw)), bytes.NewReader(raw), store.PutOptions{IfAbsent: true, MediaType: mediaType})
+	if errors.Is(err, store.ErrExists) {
+		return fmt.Errorf("writing generation %d of feature %s: %w", f.Metadata.Generation, f.Key(), ErrConflict)
+	}
+	return err
+}
+
+func sorted(list []feature.Feature) []feature.Feature {
+	slices.SortFunc(list, func(a, b feature.Feature) int { return strings.Compare(a.Key().String(), b.Key().String()) })
+	return list
+}

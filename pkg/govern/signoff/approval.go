@@ -1,0 +1,89 @@
+package signoff
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// checkApprovals asks whether each listed approver who is no author approved
+// the document as it is, once it is to be implemented.
+func (j *judging) checkApprovals() {
+	if j.k.Status != "implementable" && j.k.Status != "implemented" {
+		return
+	}
+	named := j.approvers()
+	if j.e.Readme == nil {
+		return // there is nothing to approve, which is a finding already
+	}
+	lacking := 0
+	for _, who := range named {
+		a := j.approvalBy(who)
+		if !j.Record.approves {
+			j.unasked = append(j.unasked, a)
+			continue
+		}
+		if word := j.Record.word(a); word != "" {
+			j.find(verdict.SignoffApproval, j.kep(), "%s %s", who, word)
+			j.findings[len(j.findings)-1].Fix = fmt.Sprintf("have %s read both files, and add to approvals of the record: %s", who, a.Line())
+			lacking++
+		}
+	}
+	j.approved = j.Record.approves && lacking == 0 && len(named) > 0
+}
+
+// approvers are those who have to approve. An author may be among them, and is
+// asked for nothing: what they think of their own work is known.
+func (j *judging) approvers() (others []string) {
+	examples := 0
+	for _, who := range j.k.Approvers {
+		switch {
+		case example.MatchString(who):
+			examples++
+		case !wrote(who, j.k.Authors):
+			others = append(others, who)
+		}
+	}
+	switch {
+	case examples > 0:
+		j.find(verdict.SignoffApproval, j.kep(), "it is %s, and approvers has the example of the template", j.k.Status)
+	case len(j.k.Approvers) == 0:
+		j.find(verdict.SignoffApproval, j.kep(), "it is %s, and names no approvers", j.k.Status)
+	case len(others) == 0:
+		j.find(verdict.SignoffApproval, j.kep(), "it is %s, and its approvers are its authors: nobody approves their own work", j.k.Status)
+		j.findings[len(j.findings)-1].Fix = "name an approver in " + kepName + " who is no author, and have them approve"
+	}
+	return others
+}
+
+// approvalBy is the approval that somebody would give to the files as they
+// are.
+func (j *judging) approvalBy(who string) Approval {
+	number, _, _ := strings.Cut(path.Base(j.e.Dir), "-")
+	return Approval{number, who, digest.Of(digest.SHA256, j.e.Readme), digest.Of(digest.SHA256, j.e.KEP)}
+}
+
+// word says what the record lacks of an approval, "" for nothing.
+func (r Record) word(want Approval) string {
+	word := "has not approved it"
+	for _, a := range r.Approvals {
+		if a.Document != want.Document || !same(a.Approver, want.Approver) {
+			continue
+		}
+		var others []string
+		if !a.Readme.Equal(want.Readme) {
+			others = append(others, readmeName)
+		}
+		if !a.KEP.Equal(want.KEP) {
+			others = append(others, kepName)
+		}
+		if len(others) == 0 {
+			return ""
+		}
+		word = fmt.Sprintf("approved another %s than there is now", strings.Join(others, " and another "))
+	}
+	return word
+}

@@ -1,0 +1,347 @@
+package signoff
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Question asks whether a set of enhancements may be released.
+type Question struct {
+	Set *Set
+	// Template says which sections are required.
+	Template *Template
+	// Stage is that at which everything is judged; "" judges each document at
+	// the stage that its kep.yaml claims.
+	Stage Stage
+	// Milestone leaves out documents that target another one; "" leaves out
+	// none.
+	Milestone string
+	// Hosts are where links may lead.
+	Hosts Hosts
+	// Record is what people decided; the zero Record is nothing.
+	Record Record
+	// Registry is what the release has; nil compares nothing with it.
+	Registry *Registry
+	Now      time.Time
+}
+
+// Report says of every document what was found, excepted findings included.
+type Report struct {
+	Documents  []Checked
+	Exceptions []Exception // that set something aside
+	Left       []string    // what was not checked
+	Skipped    []string    // documents of other milestones, and of none
+	untargeted int         // of those, the ones of none
+	unmeasured bool        // a document names metrics, and the registry lists none
+}
+
+// Checked is one enhancement that was judged.
+type Checked struct {
+	Dir, Number, Title string
+	Stage              Stage
+	Status             string
+	Readme, KEP        digest.Digest // zero where there is none
+	Sections           []Judged
+	Boxes              []Box
+	ReviewRequired     bool
+	ReviewApproved     bool
+	Gates              []string
+	Unapproved         []Approval        // that would make it approved, where no record lists any
+	Findings           []verdict.Finding // that stand
+	Warnings           []verdict.Finding
+	Excepted           []verdict.Finding
+}
+
+// Check judges. It is accepted only if there is a document, and nothing stands
+// against any of them.
+func Check(q Question) (*verdict.Verdict, Report) {
+	v := verdict.NewCheck(q.words(), q.Now)
+	v.Scope.Checks = []string{"sections", "titles", "tables of contents", "comments", "links", "kep.yaml", "production readiness", "checklists"}
+	var r Report
+	for _, f := range q.Template.Faults() {
+		v.Warn(verdict.Find(verdict.SignoffTemplate, "template", "line %d: %s", f.Line, f.Message))
+	}
+	if !q.Template.demands() {
+		v.Add(verdict.Find(verdict.SignoffTemplate, "template", "it has no directive that requires a section: nothing could be missing"))
+	}
+	if q.Record.Milestone != "" && q.Milestone != "" && !sameMilestone(q.Record.Milestone, q.Milestone) {
+		v.Add(verdict.Find(verdict.ConfigParse, "sign-off record", "it is of another milestone").Differ(q.Milestone, q.Record.Milestone))
+	}
+	v.Add(q.Set.faults...)
+	for _, e := range q.Set.Enhancements {
+		j := &judging{Question: &q, e: e}
+		j.open()
+		if j.other() {
+			if r.Skipped = append(r.Skipped, e.Dir); j.k.LatestMilestone == "" {
+				r.untargeted++
+			}
+			continue
+		}
+		j.atStage()
+		j.judge()
+		r.Documents = append(r.Documents, j.report(v))
+		r.unmeasured = r.unmeasured || len(j.k.Metrics) > 0 && q.Registry != nil && q.Registry.metrics == nil
+	}
+	v.Add(r.twice()...)
+	if len(r.Documents) == 0 {
+		f := verdict.Find(verdict.SignoffDocument, "documents", "there is none %s", q.aim())
+		f.Fix = "name the directory that they lie in, and the milestone that they have as latest-milestone"
+		v.Add(f)
+	}
+	r.Left = q.left()
+	if r.untargeted > 0 {
+		r.Left = append(r.Left, fmt.Sprintf("%d that name no milestone", r.untargeted))
+	}
+	if r.unmeasured {
+		r.Left = append(r.Left, "metrics (the registry has none)")
+	}
+	v.Scope.Left = r.Left
+	q.except(v, &r)
+	r.note(v, q)
+	return v, r
+}
+
+// twice finds documents that have one number: approvals and exceptions of the
+// one would be those of the other.
+func (r Report) twice() (found []verdict.Finding) {
+	first := map[string]string{}
+	for _, d := range r.Documents {
+		if other, taken := first[d.Number]; taken {
+			found = append(found, verdict.Find(verdict.SignoffDocument, path.Join(d.Dir, readmeName), "%s has the number %s too", quoted(other), d.Number))
+			continue
+		}
+		first[d.Number] = d.Dir
+	}
+	return found
+}
+
+func (q Question) words() string {
+	words := "sign-off of documents"
+	if q.Milestone != "" {
+		words += " for " + q.Milestone
+	}
+	if q.Stage != "" {
+		words += " at " + string(q.Stage)
+	}
+	return words
+}
+
+func (q Question) aim() string {
+	if q.Milestone == "" {
+		return "in the directory"
+	}
+	return "that targets " + q.Milestone
+}
+
+// left is what could have been checked, and was not.
+func (q Question) left() (list []string) {
+	if !q.Record.approves {
+		list = append(list, "approvals (no record lists any)")
+	}
+	if q.Registry == nil {
+		list = append(list, "feature gates and metrics (no registry was given)")
+	}
+	return list
+}
+
+// other reports whether a document is for another milestone, or for none. One
+// that names something else than a milestone is not let go.
+func (j *judging) other() bool {
+	if j.Milestone == "" || !j.said {
+		return false
+	}
+	if j.k.LatestMilestone == "" {
+		return true
+	}
+	_, ok := release(j.k.LatestMilestone)
+	return ok && !sameMilestone(j.k.LatestMilestone, j.Milestone)
+}
+
+func sameMilestone(a, b string) bool {
+	one, ok := release(a)
+	other, too := release(b)
+	return ok && too && one == other
+}
+
+// atStage decides at which stage a document is judged: where it claims none,
+// at the one that asks for the most.
+func (j *judging) atStage() {
+	j.at = j.Stage
+	if j.at == "" {
+		j.at = j.k.claims()
+	}
+	if !j.at.known() {
+		j.at = Stable
+		if j.said && (j.k.Stage == "" || slices.Contains(kepStages(), j.k.Stage)) {
+			j.find(verdict.SignoffStatus, j.kep(), "it claims no stage, and is judged at stable")
+		}
+	}
+}
+
+// report adds what was found to the verdict, counting each thing that was
+// required: the document, its kep.yaml, and every section.
+func (j *judging) report(v *verdict.Verdict) Checked {
+	boxes := j.boxes()
+	number, _, _ := strings.Cut(path.Base(j.e.Dir), "-")
+	c := Checked{
+		Dir: j.e.Dir, Number: number, Stage: j.at, Status: j.k.Status, Sections: j.sections, Boxes: boxes,
+		ReviewRequired: j.k.needsReview(), ReviewApproved: j.reviewed, Gates: gateNames(j.k.Gates),
+		Unapproved: j.unasked, Findings: j.findings, Warnings: j.warnings,
+	}
+	if j.d != nil {
+		c.Title = mend(j.d.Title())
+	}
+	if j.e.Readme != nil {
+		c.Readme = digest.Of(digest.SHA256, j.e.Readme)
+	}
+	if j.e.KEP != nil {
+		c.KEP = digest.Of(digest.SHA256, j.e.KEP)
+	}
+	v.Add(j.findings...)
+	v.Warn(j.warnings...)
+	g := verdict.Group{Name: j.e.Dir}
+	for _, thing := range c.things() {
+		g.Required++
+		if !slices.ContainsFunc(j.findings, func(f verdict.Finding) bool { return f.Subject == thing }) {
+			g.Verified++
+		}
+	}
+	v.Groups = append(v.Groups, g)
+	v.Counts.Required += g.Required
+	v.Counts.Verified += g.Verified
+	return c
+}
+
+// things are the names of what is required of a document.
+func (c Checked) things() []string {
+	list := []string{path.Join(c.Dir, readmeName), path.Join(c.Dir, kepName)}
+	for _, s := range c.Sections {
+		list = append(list, path.Join(c.Dir, readmeName)+"#"+s.Title)
+	}
+	return list
+}
+
+// table says in a line what became of the sections that are required.
+func (c Checked) table() string {
+	if len(c.Sections) == 0 {
+		return ""
+	}
+	count := map[State]int{}
+	for _, s := range c.Sections {
+		count[s.State]++
+	}
+	var words []string
+	for _, state := range []State{Missing, Commented, Empty, Placeholder, Unchanged} {
+		if n := count[state]; n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	line := fmt.Sprintf("%s: %d of %d sections required at %s are filled", c.Dir, count[Filled], len(c.Sections), c.Stage)
+	if len(words) > 0 {
+		line += "; " + strings.Join(words, ", ")
+	}
+	return line
+}
+
+// except sets aside what exceptions cover, and says of each that covers
+// nothing why.
+func (q Question) except(v *verdict.Verdict, r *Report) {
+	used, why := make([]bool, len(q.Record.Exceptions)), make([]string, len(q.Record.Exceptions))
+	var things []string
+	for i := range r.Documents {
+		things = append(things, r.Documents[i].things()...)
+	}
+	v.SetAside(things, func(f verdict.Finding) (verdict.Waiver, bool) {
+		for i, x := range q.Record.Exceptions {
+			if !x.about(f) {
+				continue
+			}
+			fault := q.Record.refuses(x, q.kepOf(f.Subject), q.Now)
+			if fault != "" {
+				why[i] = fault
+				continue
+			}
+			used[i] = true
+			return verdict.Waiver{
+				Kind: verdict.ByException, ID: fmt.Sprintf("%s %s", x.Document, x.About), Reason: x.Reason, By: x.Approver, Expires: x.Expires,
+			}, true
+		}
+		return verdict.Waiver{}, false
+	})
+	for i, x := range q.Record.Exceptions {
+		switch {
+		case used[i]:
+			r.Exceptions = append(r.Exceptions, x)
+		case why[i] != "":
+			v.Note("the exception of %s for %s about %s does not count: %s", x.Document, x.Code, quoted(x.About), why[i])
+		default:
+			v.Note("the exception of %s for %s about %s covers nothing that was found", x.Document, x.Code, quoted(x.About))
+		}
+	}
+	for i := range r.Documents {
+		d := &r.Documents[i]
+		is := func(f verdict.Finding) bool {
+			return slices.ContainsFunc(v.Waived, func(w verdict.Waiver) bool {
+				return w.Finding.Code == f.Code && w.Finding.Subject == f.Subject && w.Finding.Message == f.Message
+			})
+		}
+		for _, f := range d.Findings {
+			if is(f) {
+				d.Excepted = append(d.Excepted, f)
+			}
+		}
+		d.Findings = slices.DeleteFunc(slices.Clone(d.Findings), is)
+	}
+}
+
+// kepOf is the kep.yaml of the document that a finding is about.
+func (q Question) kepOf(subject string) KEP {
+	for _, e := range q.Set.Enhancements {
+		if rest, ok := strings.CutPrefix(subject, e.Dir+"/"); ok && (strings.HasPrefix(rest, readmeName) || rest == kepName) {
+			k, err := ParseKEP(e.KEP)
+			if err == nil {
+				return k
+			}
+		}
+	}
+	return KEP{}
+}
+
+// note says what is worth reading besides.
+func (r Report) note(v *verdict.Verdict, q Question) {
+	for _, d := range r.Documents {
+		if line := d.table(); line != "" {
+			v.Note("%s", line)
+		}
+		if len(d.Boxes) == 0 {
+			continue
+		}
+		var c Checklist
+		proven := 0
+		for _, b := range d.Boxes {
+			c.Items = append(c.Items, b.Item)
+			if b.Evidence == ByMachine {
+				proven++
+			}
+		}
+		all, _ := c.required()
+		v.Note("%s: %d of %d items ticked, %d marked (R), %d proven by these checks; a tick is a claim", d.Dir, c.ticked(), len(c.Items), all, proven)
+	}
+	for _, d := range r.Documents {
+		for _, a := range d.Unapproved {
+			v.Note("%s: %s approves it as it is with this line of the record: %s", d.Dir, plain(a.Approver), a.Line())
+		}
+	}
+	for _, line := range q.Record.passed(v.Findings, q.Now) {
+		v.Note("%s", line)
+	}
+	if n := len(r.Skipped); n > 0 {
+		v.Note("left out: %d that target other milestones than %s", n, q.Milestone)
+	}
+}

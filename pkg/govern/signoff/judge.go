@@ -1,0 +1,214 @@
+package signoff
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// judging is one enhancement being judged.
+type judging struct {
+	*Question
+	e    Enhancement
+	d    *Document // nil where it cannot be read
+	k    KEP
+	said bool // the kep.yaml could be read
+	at   Stage
+
+	reviewed bool       // production readiness is approved, where it must be
+	approved bool       // each approver approved these very files
+	unasked  []Approval // that no record was there to hold
+	sections []Judged
+	findings []verdict.Finding
+	warnings []verdict.Finding
+}
+
+func (j *judging) readme() string { return path.Join(j.e.Dir, readmeName) }
+func (j *judging) kep() string    { return path.Join(j.e.Dir, kepName) }
+
+func (j *judging) find(code verdict.Code, subject, format string, args ...any) {
+	j.findings = append(j.findings, verdict.Find(code, subject, format, args...))
+}
+
+func (j *judging) warn(code verdict.Code, subject, format string, args ...any) {
+	j.warnings = append(j.warnings, verdict.Find(code, subject, format, args...))
+}
+
+// judge asks everything of one enhancement.
+func (j *judging) judge() {
+	j.findings = append(j.findings, j.e.faults...)
+	j.checkName()
+	if j.said {
+		j.checkStatus()
+		j.checkFields()
+		j.checkReview()
+		j.checkApprovals()
+		if j.Registry != nil {
+			j.findings = append(j.findings, j.Registry.check(j.kep(), j.k, j.at)...)
+		}
+	}
+	if j.d != nil {
+		j.checkSections()
+		j.checkText()
+		j.findings = append(j.findings, j.d.links(j.readme(), j.Hosts)...)
+	}
+}
+
+// open parses what the enhancement has.
+func (j *judging) open() {
+	if j.e.KEP == nil {
+		j.lacks(j.kep())
+	} else {
+		k, err := ParseKEP(j.e.KEP)
+		if j.said = err == nil; err != nil {
+			j.findings = append(j.findings, at(j.kep(), err))
+		}
+		j.k = k
+	}
+	if j.e.Readme == nil {
+		j.lacks(j.readme())
+		return
+	}
+	d, err := ParseDocument(j.e.Readme)
+	if err != nil {
+		j.findings = append(j.findings, at(j.readme(), err))
+		return
+	}
+	j.d = d
+}
+
+// lacks finds that a file is not there.
+func (j *judging) lacks(file string) {
+	f := verdict.Find(verdict.SignoffDocument, file, "there is no such file")
+	f.Fix = "write the document after the template, as " + readmeName
+	if path.Base(file) == kepName {
+		f.Fix = "write " + kepName + " beside the document: title, authors, owning-sig, status, stage, creation-date, latest-milestone, approvers, feature-gates, disable-supported"
+	}
+	j.findings = append(j.findings, f)
+}
+
+// at is the finding of an error, about a file.
+func at(file string, err error) verdict.Finding {
+	f := verdict.FindingOf(file, err)
+	f.Subject = file
+	return f
+}
+
+var (
+	titleForm = regexp.MustCompile(`^KEP-(\d+|NNNN): +(\S.*)$`)
+	dirForm   = regexp.MustCompile(`^([1-9]\d*)(-[a-z0-9]+)+$`)
+)
+
+// checkName holds title, directory and number against one another.
+func (j *judging) checkName() {
+	dir := path.Base(j.e.Dir)
+	of := dirForm.FindStringSubmatch(dir)
+	number, _, _ := strings.Cut(dir, "-")
+	if of == nil {
+		j.find(verdict.SignoffTitle, j.readme(), "the directory is called %s, want a number without leading zeros and a short title, as 1234-short-title", quoted(dir))
+	} else {
+		number = of[1]
+	}
+	if j.said && j.k.Number != "" && j.k.Number != number {
+		j.findings = append(j.findings, verdict.Find(verdict.SignoffTitle, j.kep(), "its number is not that of the directory").Differ(number, j.k.Number))
+	}
+	if j.d == nil {
+		return
+	}
+	title := mend(j.d.Title())
+	m := titleForm.FindStringSubmatch(title)
+	switch {
+	case title == "":
+		j.find(verdict.SignoffTitle, j.readme(), "the document has no title")
+	case m == nil:
+		j.find(verdict.SignoffTitle, j.readme(), "the title is %s, want KEP-%s: and a title", quoted(title), number)
+	case m[1] != number:
+		j.findings = append(j.findings, verdict.Find(verdict.SignoffTitle, j.readme(), "the number of the title is not that of the directory").Differ(number, m[1]))
+	case key(m[2]) == key(strings.TrimPrefix(mend(j.Template.Title()), "KEP-NNNN:")):
+		j.find(verdict.SignoffTitle, j.readme(), "the title is that of the template")
+	case j.said && j.k.Title != "" && key(m[2]) != key(j.k.Title):
+		j.warn(verdict.SignoffTitle, j.readme(), "the title is %s, and that of %s is %s", quoted(m[2]), kepName, quoted(j.k.Title))
+	}
+}
+
+// checkSections asks for every section that the template requires.
+func (j *judging) checkSections() {
+	j.sections = Sections(j.d, j.Template, j.at)
+	for _, s := range j.sections {
+		code, words := verdict.SignoffSection, "there is no such section"
+		switch s.State {
+		case Filled:
+			continue
+		case Missing:
+		case Commented:
+			words = fmt.Sprintf("the section is in a comment, at line %d", s.Line)
+		case Empty:
+			code, words = verdict.SignoffEmpty, fmt.Sprintf("line %d: nothing stands under the heading", s.Line)
+		case Placeholder:
+			code, words = verdict.SignoffPlaceholder, fmt.Sprintf("line %d: the section says that it is still to be written", s.Line)
+		case Unchanged:
+			code, words = verdict.SignoffUnchanged, fmt.Sprintf("line %d: nothing but the words of the template stands under the heading", s.Line)
+		}
+		j.find(code, j.readme()+"#"+s.Title, "%s; it is required at %s", words, j.at)
+	}
+}
+
+var (
+	unresolved = regexp.MustCompile(`<<\[UNRESOLVED\b`)
+	tocMark    = regexp.MustCompile(`^\s*/?toc\s*$`)
+)
+
+// checkText asks about the text as a whole.
+func (j *judging) checkText() {
+	if n := len(j.d.page.broken); n > 0 {
+		j.find(verdict.SignoffDocument, j.readme(), "line %d is not UTF-8 (%s in all)", j.d.page.broken[0], lines(n))
+	}
+	if drift := j.d.drift(); drift != "" {
+		j.find(verdict.SignoffTOC, j.readme(), "the table of contents is not that of the document: %s", drift)
+	}
+	for _, l := range j.d.page.lines {
+		if unresolved.MatchString(l.text) && !l.fenced && j.k.Status != "provisional" {
+			j.find(verdict.SignoffUnresolved, j.readme(), "line %d: something is still argued about, which only a provisional document may have", l.number)
+			break
+		}
+	}
+	j.checkComments()
+}
+
+// checkComments asks for comments that are left. Until a document is complete
+// they are a warning.
+func (j *judging) checkComments() {
+	left, first := len(j.d.page.directives), 0
+	if left > 0 {
+		first = j.d.page.directives[0].line
+	}
+	for _, b := range j.d.page.blocks {
+		if !b.closed {
+			j.find(verdict.SignoffGuidance, j.readme(), "the comment of line %d never ends: nobody sees what stands below it", b.line)
+		}
+		if tocMark.MatchString(strings.TrimSuffix(b.text, "\n")) {
+			continue
+		}
+		if left++; first == 0 || b.line < first {
+			first = b.line
+		}
+	}
+	if left == 0 {
+		return
+	}
+	say := j.warn
+	if j.at == Stable {
+		say = j.find
+	}
+	say(verdict.SignoffGuidance, j.readme(), "comments are left, the first at line %d, %d in all", first, left)
+}
+
+func lines(n int) string {
+	if n == 1 {
+		return "1 line"
+	}
+	return fmt.Sprintf("%d lines", n)
+}

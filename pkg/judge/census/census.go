@@ -1,0 +1,195 @@
+// Package census compares what a release should consist of with what is
+// there, both ways, by name and by digest.
+//
+// It is a pure function over two lists, which may be too long to be held. Where the lists come from, and whether
+// the expected one can be believed, is decided before; see pkg/gate.
+//
+//	findings := census.Compare(expected, found)
+package census
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/order"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Item is one named thing with its bytes.
+type Item struct {
+	Name    string
+	Digests digest.Set
+	Size    int64
+}
+
+// Compare lists every difference, sorted by name: MISSING, TAMPERED, NAME_SWAP
+// and EXTRA. No finding means that the two lists are the same.
+//
+// Bytes that differ from what the name promises are TAMPERED, unless they are
+// exactly what another name promises: then somebody moved files about, which
+// checking by digest alone would never see. The order of the lists changes
+// nothing; each name must stand in each of them once.
+func Compare(want, have []Item) []verdict.Finding {
+	findings, err := Stream(sorted(want), sorted(have))
+	if err != nil {
+		return []verdict.Finding{verdict.FindingOf("census", err)}
+	}
+	return findings
+}
+
+// sorted goes through a list by name.
+func sorted(list []Item) iter.Seq2[Item, error] {
+	if !slices.IsSortedFunc(list, byName) {
+		list = slices.Clone(list)
+		order.Sort(list, byName)
+	}
+	return func(yield func(Item, error) bool) {
+		for _, i := range list {
+			if !yield(i, nil) {
+				return
+			}
+		}
+	}
+}
+
+func byName(a, b Item) int { return strings.Compare(a.Name, b.Name) }
+
+// Stream is [Compare] for lists that are too long to be held: both come sorted
+// by name, each name once. What is wanted is gone through a second time if there
+// are bytes that may be another name's. An error of either list ends it, and no
+// finding is then to be believed.
+func Stream(want, have iter.Seq2[Item, error]) ([]verdict.Finding, error) {
+	nextWant, stopWant := iter.Pull2(ordered(want, verdict.ManifestParse))
+	defer stopWant()
+	nextHave, stopHave := iter.Pull2(ordered(have, verdict.Extra))
+	defer stopHave()
+	var c comparison
+	w, wantErr, wanted := nextWant()
+	h, haveErr, had := nextHave()
+	for wanted || had {
+		if err := errors.Join(wantErr, haveErr); err != nil {
+			return nil, err
+		}
+		first := -1 // where w stands before h
+		switch {
+		case !wanted:
+			first = 1
+		case had:
+			first = byName(w, h)
+		}
+		c.add(first, w, h)
+		if first <= 0 {
+			w, wantErr, wanted = nextWant()
+		}
+		if first >= 0 {
+			h, haveErr, had = nextHave()
+		}
+	}
+	if err := c.explain(want); err != nil {
+		return nil, err
+	}
+	return c.findings, nil
+}
+
+// ordered refuses a list that is not sorted, or that has a name twice.
+func ordered(list iter.Seq2[Item, error], code verdict.Code) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		before, some := "", false
+		for i, err := range list {
+			if err == nil && some && i.Name <= before {
+				err = verdict.Refuse(code, i.Name, "it is listed twice, or after %q", before)
+			}
+			if !yield(i, err) || err != nil {
+				return
+			}
+			before, some = i.Name, true
+		}
+	}
+}
+
+// comparison is what was found so far.
+type comparison struct {
+	findings []verdict.Finding
+	changed  []change
+}
+
+// change is a name with other bytes than it promises, and its finding's place.
+type change struct {
+	at        int
+	want, got Item
+}
+
+func (c *comparison) add(first int, w, h Item) {
+	switch {
+	case first < 0:
+		c.findings = append(c.findings,
+			verdict.Find(verdict.Missing, w.Name, "listed in the manifest, not in the place").Differ(w.Digests.SHA256.String(), "nothing"))
+	case first > 0:
+		f := verdict.Find(verdict.Extra, h.Name, "in the place, not listed in the manifest")
+		if !h.Digests.SHA256.IsZero() { // what nobody listed is seldom read
+			f = f.Differ("nothing", describe(h))
+		}
+		c.findings = append(c.findings, f)
+	case !same(w, h):
+		c.changed = append(c.changed, change{len(c.findings), w, h})
+		c.findings = append(c.findings, verdict.Finding{}) // what it is, explain says
+	}
+}
+
+// explain tells bytes that are another name's from such as are nobody's.
+func (c *comparison) explain(want iter.Seq2[Item, error]) error {
+	if len(c.changed) == 0 {
+		return nil
+	}
+	owner := make(map[digest.Digest]string, len(c.changed))
+	for _, ch := range c.changed {
+		owner[ch.got.Digests.SHA256] = ""
+	}
+	for w, err := range want {
+		if err != nil {
+			return err
+		}
+		if name, sought := owner[w.Digests.SHA256]; sought && name == "" {
+			owner[w.Digests.SHA256] = w.Name
+		}
+	}
+	for _, ch := range c.changed {
+		c.findings[ch.at] = differs(ch.want, ch.got, owner)
+	}
+	return nil
+}
+
+// same demands every digest that the manifest lists; one that holds does not
+// excuse one that does not.
+func same(want, got Item) bool {
+	if want.Digests.SHA256.IsZero() || !want.Digests.SHA256.Equal(got.Digests.SHA256) || want.Size != got.Size {
+		return false
+	}
+	return want.Digests.SHA512.IsZero() || got.Digests.SHA512.IsZero() || want.Digests.SHA512.Equal(got.Digests.SHA512)
+}
+
+func differs(want, got Item, owner map[digest.Digest]string) verdict.Finding {
+	tampered := verdict.Find(verdict.Tampered, want.Name, "the bytes are not the ones that were signed")
+	other := owner[got.Digests.SHA256]
+	switch {
+	case !want.Digests.SHA256.Equal(got.Digests.SHA256) && other != "" && !got.Digests.SHA256.IsZero():
+		return verdict.Find(verdict.NameSwap, want.Name, "holds the bytes of %s", other).
+			Differ(want.Digests.SHA256.String(), got.Digests.SHA256.String())
+	case !want.Digests.SHA256.Equal(got.Digests.SHA256):
+		return tampered.Differ(describe(want), describe(got))
+	case want.Size != got.Size:
+		return tampered.Differ(fmt.Sprintf("%d bytes", want.Size), fmt.Sprintf("%d bytes", got.Size))
+	}
+	return tampered.Differ(want.Digests.SHA512.String(), got.Digests.SHA512.String())
+}
+
+func describe(i Item) string {
+	if i.Digests.SHA256.IsZero() {
+		return "not read"
+	}
+	return i.Digests.SHA256.String()
+}

@@ -1,0 +1,415 @@
+// Package intotolayout reads in-toto links and layouts, and says whether files came
+// about as a layout demands: every step by whom the layout names, with the
+// materials and products that its rules allow, each handed on unchanged.
+//
+//	v := intotolayout.Judge(intotolayout.Request{Layout: raw, Keys: owners, Links: directory, Files: files, Now: now})
+//
+// A layout is one of two documents. The other is a link, which says of one step
+// what it read and what it made. Both are read in the two forms that they are
+// signed in: the DSSE envelope, and the older {"signed": …, "signatures": […]}.
+//
+// in-toto-golang reads the documents and applies the rules. What stands here is
+// what it leaves to its caller, or does in a way that a verifier cannot: it
+// starts the commands of inspections, prints warnings to the terminal, looks at
+// the clock, takes a threshold of nought for met, does not ask whether a link is
+// of the step that it is used for, and fails on a rule without words.
+package intotolayout
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/in-toto/in-toto-golang/in_toto"
+	"github.com/secure-systems-lab/go-securesystemslib/cjson"
+	"github.com/secure-systems-lab/go-securesystemslib/signerverifier"
+
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// The bounds of one document.
+const (
+	MaxSize      = 16 << 20
+	MaxArtifacts = 100_000 // materials and products of a link
+	MaxSteps     = 256
+	MaxRules     = 2_000 // in a whole layout
+)
+
+// Document is a signed link or layout. It is parsed; nobody has been believed.
+type Document struct {
+	link   *in_toto.Link
+	layout *in_toto.Layout
+
+	digest     digest.Digest
+	payload    json.RawMessage
+	envelope   bool
+	signed     []byte // what its signatures sign
+	signatures []intoto.Signature
+}
+
+// IsLayout reports whether the document is a layout, and not a link.
+func (d Document) IsLayout() bool { return d.layout != nil }
+
+// Form names the form in which the document is signed.
+func (d Document) Form() string {
+	if d.envelope {
+		return "DSSE envelope"
+	}
+	return "signed and signatures"
+}
+
+// Payload is the link or layout itself, as it was written.
+func (d Document) Payload() json.RawMessage { return slices.Clone(d.payload) }
+
+// KeyIDs are the keys that its signatures name. Nobody signed these names.
+func (d Document) KeyIDs() (ids []string) {
+	for _, s := range d.signatures {
+		ids = append(ids, s.KeyID)
+	}
+	return ids
+}
+
+// Is reports whether the payload of an envelope is a link or a layout, and not
+// a statement, which has the same type of payload.
+func Is(payload []byte) bool {
+	var top struct {
+		Type string `json:"_type"`
+	}
+	return json.Unmarshal(payload, &top) == nil && (top.Type == "link" || top.Type == "layout")
+}
+
+// Parse reads a link or a layout in either form.
+func Parse(raw []byte) (Document, error) {
+	if len(raw) > MaxSize {
+		return Document{}, verdict.Refuse(verdict.Limit, "in-toto document", "%d bytes, the limit is %d", len(raw), MaxSize)
+	}
+	var top map[string]json.RawMessage
+	if err := strictjson.Unmarshal(raw, &top, strictjson.MaxSize(MaxSize)); err != nil {
+		return Document{}, refuse(err)
+	}
+	d := Document{digest: digest.Of(digest.SHA256, raw)}
+	read := d.readSigned
+	if _, d.envelope = top["payloadType"]; d.envelope {
+		read = d.readEnvelope
+	}
+	if err := read(raw); err != nil {
+		return Document{}, err
+	}
+	return d, d.readPayload()
+}
+
+func refuse(cause error) error {
+	return verdict.Wrap(verdict.StatementParse, "in-toto document", cause)
+}
+
+func (d *Document) readEnvelope(raw []byte) error {
+	e, err := intoto.ParseEnvelope(raw)
+	if err != nil {
+		return err
+	}
+	if e.PayloadType != in_toto.PayloadType {
+		return verdict.Refuse(verdict.PayloadType, "in-toto document", "its payload is of type %q", e.PayloadType)
+	}
+	d.payload, d.signed, d.signatures = e.Payload, e.PAE(), e.Signatures
+	return nil
+}
+
+// readSigned reads the legacy form. Its signatures are over the canonical form of
+// what was written, and not of what a program made of it: another program may
+// write fields that are empty here.
+func (d *Document) readSigned(raw []byte) error {
+	var wire struct {
+		Signed     json.RawMessage     `json:"signed"`
+		Signatures []in_toto.Signature `json:"signatures"`
+	}
+	if err := strictjson.UnmarshalOpen(raw, &wire, strictjson.MaxSize(MaxSize)); err != nil {
+		return refuse(err)
+	}
+	if len(wire.Signed) == 0 || len(wire.Signatures) > intoto.MaxSignatures {
+		return verdict.Refuse(verdict.StatementParse, "in-toto document", "nothing is signed in it, or by more than %d", intoto.MaxSignatures)
+	}
+	for i, s := range wire.Signatures {
+		sig, err := hex.DecodeString(s.Sig)
+		if err != nil {
+			return verdict.Refuse(verdict.StatementParse, "in-toto document", "signature %d is not hexadecimal", i)
+		}
+		d.signatures = append(d.signatures, intoto.Signature{KeyID: s.KeyID, Sig: sig})
+	}
+	d.payload = wire.Signed
+	canonical, err := cjson.EncodeCanonical(wire.Signed)
+	if err != nil {
+		return refuse(err)
+	}
+	d.signed = canonical
+	return nil
+}
+
+func (d *Document) readPayload() error {
+	var kind struct {
+		Type string `json:"_type"`
+	}
+	if err := strictjson.UnmarshalOpen(d.payload, &kind, strictjson.MaxSize(MaxSize)); err != nil {
+		return refuse(err)
+	}
+	switch kind.Type {
+	case "link":
+		d.link = &in_toto.Link{}
+		if err := strictjson.Unmarshal(d.payload, d.link, strictjson.MaxSize(MaxSize)); err != nil {
+			return refuse(err)
+		}
+		return checkLink(d.link)
+	case "layout":
+		d.layout = &in_toto.Layout{}
+		if err := strictjson.Unmarshal(d.payload, d.layout, strictjson.MaxSize(MaxSize)); err != nil {
+			return refuse(err)
+		}
+		return checkLayout(d.layout)
+	}
+	return verdict.Refuse(verdict.StatementType, "in-toto document", "it is of type %q, and neither a link nor a layout", kind.Type)
+}
+
+func checkLink(l *in_toto.Link) error {
+	bad := func(format string, args ...any) error {
+		return verdict.Refuse(verdict.StatementParse, "link "+l.Name, format, args...)
+	}
+	if l.Name == "" || l.Materials == nil || l.Products == nil {
+		return bad("it does not say of which step it is, what that read and what it made")
+	}
+	if n := len(l.Materials) + len(l.Products); n > MaxArtifacts {
+		return verdict.Refuse(verdict.Limit, "link "+l.Name, "%d materials and products, the limit is %d", n, MaxArtifacts)
+	}
+	if err := in_toto.ValidateMetablock(in_toto.Metablock{Signed: *l}); err != nil {
+		return bad("%v", err)
+	}
+	for _, list := range []*map[string]in_toto.HashObj{&l.Materials, &l.Products} {
+		// The rules compare cleaned names with cleaned and with uncleaned ones.
+		clean := make(map[string]in_toto.HashObj, len(*list))
+		for name, digests := range *list {
+			if _, twice := clean[path.Clean(name)]; twice || name == "" {
+				return bad("it names %q twice, or nothing", path.Clean(name))
+			}
+			if !binds(digests) {
+				return bad("the digests of %q bind no bytes: want sha256, sha384, sha512 or gitCommit", name)
+			}
+			clean[path.Clean(name)] = digests
+		}
+		*list = clean
+	}
+	return nil
+}
+
+// binds reports whether digests bind bytes. Two artifacts without any would
+// otherwise be the same.
+func binds(digests in_toto.HashObj) bool {
+	n := map[string]int{"sha256": 64, "sha384": 96, "sha512": 128, "gitCommit": 40}
+	for algorithm, value := range digests {
+		if n[algorithm] == len(value) && strings.Trim(value, "0123456789abcdef") == "" {
+			return true
+		}
+	}
+	return false
+}
+
+func checkLayout(l *in_toto.Layout) error {
+	bad := func(format string, args ...any) error {
+		return verdict.Refuse(verdict.StatementParse, "layout", format, args...)
+	}
+	rules := 0
+	for _, s := range l.Steps {
+		for _, list := range [][][]string{s.ExpectedMaterials, s.ExpectedProducts} {
+			rules += len(list)
+			for _, rule := range list {
+				if err := checkRule(rule); err != nil {
+					return bad("step %s: %v", s.Name, err)
+				}
+			}
+		}
+		switch {
+		case s.Threshold < 1:
+			return bad("step %s asks for %d links: want at least one", s.Name, s.Threshold)
+		case len(s.CertificateConstraints) > 0 && len(s.PubKeys) < s.Threshold:
+			return bad("step %s counts on whoever has a certificate, which is not judged here: have it name keys", s.Name)
+		case s.Name == "." || strings.ContainsAny(s.Name, `/\*?[`) || strings.Contains(s.Name, ".."):
+			return bad("the step %q cannot be part of the name of a file", s.Name)
+		}
+	}
+	switch {
+	case len(l.Steps) == 0:
+		return bad("it has no steps, and so demands nothing")
+	case len(l.Steps)+len(l.Inspect) > MaxSteps, rules > MaxRules:
+		return verdict.Refuse(verdict.Limit, "layout", "%d steps and %d rules, the limits are %d and %d", len(l.Steps), rules, MaxSteps, MaxRules)
+	}
+	for id, key := range l.Keys {
+		if strings.HasPrefix(key.KeyType, "ecdsa-sha2-") { // as other writers call it
+			key.KeyType = "ecdsa"
+			l.Keys[id] = key
+		}
+	}
+	if err := in_toto.ValidateMetablock(in_toto.Metablock{Signed: *l}); err != nil {
+		return bad("%v", err)
+	}
+	return nil
+}
+
+// checkRule refuses what the library reads as a rule that matches nothing.
+func checkRule(rule []string) error {
+	if len(rule) == 0 {
+		return fmt.Errorf("a rule without words")
+	}
+	words, err := in_toto.UnpackRule(rule)
+	if err != nil {
+		return fmt.Errorf("%q is not a rule", rule)
+	}
+	if to := words["dstType"]; words["type"] == "match" && to != "materials" && to != "products" {
+		return fmt.Errorf("%q matches with neither materials nor products", rule)
+	}
+	for name, text := range words {
+		if name != "type" && name != "dstType" && !isPattern(path.Clean(text)) {
+			return fmt.Errorf("%q has a pattern that nothing can match", rule)
+		}
+	}
+	return nil
+}
+
+// isPattern reports whether the library can match by a pattern. It passes over
+// one that it cannot read, so that nothing would be disallowed by it.
+func isPattern(text string) bool {
+	for text != "" {
+		switch text[0] {
+		case '\\':
+			if text = text[1:]; text == "" {
+				return false
+			}
+		case '[':
+			end := class(strings.TrimPrefix(text[1:], "!"))
+			if end == "" {
+				return false
+			}
+			text = end
+		}
+		text = text[1:]
+	}
+	return true
+}
+
+// class returns a class of characters from its closing bracket on, or nothing.
+func class(text string) string {
+	one := func() bool {
+		if strings.HasPrefix(text, "-") || strings.HasPrefix(text, "]") {
+			return false
+		}
+		text = strings.TrimPrefix(text, `\`)
+		_, n := utf8.DecodeRuneInString(text)
+		text = text[n:]
+		return text != "" // the class ends after it
+	}
+	for n := 0; ; n++ {
+		if n > 0 && strings.HasPrefix(text, "]") {
+			return text
+		}
+		if !one() {
+			return ""
+		}
+		if rest, is := strings.CutPrefix(text, "-"); is {
+			if text = rest; !one() {
+				return ""
+			}
+		}
+	}
+}
+
+// key is a key that can sign links and layouts.
+type key struct {
+	in_toto.Key
+	public   digest.Digest // of the key itself, whatever it is called
+	verifier interface {
+		Verify(ctx context.Context, data, sig []byte) error
+	}
+}
+
+// keyOf makes a key of a public key of a user's.
+func keyOf(public crypto.PublicKey) (key, error) {
+	der, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		return key{}, verdict.Wrap(verdict.Usage, "key", err)
+	}
+	var k in_toto.Key
+	if err := k.LoadKeyReaderDefaults(bytes.NewReader(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))); err != nil {
+		return key{}, verdict.Wrap(verdict.Usage, "key", err)
+	}
+	return readKey(k)
+}
+
+// readKey reads a key of a layout. The library takes a key for what it is
+// called, and fails on one that is another.
+func readKey(k in_toto.Key) (key, error) {
+	bad := func(cause error) (key, error) {
+		return key{}, verdict.Wrap(verdict.StatementParse, "key "+k.KeyID, cause)
+	}
+	var public crypto.PublicKey
+	if k.KeyType == "ed25519" {
+		raw, err := hex.DecodeString(k.KeyVal.Public)
+		if err != nil || len(raw) != ed25519.PublicKeySize {
+			return bad(fmt.Errorf("it is no ed25519 key"))
+		}
+		public = ed25519.PublicKey(raw)
+	} else {
+		block, _ := pem.Decode([]byte(k.KeyVal.Public))
+		if block == nil {
+			return bad(fmt.Errorf("want a public key in PEM"))
+		}
+		var err error
+		if public, err = x509.ParsePKIXPublicKey(block.Bytes); err != nil {
+			return bad(err)
+		}
+	}
+	if err := verify.CheckKey(public); err != nil {
+		return bad(err)
+	}
+	der, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		return bad(err)
+	}
+	out := key{Key: k, public: digest.Of(digest.SHA256, der)}
+	ssl := &signerverifier.SSLibKey{
+		KeyIDHashAlgorithms: k.KeyIDHashAlgorithms, KeyType: k.KeyType, Scheme: k.Scheme, KeyID: k.KeyID,
+		KeyVal: signerverifier.KeyVal{Public: k.KeyVal.Public},
+	}
+	kind := strings.ToLower(strings.TrimLeft(strings.TrimSuffix(fmt.Sprintf("%T", public), ".PublicKey"), "*"))
+	switch {
+	case kind != k.KeyType:
+		return bad(fmt.Errorf("it is called %s and is %s", k.KeyType, kind))
+	case kind == "rsa":
+		out.verifier, err = signerverifier.NewRSAPSSSignerVerifierFromSSLibKey(ssl)
+	case kind == "ecdsa":
+		out.verifier, err = signerverifier.NewECDSASignerVerifierFromSSLibKey(ssl)
+	default:
+		out.verifier, err = signerverifier.NewED25519SignerVerifierFromSSLibKey(ssl)
+	}
+	if err != nil {
+		return bad(err)
+	}
+	return out, nil
+}
+
+// signed reports whether a key signed a document. The name of a key is a hint
+// that different programs make differently, so every signature is tried.
+func (k key) signed(d Document) bool {
+	return slices.ContainsFunc(d.signatures, func(s intoto.Signature) bool {
+		return len(s.Sig) > 0 && k.verifier.Verify(context.Background(), d.signed, s.Sig) == nil
+	})
+}

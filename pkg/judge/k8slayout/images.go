@@ -1,0 +1,86 @@
+package k8slayout
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/order"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Image is an image for one platform. It is published twice: as a part of the
+// index of its name, and by itself under a name with its architecture.
+type Image struct {
+	Name     string // of the index
+	Platform string
+}
+
+// Alone is the name under which it is published by itself.
+func (i Image) Alone() string {
+	return i.Name + "-" + i.Platform[strings.LastIndexByte(i.Platform, '/')+1:]
+}
+
+// Archive is the name of the file that the image was loaded from, where it is
+// published.
+func (i Image) Archive() string { return "bin/" + i.Platform + "/" + i.Name + ".tar" }
+
+// imageIn is the image whose archive a file is, by its name.
+func imageIn(file string) Image {
+	rest, below := strings.CutPrefix(file, "bin/")
+	at := strings.LastIndexByte(rest, '/')
+	name, archive := strings.CutSuffix(rest[at+1:], ".tar")
+	if !below || at < 0 || !archive {
+		return Image{}
+	}
+	return Image{Name: name, Platform: rest[:at]}
+}
+
+// architectures are those for which images are made, or were.
+var architectures = []string{"386", "amd64", "arm", "arm64", "ppc64le", "riscv64", "s390x"}
+
+// parseImage reads the name of an image by itself. The name of an index says
+// nothing of platforms.
+func parseImage(alone string) (Image, bool) {
+	i := strings.LastIndexByte(alone, '-')
+	if i <= 0 || !slices.Contains(architectures, alone[i+1:]) || badName(alone) != "" {
+		return Image{}, false
+	}
+	return Image{Name: alone[:i], Platform: "linux/" + alone[i+1:]}, true
+}
+
+// Images are the images that somebody names, sorted.
+func (s Set) Images() []Image {
+	var all []Image
+	for _, w := range s.witnesses {
+		for i := range w.images {
+			all = append(all, i)
+		}
+	}
+	order.Sort(all, func(a, b Image) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Platform, b.Platform))
+	})
+	return slices.Compact(all)
+}
+
+// CompareImages lists the images about which witnesses disagree. Who names no
+// image at all does not speak of images.
+func (s Set) CompareImages() (findings []verdict.Finding) {
+	for _, i := range s.Images() {
+		var with, without []string
+		for _, w := range s.witnesses {
+			_, names := w.images[i]
+			switch {
+			case len(w.images) == 0:
+			case names:
+				with = append(with, w.name)
+			default:
+				without = append(without, w.name)
+			}
+		}
+		if len(without) > 0 {
+			findings = append(findings, verdict.Find(verdict.Conflict, "oci/"+i.Alone(), "%s: named there; %s: not named", join(with), join(without)))
+		}
+	}
+	return findings
+}

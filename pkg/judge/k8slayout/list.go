@@ -1,0 +1,254 @@
+package k8slayout
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
+	"github.com/waybill-release/waybill/policies"
+)
+
+// List is what the source of a project says that each release of one minor
+// version has: names, and no digests. It is a floor: a release may have more.
+// The zero List knows nothing.
+type List struct {
+	minor     string
+	sources   []ListSource
+	files     []string
+	images    []string
+	platforms []string
+}
+
+// ListSource is where a part of a list was read.
+type ListSource struct {
+	Name       string `yaml:"name"`
+	Repository string `yaml:"repository"`
+	Path       string `yaml:"path"`
+	Commit     string `yaml:"commit"`
+	// Of says of which release it speaks, where it says so itself.
+	Of string `yaml:"of"`
+}
+
+type listFile struct {
+	APIVersion string              `yaml:"apiVersion"`
+	Kind       string              `yaml:"kind"`
+	Project    string              `yaml:"project"`
+	Minor      string              `yaml:"minor"`
+	Sources    []ListSource        `yaml:"sources"`
+	Lists      map[string][]string `yaml:"lists"`
+	Files      []listed            `yaml:"files"`
+	Images     struct {
+		From  []string `yaml:"from"`
+		Names []string `yaml:"names"`
+		On    string   `yaml:"on"`
+	} `yaml:"images"`
+}
+
+// listed is a template of names: one for each platform of a list, and for each
+// of some programs.
+type listed struct {
+	From []string `yaml:"from"`
+	Name string   `yaml:"name"`
+	On   string   `yaml:"on"`
+	Bins []string `yaml:"bins"`
+}
+
+var (
+	commitPattern   = regexp.MustCompile(`\A[0-9a-f]{40}\z`)
+	minorPattern    = regexp.MustCompile(`\A(?:0|[1-9][0-9]{0,4})\.(?:0|[1-9][0-9]{0,4})\z`)
+	platformPattern = regexp.MustCompile(`\A[a-z]+/[a-z0-9]+\z`)
+)
+
+// Kubernetes is the list of a version of Kubernetes that is carried by the
+// program. Of a minor version that nobody has read there is none.
+func Kubernetes(v version.Version) (l List, known bool, err error) {
+	minor := fmt.Sprintf("%d.%d", v.Major(), v.Minor())
+	raw, err := policies.Read("kubernetes/expected/" + minor)
+	if errors.Is(err, fs.ErrNotExist) {
+		return List{}, false, nil
+	}
+	if err == nil {
+		l, err = ParseList(raw)
+	}
+	if err == nil && l.minor != minor {
+		err = verdict.Refuse(verdict.ConfigParse, "expected list", "the list of %s says that it is of %s", minor, l.minor)
+	}
+	return l, err == nil, err
+}
+
+// ParseList reads a file of kind ExpectedRelease. What says nothing is refused:
+// a source or a list that nothing uses, a template that leaves a word open.
+func ParseList(raw []byte) (List, error) {
+	var f listFile
+	err := strictyaml.Unmarshal(raw, &f)
+	var l List
+	if err == nil {
+		l, err = f.list()
+	}
+	if err != nil {
+		return List{}, verdict.Wrap(verdict.ConfigParse, "expected list", err)
+	}
+	return l, nil
+}
+
+func (f listFile) list() (List, error) {
+	switch {
+	case f.APIVersion != "waybill/v1" || f.Kind != "ExpectedRelease":
+		return List{}, fmt.Errorf("want apiVersion waybill/v1 and kind ExpectedRelease")
+	case f.Project == "" || !minorPattern.MatchString(f.Minor):
+		return List{}, fmt.Errorf("want a project, and a minor version as 1.31")
+	case len(f.Files) == 0:
+		return List{}, fmt.Errorf("files: empty")
+	}
+	x := &expander{lists: f.Lists, used: map[string]bool{}}
+	for _, s := range f.Sources {
+		if s.Name == "" || s.Repository == "" || s.Path == "" || !commitPattern.MatchString(s.Commit) {
+			return List{}, fmt.Errorf("source %q: want a name, a repository, a path and the whole commit at which it was read", s.Name)
+		}
+		x.sources = append(x.sources, s.Name)
+	}
+	l := List{minor: f.Minor, sources: f.Sources}
+	for _, t := range f.Files {
+		names, err := x.expand(t)
+		if err != nil {
+			return List{}, fmt.Errorf("file %q: %w", t.Name, err)
+		}
+		l.files = append(l.files, names...)
+	}
+	if len(f.Images.Names) > 0 {
+		var err error
+		if l.images = f.Images.Names; !x.from(f.Images.From) {
+			return List{}, fmt.Errorf("images: from: no such source")
+		}
+		if l.platforms, err = x.platforms(f.Images.On, 0); err != nil {
+			return List{}, fmt.Errorf("images: %w", err)
+		}
+	}
+	return l, x.left(l.files)
+}
+
+// expander makes names of templates, and remembers what was used.
+type expander struct {
+	sources []string
+	lists   map[string][]string
+	used    map[string]bool
+}
+
+func (x *expander) from(names []string) bool {
+	for _, name := range names {
+		if !slices.Contains(x.sources, name) {
+			return false
+		}
+		x.used["source "+name] = true
+	}
+	return len(names) > 0
+}
+
+// platforms are those of a list; "+other" in it includes another list.
+func (x *expander) platforms(name string, depth int) (all []string, err error) {
+	list := x.lists[name]
+	if len(list) == 0 || depth > len(x.lists) {
+		return nil, fmt.Errorf("list %q: there is none, it is empty, or it includes itself", name)
+	}
+	x.used["list "+name] = true
+	for _, word := range list {
+		some := []string{word}
+		if other, includes := strings.CutPrefix(word, "+"); includes {
+			if some, err = x.platforms(other, depth+1); err != nil {
+				return nil, err
+			}
+		} else if !platformPattern.MatchString(word) {
+			return nil, fmt.Errorf("list %q: %q is no platform", name, word)
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+func (x *expander) expand(t listed) (names []string, err error) {
+	if !x.from(t.From) {
+		return nil, fmt.Errorf("from: no such source")
+	}
+	platforms, bins := []string{""}, []string{""}
+	if t.On != "" {
+		if platforms, err = x.platforms(t.On, 0); err != nil {
+			return nil, err
+		}
+	}
+	if len(t.Bins) > 0 {
+		bins = t.Bins
+	}
+	for _, platform := range platforms {
+		system, arch, _ := strings.Cut(platform, "/")
+		exe := ""
+		if system == "windows" {
+			exe = ".exe"
+		}
+		for _, bin := range bins {
+			name := t.Name
+			for _, w := range [][2]string{{"{os}", system}, {"{arch}", arch}, {"{bin}", bin}} {
+				if strings.Contains(name, w[0]) != (w[1] != "") {
+					return nil, fmt.Errorf("%s stands in it, and nothing is given for that, or the other way round", w[0])
+				}
+				name = strings.ReplaceAll(name, w[0], w[1])
+			}
+			name = strings.ReplaceAll(name, "{exe}", exe)
+			if reason := badName(name); reason != "" {
+				return nil, errors.New(reason)
+			}
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// left refuses what nothing used, and names that stand twice.
+func (x *expander) left(files []string) error {
+	for name := range x.lists {
+		if !x.used["list "+name] {
+			return fmt.Errorf("list %q: nothing uses it", name)
+		}
+	}
+	for _, name := range x.sources {
+		if !x.used["source "+name] {
+			return fmt.Errorf("source %q: nothing was read there", name)
+		}
+	}
+	sorted := slices.Sorted(slices.Values(files))
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i] == sorted[i-1] {
+			return fmt.Errorf("%q stands in it twice", sorted[i])
+		}
+	}
+	return nil
+}
+
+// IsZero reports whether l was never parsed.
+func (l List) IsZero() bool { return l.minor == "" }
+
+// Minor is the minor version that the list is of, as 1.31.
+func (l List) Minor() string { return l.minor }
+
+// Sources says where the list was read.
+func (l List) Sources() []ListSource { return slices.Clone(l.sources) }
+
+// Witness is the list as a witness. It names files, and knows no bytes.
+func (l List) Witness() Witness {
+	w := Witness{name: "the list of " + l.minor, independent: true, claims: map[string]digest.Set{}, images: map[Image]Built{}}
+	for _, name := range l.files {
+		w.claims[name] = digest.Set{}
+	}
+	for _, name := range l.images {
+		for _, platform := range l.platforms {
+			w.images[Image{name, platform}] = Built{}
+		}
+	}
+	return w
+}

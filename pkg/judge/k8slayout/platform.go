@@ -1,0 +1,51 @@
+package k8slayout
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
+)
+
+// platformInName finds the platform in a file's name: that of its directory
+// below bin, or the one with which the name of an archive ends.
+var platformInName = regexp.MustCompile(`(?:^bin/(linux|darwin|windows)/([a-z0-9]+)/|-(linux|darwin|windows)-([a-z0-9]+)\.tar\.gz$)`)
+
+// PlatformOf tells by its name for which platform a file is; empty for none,
+// which is for all of them. What lies beside a file is for that of the file.
+func PlatformOf(name string) string {
+	if of := KindOf(name).Of; of != "" {
+		name = of
+	}
+	m := platformInName.FindStringSubmatch(name)
+	if m == nil {
+		return ""
+	}
+	return m[1] + m[3] + "/" + m[2] + m[4]
+}
+
+// For is the part of the set that is for a platform, and for none.
+func (s Set) For(platform string) Set {
+	part := Set{witnesses: slices.Clone(s.witnesses)}
+	for i, w := range part.witnesses {
+		part.witnesses[i].claims = maps.Clone(w.claims)
+		maps.DeleteFunc(part.witnesses[i].claims, func(name string, _ digest.Set) bool {
+			of := PlatformOf(name)
+			return of != "" && of != platform
+		})
+		part.witnesses[i].images = maps.Clone(w.images)
+		maps.DeleteFunc(part.witnesses[i].images, func(i Image, _ Built) bool { return i.Platform != platform })
+	}
+	return part
+}
+
+// Claim is what the first witness says of a file's bytes; zero if none does.
+func (s Set) Claim(name string) digest.Set {
+	for _, w := range s.witnesses {
+		if set := w.claims[name]; !set.IsZero() {
+			return set
+		}
+	}
+	return digest.Set{}
+}

@@ -1,0 +1,378 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/judge/slsa"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/identity"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Case is one rehearsal of a policy: evidence that nobody verified, a
+// question, and the answer that is expected.
+type Case struct {
+	Name string              `yaml:"-"`
+	Want []string            `yaml:"want"` // "accepted", or the codes of a refusal
+	Ask  caseQuestion        `yaml:"ask"`
+	Said map[string]caseFact `yaml:"evidence"`
+	// Like names another case that this one repeats, but for what is set and
+	// what is left out: paths with dots, such as evidence.signature.by.
+	Like    string         `yaml:"like"`
+	Set     map[string]any `yaml:"set"`
+	Without []string       `yaml:"without"`
+}
+
+type caseQuestion struct {
+	Stage   Stage      `yaml:"stage"`
+	Class   plan.Class `yaml:"class"`
+	Subject string     `yaml:"subject"`
+	Text    string     `yaml:"text"` // the artifact's bytes
+	Version string     `yaml:"version"`
+	Commit  string     `yaml:"commit"`
+	SBOM    string     `yaml:"sbom"` // the text that its SBOM describes
+	Omitted []string   `yaml:"omitted"`
+	At      string     `yaml:"at"`
+}
+
+type caseFact struct {
+	// Type is a predicate type, blob for a plain signature, or simple-signing.
+	Type   string            `yaml:"type"`
+	By     identity.Identity `yaml:"by"`
+	Claims map[string]string `yaml:"claims"`
+	Signed string            `yaml:"signed"`
+	// Of is the text of the bytes that it speaks of; the artifact's if empty.
+	Of        string         `yaml:"of"`
+	Name      string         `yaml:"name"`
+	Predicate map[string]any `yaml:"predicate"`
+}
+
+// CaseReport is what a rehearsal came to. It is no Verdict and nothing makes
+// one of it.
+type CaseReport struct {
+	Policy string        `json:"policy"`
+	Digest digest.Digest `json:"digest"`
+	Cases  []CaseResult  `json:"cases"`
+}
+
+// CaseResult is what one case came to.
+type CaseResult struct {
+	Name string   `json:"name"`
+	Want []string `json:"want"`
+	Got  []string `json:"got"`
+	OK   bool     `json:"ok"`
+	// Why are the findings, for people.
+	Why []string `json:"why,omitempty"`
+}
+
+// The bounds of a file of cases.
+const (
+	maxArchive  = 256 << 10
+	maxCases    = 1000
+	maxRepeated = 512 << 10
+)
+
+// accepted is the answer of a case in which nothing was found.
+const accepted = "accepted"
+
+// Failed counts the cases whose answer was another than expected.
+func (r CaseReport) Failed() int {
+	n := 0
+	for _, c := range r.Cases {
+		if !c.OK {
+			n++
+		}
+	}
+	return n
+}
+
+// Rehearse asks a policy every case of a txtar archive. The archive must hold
+// refusals, they stand first, and it must end with something that is accepted:
+// a policy that refuses everything would pass any others.
+func Rehearse(p Policy, archive []byte) (CaseReport, error) {
+	cases, err := ParseCases(archive)
+	if err != nil {
+		return CaseReport{}, err
+	}
+	report := CaseReport{Policy: p.name, Digest: p.digest}
+	for _, c := range cases {
+		result, err := c.rehearse(&p)
+		if err != nil {
+			return CaseReport{}, malformed("case %q: %v", c.Name, err)
+		}
+		report.Cases = append(report.Cases, result)
+	}
+	return report, nil
+}
+
+func malformed(format string, args ...any) error {
+	return verdict.Refuse(verdict.ConfigParse, "cases", format, args...)
+}
+
+// ParseCases reads a txtar archive of cases, each a file of its own.
+func ParseCases(archive []byte) ([]Case, error) {
+	if len(archive) > maxArchive {
+		return nil, malformed("%d bytes, the limit is %d", len(archive), maxArchive)
+	}
+	files := txtar.Parse(archive).Files
+	if len(files) > maxCases {
+		return nil, malformed("%d cases, the limit is %d", len(files), maxCases)
+	}
+	raw := map[string]map[string]any{}
+	for _, f := range files {
+		var tree map[string]any
+		if err := strictyaml.Unmarshal(f.Data, &tree); err != nil {
+			return nil, malformed("case %q: %v", f.Name, err)
+		}
+		if raw[f.Name] != nil {
+			return nil, malformed("case %q stands twice", f.Name)
+		}
+		raw[f.Name] = tree
+	}
+	if err := checkRepeated(raw, files); err != nil {
+		return nil, err
+	}
+	var cases []Case
+	for _, f := range files {
+		c, err := resolve(raw, f.Name)
+		if err != nil {
+			return nil, malformed("case %q: %v", f.Name, err)
+		}
+		cases = append(cases, c)
+	}
+	return cases, checkOrder(cases)
+}
+
+// checkRepeated bounds what the cases come to that are like another.
+func checkRepeated(raw map[string]map[string]any, files []txtar.File) error {
+	sizes, total := map[string]int{}, 0
+	for _, f := range files {
+		sizes[f.Name] = len(f.Data)
+	}
+	for _, f := range files {
+		like, _ := raw[f.Name]["like"].(string)
+		if total += len(f.Data) + sizes[like]; total > maxRepeated {
+			return malformed("with what they are like written out, more than %d bytes", maxRepeated)
+		}
+	}
+	return nil
+}
+
+func checkOrder(cases []Case) error {
+	refusals := slices.IndexFunc(cases, Case.accepts)
+	switch {
+	case len(cases) == 0:
+		return malformed("there is no case; want files such as -- no evidence --")
+	case refusals < 0:
+		return malformed("nothing is ever accepted; a policy that refuses everything would pass")
+	case refusals == 0:
+		return malformed("%q is accepted and stands first; refusals come first", cases[0].Name)
+	}
+	for _, c := range cases[refusals:] {
+		if !c.accepts() {
+			return malformed("%q is refused and stands after what is accepted; refusals come first", c.Name)
+		}
+	}
+	return nil
+}
+
+func (c Case) accepts() bool { return slices.Equal(c.Want, []string{accepted}) }
+
+// resolve copies the case that another one is like, then changes it.
+func resolve(raw map[string]map[string]any, name string) (Case, error) {
+	own := raw[name]
+	tree := own
+	if like, is := own["like"].(string); is {
+		if raw[like] == nil || raw[like]["like"] != nil {
+			return Case{}, fmt.Errorf("like %q: no such case, or it is like another itself", like)
+		}
+		tree = copied(raw[like]).(map[string]any)
+		tree["want"] = own["want"]
+		if err := change(tree, own); err != nil {
+			return Case{}, err
+		}
+	}
+	text, err := json.Marshal(tree) // which is YAML in which every text is quoted
+	if err != nil {
+		return Case{}, err
+	}
+	var c Case
+	if err := strictyaml.Unmarshal(text, &c); err != nil {
+		return Case{}, err
+	}
+	c.Name = name
+	if len(c.Want) == 0 || c.Like == "" && (c.Set != nil || c.Without != nil) {
+		return Case{}, fmt.Errorf("want is empty, or set and without are given and like is not")
+	}
+	return c, nil
+}
+
+func change(tree, own map[string]any) error {
+	for key := range own {
+		if !slices.Contains([]string{"want", "like", "set", "without"}, key) {
+			return fmt.Errorf("%q beside like; write it under set", key)
+		}
+	}
+	set, _ := own["set"].(map[string]any)
+	for _, path := range slices.Sorted(maps.Keys(set)) {
+		if err := put(tree, strings.Split(path, "."), set[path]); err != nil {
+			return fmt.Errorf("set %s: %w", path, err)
+		}
+	}
+	without, _ := own["without"].([]any)
+	for _, path := range without {
+		if err := drop(tree, strings.Split(fmt.Sprint(path), ".")); err != nil {
+			return fmt.Errorf("without %v: %w", path, err)
+		}
+	}
+	if len(set)+len(without) == 0 {
+		return fmt.Errorf("nothing is changed; then it is the same case")
+	}
+	return nil
+}
+
+// enter finds what holds the last step of a path.
+func enter(tree map[string]any, path []string) (map[string]any, string, error) {
+	for _, step := range path[:len(path)-1] {
+		next, is := tree[step].(map[string]any)
+		if !is {
+			return nil, "", fmt.Errorf("there is no %q", step)
+		}
+		tree = next
+	}
+	return tree, path[len(path)-1], nil
+}
+
+func put(tree map[string]any, path []string, value any) error {
+	holder, last, err := enter(tree, path)
+	if err == nil {
+		holder[last] = value
+	}
+	return err
+}
+
+func drop(tree map[string]any, path []string) error {
+	holder, last, err := enter(tree, path)
+	if err != nil {
+		return err
+	}
+	if _, there := holder[last]; !there {
+		return fmt.Errorf("there is no %q", last)
+	}
+	delete(holder, last)
+	return nil
+}
+
+func copied(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, value := range v {
+			out[key] = copied(value)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, value := range v {
+			out[i] = copied(value)
+		}
+		return out
+	}
+	return v
+}
+
+// rehearse asks a policy the case.
+func (c Case) rehearse(p *Policy) (CaseResult, error) {
+	q, err := c.question()
+	if err != nil {
+		return CaseResult{}, err
+	}
+	var facts []*Fact
+	for _, name := range slices.Sorted(maps.Keys(c.Said)) {
+		f, err := c.Said[name].fact(q)
+		if err != nil {
+			return CaseResult{}, fmt.Errorf("evidence %q: %w", name, err)
+		}
+		facts = append(facts, f)
+	}
+	result := CaseResult{Name: c.Name, Want: slices.Sorted(slices.Values(c.Want))}
+	codes := map[string]bool{}
+	m := &matter{policy: p, q: q, facts: facts}
+	results := m.rehearseSignoff()
+	if results == nil {
+		results = m.decide()
+	}
+	for _, r := range results {
+		if r.mode == Require && !r.met {
+			f := verdict.FindingOf(q.Subject, r.err)
+			codes[string(f.Code)] = true
+			result.Why = append(result.Why, r.err.Error())
+		}
+	}
+	if result.Got = slices.Sorted(maps.Keys(codes)); len(codes) == 0 {
+		result.Got = []string{accepted}
+	}
+	result.OK = slices.Equal(result.Want, result.Got)
+	return result, nil
+}
+
+func (c Case) question() (Question, error) {
+	at, err := time.Parse(time.RFC3339, c.Ask.At)
+	if err != nil {
+		return Question{}, fmt.Errorf("ask.at: %w", err)
+	}
+	q := Question{
+		Stage: c.Ask.Stage, Class: c.Ask.Class, Subject: c.Ask.Subject, Bytes: digest.SetOf([]byte(c.Ask.Text)),
+		Version: c.Ask.Version, Commit: c.Ask.Commit, Omitted: c.Ask.Omitted, At: at,
+	}
+	if c.Ask.SBOM != "" {
+		q.SBOM = digest.Of(digest.SHA256, []byte(c.Ask.SBOM))
+	}
+	return q, nil
+}
+
+// fact is what a case pretends that somebody signed.
+func (c caseFact) fact(q Question) (*Fact, error) {
+	signed, err := time.Parse(time.RFC3339, c.Signed)
+	if err != nil {
+		return nil, fmt.Errorf("signed: %w", err)
+	}
+	if err := c.By.Check(); err != nil {
+		return nil, err
+	}
+	bytes := q.Bytes
+	if c.Of != "" {
+		bytes = digest.SetOf([]byte(c.Of))
+	}
+	claims := identity.ClaimsOf(c.Claims)
+	f := &Fact{who: c.By, claims: &claims, saying: &saying{kind: c.Type, signedAt: signed}}
+	f.bundle = digest.Of(digest.SHA256, []byte(fmt.Sprint(c.Type, c.By, c.Signed, bytes, c.Predicate)))
+	f.coversBytes = func(d digest.Digest) bool { return bytes.SHA256.Equal(d) }
+	f.covers = func(_ string, b digest.Set) bool { return bytes.SHA256.Equal(b.SHA256) }
+	if c.Type == kindBlob || c.Type == verify.KindImage {
+		return f, nil
+	}
+	name := q.Subject
+	if c.Name != "" {
+		name = c.Name
+	}
+	f.said, err = intoto.New(c.Type, []intoto.Subject{{Name: name, Digests: bytes}}, c.Predicate)
+	if err != nil {
+		return nil, err
+	}
+	f.covers = f.said.Names
+	f.reached = func(t slsa.Trust, q slsa.Question) (slsa.Report, error) { return t.Suppose(q, c.By, f.said) }
+	f.remember()
+	return f, nil
+}

@@ -1,0 +1,111 @@
+package cel
+
+import (
+	"reflect"
+	"strings"
+
+	lang "cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/cost"
+	"cel.dev/cel-go/common/env"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+	"cel.dev/cel-go/parser"
+
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+)
+
+// library is every function that a rule may call, with the overloads that it
+// may call; all of them where none is named. Whatever the library learns
+// later is not here, and so not in the language.
+var library = map[string][]string{
+	operators.LogicalAnd:           nil,
+	operators.LogicalOr:            nil,
+	operators.LogicalNot:           nil,
+	operators.Conditional:          nil,
+	operators.NotStrictlyFalse:     nil, // of the loops
+	operators.Equals:               nil,
+	operators.NotEquals:            nil,
+	operators.In:                   nil,
+	operators.Index:                {overloads.IndexMap},
+	operators.Less:                 {overloads.LessInt64, overloads.LessTimestamp, overloads.LessDuration},
+	operators.LessEquals:           {overloads.LessEqualsInt64, overloads.LessEqualsTimestamp, overloads.LessEqualsDuration},
+	operators.Greater:              {overloads.GreaterInt64, overloads.GreaterTimestamp, overloads.GreaterDuration},
+	operators.GreaterEquals:        {overloads.GreaterEqualsInt64, overloads.GreaterEqualsTimestamp, overloads.GreaterEqualsDuration},
+	operators.Add:                  {overloads.AddInt64, overloads.AddString, overloads.AddList, overloads.AddTimestampDuration, overloads.AddDurationDuration},
+	operators.Subtract:             {overloads.SubtractInt64, overloads.SubtractTimestampTimestamp, overloads.SubtractTimestampDuration, overloads.SubtractDurationDuration},
+	overloads.Size:                 {overloads.SizeList, overloads.SizeListInst, overloads.SizeMap, overloads.SizeMapInst, overloads.SizeString, overloads.SizeStringInst},
+	overloads.StartsWith:           nil,
+	overloads.EndsWith:             nil,
+	overloads.TypeConvertInt:       {overloads.StringToInt},
+	overloads.TypeConvertTimestamp: {overloads.StringToTimestamp},
+	overloads.TypeConvertDuration:  {overloads.StringToDuration},
+}
+
+// some is the function that all puts around what it loops over. It cannot be
+// written in a rule.
+const some = "@some"
+
+// environment is the language of rules.
+func environment() (*lang.Env, error) {
+	subset := env.NewLibrarySubset().SetDisableMacros(true)
+	for name, ids := range library {
+		fn := env.NewFunction(name)
+		for _, id := range ids {
+			fn.Overloads = append(fn.Overloads, &env.Overload{ID: id})
+		}
+		subset.AddIncludedFunctions(fn)
+	}
+	whatever := lang.TypeParamType("T") // what is no list is refused as a loop
+	return lang.NewCustomEnv(
+		lang.StdLib(lang.StdLibSubset(subset)),
+		lang.Macros(lang.HasMacro, lang.ExistsMacro, lang.ExistsOneMacro, lang.FilterMacro,
+			lang.ReceiverMacro(operators.All, 2, makeAll)),
+		lang.Function(some, lang.Overload(some, []*lang.Type{whatever}, whatever, lang.UnaryBinding(someOf))),
+		lang.CostModel(cost.Overload(some, cost.EvalCost(cost.Const(1)), cost.ResultSize(cost.Arg(0)))),
+		lang.EnableMacroCallTracking(),
+		lang.EnableHiddenAccumulatorName(true),
+		lang.ParserRecursionLimit(maxDepth),
+		lang.ParserErrorRecoveryLimit(1),
+		lang.ParserExpressionSizeLimit(maxText),
+		lang.ExpressionNodeLimit(maxNodes),
+		lang.ASTValidators(lang.ValidateTimestampLiterals(), lang.ValidateDurationLiterals()),
+		lang.Types(
+			lang.NativeTypeFor[policy.ArtifactView](types.ParseStructField(word)),
+			lang.NativeTypeFor[policy.EvidenceView](types.ParseStructField(word)),
+			lang.NativeTypeFor[policy.ProvenanceView](types.ParseStructField(word)),
+			lang.NativeTypeFor[policy.DependencyView](types.ParseStructField(word)),
+		),
+		lang.Variable("stage", lang.StringType),
+		lang.Variable("version", lang.StringType),
+		lang.Variable("time", lang.TimestampType),
+		lang.Variable("artifact", nameOf[policy.ArtifactView]()),
+		lang.Variable("evidence", lang.ListType(nameOf[policy.EvidenceView]())),
+	)
+}
+
+// nameOf is the type of the language that shows a type of ours.
+func nameOf[T any]() *lang.Type { return lang.ObjectType(reflect.TypeFor[T]().String()) }
+
+// word is what a rule calls a field: buildType, sha256, uri.
+func word(field reflect.StructField) string {
+	if name := field.Name; name == strings.ToUpper(name) {
+		return strings.ToLower(name)
+	}
+	return strings.ToLower(field.Name[:1]) + field.Name[1:]
+}
+
+// makeAll is the all of CEL over a list that must hold something.
+func makeAll(eh parser.ExprHelper, target ast.Expr, args []ast.Expr) (ast.Expr, *lang.Error) {
+	return parser.MakeAll(eh, eh.NewCall(some, target), args)
+}
+
+func someOf(list ref.Val) ref.Val {
+	if sized, ok := list.(traits.Sizer); ok && sized.Size() != types.IntZero {
+		return list
+	}
+	return types.NewErr("all is asked of an empty list, which proves nothing")
+}

@@ -1,0 +1,443 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/judge/slsa"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/identity"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// The codes of a policy that has the form and says something it must not.
+const (
+	codeEmpty = "POLICY_EMPTY" // it asks nothing, somewhere
+	codeWeak  = "POLICY_WEAK"  // it lets in more than it seems to
+	codeValue = "POLICY_VALUE" // a value that means nothing
+)
+
+// loader turns a file into a Policy, part by part.
+type loader struct {
+	file
+	raw      []byte
+	compiler Compiler
+	policy   Policy
+	failed   string // the code of the failure
+	people   int    // identities that were read
+}
+
+// maxEntries bounds each list of a policy, and all its identities together:
+// they are compared with one another.
+const maxEntries = 256
+
+// few refuses a list that is too long to be meant.
+func (l *loader) few(n int, path []any) error {
+	if n > maxEntries {
+		return l.fail(codeValue, path, "%d entries, the limit is %d", n, maxEntries)
+	}
+	return nil
+}
+
+// filled refuses a list that is given and empty, or too long to be meant.
+func filled[T any](l *loader, list []T, field string) error {
+	if list != nil && len(list) == 0 {
+		return l.fail(codeEmpty, at(field), "empty")
+	}
+	return l.few(len(list), at(field))
+}
+
+// code is the verdict's code of what failed.
+func (l *loader) code() verdict.Code {
+	switch l.failed {
+	case codeEmpty:
+		return verdict.PolicyEmpty
+	case codeWeak:
+		return verdict.PolicyWeak
+	}
+	return verdict.ConfigParse
+}
+
+// fail refuses the value at a path.
+func (l *loader) fail(code string, path []any, format string, args ...any) error {
+	l.failed = code
+	return strictyaml.At(l.raw, path, code, fmt.Sprintf(format, args...))
+}
+
+func at(path ...any) []any { return path }
+
+func (l *loader) load() (Policy, error) {
+	l.policy = Policy{name: l.Name, digest: digest.Of(digest.SHA256, l.raw), validity: validity{sequence: l.Sequence}}
+	for _, part := range []func() error{
+		l.loadHead, l.loadRoles, l.loadBuilders, l.checkSeparate, l.loadSource, l.loadParameters,
+		l.loadSummaries, l.loadThresholds, l.loadLimits, l.loadPlaces, l.loadLate, l.loadSignoff, l.loadRules, l.loadRequire, l.checkPlanned, l.loadFeatures,
+	} {
+		if err := part(); err != nil {
+			return Policy{}, err
+		}
+	}
+	return l.policy, l.checkSaid(nil, l.tree())
+}
+
+// tree is the file as it is written, before anything that was left out and
+// anything that was written as nothing look alike.
+func (l *loader) tree() any {
+	var tree any
+	if err := strictyaml.Unmarshal(l.raw, &tree); err != nil {
+		return nil // it was read before, into its own shape
+	}
+	return tree
+}
+
+// checkSaid refuses what is written and says nothing: an empty text, or the
+// number zero. It would read as if it asked for something.
+func (l *loader) checkSaid(path []any, value any) error {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			if err := l.checkSaid(append(slices.Clone(path), key), value[key]); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for i, item := range value {
+			if err := l.checkSaid(append(slices.Clone(path), i), item); err != nil {
+				return err
+			}
+		}
+	case string:
+		if value == "" {
+			return l.fail(codeEmpty, path, "an empty text; leave the key out, or say something")
+		}
+	case int:
+		if value == 0 {
+			return l.fail(codeEmpty, path, "0; leave the key out, or ask for something")
+		}
+	}
+	return nil
+}
+
+func (l *loader) loadHead() (err error) {
+	switch {
+	case l.APIVersion != "waybill/v1" || l.Kind != "Policy":
+		return l.fail(codeValue, nil, "want apiVersion waybill/v1 and kind Policy")
+	case l.Name == "":
+		return l.fail(codeEmpty, at("name"), "empty")
+	case l.Sequence < 0:
+		return l.fail(codeValue, at("sequence"), "%d, want a number from 1", l.Sequence)
+	}
+	if l.TrustRoot != nil {
+		if l.TrustRoot.Lab != Require && l.TrustRoot.Lab != Off && l.TrustRoot.Lab != Warn {
+			return l.fail(codeValue, at("trustRoot", "lab"), "%q, want warn or off", l.TrustRoot.Lab)
+		}
+		if l.TrustRoot.Lab == Require {
+			return l.fail(codeWeak, at("trustRoot", "lab"), "nobody can want an INSECURE LAB; want warn, or off to refuse one")
+		}
+	}
+	l.policy.validity.lab = l.TrustRoot == nil || l.TrustRoot.Lab == Warn
+	l.policy.unsigned = l.Unsigned
+	l.policy.validity.expires, err = l.instant(l.Expires, at("expires"))
+	return err
+}
+
+// instant reads a time, the zero time where none is written.
+func (l *loader) instant(text string, path []any) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		t, err := time.Parse(layout, text)
+		switch {
+		case err == nil && t.IsZero(): // in which a time that is not said ends up
+			return time.Time{}, l.fail(codeValue, path, "%q, the first instant there is, would stand for no time at all; leave the key out, or give the time that is meant", text)
+		case err == nil:
+			return t.UTC(), nil
+		}
+	}
+	return time.Time{}, l.fail(codeValue, path, "%q, want a time such as 2026-01-31 or 2026-01-31T12:00:00Z", text)
+}
+
+// duration reads a length of time.
+func (l *loader) duration(text string, path []any) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, l.fail(codeValue, path, "%q, want a length of time such as 720h", text)
+	}
+	return d, nil
+}
+
+func (l *loader) loadRoles() error {
+	l.policy.actors.roles = map[Role][]Signer{}
+	for _, role := range slices.Sorted(maps.Keys(l.Roles)) {
+		path := at("roles", string(role))
+		if role != Release && role != Verifier && role != Officer && role != Channels && role != Signoffs && role != Reconciler {
+			return l.fail(codeValue, path, "not release, verifier, policy, channel, signoff or reconciler")
+		}
+		signers, err := l.signers(l.Roles[role], path)
+		if err != nil {
+			return err
+		}
+		if n := slices.IndexFunc(signers, narrowed); n >= 0 && role != Release && role != Verifier {
+			return l.fail(codeValue, append(path, n), "stages and classes are for those who sign artifacts, and the role %s signs none; leave them out", role)
+		}
+		l.policy.actors.roles[role] = signers
+		l.policy.actors.posts = append(l.policy.actors.posts, post{role: role, signers: signers})
+	}
+	if len(l.policy.actors.roles[Release]) == 0 {
+		return l.fail(codeEmpty, at("roles", "release"), "nobody; then nothing could ever be accepted")
+	}
+	return nil
+}
+
+func (l *loader) signers(list []signer, path []any) ([]Signer, error) {
+	if len(list) == 0 {
+		return nil, l.fail(codeEmpty, path, "empty; name an identity or leave the key out")
+	}
+	if l.people += len(list); l.people > maxEntries {
+		return nil, l.fail(codeValue, path, "the policy names more than %d identities; say it in several policies", maxEntries)
+	}
+	signers := make([]Signer, len(list))
+	for i, s := range list {
+		made, err := l.signer(s, append(slices.Clone(path), i))
+		if err != nil {
+			return nil, err
+		}
+		signers[i] = made
+	}
+	return signers, nil
+}
+
+func (l *loader) signer(s signer, path []any) (made Signer, err error) {
+	switch {
+	case s.Key != "":
+		made.exact, made.matcher, err = l.key(s, path)
+	case (s.Subject == "") == (s.Pattern == ""):
+		return Signer{}, l.fail(codeEmpty, path, "want a subject or a pattern, and not both; or a key")
+	case s.Pattern != "":
+		made.matcher, err = identity.Pattern(s.Issuer, s.Pattern, s.Type)
+	default:
+		made.exact = identity.Identity{Issuer: s.Issuer, Subject: s.Subject, Type: s.Type}
+		made.matcher, err = identity.Exact(made.exact)
+	}
+	if err != nil && l.failed == "" {
+		return Signer{}, l.fail(codeWeak, path, "%v", err)
+	}
+	if err != nil {
+		return Signer{}, err
+	}
+	if made.from, err = l.instant(s.From, append(path, "from")); err != nil {
+		return Signer{}, err
+	}
+	if made.until, err = l.instant(s.Until, append(path, "until")); err != nil {
+		return Signer{}, err
+	}
+	if !made.until.IsZero() && !made.from.Before(made.until) {
+		return Signer{}, l.fail(codeValue, path, "ends before it begins; then it is never valid")
+	}
+	made.claims, made.stages, made.classes = s.Claims, s.Stages, s.Classes
+	if err := l.checkExtent(s, path); err != nil {
+		return Signer{}, err
+	}
+	return made, l.checkClaims(s, path)
+}
+
+// checkExtent refuses stages and classes that are empty, unknown or repeated.
+func (l *loader) checkExtent(s signer, path []any) error {
+	if s.Stages != nil && len(s.Stages) == 0 || s.Classes != nil && len(s.Classes) == 0 {
+		return l.fail(codeEmpty, path, "stages or classes are empty; leave the key out if they do not matter")
+	}
+	for i, stage := range s.Stages {
+		if !slices.Contains(stages(), stage) || slices.Contains(s.Stages[:i], stage) {
+			return l.fail(codeValue, append(path, "stages", i), "%q is not staging or release, or stands twice", stage)
+		}
+	}
+	for i, class := range s.Classes {
+		if !isJudged(class) || slices.Contains(s.Classes[:i], class) {
+			return l.fail(codeValue, append(path, "classes", i), "%q is not one of %v, or stands twice", class, Judged())
+		}
+	}
+	return nil
+}
+
+func (l *loader) checkClaims(s signer, path []any) error {
+	if s.Claims != nil && len(s.Claims) == 0 {
+		return l.fail(codeEmpty, append(path, "claims"), "empty")
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Claims)) {
+		if !slices.Contains(identity.ClaimNames(), name) {
+			return l.fail(codeValue, append(path, "claims", name), "no certificate says this; known: %v", identity.ClaimNames())
+		}
+		if s.Claims[name] == "" {
+			return l.fail(codeEmpty, append(path, "claims", name), "empty")
+		}
+	}
+	return nil
+}
+
+func (l *loader) loadBuilders() error {
+	if l.Builders != nil && len(l.Builders) == 0 {
+		return l.fail(codeEmpty, at("builders"), "empty; then no provenance could ever be believed")
+	}
+	if err := l.few(len(l.Builders), at("builders")); err != nil {
+		return err
+	}
+	var pairs []slsa.Pair
+	for i, b := range l.Builders {
+		path := at("builders", i)
+		if b.ID == "" || slices.ContainsFunc(l.policy.actors.builders, func(o builder) bool { return o.id == b.ID }) {
+			return l.fail(codeValue, append(path, "id"), "%q is empty or stands twice", b.ID)
+		}
+		if b.Level < 1 || b.Level > 3 {
+			return l.fail(codeValue, append(path, "level"), "%d, want the highest level that this builder is believed: 1, 2 or 3", b.Level)
+		}
+		signers, err := l.signers(b.Signers, append(path, "signers"))
+		if err != nil {
+			return err
+		}
+		if n := slices.IndexFunc(signers, narrowed); n >= 0 {
+			return l.fail(codeValue, append(path, "signers", n), "stages and classes are for those who sign what was built; a builder speaks for whatever it built")
+		}
+		if n := slices.IndexFunc(signers, func(s Signer) bool { return s.exact.Type == identity.Key }); n >= 0 {
+			return l.fail(codeWeak, append(path, "signers", n), "a key tells nothing of the run that used it; a builder needs an identity")
+		}
+		l.policy.actors.builders = append(l.policy.actors.builders, builder{b.ID, b.Level, signers})
+		l.policy.actors.posts = append(l.policy.actors.posts, post{Builder, b.ID, signers})
+		for _, s := range signers {
+			pairs = append(pairs, slsa.Pair{Signer: s.matcher, BuilderID: b.ID, Level: b.Level, Hermetic: b.Hermetic, Complete: b.Complete})
+		}
+	}
+	var err error
+	if l.policy.actors.trust, err = slsa.NewTrust(pairs, nil); err != nil {
+		return l.fail(codeWeak, at("builders"), "%v", err)
+	}
+	return nil
+}
+
+// place is where a signer stands in the file.
+type place struct {
+	Signer
+	path []any
+	role string
+}
+
+// checkSeparate refuses an identity that appears in two roles or speaks for
+// two builders, and a pattern that lets one in: whoever holds it could stand
+// in for both.
+func (l *loader) checkSeparate() error {
+	var all []place
+	for _, role := range slices.Sorted(maps.Keys(l.policy.actors.roles)) {
+		for i, s := range l.policy.actors.roles[role] {
+			all = append(all, place{s, at("roles", string(role), i), "role " + string(role)})
+		}
+	}
+	for n, b := range l.policy.actors.builders {
+		for i, s := range b.signers {
+			all = append(all, place{s, at("builders", n, "signers", i), "builder " + b.id})
+		}
+	}
+	for i, one := range all {
+		for _, other := range all[:i] {
+			if one.overlaps(other) {
+				return l.fail(codeWeak, one.path, "%s is in %s and in %s; each needs its own identity", one, other.role, one.role)
+			}
+		}
+	}
+	return nil
+}
+
+// overlaps reports whether one identity is seen to be in both places. Two
+// different patterns are not compared: which texts both match is not ours to
+// enumerate.
+func (p place) overlaps(other place) bool {
+	switch {
+	case p.exact != identity.Identity{}:
+		return other.matcher.Match(p.exact)
+	case other.exact != identity.Identity{}:
+		return p.matcher.Match(other.exact)
+	}
+	return p.String() == other.String()
+}
+
+func (l *loader) loadThresholds() error {
+	keys := l.policy.counts.rules.Keys // of the roles, which were read before
+	l.policy.counts = thresholds{verify.Default(), 1}
+	l.policy.counts.rules.Keys = keys
+	fields := map[string]*int{
+		"logs": &l.policy.counts.rules.Logs, "times": &l.policy.counts.rules.Times, "scts": &l.policy.counts.rules.SCTs,
+		"builders": &l.policy.counts.builders,
+	}
+	if l.Thresholds != nil && len(l.Thresholds) == 0 {
+		return l.fail(codeEmpty, at("thresholds"), "empty")
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Thresholds)) {
+		field, known := fields[name]
+		n := l.Thresholds[name]
+		switch {
+		case !known:
+			return l.fail(codeValue, at("thresholds", name), "not logs, times, scts or builders")
+		case n < 1 || n > 16:
+			return l.fail(codeWeak, at("thresholds", name), "%d, want 1 to 16", n)
+		}
+		*field = n
+	}
+	if n := l.policy.counts.builders; n > max(1, len(l.policy.actors.builders)) {
+		return l.fail(codeValue, at("thresholds", "builders"), "%d builders must agree, and only %d are named", n, len(l.policy.actors.builders))
+	}
+	return nil
+}
+
+func (l *loader) loadLimits() (err error) {
+	if l.Limits != nil && len(l.Limits) == 0 {
+		return l.fail(codeEmpty, at("limits"), "empty")
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Limits)) {
+		if name != "manifest" {
+			return l.fail(codeValue, at("limits", name), "not manifest")
+		}
+		if l.policy.validity.manifest, err = l.duration(l.Limits[name], at("limits", name)); err != nil {
+			return err
+		}
+	}
+	if l.Defects == nil {
+		return nil
+	}
+	if l.policy.validity.defects = l.Defects.AtLeast; l.policy.validity.defects < 1 {
+		return l.fail(codeValue, at("defects", "atLeast"), "%d, want a number from 1", l.policy.validity.defects)
+	}
+	return nil
+}
+
+var errNoCompiler = errors.New("this program carries no rules engine; use waybill, or a policy without rules")
+
+func (l *loader) loadRules() error {
+	if err := filled(l, l.Rules, "rules"); err != nil {
+		return err
+	}
+	for i, r := range l.Rules {
+		path := at("rules", i)
+		switch {
+		case l.compiler == nil:
+			return l.fail(codeValue, path, "%v", errNoCompiler)
+		case r.Name == "" || slices.ContainsFunc(l.policy.rules, func(o rule) bool { return o.name == r.Name }):
+			return l.fail(codeValue, append(path, "name"), "%q is empty or stands twice", r.Name)
+		case len(r.Classes) == 0:
+			return l.fail(codeEmpty, append(path, "classes"), "empty; then it is asked of nothing")
+		}
+		for n, class := range r.Classes {
+			if !isJudged(class) || slices.Contains(r.Classes[:n], class) {
+				return l.fail(codeValue, append(path, "classes", n), "%q is not one of %v, or stands twice", class, Judged())
+			}
+		}
+		made, err := l.compiler.Compile(r.Holds)
+		if err != nil {
+			return l.fail(codeValue, append(path, "holds"), "%v", err)
+		}
+		l.policy.rules = append(l.policy.rules, rule{r.Name, r.Classes, made})
+	}
+	return nil
+}

@@ -1,0 +1,354 @@
+package policy
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/identity"
+)
+
+// cell is one class of artifacts at one stage.
+type cell struct {
+	stage Stage
+	class plan.Class
+}
+
+// demand is what is asked in a cell.
+type demand struct {
+	modes map[Check]Mode
+	level int
+	whole bool // SBOMs leave nothing out
+	items []item
+}
+
+// loadRequire fills every cell exactly once. What is asked of a class is
+// never left to what somebody forgot to write.
+func (l *loader) loadRequire() error {
+	l.policy.cells = map[cell]demand{}
+	if len(l.Require) == 0 {
+		return l.fail(codeEmpty, at("require"), "empty; then no evidence is asked of anything")
+	}
+	if err := l.few(len(l.Require), at("require")); err != nil {
+		return err
+	}
+	for i, r := range l.Require {
+		if err := l.loadRow(r, at("require", i)); err != nil {
+			return err
+		}
+	}
+	for _, stage := range stages() {
+		for _, class := range Judged() {
+			if _, there := l.policy.cells[cell{stage, class}]; !there {
+				return l.fail(codeEmpty, at("require"), "says nothing of %s at stage %s; every class needs a row for every stage", class, stage)
+			}
+		}
+	}
+	return nil
+}
+
+func (l *loader) loadRow(r fileRequire, path []any) error {
+	if len(r.Stages) == 0 || len(r.Classes) == 0 || len(r.Checks) == 0 {
+		return l.fail(codeEmpty, path, "want stages, classes and checks, none of them empty")
+	}
+	for n, stage := range r.Stages {
+		if !slices.Contains(stages(), stage) || slices.Contains(r.Stages[:n], stage) {
+			return l.fail(codeValue, append(path, "stages", n), "%q is not staging or release, or stands twice", stage)
+		}
+	}
+	if r.Level < 0 || r.Level > 3 {
+		return l.fail(codeValue, append(path, "level"), "%d, want 1, 2 or 3", r.Level)
+	}
+	for n, class := range r.Classes {
+		if !isJudged(class) {
+			return l.fail(codeValue, append(path, "classes", n), "%q, want one of %v", class, Judged())
+		}
+		d, err := l.demand(r, class, path)
+		if err != nil {
+			return err
+		}
+		for _, stage := range r.Stages {
+			if _, twice := l.policy.cells[cell{stage, class}]; twice {
+				return l.fail(codeValue, append(path, "classes", n), "%s at stage %s has a row already", class, stage)
+			}
+			l.policy.cells[cell{stage, class}] = d
+		}
+	}
+	return nil
+}
+
+// demand checks the modes of one class and compiles what is asked.
+func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, error) {
+	d := demand{modes: map[Check]Mode{}, level: r.Level}
+	known := ChecksOf(class)
+	for _, check := range slices.Sorted(maps.Keys(r.Checks)) {
+		mode, at := r.Checks[check], append(slices.Clone(path), "checks", string(check))
+		if check == SBOM && mode == complete {
+			mode, d.whole = Require, true
+		}
+		switch {
+		case !mode.known():
+			return demand{}, l.fail(codeValue, at, "%q, want require, warn or off", mode)
+		case !slices.Contains(known, check):
+			return demand{}, l.fail(codeValue, at, "means nothing for %s; known: %v", class, known)
+		case check == Provenance && mode != Off && len(l.policy.actors.builders) == 0:
+			return demand{}, l.fail(codeEmpty, []any{"builders"}, "nobody, and %s asks for provenance; then none could ever be believed", class)
+		case check == Summary && mode != Off && len(l.policy.summaries) == 0:
+			return demand{}, l.fail(codeEmpty, at, "asks for the word of a verifier, and summaries names none")
+		}
+		d.modes[check] = mode
+	}
+	for _, check := range known {
+		if _, said := d.modes[check]; said {
+			continue
+		}
+		if check != Summary {
+			return demand{}, l.fail(codeEmpty, append(path, "checks"), "does not say whether %s is required of %s", check, class)
+		}
+		d.modes[check] = Off
+	}
+	if d.level > 0 && d.modes[Provenance] != Require {
+		return demand{}, l.fail(codeWeak, append(path, "level"), "a level of %s is read from provenance, which is not required", class)
+	}
+	if err := l.compile(&d, class, path); err != nil {
+		return demand{}, err
+	}
+	if len(d.items) == 0 {
+		return demand{}, l.fail(codeEmpty, append(path, "checks"), "nothing is looked at of %s; write warn if nothing can be required", class)
+	}
+	return d, l.checkSigned(d, class, append(path, "checks"))
+}
+
+// checkSigned refuses a cell in which an artifact could be accepted that nothing
+// signed speaks for. An SBOM is not signed by itself, and a rule may look at
+// nothing that is; so at least one of provenance, signature and summary is
+// required, unless the policy says in a word of its own that none need be.
+func (l *loader) checkSigned(d demand, class plan.Class, path []any) error {
+	switch {
+	case !d.requires():
+		if class == plan.Sums { // by which nothing is accepted
+			return nil
+		}
+		return l.fail(codeEmpty, path, "nothing is required of %s; then anything would pass", class)
+	case !d.requiresSigned() && !l.Unsigned:
+		return l.fail(codeEmpty, path, "nothing that is signed is required of %s; then it would be accepted whoever made it: require provenance, signature or summary, or write insecureAcceptUnsigned: true", class)
+	}
+	return nil
+}
+
+// requires reports whether anything is required in a cell.
+func (d demand) requires() bool {
+	return slices.ContainsFunc(d.items, func(it item) bool { return it.mode == Require })
+}
+
+// requiresSigned reports whether something that is signed is required in a cell.
+func (d demand) requiresSigned() bool {
+	return slices.ContainsFunc([]Check{Provenance, Signature, Summary}, func(c Check) bool { return d.modes[c] == Require })
+}
+
+// checkPlanned refuses a policy that asks for provenance and not for the plan.
+// What needs no provenance is then whatever the release identity calls so: a
+// program could be listed among the checksums.
+func (l *loader) checkPlanned() error {
+	if l.policy.whole.plan == Require {
+		return nil
+	}
+	for _, stage := range stages() {
+		for _, class := range Judged() {
+			if l.policy.cells[cell{stage, class}].modes[Provenance] == Require {
+				return l.fail(codeWeak, at("plan"), "%q, but %s needs provenance at stage %s: who seals could list it as something that needs none; want require", l.Plan, class, stage)
+			}
+		}
+	}
+	return nil
+}
+
+func (l *loader) loadPlaces() error {
+	if l.policy.whole.plan = l.Plan; !l.Plan.known() {
+		return l.fail(codeValue, at("plan"), "%q, want require, warn or off", l.Plan)
+	}
+	if l.policy.whole.digests = l.Digests == "all"; !l.policy.whole.digests && l.Digests != "" && l.Digests != "sha256" {
+		return l.fail(codeValue, at("digests"), "%q, want sha256 or all", l.Digests)
+	}
+	l.policy.whole.closed = l.Closed
+	for _, place := range []string{Files, Images} {
+		if _, said := l.Closed[place]; !said {
+			return l.fail(codeEmpty, at("closed"), "does not say whether %s must hold nothing but the release", place)
+		}
+	}
+	for _, place := range slices.Sorted(maps.Keys(l.Closed)) {
+		if place != Files && place != Images || !l.Closed[place].known() {
+			return l.fail(codeValue, at("closed", place), "want files and images, each require, warn or off")
+		}
+	}
+	return nil
+}
+
+func (l *loader) loadLate() error {
+	if err := filled(l, l.Late, "late"); err != nil {
+		return err
+	}
+	for i, late := range l.Late {
+		path := at("late", i)
+		switch {
+		case late.Predicate == "":
+			return l.fail(codeEmpty, append(path, "predicate"), "empty")
+		case late.Role == Channels, late.Role == Signoffs, late.Role == Reconciler, late.Role == Builder && l.policy.counts.builders < 2, len(l.policy.actors.holders(late.Role)) == 0:
+			return l.fail(codeValue, append(path, "role"), "%q, want a role other than builder that somebody has", late.Role)
+		case len(late.Stages) == 0:
+			return l.fail(codeEmpty, append(path, "stages"), "empty")
+		}
+		for n, stage := range late.Stages {
+			if !slices.Contains(stages(), stage) || slices.Contains(late.Stages[:n], stage) {
+				return l.fail(codeValue, append(path, "stages", n), "%q is not staging or release, or stands twice", stage)
+			}
+		}
+	}
+	l.policy.whole.late = l.Late
+	return nil
+}
+
+func (l *loader) loadSource() error {
+	switch {
+	case len(l.policy.actors.builders) == 0 && l.Source == (fileSource{}) && l.Build == nil:
+		return nil // nothing is asked of builds
+	case len(l.policy.actors.builders) == 0:
+		return l.fail(codeEmpty, at("builders"), "nobody; then source and build are asked of nothing")
+	case l.Source.Repository == "":
+		return l.fail(codeEmpty, at("source", "repository"), "empty; then a build of anything would do")
+	}
+	if err := l.template(l.Source.Ref, at("source", "ref")); err != nil {
+		return err
+	}
+	l.policy.build.source = l.Source
+	return nil
+}
+
+// template refuses a placeholder that nothing fills.
+func (l *loader) template(text string, path []any) error {
+	left := text
+	for _, name := range []string{"{version}", "{repository}", "{ref}"} {
+		left = strings.ReplaceAll(left, name, "")
+	}
+	if strings.ContainsAny(left, "{}") {
+		return l.fail(codeValue, path, "%q has a placeholder other than {version}, {repository} and {ref}", text)
+	}
+	return nil
+}
+
+func (l *loader) loadParameters() error {
+	if l.Build == nil {
+		return nil
+	}
+	if len(l.Build.Types) == 0 {
+		return l.fail(codeEmpty, at("build", "types"), "empty; name the build types that are expected")
+	}
+	if err := errors.Join(l.few(len(l.Build.Types), at("build", "types")), l.few(len(l.Build.Parameters), at("build", "parameters"))); err != nil {
+		return err
+	}
+	for i, t := range l.Build.Types {
+		if t == "" || slices.Contains(l.Build.Types[:i], t) {
+			return l.fail(codeValue, at("build", "types", i), "%q is empty or stands twice", t)
+		}
+	}
+	if len(l.Build.Parameters) == 0 {
+		return l.fail(codeEmpty, at("build", "parameters"), "empty; name every parameter that a build may have")
+	}
+	for i, p := range l.Build.Parameters {
+		if err := l.checkParameter(i, p); err != nil {
+			return err
+		}
+	}
+	l.policy.build.types, l.policy.build.params = l.Build.Types, l.Build.Parameters
+	return nil
+}
+
+func (l *loader) checkParameter(i int, p fileParameter) error {
+	path := at("build", "parameters", i)
+	if err := l.few(len(p.OneOf), append(path, "oneOf")); err != nil {
+		return err
+	}
+	ways := 0
+	for _, said := range []bool{p.Is != "", p.OneOf != nil, p.Any} {
+		if said {
+			ways++
+		}
+	}
+	switch {
+	case p.Name == "" || slices.ContainsFunc(l.Build.Parameters[:i], func(o fileParameter) bool { return o.Name == p.Name }):
+		return l.fail(codeValue, append(path, "name"), "%q is empty or stands twice", p.Name)
+	case ways != 1:
+		return l.fail(codeEmpty, path, "%s: want exactly one of is, oneOf and any: true", p.Name)
+	case p.OneOf != nil && (len(p.OneOf) == 0 || slices.Contains(p.OneOf, "")):
+		return l.fail(codeEmpty, append(path, "oneOf"), "empty")
+	}
+	for _, text := range append(slices.Clone(p.OneOf), p.Is) {
+		if err := l.template(text, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *loader) loadSummaries() error {
+	if err := filled(l, l.Summaries, "summaries"); err != nil {
+		return err
+	}
+	for i, s := range l.Summaries {
+		path := at("summaries", i)
+		pinned, err := digest.Parse("sha256:" + s.Policy.SHA256)
+		switch {
+		case len(l.policy.actors.roles[Verifier]) == 0:
+			return l.fail(codeEmpty, path, "a verifier's word is asked for, and nobody has the role verifier")
+		case s.Verifier == "" || s.Resource == "" || s.Policy.URI == "":
+			return l.fail(codeEmpty, path, "want verifier, resource and policy")
+		case err != nil:
+			return l.fail(codeValue, append(path, "policy", "sha256"), "%v", err)
+		case len(s.Levels) == 0:
+			return l.fail(codeEmpty, append(path, "levels"), "empty")
+		}
+		if err := l.template(s.Resource, append(path, "resource")); err != nil {
+			return err
+		}
+		age, err := l.duration(s.MaxAge, append(path, "maxAge"))
+		if err != nil {
+			return err
+		}
+		for _, track := range slices.Sorted(maps.Keys(s.Levels)) {
+			if n := s.Levels[track]; track != strings.ToUpper(track) || track == "" || n < 1 || n > 4 {
+				return l.fail(codeValue, append(path, "levels", track), "%d, want a track in capitals, such as BUILD, and a level from 1", n)
+			}
+		}
+		who, err := l.speakers(s, path)
+		if err != nil {
+			return err
+		}
+		l.policy.summaries = append(l.policy.summaries, summary{s, pinned, age, who})
+	}
+	return nil
+}
+
+// speakers are who may speak for a verifier. Where there are several of both, it
+// must be said: each would speak for the others.
+func (l *loader) speakers(s fileSummary, path []any) ([]Signer, error) {
+	known := l.policy.actors.roles[Verifier]
+	if s.Signers == nil {
+		if len(known) > 1 && slices.ContainsFunc(l.Summaries, func(o fileSummary) bool { return o.Verifier != s.Verifier }) {
+			return nil, l.fail(codeWeak, path, "several have the role verifier, and there are several verifiers; say in signers who speaks for %s", s.Verifier)
+		}
+		return nil, nil
+	}
+	who, err := l.signers(s.Signers, append(path, "signers"))
+	if err != nil {
+		return nil, err
+	}
+	for n, one := range who {
+		if one.exact == (identity.Identity{}) || !anyOf(known, one.exact) {
+			return nil, l.fail(codeValue, append(path, "signers", n), "%s is not one of the role verifier by name", one)
+		}
+	}
+	return who, nil
+}

@@ -1,0 +1,45 @@
+package policy_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// TestCompleteSBOM: an SBOM that says that it leaves something out is one where
+// SBOMs are required, and is none where they are to be complete.
+func TestCompleteSBOM(t *testing.T) {
+	asking := func(mode string) policy.Policy {
+		t.Helper()
+		p, err := policy.Parse([]byte(strings.Replace(text(t), "sbom: require", "sbom: "+mode, 1)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	finds := func(p policy.Policy, omitted ...string) (codes []verdict.Code) {
+		q := question()
+		q.SBOM, q.Omitted = q.Bytes.SHA256, omitted
+		for _, f := range p.Decide(nil, q).Findings {
+			if f.Code != verdict.NoProvenance && f.Code != verdict.Unsigned { // nothing else came with it
+				codes = append(codes, f.Code)
+			}
+		}
+		return codes
+	}
+	if got := finds(asking("complete"), "not examined: inner.tar.gz: cut short"); len(got) != 1 || got[0] != verdict.SBOMIncomplete {
+		t.Errorf("left out, where all is asked for: %v", got)
+	}
+	if got := finds(asking("complete")); len(got) != 0 {
+		t.Errorf("the twin that leaves nothing out: %v", got)
+	}
+	if got := finds(asking("require"), "not examined: inner.tar.gz: cut short"); len(got) != 0 {
+		t.Errorf("the twin that asks for an SBOM only: %v", got)
+	}
+	if got := asking("complete").Asks(policy.Published, question().Class, policy.SBOM); got != policy.Require {
+		t.Errorf("complete counts as %q", got)
+	}
+	refused(t, strings.Replace(text(t), "signature: require, sbom", "signature: complete, sbom", 1), "complete")
+}

@@ -1,0 +1,79 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
+	exception "github.com/waybill-release/waybill/attestations/exception/v1"
+	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
+	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
+	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Owner is the one role that signs evidence of a kind, empty for a kind that
+// no role owns. So nobody who signs a release vouches for it, and no verifier
+// signs one.
+func Owner(kind string) Role {
+	switch kind {
+	case provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01:
+		return Builder
+	case signedpolicy.PredicateType, knowndefects.PredicateType, exception.PredicateType:
+		return Officer
+	case channelindex.PredicateType:
+		return Channels
+	case releasesignoff.PredicateType, releasesignoff.SVRType:
+		return Signoffs
+	case vsa.PredicateType, promotionrecord.PredicateType:
+		return Verifier
+	case featuretransition.PredicateType:
+		return Reconciler
+	case releasemanifest.PredicateType, intoto.Release, intoto.SPDXDocument, intoto.CosignSignature, verify.KindImage, kindBlob:
+		return Release
+	}
+	return ""
+}
+
+// States judges evidence by itself, where no release was asked about: that its
+// signer may act in the role that owns its kind, or may add it late, and that
+// provenance is of a build that the policy expects, of the version that it
+// names itself. The role is the one in which the policy names the signer, also
+// where the evidence is refused.
+func States(p Policy, e verify.Evidence) (Role, error) {
+	f, q := FactOf(e), Question{Subject: e.Kind()}
+	at, _ := p.actors.postOf(f.who)
+	switch owner := Owner(f.kind); {
+	case e.IsZero():
+		return "", verdict.Refuse(verdict.EvidenceMissing, "evidence", "there is none")
+	case slices.ContainsFunc(stages(), func(s Stage) bool { return owner != Builder && p.IsLate(e, s) }):
+		return at.role, nil
+	case owner == "":
+		return at.role, verdict.Refuse(verdict.PredicateType, f.kind, "by the policy no role signs statements of this kind")
+	case owner == Builder:
+		return at.role, p.Provenance(e, f.namedVersion())
+	default:
+		return at.role, say(p.actors.acts(&f, owner, &q))
+	}
+}
+
+// namedVersion is the version whose tag provenance says that it was built from,
+// empty if it names no tag.
+func (f *Fact) namedVersion() string {
+	claim, err := f.claim()
+	if err != nil {
+		return ""
+	}
+	version, is := strings.CutPrefix(claim.Source.Ref, "refs/tags/")
+	if !is {
+		return ""
+	}
+	return version
+}

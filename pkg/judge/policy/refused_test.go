@@ -1,0 +1,89 @@
+package policy_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// TestQuestionsOfNothing: a question names an artifact, its bytes and a time.
+func TestQuestionsOfNothing(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		edit func(*policy.Question)
+		code verdict.Code // that stands alone where the question is none
+	}{
+		{"whole", func(*policy.Question) {}, ""},
+		{"by sha256 alone", func(q *policy.Question) { q.Bytes.SHA512 = digest.Digest{} }, ""},
+		{"no bytes", func(q *policy.Question) { q.Bytes = digest.Set{} }, verdict.NoArtifact},
+		{"no subject", func(q *policy.Question) { q.Subject = "" }, verdict.NoArtifact},
+		{"no time", func(q *policy.Question) { q.At = time.Time{} }, verdict.Usage},
+	} {
+		q := question()
+		row.edit(&q)
+		v := load(t).Decide(nil, q)
+		is := v.Err() != nil && len(v.Findings) == 1 && v.Findings[0].Code == row.code
+		if v.Err() == nil || is != (row.code != "") {
+			t.Errorf("%s: %v, want %q", row.name, v.Findings, row.code)
+		}
+	}
+}
+
+// TestParseRefusesEmptyAndTwice: what is written twice, or says nothing, does
+// not load; with one value it does.
+func TestParseRefusesEmptyAndTwice(t *testing.T) {
+	const release, plan = "subject: release@example.test", "plan: require\n"
+	for _, row := range []struct{ name, old, loads, not, says string }{
+		{"a stage of a signer twice", release, release + ", stages: [release]", release + ", stages: [release, release]", "twice"},
+		{"a claim that says nothing", release, release + `, claims: {sourceRepositoryRef: refs/heads/main}`, release + `, claims: {sourceRepositoryRef: ""}`, "empty"},
+		{"limits of nothing", plan, plan + "limits: {manifest: 720h}\n", plan + "limits: {}\n", "empty"},
+		{
+			"a stage of late evidence twice", plan, plan + "late: [{predicate: x, role: verifier, stages: [release]}]\n",
+			plan + "late: [{predicate: x, role: verifier, stages: [release, release]}]\n", "twice",
+		},
+		{
+			"late evidence at a stage that is none", plan, plan + "late: [{predicate: x, role: verifier, stages: [staging]}]\n",
+			plan + "late: [{predicate: x, role: verifier, stages: [dream]}]\n", "dream",
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if _, err := policy.Parse([]byte(strings.Replace(text(t), row.old, row.loads, 1)), nil); err != nil {
+				t.Errorf("the twin: %v", err)
+			}
+			refused(t, strings.Replace(text(t), row.old, row.not, 1), row.says)
+		})
+	}
+}
+
+// TestNothingSwitched: a feature that switches provenance needs provenance that
+// is required.
+func TestNothingSwitched(t *testing.T) {
+	const feature = "features: {RequireProvenance: {floor: \"off\"}}\n"
+	required := withFeatures(t, reconciler, feature)
+	if _, err := policy.Parse([]byte(required), nil); err != nil {
+		t.Errorf("the twin: %v", err)
+	}
+	refused(t, strings.ReplaceAll(required, "provenance: require", "provenance: warn"), "nothing that could be switched")
+}
+
+// TestCasesThatRefuseAll: an archive in which nothing is accepted rehearses
+// nothing, whatever the policy says of its cases.
+func TestCasesThatRefuseAll(t *testing.T) {
+	raw, err := os.ReadFile("testdata/signoff.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := policy.ParseCases(raw); err != nil {
+		t.Errorf("the twin: %v", err)
+	}
+	never := strings.ReplaceAll(string(raw), "want: [accepted]", "want: [SIGNOFF_MISSING]")
+	_, err = policy.ParseCases([]byte(never))
+	if err == nil || verdict.FindingOf("", err).Code != verdict.ConfigParse || !strings.Contains(err.Error(), "nothing is ever accepted") {
+		t.Errorf("nothing accepted: %v", err)
+	}
+}

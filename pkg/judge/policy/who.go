@@ -1,0 +1,115 @@
+package policy
+
+import (
+	"slices"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/identity"
+)
+
+// Signer is an identity in a role, for the time in which it may act.
+type Signer struct {
+	matcher identity.Matcher
+	exact   identity.Identity // zero for a pattern
+	from    time.Time
+	until   time.Time // zero: no end
+	claims  map[string]string
+	stages  []Stage // nil: at any
+	classes []plan.Class
+}
+
+// Who is who signed what was verified: the identity in the certificate, or the
+// key where there is none.
+func Who(e verify.Evidence) identity.Identity {
+	if !e.Key().IsZero() {
+		return identity.OfKey(e.Key())
+	}
+	return e.Identity()
+}
+
+// String is who is meant.
+func (s Signer) String() string { return s.matcher.String() }
+
+// Window says when the identity may act, empty where always.
+func (s Signer) Window() string {
+	const day = "2006-01-02"
+	switch {
+	case s.from.IsZero() && s.until.IsZero():
+		return ""
+	case s.until.IsZero():
+		return "from " + s.from.Format(day)
+	case s.from.IsZero():
+		return "until " + s.until.Format(day)
+	}
+	return "from " + s.from.Format(day) + " until " + s.until.Format(day)
+}
+
+// valid reports whether the identity might act at a time.
+func (s *Signer) valid(at time.Time) bool {
+	return !at.Before(s.from) && (s.until.IsZero() || at.Before(s.until))
+}
+
+// narrowed reports whether the identity is kept to some stages or classes.
+func narrowed(s Signer) bool { return s.stages != nil || s.classes != nil }
+
+// over reports whether the identity may sign what is asked about. One that is
+// kept to some classes signs nothing that is of no class, such as a manifest.
+func (s *Signer) over(q *Question) bool {
+	return (s.stages == nil || slices.Contains(s.stages, q.Stage)) && (s.classes == nil || slices.Contains(s.classes, q.Class))
+}
+
+// words are the class and stage that a question is about, as far as it is
+// about any.
+func (q *Question) words() string {
+	if q.Class == "" {
+		return "the release as a whole"
+	}
+	return string(q.Class) + " at stage " + string(q.Stage)
+}
+
+// claimed reports whether a certificate says everything that is asked of it.
+func (s *Signer) claimed(f *Fact) bool {
+	if len(s.claims) == 0 {
+		return true
+	}
+	said := map[string]string{}
+	for name, value := range f.certified().All() {
+		said[name] = value
+	}
+	for name, value := range s.claims {
+		if said[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// holders are the identities that may act in a role.
+func (a *actors) holders(role Role) []Signer {
+	var all []Signer
+	for _, one := range a.posts {
+		if one.role == role {
+			all = append(all, one.signers...)
+		}
+	}
+	return all
+}
+
+// first is one of those who have a role, for messages.
+func (a *actors) first(role Role) string {
+	if all := a.holders(role); len(all) > 0 {
+		return all[0].String()
+	}
+	return "nobody"
+}
+
+// Expected are the identities that may act in a role, for messages.
+func (p Policy) Expected(role Role) []string {
+	var names []string
+	for _, s := range p.actors.holders(role) {
+		names = append(names, s.String())
+	}
+	return names
+}

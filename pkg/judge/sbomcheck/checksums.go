@@ -1,0 +1,119 @@
+package sbomcheck
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Stating demands that every checksum that a document gives of what it
+// describes is that of the bytes, as far as it is known: its SHA-512 and SHA-1
+// beside the SHA-256. [Uncompared] names the others.
+func Stating(a Artifact) (all []verdict.Finding) {
+	other := func(is, said string) {
+		all = append(all, verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM gives a checksum of other bytes").Differ(is, said))
+	}
+	said, id := described(a.Document)
+	if otherThan(said.SHA512, a.Digests.SHA512) {
+		other(a.Digests.SHA512.String(), said.SHA512.String())
+	}
+	for _, c := range a.Document.Checksums() {
+		if c.ID == id && c.Algorithm == "SHA1" && a.SHA1 != "" && !strings.EqualFold(c.Value, a.SHA1) {
+			other("sha1:"+a.SHA1, "sha1:"+c.Value)
+		}
+	}
+	return all
+}
+
+// described are the digests of what a document describes, with its identifier.
+func described(doc spdx.Document) (said digest.Set, id string) {
+	id = subjectOf(doc.Relationships())
+	for _, p := range doc.Packages() {
+		if p.ID == id {
+			return p.Digests, id
+		}
+	}
+	for _, f := range doc.Files() {
+		if f.ID == id {
+			return f.Digests, id
+		}
+	}
+	return digest.Set{}, id
+}
+
+// Weakly is the SHA-1 that a document gives of what it describes, or "".
+func Weakly(doc spdx.Document) string {
+	id := subjectOf(doc.Relationships())
+	for _, c := range doc.Checksums() {
+		if c.ID == id && c.Algorithm == "SHA1" {
+			return c.Value
+		}
+	}
+	return ""
+}
+
+// putInto is what was put into an image, whose bytes are there: see [Put].
+const putInto = "what was put in"
+
+// Uncompared names the checksums of a document that nobody compares: of other
+// algorithms, and of packages in the artifact, whose bytes are not there.
+func Uncompared(a Artifact) (notes []string) {
+	said, id := described(a.Document)
+	kinds := map[string]int{}
+	if !said.SHA512.IsZero() && a.Digests.SHA512.IsZero() {
+		kinds["SHA512 of the artifact"]++
+	}
+	place := map[string]string{id: "the artifact"}
+	for _, f := range a.Document.Files() {
+		place[f.ID] = "files"
+	}
+	for _, p := range a.Document.Packages() {
+		if p.ID == id {
+			continue
+		}
+		if putIn(a.Document, p) {
+			place[p.ID] = putInto
+			continue
+		}
+		if !p.Digests.SHA512.IsZero() {
+			kinds["SHA512 of packages"]++
+		}
+		if !p.Digests.SHA256.IsZero() && !summed(a.Document, p) {
+			kinds["SHA256 of packages"]++
+		}
+	}
+	for _, c := range a.Document.Checksums() {
+		if c.Algorithm == "SHA1" && (c.ID == id && a.SHA1 != "" || place[c.ID] == putInto) {
+			continue
+		}
+		where := place[c.ID]
+		if where == "" {
+			where = "packages"
+		}
+		kinds[c.Algorithm+" of "+where]++
+	}
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		notes = append(notes, fmt.Sprintf("the checksums %s: %d", kind, kinds[kind]))
+	}
+	return notes
+}
+
+// putIn reports whether a package of a document of ours is an artifact that
+// was put in: see [Entries].
+func putIn(doc spdx.Document, p spdx.Package) bool {
+	return Ours(doc) && p.FileName != "" && p.PURL == ""
+}
+
+// summed reports whether the SHA-256 of a package is compared: of images and
+// layers by [Components], of Go modules of other tools by [Foreign].
+func summed(doc spdx.Document, p spdx.Package) bool {
+	if Ours(doc) {
+		return p.FileName == "" && (p.Purpose == spdx.Container || p.Purpose == spdx.Archive)
+	}
+	return strings.HasPrefix(p.PURL, golang)
+}

@@ -1,0 +1,181 @@
+package sbomcheck
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Components demands that a document lists exactly the components that are
+// found in the artifact when it is read again: the modules of programs and
+// source trees with their checksums, the standard library and the toolchain of
+// programs, the packages of distributions, images and layers. Where these are
+// the same, they must be where they are found: a package in the layer that
+// brought it, a module in the program that needs it. A package of any other kind
+// is one that nothing in the bytes shows. What could not be examined the
+// document says.
+func Components(a Artifact, found spdx.Draft) (all []verdict.Finding) {
+	all = Stated(a, found.Relationships)
+	want := componentsOf(found.Packages, found.Files, found.Relationships)
+	got := componentsOf(a.Document.Packages(), a.Document.Files(), a.Document.Relationships())
+	for _, name := range slices.Sorted(maps.Keys(want.sums)) {
+		sum, there := got.sums[name]
+		switch {
+		case !there:
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "%.200q is in it, and its SBOM does not list that", name))
+		case sum != want.sums[name]:
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "artifact and SBOM have other checksums of %.200q", name).Differ(want.sums[name], sum))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(got.sums)) {
+		if _, there := want.sums[name]; !there {
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM lists %.200q, which is not found in it", name))
+		}
+	}
+	all = append(all, mains(a, want.mains, got.mains)...)
+	if len(all) > 0 {
+		return all
+	}
+	for _, edge := range slices.Sorted(maps.Keys(want.edges)) {
+		if !got.edges[edge] {
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "it is so that %.400q, and its SBOM does not say it", edge))
+		}
+	}
+	for _, edge := range slices.Sorted(maps.Keys(got.edges)) {
+		if !want.edges[edge] {
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.400q, which is not so", edge))
+		}
+	}
+	return all
+}
+
+// mains compares the versions of main modules. A program that was built from a
+// work tree names none: then the document may give that of the release.
+func mains(a Artifact, want, got map[string]map[string]bool) (all []verdict.Finding) {
+	own := a.Document.DescribedVersion()
+	for _, path := range slices.Sorted(maps.Keys(want)) {
+		for _, version := range slices.Sorted(maps.Keys(got[path])) {
+			given := version == own && want[path][""] || version == "" && want[path][own]
+			if !want[path][version] && !given {
+				all = append(all, verdict.Find(verdict.Conflict, a.Name, "artifact and SBOM have other versions of the main module %.200q", path).
+					Differ(cmp.Or(strings.Join(slices.Sorted(maps.Keys(want[path])), ", "), "none"), version))
+			}
+		}
+		if got[path] == nil {
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "it was built from the module %.200q, and its SBOM does not list that", path))
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(got)) {
+		if want[path] == nil {
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM says that it was built from the module %.200q, which is not so", path))
+		}
+	}
+	return all
+}
+
+// components are what a document lists, under names that do not depend on its
+// identifiers.
+type components struct {
+	sums  map[string]string          // of modules; "" for what has none
+	mains map[string]map[string]bool // versions of main modules, by path
+	edges map[string]bool            // "from TYPE to"
+}
+
+func componentsOf(packages []spdx.Package, files []spdx.File, relationships []spdx.Relationship) components {
+	all := components{sums: map[string]string{}, mains: map[string]map[string]bool{}, edges: map[string]bool{}}
+	needed, made, tools, subject := needs(relationships), map[string]bool{}, map[string]bool{}, subjectOf(relationships)
+	for _, r := range relationships {
+		switch {
+		case r.Type == spdx.GeneratedFrom, r.Type == spdx.Contains && r.From == subject: // of a source tree
+			made[r.To] = true
+		case r.Type == spdx.BuildToolOf:
+			tools[r.From] = true
+		}
+	}
+	names, isFile := map[string]string{subject: "the artifact"}, map[string]bool{}
+	for _, f := range files {
+		names[f.ID], isFile[f.ID] = "file "+f.Name+" "+f.Digests.SHA256.String(), true
+	}
+	for _, p := range packages {
+		if p.ID == subject {
+			continue
+		}
+		name, sum := component(p, needed[p.ID])
+		if name == "" && tools[p.ID] {
+			name = "toolchain " + nameOf(p)
+		}
+		switch {
+		case name != "":
+			all.sums[name], names[p.ID] = sum, name
+		case made[p.ID] && strings.HasPrefix(p.PURL, golang):
+			if all.mains[p.Name] == nil {
+				all.mains[p.Name] = map[string]bool{}
+			}
+			all.mains[p.Name][strings.TrimPrefix(p.Version, spdx.NoAssertion)] = true
+			names[p.ID] = "module " + p.Name
+		case p.FileName == "" || p.PURL != "": // an artifact that was put in has a file name, see [Entries]
+			name := strings.TrimSpace("package " + nameOf(p) + " " + p.PURL)
+			all.sums[name], names[p.ID] = p.Sum, name
+		}
+	}
+	for _, r := range relationships {
+		from, to := names[r.From], names[r.To]
+		if r.From == subject && isFile[r.To] {
+			continue // [Files] has them all
+		}
+		if verb := verb(r.Type); from != "" && to != "" && verb != "" {
+			all.edges[from+" "+verb+" "+to] = true
+		}
+	}
+	return all
+}
+
+// component names a package that is compared, with what is compared of it.
+func component(p spdx.Package, needed bool) (name, sum string) {
+	kind, _, _ := strings.Cut(strings.TrimPrefix(p.PURL, "pkg:"), "/")
+	switch {
+	case needed && (isModule(p) || strings.HasPrefix(p.PURL, golang)):
+		return nameOf(p), p.Sum
+	case kind == "deb" || kind == "apk":
+		return p.PURL, ""
+	case p.Purpose == spdx.OperatingSystem:
+		return "distribution " + nameOf(p), ""
+	case p.Purpose == spdx.Container && p.FileName == "":
+		return "image " + p.Name, cmp.Or(p.Digests.SHA256.String(), p.Comment)
+	case p.Purpose == spdx.Archive && p.FileName == "":
+		return "layer " + p.Digests.SHA256.String(), ""
+	}
+	return "", ""
+}
+
+func subjectOf(relationships []spdx.Relationship) string {
+	for _, r := range relationships {
+		if r.Type == spdx.Describes {
+			return r.To
+		}
+	}
+	return ""
+}
+
+// verb is a relationship that is compared, in words.
+func verb(kind string) string {
+	switch kind {
+	case spdx.Contains:
+		return "contains"
+	case spdx.DependsOn:
+		return "depends on"
+	case spdx.GeneratedFrom:
+		return "was made from"
+	case spdx.BuildToolOf:
+		return "was used to build"
+	case spdx.DescendantOf:
+		return "is built on"
+	case spdx.ExpandedFromArchive:
+		return "was inside of"
+	}
+	return ""
+}

@@ -1,0 +1,81 @@
+package slsa
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Demand is the level that somebody requires on a track. The zero Demand is
+// met by nothing.
+type Demand struct {
+	Track Track
+	Level int
+}
+
+// ParseDemand reads a demand of provenance as people write it: build=2,
+// v0.1=3. What the source reached is not for a builder to say.
+func ParseDemand(s string) (Demand, error) {
+	track, number, _ := strings.Cut(s, "=")
+	level, err := strconv.Atoi(number)
+	for _, scale := range scales() {
+		if string(scale.Track) == track && track != string(Source) && err == nil && level >= 1 && level <= scale.Most {
+			return Demand{scale.Track, level}, nil
+		}
+	}
+	return Demand{}, fmt.Errorf("%s: want build=1 to build=3, or v0.1=1 to v0.1=4", quote(s))
+}
+
+// String is the demand as [ParseDemand] reads it.
+func (d Demand) String() string { return fmt.Sprintf("%s=%d", d.Track, d.Level) }
+
+// Meet refuses an artifact that did not reach a level, and names the first
+// requirement that keeps it below.
+func (r Report) Meet(d Demand) error {
+	for _, l := range r.Levels {
+		switch {
+		case l.Track != d.Track || d.Level < 1:
+		case l.Level >= d.Level:
+			return nil
+		default:
+			return r.below(d, l)
+		}
+	}
+	return verdict.Refuse(verdict.Level, r.Artifact, "nothing is known of level %s", d)
+}
+
+func (r Report) below(d Demand, l Reached) error {
+	got := Demand{l.Track, l.Level}
+	f := verdict.Find(verdict.Level, r.Artifact, "the level is %s", got)
+	for _, a := range r.Answers {
+		if a.Track != l.Track || len(l.Next) == 0 || a.Requirement != l.Next[0] {
+			continue
+		}
+		f = verdict.Find(verdict.Level, r.Artifact, "the level is %s, limited by %s (%s): %s", got, a.Requirement, a.State, a.Why).Citing(a.Evidence...)
+		if more := len(l.Next) - 1; more > 0 {
+			f.Message += fmt.Sprintf("; and by %d more: %s", more, strings.Join(l.Next[1:], ", "))
+		}
+	}
+	return &verdict.Error{Finding: f.Differ(d.String(), got.String())}
+}
+
+// On is the report of one track, as verdicts carry it.
+func (r Report) On(t Track) verdict.Levels {
+	out := verdict.Levels{Subject: r.Artifact, Track: string(t), Requirements: []verdict.Requirement{}}
+	for _, l := range r.Levels {
+		if l.Track == t {
+			out.Level, out.Most, out.Next = l.Level, l.Most, l.Next
+		}
+	}
+	for _, a := range r.Answers {
+		if a.Track == t {
+			out.Requirements = append(out.Requirements, verdict.Requirement{
+				ID: a.Requirement, Title: a.Title, Level: a.Level, Optional: a.Optional,
+				State: a.State.String(), Why: a.Why, Evidence: a.Evidence,
+			})
+		}
+	}
+	return out
+}

@@ -1,0 +1,173 @@
+package slsa
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// facts is what is known when the requirements are asked. The zero facts know
+// nothing, and meet nothing.
+type facts struct {
+	given    bool // there is a provenance, of whatever
+	exists   bool // there is one, of this artifact
+	signed   bool // somebody signed it
+	signer   string
+	known    bool // the trust map knows its builder
+	pair     Pair // the entry for signer and builder; zero if there is none
+	claim    provenance.Claim
+	lint     []provenance.Note
+	evidence []digest.Digest
+	source   sourceFacts
+	rebuilds []digest.Digest
+	declared map[string]Declaration
+}
+
+// sourceFacts is what a verification summary says of the revision.
+type sourceFacts struct {
+	level    int
+	reviewed bool
+	evidence []digest.Digest
+	why      string // why the level is 0
+}
+
+// twoParty is the property of a revision that two people agreed to.
+const twoParty vsa.Level = "SLSA_SOURCE_TWO_PARTY_REVIEWED"
+
+// declarable lists the requirements that no tool can look at.
+func declarable() []string {
+	return []string{"source.retained", "source.retained-indefinitely", "common.security", "common.access", "common.superusers"}
+}
+
+func (f *facts) declare(list []Declaration) error {
+	for _, d := range list {
+		if !slices.Contains(declarable(), d.Requirement) || d.By == "" || d.Evidence.IsZero() {
+			return verdict.Refuse(verdict.Usage, "declaration", "%q cannot be declared by %q", d.Requirement, d.By)
+		}
+		f.declared[d.Requirement] = d
+	}
+	return nil
+}
+
+func (f *facts) trust(t Trust, e signed) {
+	f.pair, f.known = t.pair(e, f.claim.Builder.ID)
+}
+
+// signerOf names who signed.
+func signerOf(e signed) string {
+	if !e.Key().IsZero() {
+		return "key " + e.Key().String()
+	}
+	return e.Identity().String()
+}
+
+// level is the highest Build level that the signer may state for the builder.
+func (f *facts) level() int { return f.pair.Level }
+
+// noted reports whether the provenance contradicts itself in this way.
+func (f *facts) noted(code string) bool {
+	return slices.ContainsFunc(f.lint, func(n provenance.Note) bool { return n.Code == code })
+}
+
+// unisolated reports whether provenance of our build type says that its steps
+// were not isolated.
+func (f *facts) unisolated() bool {
+	if f.claim.BuildType != provenance.BuildType {
+		return false
+	}
+	mode, _ := f.claim.InternalParameter("isolation")
+	apart := string(mode) == `"isolated"` || string(mode) == `"control-plane"` // which runs nothing of the source
+	return !apart || f.claim.Builder.ID == provenance.BuilderUnisolated
+}
+
+// saidHermetic is what provenance of our build type says of its own step:
+// whether it had no network, and everything it could use was fixed by digest.
+func (f *facts) saidHermetic() provenance.Said {
+	said, ok := f.claim.InternalParameter("hermetic")
+	switch {
+	case f.claim.BuildType != provenance.BuildType || !ok:
+		return provenance.NotSaid
+	case string(said) == "true":
+		return provenance.SaidYes
+	}
+	return provenance.SaidNo
+}
+
+// local reports whether the source is a directory of one machine. Whoever has
+// that machine writes its history, and nobody else can ask it for the commit.
+func (f *facts) local() bool { return strings.HasPrefix(f.claim.Source.Repository, "git+file:") }
+
+// noCanonicalSource is what is missing where the source is local.
+const noCanonicalSource = "a canonical source; git+file:// is a directory of one machine"
+
+// judgeSource counts a source summary only if its signer may speak for its
+// verifier, and it speaks of the very revision that a trusted builder built.
+func (f *facts) judgeSource(t Trust, e testimony) error {
+	f.source.why = "a verification summary of the source revision"
+	if e.IsZero() {
+		return nil
+	}
+	s, err := vsa.Parse(e.Statement())
+	if err != nil {
+		return err
+	}
+	said, stated := s.Level(vsa.TrackSource)
+	most := t.verifier(e.Identity(), s.Verifier.ID)
+	switch {
+	case f.local():
+		f.source.why = noCanonicalSource
+	case f.level() < 2:
+		f.source.why = "a builder that may say which revision it built"
+	case f.claim.Source.Commit == "" || !namesCommit(s, f.claim.Source.Commit):
+		f.source.why = fmt.Sprintf("a verification summary of revision %q; the one at hand is of another", f.claim.Source.Commit)
+	case s.ResourceURI != f.claim.Source.Repository:
+		f.source.why = fmt.Sprintf("a verification summary of repository %q; the one at hand is of another", f.claim.Source.Repository)
+	case most == 0:
+		f.source.why = fmt.Sprintf("a trusted verifier of sources; %s may not speak for %q", e.Identity(), s.Verifier.ID)
+	case s.Result != vsa.Passed || !stated:
+		f.source.why = "a passed verification summary that states a level of the Source track"
+	default:
+		f.source = sourceFacts{
+			level: min(said, most), evidence: []digest.Digest{e.Bundle()},
+			reviewed: slices.Contains(s.Levels, twoParty),
+			why:      fmt.Sprintf("a higher level; the verifier states %d and is believed up to %d", said, most),
+		}
+	}
+	return nil
+}
+
+func namesCommit(s vsa.Summary, commit string) bool {
+	return slices.ContainsFunc(s.Statement().Resources(), func(r intoto.Resource) bool { return r.Digest["gitCommit"] == commit })
+}
+
+// countRebuilds counts those who built the same bytes from the same source,
+// each signer and each builder once, the first builder not at all.
+func (f *facts) countRebuilds(t Trust, q question) error {
+	if f.level() == 0 {
+		return nil
+	}
+	signers, builders := []string{f.signer}, []string{f.claim.Builder.ID}
+	for _, e := range q.rebuilds {
+		if e.IsZero() || !q.binds(e.Statement()) {
+			continue
+		}
+		c, err := provenance.Read(e.Statement())
+		if err != nil {
+			return err
+		}
+		who, id := signerOf(e), c.Builder.ID
+		p, _ := t.pair(e, id)
+		if p.Level == 0 || c.Source != f.claim.Source || slices.Contains(signers, who) || slices.Contains(builders, id) {
+			continue
+		}
+		signers, builders = append(signers, who), append(builders, id)
+		f.rebuilds = append(f.rebuilds, e.Bundle())
+	}
+	return nil
+}

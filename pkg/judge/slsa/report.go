@@ -1,0 +1,194 @@
+package slsa
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
+)
+
+// State is the answer to one requirement. The zero State shows nothing.
+type State uint8
+
+// The three answers.
+const (
+	NotShown State = iota
+	NotMet
+	Met
+)
+
+// String returns the answer in words.
+func (s State) String() string {
+	switch s {
+	case Met:
+		return "met"
+	case NotMet:
+		return "not met"
+	}
+	return "not shown"
+}
+
+// MarshalText writes the answer in words.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Track is a scale of levels.
+type Track string
+
+// The scales.
+const (
+	V01    Track = "v0.1"   // SLSA v0.1, levels 1 to 4, as KEP-3027 counts
+	Build  Track = "build"  // SLSA v1.2 Build, levels 0 to 3
+	Source Track = "source" // SLSA v1.2 Source, levels 0 to 4
+)
+
+// Answer is the answer to one requirement.
+type Answer struct {
+	Track       Track  `json:"track"`
+	Requirement string `json:"requirement"`
+	Title       string `json:"title"`
+	Level       int    `json:"level"` // from which on it is required
+	Optional    bool   `json:"optional,omitempty"`
+	State       State  `json:"state"`
+	// Why says what meets or contradicts the requirement, or what is missing.
+	Why string `json:"why"`
+	// ClaimedBy names who says so, where no tool can look.
+	ClaimedBy string          `json:"claimedBy,omitempty"`
+	Evidence  []digest.Digest `json:"evidence,omitempty"`
+}
+
+func met(why string, evidence []digest.Digest) Answer {
+	return Answer{State: Met, Why: why, Evidence: evidence}
+}
+
+func notMet(evidence []digest.Digest, why string, args ...any) Answer {
+	return Answer{State: NotMet, Why: fmt.Sprintf(why, args...), Evidence: evidence}
+}
+
+// missing is the answer that nothing shows it, with what would.
+func missing(what string, args ...any) Answer {
+	return Answer{Why: "missing: " + fmt.Sprintf(what, args...)}
+}
+
+func (a Answer) declaredBy(d Declaration) Answer {
+	a.State, a.Why, a.ClaimedBy, a.Evidence = Met, "claimed by "+quote(d.By), d.By, []digest.Digest{d.Evidence}
+	return a
+}
+
+// Reached is the level of one track.
+type Reached struct {
+	Track Track `json:"track"`
+	Level int   `json:"level"`
+	Most  int   `json:"most"`
+	// Next lists the requirements that keep it from the next level.
+	Next []string `json:"next,omitempty"`
+}
+
+// Report is all answers about one artifact. The zero Report has level 0 on
+// every track.
+type Report struct {
+	Artifact string            `json:"artifact"`
+	Bytes    map[string]string `json:"digest"`
+	Builder  string            `json:"builder,omitempty"`
+	Signer   string            `json:"signer,omitempty"`
+	Levels   []Reached         `json:"levels"`
+	Answers  []Answer          `json:"answers"`
+}
+
+// Level is the level that the artifact reached on a track.
+func (r Report) Level(t Track) int {
+	for _, l := range r.Levels {
+		if l.Track == t {
+			return l.Level
+		}
+	}
+	return 0
+}
+
+// scales are the tracks with their highest levels, nothing reached.
+func scales() []Reached {
+	return []Reached{{Track: V01, Most: 4}, {Track: Build, Most: 3}, {Track: Source, Most: 4}}
+}
+
+// levelsOf counts: a level is reached when nothing that it or a lower one
+// requires is left.
+func levelsOf(answers []Answer) (out []Reached) {
+	for _, scale := range scales() {
+		for scale.Level < scale.Most {
+			scale.Next = open(answers, scale.Track, scale.Level+1)
+			if len(scale.Next) > 0 {
+				break
+			}
+			scale.Level++
+		}
+		out = append(out, scale)
+	}
+	return out
+}
+
+// open lists the requirements of one level that are not met. A level without
+// any requirement is never reached.
+func open(answers []Answer, t Track, level int) (list []string) {
+	asked := 0
+	for _, a := range answers {
+		if a.Track != t || a.Level != level || a.Optional {
+			continue
+		}
+		asked++
+		if a.State != Met {
+			list = append(list, a.Requirement)
+		}
+	}
+	if asked == 0 {
+		return []string{"nothing was asked"}
+	}
+	return list
+}
+
+// String is the report as a table, for people.
+func (r Report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "artifact %s\nbuilder  %s\nsigner   %s\n", quote(r.Artifact), orNobody(r.Builder), orNobody(r.Signer))
+	for _, l := range r.Levels {
+		fmt.Fprintf(&b, "level    %s: %d of %d", l.Track, l.Level, l.Most)
+		if len(l.Next) > 0 {
+			fmt.Fprintf(&b, "; for %d: %s", l.Level+1, strings.Join(l.Next, ", "))
+		}
+		b.WriteByte('\n')
+	}
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "\ntrack\tlevel\trequirement\tanswer\twhy\n")
+	for _, a := range r.Answers {
+		level := fmt.Sprint(a.Level)
+		if a.Optional {
+			level = "(" + level + ")"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s%s\n", a.Track, level, a.Requirement, a.State, a.Why, citing(a.Evidence))
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	return b.String()
+}
+
+// citing names evidence by the beginning of its digest; JSON has all of it.
+func citing(evidence []digest.Digest) string {
+	var b strings.Builder
+	for _, d := range evidence {
+		fmt.Fprintf(&b, " [%.12s]", d.Hex())
+	}
+	return b.String()
+}
+
+func orNobody(s string) string {
+	if s == "" {
+		return "nobody"
+	}
+	return quote(s)
+}
+
+// quote makes foreign text safe to show, and bounds it.
+func quote(s string) string {
+	if len(s) > 200 {
+		return fmt.Sprintf("%q…", s[:200])
+	}
+	return fmt.Sprintf("%q", s)
+}

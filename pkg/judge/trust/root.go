@@ -1,0 +1,122 @@
+// Package trust holds the trust root: which certificate authorities, logs and
+// timestamp authorities are believed.
+//
+// A [Root] is immutable and has a digest, so that a verdict can name what it
+// rests on. Bytes from a file or from TUF are brought by higher floors; one
+// root, that of the public-good instance, is [Embedded] here. How a root is
+// used, and that no key is believed outside its time, is for pkg/judge/verify.
+//
+//	root, err := trust.Parse(trustedRootJSON)
+//	fmt.Println(root.Digest())
+//
+// Format: Sigstore trusted_root.json, media type version 0.1 and later.
+package trust
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sigstore/sigstore-go/pkg/root"
+
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// The limits of a trusted root file. The public-good one has some 200 values.
+const (
+	MaxSize   = 4 << 20
+	maxValues = 20_000
+)
+
+// LabMark is what a laboratory's authorities carry in their certificates.
+const LabMark = "INSECURE LAB"
+
+// Root is a parsed trust root. The zero Root trusts nobody.
+type Root struct {
+	raw         []byte
+	digest      digest.Digest
+	authorities []Authority
+	date        time.Time
+}
+
+// Parse reads a Sigstore trusted root. It refuses one that names nobody. A
+// root may lack a kind of authority: what needs one is then refused when it is
+// verified, so that a root for signatures with a timestamp needs no log.
+func Parse(raw []byte) (Root, error) {
+	if len(raw) > MaxSize {
+		return Root{}, verdict.Refuse(verdict.TrustRootParse, "trust root", "%d bytes, the limit is %d", len(raw), MaxSize)
+	}
+	if err := strictjson.Check(raw, strictjson.MaxValues(maxValues)); err != nil {
+		return Root{}, verdict.Wrap(verdict.TrustRootParse, "trust root", err)
+	}
+	if err := checkPeriods(raw); err != nil {
+		return Root{}, verdict.Wrap(verdict.TrustRootParse, "trust root", err)
+	}
+	parsed, err := root.NewTrustedRootFromJSON(raw)
+	if err != nil {
+		return Root{}, verdict.Wrap(verdict.TrustRootParse, "trust root", err)
+	}
+	r := Root{raw: slices.Clone(raw), digest: digest.Of(digest.SHA256, raw), authorities: authorities(parsed)}
+	if len(r.authorities) == 0 {
+		return Root{}, verdict.Refuse(verdict.TrustRootParse, "trust root", "it names no authority and no log")
+	}
+	for _, a := range r.authorities {
+		if !a.To.IsZero() && a.To.Before(a.From) {
+			return Root{}, verdict.Refuse(verdict.TrustRootParse, "trust root", "the %s %q ends before it begins", a.Kind, a.URI)
+		}
+	}
+	return r, nil
+}
+
+// checkPeriods refuses a time in a trusted root that would read as if none were
+// written: an authority that ends at it would never end.
+func checkPeriods(raw []byte) error {
+	var tree any
+	if err := json.Unmarshal(raw, &tree); err != nil {
+		return err
+	}
+	return checkPeriod("", tree)
+}
+
+func checkPeriod(key string, value any) error {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, inner := range value {
+			if err := checkPeriod(name, inner); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, inner := range value {
+			if err := checkPeriod("", inner); err != nil {
+				return err
+			}
+		}
+	case string:
+		if t, err := time.Parse(time.RFC3339, value); (key == "start" || key == "end") && err == nil && t.IsZero() {
+			return fmt.Errorf("%s %q would stand for no time at all", key, value)
+		}
+	}
+	return nil
+}
+
+// Raw is the file as it was read.
+func (r Root) Raw() []byte { return slices.Clone(r.raw) }
+
+// Digest names the root.
+func (r Root) Digest() digest.Digest { return r.digest }
+
+// IsZero reports whether r was never parsed.
+func (r Root) IsZero() bool { return len(r.raw) == 0 }
+
+// Authorities lists whom r believes, about what and when.
+func (r Root) Authorities() []Authority { return slices.Clone(r.authorities) }
+
+// IsLab reports whether any certificate authority is a laboratory's, whose
+// keys anybody can have.
+func (r Root) IsLab() bool {
+	return slices.ContainsFunc(r.authorities, func(a Authority) bool { return a.Lab })
+}

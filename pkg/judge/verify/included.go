@@ -1,0 +1,133 @@
+package verify
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"time"
+
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+	"github.com/sigstore/sigstore-go/pkg/bundle"
+	"github.com/sigstore/sigstore-go/pkg/root"
+	"github.com/sigstore/sigstore-go/pkg/tlog"
+	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// logged is what the transparency logs proved.
+type logged struct {
+	index int64
+	times []time.Time // signed by logs of version 1, at most one of each log
+	by    []*root.TransparencyLog
+}
+
+// name is the identifier of the log that the index counts in.
+func (l logged) name() string { return hex.EncodeToString(l.by[0].ID) }
+
+// believed demands that the trust root believed the key of every log when the
+// signature was made.
+func (l logged) believed(at time.Time) error {
+	for _, log := range l.by {
+		if !believedAt(log, at) {
+			return outOfBelief(log, at)
+		}
+	}
+	return nil
+}
+
+// included proves that distinct logs include this very signature. An entry of
+// a log that the trust root knows must hold in full: a promise that fails is
+// not made good by a proof that holds, nor the reverse.
+func included(m material, trusted root.TrustedMaterial, threshold int) (logged, error) {
+	known := map[string]bool{}
+	out := logged{index: -1}
+	for _, entry := range m.entries {
+		log, ok := trusted.RekorLogs()[hex.EncodeToString([]byte(entry.LogKeyID()))]
+		if !ok {
+			continue // a log that nobody asked for proves nothing, and harms nothing
+		}
+		if known[entry.LogKeyID()] {
+			return logged{}, verdict.Refuse(verdict.Threshold, "bundle", "two entries of one log; a log counts once")
+		}
+		if err := boundTo(m, trusted, entry); err != nil {
+			return logged{}, err
+		}
+		if err := logKind(entry); err != nil {
+			return logged{}, err
+		}
+		at, err := sigstore.VerifyTlogEntry(single{m.entity, entry}, trusted, 1, true)
+		if err != nil {
+			return logged{}, disproven(m, trusted, entry, err)
+		}
+		known[entry.LogKeyID()], out.by = true, append(out.by, log)
+		if out.index < 0 {
+			out.index = entry.LogIndex()
+		}
+		for _, t := range at {
+			out.times = append(out.times, t.Time)
+		}
+	}
+	switch {
+	case len(known) >= threshold:
+		return out, nil
+	case len(m.entries) == 0:
+		return logged{}, verdict.Refuse(verdict.LogMissing, "bundle", "it carries no entry of a transparency log")
+	case len(known) > 0:
+		return logged{}, verdict.Refuse(verdict.Threshold, "bundle", "entries of %d distinct logs, want %d", len(known), threshold)
+	}
+	return logged{}, verdict.Refuse(verdict.LogUnknown, "bundle", "entries of %d logs that the trust root knows, want %d", len(known), threshold)
+}
+
+// single shows the library one entry at a time, so that each is judged.
+type single struct {
+	*bundle.Bundle
+	entry *tlog.Entry
+}
+
+// TlogEntries is the one entry.
+func (s single) TlogEntries() ([]*tlog.Entry, error) { return []*tlog.Entry{s.entry}, nil }
+
+// boundTo demands that a log entry is of this artifact, this signature and
+// this key. The library checks the same; here each has a name of its own.
+func boundTo(m material, trusted root.TrustedMaterial, entry *tlog.Entry) error {
+	signature, err := m.entity.SignatureContent()
+	if err != nil {
+		return verdict.Wrap(verdict.BundleParse, "bundle", err)
+	}
+	content, err := m.entity.VerificationContent()
+	if err != nil {
+		return verdict.Wrap(verdict.CertParse, "certificate", err)
+	}
+	switch {
+	case !ofContent(signature, entry):
+		return verdict.Refuse(verdict.LogEntryUnbound, "log entry", "it is of another artifact than the bundle")
+	case !bytes.Equal(entry.Signature(), signature.Signature()):
+		return verdict.Refuse(verdict.LogSigMismatch, "log entry", "it is of another signature than the bundle's")
+	case !content.CompareKey(entry.PublicKey(), trusted):
+		return verdict.Refuse(verdict.LogKeyMismatch, "log entry", "it is of another key or certificate than the bundle's")
+	}
+	return nil
+}
+
+// ofContent reports whether an entry is of what the bundle signs.
+func ofContent(signature sigstore.SignatureContent, entry *tlog.Entry) bool {
+	logged, _, isRecord := entry.GetHashedRekordDigest()
+	if message := signature.MessageSignatureContent(); message != nil {
+		return isRecord && bytes.Equal(logged, message.Digest())
+	}
+	envelope := signature.EnvelopeContent().RawEnvelope()
+	payload, err := envelope.DecodeB64Payload()
+	if err != nil {
+		return false
+	}
+	if !isRecord {
+		sum := sha256.Sum256(payload)
+		got, ok := entry.GetDssePayloadHash()
+		return ok && bytes.Equal(got, sum[:])
+	}
+	pae := dsse.PAE(envelope.PayloadType, payload)
+	sum256, sum384, sum512 := sha256.Sum256(pae), sha512.Sum384(pae), sha512.Sum512(pae)
+	return bytes.Equal(logged, sum256[:]) || bytes.Equal(logged, sum384[:]) || bytes.Equal(logged, sum512[:])
+}

@@ -1,0 +1,126 @@
+package verify
+
+import (
+	"crypto/x509"
+	"encoding/asn1"
+
+	"github.com/sigstore/sigstore-go/pkg/fulcio/certificate"
+
+	"github.com/waybill-release/waybill/pkg/value/identity"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// CertificateIdentity reads whom a certificate names. The certificate is
+// parsed, not verified: a signer uses this to see what it was given before it
+// signs with it.
+func CertificateIdentity(der []byte) (identity.Identity, error) {
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return identity.Identity{}, verdict.Wrap(verdict.CertParse, "certificate", err)
+	}
+	who, _, err := identityOf(leaf)
+	return who, err
+}
+
+// CertificateClaims reads what a certificate claims of the run that it was
+// issued to. Like [CertificateIdentity] it verifies nothing.
+func CertificateClaims(der []byte) (identity.Claims, error) {
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return identity.Claims{}, verdict.Wrap(verdict.CertParse, "certificate", err)
+	}
+	summary, err := certificate.SummarizeCertificate(leaf)
+	if err != nil {
+		return identity.Claims{}, verdict.Wrap(verdict.CertParse, "certificate", err)
+	}
+	return claimsOf(summary.Extensions), nil
+}
+
+// identityOf reads the one identity of a certificate, and what else it claims
+// of the run that it was issued to. The library takes the first of several
+// names and does not tell an e-mail address from a URI of the same text; both
+// are refused here.
+func identityOf(leaf *x509.Certificate) (identity.Identity, identity.Claims, error) {
+	none, noClaims := identity.Identity{}, identity.Claims{}
+	summary, err := certificate.SummarizeCertificate(leaf)
+	if err != nil {
+		return none, noClaims, verdict.Wrap(verdict.CertParse, "certificate", err)
+	}
+	if err := oneName(leaf); err != nil {
+		return none, noClaims, err
+	}
+	who := identity.Identity{Issuer: summary.Issuer}
+	switch {
+	case len(leaf.EmailAddresses) == 1:
+		who.Subject, who.Type = leaf.EmailAddresses[0], identity.Email
+	case len(leaf.URIs) == 1:
+		who.Subject, who.Type = leaf.URIs[0].String(), identity.URI
+	default:
+		return none, noClaims, verdict.Refuse(verdict.SANType, "certificate", "it names neither an e-mail address nor a URI")
+	}
+	if err := who.Check(); err != nil {
+		return none, noClaims, verdict.Wrap(verdict.SANType, "certificate", err)
+	}
+	if err := oneIssuer(leaf); err != nil {
+		return none, noClaims, err
+	}
+	return who, claimsOf(summary.Extensions), nil
+}
+
+// The extensions that this package reads itself, for the library does not
+// tell what is asked of them here.
+var (
+	oidSAN      = asn1.ObjectIdentifier{2, 5, 29, 17}
+	oidIssuer   = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 1}
+	oidIssuerV2 = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 8}
+)
+
+func extension(leaf *x509.Certificate, id asn1.ObjectIdentifier) []byte {
+	for _, e := range leaf.Extensions {
+		if e.Id.Equal(id) {
+			return e.Value
+		}
+	}
+	return nil
+}
+
+// oneName demands exactly one name of any kind, those that Go does not parse
+// included.
+func oneName(leaf *x509.Certificate) error {
+	var names []asn1.RawValue
+	rest, err := asn1.Unmarshal(extension(leaf, oidSAN), &names)
+	if err != nil || len(rest) > 0 {
+		return verdict.Refuse(verdict.SANCount, "certificate", "it names nobody that could be read")
+	}
+	if len(names) != 1 {
+		return verdict.Refuse(verdict.SANCount, "certificate", "it names %d identities, want exactly one", len(names))
+	}
+	return nil
+}
+
+// oneIssuer demands that the two extensions that name the issuer agree where
+// both are there.
+func oneIssuer(leaf *x509.Certificate) error {
+	old, encoded := extension(leaf, oidIssuer), extension(leaf, oidIssuerV2)
+	if old == nil || encoded == nil {
+		return nil
+	}
+	var current string
+	if rest, err := asn1.UnmarshalWithParams(encoded, &current, "utf8"); err != nil || len(rest) > 0 || current != string(old) {
+		return verdict.Refuse(verdict.IssuerConflict, "certificate", "it names two issuers, %q and %q", old, current)
+	}
+	return nil
+}
+
+func claimsOf(e certificate.Extensions) identity.Claims {
+	return identity.Claims{
+		BuildSignerURI: e.BuildSignerURI, BuildSignerDigest: e.BuildSignerDigest,
+		RunnerEnvironment: e.RunnerEnvironment,
+		SourceRepository:  e.SourceRepositoryURI, SourceRepositoryID: e.SourceRepositoryIdentifier,
+		SourceOwner: e.SourceRepositoryOwnerURI, SourceOwnerID: e.SourceRepositoryOwnerIdentifier,
+		SourceRef: e.SourceRepositoryRef, SourceDigest: e.SourceRepositoryDigest,
+		BuildConfigURI: e.BuildConfigURI, BuildConfigDigest: e.BuildConfigDigest,
+		BuildTrigger: e.BuildTrigger, RunInvocation: e.RunInvocationURI,
+		SourceRepositoryScope: e.SourceRepositoryVisibilityAtSigning,
+	}
+}

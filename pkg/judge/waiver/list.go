@@ -1,0 +1,254 @@
+package waiver
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// standing is by whose word a list stands.
+type standing uint8
+
+const (
+	unsigned standing = iota // explains, and nothing else
+	carried
+	signed
+)
+
+// List is a list of known defects and withdrawals. The zero List says nothing.
+type List struct {
+	said     knowndefects.Predicate
+	standing standing
+	by       string
+	evidence digest.Digest // of the bundle, or of the file
+	content  digest.Digest // of what it says, however that was written
+	proof    verdict.Proof
+}
+
+// ParseList reads a list from verified evidence. It must be signed by the
+// policy's officer.
+func ParseList(e verify.Evidence, p policy.Policy) (List, error) {
+	proof, err := p.Judge(e, policy.Ask{Role: policy.Officer, Kind: knowndefects.PredicateType, Subject: "known defects", Whole: true})
+	if err != nil {
+		return List{}, err
+	}
+	said, err := knowndefects.Parse(e.Statement())
+	if err != nil {
+		return List{}, err
+	}
+	proof.Subject = "known defects " + said.Name
+	l, err := newList(said, signed, e.Bundle())
+	l.by, l.proof = policy.Who(e).String(), proof
+	return l, err
+}
+
+// CarriedList reads a list that is part of the program that judges. Never give
+// it a file that came from elsewhere: see [UnsignedList].
+func CarriedList(raw []byte) (List, error) {
+	l, err := UnsignedList(raw)
+	if err != nil {
+		return List{}, err
+	}
+	l.standing, l.by = carried, "carried by this program"
+	return l, nil
+}
+
+// UnsignedList reads a list as people write it. It explains; it sets nothing
+// aside and withdraws nothing, for anybody can have written it.
+func UnsignedList(raw []byte) (List, error) {
+	said, err := knowndefects.ParseFile(raw)
+	if err != nil {
+		return List{}, err
+	}
+	l, err := newList(said, unsigned, digest.Of(digest.SHA256, raw))
+	l.by = "nobody"
+	return l, err
+}
+
+func newList(said knowndefects.Predicate, s standing, evidence digest.Digest) (List, error) {
+	raw, err := json.Marshal(said)
+	if err != nil {
+		return List{}, fmt.Errorf("encoding known defects: %w", err)
+	}
+	return List{said: said, standing: s, evidence: evidence, content: digest.Of(digest.SHA256, raw)}, nil
+}
+
+// Name is the list's name; Sequence its number among the lists of that name.
+func (l List) Name() string { return l.said.Name }
+
+// Sequence is the number of the list; a higher one replaces a lower one.
+func (l List) Sequence() int { return l.said.Sequence }
+
+// Digest names what the list says and who stands for it; zero for the zero List.
+func (l List) Digest() digest.Digest {
+	if l.content.IsZero() {
+		return digest.Digest{}
+	}
+	return digest.Of(digest.SHA256, fmt.Append(nil, l.content, l.standing, l.by))
+}
+
+// StateAt names the list and how it counts at a time: who remembers a decision
+// asks again when the list is replaced, when it expires, and when one of its
+// withdrawals begins.
+func (l List) StateAt(at time.Time) string {
+	begun := 0
+	for _, gone := range l.said.Withdrawals {
+		if !at.Before(gone.Since) {
+			begun++
+		}
+	}
+	return fmt.Sprintf("%s, %d withdrawals, live %t", l.Digest(), begun, !at.Before(l.said.Issued) && at.Before(l.said.Expires))
+}
+
+// Proof is what was proven of the list, and by whom; zero for one that nobody
+// signed.
+func (l List) Proof() verdict.Proof { return l.proof }
+
+// String names the list, its number and who stands for it.
+func (l List) String() string {
+	return fmt.Sprintf("known defects %s number %d, by %s", l.said.Name, l.said.Sequence, l.by)
+}
+
+func (l List) waiver(d knowndefects.Defect) verdict.Waiver {
+	return verdict.Waiver{
+		Kind: verdict.ByDefect, ID: d.ID, Reason: d.Explanation, By: l.by, Expires: l.said.Expires, Evidence: l.evidence,
+	}
+}
+
+// choose keeps of every name the list of the highest number that somebody
+// stands for, puts those first, and refuses when two of one number differ, or
+// when the policy asks for a later one.
+func (w *work) choose() {
+	var chosen, others []List
+	for _, l := range w.Lists {
+		if l.content.IsZero() {
+			continue
+		}
+		i := slices.IndexFunc(chosen, func(have List) bool { return have.said.Name == l.said.Name })
+		switch {
+		case l.standing == unsigned:
+			others = append(others, l)
+		case i < 0:
+			chosen = append(chosen, l)
+		case chosen[i].said.Sequence == l.said.Sequence && chosen[i].content != l.content:
+			w.v.Add(verdict.Find(verdict.PolicyStale, "known defects "+l.said.Name, "two lists of number %d say different things", l.said.Sequence).
+				Citing(chosen[i].evidence, l.evidence))
+		case chosen[i].said.Sequence < l.said.Sequence:
+			chosen[i], l = l, chosen[i]
+			fallthrough
+		case chosen[i].said.Sequence > l.said.Sequence:
+			w.v.Note("%s: not used, for there is number %d", l, chosen[i].said.Sequence)
+		}
+	}
+	w.demand(chosen)
+	w.Lists = slices.Concat(chosen, others)
+	for _, l := range w.Lists {
+		w.v.Inputs = append(w.v.Inputs, verdict.Input{Name: l.String(), Digest: l.evidence})
+		if l.standing == signed {
+			w.v.Proofs = append(w.v.Proofs, l.proof)
+		}
+		if why := w.idle(l); why != "" {
+			w.v.Note("%s: %s; it explains all the same", l, why)
+		}
+	}
+}
+
+// demand refuses when the policy asks for a list, or for a later one, or when
+// the one it gets has expired.
+func (w *work) demand(chosen []List) {
+	least := w.Policy.Defects()
+	if least == 0 {
+		return
+	}
+	late := slices.DeleteFunc(slices.Clone(chosen), func(l List) bool { return l.said.Sequence < least })
+	switch live := func(l List) bool { return w.v.Time.Before(l.said.Expires) }; {
+	case len(late) == 0:
+		w.v.Add(verdict.Find(verdict.PolicyStale, "known defects", "the policy asks for a signed list of number %d or later", least))
+	case !slices.ContainsFunc(late, live):
+		w.v.Add(verdict.Find(verdict.PolicyExpired, "known defects", "the list that the policy asks for expired at %s", late[0].said.Expires.Format(time.RFC3339)))
+	}
+}
+
+// idle is "" or why a list sets nothing aside in this verdict.
+func (w *work) idle(l List) string {
+	switch {
+	case l.standing == unsigned:
+		return "nobody signed the list"
+	case w.v.Time.Before(l.said.Issued):
+		return "the list is issued only at " + l.said.Issued.Format(time.RFC3339)
+	case !w.v.Time.Before(l.said.Expires):
+		return "the list expired at " + l.said.Expires.Format(time.RFC3339)
+	}
+	return ""
+}
+
+// explain names the known defect that explains each finding, if any does.
+func (w *work) explain(findings []verdict.Finding) {
+	for i := range findings {
+		for _, l := range w.Lists {
+			for _, d := range l.said.Defects {
+				if findings[i].Known == nil && w.explains(d, findings[i]) {
+					findings[i].Known = &verdict.Known{ID: d.ID, Explanation: d.Explanation, Source: d.Source}
+				}
+			}
+		}
+	}
+}
+
+// explains reports whether a defect is about a finding: its code, this
+// version, this artifact, and these bytes if it names any.
+func (w *work) explains(d knowndefects.Defect, f verdict.Finding) bool {
+	if d.Code != f.Code || !d.Versions.Contains(w.Version) || !slices.Contains(d.Artifacts, f.Subject) {
+		return false
+	}
+	s, there := w.find(f.Subject)
+	return len(d.Digests) == 0 || there && slices.ContainsFunc(d.Digests, s.Digests.SHA256.Equal)
+}
+
+// withdraw adds a finding for everything that a list which somebody stands for
+// has withdrawn. A list that expired withdraws still.
+func (w *work) withdraw() {
+	for _, l := range w.Lists {
+		for _, gone := range l.said.Withdrawals {
+			for _, subject := range w.withdrawn(gone) {
+				if l.standing == unsigned {
+					w.v.Note("%s: a list that nobody signed says that it is withdrawn, which counts for nothing: %s", subject, gone.Reason)
+					continue
+				}
+				if w.v.Time.Before(gone.Since) {
+					w.v.Note("%s will be withdrawn at %s: %s", subject, gone.Since.Format(time.RFC3339), gone.Reason)
+					continue
+				}
+				f := verdict.Find(verdict.Withdrawn, subject, "withdrawn at %s: %s", gone.Since.Format(time.RFC3339), gone.Reason).Citing(l.evidence)
+				f.Known = &verdict.Known{ID: l.said.Name, Explanation: gone.Reason, Source: gone.Source}
+				w.v.Add(f)
+			}
+		}
+	}
+}
+
+// withdrawn lists what of this case a withdrawal is about. Bytes that are named
+// are meant in whatever release they are asked about when no release is named.
+func (w *work) withdrawn(gone knowndefects.Withdrawal) (subjects []string) {
+	anyRelease := w.Version.IsZero() && !gone.Digest.IsZero()
+	if gone.Version != w.Version.String() && !anyRelease {
+		return nil
+	}
+	if gone.Artifact == "" && gone.Digest.IsZero() {
+		return []string{gone.Version}
+	}
+	for _, s := range w.Subjects {
+		named := gone.Artifact == "" || gone.Artifact == s.Name || anyRelease
+		if named && (gone.Digest.IsZero() || gone.Digest.Equal(s.Digests.SHA256)) {
+			subjects = append(subjects, s.Name)
+		}
+	}
+	return subjects
+}

@@ -1,0 +1,187 @@
+// Package waiver says which findings of a verdict are known, which are set
+// aside, and which releases are withdrawn.
+//
+// An [Exception] is made from verified evidence that the policy's officer
+// signed. A [List] of known defects is too, or is carried by the program; one
+// that nobody signed explains and does nothing else. [Apply] brings them to a
+// verdict:
+//
+//	x, err := waiver.ParseException(evidence, p)
+//	l, err := waiver.ParseList(evidence, p)
+//	waiver.Apply(v, waiver.Case{Policy: p, Version: version, Subjects: …, Lists: []waiver.List{l},
+//		Accept: []string{"late-signatures"}, Exceptions: []waiver.Exception{x}})
+//
+// What can be set aside at all is one table: see [Exceptable]. Nothing here
+// makes a verdict complete, and nothing is set aside in silence: each waiver
+// stands in the verdict, and each exception or accepted defect that covered
+// nothing has a note that says why.
+//
+// Specifications: attestations/exception/v1, attestations/known-defects/v1.
+package waiver
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/tool/order"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
+)
+
+// Subject is an artifact that the verdict is about: only these can be
+// excepted.
+type Subject struct {
+	Name    string
+	Digests digest.Set
+	// Destination is the canonical address of the place that it goes to.
+	Destination string
+}
+
+// Case is what a verdict is about, and what is said about its findings.
+type Case struct {
+	Policy policy.Policy
+	// Version is that of the release; zero when no release is judged.
+	Version  version.Version
+	Subjects []Subject
+	Lists    []List
+	// Accept names the known defects that the user accepts.
+	Accept     []string
+	Exceptions []Exception
+}
+
+// Apply explains the findings of v that are known, sets aside those that a
+// valid exception or an accepted defect covers, and adds what is withdrawn. It
+// is called once, when everything else has been found and counted.
+func Apply(v *verdict.Verdict, c Case) {
+	w := &work{Case: c, v: v, used: map[string]bool{}, at: make(map[string]int, len(c.Subjects))}
+	for i, s := range c.Subjects {
+		w.at[s.Name] = i
+	}
+	w.Exceptions = slices.Clone(c.Exceptions)
+	order.Sort(w.Exceptions, func(a, b Exception) int { return slices.Compare(a.bundle.Bytes(), b.bundle.Bytes()) })
+	w.by = map[about][]Exception{}
+	for _, x := range w.Exceptions {
+		key := about{x.said.Code, x.said.Artifact.Name}
+		w.by[key] = append(w.by[key], x)
+	}
+	w.choose()
+	w.withdraw()
+	w.explain(v.Findings)
+	w.explain(v.Warnings)
+	v.SetAside(w.names(), w.waive)
+	w.tellExceptions()
+	w.tellAccepted()
+}
+
+// work is one application to one verdict.
+type work struct {
+	Case
+	v    *verdict.Verdict
+	used map[string]bool // exceptions and defects that covered something, by ID
+	at   map[string]int  // where each artifact stands among the subjects
+	by   map[about][]Exception
+}
+
+// about is what an exception is for.
+type about struct {
+	code verdict.Code
+	name string
+}
+
+func (w *work) names() []string {
+	return slices.Collect(maps.Keys(w.at))
+}
+
+// find is the artifact of a name.
+func (w *work) find(name string) (Subject, bool) {
+	i, there := w.at[name]
+	if !there {
+		return Subject{}, false
+	}
+	return w.Subjects[i], true
+}
+
+// waive answers for one finding: by an exception first, for that names the
+// very artifact; else by a defect that the user accepted.
+func (w *work) waive(f verdict.Finding) (verdict.Waiver, bool) {
+	if _, may := Exceptable(f.Code); !may {
+		return verdict.Waiver{}, false
+	}
+	for _, x := range w.by[about{f.Code, f.Subject}] {
+		if w.covers(x, f) == "" {
+			if !w.used[x.ID()] {
+				w.v.Proofs = append(w.v.Proofs, x.proof)
+			}
+			w.used[x.ID()] = true
+			return x.waiver(), true
+		}
+	}
+	for _, l := range w.Lists {
+		for _, d := range l.said.Defects {
+			if slices.Contains(w.Accept, d.ID) && w.explains(d, f) && w.idle(l) == "" {
+				w.used[d.ID] = true
+				return l.waiver(d), true
+			}
+		}
+	}
+	return verdict.Waiver{}, false
+}
+
+// tellExceptions says of every exception that covered nothing why.
+func (w *work) tellExceptions() {
+	for _, x := range w.Exceptions {
+		if !w.used[x.ID()] {
+			w.v.Note("exception %s of %s is not used: %s", x.ID(), x.said.Artifact.Name, w.unused(x))
+		}
+	}
+}
+
+// unused is why an exception covered nothing: what is wrong with itself, or
+// with the finding that it comes nearest to.
+func (w *work) unused(x Exception) string {
+	if reason := w.invalid(x); reason != "" {
+		return reason
+	}
+	same := func(f verdict.Finding) bool { return f.Code == x.said.Code && f.Subject == x.said.Artifact.Name }
+	if i := slices.IndexFunc(w.v.Findings, same); i >= 0 {
+		return w.covers(x, w.v.Findings[i])
+	}
+	return fmt.Sprintf("there is no %s of %s here", x.said.Code, x.said.Artifact.Name)
+}
+
+// tellAccepted says of every defect that was accepted and covered nothing why;
+// one that no list has is wrong use.
+func (w *work) tellAccepted() {
+	for _, id := range w.Accept {
+		if w.used[id] {
+			continue
+		}
+		why := ""
+		for _, l := range w.Lists {
+			for _, d := range l.said.Defects {
+				if d.ID == id && why == "" {
+					why = w.idleDefect(l, d.Code)
+				}
+			}
+		}
+		if why == "" {
+			w.v.Add(verdict.Find(verdict.Usage, "--accept-defect", "no list of known defects has %q", id))
+			continue
+		}
+		w.v.Note("known defect %s was accepted, and sets nothing aside: %s", id, why)
+	}
+}
+
+// idleDefect is why an accepted defect covered nothing.
+func (w *work) idleDefect(l List, code verdict.Code) string {
+	if _, may := Exceptable(code); !may {
+		return fmt.Sprintf("%s is never set aside", code)
+	}
+	if why := w.idle(l); why != "" {
+		return why
+	}
+	return "it explains nothing that was found here"
+}

@@ -1,0 +1,203 @@
+package promote
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// maxFindings is how many findings of one code are kept: a registry that is
+// away says the same of every image.
+const maxFindings = 100
+
+// maxProofs is how many proofs are kept: of a large promotion the records at
+// the destinations say who signed what.
+const maxProofs = 200
+
+// report gathers what came of a plan.
+type report struct {
+	mu      sync.Mutex // owns the rest
+	verdict *verdict.Verdict
+	items   []Item
+	counts  map[verdict.Code]int
+	present int
+	cut     int // what was not finished because the run was to end
+}
+
+func newReport(p Images, plan digest.Digest) *report {
+	v := verdict.New("promotion of plan "+plan.String()+p.Shard.of(), p.Run.Now)
+	v.Scope.Checks = []string{"evidence of every image", "copies by digest", "evidence at each destination", "tags"}
+	if p.Shard.Of > 1 {
+		v.Scope.Left = []string{fmt.Sprintf("the other %d of %d shards", p.Shard.Of-1, p.Shard.Of)}
+	}
+	r := &report{verdict: v, counts: map[verdict.Code]int{}}
+	for _, i := range p.Shard.edges(p.Plan) {
+		v.Counts.Required += len(p.Plan.Routes[p.Plan.Edges[i].Route].Destinations)
+	}
+	return r
+}
+
+// judged takes over what a decision rests on, and what it warns of.
+func (r *report) judged(v *verdict.Verdict) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.verdict.Policy.IsZero() {
+		r.verdict.Policy = v.Policy
+	}
+	r.verdict.TrustRoot = v.TrustRoot
+	r.verdict.Include(*v)
+	for _, w := range v.Warnings {
+		if r.few(w.Code) {
+			r.verdict.Warn(w)
+		}
+	}
+	for _, note := range v.Notes {
+		if len(r.verdict.Notes) < maxFindings && !slices.Contains(r.verdict.Notes, note) {
+			r.verdict.Note("%s", note)
+		}
+	}
+	r.prove(v.Proofs)
+}
+
+// prove keeps proofs of an image, as far as there is room.
+func (r *report) prove(all []verdict.Proof) {
+	room := max(0, maxProofs-len(r.verdict.Proofs))
+	r.verdict.Proofs = append(r.verdict.Proofs, all[:min(room, len(all))]...)
+}
+
+// proven keeps what an earlier run's decision about an image rested on.
+func (r *report) proven(p verdict.Proof) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.prove([]verdict.Proof{p})
+}
+
+// few reports whether there is still room for a finding of a code.
+func (r *report) few(c verdict.Code) bool {
+	r.counts[c]++
+	return r.counts[c] <= maxFindings
+}
+
+// good notes an image that is where it should be.
+func (r *report) good(edge int, to string, s State) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.verdict.Counts.Verified++
+	if s == Present {
+		r.present++
+	}
+	r.items = append(r.items, Item{Edge: edge, To: to, State: s})
+}
+
+// item notes an image that does not get somewhere.
+func (r *report) item(edge int, to string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	outcome := verdict.OutcomeOf(err)
+	i := Item{Edge: edge, To: to, State: Refused, Code: verdict.FindingOf(to, err).Code}
+	if outcome == verdict.Unavailable {
+		i.State = Failed
+	}
+	for _, f := range findings(to, err) { // the first of those that decided it
+		if f.Code.Outcome() == outcome {
+			i.Code = f.Code
+			break
+		}
+	}
+	r.items = append(r.items, i)
+}
+
+// interrupted notes an image that does not get somewhere because the run was
+// asked to end. It is one finding, however many they are.
+func (r *report) interrupted(edge int, to string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cut++
+	r.items = append(r.items, Item{Edge: edge, To: to, State: Failed, Code: verdict.PlaceDown})
+}
+
+// failed notes why. A decision that refused brings all its findings.
+func (r *report) failed(subject string, err error, effect string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, f := range findings(subject, err) {
+		if i == 0 && effect != "" {
+			f.Message += "; " + effect
+		}
+		if r.few(f.Code) {
+			r.verdict.Add(f)
+		}
+	}
+}
+
+// left notes what refers to an image and was not copied with it, once for all
+// destinations.
+func (r *report) left(name string, n int) {
+	if n == 0 {
+		return
+	}
+	r.note(fmt.Sprintf("%s: %d of what refers to it was left behind: it can be run itself, is elsewhere, or cannot be read, and nobody decided about it", name, n))
+}
+
+// leftTag notes a tag for evidence that was not copied.
+func (r *report) leftTag(tag, why string) {
+	r.note(fmt.Sprintf("%s was left behind: a tag for evidence must hold evidence; %s", tag, why))
+}
+
+// note notes something once, if there is room.
+func (r *report) note(note string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.verdict.Notes) < maxFindings && !slices.Contains(r.verdict.Notes, note) {
+		r.verdict.Note("%s", note)
+	}
+}
+
+// moved notes a tag that is moved, and who said so.
+func (r *report) moved(by verdict.Waiver) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.verdict.Waived = append(r.verdict.Waived, by)
+}
+
+// applied ends the report.
+func (r *report) applied() Applied {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	codes := make([]verdict.Code, 0, len(r.counts))
+	for c := range r.counts {
+		codes = append(codes, c)
+	}
+	slices.Sort(codes)
+	for _, c := range codes {
+		if more := r.counts[c] - maxFindings; more > 0 {
+			r.verdict.Note("%s: %d more findings of this kind, which are not listed", c, more)
+		}
+	}
+	if r.cut > 0 {
+		f := verdict.Find(verdict.PlaceDown, "the promotion", "it was interrupted: %d are not finished", r.cut)
+		f.Fix = "run the same command again; it goes on where this run ended"
+		r.verdict.Add(f)
+	}
+	if c := r.verdict.Counts; c.Verified > 0 && c.Verified < c.Required {
+		r.verdict.Note("partial: %d of %d are where they belong; the same command goes on with the others", c.Verified, c.Required)
+	}
+	if r.present > 0 {
+		r.verdict.Note("%d were there already, with their evidence, as an earlier run left them", r.present)
+	}
+	slices.SortFunc(r.items, byEdge)
+	return Applied{Verdict: r.verdict, Items: r.items}
+}
+
+// findings are all that an error says.
+func findings(subject string, err error) []verdict.Finding {
+	var judged *verdict.NotAcceptedError
+	if errors.As(err, &judged) && len(judged.Verdict.Findings) > 0 {
+		return judged.Verdict.Findings
+	}
+	return []verdict.Finding{verdict.FindingOf(subject, err)}
+}

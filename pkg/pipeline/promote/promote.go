@@ -1,0 +1,267 @@
+// Package promote copies a sealed release from one place to another: exactly
+// what the manifest lists, by digest, with its evidence, and in an order that
+// never shows half of it.
+//
+// [Make] turns a manifest into a [Plan], a value; [Apply] does exactly that.
+// Files go first, images next (blobs, platforms, index, evidence, and the tags by
+// which older clients find evidence), then the images' own tags,
+// and the manifest's bundle last: until it is there, no verifier will accept
+// the place. Every step asks first whether it is done, so a second run
+// finishes what the first began.
+//
+//	p := promote.Make(manifest, bundle)
+//	err := promote.Apply(ctx, p, from, to)
+package promote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sync/errgroup"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// writers bounds how many files are on their way at once.
+const writers = 8
+
+// Plan is what a promotion will do.
+type Plan struct {
+	Name   string  `json:"name"`
+	Files  []File  `json:"files"`
+	Images []Image `json:"images"`
+	// Legacy says that images may have the tags by which older clients find
+	// evidence.
+	Legacy bool `json:"legacy,omitempty"`
+	bundle []byte
+}
+
+// File is one file to copy.
+type File struct {
+	Name      string     `json:"name"`
+	Digests   digest.Set `json:"digests"`
+	Size      int64      `json:"size"`
+	MediaType string     `json:"mediaType"`
+}
+
+// Image is one image index to copy with its evidence, and to tag last.
+type Image struct {
+	Repository string        `json:"repository"`
+	Digest     digest.Digest `json:"digest"`
+	Size       int64         `json:"size"`
+	MediaType  string        `json:"mediaType"`
+	Tags       []string      `json:"tags"`
+}
+
+// From is where a release is read.
+type From struct {
+	Files  store.Place
+	Images registry.Source
+}
+
+// To is where a release is written. The place and registry are read back.
+type To struct {
+	Files  store.Place
+	Writer store.Writer
+	Images Registry
+	// Replaces is the digest of the manifest there that the plan's may replace,
+	// being a later revision of it; zero replaces none.
+	Replaces digest.Digest
+	// Left is told which tags for evidence were left behind, and why; nil tells
+	// nobody.
+	Left func(tag, why string)
+	// Exclusive is asked before each tag, and before the manifest: it fails where
+	// this is no longer the only run. Nil asks nobody.
+	Exclusive func(context.Context) error
+}
+
+// alone asks whether this is the only run still.
+func (t To) alone(ctx context.Context) error {
+	if t.Exclusive == nil {
+		return nil
+	}
+	return t.Exclusive(ctx)
+}
+
+// Registry is a registry that can be read and written.
+type Registry interface {
+	registry.Source
+	registry.Sink
+}
+
+// Make plans the promotion of a manifest that has been verified, with the
+// bundle that it was verified from.
+func Make(m manifest.Manifest, bundle []byte) Plan {
+	p := Plan{Name: m.Name + " " + m.Version.String(), bundle: bundle, Legacy: mayBeLegacy(m)}
+	for _, page := range m.Pages {
+		p.Files = append(p.Files, File{Name: page.Name, Digests: page.Digests, Size: page.Size, MediaType: manifest.PageMedia})
+	}
+	for _, a := range m.Artifacts {
+		switch {
+		case a.Class == plan.Image:
+			p.Images = append(p.Images, Image{
+				Repository: a.Repository, Digest: a.Digests.SHA256, Size: a.Size, MediaType: a.MediaType, Tags: a.Tags,
+			})
+		case !a.IsImage():
+			p.Files = append(p.Files, File{Name: a.Name, Digests: a.Digests, Size: a.Size, MediaType: a.MediaType})
+		}
+	}
+	return p
+}
+
+// Extent says how much the plan moves, the manifest included.
+func (p Plan) Extent() string {
+	return fmt.Sprintf("files %d, images %d", len(p.Files)+1, len(p.Images))
+}
+
+// Apply does what the plan says.
+func Apply(ctx context.Context, p Plan, from From, to To) error {
+	if err := copyFiles(ctx, p, from, to); err != nil {
+		return err
+	}
+	for _, image := range p.Images {
+		if err := copyWhole(ctx, p, image, from, to); err != nil {
+			return fmt.Errorf("promoting image %s: %w", image.Repository, err)
+		}
+	}
+	for _, image := range p.Images {
+		if err := tagImage(ctx, image, to); err != nil {
+			return fmt.Errorf("tagging image %s: %w", image.Repository, err)
+		}
+	}
+	if err := to.alone(ctx); err != nil {
+		return err
+	}
+	commit := File{
+		Name: releasemanifest.Name, Digests: digest.SetOf(p.bundle), Size: int64(len(p.bundle)), MediaType: plan.MediaBundle,
+	}
+	err := put(ctx, commit, to, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(p.bundle)), nil })
+	if err == nil || to.Replaces.IsZero() {
+		return err
+	}
+	return replace(ctx, p, to, err)
+}
+
+// replace writes the manifest over the one that it may replace, if that is
+// what conflicts. What somebody else writes there meanwhile stays.
+func replace(ctx context.Context, p Plan, to To, conflict error) error {
+	err := store.Replace(ctx, to.Files, to.Writer, releasemanifest.Name, store.Replacement{Old: to.Replaces, New: p.bundle, MediaType: plan.MediaBundle})
+	if errors.Is(err, store.ErrChanged) {
+		return conflict
+	}
+	return err
+}
+
+func copyFiles(ctx context.Context, p Plan, from From, to To) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for _, f := range p.Files {
+		group.Go(func() error {
+			return put(ctx, f, to, func() (io.ReadCloser, error) {
+				body, _, err := from.Files.Open(ctx, f.Name)
+				return body, err
+			})
+		})
+	}
+	return group.Wait()
+}
+
+// put writes one file, unless the very same bytes are there. Other bytes under
+// the name are never overwritten. What is read is checked while it is written,
+// so that a source that changed since it was verified cannot get through.
+func put(ctx context.Context, f File, to To, open func() (io.ReadCloser, error)) error {
+	body, err := open()
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	checked := digest.NewVerifyingReader(body, f.Digests.SHA256, f.Size)
+	err = to.Writer.Put(ctx, f.Name, f.Size, checked, store.PutOptions{IfAbsent: true, MediaType: f.MediaType})
+	if !errors.Is(err, store.ErrExists) {
+		return err
+	}
+	there, _, err := to.Files.Open(ctx, f.Name)
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	got, _, err := digest.SumSHA256(there)
+	if err != nil {
+		return fmt.Errorf("reading %q back: %w", f.Name, err)
+	}
+	if !got.Equal(f.Digests.SHA256) {
+		return &verdict.Error{Finding: verdict.Find(verdict.FileConflict, f.Name, "the destination holds other bytes under this name").
+			Differ(f.Digests.SHA256.String(), got.String())}
+	}
+	return nil
+}
+
+// copyWhole copies an image with its evidence, which is one span.
+func copyWhole(ctx context.Context, p Plan, image Image, from From, to To) (err error) {
+	ctx, end := span.Start(ctx, span.PromoteEdge,
+		span.PipelineTaskName.String("promote "+image.Repository), span.PipelineTaskType.String("deploy"), span.ArtifactHash.String(image.Digest.String()))
+	defer func() { end(err) }()
+	if err := copyImage(ctx, image, from, to); err != nil || !p.Legacy {
+		return err
+	}
+	return copyAttached(ctx, image, from, to)
+}
+
+func copyImage(ctx context.Context, image Image, from From, to To) error {
+	if to.Images == nil || from.Images == nil {
+		return verdict.Refuse(verdict.ConfigParse, image.Repository, "the release has images, but the profile names no registry")
+	}
+	d := registry.Descriptor{MediaType: image.MediaType, Digest: image.Digest, Size: image.Size}
+	if err := untagged(ctx, image, to.Images, image.Tags...); err != nil {
+		return err
+	}
+	_, err := registry.Copy(ctx, to.Images, from.Images, image.Repository, d)
+	return err
+}
+
+// untagged demands that tags name this image, or nothing.
+func untagged(ctx context.Context, image Image, to Registry, tags ...string) error {
+	for _, tag := range tags {
+		held, err := to.Resolve(ctx, image.Repository, tag)
+		if err == nil && !held.Digest.Equal(image.Digest) {
+			return &verdict.Error{Finding: verdict.Find(verdict.TagConflict, image.Repository+":"+tag, "the tag names another image").
+				Differ(image.Digest.String(), held.Digest.String())}
+		}
+		if err != nil && !errors.Is(err, registry.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// tagImage tags an image that has been read back whole. Copying takes a while,
+// so each tag is looked at again immediately before it is written; the registry
+// looks at it immediately after, and answers TAG_RACE.
+func tagImage(ctx context.Context, image Image, to To) error {
+	d := registry.Descriptor{MediaType: image.MediaType, Digest: image.Digest, Size: image.Size}
+	if _, err := registry.Graph(ctx, to.Images, image.Repository, d); err != nil {
+		return fmt.Errorf("reading back: %w", err)
+	}
+	for _, tag := range image.Tags {
+		if err := to.alone(ctx); err != nil {
+			return err
+		}
+		if err := untagged(ctx, image, to.Images, tag); err != nil {
+			return err
+		}
+		if err := to.Images.Tag(ctx, image.Repository, tag, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}

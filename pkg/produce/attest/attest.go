@@ -1,0 +1,445 @@
+// Package attest makes the records of what was let out: for each digest the
+// summary of the verdict on it, and the record of its promotion, signed by the
+// verifier identity.
+//
+//	r, err := attest.New(attest.Config{…})
+//	signed, err := r.Image(ctx, attest.Promoted{Source: "staging.example.test/lantern", Digest: d, …})
+//
+// There is one record of a kind for a digest, however many places and tags it
+// went to. A summary names all the places that were asked for, for it was judged
+// for all of them; the record of the promotion names those that have it, so for
+// a place that was away and comes back there is another. A statement is kept in
+// a journal before it is signed, so that a run that was interrupted is gone on
+// with by signing the same bytes, which the log then has once; and a record that
+// lies at the destination already, and says the same by the verifier, is taken
+// for what would be made. Only the time of judgement differs from run to run,
+// and the run itself: each record names the trace and the span in which it was
+// made, and the trace in which what it is about came to be, as far as that is
+// known.
+package attest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/backend/journal"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/carry"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/trace"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// actDrafted is the act that the journal knows a statement by that is to be
+// signed.
+const actDrafted = "drafted"
+
+// Signer signs statements, as [*github.com/waybill-release/waybill/pkg/produce/sign.Signer]
+// does in the role verifier.
+type Signer interface {
+	Statement(ctx context.Context, s intoto.Statement) ([]byte, verify.Evidence, error)
+}
+
+// Config says who makes records, and what is kept of them.
+type Config struct {
+	Signer Signer
+	// Journal keeps statements until they are signed. It stays its owner's to
+	// close, and can be the one that the signer keeps signatures in.
+	Journal *journal.Journal
+	// Verifier and Policy judge the records that are there already.
+	Verifier *verify.Verifier
+	Policy   policy.Policy
+	As       As
+	Job      promotionrecord.Job
+	Clock    func() time.Time
+	Ways     Ways
+}
+
+// Ways are what may be left out of records. Each is asked where it is decided,
+// and nowhere else; nil leaves nothing out.
+type Ways struct {
+	// Summaries reports whether what is accepted is vouched for by summaries.
+	Summaries func() bool
+	// Hints reports whether what is attached names, in its annotations, the run
+	// that made it. What was signed names it in any case.
+	Hints func() bool
+}
+
+// Summarize reports whether summaries are made.
+func (w Ways) Summarize() bool { return w.Summaries == nil || w.Summaries() }
+
+// Hint reports whether what is attached names its run.
+func (w Ways) Hint() bool { return w.Hints == nil || w.Hints() }
+
+// As is whom records name.
+type As struct {
+	// ID is the verifier that the signer speaks for, and Policy the address at
+	// which the policy can be read. Without them no summary is made.
+	ID, Policy string
+	// Promoter is the version and commit of this program.
+	promotionrecord.Promoter
+}
+
+// The name of this program in a summary, and in a promotion record.
+const (
+	program = "waybill"
+	builder = "https://github.com/waybill-release/waybill"
+)
+
+// Records makes records. It is safe for use by several goroutines.
+type Records struct {
+	config Config
+
+	mu     sync.Mutex // guards drafts
+	drafts map[digest.Digest]*draft
+}
+
+// draft is a statement that is kept to be signed.
+type draft struct {
+	once sync.Once // guards the rest
+	s    intoto.Statement
+	err  error
+}
+
+// New prepares to make records, and reads what a journal has of earlier ones.
+func New(c Config) (*Records, error) {
+	if c.Signer == nil || c.Journal == nil || c.Verifier == nil || c.Clock == nil {
+		return nil, errors.New("preparing records: signer, journal, verifier and clock are required")
+	}
+	r := &Records{config: c, drafts: map[digest.Digest]*draft{}}
+	for _, e := range c.Journal.Entries() {
+		if e.Act != actDrafted {
+			continue
+		}
+		var raw []byte
+		key, err := digest.Parse(e.Subject)
+		if err == nil {
+			err = json.Unmarshal(e.Detail, &raw)
+		}
+		if err != nil {
+			return nil, verdict.Wrap(verdict.ConfigParse, "journal of records", err)
+		}
+		d := &draft{}
+		if d.s, err = intoto.Parse(raw); err != nil {
+			return nil, err
+		}
+		d.once.Do(func() {})
+		r.drafts[key] = d
+	}
+	return r, nil
+}
+
+// Signed is a record that was signed, or was there.
+type Signed struct {
+	// Of is the manifest to attach it to; zero for one of a whole release.
+	Of     digest.Digest
+	Kind   string // its predicate type
+	Bundle []byte
+	// Found says that it is the very bundle that was there.
+	Found bool
+	// IDs are of the run that made it, as the record itself says, for whoever
+	// attaches it to repeat; none if no hints are wanted.
+	IDs trace.IDs
+}
+
+// Promoted is an image that was copied, by one verdict on it.
+type Promoted struct {
+	// Source is the repository that it came from, as host/path.
+	Source string
+	Digest digest.Digest
+	// Children are the manifests of an index that the verdict is about, too:
+	// whoever pulls one platform sees nothing of the index.
+	Children []digest.Digest
+	// Destinations are where it is now; the first is its canonical name.
+	Destinations []Destination
+	// For are the repositories that it was judged for, as host/path, whether or
+	// not all of them have it yet; the first is its canonical name. Summaries name
+	// them, and so are the same whichever destination is away. None means the
+	// Destinations.
+	For     []string
+	Verdict *verdict.Verdict
+	// Manifest is the document that asked for it; may be zero.
+	Manifest promotionrecord.Resource
+	// There are the bundles that refer to the image, or to one of the children,
+	// at the destination already.
+	There [][]byte
+}
+
+// Destination is a repository, as host/path, and the tags there.
+type Destination struct {
+	Ref  string
+	Tags []string
+}
+
+// Image makes the records of an image: a summary for each of its manifests,
+// if it is known for which verifier, and one of the promotion.
+func (r *Records) Image(ctx context.Context, made Promoted) ([]Signed, error) {
+	if err := made.check(); err != nil {
+		return nil, err
+	}
+	known := r.known(made.There, plan.Image)
+	var all []Signed
+	if r.Summarizes() {
+		ids := runOf(ctx)
+		for _, d := range append([]digest.Digest{made.Digest}, made.Children...) {
+			s, err := r.summary(made, d, ids)
+			if err != nil {
+				return nil, err
+			}
+			one, err := r.sign(ctx, s, plan.Image, known)
+			if err != nil {
+				return nil, err
+			}
+			one.Of = d
+			all = append(all, one)
+		}
+	}
+	one, err := r.promoted(ctx, made, known)
+	return append(all, one), err
+}
+
+// Promotion makes the record of the promotion alone, where a summary of many
+// artifacts says the rest.
+func (r *Records) Promotion(ctx context.Context, made Promoted) (Signed, error) {
+	if err := made.check(); err != nil {
+		return Signed{}, err
+	}
+	return r.promoted(ctx, made, r.known(made.There, plan.Image))
+}
+
+func (r *Records) promoted(ctx context.Context, made Promoted, known map[digest.Digest]standing) (Signed, error) {
+	s, err := r.promotion(made, runOf(ctx))
+	if err != nil {
+		return Signed{}, err
+	}
+	one, err := r.sign(ctx, s, plan.Image, known)
+	one.Of = made.Digest
+	return one, err
+}
+
+// check refuses to record what was not accepted.
+func (m Promoted) check() error {
+	if m.Verdict == nil || len(m.Destinations) == 0 || m.Digest.IsZero() {
+		return errors.New("recording a promotion: want a verdict, a digest and a destination")
+	}
+	return m.Verdict.Err()
+}
+
+// Summarizes reports whether it is known for which verifier summaries are
+// made, and where the policy can be read, and whether any are wanted.
+func (r *Records) Summarizes() bool {
+	return r.config.As.ID != "" && r.config.As.Policy != "" && r.config.Ways.Summarize()
+}
+
+// Summary makes the summaries of a verdict on many artifacts: one, or as many
+// as it takes for clients to read them.
+func (r *Records) Summary(ctx context.Context, v *verdict.Verdict, resource string, subjects []intoto.Subject, there [][]byte) ([]Signed, error) {
+	if !r.Summarizes() {
+		return nil, errors.New("summarizing a verdict: want the verifier's ID and the policy's address")
+	}
+	known := r.known(there, "")
+	var all []Signed
+	for part := range slices.Chunk(subjects, vsa.MaxSubjects) {
+		c := r.claim(resource, part, len(subjects))
+		c.Trace = runOf(ctx)
+		s, err := vsa.New(*v, c)
+		if err != nil {
+			return nil, err
+		}
+		one, err := r.sign(ctx, s, "", known)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+func (r *Records) claim(resource string, subjects []intoto.Subject, artifacts int) vsa.Claim {
+	as := r.config.As
+	return vsa.Claim{
+		Verifier: vsa.Verifier{ID: as.ID, Version: map[string]string{program: as.version()}},
+		Resource: resource, Policy: as.Policy, Subjects: subjects, Artifacts: artifacts,
+	}
+}
+
+func (a As) version() string {
+	if a.Version == "" {
+		return "unknown"
+	}
+	return a.Version
+}
+
+// summary is what was found of one manifest. Its resource is the image at its
+// canonical place, by digest.
+func (r *Records) summary(made Promoted, d digest.Digest, ids trace.IDs) (intoto.Statement, error) {
+	canonical, names := made.Destinations[0].Ref, made.names()
+	if len(made.For) > 0 {
+		canonical, names = made.For[0], slices.Compact(slices.Sorted(slices.Values(made.For)))
+	}
+	var subjects []intoto.Subject
+	for _, name := range names {
+		subjects = append(subjects, intoto.Subject{Name: name, Digests: digest.Set{SHA256: d}})
+	}
+	c := r.claim(canonical+"@"+d.String(), subjects, 1+len(made.Children))
+	c.Trace = ids
+	return vsa.New(*made.Verdict, c)
+}
+
+func (r *Records) promotion(made Promoted, ids trace.IDs) (intoto.Statement, error) {
+	as, job := r.config.As, r.config.Job
+	if job.BuildID == "" {
+		job.BuildID = trace.URI(ids)
+	}
+	said := promotionrecord.Record{
+		Source: made.Source, Destination: made.Destinations[0].Ref, Digest: made.Digest, Time: r.config.Clock().UTC(),
+		Builder: builder + "@" + as.version(), Manifest: made.Manifest, Promoter: as.Promoter, Job: job,
+	}
+	for _, to := range made.Destinations {
+		said.Tags = append(said.Tags, to.Tags...)
+	}
+	return promotionrecord.New(said, made.names()...)
+}
+
+// names are the destinations, each once.
+func (m Promoted) names() []string {
+	var names []string
+	for _, to := range m.Destinations {
+		names = append(names, to.Ref)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// standing is a record that is there, and the run that made it.
+type standing struct {
+	bundle []byte
+	ids    trace.IDs
+}
+
+// runOf is the run of the context as a record carries it. The beginning of what
+// the record is about is in the context only if something that was signed says
+// so: see pkg/pipeline/promote.
+func runOf(ctx context.Context) trace.IDs {
+	now := carry.From(ctx)
+	if now.IsZero() {
+		return trace.IDs{}
+	}
+	return trace.IDs{Trace: now.Trace, Span: now.Span, Initial: now.Initial}
+}
+
+// said is the run that made a record, as the record says. One of a job of
+// another kind, or from before the ids, says nothing.
+func said(s intoto.Statement) trace.IDs {
+	if s.PredicateType() == promotionrecord.PredicateType {
+		r, err := promotionrecord.Parse(s)
+		if err != nil {
+			return trace.IDs{}
+		}
+		ids, _ := trace.ParseURI(r.Job.BuildID)
+		return ids
+	}
+	summary, err := vsa.Parse(s)
+	if err != nil {
+		return trace.IDs{}
+	}
+	ids, _ := vsa.TraceOf(summary) // ids that are none are for nobody to be led by
+	return ids
+}
+
+// known are the records among bundles that the verifier signed, by their gist.
+// What does not verify, and what others signed, is none.
+func (r *Records) known(there [][]byte, class plan.Class) map[digest.Digest]standing {
+	known := map[digest.Digest]standing{}
+	for _, raw := range there {
+		e, err := r.config.Verifier.Attestation(raw)
+		if err != nil {
+			continue
+		}
+		if r.byVerifier(e, class) != nil {
+			continue
+		}
+		if key, err := gist(e.Statement()); err == nil {
+			known[key] = standing{raw, said(e.Statement())}
+		}
+	}
+	return known
+}
+
+// byVerifier refuses a record of something of a class, or of a whole release,
+// that the verifier did not sign while it might.
+func (r *Records) byVerifier(e verify.Evidence, class plan.Class) error {
+	_, err := r.config.Policy.Judge(e, policy.Ask{
+		Role: policy.Verifier, Kind: e.Kind(), Stage: policy.Published, Class: class, Subject: e.Kind(), Whole: true,
+	})
+	return err
+}
+
+// gist is what a record says, by its kind.
+func gist(s intoto.Statement) (digest.Digest, error) {
+	if s.PredicateType() == promotionrecord.PredicateType {
+		return promotionrecord.Gist(s)
+	}
+	return vsa.Gist(s)
+}
+
+// sign signs a record, unless one that says the same is there. What an earlier
+// run has drafted of the same gist is signed in its place.
+func (r *Records) sign(ctx context.Context, s intoto.Statement, class plan.Class, known map[digest.Digest]standing) (Signed, error) {
+	key, err := gist(s)
+	if err != nil {
+		return Signed{}, err
+	}
+	if one, there := known[key]; there {
+		return Signed{Kind: s.PredicateType(), Bundle: one.bundle, Found: true, IDs: r.hints(one.ids)}, nil
+	}
+	if s, err = r.draft(ctx, key, s); err != nil {
+		return Signed{}, err
+	}
+	bundle, e, err := r.config.Signer.Statement(ctx, s)
+	if err != nil {
+		return Signed{}, err
+	}
+	if err := r.byVerifier(e, class); err != nil {
+		return Signed{}, err
+	}
+	return Signed{Kind: s.PredicateType(), Bundle: bundle, IDs: r.hints(said(s))}, nil
+}
+
+// hints are the ids of a run as whoever attaches its record repeats them.
+func (r *Records) hints(ids trace.IDs) trace.IDs {
+	if !r.config.Ways.Hint() {
+		return trace.IDs{}
+	}
+	return ids
+}
+
+// draft is the statement to sign: the one that the journal has, or this one,
+// which it then has.
+func (r *Records) draft(ctx context.Context, key digest.Digest, s intoto.Statement) (intoto.Statement, error) {
+	r.mu.Lock()
+	d, there := r.drafts[key]
+	if !there {
+		d = &draft{}
+		r.drafts[key] = d
+	}
+	r.mu.Unlock()
+	d.once.Do(func() {
+		raw, err := json.Marshal(s.Raw())
+		if err == nil {
+			e := journal.Entry{Time: r.config.Clock().UTC(), Act: actDrafted, Subject: key.String(), Detail: raw}
+			err = r.config.Journal.Append(context.WithoutCancel(ctx), e)
+		}
+		d.s, d.err = s, err
+	})
+	return d.s, d.err
+}

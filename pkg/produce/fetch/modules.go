@@ -1,0 +1,291 @@
+package fetch
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/sumdb/dirhash"
+	modzip "golang.org/x/mod/zip"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// modulesDir is the tree of a module proxy within the store.
+const modulesDir = "modules"
+
+// Modules is what go.sum files pin, fetched.
+type Modules struct {
+	// Dir is a module proxy as a tree of files; steps build with it as
+	// GOPROXY=file://… and GOSUMDB=off, since go.sum rules.
+	Dir string
+	// List is sorted by path and version.
+	List []Module
+}
+
+// Module is one module at one version.
+type Module struct {
+	Path, Version string
+	// H1 and GoMod are the hashes of go.sum that held: of the code, and of
+	// the go.mod alone. One of them may be empty: most graphs need the go.mod
+	// of modules whose code nobody builds.
+	H1, GoMod string
+	// Zip and Size are those of the file that holds the code; zero without H1.
+	Zip  digest.Set
+	Size int64
+}
+
+// Modules has every module and go.mod that the go.sum files list, fetched from
+// a module proxy (https://go.dev/ref/mod#goproxy-protocol). The tree holds
+// exactly these, so give the files of all modules of a release at once; what
+// else lies there is removed. Directories that replace a module are part of
+// the source and need nothing.
+//
+// What the go command learns of a version beyond the pinned bytes, its time
+// above all, is not fetched: nothing pins it, and no build asks.
+func (s *Store) Modules(ctx context.Context, proxy string, goSums ...[]byte) (Modules, error) {
+	address, err := checkURL("module proxy", proxy)
+	if err != nil {
+		return Modules{}, err
+	}
+	pins, err := parseGoSums(goSums)
+	if err != nil {
+		return Modules{}, err
+	}
+	found := make([]had, len(pins))
+	g, groupCtx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for i, p := range pins {
+		g.Go(func() (err error) {
+			found[i], err = s.module(groupCtx, trimmed(address), p)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return Modules{}, fmt.Errorf("fetching modules: %w", err)
+	}
+	list := merge(pins, found)
+	if err := s.describe(list, found); err != nil {
+		return Modules{}, err
+	}
+	s.tell(ctx, found)
+	return Modules{Dir: s.path(modulesDir), List: list}, nil
+}
+
+// had is one file of a module that is in the tree now.
+type had struct {
+	name    string
+	hash    string
+	digests digest.Set
+	size    int64
+	fetched bool
+}
+
+// module has one file of the tree.
+func (s *Store) module(ctx context.Context, proxy string, p pinned) (had, error) {
+	at, err := place(p)
+	if err != nil {
+		return had{}, err
+	}
+	h := had{name: modulesDir + "/" + at}
+	f := file{name: h.name, bring: s.from(proxy+"/"+at, modzip.MaxZipFile), check: func(name string) (err error) {
+		h.hash, h.digests, h.size, err = s.zipHash(p, name)
+		return err
+	}}
+	if p.goMod {
+		f.bring, f.check = s.from(proxy+"/"+at, modzip.MaxGoMod), func(name string) (err error) {
+			h.hash, err = s.goModHash(p, name)
+			return err
+		}
+	}
+	h.fetched, err = s.ensure(ctx, f)
+	if err != nil {
+		return had{}, fmt.Errorf("%s: %w", p, err)
+	}
+	return h, nil
+}
+
+// place is where a module proxy has it.
+func place(p pinned) (string, error) {
+	escapedPath, err := module.EscapePath(p.Path)
+	if err != nil {
+		return "", verdict.Wrap(verdict.ConfigParse, "go.sum", err)
+	}
+	version, err := module.EscapeVersion(p.Version.Version)
+	if err != nil {
+		return "", verdict.Wrap(verdict.ConfigParse, "go.sum", err)
+	}
+	suffix := ".zip"
+	if p.goMod {
+		suffix = ".mod"
+	}
+	return escapedPath + "/@v/" + version + suffix, nil
+}
+
+// String names the line as go.sum does.
+func (p pinned) String() string { return p.Version.String() + p.kind() }
+
+// goModHash is the hash that go.sum gives to a go.mod.
+func (s *Store) goModHash(p pinned, name string) (string, error) {
+	raw, err := s.root.ReadFile(name)
+	if err != nil {
+		return "", err
+	}
+	hash, err := dirhash.Hash1([]string{"go.mod"}, func(string) (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(raw)), nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return hash, p.holds(hash)
+}
+
+// zipHash is the hash that go.sum gives to a module's code, with the digests
+// of the file. The form is checked first, so that what is unpacked to be
+// hashed has bounds.
+func (s *Store) zipHash(p pinned, name string) (hash string, set digest.Set, size int64, err error) {
+	if _, err := modzip.CheckZip(p.Version, s.path(name)); err != nil {
+		return "", digest.Set{}, 0, verdict.Refuse(verdict.FetchHash, p.String(), "the file that the proxy sends is no module: %.300s", err)
+	}
+	f, err := s.root.Open(name)
+	if err != nil {
+		return "", digest.Set{}, 0, err
+	}
+	defer f.Close()
+	if set, size, err = digest.Sum(f); err != nil {
+		return "", digest.Set{}, 0, err
+	}
+	if hash, err = hashZip(f, size); err != nil {
+		return "", digest.Set{}, 0, verdict.Refuse(verdict.FetchHash, p.String(), "the file that the proxy sends cannot be read: %.300s", err)
+	}
+	return hash, set, size, p.holds(hash)
+}
+
+func hashZip(f io.ReaderAt, size int64) (string, error) {
+	archive, err := zip.NewReader(f, size)
+	if err != nil {
+		return "", err
+	}
+	byName := map[string]*zip.File{}
+	var names []string
+	for _, entry := range archive.File {
+		names = append(names, entry.Name)
+		byName[entry.Name] = entry
+	}
+	return dirhash.Hash1(names, func(name string) (io.ReadCloser, error) { return byName[name].Open() })
+}
+
+// holds refuses what go.sum does not list.
+func (p pinned) holds(hash string) error {
+	if slices.Contains(p.hashes, hash) {
+		return nil
+	}
+	return &verdict.Error{Finding: verdict.Find(verdict.FetchHash, p.String(), "the module is not the one that go.sum pins").
+		Differ(strings.Join(p.hashes, " or "), hash)}
+}
+
+// merge puts code and go.mod of a version together; both lists have one order.
+func merge(pins []pinned, found []had) (list []Module) {
+	for i, p := range pins {
+		if n := len(list); n == 0 || list[n-1].Path != p.Path || list[n-1].Version != p.Version.Version {
+			list = append(list, Module{Path: p.Path, Version: p.Version.Version})
+		}
+		m := &list[len(list)-1]
+		if p.goMod {
+			m.GoMod = found[i].hash
+			continue
+		}
+		m.H1, m.Zip, m.Size = found[i].hash, found[i].digests, found[i].size
+	}
+	return list
+}
+
+// describe writes what a proxy says of its versions, and removes everything
+// that is not part of the tree.
+func (s *Store) describe(list []Module, found []had) error {
+	versions := map[string][]string{} // by directory
+	keep := map[string]bool{}
+	for _, h := range found {
+		keep[h.name] = true
+	}
+	for _, m := range list {
+		at, err := place(pinned{Version: module.Version{Path: m.Path, Version: m.Version}})
+		if err != nil {
+			return err
+		}
+		info, err := json.Marshal(struct{ Version string }{m.Version})
+		if err != nil {
+			return fmt.Errorf("describing %s: %w", m.Path, err)
+		}
+		name := modulesDir + "/" + strings.TrimSuffix(at, ".zip") + ".info"
+		if err := s.write(name, info); err != nil {
+			return err
+		}
+		keep[name] = true
+		versions[path.Dir(name)] = append(versions[path.Dir(name)], m.Version)
+	}
+	for dir, of := range versions {
+		keep[dir+"/list"] = true
+		if err := s.write(dir+"/list", []byte(strings.Join(of, "\n")+"\n")); err != nil {
+			return err
+		}
+	}
+	return s.clear(modulesDir, keep)
+}
+
+// write has a small file of our own under a name.
+func (s *Store) write(name string, body []byte) error {
+	if held, err := s.root.ReadFile(name); err == nil && s.regular(name) && bytes.Equal(held, body) {
+		return nil
+	}
+	temporary, f, err := s.temporary()
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(body)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(fmt.Errorf("writing %q: %w", name, err), s.discard(temporary))
+	}
+	return s.adopt(temporary, name)
+}
+
+// clear removes every file below dir that is not kept.
+func (s *Store) clear(dir string, keep map[string]bool) error {
+	if err := s.root.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making %q: %w", dir, err)
+	}
+	return fs.WalkDir(s.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || keep[name] {
+			return err
+		}
+		return s.root.Remove(name)
+	})
+}
+
+// tell says what was done, in one line.
+func (s *Store) tell(ctx context.Context, found []had) {
+	var fetched, there int
+	var size int64
+	for _, h := range found {
+		if !h.fetched {
+			there++
+			continue
+		}
+		fetched++
+		size += h.size
+	}
+	if len(found) > 0 {
+		s.report(ctx, "modules: %d files fetched (%d bytes of code), %d were there; every one is as go.sum pins it", fetched, size, there)
+	}
+}

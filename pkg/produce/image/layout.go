@@ -1,0 +1,143 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// FromLayout returns the base that pin names in an OCI image layout: an index
+// or the image of one platform. What the layout's own index.json says is not
+// asked.
+func FromLayout(ctx context.Context, dir fs.FS, pin digest.Digest) (Base, error) {
+	layout := registry.ReadLayout(dir)
+	raw, err := layout.Document(ctx, pin)
+	if err != nil {
+		return nil, err
+	}
+	kind, err := kindOf(raw)
+	if err != nil {
+		return nil, verdict.Wrap(verdict.FileType, pin.String(), err)
+	}
+	open := func(ctx context.Context, h v1.Hash) (v1.Image, error) {
+		raw, err := document(ctx, layout, h)
+		if err != nil {
+			return nil, err
+		}
+		return inLayout(ctx, layout, raw)
+	}
+	base := &pinned{root: hash(pin), name: pin.String(), open: open}
+	if kind.IsIndex() {
+		if err := base.lists(raw); err != nil {
+			return nil, verdict.Wrap(verdict.FileType, pin.String(), err)
+		}
+	}
+	return base, nil
+}
+
+// kindOf is what a document calls itself, or what it has the shape of: the
+// image specification leaves the field out where it can be told.
+func kindOf(raw []byte) (types.MediaType, error) {
+	var head struct {
+		MediaType types.MediaType `json:"mediaType"`
+		Manifests []v1.Descriptor `json:"manifests"`
+		Layers    []v1.Descriptor `json:"layers"`
+	}
+	if err := decodeStrict(raw, &head); err != nil {
+		return "", err
+	}
+	switch {
+	case head.Manifests != nil && head.Layers != nil:
+		return "", errors.New("it is an index and a manifest at once")
+	case head.MediaType == "" && head.Manifests != nil:
+		return types.OCIImageIndex, nil
+	case head.MediaType == "" && head.Layers != nil:
+		return types.OCIManifestSchema1, nil
+	case head.MediaType.IsIndex() && head.Layers == nil, head.MediaType.IsImage() && head.Manifests == nil:
+		return head.MediaType, nil
+	}
+	return "", fmt.Errorf("media type %q is no image", head.MediaType)
+}
+
+// document reads the document that another one names.
+func document(ctx context.Context, layout *registry.LayoutReader, h v1.Hash) ([]byte, error) {
+	sum, err := digest.Parse(h.String())
+	if err != nil {
+		return nil, verdict.Wrap(verdict.FileType, "layout", err)
+	}
+	return layout.Document(ctx, sum)
+}
+
+// inLayout is the image of a manifest whose blobs are in a layout.
+func inLayout(ctx context.Context, layout *registry.LayoutReader, raw []byte) (v1.Image, error) {
+	kind, err := kindOf(raw)
+	if err != nil || !kind.IsImage() {
+		return nil, verdict.Refuse(verdict.FileType, "layout", "a child of the index is no image: %v", err)
+	}
+	var m v1.Manifest
+	if err := decodeStrict(raw, &m); err != nil {
+		return nil, verdict.Wrap(verdict.FileType, "layout", err)
+	}
+	config, err := document(ctx, layout, m.Config.Digest)
+	if err != nil {
+		return nil, err
+	}
+	return partial.CompressedToImage(&core{kind: kind, manifest: raw, config: config, open: func(h v1.Hash) (io.ReadCloser, error) {
+		sum, err := digest.Parse(h.String())
+		if err != nil {
+			return nil, err
+		}
+		f, _, err := layout.Blob(ctx, sum) // [Layer.Open] verifies it
+		return f, err
+	}})
+}
+
+// core is an image whose documents are at hand.
+type core struct {
+	kind             types.MediaType
+	manifest, config []byte
+	open             func(v1.Hash) (io.ReadCloser, error)
+}
+
+// MediaType implements [partial.CompressedImageCore].
+func (c *core) MediaType() (types.MediaType, error) { return c.kind, nil }
+
+// RawManifest implements [partial.CompressedImageCore].
+func (c *core) RawManifest() ([]byte, error) { return c.manifest, nil }
+
+// RawConfigFile implements [partial.CompressedImageCore].
+func (c *core) RawConfigFile() ([]byte, error) { return c.config, nil }
+
+// LayerByDigest implements [partial.CompressedImageCore].
+func (c *core) LayerByDigest(h v1.Hash) (partial.CompressedLayer, error) {
+	return compressed{h, c.open}, nil
+}
+
+// compressed is a layer of a core. Its size and type are the manifest's to
+// say, and are read there.
+type compressed struct {
+	named v1.Hash
+	open  func(v1.Hash) (io.ReadCloser, error)
+}
+
+// Digest implements [partial.CompressedLayer].
+func (c compressed) Digest() (v1.Hash, error) { return c.named, nil }
+
+// Compressed implements [partial.CompressedLayer].
+func (c compressed) Compressed() (io.ReadCloser, error) { return c.open(c.named) }
+
+// Size implements [partial.CompressedLayer].
+func (c compressed) Size() (int64, error) { return 0, errors.New("the manifest says") }
+
+// MediaType implements [partial.CompressedLayer].
+func (c compressed) MediaType() (types.MediaType, error) { return "", errors.New("the manifest says") }

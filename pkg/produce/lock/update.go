@@ -1,0 +1,111 @@
+package lock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Update says which directory's lock to bring up to date.
+type Update struct {
+	Dir          string
+	Bases, Tools map[string]string // as in [Request]
+	Transport    http.RoundTripper
+}
+
+// Change is a lock that was found, and what differs from the one that is
+// there. Nothing is written until [Change.Write].
+type Change struct {
+	Lock  plan.Lock
+	Lines []string // "+ …" and "- …", as [plan.Lock.Difference] tells them
+	path  string
+	raw   []byte
+	same  bool
+}
+
+// Find reads release.yaml and its lock in a directory and finds the digests as
+// they are now.
+func (u Update) Find(ctx context.Context) (Change, error) {
+	raw, err := os.ReadFile(filepath.Join(u.Dir, plan.ConfigName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Change{}, verdict.Refuse(verdict.Usage, u.Dir, "there is no %s; write one with waybill init", plan.ConfigName)
+	}
+	if err != nil {
+		return Change{}, err
+	}
+	config, err := plan.ParseConfig(raw)
+	if err != nil {
+		return Change{}, err
+	}
+	if !config.Locked() {
+		return Change{}, verdict.Refuse(verdict.Usage, plan.ConfigName, "it has no lock; add \"lock: %s\"", plan.LockName)
+	}
+	c := Change{path: filepath.Join(u.Dir, plan.LockName)}
+	held, was, err := c.held()
+	if err != nil {
+		return Change{}, err
+	}
+	c.Lock, err = Lock(ctx, Request{
+		Config: config, Held: held, Bases: u.Bases, Tools: u.Tools, Source: os.DirFS(u.Dir), Transport: u.Transport, Program: openProgram,
+	})
+	if err != nil {
+		return Change{}, err
+	}
+	c.raw = c.Lock.Encode()
+	if _, err := plan.ParseLock(c.raw); err != nil {
+		return Change{}, fmt.Errorf("what would be written does not read back: %w", err)
+	}
+	c.Lines, c.same = held.Difference(c.Lock), bytes.Equal(was, c.raw)
+	return c, nil
+}
+
+// held is the lock that is there; an absent one pins nothing.
+func (c Change) held() (plan.Lock, []byte, error) {
+	raw, err := os.ReadFile(c.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return plan.Lock{}, nil, nil
+	}
+	if err != nil {
+		return plan.Lock{}, nil, err
+	}
+	l, err := plan.ParseLock(raw)
+	return l, raw, err
+}
+
+// IsEmpty reports whether the file that is there says it already, byte by
+// byte.
+func (c Change) IsEmpty() bool { return c.same }
+
+// Write writes the lock, whole or not at all.
+func (c Change) Write() error {
+	f, err := os.CreateTemp(filepath.Dir(c.path), ".lock-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(c.raw)
+	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), c.path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return fmt.Errorf("writing %s: %w", c.path, err)
+	}
+	return nil
+}
+
+func openProgram(name string) (fs.File, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return nil, err
+	}
+	return os.Open(path)
+}

@@ -1,0 +1,160 @@
+package run
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/release/plan"
+)
+
+// archive packs outputs of earlier steps, and files of the source, under one
+// root. Equal inputs give equal bytes: order, times, owners and modes are
+// fixed, and the gzip header names nobody.
+func (r *run) archive(ctx context.Context, step plan.Step, scratch string) (outputs, error) {
+	name := step.Outputs[0]
+	target := filepath.Join(scratch, "archive")
+	f, err := os.OpenFile(target, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return outputs{}, fmt.Errorf("making archive: %w", err)
+	}
+	defer f.Close()
+	zip, err := gzip.NewWriterLevel(f, gzip.BestCompression)
+	if err != nil {
+		return outputs{}, fmt.Errorf("making archive: %w", err)
+	}
+	pack := &packing{Writer: tar.NewWriter(zip), run: r, root: step.Archive.Root}
+	if step.Archive.Source {
+		err = pack.source(ctx)
+	}
+	if err == nil {
+		err = pack.listed(ctx, step.Archive)
+	}
+	if err != nil {
+		return outputs{}, err
+	}
+	for _, close := range []func() error{pack.Close, zip.Close, f.Close} {
+		if err := close(); err != nil {
+			return outputs{}, fmt.Errorf("finishing archive %q: %w", name, err)
+		}
+	}
+	o, err := r.products.fileOutput(name, target)
+	if err != nil {
+		return outputs{}, err
+	}
+	inputs, err := r.products.resources(step.Archive.Take)
+	return outputs{list: []output{o}, inputs: inputs, inside: ourselves()}, err
+}
+
+// packing is an archive that is being written.
+type packing struct {
+	*tar.Writer
+	run  *run
+	root string // under which everything is
+}
+
+// listed packs the files of the source and the outputs that the step lists.
+func (p *packing) listed(ctx context.Context, spec *plan.ArchiveStep) error {
+	for _, name := range spec.Add {
+		raw, err := p.run.repo.ReadFile(ctx, p.run.Source.Commit, name)
+		if err != nil {
+			return err
+		}
+		if err := p.entry(path.Join(p.root, name), 0o644, int64(len(raw))); err != nil {
+			return err
+		}
+		if _, err := p.Write(raw); err != nil {
+			return fmt.Errorf("packing %q: %w", name, err)
+		}
+	}
+	for _, name := range spec.Take {
+		if err := p.product(ctx, name); err != nil {
+			return fmt.Errorf("packing %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (p *packing) product(ctx context.Context, name string) error {
+	body, m, err := p.run.products.openMade(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if err := p.entry(path.Join(p.root, path.Base(name)), 0o755, m.size); err != nil {
+		return err
+	}
+	_, err = io.Copy(p, body)
+	return err
+}
+
+// source packs the whole source, as the commit has it: files with their
+// modes and symbolic links, in the order of their names.
+func (p *packing) source(ctx context.Context) error {
+	dir, err := p.run.tree(ctx)
+	if err != nil {
+		return err
+	}
+	return filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, file)
+		if err != nil {
+			return err
+		}
+		name = path.Join(p.root, filepath.ToSlash(name))
+		if d.Type()&fs.ModeSymlink != 0 {
+			target, err := os.Readlink(file)
+			if err != nil {
+				return err
+			}
+			return p.WriteHeader(&tar.Header{
+				Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777,
+				ModTime: p.run.Source.Commit.Time.UTC().Truncate(time.Second), Format: tar.FormatPAX,
+			})
+		}
+		return p.file(name, file)
+	})
+}
+
+func (p *packing) file(name, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	mode := int64(0o644)
+	if info.Mode().Perm()&0o100 != 0 {
+		mode = 0o755
+	}
+	if err := p.entry(name, mode, info.Size()); err != nil {
+		return err
+	}
+	if _, err := io.Copy(p, f); err != nil {
+		return fmt.Errorf("packing %q: %w", name, err)
+	}
+	return nil
+}
+
+// entry begins a regular file of the archive.
+func (p *packing) entry(name string, mode, size int64) error {
+	err := p.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, ModTime: p.run.Source.Commit.Time.UTC().Truncate(time.Second), Format: tar.FormatPAX,
+	})
+	if err != nil {
+		return fmt.Errorf("packing %q: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package run
+
+import (
+	"context"
+	"errors"
+
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+)
+
+// earlierTry is what an earlier try of this run left of a step.
+type earlierTry struct {
+	run  *run
+	step plan.Step
+}
+
+// holds reports whether the step is done: its provenance holds, is of this very
+// run and still fits everything that it took and every output.
+func (t *earlierTry) holds(ctx context.Context) (bool, error) {
+	raw, err := store.Read(ctx, t.run.Workspace.Files(), plan.ProvenanceName(t.step.Instance), verify.MaxBundle)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	e, err := t.run.Trust.Verifier.Attestation(raw)
+	if err != nil {
+		return false, nil //nolint:nilerr // provenance that does not hold is no reason to stop: the step runs again
+	}
+	said, err := provenance.Parse(e.Statement())
+	if err != nil || t.run.Trust.Policy.Provenance(e, t.run.Plan.Version.String()) != nil || said.RunDetails.Metadata.InvocationID != t.run.Workspace.Identity().Invocation {
+		return false, nil //nolint:nilerr // as above
+	}
+	return t.stillMadeOf(ctx, said) && t.stillThere(ctx, e) && t.stillV02(ctx), nil
+}
+
+// stillMadeOf reports whether what a finished step took is what the steps
+// before it have made now.
+func (t *earlierTry) stillMadeOf(ctx context.Context, said provenance.Provenance) bool {
+	for _, name := range t.step.Inputs() {
+		m, err := t.run.products.taken(name)
+		if err != nil || !said.Used(name).Equal(m.digests) {
+			t.run.Report(ctx, "step %s runs again: %s is another than the one that it took", t.step.Instance, name)
+			return false
+		}
+	}
+	return true
+}
+
+func (t *earlierTry) stillThere(ctx context.Context, e verify.Evidence) bool {
+	found := map[string]made{}
+	for _, name := range t.step.Outputs {
+		m, err := t.rehash(ctx, name)
+		if err != nil || !e.Covers(name, m.digests) {
+			return false
+		}
+		found[name] = m
+	}
+	for name, m := range found {
+		t.run.products.keep(name, m)
+	}
+	return true
+}
+
+// stillV02 reports whether the provenance in the legacy form is there, if one
+// is planned. The seal holds it against the newer one.
+func (t *earlierTry) stillV02(ctx context.Context) bool {
+	if !t.run.Plan.ProvenanceV02 {
+		return true
+	}
+	raw, err := store.Read(ctx, t.run.Workspace.Files(), plan.ProvenanceV02Name(t.step.Instance), verify.MaxBundle)
+	if err != nil {
+		return false
+	}
+	_, err = t.run.Trust.Verifier.Attestation(raw)
+	return err == nil
+}
+
+// rehash reads an output that is there already.
+func (t *earlierTry) rehash(ctx context.Context, name string) (made, error) {
+	if a, ok := t.run.Plan.Find(name); ok && a.IsImage() {
+		return t.rehashImage(ctx, a)
+	}
+	body, _, err := t.run.Workspace.Files().Open(ctx, name)
+	if err != nil {
+		return made{}, err
+	}
+	defer body.Close()
+	set, size, err := digest.Sum(body)
+	return made{digests: set, size: size}, err
+}
+
+// rehashImage reads back the manifest of an image that is there already.
+func (t *earlierTry) rehashImage(ctx context.Context, a plan.Artifact) (made, error) {
+	images := t.run.Workspace.Images()
+	d, err := images.Resolve(ctx, a.Repository, t.run.Plan.Version.String())
+	if err != nil {
+		return made{}, err
+	}
+	node, err := registry.Graph(ctx, images, a.Repository, d)
+	if err != nil {
+		return made{}, err
+	}
+	part := node.Part(a.InIndex())
+	if part == nil {
+		return made{}, registry.ErrNotFound
+	}
+	return made{digests: digest.SetOf(part.Raw), size: int64(len(part.Raw))}, nil
+}

@@ -1,0 +1,126 @@
+package run
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/produce/fetch"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// fetched is everything that steps may use besides the source and each other,
+// brought and held against the lock before the first of them runs.
+type fetched struct {
+	modules   string // the directory of a module proxy; empty without modules
+	list      []provenance.Resource
+	downloads map[string]fetch.File
+	tools     map[string]tool
+	roots     map[string]root
+}
+
+// root is the file system of a tool that is an image.
+type root struct {
+	dir string
+	env []string
+}
+
+// fetch is the one phase of a build that uses the network. No program of the
+// source runs in it.
+func (r *run) fetch(ctx context.Context) (f fetched, err error) {
+	if f.tools, err = lookAtTools(r.Source.Pins, r.Plan.Steps); err != nil {
+		return fetched{}, err
+	}
+	if err := r.fetchModules(ctx, &f); err != nil {
+		return fetched{}, err
+	}
+	f.downloads = map[string]fetch.File{}
+	for name := range r.Plan.Downloads {
+		pin, ok := r.Source.Pins.Downloads[name]
+		if !ok {
+			return fetched{}, verdict.Refuse(verdict.LockStale, plan.LockName, "it does not pin download %q", name)
+		}
+		if f.downloads[name], err = r.store.Download(ctx, name, pin); err != nil {
+			return fetched{}, err
+		}
+	}
+	return f, r.fetchRoots(ctx, &f)
+}
+
+// fetchModules brings the Go modules that the commit's go.sum files pin.
+func (r *run) fetchModules(ctx context.Context, f *fetched) error {
+	var sums [][]byte
+	for _, dir := range r.Plan.Modules {
+		sum, err := r.repo.ReadFile(ctx, r.Source.Commit, path.Join(dir, "go.sum"))
+		if errors.Is(err, git.ErrNotFound) {
+			continue // a module without dependencies
+		}
+		if err != nil {
+			return err
+		}
+		sums = append(sums, sum)
+	}
+	if len(sums) == 0 {
+		return nil
+	}
+	modules, err := r.store.Modules(ctx, r.Machine.Modules, sums...)
+	if err != nil {
+		return err
+	}
+	f.modules = modules.Dir
+	for _, m := range modules.List {
+		if m.H1 == "" {
+			continue // nothing of it is built; go.sum, in the commit, pins its go.mod
+		}
+		files, err := digestOfH1(m.H1)
+		if err != nil {
+			return err
+		}
+		f.list = append(f.list, provenance.Module(m.Path, m.Version, m.Zip, files))
+	}
+	return nil
+}
+
+// fetchRoots brings the tools that are images.
+func (r *run) fetchRoots(ctx context.Context, f *fetched) error {
+	f.roots = map[string]root{}
+	for _, step := range r.Plan.Steps {
+		name, pin, ok := r.Source.Pins.RootOf(step)
+		if _, seen := f.roots[name]; !ok || seen {
+			continue
+		}
+		ref := pin.Image + "@" + pin.Digest.String()
+		got, err := r.store.Root(ctx, ref)
+		if err != nil {
+			return fmt.Errorf("fetching tool %q: %w", name, err)
+		}
+		f.roots[name] = root{dir: got.Dir, env: got.Env}
+		f.tools[name] = tool{resource: pinnedImage("tool "+name, ref, pin.Digest), pinned: true}
+	}
+	return nil
+}
+
+// digestOfH1 reads a hash of go.sum.
+func digestOfH1(h1 string) (digest.Digest, error) {
+	text, err := hexOfH1(h1)
+	if err != nil {
+		return digest.Digest{}, err
+	}
+	return digest.ParseHex(digest.SHA256, text)
+}
+
+func hexOfH1(h1 string) (string, error) {
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(h1, "h1:"))
+	if err != nil {
+		return "", fmt.Errorf("reading hash %q: %w", h1, err)
+	}
+	return hex.EncodeToString(raw), nil
+}

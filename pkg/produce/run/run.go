@@ -1,0 +1,243 @@
+// Package run runs the steps of a plan and signs what it saw.
+//
+// The order is one of trust. The control plane, this package, reads the
+// configuration from a commit; each step runs where it can reach nothing; when
+// every process of the step is dead, the control plane hashes the declared
+// outputs itself, writes the provenance and has the builder identity sign it;
+// only then do the outputs leave. A step never writes provenance, and no
+// unsigned provenance is ever written.
+//
+//	err := run.Run(ctx, run.Request{Plan: p, Source: s, Workspace: w, …})
+//
+// What a step made waits in its scratch space until the provenance is signed,
+// however long the signer waits for a service or for a fresh token. It is not
+// kept for a later run: that one would have to believe a directory.
+//
+// A step whose provenance is there, holds, and still fits what it took and what
+// it made is not run again.
+package run
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/produce/checkout"
+	"github.com/waybill-release/waybill/pkg/produce/fetch"
+	"github.com/waybill-release/waybill/pkg/produce/sandbox"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/produce/workspace"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+)
+
+// Request says what to build, where, and who signs.
+type Request struct {
+	Plan      plan.Plan
+	Source    Source
+	Workspace *workspace.Workspace
+	Machine   Machine
+	Signer    *sign.Signer
+	Trust     Trust
+	// Report is told what happens, one call at a time, in the context of the act
+	// that it happens in: a line of a log has that act's ids.
+	Report func(ctx context.Context, format string, args ...any)
+	// Progress is shown the steps that run; nil shows nobody.
+	Progress Progress
+}
+
+// Machine is what the steps run on.
+type Machine struct {
+	Mode sandbox.Mode
+	// Jobs is how many steps run at a time; at least one does. A step that
+	// declares processors counts for as many.
+	Jobs      int
+	Transport http.RoundTripper
+	// Modules is the address of the module proxy that Go modules are fetched
+	// from.
+	Modules string
+	// Secrets are texts that no log may hold.
+	Secrets []string
+}
+
+// Trust is what finished steps are judged with before they are reused.
+type Trust struct {
+	Verifier *verify.Verifier
+	Policy   policy.Policy
+	Clock    func() time.Time
+}
+
+// run is one build under way. Its steps run at the same time; all that they
+// share and write to are the products.
+type run struct {
+	Request
+	repo    *git.Repository                       // open once, so that a remote one is fetched once
+	tree    func(context.Context) (string, error) // of the source, for whoever only reads it
+	store   *fetch.Store
+	version func() map[string]string // of the builder
+	fetched fetched
+
+	products products
+}
+
+// Run builds every step of the plan, each as soon as what it takes is there.
+func Run(ctx context.Context, req Request) error {
+	repo, err := git.Open(ctx, req.Source.Commit.Repository)
+	if err != nil {
+		return err
+	}
+	defer repo.Close()
+	r := &run{Request: req, repo: repo, products: products{space: req.Workspace}}
+	r.version = sync.OnceValue(version)
+	r.Report, r.Progress = oneByOne(req.Report), oneAtATime(req.Progress)
+	if err := r.Workspace.Sweep(ctx); err != nil {
+		return err
+	}
+	if r.store, err = fetch.Open(r.Workspace.Fetched(), req.Machine.Transport, r.Report); err != nil {
+		return err
+	}
+	defer r.store.Close()
+	scratch, err := r.Workspace.Scratch("source")
+	if err != nil {
+		return err
+	}
+	defer removeAll(ctx, scratch)
+	r.tree = r.checkout(scratch)
+	r.store.Source = r.tree
+	if err := r.publishConfig(ctx); err != nil {
+		return err
+	}
+	if r.fetched, err = r.fetch(ctx); err != nil {
+		return err
+	}
+	return r.all(ctx, r.turn)
+}
+
+// oneByOne keeps steps that run at the same time from talking at once.
+func oneByOne(report func(context.Context, string, ...any)) func(context.Context, string, ...any) {
+	var mu sync.Mutex
+	return func(ctx context.Context, format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		report(ctx, format, args...)
+	}
+}
+
+// checkout writes the source once for all steps that read it. The commit's id
+// proves what is there; no step can change it.
+func (r *run) checkout(scratch string) func(context.Context) (string, error) {
+	var once sync.Once
+	var err error
+	dir := filepath.Join(scratch, "tree")
+	return func(ctx context.Context) (string, error) {
+		once.Do(func() { err = checkout.Checkout(ctx, r.Machine.Mode, r.repo, r.Source.Commit, dir) })
+		return dir, err
+	}
+}
+
+// publishConfig puts release.yaml and its lock among the files, as they are
+// in the commit, so that a verifier can expand them itself.
+func (r *run) publishConfig(ctx context.Context) error {
+	files := map[string][]byte{plan.ConfigName: r.Source.Config}
+	if r.Plan.Locked {
+		files[plan.LockName] = r.Source.Lock
+	}
+	for name, raw := range files {
+		if err := r.products.put(ctx, name, raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn is a step's turn: it is taken over if it is done, and run if not.
+func (r *run) turn(ctx context.Context, number int, step plan.Step) error {
+	of := fmt.Sprintf("step %d of %d: %s", number, len(r.Plan.Steps), step.Instance)
+	reused, err := (&earlierTry{r, step}).holds(ctx)
+	if err != nil {
+		return err
+	}
+	if reused {
+		r.Report(ctx, "%s is done already", of)
+		return nil
+	}
+	start := r.Trust.Clock()
+	r.Progress.Began(step.Instance)
+	ctx, end := span.Start(ctx, span.BuildStep, span.PipelineTaskName.String(step.Instance), span.PipelineTaskType.String("build"),
+		span.HeadRevision.String(r.Source.Commit.Commit))
+	err = r.step(ctx, step, start)
+	end(err)
+	r.Progress.Ended(step.Instance)
+	if err != nil {
+		return fmt.Errorf("step %s: %w", step.Instance, err)
+	}
+	r.Report(ctx, "%s, done in %s", of, r.Trust.Clock().Sub(start).Round(time.Millisecond))
+	return nil
+}
+
+// step runs one step of any kind: make, sign, release the outputs. Its
+// provenance leaves last: outputs without it are as if they were not there.
+func (r *run) step(ctx context.Context, step plan.Step, start time.Time) error {
+	scratch, err := r.Workspace.Scratch(step.Instance)
+	if err != nil {
+		return err
+	}
+	defer removeAll(ctx, scratch)
+	var out outputs
+	switch {
+	case step.Archive != nil:
+		out, err = r.archive(ctx, step, scratch)
+	case step.Checksums != nil:
+		out, err = r.checksums(step, scratch)
+	case step.Image != nil:
+		out, err = r.image(ctx, step, scratch)
+	default:
+		out, err = r.command(ctx, step, scratch)
+	}
+	if err != nil {
+		return err
+	}
+	if out.done != nil {
+		defer out.done() //nolint:errcheck // it was read only
+	}
+	signed, err := r.attest(ctx, step, out, start)
+	if err != nil {
+		return err
+	}
+	for _, o := range out.list {
+		if err := o.release(ctx); err != nil {
+			return fmt.Errorf("releasing %q: %w", o.name, err)
+		}
+		r.products.keep(o.name, made{digests: o.digests, size: o.size})
+	}
+	for _, bundle := range signed {
+		if err := r.products.put(ctx, bundle.name, bundle.raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func removeAll(ctx context.Context, dir string) {
+	_ = sandbox.Remove(ctx, dir) // a scratch directory that stays is swept by the next run
+}
+
+// openLog makes the log of a step, in place of that of an earlier try.
+func (r *run) openLog(step plan.Step) (*os.File, error) {
+	path := r.Workspace.Log(step.Instance)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("making the log: %w", err)
+	}
+	log, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644) // whatever the mask allows, nobody else writes here
+	if err != nil {
+		return nil, fmt.Errorf("making the log: %w", err)
+	}
+	return log, nil
+}

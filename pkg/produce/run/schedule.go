@@ -1,0 +1,60 @@
+package run
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/waybill-release/waybill/pkg/release/plan"
+)
+
+// all gives every step its turn, as many at a time as the machine is to bear,
+// and each after the steps whose outputs it takes. The plan lists those
+// earlier, so no two wait for each other. The first failure ends all.
+func (r *run) all(ctx context.Context, turn func(context.Context, int, plan.Step) error) error {
+	jobs := int64(max(r.Machine.Jobs, 1))
+	slots := semaphore.NewWeighted(jobs)
+	done := map[string]chan struct{}{} // by output, closed when it is there
+	group, ctx := errgroup.WithContext(ctx)
+	for i, step := range r.Plan.Steps {
+		finished := make(chan struct{})
+		var inputs []chan struct{}
+		for _, name := range step.Inputs() {
+			if c, ok := done[name]; ok {
+				inputs = append(inputs, c)
+			}
+		}
+		for _, name := range step.Outputs {
+			done[name] = finished
+		}
+		group.Go(func() error {
+			for _, c := range inputs {
+				select {
+				case <-c:
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			}
+			weight := min(processors(step), jobs)
+			if err := slots.Acquire(ctx, weight); err != nil {
+				return context.Cause(ctx)
+			}
+			defer slots.Release(weight)
+			if err := turn(ctx, i+1, step); err != nil {
+				return err
+			}
+			close(finished)
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// processors is how many of the machine's a step was promised.
+func processors(step plan.Step) int64 {
+	if step.Limits == nil {
+		return 1
+	}
+	return max(step.Limits.CPUs, 1)
+}

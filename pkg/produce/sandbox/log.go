@@ -1,0 +1,194 @@
+package sandbox
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/waybill-release/waybill/pkg/tool/redact"
+)
+
+// Bounds of a log.
+const (
+	maxLog  = 64 << 20 // bytes that are passed on
+	maxLine = 16 << 10 // bytes that are looked at together
+	maxTail = 4 << 10  // bytes that an error repeats
+)
+
+// Log is the log of a step on its way to whoever reads it. What a step writes
+// is hostile: it is bounded, nothing in it moves a cursor or hides a text, and
+// secrets are taken out. It takes writes from several goroutines.
+type Log struct {
+	mu      sync.Mutex // owns everything below
+	next    io.Writer  // may be nil
+	secrets []string
+	line    []byte // not yet passed on
+	begun   bool   // a part of the line has been passed on
+	keys    keys   // private keys in it
+	passed  int64
+	full    bool // the reader gets no more but the end
+	tail    []byte
+}
+
+// NewLog returns a log that passes on to next, which may be nil. Secrets of
+// fewer than six bytes are words, and stay.
+func NewLog(next io.Writer, secrets []string) *Log {
+	l := &Log{next: next}
+	for _, s := range secrets {
+		if s = strings.TrimSpace(s); len(s) >= 6 {
+			l.secrets = append(l.secrets, s)
+		}
+	}
+	return l
+}
+
+// Write implements [io.Writer]. It passes on whole lines.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(p)
+	for len(p) > 0 {
+		end := bytes.IndexByte(p[:min(len(p), maxLine)], '\n') + 1
+		if end == 0 {
+			end = min(len(p), maxLine)
+		}
+		l.line = append(l.line, p[:end]...)
+		p = p[end:]
+		if l.line[len(l.line)-1] == '\n' || len(l.line) >= maxLine+l.longest() {
+			if err := l.pass(l.line[len(l.line)-1] == '\n'); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return n, nil
+}
+
+// longest is how much of a long line is held back, so that no secret is cut
+// in two.
+func (l *Log) longest() int {
+	n := 512
+	for _, s := range l.secrets {
+		n = max(n, len(s))
+	}
+	return min(n, maxLine)
+}
+
+// pass passes on the line, or most of one that does not end.
+func (l *Log) pass(whole bool) error {
+	text := string(l.line)
+	for _, s := range l.secrets {
+		text = strings.ReplaceAll(text, s, redact.Mark)
+	}
+	text = redact.Secrets(l.keys.without(text, whole))
+	if !l.begun && strings.HasPrefix(text, spoken) {
+		text = "> " + text // what we say of a step, it cannot say
+	}
+	if !l.begun && text != "" {
+		if err := l.out(l.keys.told()); err != nil {
+			return err
+		}
+	}
+	l.begun = !whole
+	l.line = l.line[:0]
+	if !whole && len(text) > l.longest() {
+		cut := len(text) - l.longest()
+		for cut > 0 && !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		l.line = append(l.line, text[cut:]...)
+		text = text[:cut]
+	}
+	return l.out(harmless(text))
+}
+
+// spoken is how lines of the control plane begin.
+const spoken = "[waybill]"
+
+// out passes a text on. Of a log that is too long the reader gets the
+// beginning and, when it has ended, the end: that is where the error is.
+func (l *Log) out(text string) error {
+	l.tail = append(l.tail, text...)
+	if len(l.tail) > 4*maxTail {
+		l.tail = append([]byte{}, l.tail[len(l.tail)-maxTail:]...)
+	}
+	if l.full || l.next == nil {
+		return nil
+	}
+	if l.passed += int64(len(text)); l.passed > maxLog {
+		l.full = true
+		text = fmt.Sprintf("\n%s what follows is left out, but for the end: the log is longer than %d bytes\n", spoken, maxLog)
+	}
+	_, err := io.WriteString(l.next, text)
+	return err
+}
+
+// flush passes on what is left of a log that has ended.
+func (l *Log) flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.line) > 0 {
+		_ = l.pass(true) // whoever reads the log has been told of its end
+	}
+	_ = l.out(l.keys.told()) // as above
+	if l.full {
+		_, _ = io.WriteString(l.next, l.end()) // as above
+	}
+}
+
+// Tail returns the last lines.
+func (l *Log) Tail() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end()
+}
+
+// end is the end of the log. The caller holds the mutex.
+func (l *Log) end() string {
+	text := string(l.tail)
+	if len(text) > maxTail {
+		text = text[len(text)-maxTail:]
+		if _, rest, found := strings.Cut(text, "\n"); found {
+			text = rest
+		}
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
+}
+
+// harmless spells out what a terminal would obey, or a reader not see:
+// controls, marks of direction, letters without width, and what is not UTF-8.
+func harmless(text string) string {
+	if plain(text) {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		case r == '\n' || r == '\t' || unicode.IsPrint(r):
+			b.WriteString(text[:size])
+		case r == '\r' && strings.HasPrefix(text[size:], "\n"):
+			// the end of a line, as some systems write it
+		case r < 0x80:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		text = text[size:]
+	}
+	return b.String()
+}
+
+func plain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; (c < ' ' || c > '~') && c != '\n' && c != '\t' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,104 @@
+package seal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waybill-release/waybill/pkg/document/unpack"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// archives refuses an archive that holds no file, that is none although its
+// name says so, or whose programs are all of another platform than the plan
+// says. One that fits is enough: test data may be of any platform.
+func (l luggage) archives(ctx context.Context) ([]verdict.Finding, error) {
+	refusals := make([]error, len(l.Plan.Artifacts))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, a := range l.Plan.Artifacts {
+		if a.Class != plan.Archive {
+			continue
+		}
+		group.Go(func() error {
+			err := l.archive(ctx, a)
+			if verdict.OutcomeOf(err) == verdict.Refused {
+				refusals[i], err = err, nil
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var findings []verdict.Finding
+	for i, a := range l.Plan.Artifacts {
+		if refusals[i] != nil {
+			findings = append(findings, of(a.Name, refusals[i]))
+		}
+	}
+	return findings, nil
+}
+
+// archive looks into one archive, and not into archives in it.
+func (l luggage) archive(ctx context.Context, a plan.Artifact) error {
+	file, err := l.Workspace.OpenFile(a.Name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	files, platforms := 0, []string{}
+	err = unpack.New().Archive(file, info.Size(), func(e unpack.Entry, body io.Reader) error {
+		if e.Kind != unpack.File {
+			return ctx.Err()
+		}
+		files++
+		head := make([]byte, maxHead)
+		n, err := io.ReadFull(body, head)
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+		if got := platformOf(head[:n]); got != "" && !slices.Contains(platforms, got) {
+			platforms = append(platforms, got)
+		}
+		return ctx.Err()
+	})
+	switch {
+	case errors.Is(err, unpack.ErrXZ), errors.Is(err, unpack.ErrFormat) && info.Size() > 0 && !namesArchive(a.Name):
+		return nil // of a kind that is not read, such as a package of a distribution
+	case errors.Is(err, unpack.ErrFormat):
+		return verdict.Refuse(verdict.StatementParse, a.Name, "planned as an archive, and it is none").
+			Advise("have the tool make it again, or correct its class in release.yaml")
+	case err != nil && ctx.Err() == nil && verdict.OutcomeOf(err) == verdict.Internal:
+		return verdict.Wrap(verdict.StatementParse, a.Name, fmt.Errorf("the archive is broken: %w", err)).
+			Advise("have the tool make it again")
+	case err != nil:
+		return fmt.Errorf("looking into %q: %w", a.Name, err)
+	case files == 0:
+		return verdict.Refuse(verdict.SealMissing, a.Name, "the archive holds no file").
+			Advise("have the tool make it again: what was to be packed was not there")
+	}
+	anyFits := slices.ContainsFunc(platforms, func(got string) bool { return fits(a.Platform, got) })
+	if a.Platform != "" && len(platforms) > 0 && !anyFits {
+		f := verdict.Find(verdict.Platform, a.Name, "every program in the archive is of another platform").Differ(a.Platform, strings.Join(platforms, " and "))
+		f.Fix = "pack the programs of the platform that is planned, or correct its platform in release.yaml"
+		return &verdict.Error{Finding: f}
+	}
+	return nil
+}
+
+// namesArchive reports a name that promises an archive that is read here.
+func namesArchive(name string) bool {
+	return slices.ContainsFunc([]string{".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".zip"}, func(end string) bool { return strings.HasSuffix(name, end) })
+}

@@ -1,0 +1,224 @@
+// Package seal signs what was planned and proven, and nothing else.
+//
+// The entries of the release manifest come from the plan, each bound to
+// verified provenance or to what the seal itself made. The build directory is
+// listed for one purpose only: to refuse what should not be there. A planned
+// artifact without file or provenance, or a file without plan, stops the seal
+// before the manifest is signed.
+//
+//	o, err := seal.Look(ctx, req)         // what would be signed
+//	done, err := seal.Sign(ctx, req)      // sums, file and image signatures
+//	m, err := seal.Run(ctx, req)          // the signed manifest, written last
+package seal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/produce/workspace"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/trace"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Request says what to seal and who signs.
+type Request struct {
+	Plan      plan.Plan
+	Workspace *workspace.Workspace
+	Verifier  *verify.Verifier
+	Policy    policy.Policy
+	Signer    *sign.Signer
+	Clock     func() time.Time
+	Report    func(ctx context.Context, format string, args ...any)
+	// Examined is what this run has examined; nil if it begins here.
+	Examined *sbomcheck.Examined
+	History  History
+	// Hints reports whether what is attached to images names, in its annotations,
+	// the run that made it; nil: it does. It is asked when something is attached.
+	Hints func() bool
+
+	taken map[string]digest.Set // by From, of another tool's files
+}
+
+// proven is what verified provenance vouches for.
+type proven struct {
+	bytes      map[string]digest.Set
+	config     map[string]digest.Set // the configuration files as they lie here
+	hashed     map[string]digest.Set // files as this act has read them
+	ran        map[string]trace.IDs  // where each step says that it ran, by its name
+	commit     string
+	invocation string
+}
+
+// checkExtra refuses every file that the plan does not know. It runs before
+// anything is signed.
+func checkExtra(ctx context.Context, req Request) error {
+	objects, err := req.Workspace.Files().List(ctx)
+	if err != nil {
+		return fmt.Errorf("listing the build directory: %w", err)
+	}
+	var findings []verdict.Finding
+	for _, o := range objects {
+		a, planned := req.Plan.Find(o.Name)
+		if o.Name == releasemanifest.Name || strings.HasPrefix(o.Name, releasemanifest.PageDir) || planned && !a.IsImage() || store.IsStaging(o.Name) {
+			continue // what is staged was never whole, and goes before anything is signed
+		}
+		findings = append(findings, verdict.Find(verdict.SealExtra, o.Name, "it lies in the build directory, but release.yaml does not plan it"))
+	}
+	return all(req, findings)
+}
+
+// provenances verifies the provenance of every step and collects what it
+// vouches for: exactly the planned outputs, all of one run and one commit.
+func provenances(ctx context.Context, req Request) (proven, error) {
+	if req.Plan.IsGiven() {
+		return takenOver(req)
+	}
+	p := proven{bytes: map[string]digest.Set{}, hashed: map[string]digest.Set{}, ran: map[string]trace.IDs{}, commit: req.Workspace.Identity().Commit.Commit, invocation: req.Workspace.Identity().Invocation}
+	var err error
+	if p.config, err = configuration(ctx, req); err != nil {
+		return proven{}, err
+	}
+	var findings []verdict.Finding
+	for _, step := range req.Plan.Steps {
+		name := plan.ProvenanceName(step.Instance)
+		raw, err := readFile(ctx, req, name)
+		if errors.Is(err, store.ErrNotFound) {
+			findings = append(findings, verdict.Find(verdict.SealMissing, name, "step %s has no provenance", step.Instance))
+			continue
+		}
+		if err != nil {
+			return proven{}, err
+		}
+		said, err := p.take(req, step, raw)
+		if err != nil {
+			findings = append(findings, verdict.FindingOf(name, err))
+			continue
+		}
+		p.ran[step.Instance], _ = provenance.TraceOf(said.Predicate) // ids that are none are for nobody to be led by
+		if err := p.madeOf(step, said); err != nil {
+			findings = append(findings, verdict.FindingOf(name, err))
+		}
+		if err := checkV02(ctx, req, step, said); err != nil {
+			findings = append(findings, verdict.FindingOf(plan.ProvenanceV02Name(step.Instance), err))
+		}
+	}
+	return p, all(req, findings)
+}
+
+// configuration hashes the configuration files as they will be published.
+func configuration(ctx context.Context, req Request) (map[string]digest.Set, error) {
+	sets := map[string]digest.Set{}
+	for _, a := range req.Plan.Artifacts {
+		if a.Class != plan.ConfigFile {
+			continue
+		}
+		set, _, err := hashFile(ctx, req.Workspace.Files(), a.Name)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil, all(req, []verdict.Finding{verdict.Find(verdict.SealMissing, a.Name, "planned, but not in the build directory")})
+		}
+		if err != nil {
+			return nil, err
+		}
+		sets[a.Name] = set
+	}
+	return sets, nil
+}
+
+// take verifies the provenance of one step and keeps what it vouches for.
+func (p proven) take(req Request, step plan.Step, raw []byte) (provenance.Provenance, error) {
+	e, err := req.Verifier.Attestation(raw)
+	if err != nil {
+		return provenance.Provenance{}, err
+	}
+	said, err := provenance.Parse(e.Statement())
+	if err != nil {
+		return provenance.Provenance{}, err
+	}
+	if err := req.Policy.Provenance(e, req.Plan.Version.String()); err != nil {
+		return provenance.Provenance{}, err
+	}
+	return said, p.vouched(req, step, said, e)
+}
+
+// vouched keeps the outputs that a step's provenance speaks of, if it is of
+// this run and every one was planned there.
+func (p proven) vouched(req Request, step plan.Step, said provenance.Provenance, e verify.Evidence) error {
+	switch {
+	case said.SourceCommit() != p.commit:
+		return &verdict.Error{Finding: verdict.Find(verdict.SourceCommit, step.Instance, "built from another commit").Differ(p.commit, said.SourceCommit())}
+	case said.RunDetails.Metadata.InvocationID != p.invocation:
+		return &verdict.Error{Finding: verdict.Find(verdict.BuildMix, step.Instance, "built by another run").Differ(p.invocation, said.RunDetails.Metadata.InvocationID)}
+	}
+	if err := p.builtFrom(said); err != nil {
+		return err
+	}
+	for _, s := range said.Subjects {
+		if !slices.Contains(step.Outputs, s.Name) {
+			return verdict.Refuse(verdict.SealExtra, s.Name, "step %s vouches for it, but release.yaml does not plan it there", step.Instance)
+		}
+		ask := policy.Ask{Role: policy.Builder, Kind: provenance.PredicateType, Subject: s.Name, Bytes: s.Digests}
+		if _, err := req.Policy.Judge(e, ask); err != nil {
+			return err
+		}
+		p.bytes[s.Name] = s.Digests
+	}
+	return nil
+}
+
+// madeOf demands that what a step took of earlier steps is what they made and
+// what will be published: else two builds are mixed.
+func (p proven) madeOf(step plan.Step, said provenance.Provenance) error {
+	for _, name := range step.Inputs() {
+		made, used := p.bytes[name], said.Used(name)
+		if !made.IsZero() && !used.Equal(made) { // what nothing vouches for is a finding of its own
+			f := verdict.Find(verdict.BuildMix, step.Instance, "made of another %s than the one that is in the release; run waybill build again", name)
+			return &verdict.Error{Finding: f.Differ(made.SHA256.String(), used.SHA256.String())}
+		}
+	}
+	return nil
+}
+
+// builtFrom demands that the configuration that will be published is the one
+// that the step was built from.
+func (p proven) builtFrom(said provenance.Provenance) error {
+	for name, set := range p.config {
+		same := slices.ContainsFunc(said.BuildDefinition.ResolvedDependencies, func(r provenance.Resource) bool {
+			return r.Name == name && maps.Equal(r.Digest, set.Map())
+		})
+		if !same {
+			return verdict.Refuse(verdict.NotBound, name, "its bytes are not the ones that the release was built from")
+		}
+	}
+	return nil
+}
+
+// all turns findings into one error, so that every one of them is shown.
+func all(req Request, findings []verdict.Finding) error {
+	if len(findings) == 0 {
+		return nil
+	}
+	v := verdict.New(fmt.Sprintf("release %s %s", req.Plan.Name, req.Plan.Version), req.Clock())
+	v.Scope.Checks = []string{"plan", "provenance"}
+	v.Counts.Required = len(req.Plan.Artifacts)
+	v.Add(findings...)
+	return v.Err()
+}
+
+// readFile reads a file of the workspace.
+func readFile(ctx context.Context, req Request, name string) ([]byte, error) {
+	return store.Read(ctx, req.Workspace.Files(), name, verify.MaxBundle)
+}

@@ -1,0 +1,92 @@
+package seal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// SealedFrom reports whether the workspace has a manifest of ours of the very
+// bytes that a place holds. Other bytes are refused: one version has one first
+// revision. It reads the whole place, if something is sealed already, and
+// writes nothing.
+func SealedFrom(ctx context.Context, req Request, from Origin, config []byte) (bool, error) {
+	before, _, err := held(ctx, req)
+	switch {
+	case verdict.OutcomeOf(err) == verdict.Refused:
+		return false, nil // there is none, or none of ours
+	case err != nil:
+		return false, err
+	case before.Withdrawn != nil:
+		return false, withdrawn(before)
+	}
+	if err := sealedOtherwise(ctx, req.Plan, from, before); err != nil {
+		return false, err
+	}
+	if now := digest.SetOf(config); !before.Config.Equal(now.SHA256) {
+		return false, otherBytes(plan.ConfigName, before.Config, now.SHA256)
+	}
+	return true, nil
+}
+
+func sealedOtherwise(ctx context.Context, p plan.Plan, from Origin, before manifest.Manifest) error {
+	listed := map[string]manifest.Artifact{}
+	for _, a := range before.Artifacts {
+		listed[a.Name] = a
+	}
+	for _, g := range p.Given {
+		now, err := hashGiven(ctx, from.Files, g.From)
+		if err != nil {
+			return err
+		}
+		if was := listed[g.Name].Digests; !was.Equal(now) {
+			return otherBytes(g.Name, was.SHA256, now.SHA256)
+		}
+	}
+	for _, g := range p.GivenImages {
+		repo, tag := splitImage(g.From)
+		now, err := from.Images.Resolve(ctx, repo, tag)
+		if err != nil {
+			return fmt.Errorf("looking for %s: %w", g.From, err)
+		}
+		if was := listed[g.Name].Digests.SHA256; !was.Equal(now.Digest) {
+			return otherBytes(g.Name, was, now.Digest)
+		}
+	}
+	return nil
+}
+
+func hashGiven(ctx context.Context, from store.Place, name string) (digest.Set, error) {
+	body, _, err := from.Open(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return digest.Set{}, verdict.Wrap(verdict.SealMissing, name, err)
+	}
+	if err != nil {
+		return digest.Set{}, fmt.Errorf("reading %q: %w", name, err)
+	}
+	defer body.Close()
+	set, _, err := digest.Sum(body)
+	if err != nil {
+		return digest.Set{}, fmt.Errorf("hashing %q: %w", name, err)
+	}
+	return set, nil
+}
+
+// otherBytes says what differs, and what may be done.
+func otherBytes(name string, was, now digest.Digest) error {
+	e := otherList(fmt.Sprintf("%s has other bytes in the place", name))
+	e.Finding = e.Finding.Differ(was.String(), now.String())
+	return e
+}
+
+func otherList(what string) *verdict.Error {
+	return verdict.Refuse(verdict.Equivocation, releasemanifest.Name, "this version is sealed already, and %s", what).
+		Advise("other bytes are another version; if nothing was published, take them over into another --state; other evidence of the same bytes is sealed with --amend")
+}

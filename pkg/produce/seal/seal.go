@@ -1,0 +1,194 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Run makes the manifest from plan and verified provenance, signs it and
+// writes it, last, beside the files. A release sealed before with equal
+// content is left as it is.
+func Run(ctx context.Context, req Request) (manifest.Manifest, error) {
+	if err := req.Workspace.Sweep(ctx); err != nil {
+		return manifest.Manifest{}, err
+	}
+	m, err := list(ctx, req)
+	if err != nil {
+		return manifest.Manifest{}, err
+	}
+	before, already := sealed(ctx, req, m)
+	switch {
+	case already && before.Withdrawn != nil:
+		return manifest.Manifest{}, withdrawn(before)
+	case already:
+		dropDraft(req)
+		req.Report(ctx, "sealed already: %d artifacts", len(m.Artifacts))
+		return before, nil
+	case before.Revision > 1:
+		return manifest.Manifest{}, verdict.Refuse(verdict.Equivocation, releasemanifest.Name,
+			"revision %d of another list is there; what follows it is sealed with --amend", before.Revision)
+	case before.Revision > 0 && req.Plan.IsGiven():
+		return manifest.Manifest{}, otherList("the manifest that would be signed now says something else of the same bytes")
+	}
+	m, statement, err := draft(ctx, req, req.signedIn(ctx, m, manifest.RunSeal))
+	if err != nil {
+		return manifest.Manifest{}, err
+	}
+	bundle, _, err := req.Signer.Statement(ctx, statement)
+	if err != nil {
+		return manifest.Manifest{}, err
+	}
+	err = write(ctx, req, m, bundle)
+	if err != nil {
+		return manifest.Manifest{}, fmt.Errorf("writing the manifest: %w", err)
+	}
+	dropDraft(req)
+	req.Report(ctx, "sealed %d artifacts", len(m.Artifacts))
+	return m, nil
+}
+
+// sealed reports whether the manifest that is in the workspace already is the
+// release identity's and says exactly what m says, but for the time and what
+// is said of revisions and of runs. It returns that manifest, if it is one at all.
+func sealed(ctx context.Context, req Request, m manifest.Manifest) (manifest.Manifest, bool) {
+	before, e, err := held(ctx, req)
+	if err != nil {
+		return manifest.Manifest{}, false
+	}
+	m.SealedOn, m.Revision, m.Supersedes = before.SealedOn, before.Revision, before.Supersedes
+	m.Change, m.Withdrawn, m.Former = before.Change, before.Withdrawn, before.Former
+	statement, err := asBefore(m, before).Statement()
+	if err != nil {
+		return before, false
+	}
+	return before, bytes.Equal(statement.Raw(), e.Statement().Raw())
+}
+
+func newManifest(ctx context.Context, req Request, p proven) (manifest.Manifest, error) {
+	id := req.Workspace.Identity()
+	m := manifest.Manifest{
+		Name: req.Plan.Name, Version: req.Plan.Version, Revision: 1, SealedOn: req.Clock().UTC(),
+		Source:   manifest.Source{Repository: id.Commit.Repository, Ref: id.Commit.Ref, Commit: id.Commit.Commit, Tree: id.Commit.Tree},
+		FilesURI: req.Plan.Files, ImagesURI: req.Plan.Images,
+		Runs: []manifest.Run{req.first()},
+	}
+	var findings []verdict.Finding
+	for _, a := range req.Plan.Artifacts {
+		if a.IsStatement() {
+			continue // it is about all others
+		}
+		entry, err := bind(ctx, req, p, a)
+		if err != nil {
+			findings = append(findings, verdict.FindingOf(a.Name, err))
+			continue
+		}
+		m.Artifacts = append(m.Artifacts, entry)
+		switch a.Name {
+		case plan.ConfigName:
+			m.Config = entry.Digests.SHA256
+		case plan.LockName:
+			m.Lock = entry.Digests.SHA256
+		}
+	}
+	if len(findings) == 0 {
+		findings, err := state(ctx, req, &m)
+		if err != nil {
+			return manifest.Manifest{}, err
+		}
+		return m, all(req, findings)
+	}
+	return m, all(req, findings)
+}
+
+// bind joins one planned artifact with its bytes and its evidence.
+func bind(ctx context.Context, req Request, p proven, a plan.Artifact) (manifest.Artifact, error) {
+	if a.IsImage() {
+		return bindImage(ctx, req, p, a)
+	}
+	set, size, err := hashFile(ctx, req.Workspace.Files(), a.Name)
+	if errors.Is(err, store.ErrNotFound) {
+		return manifest.Artifact{}, missing(req, a.Name)
+	}
+	if err != nil {
+		return manifest.Artifact{}, err
+	}
+	entry := manifest.Artifact{Artifact: a, Digests: set, Size: size}
+	if p.vouches(a) && !p.bytes[a.Name].Equal(set) {
+		return manifest.Artifact{}, notVouched(a.Name, p.bytes[a.Name], set)
+	}
+	p.hashed[a.Name] = set
+	if req.Plan.IsGiven() {
+		carried(&entry)
+	}
+	if a.IsBuilt() {
+		entry.Provenance = plan.ProvenanceName(a.Step)
+		if a.Has(plan.KindSBOM) {
+			entry.SBOM = plan.SBOMName(a.Name)
+		}
+	}
+	if of, is := a.SignedBySig(); is {
+		return entry, checkLegacy(ctx, req, of)
+	}
+	if _, signed := req.Plan.Find(plan.BundleName(a.Name)); signed {
+		entry.Signature = plan.BundleName(a.Name)
+		return entry, checkSigned(ctx, req, entry)
+	}
+	return entry, nil
+}
+
+func checkSigned(ctx context.Context, req Request, a manifest.Artifact) error {
+	raw, err := readFile(ctx, req, a.Signature)
+	if errors.Is(err, store.ErrNotFound) {
+		return verdict.Refuse(verdict.Unsigned, a.Name, "it has no signature yet").Advise("sign first: waybill sign " + req.Plan.Version.String() + " --confirm")
+	}
+	if err != nil {
+		return verdict.Wrap(verdict.Unsigned, a.Name, err)
+	}
+	return checkBlob(req, a.Name, a.Digests, raw)
+}
+
+func bindImage(ctx context.Context, req Request, p proven, a plan.Artifact) (manifest.Artifact, error) {
+	d, raw, err := findImage(ctx, req, a)
+	if err != nil {
+		return manifest.Artifact{}, err
+	}
+	set := digest.SetOf(raw)
+	if !p.bytes[a.Name].Equal(set) {
+		return manifest.Artifact{}, notVouched(a.Name, p.bytes[a.Name], set)
+	}
+	signature, err := signatureOf(ctx, req, a, d)
+	if err != nil {
+		return manifest.Artifact{}, err
+	}
+	if signature.IsZero() {
+		return manifest.Artifact{}, verdict.Refuse(verdict.Unsigned, a.Name, "the image carries no signature of the release identity")
+	}
+	entry := manifest.Artifact{
+		Artifact: a, Digests: set, Size: int64(len(raw)), Signature: signature.String(),
+	}
+	entry.MediaType = d.MediaType
+	if req.Plan.IsGiven() {
+		carried(&entry)
+		return entry, nil
+	}
+	entry.Provenance = plan.ProvenanceName(a.Step)
+	if a.Has(plan.KindSBOM) {
+		entry.SBOM = plan.SBOMName(a.Name)
+	}
+	return entry, nil
+}
+
+func notVouched(name string, want, got digest.Set) error {
+	f := verdict.Find(verdict.NotBound, name, "these are not the bytes that the builder vouched for")
+	f.Fix = "put back the file that was built, or have it built again"
+	return &verdict.Error{Finding: f.Differ(want.SHA256.String(), got.SHA256.String())}
+}

@@ -1,0 +1,187 @@
+package seal
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Signed is what [Sign] did.
+type Signed struct {
+	Files, Images int // that got a signature
+	Held          int // that had one
+}
+
+// Sign writes the checksum files and signs every planned file and image that
+// has no signature yet. Only what the plan names is signed, and what a step
+// made only if its verified provenance names the very same bytes. A file that
+// cannot be signed does not keep the others from it: each that failed is a
+// finding.
+func Sign(ctx context.Context, req Request) (Signed, error) {
+	if req.Plan.Legacy() {
+		if err := req.Signer.NeedLegacy(); err != nil {
+			return Signed{}, err
+		}
+	}
+	if err := checkExtra(ctx, req); err != nil {
+		return Signed{}, err
+	}
+	if err := req.Workspace.Sweep(ctx); err != nil {
+		return Signed{}, err
+	}
+	p, err := provenances(ctx, req)
+	if err != nil {
+		return Signed{}, err
+	}
+	if err := writeSums(ctx, req, p); err != nil {
+		return Signed{}, err
+	}
+	if err := crossCheck(ctx, req, p); err != nil {
+		return Signed{}, err
+	}
+	var done Signed
+	l := looking{Request: req, proven: p}
+	failed := done.files(ctx, l)
+	if failed == nil || !endsAll(failed) {
+		failed = errors.Join(failed, done.images(ctx, l))
+	}
+	if failed != nil {
+		return done, failures(req, failed)
+	}
+	req.Report(ctx, "signed %d files and %d image manifests; %d had a signature", done.Files, done.Images, done.Held)
+	return done, signLegacy(ctx, l)
+}
+
+// files signs every planned file that has no signature that holds. All of
+// them are looked at before the first is signed.
+func (s *Signed) files(ctx context.Context, l looking) error {
+	var due []plan.Artifact
+	var orders []sign.Order
+	for _, a := range l.Plan.Artifacts {
+		if a.Class != plan.Signature || a.IsLegacy() || a.IsStatement() {
+			continue
+		}
+		order, err := l.order(ctx, a)
+		held := false
+		if err == nil {
+			held, err = l.holds(ctx, a, order)
+		}
+		if err != nil {
+			return fmt.Errorf("signing %q: %w", a.Of, err)
+		}
+		if held {
+			s.Held++
+			continue
+		}
+		due, orders = append(due, a), append(orders, order)
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	err := l.Signer.Each(ctx, orders, func(i int, bundle []byte, _ verify.Evidence) error {
+		if err := checkBlob(l.Request, due[i].Of, orders[i].Bytes, bundle); err != nil {
+			return fmt.Errorf("signing %q: %w", due[i].Of, err)
+		}
+		if err := l.Workspace.Writer().Put(ctx, due[i].Name, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{}); err != nil {
+			return err
+		}
+		s.Files++
+		return nil
+	})
+	return naming(err, func(i int) string { return due[i].Of })
+}
+
+func checkBlob(req Request, subject string, set digest.Set, bundle []byte) error {
+	e, err := req.Verifier.Blob(bundle, set)
+	if err != nil {
+		return err
+	}
+	_, err = req.Policy.Judge(e, policy.Ask{Role: policy.Release, Kind: "blob", Subject: subject, Bytes: set})
+	return err
+}
+
+// enveloped is how the bytes begin that the signature of a DSSE envelope is
+// made over. A blob signature over such a file holds for that envelope too: a
+// step that writes one would have the release identity say whatever it likes,
+// and no verifier could tell.
+const enveloped = "DSSEv1 "
+
+// hashFile hashes a file that may be signed as it is.
+func hashFile(ctx context.Context, from store.Place, name string) (digest.Set, int64, error) {
+	body, _, err := from.Open(ctx, name)
+	if err != nil {
+		return digest.Set{}, 0, err
+	}
+	defer body.Close()
+	buffered := bufio.NewReaderSize(body, 256<<10)
+	if head, _ := buffered.Peek(len(enveloped)); string(head) == enveloped {
+		return digest.Set{}, 0, verdict.Refuse(verdict.MaterialKind, name, "its bytes are an attestation's, as they are signed; signing the file would sign the attestation")
+	}
+	set, size, err := digest.Sum(buffered)
+	if err != nil {
+		return digest.Set{}, 0, fmt.Errorf("hashing %q: %w", name, err)
+	}
+	return set, size, nil
+}
+
+// writeSums writes the checksum files that are planned.
+func writeSums(ctx context.Context, req Request, p proven) error {
+	texts, err := sums(ctx, req, p)
+	if err != nil {
+		return err
+	}
+	for _, a := range req.Plan.Artifacts {
+		if _, theirs := req.taken[a.Name]; theirs || a.Class != plan.Sums && a.Class != plan.Checksum {
+			continue
+		}
+		text := texts[a.Name]
+		if err := req.Workspace.Writer().Put(ctx, a.Name, int64(len(text)), bytes.NewReader(text), store.PutOptions{}); err != nil {
+			return fmt.Errorf("writing %s: %w", a.Name, err)
+		}
+	}
+	return nil
+}
+
+// sums are the texts of all checksum files, by name: SHA256SUMS and SHA512SUMS
+// in the form that sha256sum -c reads, over everything but signatures and
+// checksums themselves, and the sidecars of single files. Every file is read
+// before the first is signed: what its builder does not vouch for gets into no
+// sums.
+func sums(ctx context.Context, req Request, p proven) (map[string][]byte, error) {
+	sums := map[string][]byte{}
+	var findings []verdict.Finding
+	for _, a := range req.Plan.Artifacts {
+		if a.IsImage() || slices.Contains([]plan.Class{plan.Signature, plan.Sums, plan.Checksum}, a.Class) {
+			continue
+		}
+		set, _, err := hashFile(ctx, req.Workspace.Files(), a.Name)
+		if errors.Is(err, store.ErrNotFound) {
+			findings = append(findings, verdict.FindingOf(a.Name, missing(req, a.Name)))
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if p.vouches(a) && !p.bytes[a.Name].Equal(set) {
+			return nil, notVouched(a.Name, p.bytes[a.Name], set)
+		}
+		sums[plan.SHA256Sums] = fmt.Appendf(sums[plan.SHA256Sums], "%s  %s\n", set.SHA256.Hex(), a.Name)
+		sums[plan.SHA512Sums] = fmt.Appendf(sums[plan.SHA512Sums], "%s  %s\n", set.SHA512.Hex(), a.Name)
+		sums[a.Name+".sha256"], sums[a.Name+".sha512"] = []byte(set.SHA256.Hex()), []byte(set.SHA512.Hex())
+	}
+	if len(findings) > 0 {
+		return nil, all(req, findings)
+	}
+	return sums, nil
+}

@@ -1,0 +1,85 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// state adds the statement for in-toto's clients to a manifest that lists all
+// else, and signs and writes it if it does not say just that yet. Who only
+// looks has no signer, and misses it.
+func state(ctx context.Context, req Request, m *manifest.Manifest) ([]verdict.Finding, error) {
+	i := slices.IndexFunc(req.Plan.Artifacts, plan.Artifact.IsStatement)
+	if i < 0 {
+		return nil, nil
+	}
+	a := req.Plan.Artifacts[i]
+	slices.SortFunc(m.Artifacts, func(a, b manifest.Artifact) int { return strings.Compare(a.Name, b.Name) })
+	statement, err := m.InToto(a.Name)
+	if err != nil {
+		return nil, err
+	}
+	bundle, err := stated(ctx, req, a.Name, statement)
+	if err != nil {
+		return nil, err
+	}
+	if bundle == nil {
+		if req.Signer == nil {
+			return []verdict.Finding{verdict.Find(verdict.SealMissing, a.Name, "the statement about the whole release is signed with the manifest")}, nil
+		}
+		if bundle, _, err = req.Signer.Statement(ctx, statement); err != nil {
+			return nil, err
+		}
+		if err := req.Workspace.Writer().Put(ctx, a.Name, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{}); err != nil {
+			return nil, fmt.Errorf("writing %s: %w", a.Name, err)
+		}
+	}
+	m.Artifacts = append(m.Artifacts, manifest.Artifact{Artifact: a, Digests: digest.SetOf(bundle), Size: int64(len(bundle))})
+	return nil, nil
+}
+
+// unstated reports whether the statement for in-toto's clients is planned and
+// not there: it is signed when the manifest is.
+func unstated(ctx context.Context, req Request) (bool, error) {
+	i := slices.IndexFunc(req.Plan.Artifacts, plan.Artifact.IsStatement)
+	if i < 0 {
+		return false, nil
+	}
+	_, err := readFile(ctx, req, req.Plan.Artifacts[i].Name)
+	if errors.Is(err, store.ErrNotFound) {
+		return true, nil
+	}
+	return false, err
+}
+
+// stated is the bundle that is there, if the release identity signed it and it
+// says exactly this; else nil.
+func stated(ctx context.Context, req Request, name string, want intoto.Statement) ([]byte, error) {
+	raw, err := readFile(ctx, req, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, err := req.Verifier.Attestation(raw)
+	if err != nil || !same(e.Statement(), want) {
+		return nil, nil //nolint:nilerr // of another run, or half written: it is made again
+	}
+	if _, err := req.Policy.Judge(e, policy.Ask{Role: policy.Release, Kind: intoto.Release, Subject: name, Whole: true}); err != nil {
+		return nil, nil //nolint:nilerr // as above
+	}
+	return raw, nil
+}

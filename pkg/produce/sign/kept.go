@@ -1,0 +1,222 @@
+package sign
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	rekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
+
+	"github.com/waybill-release/waybill/pkg/backend/journal"
+	"github.com/waybill-release/waybill/pkg/value/trace"
+)
+
+// The acts that a journal of signatures knows.
+const (
+	actSigned   = "signed" // and stamped; the logs may have it, or not
+	actLogged   = "logged"
+	actLoggedV1 = "logged in version 1"
+)
+
+// Kept remembers signatures from when they are made until their bundles are
+// where they belong, in a journal. It has no private keys, and whatever it has
+// is verified again before it is used: a journal proves nothing.
+type Kept struct {
+	journal *journal.Journal
+
+	mu      sync.Mutex // guards what follows
+	records map[string]record
+	busy    map[string]chan struct{} // closed when the one at work is through
+}
+
+// record is what is known of one content.
+type record struct {
+	made
+	entries []*rekor.TransparencyLogEntry // of each log; none until logged
+	answer  []byte                        // instead, of a log of version 1
+	// until is when its certificate is of no more use, by our clock; zero where
+	// an earlier run made it, or a key.
+	until time.Time
+	// old says that an earlier run made the signature: the log may have it.
+	old bool
+}
+
+// made is a signature with what proves it; the wire form of a journal's entry.
+type made struct {
+	Certificate []byte `json:"certificate,omitempty"`
+	Key         []byte `json:"key,omitempty"` // the public one, where there is no certificate
+	Signature   []byte `json:"signature"`
+	// Timestamps are of each authority; none in the legacy forms.
+	Timestamps [][]byte `json:"timestamps,omitempty"`
+	// Timestamp is how one was kept when there could be only one.
+	Timestamp []byte `json:"timestamp,omitempty"`
+	// Traceparent is the action that made it, which a later run does not change.
+	Traceparent string `json:"traceparent,omitempty"`
+}
+
+// logged reports whether every log has the signature.
+func (r record) logged() bool { return len(r.entries) > 0 || r.answer != nil }
+
+// Keep reads what a journal has of signatures and goes on writing to it. The
+// journal stays its owner's to close.
+func Keep(j *journal.Journal) (*Kept, error) {
+	k, err := Recall(j.Entries())
+	if err != nil {
+		return nil, err
+	}
+	k.journal = j
+	return k, nil
+}
+
+// Recall reads what the entries of a journal say of signatures. It keeps
+// nothing more: that is for [Signer.Forecast], not for signing.
+func Recall(entries []journal.Entry) (*Kept, error) {
+	k := &Kept{records: map[string]record{}, busy: map[string]chan struct{}{}}
+	for _, e := range entries {
+		r := k.records[e.Subject]
+		switch e.Act {
+		case actSigned:
+			r = record{old: true}
+			if err := json.Unmarshal(e.Detail, &r.made); err != nil {
+				return nil, fmt.Errorf("reading the journal of signatures: %q: %w", e.Subject, err)
+			}
+			if r.Timestamp != nil {
+				r.Timestamps, r.Timestamp = [][]byte{r.Timestamp}, nil
+			}
+		case actLogged:
+			var err error
+			if r.entries, err = readLogged(e.Detail); err != nil {
+				return nil, fmt.Errorf("reading the journal of signatures: %q: %w", e.Subject, err)
+			}
+		case actLoggedV1:
+			r.answer = e.Detail
+		default:
+			continue
+		}
+		k.records[e.Subject] = r
+	}
+	return k, nil
+}
+
+// hold claims a content, so that nobody signs it at the same time, and returns
+// what is known of it.
+func (k *Kept) hold(ctx context.Context, name string) (record, func(), error) {
+	for {
+		k.mu.Lock()
+		other, taken := k.busy[name]
+		if !taken {
+			mine := make(chan struct{})
+			k.busy[name] = mine
+			r := k.records[name]
+			k.mu.Unlock()
+			return r, func() {
+				k.mu.Lock()
+				delete(k.busy, name)
+				k.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		k.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return record{}, nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Began is the action in which the signature of an order was made, which an
+// earlier run may have done; the zero value where that is not known.
+func (s *Signer) Began(o Order) trace.Context {
+	c, err := s.content(o)
+	if err != nil || s.config.Work.Kept == nil {
+		return trace.Context{}
+	}
+	began, err := trace.ParseTraceparent(s.config.Work.Kept.recalled(c.name(s.as)).Traceparent)
+	if err != nil {
+		return trace.Context{}
+	}
+	return began
+}
+
+// recalled is what is known of one content.
+func (k *Kept) recalled(name string) record {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.records[name]
+}
+
+// signed keeps a signature before the log has it.
+func (k *Kept) signed(ctx context.Context, name string, m made, at time.Time) error {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("keeping a signature: %w", err)
+	}
+	return k.append(ctx, journal.Entry{Time: at, Act: actSigned, Subject: name, Detail: raw}, record{made: m})
+}
+
+// logged keeps what the logs answered.
+func (k *Kept) logged(ctx context.Context, name string, r record, at time.Time) error {
+	if r.answer != nil {
+		return k.append(ctx, journal.Entry{Time: at, Act: actLoggedV1, Subject: name, Detail: r.answer}, r)
+	}
+	raw, err := writeLogged(r.entries)
+	if err != nil {
+		return fmt.Errorf("keeping the logs' answers: %w", err)
+	}
+	return k.append(ctx, journal.Entry{Time: at, Act: actLogged, Subject: name, Detail: raw}, r)
+}
+
+// writeLogged writes one entry as it is, and several as a list.
+func writeLogged(entries []*rekor.TransparencyLogEntry) ([]byte, error) {
+	list := make([]json.RawMessage, len(entries))
+	for i, e := range entries {
+		raw, err := protojson.Marshal(e)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = raw
+	}
+	if len(list) == 1 {
+		return list[0], nil
+	}
+	return json.Marshal(list)
+}
+
+func readLogged(raw []byte) (entries []*rekor.TransparencyLogEntry, err error) {
+	list := []json.RawMessage{raw}
+	if bytes.HasPrefix(raw, []byte("[")) {
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return nil, err
+		}
+	}
+	for _, one := range list {
+		e := &rekor.TransparencyLogEntry{}
+		if err := protojson.Unmarshal(one, e); err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// append writes an entry, even if the run is being ended: what was made is not
+// to be lost.
+func (k *Kept) append(ctx context.Context, e journal.Entry, r record) error {
+	if k.journal == nil {
+		return errors.New("keeping a signature: what was recalled keeps no more")
+	}
+	if err := k.journal.Append(context.WithoutCancel(ctx), e); err != nil {
+		return fmt.Errorf("keeping a signature: %w", err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.records[e.Subject] = r
+	return nil
+}

@@ -1,0 +1,106 @@
+package sign
+
+import (
+	"slices"
+	"time"
+
+	trustroot "github.com/sigstore/protobuf-specs/gen/pb-go/trustroot/v1"
+	"github.com/sigstore/sigstore-go/pkg/root"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Services are the addresses that a signature needs.
+type Services struct {
+	Fulcio string
+	// TSAs and Logs are all that every signature is brought before. One that
+	// does not answer is waited for; none is left out.
+	TSAs, Logs []string
+	// LogV1 is the log that signatures in the legacy forms need; empty where
+	// there is none. See [Order].
+	LogV1 string
+	// Login is where a person logs in; empty where nobody is to.
+	Login string
+}
+
+// ParseServices reads a Sigstore signing_config.json (version 0.2) and picks
+// what is valid at a time: version 1 of the certificate and timestamp services,
+// version 2 of the logs. Of each operator the newest service counts, and of
+// those as many as the configuration's selector says: ALL of them, EXACTly so
+// many, or ANY one, which is the newest here, so that two runs pick alike. What
+// is asked for and not there is refused, as is a selector that is unknown: a
+// signature that convinces fewer than it should is found out too late.
+func ParseServices(raw []byte, now time.Time) (Services, error) {
+	wire, err := root.NewSigningConfigProtobuf(raw)
+	if err != nil {
+		return Services{}, verdict.Wrap(verdict.ConfigParse, "signing config", err)
+	}
+	config, err := root.NewSigningConfigFromProtobuf(wire)
+	if err != nil {
+		return Services{}, verdict.Wrap(verdict.ConfigParse, "signing config", err)
+	}
+	var s Services
+	if s.Fulcio = newest(config.FulcioCertificateAuthorityURLs(), 1, now); s.Fulcio == "" {
+		return Services{}, verdict.Refuse(verdict.ServiceSelector, "signing config", "certificate authority: it names none of version 1 that is valid now")
+	}
+	if s.TSAs, err = choose("timestamp authority", valid(config.TimestampAuthorityURLs(), 1, now), wire.GetTsaConfig()); err != nil {
+		return Services{}, err
+	}
+	logs := config.RekorLogURLs()
+	if s.Logs, err = choose("transparency log of version 2", valid(logs, 2, now), wire.GetRekorTlogConfig()); err != nil {
+		return Services{}, err
+	}
+	s.LogV1, s.Login = newest(logs, 1, now), newest(config.OIDCProviderURLs(), 1, now)
+	return s, nil
+}
+
+// choose takes as many of the services as a selector says.
+func choose(what string, all []string, asked *trustroot.ServiceConfiguration) ([]string, error) {
+	refuse := func(format string, args ...any) ([]string, error) {
+		return nil, verdict.Refuse(verdict.ServiceSelector, "signing config", what+": "+format, args...)
+	}
+	switch {
+	case len(all) == 0:
+		return refuse("it names none that is valid now")
+	case len(all) > maxServices:
+		return refuse("%d operators, the limit is %d", len(all), maxServices)
+	}
+	switch count := int(asked.GetCount()); asked.GetSelector() {
+	case trustroot.ServiceSelector_ALL:
+		return all, nil
+	case trustroot.ServiceSelector_ANY:
+		return all[:1], nil
+	case trustroot.ServiceSelector_EXACT:
+		if count < 1 || count > len(all) {
+			return refuse("it asks for exactly %d, and names %d that are valid now, of different operators", count, len(all))
+		}
+		return all[:count], nil
+	}
+	return refuse("its selector is %s; want ALL, ANY or EXACT", asked.GetSelector())
+}
+
+// maxServices bounds how many parties each signature is brought before.
+const maxServices = 8
+
+// valid are the services of a version that are valid at a time, newest first,
+// one of each operator.
+func valid(list []root.Service, version uint32, now time.Time) (all []string) {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b root.Service) int { return b.ValidityPeriodStart.Compare(a.ValidityPeriodStart) })
+	operators := map[string]bool{}
+	for _, s := range list {
+		if s.MajorAPIVersion != version || !s.ValidAtTime(now) || s.URL == "" || operators[s.Operator] {
+			continue
+		}
+		operators[s.Operator] = true
+		all = append(all, s.URL)
+	}
+	return all
+}
+
+func newest(list []root.Service, version uint32, now time.Time) string {
+	if all := valid(list, version, now); len(all) > 0 {
+		return all[0]
+	}
+	return ""
+}

@@ -1,0 +1,63 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/waybill-release/waybill/pkg/backend/transport"
+)
+
+// ask sends a request and returns the answer's body. What failed is said
+// without any of the answer, because answers are secrets.
+func ask(ctx context.Context, rt http.RoundTripper, r *http.Request) (body []byte, header http.Header, err error) {
+	place := r.URL.Scheme + "://" + r.URL.Host
+	response, err := transport.Client(rt).Do(r.WithContext(ctx))
+	if err != nil {
+		return nil, nil, unavailable(place, withoutAddress(err))
+	}
+	defer response.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(response.Body, maxToken+1))
+	switch {
+	case err != nil:
+		return nil, nil, unavailable(place, err)
+	case len(body) > maxToken:
+		return nil, nil, refused("%s answered more than %d bytes", place, maxToken)
+	case response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusRequestTimeout:
+		return nil, nil, unavailable(place, fmt.Errorf("it answered %d", response.StatusCode))
+	case response.StatusCode != http.StatusOK:
+		return body, response.Header, &statusError{place: place, status: response.StatusCode}
+	}
+	return body, response.Header, nil
+}
+
+// withoutAddress is the cause of a failed request without its full address:
+// what stands behind the host may be secret.
+func withoutAddress(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
+}
+
+// statusError reports an answer that is a no.
+type statusError struct {
+	place  string
+	status int
+}
+
+// Error names place and status.
+func (e *statusError) Error() string { return fmt.Sprintf("%s answered %d", e.place, e.status) }
+
+// hint turns a no into a finding that says what to do.
+func hint(err error, what string) error {
+	var no *statusError
+	if errors.As(err, &no) {
+		return refused("%s answered %d; %s", no.place, no.status, what)
+	}
+	return err
+}

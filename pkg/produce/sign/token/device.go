@@ -1,0 +1,158 @@
+package token
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// device has a person log in on whatever has a browser (RFC 8628), with a
+// proof that who asked and who collects are the same (RFC 7636).
+type device struct {
+	World
+	client string
+	pause  func(ctx context.Context, d time.Duration) error
+}
+
+// Device is the source that asks the person at the terminal. Where there is
+// none, that is an error at once: a release never waits for a login that
+// nobody sees.
+func Device(w World) (Source, error) {
+	if w.Login == nil {
+		return nil, verdict.Refuse(verdict.Usage, "identity", "nobody is at the terminal who could log in; name a file with --identity-token, or --identity ambient")
+	}
+	if w.Issuer == "" {
+		return nil, verdict.Refuse(verdict.Usage, "identity", "the signing configuration names no issuer to log in at")
+	}
+	return Keep(device{World: w, client: Audience, pause: transport.Sleep}, w.Clock), nil
+}
+
+// IsPerson reports whether a source asks a person for a login.
+func IsPerson(source Source) bool {
+	if k, is := source.(*kept); is {
+		source = k.Source
+	}
+	_, is := source.(device)
+	return is
+}
+
+// String names the issuer.
+func (d device) String() string { return "a login at " + d.Issuer }
+
+// endpoints is the part of an issuer's configuration that is needed here.
+type endpoints struct {
+	Issuer string `json:"issuer"`
+	Device string `json:"device_authorization_endpoint"`
+	Token  string `json:"token_endpoint"`
+}
+
+// login is an issuer's answer to the first question.
+type login struct {
+	Code     string  `json:"device_code"`
+	UserCode string  `json:"user_code"`
+	Address  string  `json:"verification_uri"`
+	Complete string  `json:"verification_uri_complete"`
+	Expires  float64 `json:"expires_in"`
+	Interval float64 `json:"interval"`
+}
+
+// Token shows the person where to log in and waits until that is done.
+func (d device) Token(ctx context.Context) (string, error) {
+	at, err := d.discover(ctx)
+	if err != nil {
+		return "", err
+	}
+	verifier := rand.Text() + rand.Text()
+	sum := sha256.Sum256([]byte(verifier))
+	body, err := d.post(ctx, at.Device, url.Values{
+		"client_id": {d.client}, "scope": {"openid email"},
+		"code_challenge_method": {"S256"}, "code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])},
+	})
+	if err != nil {
+		return "", hint(err, "it lets nobody log in this way")
+	}
+	var asked login
+	if json.Unmarshal(body, &asked) != nil || asked.Code == "" || asked.UserCode == "" || asked.Address == "" {
+		return "", refused("%s answered no login", d.Issuer)
+	}
+	if asked.Complete != "" {
+		asked.Address = asked.Complete
+	}
+	if u, err := url.Parse(asked.Address); err != nil || u.Scheme != "https" && u.Scheme != "http" {
+		return "", refused("%s sends to no web address", d.Issuer)
+	}
+	d.Login(asked.Address, asked.UserCode)
+	return d.collect(ctx, at, asked, verifier)
+}
+
+// discover reads the issuer's configuration (OpenID Connect Discovery 1.0).
+func (d device) discover(ctx context.Context) (endpoints, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(d.Issuer, "/")+"/.well-known/openid-configuration", nil)
+	if err != nil {
+		return endpoints{}, verdict.Refuse(verdict.Usage, "identity", "the issuer %q is no address", d.Issuer)
+	}
+	body, _, err := ask(ctx, d.Transport, r)
+	if err != nil {
+		return endpoints{}, hint(err, "it is no issuer of tokens")
+	}
+	var at endpoints
+	if json.Unmarshal(body, &at) != nil || at.Issuer != d.Issuer || at.Device == "" || at.Token == "" {
+		return endpoints{}, refused("%s lets nobody log in by a device code", d.Issuer)
+	}
+	return at, nil
+}
+
+// collect asks for the token until the person has logged in.
+func (d device) collect(ctx context.Context, at endpoints, asked login, verifier string) (string, error) {
+	interval := max(time.Duration(asked.Interval)*time.Second, 5*time.Second)
+	until := d.Clock().Add(min(max(time.Duration(asked.Expires)*time.Second, time.Minute), time.Hour))
+	for d.Clock().Before(until) {
+		if err := d.pause(ctx, interval); err != nil {
+			return "", err
+		}
+		body, err := d.post(ctx, at.Token, url.Values{
+			"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"}, "device_code": {asked.Code},
+			"client_id": {d.client}, "code_verifier": {verifier},
+		})
+		var no *statusError
+		switch {
+		case err == nil:
+			return field(body, d.Issuer, "id_token")
+		case !errors.As(err, &no):
+			return "", err
+		}
+		switch why, _ := field(body, d.Issuer, "error"); why {
+		case "authorization_pending":
+		case "slow_down":
+			interval += 5 * time.Second
+		case "access_denied":
+			return "", refused("the login at %s was declined", d.Issuer)
+		case "expired_token":
+			return "", refused("the login at %s came too late; try again", d.Issuer)
+		default:
+			return "", hint(err, "try again")
+		}
+	}
+	return "", refused("nobody logged in at %s in time; try again", d.Issuer)
+}
+
+func (d device) post(ctx context.Context, address string, form url.Values) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, refused("%s names an address that is none", d.Issuer)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Accept", "application/json")
+	body, _, err := ask(ctx, d.Transport, r)
+	return body, err
+}

@@ -1,0 +1,107 @@
+package manifest
+
+import (
+	"slices"
+	"strings"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// fileClasses are the classes of artifacts in the file place. The list is
+// closed: what an unknown class would need as evidence, nobody here can say.
+var fileClasses = []plan.Class{
+	plan.Binary, plan.Archive, plan.Other, plan.SBOM, plan.Provenance, plan.ProvenanceV02, plan.Signature, plan.ConfigFile, plan.Sums, plan.Checksum,
+}
+
+// checkEntry refuses an entry that speaks of another place than its class
+// does, or of another image than its name does.
+func (m *Manifest) checkEntry(a Artifact, place string) error {
+	if err := releasemanifest.CheckName(a.Name); err != nil {
+		return verdict.Wrap(verdict.Path, a.Name, err)
+	}
+	refuse := func(reason string) error { return verdict.Refuse(verdict.ManifestParse, a.Name, "%s", reason) }
+	switch {
+	case a.Size < 0:
+		return refuse("its size is negative")
+	case a.MediaType == "":
+		return refuse("it has no media type")
+	case a.Digests.SHA512.IsZero():
+		return refuse("its subject has no sha512 digest")
+	case !a.IsImage() && !slices.Contains(fileClasses, a.Class):
+		return refuse("its class is none of this version")
+	case !a.IsImage() && (place != "files" || a.Repository != "" || len(a.Tags) > 0 || strings.HasPrefix(a.Name, "oci/")):
+		return refuse("a file, but its name, place, repository or tags are an image's")
+	case a.IsImage() && (place != "images" || m.ImagesURI == "" || a.Repository == ""):
+		return refuse("an image, but without a place or repository of images")
+	case a.Class == plan.Image && a.Name != "oci/"+a.Repository:
+		return refuse("its name is not its repository's")
+	case a.Class == plan.Image && !slices.Equal(a.Tags, []string{m.Version.String()}):
+		return refuse("its only tag is not the version")
+	case a.Class == plan.ImageChild && (a.Platform == "" || a.Name != "oci/"+a.Repository+"/"+a.Platform || len(a.Tags) > 0):
+		return refuse("its name is not its repository's and platform's, or it has tags")
+	}
+	return nil
+}
+
+// checkEvidence refuses an entry that names as evidence what is listed as
+// something else: what a verifier asks of provenance, it asks by class. Evidence
+// that is not listed at all is the verifier's to miss.
+func (m *Manifest) checkEvidence() error {
+	for _, a := range m.Artifacts {
+		named := map[plan.Class]string{plan.Provenance: a.Provenance, plan.SBOM: a.SBOM, plan.Signature: a.Signature}
+		for _, class := range []plan.Class{plan.Provenance, plan.SBOM, plan.Signature} {
+			if e, listed := m.Find(named[class]); listed && e.Class != class {
+				return verdict.Refuse(verdict.ManifestParse, a.Name, "its %s %s is listed as %s", class, e.Name, e.Class)
+			}
+		}
+	}
+	return nil
+}
+
+// checkConfig refuses a manifest whose own entries contradict the
+// configuration that it says the release was built from.
+func (m *Manifest) checkConfig() error {
+	if err := m.checkListed(plan.ConfigName, m.Config); err != nil {
+		return err
+	}
+	return m.checkListed(plan.LockName, m.Lock)
+}
+
+func (m *Manifest) checkListed(name string, want digest.Digest) error {
+	a, listed := m.Find(name)
+	if !listed || a.Digests.SHA256.Equal(want) {
+		return nil
+	}
+	return &verdict.Error{Finding: verdict.Find(verdict.ManifestParse, name, "listed with other bytes than the release says it was built from").
+		Differ(want.String(), a.Digests.SHA256.String())}
+}
+
+// fileDigest reads a configuration file of a fixed name.
+func fileDigest(f *releasemanifest.File, name string) (digest.Digest, error) {
+	if f == nil {
+		return digest.Digest{}, nil
+	}
+	if f.Path != name {
+		return digest.Digest{}, verdict.Refuse(verdict.ManifestParse, "manifest", "configuration %q, want %s", f.Path, name)
+	}
+	return digest.ParseHex(digest.SHA256, f.SHA256)
+}
+
+// supersedes reads the chain of revisions: the first replaces nothing, every
+// other names what it replaces and says why.
+func supersedes(wire releasemanifest.Predicate) (digest.Digest, error) {
+	if wire.Revision == 1 && wire.Supersedes == "" {
+		return digest.Digest{}, nil
+	}
+	if wire.Revision == 1 || wire.Supersedes == "" || wire.Change == "" {
+		return digest.Digest{}, verdict.Refuse(verdict.ManifestParse, "manifest", "revision %d: the first supersedes nothing, each later one names what it supersedes and its change", wire.Revision)
+	}
+	d, err := digest.Parse(wire.Supersedes)
+	if err == nil && d.Algorithm() != digest.SHA256 {
+		err = verdict.Refuse(verdict.ManifestParse, "manifest", "supersedes: want a sha256 digest")
+	}
+	return d, err
+}

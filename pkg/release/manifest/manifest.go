@@ -1,0 +1,122 @@
+// Package manifest holds the release manifest as a value: the closed list of
+// everything that one release publishes, where it is published, and which
+// evidence belongs to what.
+//
+// A [Manifest] parsed from a statement is parsed, not believed; pkg/judge/verify
+// says who signed the statement. The wire form is specified under
+// attestations/release-manifest/v1; the one conversion between wire and value
+// is here.
+//
+//	m, err := manifest.ReadManifest(statement, nil)
+//	for _, a := range m.Files() { … }
+package manifest
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/version"
+)
+
+// Artifact is one published thing: a planned artifact with its bytes named.
+type Artifact struct {
+	plan.Artifact
+	Digests digest.Set
+	Size    int64
+	// Provenance and SBOM name the artifacts that carry them. Signature does
+	// so for files; for images it is the digest of the signature's bundle.
+	Provenance string
+	SBOM       string
+	Signature  string
+}
+
+// Source names the revision that was built.
+type Source struct {
+	Repository, Ref, Commit, Tree string
+}
+
+// Manifest is the closed list of one release.
+type Manifest struct {
+	Name       string
+	Version    version.Version
+	Revision   int
+	Supersedes digest.Digest
+	Change     string
+	SealedOn   time.Time
+	Expires    time.Time
+	Source     Source
+	Config     digest.Digest
+	Lock       digest.Digest
+	FilesURI   string
+	ImagesURI  string
+	Artifacts  []Artifact
+	Runs       []Run
+	Withdrawn  *Withdrawal
+	// Pages are the files that hold the list of one that was read from pages.
+	Pages []Page
+	// Former are the pages of superseded revisions, which may lie beside those
+	// of this one.
+	Former []string
+}
+
+// Withdrawal says that the release must no longer be used, why, and what to
+// use instead.
+type Withdrawal struct {
+	Reason, Use string
+}
+
+// Find returns the artifact of a name.
+func (m Manifest) Find(name string) (Artifact, bool) {
+	i, ok := slices.BinarySearchFunc(m.Artifacts, name, func(a Artifact, n string) int { return strings.Compare(a.Name, n) })
+	if !ok {
+		return Artifact{}, false
+	}
+	return m.Artifacts[i], true
+}
+
+// Files are the artifacts of the file place.
+func (m Manifest) Files() []Artifact {
+	return m.filter(func(a Artifact) bool { return !a.IsImage() })
+}
+
+// Images are the artifacts of the registry, indexes and their platforms.
+func (m Manifest) Images() []Artifact {
+	return m.filter(func(a Artifact) bool { return a.IsImage() })
+}
+
+// Children are the platforms of an image index.
+func (m Manifest) Children(index string) []Artifact {
+	return m.filter(func(a Artifact) bool { return a.Class == plan.ImageChild && a.Of == index })
+}
+
+func (m Manifest) filter(keep func(Artifact) bool) []Artifact {
+	n := 0
+	for i := range m.Artifacts {
+		if keep(m.Artifacts[i]) {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	out := make([]Artifact, 0, n)
+	for _, a := range m.Artifacts {
+		if keep(a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// Repositories are the image repositories of the release, sorted.
+func (m Manifest) Repositories() []string {
+	var names []string
+	for _, a := range m.Images() {
+		names = append(names, a.Repository)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,155 @@
+package manifest
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/order"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// PageEntries is how many entries a page has at most, and how many a manifest
+// has that needs no pages.
+const PageEntries = 1000
+
+// MaxPages bounds a manifest: two million names.
+const MaxPages = 2000
+
+// MaxFormer bounds the pages of superseded revisions.
+const MaxFormer = 10 * MaxPages
+
+// MaxPage bounds the bytes of one page; a reader takes no more.
+const MaxPage = 8 << 20
+
+// PageMedia is the media type of a page: a statement of in-toto.
+const PageMedia = "application/vnd.in-toto+json"
+
+// Page is one page of a manifest as its root binds it: a file beside the
+// manifest's bundle that lists Count entries, from First to Last by name.
+type Page struct {
+	Name        string
+	Digests     digest.Set
+	First, Last string
+	Count       int
+	Size        int64 // as it was read; the root does not say it
+}
+
+// PageName is the name of the page whose bytes have a digest. Being named by
+// its bytes, a page is never written over, and revisions share what they have
+// in common.
+func PageName(sha256 digest.Digest) string { return releasemanifest.PageDir + sha256.Hex() + ".json" }
+
+// IsPaged reports whether the manifest is sealed as a root and its pages.
+func (m Manifest) IsPaged() bool { return len(m.Artifacts) > PageEntries }
+
+// Seal encodes the manifest, once: the statement to sign, after each of its
+// pages, if it has any, was given to put. Entries are sorted by name, so equal
+// manifests are equal bytes. One page at a time is in memory.
+func (m Manifest) Seal(put func(p Page, raw []byte) error) (intoto.Statement, error) {
+	if m.IsPaged() {
+		return m.SealPages(PageEntries, put)
+	}
+	wire, err := m.head()
+	if err != nil {
+		return intoto.Statement{}, err
+	}
+	subjects, entries := encode(m.sorted())
+	wire.Artifacts = entries
+	return intoto.New(releasemanifest.PredicateType, subjects, wire)
+}
+
+// SealPages is [Manifest.Seal] on pages of the given number of entries, however
+// few there are.
+func (m Manifest) SealPages(entries int, put func(p Page, raw []byte) error) (intoto.Statement, error) {
+	wire, err := m.head()
+	if err != nil {
+		return intoto.Statement{}, err
+	}
+	wire.Artifacts = []releasemanifest.Artifact{}
+	var subjects []intoto.Subject
+	for chunk := range slices.Chunk(m.sorted(), entries) {
+		raw, err := m.page(chunk)
+		if err != nil {
+			return intoto.Statement{}, err
+		}
+		p := Page{
+			Digests: digest.SetOf(raw), First: chunk[0].Name, Last: chunk[len(chunk)-1].Name, Count: len(chunk), Size: int64(len(raw)),
+		}
+		p.Name = PageName(p.Digests.SHA256)
+		if err := put(p, raw); err != nil {
+			return intoto.Statement{}, err
+		}
+		subjects = append(subjects, intoto.Subject{Name: p.Name, Digests: p.Digests})
+		wire.Pages = append(wire.Pages, releasemanifest.Page{
+			Name: p.Name, SHA256: p.Digests.SHA256.Hex(), First: p.First, Last: p.Last, Count: p.Count,
+		})
+	}
+	if err := m.addFormer(&wire); err != nil {
+		return intoto.Statement{}, err
+	}
+	return intoto.New(releasemanifest.PredicateType, subjects, wire)
+}
+
+// addFormer says which pages of superseded revisions are none of this one.
+func (m Manifest) addFormer(wire *releasemanifest.Predicate) error {
+	former := slices.Compact(slices.Sorted(slices.Values(m.Former)))
+	for _, p := range wire.Pages {
+		former = slices.DeleteFunc(former, func(name string) bool { return name == p.Name })
+	}
+	if len(former) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(former)
+	extend(wire, releasemanifest.FormerPages, raw)
+	return err
+}
+
+// former reads which pages of superseded revisions there may be. What is no
+// name of a page is refused: it would be exempt from closure.
+func former(raw json.RawMessage) (names []string, err error) {
+	if raw == nil {
+		return nil, nil
+	}
+	if err := strictjson.Unmarshal(raw, &names); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		hex, is := strings.CutSuffix(strings.TrimPrefix(name, releasemanifest.PageDir), ".json")
+		sum, err := digest.ParseHex(digest.SHA256, hex)
+		if err != nil || !is || name != PageName(sum) || len(names) > MaxFormer {
+			return nil, verdict.Refuse(verdict.ManifestParse, "manifest", "%d former pages, among them %.100q; want at most %d, each named by its digest", len(names), name, MaxFormer)
+		}
+	}
+	return names, nil
+}
+
+// page is a statement about some of the artifacts. It says of which release
+// they are, for whoever signs it alone.
+func (m Manifest) page(artifacts []Artifact) ([]byte, error) {
+	subjects, entries := encode(artifacts)
+	s, err := intoto.New(releasemanifest.PageType, subjects, releasemanifest.PagePredicate{Name: m.Name, Version: m.Version.String(), Artifacts: entries})
+	return s.Raw(), err
+}
+
+func encode(artifacts []Artifact) ([]intoto.Subject, []releasemanifest.Artifact) {
+	subjects := make([]intoto.Subject, 0, len(artifacts))
+	entries := make([]releasemanifest.Artifact, 0, len(artifacts))
+	for _, a := range artifacts {
+		subjects = append(subjects, intoto.Subject{Name: a.Name, Digests: a.Digests})
+		entries = append(entries, toWire(a))
+	}
+	return subjects, entries
+}
+
+func (m Manifest) sorted() []Artifact {
+	artifacts := slices.Clone(m.Artifacts)
+	order.Sort(artifacts, byName)
+	return artifacts
+}
+
+func byName(a, b Artifact) int { return strings.Compare(a.Name, b.Name) }

@@ -1,0 +1,268 @@
+// Package plan reads release.yaml and expands it into the plan of a release:
+// a value that lists every step and every artifact to come, and nothing else.
+//
+// The producer's pipeline builds what the plan says; the seal lists what the
+// plan says; a verifier expands the published release.yaml itself and compares.
+// Nothing is implicit: signatures, SBOMs, provenance and checksum files are
+// artifacts of the plan like any other.
+//
+//	config, err := plan.ParseConfig(releaseYAML)
+//	p, err := config.Expand(v)
+//	for _, a := range p.Artifacts { fmt.Println(a.Name, a.Class) }
+//
+// It owns the file format, its lock and its expansion. It runs nothing,
+// resolves no ref and opens no file. The README beside this file is the
+// reference of the format.
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// File names of the configuration, in the source and in the release.
+const (
+	ConfigName = "release.yaml"
+	LockName   = "release.lock.yaml"
+)
+
+const apiVersion = "waybill/v1"
+
+// Config is a parsed release.yaml. Only [ParseConfig] makes one; the zero
+// Config plans nothing and is refused.
+type Config struct {
+	project
+	pinning
+	published
+	making
+	parameters []Parameter
+	defaults   defaults
+	lists      lists
+	places     places
+}
+
+// project says what is released, and from where.
+type project struct {
+	name       text
+	version    versioning
+	repository text
+	commit     string // the rule that ties the tag to the commit that is built
+}
+
+// pinning says what the lock pins besides what steps name.
+type pinning struct {
+	lock    text
+	modules []text
+	// downloads are names and addresses, in the order of the file.
+	downloads []pair
+}
+
+// making says what makes the release: steps of ours, or another tool, whose
+// files are given and which leaves others outside of the release.
+type making struct {
+	steps   []step
+	given   []given
+	outside []output
+}
+
+// published are the files about the whole release.
+type published struct {
+	v02     bool // provenance in the legacy form, too
+	sboms   sboms
+	markers []text
+}
+
+// versioning says how versions are written and which tag names one.
+type versioning struct {
+	scheme string
+	tag    text
+}
+
+// The rules of source.releaseCommit.
+const (
+	// CommitTagged: the tag names the commit that is built.
+	CommitTagged = "tagged"
+	// CommitEmptyChild: the tag may name an empty commit whose only parent is
+	// the commit that is built.
+	CommitEmptyChild = "empty-child"
+)
+
+// sboms name the documents about the whole release.
+type sboms struct{ release, source text }
+
+// Name is the name of the project.
+func (c Config) Name() string { return c.name.s }
+
+// Repository is the canonical address of the source.
+func (c Config) Repository() string { return c.repository.s }
+
+// ReleaseCommit is the rule by which a tag names the commit that is built.
+func (c Config) ReleaseCommit() string { return c.commit }
+
+// Locked reports whether release.lock.yaml belongs to the configuration.
+func (c Config) Locked() bool { return c.lock.given() }
+
+// Parameters are what a caller of the build may choose; none by default.
+func (c Config) Parameters() []Parameter { return slices.Clone(c.parameters) }
+
+// ParseConfig reads release.yaml strictly and checks everything that can be
+// checked without a version. All faults are told at once, each with line and
+// column, as [Faults].
+func ParseConfig(raw []byte) (Config, error) {
+	r := &reader{}
+	c := r.config(r.root(raw))
+	if err := refusal(ConfigName, r.faults); err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+func (r *reader) config(n node) (c Config) {
+	top := n.object("apiVersion", "kind", "name", "version", "source", "lock", "modules", "downloads", "parameters",
+		"defaults", "lists", "steps", "outputs", "outside", "provenance", "sboms", "places", "markers")
+	if !n.given() || top.members == nil {
+		return c
+	}
+	if !top.kind("Release") {
+		return c
+	}
+	c.name = top.need("name", "name the project").text()
+	if c.name.given() && !isName(c.name.s) {
+		top.get("name").fail("%s: want lower-case letters, digits and dashes", quote(c.name.s))
+	}
+	c.version = readVersioning(top.get("version"))
+	c.readSource(top)
+	c.modules = readModules(top.get("modules"))
+	c.downloads = readDownloads(top.get("downloads"))
+	c.parameters = readParameters(top.get("parameters"))
+	c.lists = readLists(top.get("lists"))
+	c.defaults = readDefaults(top.get("defaults"))
+	c.readMakers(top)
+	c.v02 = readProvenance(top.get("provenance"))
+	s := top.get("sboms").object("release", "source")
+	c.sboms = sboms{release: s.get("release").text(), source: s.get("source").text()}
+	c.readPlaces(top)
+	if m := top.get("markers"); m.given() {
+		c.markers = m.words("names of version markers")
+	}
+	c.checkLocked(top)
+	return c
+}
+
+// kind demands the head that says what the file is.
+func (o object) kind(want string) bool {
+	v, k := o.get("apiVersion").text().s, o.get("kind").text().s
+	if v == apiVersion && k == want {
+		return true
+	}
+	o.fail("want apiVersion %s and kind %s", apiVersion, want)
+	return false
+}
+
+func readVersioning(n node) versioning {
+	o := n.object("scheme", "tag")
+	return versioning{scheme: o.get("scheme").choice("kubernetes"), tag: o.get("tag").text()}
+}
+
+func (c *Config) readSource(top object) {
+	o := top.need("source", "name the canonical repository as source.repository").object("repository", "releaseCommit")
+	c.repository = o.need("repository", "name the canonical repository").text()
+	c.commit = o.get("releaseCommit").choice(CommitTagged, CommitEmptyChild)
+	if c.lock = top.get("lock").text(); c.lock.given() && c.lock.s != LockName {
+		top.get("lock").fail("%s; want %q", quote(c.lock.s), LockName)
+	}
+}
+
+// readProvenance reads in which forms provenance is written, and whether the
+// older one is among them. Only v1 is evidence, so it is no choice.
+func readProvenance(n node) (v02 bool) {
+	if !n.given() {
+		return false
+	}
+	first := false
+	for _, t := range n.words("v1, or v1 and v0.2") {
+		switch t.s {
+		case "v1":
+			first = true
+		case "v0.2":
+			v02 = true
+		default:
+			n.r.faults = append(n.r.faults, t.at.fault("%s; want v1 or v0.2", quote(t.s)))
+		}
+	}
+	if !first {
+		n.fail("want v1 among them; v0.2 is a copy for older readers, and evidence of nothing")
+	}
+	return v02
+}
+
+// readModules reads the directories of Go modules that the lock pins.
+func readModules(n node) []text {
+	if !n.given() {
+		return nil
+	}
+	list := n.words("directories of Go modules")
+	for _, t := range list {
+		if !isSourcePath(t.s) && t.s != "." {
+			n.r.faults = append(n.r.faults, t.at.fault("%s: want a clean path of the source, or \".\"", quote(t.s)))
+		}
+	}
+	return list
+}
+
+// checkLocked refuses names that only a lock can say the meaning of, where
+// there is none.
+func (c *Config) checkLocked(top object) {
+	if c.lock.given() || !top.given() {
+		return
+	}
+	needs := slices.Concat(c.bases(), c.tools(), c.modules)
+	for _, d := range c.downloads {
+		needs = append(needs, d.key)
+	}
+	if len(needs) == 0 {
+		return
+	}
+	top.r.faults = append(top.r.faults, needs[0].at.fault(
+		"%s is pinned nowhere; add \"lock: %s\" and run waybill lock", quote(needs[0].s), LockName))
+}
+
+// bases are the base images that steps name, each once.
+func (c Config) bases() (list []text) {
+	for _, s := range c.steps {
+		if s.image != nil && s.image.base.given() && s.image.base.s != Scratch {
+			list = append(list, s.image.base)
+		}
+	}
+	return distinct(list)
+}
+
+// tools are the tools that steps use, each once.
+func (c Config) tools() (list []text) {
+	for _, s := range c.steps {
+		if s.runs() {
+			list = append(list, s.around.over(c.defaults.step).tools...)
+		}
+	}
+	return distinct(list)
+}
+
+func distinct(list []text) []text {
+	slices.SortStableFunc(list, func(a, b text) int { return strings.Compare(a.s, b.s) })
+	return slices.CompactFunc(list, func(a, b text) bool { return a.s == b.s })
+}
+
+// isName is the grammar of names that end up in file names, tags and URIs.
+func isName(s string) bool {
+	if s == "" || len(s) > 64 || s[0] == '-' {
+		return false
+	}
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// invalid is the refusal of what the caller asked, not of the file.
+func invalid(subject, format string, args ...any) error {
+	return verdict.Refuse(verdict.Usage, subject, format, args...)
+}

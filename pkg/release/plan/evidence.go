@@ -1,0 +1,210 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+)
+
+// evidence plans everything that proves something about the outputs, and the
+// files about the whole release.
+func (x *expander) evidence(s scope) {
+	p := x.p
+	if len(x.c.given) > 0 {
+		x.evidenceGiven()
+		x.p.Artifacts = append(x.p.Artifacts, x.statement(s)...)
+		return
+	}
+	p.SBOMs = Documents{Release: p.Name + ".spdx.json"}
+	if t := x.c.sboms.release; t.given() {
+		p.SBOMs.Release = x.fill(t, s)
+	}
+	if t := x.c.sboms.source; t.given() {
+		p.SBOMs.Source = x.fill(t, s)
+	}
+	// How many there will be is known before the first is made.
+	if n := x.countEvidence(); len(p.Artifacts)+n > MaxArtifacts {
+		x.fail(x.c.name.at, "%d artifacts with their evidence, more than %d; make fewer, or several releases", len(p.Artifacts)+n, MaxArtifacts)
+		return
+	}
+	more := make([]Artifact, 0, x.countEvidence())
+	for _, step := range p.Steps {
+		more = append(more, Artifact{Name: ProvenanceName(step.Instance), Class: Provenance, MediaType: MediaBundle, Place: PlaceFiles, Step: step.Instance})
+		if p.ProvenanceV02 {
+			more = append(more, Artifact{Name: ProvenanceV02Name(step.Instance), Class: ProvenanceV02, MediaType: MediaBundle, Place: PlaceFiles, Step: step.Instance})
+		}
+		x.origin[step.Instance] = x.origin[step.Outputs[0]]
+	}
+	for i := range p.Artifacts {
+		more = x.evidenceOf(&p.Artifacts[i], more)
+	}
+	more = append(more, about(p.SBOMs.Release, SBOM, sbomMedia(p.SBOMs.Release), ""))
+	if p.SBOMs.Source != "" {
+		more = append(more, about(p.SBOMs.Source, SBOM, sbomMedia(p.SBOMs.Source), ""))
+	}
+	more = append(more, about(ConfigName, ConfigFile, mediaYAML, ""))
+	if p.Locked {
+		more = append(more, about(LockName, ConfigFile, mediaYAML, ""))
+	}
+	for _, name := range x.c.places.sums {
+		sums := about(name, Sums, mediaText, "")
+		sums.Evidence = []Evidence{{KindBundle, BundleName(name)}}
+		more = append(more, sums, about(BundleName(name), Signature, MediaBundle, name))
+	}
+	p.Artifacts = append(append(p.Artifacts, more...), x.statement(s)...)
+}
+
+// statement plans the bundle that says for in-toto's clients what is released,
+// if release.yaml names one.
+func (x *expander) statement(s scope) []Artifact {
+	if !x.c.places.statement.given() {
+		return nil
+	}
+	return []Artifact{about(x.fill(x.c.places.statement, s), Signature, MediaBundle, "")}
+}
+
+// IsStatement reports whether the artifact is the statement about the whole
+// release, for in-toto's clients. It is of no other artifact.
+func (a Artifact) IsStatement() bool {
+	return a.Class == Signature && a.MediaType == MediaBundle && a.Of == ""
+}
+
+// countEvidence is at least how many artifacts evidence will add.
+func (x *expander) countEvidence() int {
+	n := len(x.p.Steps) + 4 + 2*len(x.c.places.sums)
+	if x.p.ProvenanceV02 {
+		n += len(x.p.Steps)
+	}
+	for _, a := range x.p.Artifacts {
+		if !a.IsImage() {
+			n += 2 + len(x.c.places.sidecars)
+		} else if a.Class == Image {
+			n++
+		}
+	}
+	return n
+}
+
+// evidenceOf spells out the evidence of one output and plans its files.
+func (x *expander) evidenceOf(a *Artifact, more []Artifact) []Artifact {
+	class := a.Class
+	if class == ImageChild {
+		class = Image
+	}
+	kinds, said := x.c.defaults.evidence[class]
+	if !said {
+		kinds = kindsOf(class)
+	}
+	for _, k := range kinds {
+		e := Evidence{Kind: k}
+		switch {
+		case k == KindProvenance:
+			e.Name = ProvenanceName(a.Step)
+		case k == KindSBOM && a.Class == ImageChild:
+			continue // the index's SBOM describes every platform
+		case k == KindSBOM:
+			e.Name = SBOMName(a.Name)
+			more = append(more, about(e.Name, SBOM, MediaSPDX, a.Name))
+		case k == KindBundle:
+			e.Name = BundleName(a.Name)
+			more = append(more, about(e.Name, Signature, MediaBundle, a.Name))
+		}
+		a.Evidence = append(a.Evidence, e)
+	}
+	if !a.IsImage() {
+		for _, algorithm := range x.c.places.sidecars {
+			more = append(more, about(a.Name+"."+algorithm, Checksum, mediaText, a.Name))
+		}
+	}
+	return more
+}
+
+// about is a file that no step makes.
+func about(name string, class Class, media, of string) Artifact {
+	return Artifact{Name: name, Class: class, MediaType: media, Place: PlaceFiles, Of: of}
+}
+
+func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// reserved are the first segments and names that the release itself uses.
+func reserved() []string { return []string{"oci", "provenance", "image"} }
+
+// longestPart leaves room in a file's name for that of its evidence.
+const longestPart = 200
+
+func checkArtifactName(a Artifact) error {
+	if err := releasemanifest.CheckName(a.Name); err != nil {
+		return err
+	}
+	if a.IsImage() && strings.Trim(a.Repository, "abcdefghijklmnopqrstuvwxyz0123456789._/-") != "" {
+		return fmt.Errorf("artifact %s: repositories have only lower-case letters, digits and ._-/", quote(a.Name))
+	}
+	if !a.IsBuilt() || a.IsImage() {
+		return nil
+	}
+	for part := range strings.SplitSeq(a.Name, "/") {
+		if strings.HasPrefix(part, "-") || strings.HasSuffix(part, ".") || len(part) > longestPart {
+			return fmt.Errorf("artifact %s: %s would be taken for a flag, written differently by other systems, or is too long for a file beside it", quote(a.Name), quote(part))
+		}
+	}
+	first, _, _ := strings.Cut(a.Name, "/")
+	if slices.Contains(reserved(), first) {
+		return fmt.Errorf("artifact %s: names under %s/ belong to the release itself", quote(a.Name), first)
+	}
+	return nil
+}
+
+// checkSteps refuses a step that takes what no earlier step makes. An image is
+// no file, so no step can take it; an archive holds each name once.
+func (p *Plan) checkSteps() error {
+	made, instances := map[string]bool{}, map[string]bool{}
+	for _, s := range p.Steps {
+		if instances[s.Instance] {
+			return &nameError{s.Outputs[0], "two steps are named " + quote(s.Instance)}
+		}
+		instances[s.Instance] = true
+		if err := p.checkInputs(s); err != nil {
+			return err
+		}
+		for _, name := range s.Inputs() {
+			if !made[name] {
+				return &nameError{s.Outputs[0], "step " + quote(s.Instance) + " takes " + quote(name) + ", which no earlier step makes"}
+			}
+		}
+		if s.Archive != nil {
+			if err := s.Archive.check(); err != nil {
+				return &nameError{s.Outputs[0], err.Error()}
+			}
+		}
+		for _, name := range s.Outputs {
+			made[name] = s.Image == nil
+		}
+	}
+	return nil
+}
+
+// check refuses two entries of one name. Outputs stand under the root by the
+// last part of their names, files of the source by their whole path.
+func (a ArchiveStep) check() error {
+	seen := map[string]bool{}
+	entries := slices.Clone(a.Add)
+	for _, name := range a.Add {
+		if !isSourcePath(name) {
+			return fmt.Errorf("archive.add %s: want a clean path of the source", quote(name))
+		}
+	}
+	for _, name := range a.Take {
+		entries = append(entries, path.Base(name))
+	}
+	for _, name := range entries {
+		if seen[name] {
+			return fmt.Errorf("archive: two entries are named %s", quote(name))
+		}
+		seen[name] = true
+	}
+	return nil
+}

@@ -1,0 +1,313 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Lock is a parsed release.lock.yaml: what names in release.yaml stand for,
+// by digest.
+type Lock struct {
+	Bases   map[string]BaseLock
+	Tools   map[string]ToolLock
+	Modules map[string]ModuleLock // by directory; "." is the top of the source
+	// Downloads are what else steps need of the network, by name.
+	Downloads map[string]DownloadLock
+}
+
+// DownloadLock pins one download: where it is, and what has to be there.
+type DownloadLock struct {
+	URL    string
+	Size   int64 // in bytes
+	Digest digest.Digest
+}
+
+// MaxDownload is the largest download that a lock pins, in bytes.
+const MaxDownload = 16 << 30
+
+// BaseLock pins one base image. The tag is where the digest was found; it
+// says what to look up again, and nothing else.
+type BaseLock struct {
+	Image  string
+	Tag    string
+	Digest digest.Digest
+}
+
+// ToolLock pins one tool: a program by the digest of its file, or an image.
+type ToolLock struct {
+	Program string
+	Image   string
+	Tag     string
+	Digest  digest.Digest
+}
+
+// ModuleLock pins the dependencies of one Go module: the files that select
+// them, and every module by the hash that go.sum holds.
+type ModuleLock struct {
+	GoMod   digest.Digest
+	GoSum   digest.Digest // zero when there is no go.sum
+	Require []string      // "path version h1:…", sorted
+}
+
+// ParseLock reads release.lock.yaml strictly. All faults are told at once,
+// each with line and column.
+func ParseLock(raw []byte) (Lock, error) {
+	r := &reader{}
+	l := r.lock(r.root(raw))
+	if err := refusal(LockName, r.faults); err != nil {
+		return Lock{}, err
+	}
+	return l, nil
+}
+
+func (r *reader) lock(n node) (l Lock) {
+	top := n.object("apiVersion", "kind", "bases", "tools", "modules", "downloads")
+	if !n.given() || !top.kind("Lock") {
+		return l
+	}
+	keys, values := top.get("bases").pairs("a mapping from names to images")
+	for i, key := range keys {
+		o := values[i].object("image", "tag", "digest")
+		b := BaseLock{Image: o.need("image", "a base needs an image").text().s, Tag: o.get("tag").text().s, Digest: o.need("digest", "a base needs a sha256 digest").sha256()}
+		put(&l.Bases, key.s, b)
+	}
+	keys, values = top.get("tools").pairs("a mapping from names to tools")
+	for i, key := range keys {
+		o := values[i].object("program", "image", "tag", "digest")
+		t := ToolLock{Program: o.get("program").text().s, Image: o.get("image").text().s, Tag: o.get("tag").text().s, Digest: o.need("digest", "a tool needs a sha256 digest").sha256()}
+		if (t.Program == "") == (t.Image == "") || t.Program != "" && t.Tag != "" {
+			values[i].fail("want a program, or an image with its tag")
+		}
+		put(&l.Tools, key.s, t)
+	}
+	keys, values = top.get("modules").pairs("a mapping from directories to modules")
+	for i, key := range keys {
+		put(&l.Modules, key.s, values[i].module())
+	}
+	keys, values = top.get("downloads").pairs("a mapping from names to downloads")
+	for i, key := range keys {
+		o := values[i].object("url", "size", "digest")
+		put(&l.Downloads, key.s, DownloadLock{
+			URL:    o.need("url", "a download needs its address").address().s,
+			Size:   o.need("size", "a download needs its size in bytes").number(1, MaxDownload),
+			Digest: o.need("digest", "a download needs a sha256 digest").sha256(),
+		})
+	}
+	return l
+}
+
+func (n node) module() ModuleLock {
+	o := n.object("goMod", "goSum", "require")
+	m := ModuleLock{GoMod: o.need("goMod", "a module needs the digest of its go.mod").sha256()}
+	if s := o.get("goSum"); s.given() {
+		m.GoSum = s.sha256()
+	}
+	if q := o.get("require"); q.given() {
+		for _, t := range q.words("modules") {
+			if _, ok := parseRequire(t.s); !ok {
+				n.r.faults = append(n.r.faults, t.at.fault("%s: want path, version and h1: hash", quote(t.s)))
+			}
+			m.Require = append(m.Require, t.s)
+		}
+	}
+	if !slices.IsSorted(m.Require) || len(m.Require) > 0 && m.GoSum.IsZero() {
+		n.fail("want goSum, and require in order; write the file with waybill lock")
+	}
+	return m
+}
+
+func put[V any](m *map[string]V, key string, v V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[key] = v
+}
+
+// sha256 reads a digest of the one algorithm that registries agree on.
+func (n node) sha256() digest.Digest {
+	t := n.text()
+	if !t.given() {
+		return digest.Digest{}
+	}
+	d, err := digest.Parse(t.s)
+	if err != nil || d.Algorithm() != digest.SHA256 {
+		n.fail("%s: want a sha256 digest", quote(t.s))
+		return digest.Digest{}
+	}
+	return d
+}
+
+// Encode writes the lock. Equal locks are equal bytes.
+func (l Lock) Encode() []byte {
+	var b strings.Builder
+	b.WriteString("# Written by waybill lock. Review it as a diff; change it by running the command again.\n")
+	fmt.Fprintf(&b, "apiVersion: %s\nkind: Lock\n", apiVersion)
+	section(&b, "bases", l.Bases, func(v BaseLock) []field {
+		return []field{{"image", v.Image}, {"tag", v.Tag}, {"digest", v.Digest.String()}}
+	})
+	section(&b, "tools", l.Tools, func(v ToolLock) []field {
+		return []field{{"program", v.Program}, {"image", v.Image}, {"tag", v.Tag}, {"digest", v.Digest.String()}}
+	})
+	if len(l.Modules) > 0 {
+		b.WriteString("modules:\n")
+	}
+	for _, dir := range sortedKeys(l.Modules) {
+		m := l.Modules[dir]
+		fmt.Fprintf(&b, "  %q:\n    goMod: %q\n", dir, m.GoMod)
+		if !m.GoSum.IsZero() {
+			fmt.Fprintf(&b, "    goSum: %q\n", m.GoSum)
+		}
+		if len(m.Require) > 0 {
+			b.WriteString("    require:\n")
+		}
+		for _, r := range m.Require {
+			fmt.Fprintf(&b, "    - %q\n", r)
+		}
+	}
+	if len(l.Downloads) > 0 {
+		b.WriteString("downloads:\n")
+	}
+	for _, name := range sortedKeys(l.Downloads) {
+		d := l.Downloads[name]
+		fmt.Fprintf(&b, "  %q: {url: %q, size: %d, digest: %q}\n", name, d.URL, d.Size, d.Digest)
+	}
+	return []byte(b.String())
+}
+
+type field struct{ key, value string }
+
+func section[V any](b *strings.Builder, title string, m map[string]V, fields func(V) []field) {
+	if len(m) > 0 {
+		fmt.Fprintf(b, "%s:\n", title)
+	}
+	for _, name := range sortedKeys(m) {
+		var parts []string
+		for _, f := range fields(m[name]) {
+			if f.value != "" {
+				parts = append(parts, fmt.Sprintf("%s: %q", f.key, f.value))
+			}
+		}
+		fmt.Fprintf(b, "  %q: {%s}\n", name, strings.Join(parts, ", "))
+	}
+}
+
+// Needs is what release.yaml wants pinned, each list sorted.
+type Needs struct {
+	Bases   []string
+	Tools   []string
+	Modules []string // directories
+	// Downloads are addresses by name.
+	Downloads map[string]string
+}
+
+// Needs lists what the lock must pin.
+func (c Config) Needs() Needs {
+	return Needs{Bases: wordsOf(c.bases()), Tools: wordsOf(c.tools()), Modules: wordsOf(c.moduleDirs()), Downloads: c.addresses()}
+}
+
+// moduleDirs are the modules that were named and those that go steps compile.
+func (c Config) moduleDirs() []text {
+	list := slices.Clone(c.modules)
+	for _, s := range c.steps {
+		if s.gobuild == nil || !c.lock.given() {
+			continue
+		}
+		dir := text{s: ".", at: s.at}
+		if s.gobuild.dir.given() {
+			dir = s.gobuild.dir
+		}
+		list = append(list, dir)
+	}
+	return distinct(list)
+}
+
+func wordsOf(list []text) []string {
+	words := make([]string, 0, len(list))
+	for _, t := range list {
+		words = append(words, t.s)
+	}
+	return words
+}
+
+// Covers refuses a lock that does not pin exactly what release.yaml names: a
+// name without a digest may mean anything, and a pin that nobody uses says
+// that the two files were not written for each other.
+func (l Lock) Covers(c Config) error {
+	needs := c.Needs()
+	var faults []string
+	for _, part := range []struct {
+		what   string
+		needed []string
+		pinned []string
+	}{
+		{"base", needs.Bases, sortedKeys(l.Bases)},
+		{"tool", needs.Tools, sortedKeys(l.Tools)},
+		{"module", needs.Modules, sortedKeys(l.Modules)},
+		{"download", sortedKeys(needs.Downloads), sortedKeys(l.Downloads)},
+	} {
+		for _, name := range part.needed {
+			if !slices.Contains(part.pinned, name) {
+				faults = append(faults, fmt.Sprintf("it does not pin %s %s", part.what, quote(name)))
+			}
+		}
+		for _, name := range part.pinned {
+			if !slices.Contains(part.needed, name) {
+				faults = append(faults, fmt.Sprintf("it pins %s %s, which release.yaml does not use", part.what, quote(name)))
+			}
+		}
+	}
+	for _, name := range sortedKeys(needs.Downloads) {
+		if d, pinned := l.Downloads[name]; pinned && d.URL != needs.Downloads[name] {
+			faults = append(faults, fmt.Sprintf("it pins download %s at %s, and release.yaml says %s", quote(name), quote(d.URL), quote(needs.Downloads[name])))
+		}
+	}
+	if err := stale(faults); err != nil {
+		return err
+	}
+	return l.oneRoot(c)
+}
+
+// RootOf is the tool of a step that the lock pins as an image, if there is
+// one: its file system is the root that the step runs in.
+func (l Lock) RootOf(step Step) (name string, t ToolLock, ok bool) {
+	for _, name := range step.Tools {
+		if t = l.Tools[name]; t.Image != "" {
+			return name, t, true
+		}
+	}
+	return "", ToolLock{}, false
+}
+
+// oneRoot refuses a step that uses two tools which are images: it runs in one
+// root, and which of them is meant would be chance.
+func (l Lock) oneRoot(c Config) error {
+	var faults Faults
+	for _, s := range c.steps {
+		if !s.runs() {
+			continue
+		}
+		root := ""
+		for _, t := range s.around.over(c.defaults.step).tools {
+			switch {
+			case l.Tools[t.s].Image == "":
+			case root != "":
+				faults = append(faults, t.at.fault("step %s: tools %s and %s are both pinned as images, and a step runs in one; make one image of them, or two steps",
+					quote(s.name.s), quote(root), quote(t.s)))
+			default:
+				root = t.s
+			}
+		}
+	}
+	return refusal(ConfigName, faults)
+}
+
+func stale(faults []string) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return verdict.Refuse(verdict.LockStale, LockName, "%s", strings.Join(faults, "\n"))
+}

@@ -1,0 +1,130 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/order"
+)
+
+// The types of parameters.
+const (
+	TypeChoice = "choice"
+	TypeBool   = "bool"
+	TypeInt    = "int"
+)
+
+// Parameter is one thing that the caller of a build may choose, with every
+// value it may have: what a verifier cannot foresee, it has to refuse.
+type Parameter struct {
+	Name     string
+	Type     string
+	Values   []string // of a choice
+	Min, Max int64    // of an int
+	Default  string
+	Required bool // there is no default
+}
+
+func readParameters(n node) []Parameter {
+	if !n.given() {
+		return nil
+	}
+	keys, values := n.pairs("a mapping from names to parameters, or {}")
+	list := make([]Parameter, 0, len(keys))
+	for i, key := range keys {
+		if key.given() && !isName(key.s) {
+			values[i].fail("parameter %s: want a name of lower-case letters, digits and dashes", quote(key.s))
+		}
+		list = append(list, readParameter(key.s, values[i]))
+	}
+	order.Sort(list, func(a, b Parameter) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+func readParameter(name string, n node) Parameter {
+	o := n.object("type", "values", "min", "max", "default")
+	p := Parameter{Name: name, Type: o.get("type").choice(TypeChoice, TypeBool, TypeInt)}
+	fallback := o.get("default")
+	p.Required = !fallback.given()
+	switch p.Type {
+	case TypeBool:
+		if fallback.given() {
+			p.Default = strconv.FormatBool(fallback.yes())
+		}
+	case TypeInt:
+		p.Min = o.need("min", "say the lowest value that is allowed").number(-1<<53, 1<<53)
+		p.Max = o.need("max", "say the highest value that is allowed").number(-1<<53, 1<<53)
+		if p.Min > p.Max {
+			n.fail("min %d is above max %d", p.Min, p.Max)
+		} else if fallback.given() {
+			p.Default = strconv.FormatInt(fallback.number(p.Min, p.Max), 10)
+		}
+	default:
+		for _, t := range o.need("values", "list every value that is allowed").words("every value that is allowed") {
+			p.Values = append(p.Values, t.s)
+		}
+		if t := fallback.text(); t.given() {
+			p.Default = t.s
+			if !slices.Contains(p.Values, t.s) {
+				fallback.fail("%s is none of its values", quote(t.s))
+			}
+		}
+	}
+	for key, of := range map[string]string{"values": TypeChoice, "min": TypeInt, "max": TypeInt} {
+		if m := o.get(key); m.given() && p.Type != of {
+			m.fail("only a parameter of type %s has it", of)
+		}
+	}
+	return p
+}
+
+// accepts says why a value is not one of the parameter's, or "".
+func (p Parameter) accepts(value string) string {
+	switch p.Type {
+	case TypeBool:
+		if value != "true" && value != "false" {
+			return "want true or false"
+		}
+	case TypeInt:
+		v, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || strconv.FormatInt(v, 10) != value || v < p.Min || v > p.Max {
+			return "want " + strconv.FormatInt(p.Min, 10) + " to " + strconv.FormatInt(p.Max, 10)
+		}
+	default:
+		if !slices.Contains(p.Values, value) {
+			return "want " + strings.Join(p.Values, " or ")
+		}
+	}
+	return ""
+}
+
+// chosen makes the complete set of parameters: what was given, defaults for
+// the rest, nothing that is not declared.
+func (c Config) chosen(given map[string]string) (map[string]string, error) {
+	all := map[string]string{}
+	for _, p := range c.parameters {
+		value, ok := given[p.Name]
+		switch {
+		case !ok && p.Required:
+			return nil, invalid("parameter "+p.Name, "it has no default; give it a value with --parameter %s=VALUE", p.Name)
+		case !ok:
+			value = p.Default
+		default:
+			if why := p.accepts(value); why != "" {
+				return nil, invalid("parameter "+p.Name, "%s: %s", quote(value), why)
+			}
+		}
+		all[p.Name] = value
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if _, declared := all[name]; !declared {
+			return nil, invalid("parameter "+name, "release.yaml declares no such parameter")
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return all, nil
+}

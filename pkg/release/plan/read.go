@@ -1,0 +1,283 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
+)
+
+// reader collects the faults of one file, so that all of them are told at
+// once and each with its place.
+type reader struct{ faults Faults }
+
+// text is a word of the file and where it stands. One that is absent has no
+// place.
+type text struct {
+	s  string
+	at where
+}
+
+func (t text) given() bool { return t.at.line > 0 }
+
+// pair is one member of a mapping that the author names.
+type pair struct{ key, value text }
+
+// node is one value of the file on its way in; an absent one has no tree.
+type node struct {
+	r    *reader
+	tree *yaml.Node
+	at   where
+}
+
+// root reads the whole file strictly and gives its top.
+func (r *reader) root(raw []byte) node {
+	var tree yaml.Node
+	if err := strictyaml.Unmarshal(raw, &tree); err != nil {
+		r.faults = append(r.faults, faultOf(err, ""))
+		return node{r: r}
+	}
+	top := &tree
+	if top.Kind == yaml.DocumentNode {
+		top = top.Content[0]
+	}
+	return node{r: r, tree: top, at: where{line: top.Line, column: top.Column}}
+}
+
+func (n node) given() bool { return n.tree != nil }
+
+// fail adds a fault at the place of n.
+func (n node) fail(format string, args ...any) {
+	n.r.faults = append(n.r.faults, n.at.fault(format, args...))
+}
+
+// child is a part of n.
+func (n node) child(tree *yaml.Node, path string) node {
+	return node{r: n.r, tree: tree, at: where{line: tree.Line, column: tree.Column, path: path}}
+}
+
+// is refuses a value of another kind than the one that belongs here.
+func (n node) is(kind yaml.Kind, what string) bool {
+	switch {
+	case n.tree.Kind == kind && n.tree.ShortTag() != "!!null":
+		return true
+	case n.tree.ShortTag() == "!!null":
+		n.fail("no value; leave the key out or give it %s", what)
+	default:
+		n.fail("want %s", what)
+	}
+	return false
+}
+
+// object is a mapping on its way in.
+type object struct {
+	node
+	members map[string]node
+}
+
+// object reads a mapping that has no keys but these.
+func (n node) object(keys ...string) object {
+	o := object{node: n, members: map[string]node{}}
+	if !n.given() || !n.is(yaml.MappingNode, "a mapping of "+strings.Join(keys, ", ")) {
+		return o
+	}
+	for i := 0; i+1 < len(n.tree.Content); i += 2 {
+		key, value := n.tree.Content[i], n.tree.Content[i+1]
+		at := n.child(key, n.at.path)
+		if !slices.Contains(keys, key.Value) {
+			at.fail("unknown key %s; known here: %s", quote(key.Value), strings.Join(keys, ", "))
+			continue
+		}
+		o.members[key.Value] = n.child(value, join(n.at.path, key.Value))
+	}
+	return o
+}
+
+// get is the member of a name; absent if there is none.
+func (o object) get(key string) node {
+	if m, ok := o.members[key]; ok {
+		return m
+	}
+	return node{r: o.r, at: where{path: join(o.at.path, key)}}
+}
+
+// need is the member of a name, which must be there.
+func (o object) need(key, why string) node {
+	m := o.get(key)
+	if !m.given() && o.given() {
+		f := o.at.fault("missing; %s", why)
+		f.Path = join(o.at.path, key)
+		o.r.faults = append(o.r.faults, f)
+	}
+	return m
+}
+
+// pairs reads a mapping whose keys the author chooses, in the order of the
+// text.
+func (n node) pairs(what string) (keys []text, values []node) {
+	if !n.given() || !n.is(yaml.MappingNode, what) {
+		return nil, nil
+	}
+	for i := 0; i+1 < len(n.tree.Content); i += 2 {
+		key := n.child(n.tree.Content[i], n.at.path).text()
+		keys = append(keys, key)
+		values = append(values, n.child(n.tree.Content[i+1], join(n.at.path, key.s)))
+	}
+	return keys, values
+}
+
+// texts reads a mapping from text to text, which must not be empty. A value
+// may be.
+func (n node) texts(what string) []pair {
+	keys, values := n.pairs(what)
+	if n.given() && n.tree.Kind == yaml.MappingNode && len(keys) == 0 {
+		n.fail("empty; leave the key out or give it %s", what)
+	}
+	list := make([]pair, 0, len(keys))
+	for i := range keys {
+		list = append(list, pair{keys[i], values[i].argument()})
+	}
+	return list
+}
+
+// text reads one word; a number or a bool has to be quoted.
+func (n node) text() text {
+	if !n.given() || !n.is(yaml.ScalarNode, "text") {
+		return text{}
+	}
+	var s string
+	if err := strictyaml.Decode(n.tree, &s); err != nil {
+		n.r.faults = append(n.r.faults, faultOf(err, n.at.path))
+		return text{}
+	}
+	if s == "" {
+		n.fail("empty; leave the key out or give it a value")
+		return text{}
+	}
+	return text{s: s, at: n.at}
+}
+
+// items reads a list, which must not be empty: nothing may mean all or none.
+func (n node) items(what string) []node {
+	if !n.given() || !n.is(yaml.SequenceNode, "a list of "+what) {
+		return nil
+	}
+	if len(n.tree.Content) == 0 {
+		n.fail("empty; list %s or leave the key out", what)
+	}
+	list := make([]node, 0, len(n.tree.Content))
+	for i, item := range n.tree.Content {
+		list = append(list, n.child(item, n.at.path+"["+strconv.Itoa(i)+"]"))
+	}
+	return list
+}
+
+// words reads a list of text in which nothing stands twice.
+func (n node) words(what string) []text {
+	list, first := make([]text, 0, 8), map[string]where{}
+	for _, item := range n.items(what) {
+		t := item.text()
+		if !t.given() {
+			continue
+		}
+		if before, twice := first[t.s]; twice {
+			item.fail("%s twice; it stands at %d:%d already", quote(t.s), before.line, before.column)
+			continue
+		}
+		first[t.s] = t.at
+		list = append(list, t)
+	}
+	return list
+}
+
+// arguments reads the words of a command, which may repeat and be empty.
+func (n node) arguments() []text {
+	list := make([]text, 0, 8)
+	for _, item := range n.items("words of a command") {
+		if t := item.argument(); t.given() {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// argument reads one word that may be empty.
+func (n node) argument() text {
+	if !n.is(yaml.ScalarNode, "text") {
+		return text{}
+	}
+	var s string
+	if err := strictyaml.Decode(n.tree, &s); err != nil {
+		n.r.faults = append(n.r.faults, faultOf(err, n.at.path))
+		return text{}
+	}
+	return text{s: s, at: n.at}
+}
+
+// choice reads a word that must be one of these; absent is the first.
+func (n node) choice(known ...string) string {
+	t := n.text()
+	if !t.given() {
+		return known[0]
+	}
+	if !slices.Contains(known, t.s) {
+		n.fail("%s; want %s", quote(t.s), strings.Join(known, " or "))
+		return known[0]
+	}
+	return t.s
+}
+
+// number reads a whole number within bounds; absent is 0.
+func (n node) number(low, high int64) int64 {
+	if !n.given() || !n.is(yaml.ScalarNode, "a whole number") {
+		return 0
+	}
+	var v int64
+	if err := strictyaml.Decode(n.tree, &v); err != nil {
+		n.r.faults = append(n.r.faults, faultOf(err, n.at.path))
+		return 0
+	}
+	if v < low || v > high {
+		n.fail("%d; want %d to %d", v, low, high)
+		return 0
+	}
+	return v
+}
+
+// yes reads true or false; absent is false.
+func (n node) yes() bool {
+	if !n.given() || !n.is(yaml.ScalarNode, "true or false") {
+		return false
+	}
+	var v bool
+	if err := strictyaml.Decode(n.tree, &v); err != nil {
+		n.r.faults = append(n.r.faults, faultOf(err, n.at.path))
+	}
+	return v
+}
+
+// isText and isList tell the forms of a value that may be written short.
+func (n node) isText() bool {
+	return n.given() && n.tree.Kind == yaml.ScalarNode && n.tree.ShortTag() != "!!null"
+}
+
+func (n node) isList() bool { return n.given() && n.tree.Kind == yaml.SequenceNode }
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// quote bounds what is repeated of a file in a message.
+func quote(s string) string {
+	if len(s) > 200 {
+		return fmt.Sprintf("%q…", s[:200])
+	}
+	return strconv.Quote(s)
+}

@@ -1,0 +1,80 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Parse reads a plan that was printed as JSON, and holds it against the same
+// rules that a fresh plan meets. It is what somebody wrote, not what
+// release.yaml says.
+func Parse(raw []byte) (Plan, error) {
+	var p Plan
+	if err := strictjson.Unmarshal(raw, &p); err != nil {
+		return Plan{}, verdict.Wrap(verdict.ConfigParse, "plan", err)
+	}
+	refuse := func(format string, args ...any) (Plan, error) {
+		return Plan{}, verdict.Refuse(verdict.ConfigParse, "plan", format, args...)
+	}
+	switch {
+	case p.Schema != Schema:
+		return refuse("schema %s, want %s; print it again with waybill plan --output json", quote(p.Schema), Schema)
+	case p.Version.IsZero() || p.Name == "" || len(p.Steps) == 0 || len(p.Artifacts) == 0:
+		return refuse("name, version, steps and artifacts are required")
+	case len(p.Artifacts) > MaxArtifacts:
+		return refuse("%d artifacts, more than %d", len(p.Artifacts), MaxArtifacts)
+	}
+	for i, s := range p.Steps {
+		if len(s.Outputs) == 0 {
+			return refuse("step %d makes nothing", i)
+		}
+	}
+	if !slices.IsSortedFunc(p.Artifacts, func(a, b Artifact) int { return strings.Compare(a.Name, b.Name) }) {
+		return refuse("its artifacts are not in the order of their names")
+	}
+	if err := p.check(); err != nil {
+		return Plan{}, verdict.Wrap(verdict.ConfigParse, "plan", err)
+	}
+	return p, nil
+}
+
+// Releases are the releases of one run: several versions are several
+// releases, each with its plan, its manifest and its places.
+type Releases []Plan
+
+// NewReleases refuses a run whose releases would stand in each other's way.
+func NewReleases(plans ...Plan) (Releases, error) {
+	if len(plans) == 0 {
+		return nil, invalid("VERSION", "no version was given")
+	}
+	files := map[string]string{}
+	for _, p := range plans {
+		at := p.Version.String()
+		if other, taken := files[p.Files]; taken {
+			return nil, invalid(at, "%s and %s would both be published at %s", other, at, p.Files)
+		}
+		files[p.Files] = at
+	}
+	return plans, nil
+}
+
+// Count is how many artifacts there will be, in all releases.
+func (r Releases) Count() (n int) {
+	for _, p := range r {
+		n += len(p.Artifacts)
+	}
+	return n
+}
+
+// String names the releases.
+func (r Releases) String() string {
+	names := make([]string, 0, len(r))
+	for _, p := range r {
+		names = append(names, fmt.Sprintf("%s %s", p.Name, p.Version))
+	}
+	return strings.Join(names, ", ")
+}

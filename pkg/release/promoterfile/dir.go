@@ -1,0 +1,157 @@
+package promoterfile
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// ManifestName is that of a thin manifest in its directory, and ImagesName that
+// of the list beside it.
+const (
+	ManifestName = "promoter-manifest.yaml"
+	ImagesName   = "images.yaml"
+)
+
+// ReadDir reads all thin manifests of a directory: for each directory NAME in
+// manifests/ that has one, and its list in images/NAME. What lies elsewhere is
+// not read; a list that lacks is refused.
+func ReadDir(tree fs.FS) ([]Manifest, error) {
+	entries, err := fs.ReadDir(tree, "manifests")
+	if err != nil {
+		return nil, verdict.Refuse(verdict.ConfigParse, "manifests", "there is no such directory: %v", err)
+	}
+	var all []Manifest
+	for _, e := range entries {
+		manifest := path.Join("manifests", e.Name(), ManifestName)
+		if info, err := fs.Stat(tree, manifest); !e.IsDir() || err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		m, err := readThin(tree, e.Name(), manifest)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	if len(all) == 0 {
+		return nil, verdict.Refuse(verdict.ConfigParse, "manifests", "no directory there has a %s", ManifestName)
+	}
+	return all, nil
+}
+
+func readThin(tree fs.FS, name, manifest string) (Manifest, error) {
+	where, err := fs.ReadFile(tree, manifest)
+	if err != nil {
+		return Manifest{}, verdict.Wrap(verdict.ConfigParse, manifest, err)
+	}
+	list := path.Join("images", name, ImagesName)
+	what, err := fs.ReadFile(tree, list)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Manifest{}, verdict.Refuse(verdict.ConfigParse, list, "%s has no such list beside it", manifest)
+	}
+	if err != nil {
+		return Manifest{}, verdict.Wrap(verdict.ConfigParse, list, err)
+	}
+	return ParseThin(name, where, what)
+}
+
+// FileManifestName is that of a thin manifest of files in its directory.
+const FileManifestName = "filepromoter-manifest.yaml"
+
+// HasFiles reports whether a directory holds manifests of files.
+func HasFiles(tree fs.FS) bool {
+	info, err := fs.Stat(tree, "filestores")
+	return err == nil && info.IsDir()
+}
+
+// ReadFilesDir reads all thin manifests of files of a directory: for each
+// directory NAME in filestores/, its manifest, and all lists in manifests/NAME.
+// A manifest without a list is refused, and so are lists without a manifest.
+func ReadFilesDir(tree fs.FS) ([]FileManifest, error) {
+	stores, err := below(tree, "filestores", isStore)
+	if err != nil {
+		return nil, err
+	}
+	lists, err := below(tree, "manifests", isList)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range lists {
+		if !slices.Contains(stores, name) {
+			return nil, verdict.Refuse(verdict.ConfigParse, "manifests/"+name, "there is no filestores/%s/%s that says where its files go", name, FileManifestName)
+		}
+	}
+	var all []FileManifest
+	for _, name := range stores {
+		m, err := readThinFiles(tree, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	if len(all) == 0 {
+		return nil, verdict.Refuse(verdict.ConfigParse, "filestores", "no directory there has a %s", FileManifestName)
+	}
+	return all, nil
+}
+
+func isStore(e fs.DirEntry) bool { return e.Name() == FileManifestName }
+
+// isList tells a list of files from what else a directory has: OWNERS, a README.
+func isList(e fs.DirEntry) bool {
+	ext := path.Ext(e.Name())
+	return ext == ".yaml" || ext == ".yml"
+}
+
+// below are the names of the directories in dir that have a plain file of a
+// kind.
+func below(tree fs.FS, dir string, is func(fs.DirEntry) bool) (names []string, err error) {
+	entries, err := fs.ReadDir(tree, dir)
+	if err != nil {
+		return nil, verdict.Refuse(verdict.ConfigParse, dir, "there is no such directory: %v", err)
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		inside, err := fs.ReadDir(tree, path.Join(dir, e.Name()))
+		if err != nil {
+			return nil, verdict.Wrap(verdict.ConfigParse, path.Join(dir, e.Name()), err)
+		}
+		if slices.ContainsFunc(inside, func(e fs.DirEntry) bool { return e.Type().IsRegular() && is(e) }) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+func readThinFiles(tree fs.FS, name string) (FileManifest, error) {
+	manifest := path.Join("filestores", name, FileManifestName)
+	where, err := fs.ReadFile(tree, manifest)
+	if err != nil {
+		return FileManifest{}, verdict.Wrap(verdict.ConfigParse, manifest, err)
+	}
+	dir := path.Join("manifests", name)
+	entries, err := fs.ReadDir(tree, dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return FileManifest{}, verdict.Wrap(verdict.ConfigParse, dir, err)
+	}
+	var lists []List
+	for _, e := range entries {
+		if e.IsDir() || !isList(e) {
+			continue
+		}
+		l := List{Name: path.Join(dir, e.Name())}
+		if l.Raw, err = fs.ReadFile(tree, l.Name); err != nil {
+			return FileManifest{}, verdict.Wrap(verdict.ConfigParse, l.Name, err)
+		}
+		lists = append(lists, l)
+	}
+	if len(lists) == 0 {
+		return FileManifest{}, verdict.Refuse(verdict.ConfigParse, dir, "%s has no list there", manifest)
+	}
+	return ParseThinFiles(name, where, lists...)
+}

@@ -1,0 +1,231 @@
+package promoterfile
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Policy is the provenance section of a manifest: what a project demands of its
+// images. README.md says how each field is read.
+type Policy struct {
+	Mode           string    `yaml:"mode" json:"mode,omitempty"` // off, warn or require
+	Signers        []string  `yaml:"signers" json:"signers,omitempty"`
+	Builders       []Builder `yaml:"builders" json:"builders,omitempty"`
+	Sources        []string  `yaml:"sources" json:"sources,omitempty"`
+	PredicateTypes []string  `yaml:"predicateTypes" json:"predicateTypes,omitempty"`
+	Level          int       `yaml:"level" json:"level,omitempty"`
+	Levels         []Level   `yaml:"levels" json:"levels,omitempty"`
+	// InsecureAcceptUnsigned has mode warn let through what none of the signers
+	// signed anything about.
+	InsecureAcceptUnsigned bool `yaml:"insecureAcceptUnsigned" json:"insecureAcceptUnsigned,omitempty"`
+}
+
+// Builder is a builder that a policy trusts, and how far.
+type Builder struct {
+	ID      string   `yaml:"id" json:"id,omitempty"`
+	Level   int      `yaml:"level" json:"level,omitempty"`
+	Signers []string `yaml:"signers" json:"signers,omitempty"`
+	Caller  *Caller  `yaml:"caller" json:"caller,omitempty"`
+}
+
+// Level is what a policy demands of some images.
+type Level struct {
+	Images []string `yaml:"images" json:"images,omitempty"`
+	Level  int      `yaml:"level" json:"level,omitempty"`
+}
+
+// The modes of a policy. No mode is off.
+const (
+	ModeOff     = "off"
+	ModeWarn    = "warn"
+	ModeRequire = "require"
+)
+
+// Levels that a policy can demand. Whoever is trusted to say who built an image
+// is at least of level 2.
+const (
+	leastDemand = 2
+	mostLevel   = 3
+)
+
+// Demands reports whether the policy is one, and is not off.
+func (p *Policy) Demands() bool { return p != nil && p.Mode != "" && p.Mode != ModeOff }
+
+// Digest names the policy by what it says.
+func (p *Policy) Digest() digest.Digest {
+	raw, err := json.Marshal(p)
+	if err != nil {
+		panic(fmt.Sprintf("promoterfile: a policy of texts: %v", err))
+	}
+	return digest.Of(digest.SHA256, raw)
+}
+
+// Signer is who may sign, exactly.
+type Signer struct{ Issuer, Subject string }
+
+// signerScheme begins the name of a keyless signer.
+const signerScheme = "sigstore::"
+
+// ParseSigner reads sigstore::ISSUER::IDENTITY. Every other form is refused, a
+// pattern too: what it lets in nobody has reviewed.
+func ParseSigner(spec string) (Signer, error) {
+	rest, keyless := strings.CutPrefix(spec, signerScheme)
+	issuer, subject, two := strings.Cut(rest, "::")
+	if !keyless || !two || issuer == "" || subject == "" || strings.Contains(subject, "::") {
+		return Signer{}, verdict.Refuse(verdict.ConfigParse, "provenance", "signer %q: want sigstore::ISSUER::IDENTITY, both exact", spec)
+	}
+	return Signer{issuer, subject}, nil
+}
+
+// Claimable are the builders for which a signer of the policy may speak: those
+// that name it or, if none does, those that name nobody.
+func (p *Policy) Claimable(signer string) []Builder {
+	var named, open []Builder
+	for _, b := range p.Builders {
+		switch {
+		case len(b.Signers) == 0:
+			open = append(open, b)
+		case slices.Contains(b.Signers, signer):
+			named = append(named, b)
+		}
+	}
+	if len(named) > 0 {
+		return named
+	}
+	return open
+}
+
+// Ceiling is the highest level that is believed of a signer: whoever may speak
+// for several builders can name the best, so it is that of the least.
+func (p *Policy) Ceiling(signer string) int {
+	level := 0
+	for _, b := range p.Claimable(signer) {
+		if level == 0 || b.Level < level {
+			level = b.Level
+		}
+	}
+	return level
+}
+
+// Is reports whether a provenance that names id means the builder. One without
+// a ref is meant at every ref.
+func (b Builder) Is(id string) bool { return b.ID == id || b.covers(id) }
+
+func (b Builder) covers(id string) bool {
+	return !strings.Contains(b.ID, "@") && strings.HasPrefix(id, b.ID+"@")
+}
+
+// From reports whether the policy lets a build be of a repository.
+func (p *Policy) From(repository string) bool {
+	return repository != "" && slices.ContainsFunc(p.Sources, func(s string) bool { return spelled(s) == spelled(repository) })
+}
+
+// spelled is an address of a repository without what can be left out of it.
+func spelled(repository string) string {
+	name := strings.TrimPrefix(strings.TrimPrefix(repository, "git+"), "https://")
+	return strings.TrimSuffix(strings.TrimSuffix(name, "/"), ".git")
+}
+
+// LevelOf is the level that an image must have, by its name below the source;
+// zero leaves it to the builder: all that is believed of it must be shown.
+func (p *Policy) LevelOf(image string) int {
+	level := p.Level
+	for _, l := range p.Levels {
+		if slices.ContainsFunc(l.Images, func(pattern string) bool { ok, err := path.Match(pattern, image); return ok && err == nil }) {
+			level = max(level, l.Level)
+		}
+	}
+	return level
+}
+
+// check refuses a policy that demands nothing it can be held to.
+func (p *Policy) check() error {
+	if p == nil {
+		return nil
+	}
+	if !slices.Contains([]string{"", ModeOff, ModeWarn, ModeRequire}, p.Mode) {
+		return refuse("mode %q: want off, warn or require", p.Mode)
+	}
+	if p.Demands() && (len(p.Signers) == 0 || len(p.Builders) == 0 || len(p.Sources) == 0) {
+		return refuse("a policy that is not off needs signers, builders and sources")
+	}
+	if p.InsecureAcceptUnsigned && p.Mode != ModeWarn {
+		return refuse("insecureAcceptUnsigned is for mode warn: with mode %q nothing unsigned is accepted", p.Mode)
+	}
+	highest := 0
+	for _, s := range p.Signers {
+		if _, err := ParseSigner(s); err != nil {
+			return err
+		}
+		highest = max(highest, p.Ceiling(s))
+	}
+	for i, b := range p.Builders {
+		if err := p.checkBuilder(b, p.Builders[:i]); err != nil {
+			return err
+		}
+	}
+	for _, s := range p.Sources {
+		if strings.TrimSpace(s) != s || spelled(s) == "" || strings.Contains(s, "@") {
+			return refuse("source %q: want a repository without a ref", s)
+		}
+	}
+	for _, t := range p.PredicateTypes {
+		if strings.TrimSpace(t) != t || t == "" {
+			return refuse("predicateTypes: %q is no type", t)
+		}
+	}
+	if p.Level != 0 && (p.Level < leastDemand || p.Level > mostLevel) {
+		return refuse("level %d: want 2 or 3", p.Level)
+	}
+	if p.Level > highest && p.Demands() {
+		return refuse("level %d: with these builders and signers no image can show more than %d", p.Level, highest)
+	}
+	return p.checkLevels(highest)
+}
+
+func refuse(format string, args ...any) error {
+	return verdict.Refuse(verdict.ConfigParse, "provenance", format, args...)
+}
+
+func (p *Policy) checkBuilder(b Builder, others []Builder) error {
+	if strings.TrimSpace(b.ID) == "" || b.Level < 1 || b.Level > mostLevel {
+		return refuse("builder %q: want an id, and a level from 1 to 3", b.ID)
+	}
+	for _, s := range b.Signers {
+		if !slices.Contains(p.Signers, s) {
+			return refuse("builder %s has the signer %s, whom the policy does not", b.ID, s)
+		}
+	}
+	for _, other := range others {
+		switch {
+		case other.ID == b.ID:
+			return refuse("builder %s stands twice", b.ID)
+		case (other.covers(b.ID) || b.covers(other.ID)) && (len(b.Signers) == 0) != (len(other.Signers) == 0):
+			return refuse("builders %s and %s are one, and only one of them names its signers", other.ID, b.ID)
+		}
+	}
+	return b.Caller.check(b.ID)
+}
+
+func (p *Policy) checkLevels(highest int) error {
+	for _, l := range p.Levels {
+		if l.Level < leastDemand || l.Level > mostLevel || len(l.Images) == 0 {
+			return refuse("levels: want images, and a level of 2 or 3")
+		}
+		if l.Level > highest && p.Demands() {
+			return refuse("levels: with these builders and signers no image can show more than %d, and %q asks for %d", highest, l.Images, l.Level)
+		}
+		for _, pattern := range l.Images {
+			if _, err := path.Match(pattern, "x"); err != nil || pattern == "" || strings.HasPrefix(pattern, "/") || strings.HasSuffix(pattern, "/") {
+				return refuse("levels: %q is no pattern of names below the source", pattern)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package promotionplan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Extent counts a plan.
+type Extent struct {
+	Routes       int `json:"routes"`
+	Digests      int `json:"digests"` // in sources, each to be judged once
+	Moves        int `json:"moves"`
+	Tags         int `json:"tags"`
+	Repositories int `json:"repositories"` // in destinations, each to be listed once
+	// Stores are places that files come from, Copies files times destinations.
+	Stores int `json:"stores,omitempty"`
+	Files  int `json:"files,omitempty"`
+	Copies int `json:"copies,omitempty"`
+	// Bytes are those of all copies, as far as a manifest says how many.
+	Bytes int64 `json:"bytes,omitempty"`
+}
+
+// String is a line for people.
+func (e Extent) String() string {
+	var parts []string
+	if e.Routes > 0 {
+		parts = append(parts, fmt.Sprintf("routes %d, digests to judge %d, moves %d, repositories %d, tags %d", e.Routes, e.Digests, e.Moves, e.Repositories, e.Tags))
+	}
+	if e.Files > 0 {
+		parts = append(parts, fmt.Sprintf("stores %d, files %d, copies %d", e.Stores, e.Files, e.Copies))
+	}
+	if e.Bytes > 0 {
+		parts = append(parts, fmt.Sprintf("bytes %d", e.Bytes))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Requests is how many requests applying the plan takes at the least, which is
+// what it takes if all of it is there already: for each image its manifest and
+// what refers to it, and each repository's tags; for each file its evidence,
+// and a look at each copy. An image of A manifests and B blobs that is not there
+// takes up to 2A+3B+3 more for each destination, and A and B are not known
+// before it is read.
+func (e Extent) Requests() int { return 2*e.Digests + e.Repositories + e.Files + e.Copies }
+
+// Extent counts the plan.
+func (p Plan) Extent() Extent {
+	e := Extent{Routes: len(p.Routes), Stores: len(p.Stores), Files: len(p.Files)}
+	digests := map[string]bool{}
+	type repository struct {
+		route int
+		image string
+	}
+	seen := map[repository]bool{}
+	for _, edge := range p.Edges {
+		to := len(p.Routes[edge.Route].Destinations)
+		e.Moves += to
+		e.Tags += to * len(edge.Tags)
+		digests[p.Routes[edge.Route].Source+"/"+edge.Image+edge.Digest.Hex()] = true
+		if r := (repository{edge.Route, edge.Image}); !seen[r] {
+			seen[r] = true
+			e.Repositories += to
+		}
+	}
+	e.Digests = len(digests)
+	for _, f := range p.Files {
+		to := len(p.Stores[f.Store].Destinations)
+		e.Copies += to
+		e.Bytes += int64(to) * f.Size
+	}
+	return e
+}
+
+// Goals are all registries that images of a source go to, by the source: of
+// several routes from one source, those of all.
+type Goals map[string][]string
+
+// Of are the repositories that an image goes to.
+func (g Goals) Of(source, image string) []string {
+	all := make([]string, len(g[source]))
+	for i, to := range g[source] {
+		all[i] = to + "/" + image
+	}
+	return all
+}
+
+// Goals are those of the plan.
+func (p Plan) Goals() Goals {
+	all := Goals{}
+	for _, r := range p.Routes {
+		all[r.Source] = append(all[r.Source], r.Destinations...)
+	}
+	for source, to := range all {
+		slices.Sort(to)
+		all[source] = slices.Compact(to)
+	}
+	return all
+}
+
+// FileGoals are all places that files of the plan go to.
+func (p Plan) FileGoals() []string {
+	var all []string
+	for _, s := range p.Stores {
+		all = append(all, s.Destinations...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

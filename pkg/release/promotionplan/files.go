@@ -1,0 +1,134 @@
+package promotionplan
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/release/promoterfile"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Store is a place of files and where its files go. All end with a slash.
+type Store struct {
+	Manifest     string   `json:"manifest"`
+	Source       string   `json:"source"`
+	Destinations []string `json:"destinations"`
+}
+
+// File is one file of a store.
+type File struct {
+	Store  int           `json:"store"` // of [Plan.Stores]
+	Name   string        `json:"name"`
+	Digest digest.Digest `json:"digest"`
+	// Size is zero where no manifest says it.
+	Size int64 `json:"size,omitempty"`
+}
+
+// FileMove is one file to one destination.
+type FileMove struct {
+	From, To string // places
+	Name     string
+	Digest   digest.Digest
+	Size     int64 // 0 if it is not known
+}
+
+// MakeFiles plans what manifests of files say.
+func MakeFiles(manifests []promoterfile.FileManifest) (Plan, error) {
+	p := Plan{Schema: Schema, Routes: []Route{}, Edges: []Edge{}}
+	sorted := slices.SortedFunc(slices.Values(manifests), func(a, b promoterfile.FileManifest) int {
+		return cmp.Or(cmp.Compare(a.Source.Name, b.Source.Name), cmp.Compare(a.Name, b.Name))
+	})
+	for i, m := range sorted {
+		s := Store{Manifest: m.Name, Source: m.Source.Name}
+		for _, d := range m.Destinations {
+			s.Destinations = append(s.Destinations, d.Name)
+		}
+		slices.Sort(s.Destinations)
+		p.Stores = append(p.Stores, s)
+		for _, f := range m.Files {
+			p.Files = append(p.Files, File{Store: i, Name: f.Name, Digest: f.Digest})
+		}
+	}
+	if len(p.Files) == 0 {
+		return Plan{}, verdict.Refuse(verdict.ConfigParse, "plan", "the manifests list no files")
+	}
+	if err := p.check(); err != nil {
+		return Plan{}, err
+	}
+	return p, nil
+}
+
+// AllFiles goes over every file that moves, destination by destination.
+func (p Plan) AllFiles() iter.Seq[FileMove] {
+	return func(yield func(FileMove) bool) {
+		for _, f := range p.Files {
+			s := p.Stores[f.Store]
+			for _, to := range s.Destinations {
+				if !yield(FileMove{From: s.Source, To: to, Name: f.Name, Digest: f.Digest, Size: f.Size}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// bucketOf is what of a place no other place shares: names below two buckets
+// are never one name.
+func bucketOf(place string) string {
+	scheme, rest, _ := strings.Cut(place, "://")
+	bucket, _, _ := strings.Cut(rest, "/")
+	return scheme + "://" + bucket
+}
+
+// checkFiles looks for names that two files want for two digests, one bucket
+// after another.
+func (p Plan) checkFiles() error {
+	byBucket := map[string][]int{} // bucket: stores that go there
+	for i, s := range p.Stores {
+		for _, d := range s.Destinations {
+			b := bucketOf(d)
+			if list := byBucket[b]; len(list) == 0 || list[len(list)-1] != i {
+				byBucket[b] = append(list, i)
+			}
+		}
+	}
+	of := make([][]File, len(p.Stores))
+	for _, f := range p.Files {
+		of[f.Store] = append(of[f.Store], f)
+	}
+	var conflicts []error
+	for _, bucket := range slices.Sorted(maps.Keys(byBucket)) {
+		conflicts = append(conflicts, p.fileConflicts(bucket, byBucket[bucket], of)...)
+	}
+	if more := len(conflicts) - maxConflicts; more > 0 {
+		conflicts = append(conflicts[:maxConflicts], fmt.Errorf("and %d more", more))
+	}
+	return errors.Join(conflicts...)
+}
+
+func (p Plan) fileConflicts(bucket string, stores []int, of [][]File) (found []error) {
+	taken := map[string]File{}
+	for _, i := range stores {
+		for _, d := range p.Stores[i].Destinations {
+			if bucketOf(d) != bucket {
+				continue
+			}
+			for _, f := range of[i] {
+				other, there := taken[d+f.Name]
+				if !there {
+					taken[d+f.Name] = f
+				} else if !other.Digest.Equal(f.Digest) {
+					c := verdict.Find(verdict.FileConflict, d+f.Name, "%s and %s want it for two files", p.Stores[other.Store].Manifest, p.Stores[i].Manifest)
+					found = append(found, &verdict.Error{Finding: c.Differ(other.Digest.String(), f.Digest.String())})
+				}
+			}
+		}
+	}
+	return found
+}

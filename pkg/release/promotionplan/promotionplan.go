@@ -1,0 +1,204 @@
+// Package promotionplan says what a promotion moves: which digest of which source goes
+// to which destinations, and what it is called there.
+//
+// [Make] turns the manifests of Kubernetes' promoter into a [Plan], a value
+// that is reviewed, compared and carried around as JSON; [MakeFiles] does so
+// with manifests of files, and [MakeRelease] with the verified manifest of a
+// sealed release:
+//
+//	plan, err := promotionplan.Make(manifests)
+//	fmt.Println(plan.Digest(), plan.Extent())
+//
+// A plan is sorted, so the same manifests give the same bytes, in whatever
+// order they were read. Its edges are not written out for each destination: an
+// edge names its route, and the route its destinations, because twenty regions
+// get the same. [Plan.All] goes over what that means.
+//
+// Two edges may end at one name only if they bring the same digest, and so may
+// two files; everything else is refused as TAG_CONFLICT or FILE_CONFLICT before
+// anything is asked of any registry or bucket.
+package promotionplan
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/release/promoterfile"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Schema names the form of a plan.
+const Schema = "waybill/promotion-plan/v1"
+
+// maxConflicts is how many conflicts are listed.
+const maxConflicts = 20
+
+// Plan is what a promotion moves.
+type Plan struct {
+	Schema string `json:"schema"`
+	// Policy is the policy that every image must pass; zero if the plan names none.
+	Policy digest.Digest `json:"policy,omitzero"`
+	Routes []Route       `json:"routes"`
+	Edges  []Edge        `json:"edges"`
+	Stores []Store       `json:"stores,omitempty"`
+	Files  []File        `json:"files,omitempty"`
+	// Release is the sealed release that the rest is a plan of; nil if it is none.
+	Release *Release `json:"release,omitempty"`
+}
+
+// Route is a source and where its images go.
+type Route struct {
+	Manifest     string   `json:"manifest"`
+	Source       string   `json:"source"`
+	Destinations []string `json:"destinations"`
+	// Policy is what the manifest demands of its images; nil if nothing.
+	Policy *promoterfile.Policy `json:"policy,omitempty"`
+}
+
+// Edge is one digest of a route. Without tags it goes by its digest alone.
+type Edge struct {
+	Route  int           `json:"route"` // of [Plan.Routes]
+	Image  string        `json:"image"`
+	Digest digest.Digest `json:"digest"`
+	Tags   []string      `json:"tags,omitempty"`
+}
+
+// Move is one edge to one destination.
+type Move struct {
+	From, To string // repositories
+	Digest   digest.Digest
+	Tags     []string
+}
+
+// Make plans what manifests say.
+func Make(manifests []promoterfile.Manifest) (Plan, error) {
+	p := Plan{Schema: Schema, Routes: []Route{}, Edges: []Edge{}}
+	sorted := slices.SortedFunc(slices.Values(manifests), func(a, b promoterfile.Manifest) int {
+		return cmp.Or(cmp.Compare(a.Source.Name, b.Source.Name), cmp.Compare(a.Name, b.Name))
+	})
+	for i, m := range sorted {
+		route := Route{Manifest: m.Name, Source: m.Source.Name, Policy: m.Policy}
+		for _, d := range m.Destinations {
+			route.Destinations = append(route.Destinations, d.Name)
+		}
+		slices.Sort(route.Destinations)
+		p.Routes = append(p.Routes, route)
+		for _, image := range m.Images {
+			for _, pinned := range image.Digests {
+				p.Edges = append(p.Edges, Edge{Route: i, Image: image.Name, Digest: pinned.Digest, Tags: pinned.Tags})
+			}
+		}
+	}
+	if len(p.Edges) == 0 {
+		return Plan{}, verdict.Refuse(verdict.ConfigParse, "plan", "the manifests list no images")
+	}
+	if err := p.check(); err != nil {
+		return Plan{}, err
+	}
+	return p, nil
+}
+
+// Under refuses to have the subject decided about by another policy than the
+// plan was made for, if it was made for one.
+func (p Plan) Under(policy digest.Digest, subject string) error {
+	if p.Policy.IsZero() || p.Policy.Equal(policy) {
+		return nil
+	}
+	return &verdict.Error{Finding: verdict.Find(verdict.PlanStale, subject, "the plan was made for another policy").Differ(p.Policy.String(), policy.String())}
+}
+
+// All goes over every move, destination by destination.
+func (p Plan) All() iter.Seq[Move] {
+	return func(yield func(Move) bool) {
+		for _, e := range p.Edges {
+			r := p.Routes[e.Route]
+			for _, to := range r.Destinations {
+				if !yield(Move{From: r.Source + "/" + e.Image, To: to + "/" + e.Image, Digest: e.Digest, Tags: e.Tags}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// JSON is the plan as it is saved.
+func (p Plan) JSON() []byte {
+	raw, err := json.Marshal(p)
+	if err != nil {
+		panic(fmt.Sprintf("promotionplan: a plan of texts: %v", err))
+	}
+	return append(raw, '\n')
+}
+
+// Digest names the plan.
+func (p Plan) Digest() digest.Digest { return digest.Of(digest.SHA256, p.JSON()) }
+
+// check looks for names that two edges want for two digests, one host of the
+// destinations after another: a host's names are forgotten before the next.
+func (p Plan) check() error {
+	byHost := map[string][]int{} // host: routes that go there
+	for i, r := range p.Routes {
+		for _, d := range r.Destinations {
+			host, _, _ := strings.Cut(d, "/")
+			if list := byHost[host]; len(list) == 0 || list[len(list)-1] != i {
+				byHost[host] = append(list, i)
+			}
+		}
+	}
+	of := p.byRoute()
+	var conflicts []error
+	for _, host := range slices.Sorted(maps.Keys(byHost)) {
+		conflicts = append(conflicts, p.conflicts(host, byHost[host], of)...)
+	}
+	if more := len(conflicts) - maxConflicts; more > 0 {
+		conflicts = append(conflicts[:maxConflicts], fmt.Errorf("and %d more", more))
+	}
+	return errors.Join(append(conflicts, p.checkFiles())...)
+}
+
+// byRoute are the edges of each route.
+func (p Plan) byRoute() [][]Edge {
+	of := make([][]Edge, len(p.Routes))
+	first := 0
+	for i := range p.Edges {
+		if i+1 == len(p.Edges) || p.Edges[i+1].Route != p.Edges[i].Route {
+			of[p.Edges[i].Route], first = p.Edges[first:i+1], i+1
+		}
+	}
+	return of
+}
+
+// conflicts are the names below a host that two edges want for two digests.
+func (p Plan) conflicts(host string, routes []int, of [][]Edge) (found []error) {
+	taken := map[string]Edge{}
+	take := func(name string, e Edge) {
+		other, there := taken[name]
+		if !there {
+			taken[name] = e
+		}
+		if there && !other.Digest.Equal(e.Digest) {
+			f := verdict.Find(verdict.TagConflict, name, "%s and %s want it for two images", p.Routes[other.Route].Manifest, p.Routes[e.Route].Manifest)
+			found = append(found, &verdict.Error{Finding: f.Differ(other.Digest.String(), e.Digest.String())})
+		}
+	}
+	for _, i := range routes {
+		for _, d := range p.Routes[i].Destinations {
+			if at, _, _ := strings.Cut(d, "/"); at != host {
+				continue
+			}
+			for _, e := range of[i] {
+				for _, tag := range e.Tags {
+					take(d+"/"+e.Image+":"+tag, e)
+				}
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,90 @@
+package promotionplan
+
+import (
+	"cmp"
+	"slices"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/order"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Release is the sealed release that a plan moves.
+type Release struct {
+	Name     string `json:"name"`
+	Version  string `json:"version"`
+	Revision int    `json:"revision"`
+	// Manifest is the bundle of the manifest that was verified, which is moved
+	// last.
+	Manifest digest.Digest `json:"manifest"`
+	From     string        `json:"from"` // workspace or staging
+	To       string        `json:"to"`   // staging or release
+	// Evidence counts what is carried beside the artifacts: provenance, SBOMs
+	// and signatures, those of images included.
+	Evidence int `json:"evidence"`
+}
+
+// End is one end of a release's way: the stage, and its places. Images is empty
+// where the stage has no registry.
+type End struct {
+	Stage, Files, Images string
+}
+
+// MakeRelease plans the promotion of a sealed release from one stage to the
+// next: what its verified manifest lists, and nothing else.
+func MakeRelease(m manifest.Manifest, bundle []byte, from, to End) (Plan, error) {
+	sealed := Release{
+		Name: m.Name, Version: m.Version.String(), Revision: max(1, m.Revision),
+		Manifest: digest.Of(digest.SHA256, bundle), From: from.Stage, To: to.Stage,
+	}
+	title := m.Name + " " + m.Version.String()
+	p := Plan{
+		Schema: Schema, Routes: []Route{}, Edges: []Edge{},
+		Stores: []Store{{Manifest: title, Source: from.Files, Destinations: []string{to.Files}}},
+		Files:  []File{{Name: releasemanifest.Name, Digest: sealed.Manifest, Size: int64(len(bundle))}},
+	}
+	for _, page := range m.Pages {
+		p.Files = append(p.Files, File{Name: page.Name, Digest: page.Digests.SHA256, Size: page.Size})
+	}
+	for _, a := range m.Artifacts {
+		sealed.Evidence += evidenceOf(a)
+		switch {
+		case a.Class == plan.Image:
+			p.Edges = append(p.Edges, Edge{Image: a.Repository, Digest: a.Digests.SHA256, Tags: slices.Sorted(slices.Values(a.Tags))})
+		case !a.IsImage():
+			p.Files = append(p.Files, File{Name: a.Name, Digest: a.Digests.SHA256, Size: a.Size})
+		}
+	}
+	if len(p.Edges) > 0 {
+		if from.Images == "" || to.Images == "" {
+			return Plan{}, verdict.Refuse(verdict.ConfigParse, title, "the release has images, but the profile names no registry")
+		}
+		p.Routes = []Route{{Manifest: title, Source: from.Images, Destinations: []string{to.Images}}}
+	}
+	order.Sort(p.Files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.Edges, func(a, b Edge) int {
+		return cmp.Or(cmp.Compare(a.Image, b.Image), cmp.Compare(a.Digest.Hex(), b.Digest.Hex()))
+	})
+	p.Release = &sealed
+	return p, p.check()
+}
+
+// evidenceOf counts what an artifact carries: a file that is evidence is one,
+// and an image has what is attached to it.
+func evidenceOf(a manifest.Artifact) (n int) {
+	if !a.IsImage() {
+		if slices.Contains([]plan.Class{plan.Provenance, plan.SBOM, plan.Signature}, a.Class) {
+			return 1
+		}
+		return 0
+	}
+	for _, name := range []string{a.Provenance, a.SBOM, a.Signature} {
+		if name != "" {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,192 @@
+package inspect
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// maxBlocks bounds the blocks of one PEM file.
+const maxBlocks = 64
+
+// fromPEM reads certificates and public keys. Of a private key nothing is
+// shown, not even that it parses.
+func fromPEM(raw []byte) (Document, error) {
+	d := Document{Kind: Collection}
+	for rest := raw; len(bytes.TrimSpace(rest)) > 0; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return Document{}, verdict.Refuse(verdict.CertParse, "PEM", "what follows block %d is not PEM", len(d.Parts))
+		}
+		if len(d.Parts) == maxBlocks {
+			return Document{}, verdict.Refuse(verdict.Limit, "PEM", "more than %d blocks", maxBlocks)
+		}
+		part, err := fromBlock(block)
+		if err != nil {
+			return Document{}, err
+		}
+		d.Parts = append(d.Parts, part)
+	}
+	if len(d.Parts) == 1 {
+		return d.Parts[0], nil
+	}
+	d.say("blocks", fmt.Sprint(len(d.Parts)))
+	return d, nil
+}
+
+func fromBlock(block *pem.Block) (Document, error) {
+	switch block.Type {
+	case "CERTIFICATE":
+		return fromDER(block.Bytes)
+	case "PUBLIC KEY":
+		key, err := x509.ParsePKIXPublicKey(block.Bytes)
+		if err != nil {
+			return Document{}, verdict.Wrap(verdict.CertParse, "public key", err)
+		}
+		d := Document{Kind: PublicKey, Digest: digest.Of(digest.SHA256, block.Bytes)}
+		d.say("key", keyWords(key))
+		d.say("digest", d.Digest.String())
+		return d, nil
+	}
+	return Document{}, verdict.Refuse(verdict.Usage, "PEM", "a block of type %q is neither a certificate nor a public key", block.Type)
+}
+
+// isEncodedPEM recognises the legacy form of a certificate file: base64 of PEM.
+func isEncodedPEM(text []byte) bool {
+	return bytes.HasPrefix(text, []byte("LS0tLS1CRUdJTi")) // -----BEGIN
+}
+
+func fromEncodedPEM(raw []byte) (Document, error) {
+	text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(raw)))
+	if err != nil {
+		return Document{}, verdict.Wrap(verdict.CertParse, "certificate", err)
+	}
+	return fromPEM(text)
+}
+
+func fromDER(der []byte) (Document, error) {
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		return Document{}, verdict.Wrap(verdict.CertParse, "certificate", err)
+	}
+	d := Document{Kind: Certificate, Digest: digest.Of(digest.SHA256, der)}
+	if who, err := verify.CertificateIdentity(der); err == nil {
+		d.say("identity", who.String())
+	}
+	for _, name := range names(c) {
+		d.say("name", name)
+	}
+	d.say("subject", c.Subject.String())
+	d.say("issued by", c.Issuer.String())
+	d.say("serial", fmt.Sprintf("%x", c.SerialNumber))
+	d.say("valid from", c.NotBefore.UTC().Format(time.RFC3339))
+	d.say("valid until", c.NotAfter.UTC().Format(time.RFC3339))
+	d.say("key", keyWords(c.PublicKey))
+	if c.IsCA {
+		d.say("authority", "yes")
+	}
+	claims, err := verify.CertificateClaims(der)
+	if err != nil {
+		d.say("claims", err.Error())
+	}
+	for name, value := range claims.All() {
+		d.say(name, value)
+	}
+	return d, nil
+}
+
+// names lists what a certificate calls its holder, each by its kind.
+func names(c *x509.Certificate) (list []string) {
+	for _, s := range c.EmailAddresses {
+		list = append(list, "email "+s)
+	}
+	for _, u := range c.URIs {
+		list = append(list, "uri "+u.String())
+	}
+	for _, s := range c.DNSNames {
+		list = append(list, "dns "+s)
+	}
+	for _, ip := range c.IPAddresses {
+		list = append(list, "ip "+ip.String())
+	}
+	return list
+}
+
+func keyWords(key any) string {
+	switch k := key.(type) {
+	case *ecdsa.PublicKey:
+		return "ECDSA " + k.Curve.Params().Name
+	case ed25519.PublicKey:
+		return "Ed25519"
+	case *rsa.PublicKey:
+		return fmt.Sprintf("RSA %d bits", k.N.BitLen())
+	}
+	return fmt.Sprintf("%T", key)
+}
+
+// The parts of a timestamp token (RFC 3161, RFC 5652) down to its time. Go
+// passes over what follows the fields that are named here.
+type (
+	timestampReply struct {
+		Status asn1.RawValue
+		Token  contentInfo
+	}
+	contentInfo struct {
+		Type    asn1.ObjectIdentifier
+		Content asn1.RawValue
+	}
+	signedData struct {
+		Version int
+		Digests asn1.RawValue
+		Encap   contentInfo
+	}
+	timestampInfo struct {
+		Version int
+		Policy  asn1.ObjectIdentifier
+		Imprint asn1.RawValue
+		Serial  *big.Int
+		Time    time.Time `asn1:"generalized"`
+	}
+)
+
+// timestamp shows the time that a token names. A token that cannot be read is
+// shown as such: whether it holds is for the verifier.
+func timestamp(token []byte) Document {
+	d := Document{Kind: Timestamp, Digest: digest.Of(digest.SHA256, token)}
+	var reply timestampReply
+	var data signedData
+	var info timestampInfo
+	var octets []byte
+	_, err := asn1.Unmarshal(token, &reply)
+	for _, step := range []struct {
+		from *asn1.RawValue
+		to   any
+	}{{&reply.Token.Content, &data}, {&data.Encap.Content, &octets}} {
+		if err == nil {
+			_, err = asn1.Unmarshal(step.from.Bytes, step.to)
+		}
+	}
+	if err == nil {
+		_, err = asn1.Unmarshal(octets, &info)
+	}
+	if err != nil {
+		d.say("unreadable", err.Error())
+		return d
+	}
+	d.say("time", info.Time.UTC().Format(time.RFC3339))
+	d.say("serial", fmt.Sprintf("%x", info.Serial))
+	return d
+}

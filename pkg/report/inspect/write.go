@@ -1,0 +1,93 @@
+package inspect
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Schema names the JSON form of a Document.
+const Schema = "waybill/inspect/v1"
+
+// Format is a way to print a document.
+type Format string
+
+// The formats.
+const (
+	Text Format = "text"
+	JSON Format = "json"
+)
+
+// heading stands before everything that is printed for people.
+const heading = "PARSED, NOT VERIFIED: nobody has been believed"
+
+// shownFields bounds what a page shows of one document.
+const shownFields = 200
+
+// output is the JSON form.
+type output struct {
+	Schema   string `json:"schema"`
+	Verified bool   `json:"verified"` // never
+	Document
+	Lint []provenance.Note `json:"lint,omitempty"`
+}
+
+// Write prints a document, and what was noted about it.
+func Write(w io.Writer, f Format, d Document, notes ...provenance.Note) error {
+	switch f {
+	case JSON:
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		return e.Encode(output{Schema: Schema, Document: d, Lint: notes})
+	case Text:
+		p := &page{w: w}
+		p.line(0, "%s", heading)
+		p.document(d, 0)
+		for _, n := range notes {
+			p.line(0, "%s", render.Safe(n.String()))
+		}
+		return p.err
+	}
+	return verdict.Refuse(verdict.Usage, "--output", "%q: want %s or %s", f, Text, JSON)
+}
+
+// page writes lines and keeps the first error.
+type page struct {
+	w   io.Writer
+	err error
+}
+
+func (p *page) line(depth int, format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, strings.Repeat("  ", depth)+format+"\n", args...)
+	}
+}
+
+func (p *page) document(d Document, depth int) {
+	p.line(0, "")
+	if d.Digest.IsZero() {
+		p.line(depth, "%s", d.Kind)
+	} else {
+		p.line(depth, "%s  %s", d.Kind, d.Digest)
+	}
+	shown := d.Fields[:min(shownFields, len(d.Fields))]
+	width := 0
+	for _, f := range shown {
+		width = min(max(width, len(f.Name)), 32)
+	}
+	for _, f := range shown {
+		p.line(depth+1, "%-*s  %s", width, render.Safe(f.Name), render.Safe(f.Value))
+	}
+	if more := len(d.Fields) - len(shown); more > 0 {
+		p.line(depth+1, "and %d more; --output json lists all", more)
+	}
+	for _, part := range d.Parts {
+		p.document(part, depth+1)
+	}
+}

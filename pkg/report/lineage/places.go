@@ -1,0 +1,264 @@
+package lineage
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/trace"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// readers bounds how many pieces of evidence are read at once, and maxSummaries
+// how many summaries are looked for.
+const (
+	readers      = 16
+	maxSummaries = 100
+)
+
+// Published is a place where a release lies.
+type Published struct {
+	// Name is how the place is called in what was found.
+	Name  string
+	Files store.Place
+	// Images is where its images are; nil where it has none.
+	Images registry.Source
+}
+
+// Published reads what a release says of itself at a place. A place that does
+// not answer, and evidence that does not hold, are remembered, and are no error
+// here: [Trail.Of] says so.
+func (t *Trail) Published(ctx context.Context, p Published) error {
+	m, h, err := t.manifestAt(ctx, p)
+	if isGone(err) {
+		t.Note("there is no manifest at %s (%s)", p.Name, p.Files.URI())
+		return nil
+	}
+	if err != nil {
+		return t.failed(ctx, p.Name, err)
+	}
+	t.seal(p.Name, m, h)
+	if err := t.listed(ctx, p, m); err != nil {
+		return err
+	}
+	if err := t.summaries(ctx, p); err != nil {
+		return err
+	}
+	return t.Registry(ctx, p.Name, p.Images)
+}
+
+// manifestAt reads the manifest of a place.
+func (t *Trail) manifestAt(ctx context.Context, p Published) (manifest.Manifest, heard, error) {
+	raw, err := store.Read(ctx, p.Files, releasemanifest.Name, verify.MaxBundle)
+	if err != nil {
+		return manifest.Manifest{}, heard{}, err
+	}
+	h, err := t.who.hear(raw)
+	if err != nil {
+		return manifest.Manifest{}, heard{}, inFile(releasemanifest.Name, err)
+	}
+	m, err := manifest.ReadManifest(h.said, func(name string) ([]byte, error) { return store.Read(ctx, p.Files, name, manifest.MaxPage) })
+	return m, h, err
+}
+
+// inFile says of a finding in which file of a place it is.
+func inFile(name string, err error) error {
+	f := verdict.FindingOf(name, err)
+	if !strings.Contains(f.Subject, name) {
+		f.Subject = name + " " + f.Subject
+	}
+	return &verdict.Error{Finding: f, Cause: err}
+}
+
+// listed reads the evidence that a manifest lists beside it.
+func (t *Trail) listed(ctx context.Context, p Published, m manifest.Manifest) error {
+	signs := map[string]manifest.Artifact{}
+	for _, a := range m.Files() {
+		if a.Signature != "" {
+			signs[a.Signature] = a
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	for _, a := range m.Files() {
+		if a.MediaType != plan.MediaBundle {
+			continue
+		}
+		group.Go(func() error {
+			if err := t.file(ctx, p, a, signs[a.Name]); err != nil {
+				return t.failed(ctx, p.Name, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// file reads one bundle of a place: a statement, or the signature of an artifact.
+func (t *Trail) file(ctx context.Context, p Published, bundle, signed manifest.Artifact) error {
+	raw, err := store.Read(ctx, p.Files, bundle.Name, verify.MaxBundle)
+	if err != nil {
+		return err
+	}
+	if got := digest.Of(digest.SHA256, raw); !got.Equal(bundle.Digests.SHA256) {
+		return &verdict.Error{Finding: verdict.Find(verdict.Tampered, bundle.Name, "the bytes are not the ones that were signed").Differ(bundle.Digests.SHA256.String(), got.String())}
+	}
+	return t.bundle(p.Name, bundle.Name, raw, artifactOf(signed))
+}
+
+// bundle takes a bundle that lies in a file. An artifact is what it signs,
+// where it is a plain signature.
+func (t *Trail) bundle(where, name string, raw []byte, signed Artifact) error {
+	h, err := t.who.hear(raw)
+	if err != nil {
+		return inFile(name, err)
+	}
+	if h.of.IsZero() {
+		a, err := h.act(name)
+		if err != nil {
+			return inFile(name, err)
+		}
+		t.add(where, a)
+		return nil
+	}
+	of := Artifact{Name: signed.Name, SHA256: h.of}
+	if h.of.Algorithm() == digest.SHA512 {
+		of = Artifact{Name: signed.Name, SHA512: h.of}
+	}
+	if !signed.SHA256.IsZero() {
+		if !signed.is(of) {
+			return verdict.Refuse(verdict.NotBound, name, "it signs other bytes than those of %s", signed.Name)
+		}
+		of = signed
+	}
+	t.add(where, Act{Kind: Signature, Signer: h.Signer, Artifacts: []Artifact{of}})
+	return nil
+}
+
+// summaries reads the summaries that a verifier put beside a manifest later.
+func (t *Trail) summaries(ctx context.Context, p Published) error {
+	for n := 1; n <= maxSummaries; n++ {
+		raw, err := store.Read(ctx, p.Files, vsa.Name(n), verify.MaxBundle)
+		if isGone(err) {
+			return nil
+		}
+		if err == nil {
+			err = t.bundle(p.Name, vsa.Name(n), raw, Artifact{})
+		}
+		if err != nil {
+			if err := t.failed(ctx, p.Name, err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Registry reads what refers to the images of every release that is known, at a
+// registry that has them.
+func (t *Trail) Registry(ctx context.Context, name string, from registry.Source) error {
+	if from == nil {
+		return nil
+	}
+	asked := map[string]bool{}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	for _, m := range t.sealed {
+		for _, a := range m.Images() {
+			key := a.Repository + a.Digests.SHA256.String()
+			if asked[key] {
+				continue
+			}
+			asked[key] = true
+			group.Go(func() error { return t.referrers(ctx, name, from, a.Repository, a.Digests.SHA256) })
+		}
+	}
+	return group.Wait()
+}
+
+// Image reads what refers to an image and to each of its platforms, and returns
+// their digests.
+func (t *Trail) Image(ctx context.Context, name string, from registry.Source, repo, reference string) ([]digest.Digest, error) {
+	d, err := from.Resolve(ctx, repo, reference)
+	if err != nil {
+		return nil, err
+	}
+	root, err := registry.Graph(ctx, from, repo, d)
+	if err != nil {
+		return nil, err
+	}
+	var all []digest.Digest
+	err = root.Walk(func(n *registry.Node) error {
+		if slices.ContainsFunc(all, n.Descriptor.Digest.Equal) {
+			return nil // one image can stand for several platforms
+		}
+		all = append(all, n.Descriptor.Digest)
+		return t.referrers(ctx, name, from, repo, n.Descriptor.Digest)
+	})
+	return all, err
+}
+
+// referrers reads the bundles that refer to a manifest, with the hints that are
+// annotated.
+func (t *Trail) referrers(ctx context.Context, where string, from registry.Source, repo string, d digest.Digest) error {
+	bundles, err := registry.Referring(ctx, from, repo, d)
+	if errors.Is(err, registry.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return t.failed(ctx, where, err)
+	}
+	for _, b := range bundles {
+		h, err := t.who.hear(b.Bytes)
+		var a Act
+		if err == nil {
+			a, err = h.act("")
+		}
+		if err != nil { // anybody may attach anything
+			t.Note("%s: something that does not hold refers to %s/%s (%s); it counts for nothing", where, repo, d, verdict.FindingOf("", err).Code)
+			continue
+		}
+		if !slices.ContainsFunc(a.Artifacts, func(o Artifact) bool { return o.SHA256.Equal(d) }) {
+			t.Note("%s: a statement about something else refers to %s/%s; it counts for nothing", where, repo, d)
+			continue
+		}
+		t.annotate(&a, trace.FromAnnotations(b.Descriptor.Annotations), where)
+		t.add(where, a)
+	}
+	return nil
+}
+
+// loose reads every bundle that lies at a place which has no manifest yet.
+func (t *Trail) loose(ctx context.Context, p Published) error {
+	objects, err := p.Files.List(ctx)
+	if err != nil {
+		return t.failed(ctx, p.Name, err)
+	}
+	for _, o := range objects {
+		of, is := strings.CutSuffix(o.Name, ".sigstore.json")
+		if !is {
+			continue
+		}
+		raw, err := store.Read(ctx, p.Files, o.Name, verify.MaxBundle)
+		if err == nil {
+			err = t.bundle(p.Name, o.Name, raw, Artifact{Name: of})
+		}
+		if err != nil {
+			if err := t.failed(ctx, p.Name, err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

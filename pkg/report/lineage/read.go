@@ -1,0 +1,213 @@
+package lineage
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/trace"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Believed is who is believed. The zero value believes nobody: everything is a
+// hint.
+type Believed struct {
+	// Verifier proves signatures; nil proves none.
+	Verifier *verify.Verifier
+	// Policy says who may say what, and of provenance which builds it expects;
+	// nil has everybody who signs say anything.
+	Policy *policy.Policy
+}
+
+// unasked is why evidence is a hint where no verifier is there.
+const unasked = "nobody was asked whether its signature holds"
+
+// heard is a bundle as it is believed.
+type heard struct {
+	Signer
+	said intoto.Statement // zero for a plain signature
+	evid verify.Evidence  // zero where nothing was proven
+	of   digest.Digest    // what a plain signature is of, as it says itself
+}
+
+// hear reads a bundle, and proves it if a verifier is there. What does not hold
+// is an error; what is proven by somebody else than who may say it is a hint.
+func (b Believed) hear(raw []byte) (heard, error) {
+	said, err := verify.Read(raw)
+	if err != nil {
+		return heard{}, err
+	}
+	if b.Verifier == nil {
+		return unproven(said, raw)
+	}
+	var h heard
+	if said.IsAttestation() {
+		h.evid, err = b.Verifier.Attestation(raw)
+		h.said = h.evid.Statement()
+	} else {
+		if h.of, err = signedDigest(said); err != nil {
+			return heard{}, err
+		}
+		set := digest.Set{SHA256: h.of}
+		if h.of.Algorithm() == digest.SHA512 {
+			set = digest.Set{SHA512: h.of}
+		}
+		h.evid, err = b.Verifier.Blob(raw, set)
+	}
+	if err != nil {
+		return heard{}, err
+	}
+	e := h.evid
+	h.Signer = Signer{
+		Mark: Verified, By: e.Identity().Subject, SignedAt: e.SignedAt(), Entry: &Entry{e.Log(), e.LogIndex()}, Evidence: e.Bundle(),
+	}
+	if !e.Key().IsZero() {
+		h.By = "key " + e.Key().String()
+	}
+	b.judge(&h)
+	return h, nil
+}
+
+// judge asks the policy whether who signed may say it, as whoever verifies a
+// release does: what that would refuse is a hint.
+func (b Believed) judge(h *heard) {
+	if b.Policy == nil {
+		return
+	}
+	role, err := policy.States(*b.Policy, h.evid)
+	if h.Role = string(role); err != nil {
+		h.Mark, h.Why = Hint, why(err)
+	}
+}
+
+// why is a refusal in a line.
+func why(err error) string {
+	f := verdict.FindingOf("", err)
+	return fmt.Sprintf("%s (%s)", f.Message, f.Code)
+}
+
+// unproven is a bundle that nobody verifies.
+func unproven(said verify.Said, raw []byte) (h heard, err error) {
+	h.Signer = Signer{Mark: Hint, Why: unasked, Evidence: digest.Of(digest.SHA256, raw)}
+	if len(said.Certificates) > 0 {
+		if who, err := verify.CertificateIdentity(said.Certificates[0]); err == nil {
+			h.By = who.Subject
+		}
+	}
+	if len(said.Entries) > 0 {
+		e := said.Entries[0]
+		h.Entry, h.SignedAt = &Entry{hex.EncodeToString(e.LogID), e.LogIndex}, e.Integrated
+	}
+	if !said.IsAttestation() {
+		h.of, err = signedDigest(said)
+		return h, err
+	}
+	if said.PayloadType != intoto.PayloadType {
+		return heard{}, verdict.Refuse(verdict.PayloadType, "bundle", "it holds no statement, but %.200q", said.PayloadType)
+	}
+	h.said, err = intoto.ParseOpen(said.Payload)
+	return h, err
+}
+
+// signedDigest is what a plain signature says that it signs.
+func signedDigest(said verify.Said) (digest.Digest, error) {
+	for name, algorithm := range map[string]digest.Algorithm{"SHA2_256": digest.SHA256, "SHA2_512": digest.SHA512} {
+		if said.Algorithm == name {
+			return digest.ParseHex(algorithm, hex.EncodeToString(said.Digest))
+		}
+	}
+	return digest.Digest{}, verdict.Refuse(verdict.DigestHint, "bundle", "it does not say by SHA-2 what it signs")
+}
+
+// act is what a statement says that was done. The name is that of the file that
+// it lies in, if it lies in one.
+func (h heard) act(name string) (Act, error) {
+	a := Act{Signer: h.Signer, Kind: Statement, Name: h.said.PredicateType()}
+	for _, s := range h.said.Subjects() {
+		a.Artifacts = append(a.Artifacts, Artifact{Name: s.Name, SHA256: s.Digests.SHA256, SHA512: s.Digests.SHA512})
+	}
+	var err error
+	switch h.said.PredicateType() {
+	case provenance.PredicateType, provenance.PredicateTypeV01, provenance.PredicateTypeV02:
+		err = a.readStep(h.said, name)
+	case vsa.PredicateType:
+		err = a.readSummary(h.said)
+	case promotionrecord.PredicateType:
+		err = a.readPromotion(h.said)
+	case intoto.CosignSignature:
+		a.Kind, a.Name = Signature, ""
+	}
+	if err != nil {
+		return Act{}, err
+	}
+	a.trust(a.IDs)
+	return a, nil
+}
+
+// trust says how sure the ids are that the evidence itself names.
+func (a *Act) trust(ids trace.IDs) {
+	if a.IDs = ids; !ids.IsZero() {
+		a.Traced = a.Mark
+	}
+}
+
+// readStep reads provenance: ours, with its trace and log, or anybody's.
+func (a *Act) readStep(s intoto.Statement, name string) error {
+	claim, err := provenance.Read(s)
+	if err != nil {
+		return err
+	}
+	a.Kind, a.Name = Step, claim.BuildType
+	a.Invocation, a.Began, a.Ended = claim.Run.InvocationID, claim.Run.Started, claim.Run.Finished
+	for _, d := range claim.Dependencies {
+		if bytes := d.Strong(); !bytes.IsZero() {
+			a.Uses = append(a.Uses, Artifact{Name: d.Name, SHA256: bytes.SHA256, SHA512: bytes.SHA512})
+		}
+	}
+	ours, err := provenance.Parse(s)
+	if err != nil {
+		return nil //nolint:nilerr // another builder's names no trace in a form that is ours
+	}
+	a.Name = ours.BuildDefinition.ExternalParameters.Step
+	if instance, is := strings.CutSuffix(strings.TrimPrefix(name, "provenance/"), ".sigstore.json"); is && !strings.Contains(instance, "/") {
+		a.Name = instance
+	}
+	if log, there := provenance.LogOf(ours.Predicate); there {
+		if set, err := digest.ParseMap(log.Digest); err == nil {
+			a.Log = &Log{Digest: set.SHA256}
+		}
+	}
+	a.IDs, err = provenance.TraceOf(ours.Predicate)
+	return err
+}
+
+func (a *Act) readSummary(s intoto.Statement) error {
+	said, err := vsa.Parse(s)
+	if err != nil {
+		return err
+	}
+	a.Kind, a.Name, a.Result = Summary, said.Verifier.ID, string(said.Result)
+	a.Began, a.Route.To = said.Verified, said.ResourceURI
+	a.IDs, err = vsa.TraceOf(said)
+	return err
+}
+
+func (a *Act) readPromotion(s intoto.Statement) error {
+	said, err := promotionrecord.Parse(s)
+	if err != nil {
+		return err
+	}
+	a.Kind, a.Name, a.Began = Promotion, said.Builder, said.Time
+	a.Route = Route{From: said.Source, To: said.Destination, Tags: said.Tags}
+	if ids, err := trace.ParseURI(said.Job.BuildID); err == nil { // another's job has another form
+		a.IDs = ids
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package lineage
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/trace"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// TargetKind is what was asked about.
+type TargetKind string
+
+// The kinds of targets.
+const (
+	OfArtifact TargetKind = "artifact"
+	OfTrace    TargetKind = "trace"
+	OfLog      TargetKind = "log"
+)
+
+// Target is what is asked about. The zero Target is nothing.
+type Target struct {
+	Kind TargetKind `json:"kind"`
+	// Given is what was typed.
+	Given string `json:"given"`
+	// Name is the name of an artifact in its release, and Digests are bytes: of
+	// a file, of an image with all of its platforms, or as they were typed. Any
+	// of them is the target.
+	Name    string          `json:"name,omitempty"`
+	Digests []digest.Digest `json:"digests,omitempty"`
+	// IDs is what is looked for as a trace, an initial trace or an invocation.
+	IDs []trace.ID `json:"ids,omitempty"`
+	// Lines say where the ids stood in a log.
+	Lines []Line `json:"lines,omitempty"`
+}
+
+// ParseTarget reads what was typed: a trace id or the invocation of a
+// provenance, a digest, or the name of an artifact. What a file or an image
+// consists of is for the caller to find out: see [OfFile] and [OfBytes].
+func ParseTarget(text string) (Target, error) {
+	refuse := func(format string, args ...any) (Target, error) {
+		return Target{}, verdict.Refuse(verdict.Usage, "TARGET", format, args...).
+			Advise("name a file, an artifact of the release, HOST/PATH:TAG, HOST/PATH@sha256:…, sha256:…, 32 hexadecimal digits of a trace, or - for log lines")
+	}
+	if text == "" {
+		return refuse("it is empty; is a variable unset?")
+	}
+	if algorithm, _, is := strings.Cut(text, ":"); is && (algorithm == "sha256" || algorithm == "sha512") {
+		d, err := digest.Parse(text)
+		if err != nil {
+			return refuse("%.200q: %v", text, err)
+		}
+		return OfBytes(text, d), nil
+	}
+	if len(text) == 32 && strings.Trim(strings.ToLower(text), "0123456789abcdef") == "" {
+		id, err := trace.ParseID(text)
+		if err != nil {
+			return refuse("%v", err)
+		}
+		return Target{Kind: OfTrace, Given: text, IDs: []trace.ID{id}}, nil
+	}
+	if strings.ContainsAny(text, ":\\") || path.Clean(text) != text || path.IsAbs(text) || strings.HasPrefix(text, "../") {
+		return refuse("%.200q: there is no such file, and no artifact can have this name", text)
+	}
+	return Target{Kind: OfArtifact, Given: text, Name: text}, nil
+}
+
+// OfBytes is the target of some bytes: an image by its digest, with those of its
+// parts.
+func OfBytes(given string, all ...digest.Digest) Target {
+	return Target{Kind: OfArtifact, Given: given, Digests: all}
+}
+
+// OfFile is the target of a file of this machine.
+func OfFile(given string, bytes digest.Set) Target {
+	return OfBytes(given, bytes.SHA256, bytes.SHA512)
+}
+
+// OfLines is the target of lines of a log.
+func OfLines(given string, found []Line) Target {
+	t := Target{Kind: OfLog, Given: given, Lines: found}
+	seen := map[trace.ID]bool{}
+	for _, l := range found {
+		if id := l.id(); !seen[id] {
+			seen[id] = true
+			t.IDs = append(t.IDs, id)
+		}
+	}
+	return t
+}
+
+// title is what was asked about, for people.
+func (t Target) title() string {
+	switch t.Kind {
+	case OfTrace:
+		return "trace " + t.Given
+	case OfLog:
+		return fmt.Sprintf("log %s", t.Given)
+	}
+	return t.Given
+}
+
+// names reports whether an artifact is the target.
+func (t Target) names(a Artifact) bool {
+	if t.Name != "" && a.Name == t.Name {
+		return true
+	}
+	for _, d := range t.Digests {
+		if d.Equal(a.SHA256) || d.Equal(a.SHA512) {
+			return true
+		}
+	}
+	return false
+}

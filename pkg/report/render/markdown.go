@@ -1,0 +1,166 @@
+package render
+
+import (
+	"io"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// markdown writes a comment for a pull request: the answer first, then what is
+// wrong by code, each with its fix, then what the answer rests on. There are
+// no tables but of our own words: a name can not break a list.
+func (p Printer) markdown(w io.Writer, v verdict.Verdict) error {
+	t := &page{Printer: Printer{Verbose: p.Verbose}, w: w}
+	word, rest := headline(v)
+	t.line("## %s%s", word, prose(t.text(rest)))
+	t.line("")
+	t.line("%s", code(t.text(question(v))))
+	t.line("")
+	t.line("%s", code(v.Counts.String()))
+	t.line("")
+	t.mdGroups(v.Groups)
+	t.mdFindings(v.Findings, "###")
+	if len(v.Warnings) > 0 {
+		t.line("### Warnings")
+		t.line("")
+		t.mdFindings(v.Warnings, "####")
+	}
+	t.mdWaived(v.Waived)
+	t.mdFacts(v)
+	return t.err
+}
+
+func (p *page) mdGroups(all []verdict.Group) {
+	for i, g := range all {
+		if i == 0 {
+			p.line("| group | verified | required |")
+			p.line("|---|--:|--:|")
+		}
+		p.line("| %s | %d | %d |", word(g.Name), g.Verified, g.Required)
+	}
+	p.line("")
+}
+
+// word is a name of ours: letters, digits, spaces and hyphens.
+func word(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || r == ' ' || r == '-' {
+			return r
+		}
+		return '_'
+	}, s)
+}
+
+func (p *page) mdFindings(all []verdict.Finding, level string) {
+	for _, g := range byCode(all) {
+		p.line("%s %s (%d)", level, code(printable(string(g.code))), len(g.findings))
+		p.line("")
+		list := g.findings
+		if !p.Verbose {
+			list = list[:min(shown, len(list))]
+		}
+		for _, f := range list {
+			p.mdFinding(f)
+		}
+		if more := len(g.findings) - len(list); more > 0 {
+			p.line("- and %d more", more)
+		}
+		p.line("")
+		for i, f := range list {
+			if i == 0 || f.Fix != list[i-1].Fix {
+				p.line("**Next:** %s", prose(p.text(f.Fix)))
+				p.line("")
+			}
+		}
+	}
+}
+
+func (p *page) mdFinding(f verdict.Finding) {
+	p.line("- %s: %s", code(p.text(f.Subject)), prose(p.text(f.Message)))
+	if f.Want != "" || f.Got != "" {
+		p.line("  - want %s", code(p.text(f.Want)))
+		p.line("  - got %s", code(p.text(f.Got)))
+	}
+	if f.Known != nil {
+		p.line("  - known as %s: %s", code(p.text(f.Known.ID)), prose(p.text(f.Known.Explanation)))
+	}
+}
+
+// mdWaived shows every finding that was set aside, always.
+func (p *page) mdWaived(all []verdict.Waiver) {
+	if len(all) == 0 {
+		return
+	}
+	p.line("### Set aside")
+	p.line("")
+	for _, w := range all {
+		p.line("- %s %s: %s", code(string(w.Finding.Code)), code(p.text(w.Finding.Subject)), prose(p.text(w.Finding.Message)))
+		p.line("  - by %s %s of %s: %s", word(string(w.Kind)), code(p.text(w.ID)), code(p.text(w.By)), prose(p.text(w.Reason)))
+	}
+	p.line("")
+}
+
+// mdFacts folds what the answer rests on into one part that opens.
+func (p *page) mdFacts(v verdict.Verdict) {
+	p.line("<details><summary>What this rests on</summary>")
+	p.line("")
+	p.line("- judged at %s", code(v.Time.UTC().Format("2006-01-02T15:04:05Z")))
+	for _, s := range sums(v.Proofs) {
+		p.line("- %s %s: %d × %s", word(s.role), code(p.text(s.identity)), s.count, prose(s.statement))
+	}
+	if left := leftOut(v); left != "" {
+		p.line("- left out: %s", prose(p.text(left)))
+	}
+	for _, n := range v.Notes {
+		p.line("- %s", prose(p.text(n)))
+	}
+	if !v.TrustRoot.IsZero() {
+		p.line("- trust root %s", code(v.TrustRoot.String()))
+	}
+	if !v.Policy.IsZero() {
+		p.line("- policy %s", code(v.Policy.String()))
+	}
+	for _, f := range v.Features {
+		p.line("- feature %s", prose(p.text(f.String())))
+	}
+	p.line("")
+	p.line("</details>")
+}
+
+// emphasis is an underscore that is not within a word.
+var emphasis = regexp.MustCompile(`(?:\A|\W)_|_(?:\W|\z)|__`)
+
+// prose writes a text as it is where no character of it means anything in
+// markdown, and as code otherwise. In code nobody is mentioned, nothing is
+// linked and no tag is read.
+func prose(s string) string {
+	plain := strings.IndexFunc(s, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" ,.;:()'/%-+×→…\"=_", r)
+	}) < 0
+	if plain && !emphasis.MatchString(s) && !strings.Contains(s, "://") && !strings.Contains(strings.ToLower(s), "www.") {
+		return s
+	}
+	return code(s)
+}
+
+// code is a span of code: its fence is longer than any within.
+func code(s string) string {
+	run, longest := 0, 0
+	for _, r := range s {
+		if run++; r != '`' {
+			run = 0
+		}
+		longest = max(longest, run)
+	}
+	if s == "" {
+		return ""
+	}
+	fence, pad := strings.Repeat("`", longest+1), ""
+	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") || strings.HasPrefix(s, " ") && strings.HasSuffix(s, " ") {
+		pad = " "
+	}
+	return fence + pad + s + pad + fence
+}

@@ -1,0 +1,186 @@
+// Package render prints a verdict: as a page for a terminal, as JSON that is
+// the very value the library returned, and in the forms that other programs
+// and people read: JUnit, SARIF, markdown and HTML.
+//
+//	err := render.Write(os.Stdout, render.Table, v)
+//
+// What foreigners wrote (names, messages) is made harmless in each of them: it
+// moves no cursor, closes no tag, ends no cell, and nobody is mentioned by it.
+package render
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/waybill-release/waybill/pkg/tool/redact"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Format is a way to print a verdict.
+type Format string
+
+// The formats.
+const (
+	Table    Format = "table"    // for a terminal
+	JSON     Format = "json"     // the verdict, whole
+	JUnit    Format = "junit"    // what CI systems read test results in
+	SARIF    Format = "sarif"    // what code scanners report in
+	Markdown Format = "markdown" // a comment on a pull request
+	HTML     Format = "html"     // a page to show to others
+)
+
+// Formats lists every format, for help texts.
+func Formats() []string {
+	return []string{string(Table), string(JSON), string(JUnit), string(SARIF), string(Markdown), string(HTML)}
+}
+
+// Printer prints verdicts. The zero Printer cuts long lists and long texts in
+// the forms for eyes, and lets lines be as long as they are.
+type Printer struct {
+	// Verbose prints every finding and proof, and every text whole.
+	Verbose bool
+	// Width is how many characters a line of a table may have; 0 for no end.
+	Width int
+}
+
+// Write prints v as a zero Printer does.
+func Write(w io.Writer, f Format, v verdict.Verdict) error { return Printer{}.Print(w, f, v) }
+
+// Print prints v.
+func (p Printer) Print(w io.Writer, f Format, v verdict.Verdict) error {
+	switch f {
+	case Table:
+		return p.table(w, v)
+	case JSON:
+		return encode(w, v)
+	case JUnit:
+		return junit(w, v)
+	case SARIF:
+		return sarif(w, v)
+	case Markdown:
+		return p.markdown(w, v)
+	case HTML:
+		return html(w, v)
+	}
+	return verdict.Refuse(verdict.Usage, string(f), "unknown output format, want one of %s", strings.Join(Formats(), ", "))
+}
+
+// document is the JSON form: the verdict, its answer, and its schema.
+type document struct {
+	Schema   string          `json:"schema"`
+	Outcome  verdict.Outcome `json:"outcome"`
+	Headline string          `json:"headline"`
+	verdict.Verdict
+}
+
+func encode(w io.Writer, v verdict.Verdict) error {
+	var b bytes.Buffer
+	if err := indented(&b, document{Schema: verdict.Schema, Outcome: v.Outcome(), Headline: v.Headline(), Verdict: v}); err != nil {
+		return fmt.Errorf("writing verdict: %w", err)
+	}
+	if _, err := io.WriteString(w, escaped(b.String())); err != nil {
+		return fmt.Errorf("writing verdict: %w", err)
+	}
+	return nil
+}
+
+// escaped writes what is no printable character of a JSON text by its number:
+// it is the same text, and acts on no terminal.
+func escaped(text string) string {
+	if strings.IndexFunc(text, acts) < 0 {
+		return text
+	}
+	var out strings.Builder
+	for _, r := range text {
+		switch {
+		case !acts(r):
+			out.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		}
+	}
+	return out.String()
+}
+
+func acts(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
+
+// group is the findings of one code, in the order in which they came.
+type group struct {
+	code     verdict.Code
+	findings []verdict.Finding
+}
+
+// byCode groups findings by code; the code that comes first stays first.
+func byCode(all []verdict.Finding) []group {
+	var groups []group
+	at := map[verdict.Code]int{}
+	for _, f := range all {
+		i, known := at[f.Code]
+		if !known {
+			i = len(groups)
+			at[f.Code] = i
+			groups = append(groups, group{code: f.Code})
+		}
+		groups[i].findings = append(groups[i].findings, f)
+	}
+	return groups
+}
+
+// question is what was asked. Of an acceptance that rests on nothing signed that
+// comes first, in every form that begins with the question.
+func question(v verdict.Verdict) string {
+	if v.Unsigned() {
+		return "UNSIGNED: " + v.Question
+	}
+	return v.Question
+}
+
+// headline splits the answer into its word, in capitals, and the rest.
+func headline(v verdict.Verdict) (word, rest string) {
+	word, rest, reasoned := strings.Cut(v.Headline(), ":")
+	if reasoned {
+		rest = ":" + rest
+	}
+	return strings.ToUpper(word), rest
+}
+
+// The longest foreign text that is shown whole, and how much of a longer one
+// is: of an error the end says why.
+const (
+	longest = 480
+	tail    = 240
+)
+
+// Safe makes foreign text harmless for a terminal and a log: printable
+// characters only, no secret that can be told by its shape, and not endless. Of what is too long the beginning and the
+// end are left.
+func Safe(s string) string {
+	clean := printable(redact.Secrets(s))
+	if len(clean) <= longest {
+		return clean
+	}
+	head, end := clean[:longest-tail], clean[len(clean)-tail:]
+	for !utf8.RuneStart(end[0]) {
+		end = end[1:]
+	}
+	return strings.ToValidUTF8(head, "") + "…" + end
+}
+
+// printable replaces what is no printable character: controls, marks that
+// change the direction of text, and bytes that are no text.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}

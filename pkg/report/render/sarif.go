@@ -1,0 +1,179 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// sarifSchema is where the schema of the form is published.
+const sarifSchema = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+// home is where the program is described.
+const home = "https://github.com/waybill-release/waybill"
+
+type sarifLog struct {
+	Schema  string     `json:"$schema"`
+	Version string     `json:"version"`
+	Runs    []sarifRun `json:"runs"`
+}
+
+type sarifRun struct {
+	Tool        sarifTool         `json:"tool"`
+	Invocations []sarifInvocation `json:"invocations"`
+	Results     []sarifResult     `json:"results"`
+	Properties  map[string]any    `json:"properties"`
+}
+
+type sarifTool struct {
+	Driver sarifDriver `json:"driver"`
+}
+
+type sarifDriver struct {
+	Name  string      `json:"name"`
+	Home  string      `json:"informationUri"`
+	Rules []sarifRule `json:"rules"`
+}
+
+type sarifRule struct {
+	ID    string       `json:"id"`
+	Short sarifMessage `json:"shortDescription"`
+	Help  sarifMessage `json:"help"`
+}
+
+type sarifMessage struct {
+	Text string `json:"text"`
+}
+
+type sarifInvocation struct {
+	Successful bool                `json:"executionSuccessful"`
+	Exit       int                 `json:"exitCode"`
+	End        string              `json:"endTimeUtc,omitempty"`
+	Told       []sarifNotification `json:"toolExecutionNotifications,omitempty"`
+}
+
+type sarifNotification struct {
+	Level   string       `json:"level"`
+	Message sarifMessage `json:"message"`
+}
+
+type sarifResult struct {
+	Rule       string             `json:"ruleId"`
+	Index      int                `json:"ruleIndex"`
+	Level      string             `json:"level"`
+	Message    sarifMessage       `json:"message"`
+	Locations  []sarifLocation    `json:"locations"`
+	Suppressed []sarifSuppression `json:"suppressions,omitempty"`
+	Properties map[string]string  `json:"properties,omitempty"`
+}
+
+type sarifSuppression struct {
+	Kind   string `json:"kind"`
+	Status string `json:"status"`
+	Why    string `json:"justification"`
+}
+
+type sarifLocation struct {
+	Physical sarifPhysical  `json:"physicalLocation"`
+	Logical  []sarifLogical `json:"logicalLocations"`
+}
+
+type sarifPhysical struct {
+	Artifact sarifArtifact `json:"artifactLocation"`
+	Region   sarifRegion   `json:"region"`
+}
+
+type sarifArtifact struct {
+	URI string `json:"uri"`
+}
+
+// sarifRegion is the first line of anything: who shows results beside text
+// wants a line.
+type sarifRegion struct {
+	Line int `json:"startLine"`
+}
+
+type sarifLogical struct {
+	Name string `json:"fullyQualifiedName"`
+}
+
+// sarif writes the verdict in the Static Analysis Results Interchange Format,
+// version 2.1.0. Each reason code is a rule whose help is the next act. A run
+// that decided nothing says that it was not successful, so that no results are
+// never read as nothing found.
+func sarif(w io.Writer, v verdict.Verdict) error {
+	log := &sarifRun{Tool: sarifTool{sarifDriver{Name: "waybill", Home: home, Rules: []sarifRule{}}}, Results: []sarifResult{}}
+	for _, f := range v.Findings {
+		log.add(f, "error")
+	}
+	for _, f := range v.Warnings {
+		log.add(f, "warning")
+	}
+	for _, s := range v.Waived {
+		r := log.add(s.Finding, "error")
+		r.Suppressed = []sarifSuppression{{"external", "accepted", printable(fmt.Sprintf("%s %s by %s until %s: %s",
+			s.Kind, s.ID, s.By, s.Expires.Format(time.RFC3339), s.Reason))}}
+	}
+	o := v.Outcome()
+	ran := sarifInvocation{Successful: o == verdict.Accepted || o == verdict.Refused, Exit: verdict.ExitCode(o)}
+	if !v.Time.IsZero() {
+		ran.End = v.Time.UTC().Format(time.RFC3339)
+	}
+	if o != verdict.Accepted {
+		ran.Told = []sarifNotification{{"error", sarifMessage{printable(v.Headline() + "; " + v.Counts.String())}}}
+	}
+	if v.Unsigned() {
+		ran.Told = []sarifNotification{{"warning", sarifMessage{printable(v.Headline() + "; " + v.Counts.String())}}}
+	}
+	log.Invocations = []sarifInvocation{ran}
+	log.Properties = map[string]any{
+		"question": printable(question(v)), "outcome": o.String(), "headline": printable(v.Headline()), "counts": v.Counts,
+		"partialWithout": printable(strings.Join(v.Scope.Left, ", ")),
+	}
+	return indented(w, sarifLog{sarifSchema, "2.1.0", []sarifRun{*log}})
+}
+
+// add adds a result, and the rule of its code if it is the first.
+func (r *sarifRun) add(f verdict.Finding, level string) *sarifResult {
+	rules := &r.Tool.Driver.Rules
+	at := slices.IndexFunc(*rules, func(rule sarifRule) bool { return rule.ID == string(f.Code) })
+	if at < 0 {
+		at = len(*rules)
+		help := f.Code.Fix()
+		if help == "" {
+			help = f.Fix
+		}
+		*rules = append(*rules, sarifRule{string(f.Code), sarifMessage{f.Code.Outcome().String() + ": " + string(f.Code)}, sarifMessage{printable(help)}})
+	}
+	text := fmt.Sprintf("%s: %s", f.Subject, f.Message)
+	if f.Want != "" || f.Got != "" {
+		text += fmt.Sprintf(" (want %s, got %s)", f.Want, f.Got)
+	}
+	result := sarifResult{
+		Rule: string(f.Code), Index: at, Level: level, Message: sarifMessage{printable(text + "; next: " + f.Fix)},
+		Locations: []sarifLocation{{
+			sarifPhysical{sarifArtifact{relative(f.Subject)}, sarifRegion{1}}, []sarifLogical{{printable(f.Subject)}},
+		}},
+	}
+	if f.Known != nil {
+		result.Properties = map[string]string{"known": printable(f.Known.ID + ": " + f.Known.Explanation)}
+	}
+	r.Results = append(r.Results, result)
+	return &r.Results[len(r.Results)-1]
+}
+
+// relative makes a URI of a subject that stays below wherever it is read: no
+// scheme, no host, no way up.
+func relative(subject string) string {
+	clean := strings.TrimPrefix(path.Clean("/"+printable(subject)), "/")
+	if clean == "" {
+		clean = "release"
+	}
+	return (&url.URL{Path: clean}).String()
+}

@@ -1,0 +1,138 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// TrustSchema names the JSON form of a [TrustRoot].
+const TrustSchema = "waybill/trust-root/v1"
+
+// TrustRoot is a trust root with where it comes from, as people look at it.
+type TrustRoot struct {
+	Root     trust.Root
+	Source   string    // a file, a repository, or a name for the embedded copy
+	Date     time.Time // when it was current; zero if nobody knows
+	Expires  time.Time // when its metadata does; zero without any
+	Metadata string    // the versions of its metadata; empty without any
+	Now      time.Time // the time of judgement
+}
+
+// Write prints the root and every authority in it.
+func (r TrustRoot) Write(w io.Writer, f Format) error {
+	switch f {
+	case JSON:
+		return r.writeJSON(w)
+	case Table:
+		return r.writeTable(w)
+	}
+	return verdict.Refuse(verdict.Usage, "--output", "format %q: want table or json", string(f))
+}
+
+// Headline prints what names the root and how old it is.
+func (r TrustRoot) Headline(w io.Writer) error {
+	p := &errWriter{w: w}
+	p.printf("trust root  %s\nsource      %s\n", r.Root.Digest(), Safe(r.Source))
+	if !r.Date.IsZero() {
+		p.printf("current on  %s, %s ago\n", r.Date.UTC().Format(time.DateOnly), days(r.Now.Sub(r.Date)))
+	}
+	if r.Metadata != "" {
+		p.printf("metadata    %s; valid until %s\n", r.Metadata, r.Expires.UTC().Format(time.RFC3339))
+	}
+	if r.Root.IsLab() {
+		p.printf("%s  anybody can have these keys: never believe this root outside a laboratory\n", trust.LabMark)
+	}
+	return p.err
+}
+
+func (r TrustRoot) writeTable(w io.Writer) error {
+	if err := r.Headline(w); err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	p := &errWriter{w: t}
+	p.printf("\nAUTHORITY\tBELIEVED\tNOW\tKEY\tWHO\n")
+	for _, a := range r.Root.Authorities() {
+		p.printf("%s\t%s\t%s\t%.16s\t%s\n", a.Kind, window(a), state(a, r.Now), a.KeyID, Safe(who(a)))
+	}
+	if p.err != nil {
+		return p.err
+	}
+	return t.Flush()
+}
+
+func who(a trust.Authority) string {
+	if a.Subject == "" || a.URI == "" {
+		return a.URI + a.Subject
+	}
+	return a.Subject + " " + a.URI
+}
+
+func window(a trust.Authority) string {
+	from, to := "…", "…"
+	if !a.From.IsZero() {
+		from = a.From.Format(time.DateOnly)
+	}
+	if !a.To.IsZero() {
+		to = a.To.Format(time.DateOnly)
+	}
+	return from + " – " + to
+}
+
+func state(a trust.Authority, now time.Time) string {
+	switch {
+	case a.ValidAt(now):
+		return "yes"
+	case now.Before(a.From):
+		return "not yet"
+	}
+	return "no more"
+}
+
+// days is a duration as people say it.
+func days(d time.Duration) string {
+	switch n := int(d / (24 * time.Hour)); {
+	case n == 1:
+		return "1 day"
+	case n > 1:
+		return fmt.Sprintf("%d days", n)
+	}
+	return "less than a day"
+}
+
+func (r TrustRoot) writeJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(struct {
+		Schema      string            `json:"schema"`
+		Digest      string            `json:"digest"`
+		Source      string            `json:"source"`
+		Date        time.Time         `json:"date,omitzero"`
+		Expires     time.Time         `json:"expires,omitzero"`
+		Metadata    string            `json:"metadata,omitempty"`
+		InsecureLab bool              `json:"insecureLab"`
+		Authorities []trust.Authority `json:"authorities"`
+	}{
+		TrustSchema, r.Root.Digest().String(), r.Source, r.Date.UTC(), r.Expires.UTC(), r.Metadata,
+		r.Root.IsLab(), r.Root.Authorities(),
+	})
+}
+
+// errWriter keeps the first error of several prints.
+type errWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (e *errWriter) printf(format string, args ...any) {
+	if e.err == nil {
+		_, e.err = fmt.Fprintf(e.w, format, args...)
+	}
+}

@@ -1,0 +1,50 @@
+package render
+
+import (
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// waived prints every finding that was set aside, each in full: whoever reads
+// the page must not be able to miss one.
+func (p *page) waived(all []verdict.Waiver) {
+	for _, w := range all {
+		p.line("  %-18s %s, SET ASIDE", w.Finding.Code, p.text(w.Finding.Subject))
+		p.line("  %-18s %s", "", p.text(w.Finding.Message))
+		p.line("  %-18s %s %s", "", w.Kind, p.text(w.ID))
+		p.line("  %-18s reason  %s", "", p.text(w.Reason))
+		p.line("  %-18s by      %s", "", p.text(w.By))
+		p.line("  %-18s expires %s%s", "", w.Expires.Format(time.RFC3339), citingOne(w.Evidence))
+		p.known(w.Finding.Known)
+		p.line("")
+	}
+}
+
+// citingOne names evidence by its digest, if there is any.
+func citingOne(evidence digest.Digest) string {
+	if evidence.IsZero() {
+		return ""
+	}
+	return citing([]digest.Digest{evidence})
+}
+
+// warnings prints findings that only warn.
+func (p *page) warnings(all []verdict.Finding) {
+	if len(all) == 0 {
+		return
+	}
+	p.line("  WARNINGS           these do not refuse")
+	p.line("")
+	p.findings(all)
+}
+
+// known prints what a list of known defects says of a finding.
+func (p *page) known(k *verdict.Known) {
+	if k == nil {
+		return
+	}
+	p.line("  %-18s known   %s: %s", "", p.text(k.ID), p.text(k.Explanation))
+	p.line("  %-18s source  %s", "", p.text(k.Source))
+}

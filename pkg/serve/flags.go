@@ -1,0 +1,203 @@
+package serve
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/component-base/featuregate"
+
+	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+)
+
+// saidFor is for how long a report counts, where nobody waits for another.
+const saidFor = time.Hour
+
+// flags are the feature gates of the service, and by whom each was set.
+type flags struct {
+	gate *componentbase.Gate
+
+	mu sync.Mutex // owns the rest
+	by map[featuregate.Feature]string
+}
+
+// Words for who set a flag.
+const (
+	byDefault = "default"
+	byFlag    = "flag"
+	byStore   = "store"
+)
+
+// newFlags are the flags of a gate; of none, those of Waybill as they are
+// without any.
+func newFlags(gate *componentbase.Gate) (*flags, error) {
+	f := &flags{gate: gate, by: map[featuregate.Feature]string{}}
+	if gate == nil {
+		var err error
+		newest := known.Newest()
+		if f.gate, err = componentbase.At(newest.Major(), newest.Minor()); err != nil {
+			return nil, err
+		}
+		if err := componentbase.Add(f.gate, known.Registry(), feature.CoreNamespace); err != nil {
+			return nil, err
+		}
+	}
+	for name := range f.gate.GetAll() {
+		if f.by[name] = byDefault; f.gate.ExplicitlySet(name) {
+			f.by[name] = byFlag
+		}
+	}
+	return f, nil
+}
+
+// ask is whether a feature is enabled, which is noted as asked. One that the
+// program does not have is not.
+func (f *flags) ask(name string) bool {
+	if _, has := f.gate.GetAll()[featuregate.Feature(name)]; !has {
+		return false
+	}
+	return f.gate.Enabled(featuregate.Feature(name))
+}
+
+// follow sets the flags to what is in force: a requirement of the policy is on
+// if its state leads there, and what is dynamic if the store wants it. What the
+// policy does not name does not count here, and is never said to be on. What was
+// set by a flag stays.
+func (f *flags) follow(now *switched) {
+	for _, name := range []string{known.RequireProvenance, known.RequireSignoff} {
+		value, by := false, byDefault
+		for _, s := range now.States() {
+			if s.Namespace == feature.CoreNamespace && s.Name == name {
+				value, by = leadsOn(s.State), fmt.Sprintf("transition %d", s.Number)
+			}
+		}
+		f.set(name, value, by)
+	}
+	r := known.Registry()
+	for _, o := range now.objects {
+		if d, is := r.Definition(o.Key()); is && d.Dynamic {
+			f.set(d.Name, o.Wants() == feature.On, byStore)
+		}
+	}
+}
+
+// leadsOn reports whether a state is On, or leads there.
+func leadsOn(state string) bool {
+	return state == string(feature.On) || state == string(feature.TurningOn)
+}
+
+func (f *flags) set(name string, value bool, by string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := featuregate.Feature(name)
+	if _, has := f.by[key]; !has || f.by[key] == byFlag {
+		return
+	}
+	if f.gate.SetFromMap(map[string]bool{name: value}) == nil {
+		f.by[key] = by
+	}
+}
+
+// unsaid reports whether the store lacks something of what the service found.
+// Who waits for uses clears them first, so that they are said anew.
+func (f *flags) unsaid(objects []feature.Feature, as *Features, now time.Time) bool {
+	lines := f.gate.Lines()
+	return slices.ContainsFunc(objects, func(o feature.Feature) bool {
+		i := slices.IndexFunc(lines, func(l componentbase.Line) bool {
+			return o.Key() == (feature.Key{Namespace: feature.CoreNamespace, Name: l.Name})
+		})
+		return i >= 0 && !slices.ContainsFunc(o.Status.Uses, func(u feature.Use) bool {
+			return u.Identity == as.Identity && u.Version == as.Version && u.Value == lines[i].Enabled &&
+				(u.Checked || !lines[i].Checked) && now.Sub(u.LastSeen) < saidFor
+		})
+	})
+}
+
+// flag is a line of /flagz.
+type flag struct {
+	componentbase.Line
+	// Source is who set it: default, flag, store, or the number of a signed
+	// transition.
+	Source string `json:"source"`
+}
+
+func (f *flags) lines() []flag {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []flag
+	for _, l := range f.gate.Lines() {
+		all = append(all, flag{l, f.by[featuregate.Feature(l.Name)]})
+	}
+	return all
+}
+
+// schemaFlags is the schema of /flagz as JSON.
+const schemaFlags = "waybill/flags/v1"
+
+// flagz answers GET /flagz: the features of the program, and by whom each was
+// set.
+func (s *Server) flagz(w http.ResponseWriter, r *http.Request) {
+	all := s.flags.lines()
+	if strings.Contains(r.Header.Get("Accept"), "application/json") {
+		writeJSON(w, http.StatusOK, struct {
+			Schema string `json:"schema"`
+			Flags  []flag `json:"flags"`
+		}{schemaFlags, all})
+		return
+	}
+	var out bytes.Buffer
+	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tSTAGE\tENABLED\tCHECKED\tSOURCE")
+	for _, l := range all {
+		fmt.Fprintf(t, "%s\t%s\t%t\t%t\t%s\n", l.Name, l.Stage, l.Enabled, l.Checked, l.Source)
+	}
+	_ = t.Flush() // into memory
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write(out.Bytes())
+}
+
+// states are those that a feature can be in: what a metric can be labelled with.
+func states() []feature.State {
+	return []feature.State{feature.Off, feature.TurningOn, feature.On, feature.TurningOff}
+}
+
+// measure writes metrics of the features. Names are those that the program
+// knows.
+func (f *featureReader) measure(w io.Writer, now *switched) {
+	head := func(name, help string) { fmt.Fprintf(w, "# HELP %[1]s %[2]s\n# TYPE %[1]s gauge\n", name, help) }
+	number := func(is bool) int {
+		if is {
+			return 1
+		}
+		return 0
+	}
+	head("waybill_feature_enabled", "Features of the program, 1 if enabled.")
+	for _, l := range f.flags.gate.Lines() {
+		fmt.Fprintf(w, "waybill_feature_enabled{name=%q,stage=%q} %d\n", l.Name, l.Stage, number(l.Enabled))
+	}
+	if now == nil {
+		return
+	}
+	head("waybill_feature_state", "Features that switch requirements of the policy, 1 for the state that is in force.")
+	if now.Switches != nil {
+		for _, one := range now.States() {
+			for _, state := range states() {
+				fmt.Fprintf(w, "waybill_feature_state{name=%q,state=%q} %d\n", one.Name, string(state), number(one.State == string(state)))
+			}
+		}
+	}
+	head("waybill_features_known", "1 if it is known how the features stand; at 0 nothing is decided.")
+	fmt.Fprintf(w, "waybill_features_known %d\n", number(f.known(now) == nil))
+	head("waybill_features_age_seconds", "How long ago the features were read.")
+	if now.Switches != nil {
+		fmt.Fprintf(w, "waybill_features_age_seconds %g\n", max(0, f.world.Clock().Sub(now.at).Seconds()))
+	}
+}

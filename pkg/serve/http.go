@@ -1,0 +1,229 @@
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"net/http"
+
+	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/serve/caller"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// routes are the addresses at which callers ask. What is not here is not found,
+// however it is spelled.
+func (s *Server) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/decisions", s.decisions)
+	mux.HandleFunc("GET /v1/audit", s.audit)
+	mux.HandleFunc("GET /openapi.json", describe)
+	mux.HandleFunc("GET /livez", alive)
+	mux.HandleFunc("GET /readyz", s.ready)
+	return mux
+}
+
+// Admin is the handler for those who look after the service, on a listener of
+// its own that callers do not reach: what it is doing, and for whom.
+func (s *Server) Admin() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", alive)
+	mux.HandleFunc("GET /readyz", s.ready)
+	mux.HandleFunc("GET /metrics", s.metrics)
+	mux.HandleFunc("GET /statusz", s.status)
+	mux.HandleFunc("GET /flagz", s.flagz)
+	return mux
+}
+
+func alive(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "alive\n") }
+
+// ready says whether new requests are welcome.
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	if s.draining.Load() {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, "ending\n")
+		return
+	}
+	if s.features.known(s.basis.Load().switched) != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, "it is not known how the features stand\n")
+		return
+	}
+	_, _ = io.WriteString(w, "ready\n")
+}
+
+// decisions answers POST /v1/decisions.
+func (s *Server) decisions(w http.ResponseWriter, r *http.Request) {
+	began, id := s.world.Clock(), rand.Text()
+	w.Header().Set("Waybill-Request-Id", id)
+	basis := s.basis.Load()
+	ctx, stop := context.WithTimeout(r.Context(), s.limits.Deadline)
+	defer stop()
+	who, err := s.admission.identify(ctx, r, basis)
+	if err != nil {
+		s.turnAway(w, r, notLetIn{id: id, err: err, status: http.StatusUnauthorized})
+		return
+	}
+	leave, err := s.admission.admit(ctx, basis, who)
+	if err != nil {
+		s.turnAway(w, r, notLetIn{id: id, who: who, err: err, status: statusOf(err), unread: true})
+		return
+	}
+	defer leave()
+	q, err := s.admission.readInTurn(ctx, r, who)
+	if err != nil {
+		s.turnAway(w, r, notLetIn{id: id, who: who, err: err, status: statusOf(err), unread: statusOf(err) != 0})
+		return
+	}
+	all, err := s.granted(basis, who, q)
+	if err != nil {
+		s.turnAway(w, r, notLetIn{id: id, who: who, err: err})
+		return
+	}
+	ctx, stop = context.WithTimeout(ctx, s.admission.deadline(q))
+	defer stop()
+	leave, err = s.admission.take(ctx, who, len(all))
+	if err != nil {
+		s.turnAway(w, r, notLetIn{id: id, who: who, err: err, status: http.StatusTooManyRequests})
+		return
+	}
+	defer leave()
+	if from := over(r); from != nil {
+		from.heard()
+	}
+	if overrides(all) {
+		if err := s.world.Approvals.spend(ctx, who, id); err != nil {
+			s.turnAway(w, r, notLetIn{id: id, who: who, err: err})
+			return
+		}
+	}
+	decided, acts := s.decider.decide(s.letIn(ctx, r), basis, all)
+	if err := s.records.writeDown(ctx, basis, request{id: id, who: who, questions: all, decided: decided, acts: acts, took: s.world.Clock().Sub(began)}); err != nil {
+		s.turnAway(w, r, notLetIn{id: id, who: who, err: err})
+		return
+	}
+	worst := worstOf(decided)
+	if verdict.HTTPStatus(worst) == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "5")
+	}
+	writeJSON(w, verdict.HTTPStatus(worst), api.Answer{Schema: api.SchemaAnswer, RequestID: id, Outcome: worst.String(), Decisions: decided})
+}
+
+// letIn goes on with the trace of a caller who was let in. What anybody else
+// says of a trace is not taken: the decision begins one of its own, and so it
+// does where that is not well formed.
+func (s *Server) letIn(ctx context.Context, r *http.Request) context.Context {
+	ctx, err := span.Extract(ctx, r.Header)
+	if err != nil {
+		s.world.Log.DebugContext(ctx, "what a caller says of a trace is not taken", "error", err.Error())
+	}
+	return ctx
+}
+
+// statusOf is the status of a request that is turned away: 429 where too much is
+// asked.
+func statusOf(err error) int {
+	if verdict.FindingOf("", err).Code == verdict.Busy {
+		return http.StatusTooManyRequests
+	}
+	return 0
+}
+
+// granted reads the questions and holds each against the book. If one of them
+// is not granted none is answered.
+func (s *Server) granted(basis *standing, who caller.Principal, q api.Request) ([]asked, error) {
+	all := make([]asked, len(q.Decisions))
+	for i, question := range q.Decisions {
+		var err error
+		if all[i], err = read(question); err != nil {
+			return nil, err
+		}
+		if err := basis.Callers.May(who, all[i].act()); err != nil {
+			return nil, err
+		}
+		all[i].caller = who.Name()
+	}
+	if overrides(all) {
+		return all, s.world.Approvals.mayBeUsed(who)
+	}
+	return all, nil
+}
+
+// notLetIn is a request that is not decided about.
+type notLetIn struct {
+	id     string
+	who    caller.Principal
+	err    error
+	status int // zero is that of the error
+	unread bool
+}
+
+// turnAway answers a request that is not decided about, and logs why.
+func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, n notLetIn) {
+	f := verdict.FindingOf("request", n.err)
+	if n.unread && r.ContentLength > 0 { // or the answer would wait for what is not sent
+		w.Header().Set("Connection", "close")
+	}
+	outcome := f.Code.Outcome()
+	code := n.status
+	switch {
+	case outcome == verdict.Unavailable && code != http.StatusTooManyRequests:
+		code = http.StatusServiceUnavailable
+	case code == 0:
+		code = verdict.HTTPStatus(outcome)
+	}
+	switch code {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="waybill gate"`)
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", "1")
+	}
+	s.records.tally.turnedAway(f.Code)
+	count := int64(1)
+	if n.who.Name() == "" {
+		count = s.records.strangers.met(f.Code, s.world.Clock())
+	}
+	if count > 0 {
+		s.records.writeNotLetIn(r.Context(), api.Entry{Request: n.id, Principal: n.who.Name(), Code: f.Code, Problem: f.Message, Status: code, Count: count})
+	}
+	writeJSON(w, code, api.Problem{Schema: api.SchemaAnswer, RequestID: n.id, Outcome: outcome.String(), Problem: f})
+}
+
+// worstOf is the outcome of several: one no is a no, and what is not known of
+// one is not known of all.
+func worstOf(all []api.Decision) verdict.Outcome {
+	worst := verdict.Undecided
+	for i, d := range all {
+		if o := d.Verdict.Outcome(); i == 0 || weight(o) > weight(worst) {
+			worst = o
+		}
+	}
+	return worst
+}
+
+func weight(o verdict.Outcome) int {
+	switch o {
+	case verdict.Accepted:
+		return 0
+	case verdict.Unavailable:
+		return 1
+	case verdict.Refused, verdict.Undecided:
+		return 2
+	case verdict.Malformed:
+		return 3
+	}
+	return 4
+}
+
+// readAll reads a body that may not be longer than a limit.
+func readAll(body io.Reader, limit int64) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(body, limit+1))
+	switch {
+	case err != nil:
+		return nil, wrong("it was not sent whole")
+	case int64(len(raw)) > limit:
+		return nil, wrong("it is longer than %d bytes", limit)
+	}
+	return raw, nil
+}

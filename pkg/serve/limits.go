@@ -1,0 +1,158 @@
+package serve
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// slots bound how many requests are dealt with, and how many wait.
+type slots struct{ work, room chan struct{} }
+
+func newSlots(atOnce, queue int) slots {
+	return slots{work: make(chan struct{}, atOnce), room: make(chan struct{}, atOnce+queue)}
+}
+
+// enter waits for a slot. Where too many wait already it refuses at once.
+func (s slots) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case s.room <- struct{}{}:
+	default:
+		return nil, errBusy()
+	}
+	select {
+	case s.work <- struct{}{}:
+		return func() { <-s.work; <-s.room }, nil
+	case <-ctx.Done():
+		<-s.room
+		return nil, errBusy()
+	}
+}
+
+// shares bound how much of something one key may have at a time.
+type shares struct {
+	most int
+	mu   sync.Mutex // owns all
+	all  map[string]*share
+}
+
+// share is what one key has; it is forgotten when nobody uses it.
+type share struct {
+	room  chan struct{}
+	users int
+}
+
+// enter waits for room, or refuses when ctx ends first.
+func (s *shares) enter(ctx context.Context, key string) (leave func(), err error) {
+	one := s.use(key)
+	select {
+	case one.room <- struct{}{}:
+		return s.leave(key, one), nil
+	case <-ctx.Done():
+		s.release(key, one)
+		return nil, errBusy()
+	}
+}
+
+// tryEnter refuses at once where there is no room.
+func (s *shares) tryEnter(key string) (leave func(), err error) {
+	one := s.use(key)
+	select {
+	case one.room <- struct{}{}:
+		return s.leave(key, one), nil
+	default:
+		s.release(key, one)
+		return nil, errBusy()
+	}
+}
+
+func (s *shares) leave(key string, one *share) func() {
+	return func() {
+		<-one.room
+		s.release(key, one)
+	}
+}
+
+func (s *shares) use(key string) *share {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.all[key]
+	if one == nil {
+		if s.all == nil {
+			s.all = map[string]*share{}
+		}
+		one = &share{room: make(chan struct{}, max(1, s.most))}
+		s.all[key] = one
+	}
+	one.users++
+	return one
+}
+
+func (s *shares) release(key string, one *share) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one.users--; one.users == 0 {
+		delete(s.all, key)
+	}
+}
+
+// bodyRoom bounds the requests whose body is read at a time: what they hold may
+// be as many bytes as [Limits.Body], each.
+const bodyRoom = 64
+
+// askLater is the next act of who was not let in because too much is asked.
+const askLater = "nothing was decided; ask again after the time that Retry-After says"
+
+func errBusy() error {
+	return verdict.Refuse(verdict.Busy, "gate", "it has more to decide than it can").Advise(askLater)
+}
+
+// maxRates bounds the callers whose rate is kept: there are no more than the
+// book has.
+const maxRates = 10_000
+
+// burst is for how many seconds at once a caller may ask what it may ask.
+const burst = 10
+
+// batch is how many decisions a request may ask for: no more than a caller may
+// ask for at once, or it would be told for ever to come again.
+func (l Limits) batch() int { return min(api.MaxBatch, burst*l.PerCaller) }
+
+// rates are how much each caller may still ask.
+type rates struct {
+	perSecond int
+	clock     func() time.Time
+
+	mu  sync.Mutex // owns all
+	all map[string]*rate
+}
+
+type rate struct {
+	left float64
+	at   time.Time
+}
+
+// take takes n decisions from what a caller may ask.
+func (r *rates) take(name string, n int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all == nil || len(r.all) >= maxRates {
+		r.all = map[string]*rate{}
+	}
+	now, most := r.clock(), float64(burst*r.perSecond)
+	one := r.all[name]
+	if one == nil {
+		one = &rate{left: most, at: now}
+		r.all[name] = one
+	}
+	one.left = min(most, one.left+max(0, now.Sub(one.at).Seconds())*float64(r.perSecond))
+	one.at = now
+	if one.left < float64(max(1, n)) {
+		return false
+	}
+	one.left -= float64(n)
+	return true
+}

@@ -1,0 +1,32 @@
+package serve
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+)
+
+// process writes what the process itself takes, by the names that dashboards
+// of Go programs know.
+func process(w io.Writer) {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	for _, s := range []struct {
+		name, help string
+		value      uint64
+	}{
+		{"go_goroutines", "Number of goroutines that currently exist.", uint64(runtime.NumGoroutine())},
+		{"go_memstats_heap_alloc_bytes", "Bytes of the heap that are in use, or not swept yet.", m.HeapAlloc},
+		{"go_memstats_sys_bytes", "Bytes obtained from the system.", m.Sys},
+	} {
+		fmt.Fprintf(w, "# HELP %[1]s %[2]s\n# TYPE %[1]s gauge\n%[1]s %[3]d\n", s.name, s.help, s.value)
+	}
+}
+
+// ratio is the part of a hundred that a number is of all, for people.
+func ratio(part, all int64) string {
+	if all == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(all))
+}

@@ -1,0 +1,156 @@
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// recordTime is how long a request waits for its line to be written.
+const recordTime = time.Second
+
+// record writes the record: a line for each decision and for each request that
+// was not let in, each with the digest of the line before. One that was edited,
+// dropped or moved shows; see [CheckRecord].
+//
+// Lines are numbered and written by one at a time. What cannot be written is
+// not said to anybody either.
+type record struct {
+	out   io.Writer
+	clock func() time.Time
+
+	turn chan struct{} // has room for one: who is in it owns the rest
+	head api.Head
+	// lost says that the last lines may have been written or not: the next one
+	// begins another record, which names the end of this one.
+	lost error
+	last []api.Line // decisions
+}
+
+func newRecord(out io.Writer, clock func() time.Time) *record {
+	return &record{out: out, clock: clock, turn: make(chan struct{}, 1)}
+}
+
+// add writes lines, all or none of which can be relied upon.
+func (r *record) add(ctx context.Context, entries ...api.Entry) error {
+	texts := make([][]byte, len(entries))
+	for i, e := range entries {
+		var err error
+		if texts[i], err = json.Marshal(e); err != nil {
+			return unwritten(err)
+		}
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
+	defer stop()
+	select {
+	case r.turn <- struct{}{}:
+	case <-ctx.Done():
+		return unwritten(errors.New("it takes no lines"))
+	}
+	done := make(chan error, 1)
+	go func() { // a log that stands still holds up one line, and no answer
+		defer func() { <-r.turn }()
+		done <- r.write(entries, texts)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return unwritten(errors.New("it took too long"))
+	}
+}
+
+func unwritten(err error) error {
+	return &verdict.UnavailableError{Place: "the record", Op: "writing what was decided", Err: err}
+}
+
+// write links and writes lines, by whoever's turn it is.
+func (r *record) write(entries []api.Entry, texts [][]byte) error {
+	head, block := r.head, []byte(nil)
+	if head.Number == 0 || r.lost != nil {
+		first := api.Entry{Time: r.clock(), Level: levelInfo, Message: api.Began}
+		if r.lost != nil {
+			block = append(block, '\n') // ends a line that was written in part
+		}
+		if head.Number > 0 {
+			first.After = &head
+		}
+		text, err := json.Marshal(first)
+		if err != nil {
+			return unwritten(err)
+		}
+		head = api.Head{Instance: rand.Text()}
+		_, block, head = link(block, text, head)
+	}
+	lines := make([]api.Line, 0, len(entries))
+	for i, text := range texts {
+		var l api.Link
+		l, block, head = link(block, text, head)
+		if entries[i].Message == api.Decided {
+			lines = append(lines, api.Line{Entry: entries[i], Link: l})
+		}
+	}
+	if n, err := r.out.Write(block); err != nil || n < len(block) {
+		r.lost = unwritten(errors.Join(err, fmt.Errorf("%d of %d bytes were written", n, len(block))))
+		return r.lost
+	}
+	r.head, r.lost = head, nil
+	if r.last = append(r.last, lines...); len(r.last) > 2*api.MaxAudit { // now and then
+		r.last = slices.Clone(r.last[len(r.last)-api.MaxAudit:])
+	}
+	return nil
+}
+
+// link puts a line behind the head, and returns the new one.
+func link(block, text []byte, head api.Head) (api.Link, []byte, api.Head) {
+	l := api.Link{Instance: head.Instance, Number: head.Number + 1, Previous: head.Digest}
+	from := len(block)
+	block = append(block, text[:len(text)-1]...)
+	block = append(block, `,"instance":"`...)
+	block = append(block, l.Instance...)
+	block = append(block, `","number":`...)
+	block = strconv.AppendInt(block, l.Number, 10)
+	if !l.Previous.IsZero() {
+		block = append(block, `,"previous":"`...)
+		block = append(block, l.Previous.String()...)
+		block = append(block, '"')
+	}
+	block = append(block, '}')
+	next := api.Head{Instance: l.Instance, Number: l.Number, Digest: digest.Of(digest.SHA256, block[from:])}
+	return l, append(block, '\n'), next
+}
+
+// tell is where the record ends, the decisions of it that are kept, the oldest
+// first, and why its last line could not be written.
+func (r *record) tell(ctx context.Context) (head api.Head, last []api.Line, lost error) {
+	ctx, stop := context.WithTimeout(ctx, recordTime)
+	defer stop()
+	select {
+	case r.turn <- struct{}{}:
+	case <-ctx.Done():
+		return api.Head{}, nil, unwritten(errors.New("it takes no lines"))
+	}
+	defer func() { <-r.turn }()
+	if r.head.Number == 0 {
+		if err := r.write(nil, nil); err != nil { // begin it
+			return r.head, nil, err
+		}
+	}
+	return r.head, slices.Clone(r.last[max(0, len(r.last)-api.MaxAudit):]), r.lost
+}
+
+// Levels of lines, as package slog writes them.
+const (
+	levelInfo = "INFO"
+	levelWarn = "WARN"
+)

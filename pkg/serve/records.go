@@ -1,0 +1,87 @@
+package serve
+
+import (
+	"context"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/serve/caller"
+	"github.com/waybill-release/waybill/pkg/value/trace"
+)
+
+// records are what is written down and counted of requests.
+type records struct {
+	world     *World
+	record    *record
+	tally     tally
+	strangers strangers
+}
+
+// request is a request that was decided, for the record.
+type request struct {
+	id        string
+	who       caller.Principal
+	questions []asked
+	decided   []api.Decision
+	acts      []trace.Context // in each of which one was decided
+	took      time.Duration
+}
+
+// writeDown records each decision of a request, then counts it. What could not
+// be written is not answered.
+func (r *records) writeDown(ctx context.Context, basis *standing, of request) error {
+	now := r.world.Clock()
+	entries := make([]api.Entry, len(of.decided))
+	for i, d := range of.decided {
+		q := of.questions[i]
+		e := api.Entry{
+			Time: now, Level: levelInfo, Message: api.Decided, Request: of.id, Principal: of.who.Name(), Verb: q.Verb,
+			Image: q.Image, To: q.To, Channel: q.Channel, Outcome: d.Outcome, Cached: d.Cached,
+			Trace: of.acts[i].Trace, Span: of.acts[i].Span, Initial: of.acts[i].Initial,
+			Policy: basis.Policy.Digest().String(), Features: d.Verdict.Features, TrustRoot: basis.Verifier.Root().Digest().String(), Took: of.took.String(),
+		}
+		for _, f := range d.Verdict.Findings[:min(len(d.Verdict.Findings), maxReasons)] {
+			e.Reasons = append(e.Reasons, f.Code)
+		}
+		for _, w := range d.Verdict.Waived[:min(len(d.Verdict.Waived), maxReasons)] {
+			e.Waived = append(e.Waived, string(w.Finding.Code)+" "+w.ID)
+		}
+		entries[i] = e
+	}
+	if err := r.record.add(ctx, entries...); err != nil {
+		return err
+	}
+	for i, d := range of.decided {
+		q := of.questions[i]
+		r.tally.add(d, line{
+			At: now, Request: of.id, Principal: of.who.Name(), Verb: q.Verb, Image: q.Image, To: q.To, Outcome: d.Outcome, Cached: d.Cached, Took: of.took,
+		})
+	}
+	return nil
+}
+
+// maxReasons is how many reasons of a decision are written down.
+const maxReasons = 20
+
+// writeNotLetIn records requests that were not let in.
+func (r *records) writeNotLetIn(ctx context.Context, e api.Entry) {
+	ctx, end := span.Start(ctx, span.Gate)
+	end(nil)
+	own := span.Of(ctx)
+	e.Trace, e.Span, e.Time, e.Level, e.Message = own.Trace, own.Span, r.world.Clock(), levelWarn, api.NotLetIn
+	if e.Count == 1 {
+		e.Count = 0 // it goes without saying
+	}
+	if err := r.record.add(ctx, e); err != nil { // it is a no in any case; the log may be what stands still, so nothing is said there
+		r.tally.unrecorded()
+	}
+}
+
+// writeStrangers writes down the requests of unknown callers that no line stands
+// for yet.
+func (r *records) writeStrangers(ctx context.Context) {
+	for code, n := range r.strangers.rest(r.world.Clock()) {
+		r.writeNotLetIn(ctx, api.Entry{Code: code, Count: n})
+	}
+}

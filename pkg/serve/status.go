@@ -1,0 +1,142 @@
+package serve
+
+import (
+	"bytes"
+	"cmp"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+//go:embed status.html
+var statusPage string
+
+//go:embed openapi.json
+var openAPI []byte
+
+// page is what the status page shows.
+type page struct {
+	Now                        time.Time
+	Policy, PolicyDigest       string
+	TrustRoot                  string
+	RootAge                    string // since it was read; empty is unknown
+	RootDate                   string // when the root was current, where that is known
+	Lab                        bool
+	Since                      time.Time
+	Failed                     string
+	FailedAt                   time.Time
+	Draining                   bool
+	Accepted, Refused, Unknown int64
+	Cached, All                int64
+	HitRatio                   string
+	Reasons, TurnedAway        []reason
+	Last                       []line
+	Head                       api.Head
+	Lost                       string // why the record could not be written
+	Features                   *featuresPage
+}
+
+// reason is a code and how often it was said.
+type reason struct {
+	Code  verdict.Code
+	Count int64
+	Fix   string
+}
+
+// status answers GET /statusz with a page for people.
+func (s *Server) status(w http.ResponseWriter, r *http.Request) {
+	if !s.flags.ask(known.StatusPage) {
+		http.Error(w, "there is no status page: the feature "+known.StatusPage+" is off; /flagz says by whom", http.StatusNotFound)
+		return
+	}
+	t, err := template.New("status").Parse(statusPage)
+	var out bytes.Buffer
+	if err == nil {
+		p := s.page()
+		head, _, lost := s.records.record.tell(r.Context())
+		if p.Head = head; lost != nil {
+			p.Lost = lost.Error()
+		}
+		err = t.Execute(&out, p)
+	}
+	if err != nil {
+		http.Error(w, "the page cannot be made", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	_, _ = w.Write(out.Bytes())
+}
+
+func (s *Server) page() page {
+	basis, now := s.basis.Load(), s.world.Clock()
+	p := page{
+		Now: now.UTC(), Policy: basis.Policy.Name(), PolicyDigest: basis.Policy.Digest().String(),
+		TrustRoot: basis.Verifier.Root().Digest().String(), Lab: basis.Verifier.Root().IsLab(),
+		Since: basis.since.UTC(), Draining: s.draining.Load(), FailedAt: basis.failedAt.UTC(),
+	}
+	if date := basis.Verifier.Root().Date(); !date.IsZero() {
+		p.RootDate = fmt.Sprintf("%s, %d days ago", date.Format(time.DateOnly), int(now.Sub(date).Hours()/24))
+	}
+	if !basis.RootFrom.IsZero() {
+		p.RootAge = now.Sub(basis.RootFrom).Round(time.Second).String()
+	}
+	p.Features = s.features.page(basis)
+	if basis.failed != nil {
+		p.Failed = basis.failed.Error()
+	}
+	t := &s.records.tally
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for o, n := range t.outcomes {
+		p.All += n
+		switch o {
+		case verdict.Accepted:
+			p.Accepted += n
+		case verdict.Refused:
+			p.Refused += n
+		default:
+			p.Unknown += n
+		}
+	}
+	p.Cached, p.Reasons, p.TurnedAway = t.hits, byCount(t.reasons), byCount(t.away)
+	p.HitRatio = ratio(p.Cached, p.All)
+	for i, away := range p.TurnedAway {
+		switch away.Code { // what to do is said to who asks a service, not to who runs a command
+		case verdict.Usage:
+			p.TurnedAway[i].Fix = seeDocument
+		case verdict.Busy:
+			p.TurnedAway[i].Fix = askLater
+		}
+	}
+	p.Last = slices.Clone(t.last)
+	slices.Reverse(p.Last)
+	for i := range p.Last {
+		p.Last[i].Took = p.Last[i].Took.Round(10 * time.Microsecond)
+	}
+	return p
+}
+
+// byCount are the codes, the most frequent first.
+func byCount(counts map[verdict.Code]int64) []reason {
+	var all []reason
+	for _, c := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, reason{c, counts[c], c.Fix()})
+	}
+	slices.SortStableFunc(all, func(a, b reason) int { return cmp.Compare(b.Count, a.Count) })
+	return all
+}
+
+// describe answers GET /openapi.json.
+func describe(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(openAPI)
+}

@@ -1,0 +1,173 @@
+package serve
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// kept is how many decisions the status page shows.
+const kept = 50
+
+// tally counts. Its labels are outcomes and codes, of which there are only so
+// many, never anything that somebody sent.
+type tally struct {
+	mu       sync.Mutex // owns the rest
+	outcomes map[verdict.Outcome]int64
+	reasons  map[verdict.Code]int64 // of what was refused
+	away     map[verdict.Code]int64 // of requests that were not let in
+	hits     int64
+	unsaid   int64    // lines that the record did not take
+	reloads  [2]int64 // failed, succeeded
+	features [2]int64 // the same, of readings of the features
+	seconds  histogram
+	last     []line
+}
+
+// line is one decision on the status page.
+type line struct {
+	At                 time.Time
+	Request, Principal string
+	Image, To          string
+	Verb               api.Verb
+	Outcome            string
+	Reason             string
+	Cached             bool
+	Took               time.Duration
+}
+
+// histogram counts durations.
+type histogram struct {
+	counts [len(bounds) + 1]int64
+	sum    float64
+}
+
+// bounds of the histogram, in seconds.
+var bounds = [...]float64{0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10}
+
+func (h *histogram) add(d time.Duration) {
+	i, _ := slices.BinarySearch(bounds[:], d.Seconds())
+	h.counts[i]++
+	h.sum += d.Seconds()
+}
+
+func (t *tally) reloaded(well bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if well {
+		t.reloads[1]++
+	} else {
+		t.reloads[0]++
+	}
+}
+
+func (t *tally) readFeatures(well bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if well {
+		t.features[1]++
+	} else {
+		t.features[0]++
+	}
+}
+
+func (t *tally) unrecorded() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.unsaid++
+}
+
+func (t *tally) turnedAway(c verdict.Code) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.away == nil {
+		t.away = map[verdict.Code]int64{}
+	}
+	t.away[c]++
+}
+
+// add counts one decision, and keeps it for the page.
+func (t *tally) add(d api.Decision, l line) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.outcomes == nil {
+		t.outcomes, t.reasons = map[verdict.Outcome]int64{}, map[verdict.Code]int64{}
+	}
+	t.outcomes[d.Verdict.Outcome()]++
+	if d.Cached {
+		t.hits++
+	}
+	t.seconds.add(l.Took)
+	for _, f := range d.Verdict.Findings {
+		t.reasons[f.Code]++
+		if l.Reason == "" {
+			l.Reason = string(f.Code)
+		}
+	}
+	if t.last = append(t.last, l); len(t.last) > kept {
+		t.last = slices.Delete(t.last, 0, len(t.last)-kept)
+	}
+}
+
+// metrics answers GET /metrics in the text format of Prometheus.
+func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	var all bytes.Buffer // who reads slowly holds up no decision
+	s.records.tally.write(&all)
+	s.features.measure(&all, s.basis.Load().switched)
+	process(&all)
+	_, _ = w.Write(all.Bytes())
+}
+
+func (t *tally) write(w io.Writer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	head := func(name, kind, help string) {
+		fmt.Fprintf(w, "# HELP %[1]s %[3]s\n# TYPE %[1]s %[2]s\n", name, kind, help)
+	}
+	head("waybill_gate_decisions_total", "counter", "Decisions by their outcome.")
+	for _, o := range []verdict.Outcome{verdict.Accepted, verdict.Refused, verdict.Malformed, verdict.Unavailable, verdict.Internal, verdict.Undecided} {
+		fmt.Fprintf(w, "waybill_gate_decisions_total{outcome=%q} %d\n", o.String(), t.outcomes[o])
+	}
+	head("waybill_gate_findings_total", "counter", "Findings of decisions by their reason code.")
+	for _, c := range slices.Sorted(maps.Keys(t.reasons)) {
+		fmt.Fprintf(w, "waybill_gate_findings_total{code=%q} %d\n", string(c), t.reasons[c])
+	}
+	head("waybill_gate_rejected_requests_total", "counter", "Requests that were not decided about, by reason code.")
+	for _, c := range slices.Sorted(maps.Keys(t.away)) {
+		fmt.Fprintf(w, "waybill_gate_rejected_requests_total{code=%q} %d\n", string(c), t.away[c])
+	}
+	head("waybill_gate_cached_decisions_total", "counter", "Decisions that were made before.")
+	fmt.Fprintf(w, "waybill_gate_cached_decisions_total %d\n", t.hits)
+	var decided int64
+	for _, n := range t.outcomes {
+		decided += n
+	}
+	head("waybill_gate_cache_hit_ratio", "gauge", "Decisions that were made before, as a part of all.")
+	fmt.Fprintf(w, "waybill_gate_cache_hit_ratio %g\n", float64(t.hits)/float64(max(1, decided)))
+	head("waybill_gate_unrecorded_total", "counter", "Requests that the record did not take; no decision is among the answers to them.")
+	fmt.Fprintf(w, "waybill_gate_unrecorded_total %d\n", t.unsaid)
+	head("waybill_gate_reloads_total", "counter", "Reloads of policy, trust root and callers.")
+	fmt.Fprintf(w, "waybill_gate_reloads_total{result=\"failed\"} %d\nwaybill_gate_reloads_total{result=\"ok\"} %d\n", t.reloads[0], t.reloads[1])
+	head("waybill_features_reads_total", "counter", "Readings of the features that switch requirements of the policy.")
+	fmt.Fprintf(w, "waybill_features_reads_total{result=\"failed\"} %d\nwaybill_features_reads_total{result=\"ok\"} %d\n", t.features[0], t.features[1])
+	head("waybill_gate_request_seconds", "histogram", "How long decisions took.")
+	var sum int64
+	for i, n := range t.seconds.counts {
+		sum += n
+		edge := "+Inf"
+		if i < len(bounds) {
+			edge = fmt.Sprint(bounds[i])
+		}
+		fmt.Fprintf(w, "waybill_gate_request_seconds_bucket{le=%q} %d\n", edge, sum)
+	}
+	fmt.Fprintf(w, "waybill_gate_request_seconds_sum %g\nwaybill_gate_request_seconds_count %d\n", t.seconds.sum, sum)
+}

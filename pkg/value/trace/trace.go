@@ -1,0 +1,143 @@
+// Package trace holds the three ids that lead from a line of a log to the run
+// that wrote it, and from an artifact to every run that touched it:
+//
+//   - a trace id is one request of a user: one run of a command, and every
+//     process that it starts or asks;
+//   - a span id is one action within it: a step of a build, a signature, a
+//     promotion, a decision;
+//   - an initial trace id is the whole life of an object: the trace in which it
+//     came to be. A release that is built tonight, promoted next week and signed
+//     again in March has three trace ids and one initial trace id.
+//
+// The package reads and writes them in the forms of W3C Trace Context (level 2)
+// and W3C Baggage, and decides with [Stamp] which of them an object carries
+// after an action. It makes no ids, and knows no clock and no library for
+// traces: those are in [github.com/waybill-release/waybill/pkg/backend/tracing/span].
+//
+//	now, err := trace.ParseTraceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+//	ids, conflict := trace.Stamp(trace.Create, now, trace.IDs{})
+//	// ids.Initial is ids.Trace: the object begins here
+package trace
+
+import (
+	"encoding/hex"
+	"fmt"
+)
+
+// ID names a trace. The zero value names none.
+type ID [16]byte
+
+// ParseID reads 32 lower-case hexadecimal digits that are not all zero.
+func ParseID(text string) (ID, error) {
+	var id ID
+	err := parseHex(id[:], text, "trace id")
+	return id, err
+}
+
+// String is its 32 lower-case hexadecimal digits, and nothing for none.
+func (id ID) String() string {
+	if id.IsZero() {
+		return ""
+	}
+	return hex.EncodeToString(id[:])
+}
+
+// IsZero says that it names none.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// MarshalText is [ID.String]. Fields that may be none are to say omitzero.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText is [ParseID].
+func (id *ID) UnmarshalText(text []byte) (err error) {
+	*id, err = ParseID(string(text))
+	return err
+}
+
+// SpanID names an action within a trace. The zero value names none.
+type SpanID [8]byte
+
+// ParseSpanID reads 16 lower-case hexadecimal digits that are not all zero.
+func ParseSpanID(text string) (SpanID, error) {
+	var id SpanID
+	err := parseHex(id[:], text, "span id")
+	return id, err
+}
+
+// String is its 16 lower-case hexadecimal digits, and nothing for none.
+func (id SpanID) String() string {
+	if id.IsZero() {
+		return ""
+	}
+	return hex.EncodeToString(id[:])
+}
+
+// IsZero says that it names none.
+func (id SpanID) IsZero() bool { return id == SpanID{} }
+
+// MarshalText is [SpanID.String]. Fields that may be none are to say omitzero.
+func (id SpanID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText is [ParseSpanID].
+func (id *SpanID) UnmarshalText(text []byte) (err error) {
+	*id, err = ParseSpanID(string(text))
+	return err
+}
+
+// parseHex fills an id from lower-case digits. It leaves it empty on an error.
+func parseHex(id []byte, text, what string) error {
+	if len(text) != 2*len(id) {
+		return fmt.Errorf("a %s has %d hexadecimal digits, not %d characters", what, 2*len(id), len(text))
+	}
+	some := false
+	for i := range len(text) {
+		value, ok := digit(text[i])
+		if !ok {
+			clear(id)
+			return fmt.Errorf("%s %q: want lower-case hexadecimal digits", what, text)
+		}
+		id[i/2] = id[i/2]<<4 | value
+		some = some || value != 0
+	}
+	if !some {
+		return fmt.Errorf("%s %q: all zero names none", what, text)
+	}
+	return nil
+}
+
+// digit is the value of a lower-case hexadecimal digit.
+func digit(c byte) (byte, bool) {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0', true
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10, true
+	}
+	return 0, false
+}
+
+// Context is where an action stands: in which trace, under which span, and to
+// whose life it belongs. The zero value is no action.
+type Context struct {
+	Trace   ID
+	Span    SpanID
+	Initial ID   // of the object that is acted on; zero until it is known
+	Sampled bool // somebody records the trace
+	Random  bool // all of the trace id's rightmost seven bytes are random
+}
+
+// IsZero says that there is no action: a context without a trace or a span is
+// none.
+func (c Context) IsZero() bool { return c.Trace.IsZero() || c.Span.IsZero() }
+
+// IDs is what an object carries: the last action on it, and the trace in which
+// it came to be. A zero Initial says that its origin is not known, as of an
+// object that is older than the ids; it is never guessed.
+type IDs struct {
+	Trace   ID     `json:"traceId,omitzero"`
+	Span    SpanID `json:"spanId,omitzero"`
+	Initial ID     `json:"initialTraceId,omitzero"`
+}
+
+// IsZero says that the object carries none.
+func (ids IDs) IsZero() bool { return ids == IDs{} }

@@ -1,0 +1,38 @@
+package verdict
+
+import "github.com/waybill-release/waybill/pkg/value/digest"
+
+// Levels is how far one artifact came on one scale, and the answer to each of
+// the scale's requirements. It informs: a level that was required and not
+// reached is a [Finding] besides.
+type Levels struct {
+	Subject string `json:"subject"`
+	Track   string `json:"track"`
+	Level   int    `json:"level"`
+	Most    int    `json:"most"`
+	// Next names the requirements that keep it from the next level.
+	Next         []string      `json:"next,omitempty"`
+	Requirements []Requirement `json:"requirements"`
+}
+
+// Least is the lowest level that so many artifacts reached, over everything
+// that each was made of.
+type Least struct {
+	Track     string `json:"track"`
+	Level     int    `json:"level"`
+	Artifacts int    `json:"artifacts"`
+	// Path leads from the artifact to what limits it.
+	Path []string `json:"path"`
+}
+
+// Requirement is the answer to one requirement of a level.
+type Requirement struct {
+	ID       string `json:"id"`
+	Title    string `json:"title"`
+	Level    int    `json:"level"` // from which on it is required
+	Optional bool   `json:"optional,omitempty"`
+	State    string `json:"state"` // "met", "not met" or "not shown"
+	// Why says what meets or contradicts it, or what is missing.
+	Why      string          `json:"why"`
+	Evidence []digest.Digest `json:"evidence,omitempty"`
+}

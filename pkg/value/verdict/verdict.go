@@ -1,0 +1,352 @@
+// Package verdict holds the one result type of Waybill.
+//
+// A [Verdict] answers one question ("is release v1.2.3 complete?"). It lists
+// every [Finding], counts what was verified against what was required, and
+// names by digest everything the answer rests on: policy, trust root, inputs
+// and the time of judgement. The terminal, JSON, an HTTP answer and a
+// verification summary all print this same value.
+//
+// The zero Verdict is [Undecided], which is not acceptance. Acceptance is
+// never stored; [Verdict.Outcome] derives it from what was counted and proven,
+// so a verdict that was not filled in cannot pass, and neither can one that
+// counts artifacts and has no [Proof]:
+//
+//	v := verdict.New("release lantern v0.1.0", at)
+//	v.Counts.Required++
+//	v.Add(verdict.Find(verdict.Missing, "bin/linux/amd64/lantern", "not in the place"))
+//	v.Outcome() // Refused
+//
+// The package knows nothing of terminals, files or the network.
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
+)
+
+// Schema names the JSON form of a Verdict.
+const Schema = "waybill/verdict/v1"
+
+// Outcome is the answer a Verdict gives.
+type Outcome uint8
+
+// The outcomes, worst to explain first: the zero value decides nothing.
+const (
+	Undecided Outcome = iota
+	Accepted
+	Refused
+	Malformed
+	Unavailable
+	Internal
+)
+
+// String returns the outcome as one lower-case word.
+func (o Outcome) String() string {
+	switch o {
+	case Accepted:
+		return "accepted"
+	case Refused:
+		return "refused"
+	case Malformed:
+		return "malformed"
+	case Unavailable:
+		return "unavailable"
+	case Internal:
+		return "internal"
+	}
+	return "undecided"
+}
+
+// MarshalText writes the outcome as its word.
+func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// Finding is one fact that stands against acceptance, with what is needed to
+// argue about it offline and the act that would mend it.
+type Finding struct {
+	Code     Code            `json:"code"`
+	Subject  string          `json:"subject"`
+	Message  string          `json:"message"`
+	Want     string          `json:"want,omitempty"`
+	Got      string          `json:"got,omitempty"`
+	Evidence []digest.Digest `json:"evidence,omitempty"`
+	Fix      string          `json:"fix"`
+	// Known explains the finding, where a list of known defects does.
+	Known *Known `json:"known,omitempty"`
+}
+
+// Find makes a finding; its fix is the one the code table gives.
+func Find(code Code, subject, format string, args ...any) Finding {
+	return Finding{Code: code, Subject: subject, Message: shortened(fmt.Sprintf(format, args...)), Fix: code.Fix()}
+}
+
+// maxWord is how many bytes of a name a message shows, and shownEnd how many of
+// them are its end.
+const maxWord, shownEnd = 200, 50
+
+// shortened cuts the middle out of words that are longer than anybody reads, as
+// paths are that somebody made long.
+func shortened(text string) string {
+	if len(text) <= maxWord {
+		return text
+	}
+	var out strings.Builder
+	for part := range strings.SplitAfterSeq(text, " ") {
+		word, space := part, ""
+		if strings.HasSuffix(part, " ") {
+			word, space = part[:len(part)-1], " "
+		}
+		if len(word) > maxWord {
+			word = strings.ToValidUTF8(word[:maxWord-shownEnd], "") + "…" + strings.ToValidUTF8(word[len(word)-shownEnd:], "")
+		}
+		out.WriteString(word + space)
+	}
+	return out.String()
+}
+
+// Differ returns f with the value that was wanted and the one that was got.
+func (f Finding) Differ(want, got string) Finding {
+	f.Want, f.Got = want, got
+	return f
+}
+
+// Citing returns f with the digests of the evidence that it speaks of.
+func (f Finding) Citing(evidence ...digest.Digest) Finding {
+	f.Evidence = append(slices.Clone(f.Evidence), evidence...)
+	return f
+}
+
+// Counts says how much was asked and how much of it was really proven.
+type Counts struct {
+	Verified int `json:"verified"`
+	Required int `json:"required"`
+	Missing  int `json:"missing"`
+	Extra    int `json:"extra"`
+	// Excepted counts artifacts that are not proven, and all of whose findings
+	// were set aside.
+	Excepted int `json:"excepted,omitempty"`
+}
+
+// String prints the counts the way every output carries them.
+func (c Counts) String() string {
+	text := fmt.Sprintf("verified=%d required=%d missing=%d extra=%d", c.Verified, c.Required, c.Missing, c.Extra)
+	if c.Excepted != 0 {
+		text += fmt.Sprintf(" excepted=%d", c.Excepted)
+	}
+	return text
+}
+
+// Group says of one kind of artifacts how many were asked for and held.
+type Group struct {
+	Name     string `json:"name"`
+	Verified int    `json:"verified"`
+	Required int    `json:"required"`
+}
+
+// Scope says which checks were asked. Only a full scope is called complete.
+type Scope struct {
+	Checks []string `json:"checks"`
+	// Digests are those by which the bytes of files were compared.
+	Digests []digest.Algorithm `json:"digests,omitempty"`
+	// Left lists what a full answer would have covered and this one did not.
+	Left []string `json:"left,omitempty"`
+}
+
+// Input names one thing the verdict rests on.
+type Input struct {
+	Name   string        `json:"name"`
+	Place  string        `json:"place,omitempty"`
+	Digest digest.Digest `json:"digest,omitzero"`
+}
+
+// Proof says what one piece of evidence proved, and by what.
+type Proof struct {
+	Subject   string `json:"subject"`
+	Statement string `json:"statement"`
+	Role      string `json:"role"`
+	Identity  string `json:"identity"`
+	Issuer    string `json:"issuer"`
+	// SignedAt is zero where nobody vouches for a time.
+	SignedAt time.Time `json:"signedAt,omitzero"`
+	LogIndex int64     `json:"logIndex"`
+	// Log is the identifier, in the trust root, of the log that LogIndex
+	// counts in; hexadecimal.
+	Log    string        `json:"log,omitempty"`
+	Bundle digest.Digest `json:"bundle"`
+	// Key is the long-lived key that signed, where no identity did.
+	Key digest.Digest `json:"key,omitzero"`
+	// Claims are what the certificate says of the run that signed, by name.
+	Claims map[string]string `json:"claims,omitempty"`
+}
+
+// IsZero reports whether p proves nothing: a proof names its evidence.
+func (p Proof) IsZero() bool { return p.Bundle.IsZero() }
+
+// Verdict is the answer to one question.
+type Verdict struct {
+	Question string    `json:"question"`
+	Time     time.Time `json:"time"`
+	// Basis is what acceptance has to rest on; the zero Basis demands a proof.
+	Basis  Basis  `json:"basis,omitempty"`
+	Scope  Scope  `json:"scope"`
+	Counts Counts `json:"counts"`
+	// Groups are the artifacts by kind; what is required besides them is the
+	// manifest.
+	Groups   []Group   `json:"groups,omitempty"`
+	Findings []Finding `json:"findings"`
+	// Warnings are findings of checks that the policy asks to be warned about.
+	Warnings []Finding `json:"warnings,omitempty"`
+	// Waived are findings that were set aside, with who did and why.
+	Waived []Waiver `json:"waived,omitempty"`
+	Notes  []string `json:"notes,omitempty"`
+	Proofs []Proof  `json:"proofs,omitempty"`
+	Levels []Levels `json:"levels,omitempty"`
+	// Least is the lowest level that everything built reached; nil where none
+	// was worked out.
+	Least  *Least        `json:"least,omitempty"`
+	Inputs []Input       `json:"inputs,omitempty"`
+	Policy digest.Digest `json:"policy,omitzero"`
+	// Features are the requirements of the policy that are switched on and off.
+	Features  []Feature     `json:"features,omitempty"`
+	TrustRoot digest.Digest `json:"trustRoot,omitzero"`
+}
+
+// NewCheck starts a verdict on a question that no signature answers: whether a
+// document has the right form, whether a program can be started. An acceptance
+// by it says nothing of who made anything.
+func NewCheck(question string, at time.Time) *Verdict {
+	v := New(question, at)
+	v.Basis = Checked
+	return v
+}
+
+// New starts a verdict on a question, judged at a time. Nothing is proven yet.
+func New(question string, at time.Time) *Verdict {
+	return &Verdict{Question: question, Time: at.UTC().Truncate(time.Second), Scope: Scope{Checks: []string{}}, Findings: []Finding{}}
+}
+
+// Add records findings and keeps the counts of missing and extra in step.
+func (v *Verdict) Add(findings ...Finding) {
+	for _, f := range findings {
+		switch f.Code {
+		case Missing, PlanMissing, SealMissing:
+			v.Counts.Missing++
+		case Extra, PlanExtra, SealExtra:
+			v.Counts.Extra++
+		}
+		v.Findings = append(v.Findings, f)
+	}
+}
+
+// AddError records err as a finding about subject. An error that carries no
+// finding of its own is our failure to handle it, and is recorded as such.
+func (v *Verdict) AddError(subject string, err error) {
+	if err != nil {
+		v.Add(FindingOf(subject, err))
+	}
+}
+
+// Note records something worth reading that does not stand against acceptance.
+func (v *Verdict) Note(format string, args ...any) {
+	v.Notes = append(v.Notes, fmt.Sprintf(format, args...))
+}
+
+// Outcome derives the answer. A bug in us outranks everything, a malformed
+// question can not be answered, one refusal refuses, and what could not be
+// reached leaves the matter undecided but never accepted. Acceptance needs
+// at least one requirement proven, each of the others proven or excepted, and
+// what the [Basis] demands.
+func (v Verdict) Outcome() Outcome {
+	worst := Undecided
+	for _, f := range v.standing() {
+		if k := f.Code.Outcome(); rank(k) > rank(worst) {
+			worst = k
+		}
+	}
+	if worst != Undecided {
+		return worst
+	}
+	if v.Counts.Required > 0 && v.Counts.Verified > 0 && v.Counts.Verified+v.excepted() >= v.Counts.Required && v.supported() {
+		return Accepted
+	}
+	return Undecided
+}
+
+func rank(o Outcome) int {
+	return slices.Index([]Outcome{Undecided, Accepted, Unavailable, Refused, Malformed, Internal}, o)
+}
+
+// Complete reports whether the verdict accepts everything a release promises,
+// as opposed to a part of it, with nothing set aside, no warning and nothing
+// unsigned.
+func (v Verdict) Complete() bool {
+	return v.Outcome() == Accepted && !v.Unsigned() && len(v.Scope.Left)+len(v.Warnings)+len(v.Waived) == 0
+}
+
+// Headline says the answer in a few words. Whatever was set aside is part of
+// the answer, and that an acceptance rests on nothing signed is its first word.
+func (v Verdict) Headline() string {
+	answer := v.Outcome().String()
+	switch {
+	case v.Unsigned():
+		return "UNSIGNED: accepted, " + strings.Join(append(v.qualms(), "nothing signed speaks for it, and the policy says that it may be so"), "; ")
+	case v.Complete():
+		return "accepted: complete"
+	case v.Outcome() == Accepted:
+		return "accepted, " + strings.Join(v.qualms(), "; ")
+	case v.Outcome() == Unavailable:
+		return "unavailable: nothing was decided"
+	case len(v.standing()) > 0:
+		answer += ": " + reasons(v.standing())
+	}
+	if len(v.Waived) > 0 {
+		answer += fmt.Sprintf(" (%d set aside)", len(v.Waived))
+	}
+	return answer
+}
+
+// reasons lists the codes of findings with how often each was found.
+func reasons(findings []Finding) string {
+	var order []Code
+	counts := map[Code]int{}
+	for _, f := range findings {
+		if counts[f.Code]++; counts[f.Code] == 1 {
+			order = append(order, f.Code)
+		}
+	}
+	words := make([]string, len(order))
+	for i, c := range order {
+		words[i] = fmt.Sprintf("%d %s", counts[c], c)
+	}
+	return strings.Join(words, ", ")
+}
+
+// Err returns nil if and only if the verdict accepts.
+func (v Verdict) Err() error {
+	if v.Outcome() == Accepted {
+		return nil
+	}
+	return &NotAcceptedError{Verdict: v}
+}
+
+// NotAcceptedError is a verdict seen as an error.
+type NotAcceptedError struct{ Verdict Verdict }
+
+// Error names the question, the outcome and the first finding.
+func (e *NotAcceptedError) Error() string {
+	msg := e.Verdict.Question + ": " + e.Verdict.Headline()
+	if n := len(e.Verdict.Findings); n > 0 {
+		f := e.Verdict.Findings[0]
+		msg += fmt.Sprintf(": %s %s: %s", f.Code, f.Subject, f.Message)
+		if n > 1 {
+			msg += fmt.Sprintf(" (and %d more)", n-1)
+		}
+	}
+	return msg
+}
+
+// Outcome is the verdict's outcome.
+func (e *NotAcceptedError) Outcome() Outcome { return e.Verdict.Outcome() }
