@@ -24,7 +24,7 @@ func (r evidenceReader) readLegacy(ctx context.Context, of registry.Target, suff
 	case verdict.OutcomeOf(err) == verdict.Unavailable || errors.As(err, &long): // ours may be among what was not read
 		return nil, nil, err
 	case err != nil:
-		return nil, []error{err}, nil
+		return nil, []error{err}, nil //nolint:nilerr // it is returned among what does not hold: anyone who can write the tag can write nonsense
 	}
 	for _, layer := range layers {
 		e, err := r.verifyLayer(ctx, layer, of.Digest, suffix)

@@ -57,7 +57,7 @@ func (p imageRun) promote(ctx context.Context, plan promotionplan.Plan, how Prom
 	unrecorded := ""
 	if !p.recorded() {
 		unrecorded = "no record was written: nobody in the role verifier signs; give --identity-token " + TokenVerifier + "=FILE"
-	} else if work.Records, _, err = (records{p.job}).recorder(j); err != nil {
+	} else if work.Records, _, err = records(p).recorder(j); err != nil {
 		return promote.Applied{}, err
 	}
 	done, err = work.Apply(ctx)

@@ -254,7 +254,7 @@ func (p checkup) examineServices(signs bool) doctor.Ask {
 	}
 	services, err := servicesOf(p.job)
 	if err == nil {
-		err = forms{p.job}.need()
+		err = forms(p).need()
 	}
 	if err != nil {
 		return one(doctor.Fault("signing services", err))

@@ -90,37 +90,37 @@ func (r Revision) Forecast(ctx context.Context, next manifest.Manifest) (Forecas
 
 // amendAt drafts the next revision of the manifest that lies at a stage, with
 // everything that it lists: what lies there must be accepted as it is.
-func (p Revision) amendAt(ctx context.Context, reason string) (manifest.Manifest, error) {
-	if _, err := (runner{p.job}).perform(ctx, decide(p.at), facts{}); err != nil {
+func (r Revision) amendAt(ctx context.Context, reason string) (manifest.Manifest, error) {
+	if _, err := (runner{r.job}).perform(ctx, decide(r.at), facts{}); err != nil {
 		return manifest.Manifest{}, fmt.Errorf("an amendment vouches for the release once more, so it must be accepted as it is: %w", err)
 	}
-	before, bundle, _, err := p.standing(ctx)
+	before, bundle, _, err := r.standing(ctx)
 	if err != nil {
 		return manifest.Manifest{}, err
 	}
-	return seal.Again(before, bundle, reason, p.Clock())
+	return seal.Again(before, bundle, reason, r.Clock())
 }
 
 // withdrawAt drafts the revision of the manifest that lies at a stage that says
 // that the release must no longer be used.
-func (p Revision) withdrawAt(ctx context.Context, w manifest.Withdrawal) (manifest.Manifest, error) {
-	before, bundle, _, err := p.standing(ctx)
+func (r Revision) withdrawAt(ctx context.Context, w manifest.Withdrawal) (manifest.Manifest, error) {
+	before, bundle, _, err := r.standing(ctx)
 	if err != nil {
 		return manifest.Manifest{}, err
 	}
-	return seal.Withdrawn(before, bundle, w, p.Clock())
+	return seal.Withdrawn(before, bundle, w, r.Clock())
 }
 
 // standing is the verified manifest that lies at a stage, the digest of its
 // bundle, and the place.
-func (p Revision) standing(ctx context.Context) (manifest.Manifest, digest.Digest, place, error) {
-	at, err := p.place(p.at)
+func (r Revision) standing(ctx context.Context) (manifest.Manifest, digest.Digest, place, error) {
+	at, err := r.place(r.at)
 	if err != nil {
 		return manifest.Manifest{}, digest.Digest{}, place{}, err
 	}
-	m, raw, err := p.own(ctx, at.files)
+	m, raw, err := r.own(ctx, at.files)
 	if errors.Is(err, store.ErrNotFound) {
-		err = verdict.Refuse(verdict.EvidenceMissing, at.files.URI(), "it holds no manifest of %s, so there is nothing to revise", p.Version).
+		err = verdict.Refuse(verdict.EvidenceMissing, at.files.URI(), "it holds no manifest of %s, so there is nothing to revise", r.Version).
 			Advise("nothing is public or staged there, so nobody needs to be told; --at names the stage, and the profile its place")
 	}
 	if err != nil {
@@ -133,8 +133,8 @@ func (p Revision) standing(ctx context.Context) (manifest.Manifest, digest.Diges
 // place of the one that lies at a stage, and at the other stage too, where that
 // has the same one. Whatever came there since it was drafted stays, and is
 // named.
-func (p Revision) signAt(ctx context.Context, next manifest.Manifest) (err error) {
-	before, superseded, at, err := p.standing(ctx)
+func (r Revision) signAt(ctx context.Context, next manifest.Manifest) (err error) {
+	before, superseded, at, err := r.standing(ctx)
 	if err != nil {
 		return err
 	}
@@ -142,31 +142,31 @@ func (p Revision) signAt(ctx context.Context, next manifest.Manifest) (err error
 		return err
 	}
 	a := signsRevision(next)
-	ctx, end := p.spanning(p.inLife(ctx, lifeOf(before)), a.span, a.name)
+	ctx, end := r.spanning(r.inLife(ctx, lifeOf(before)), a.span, a.name)
 	defer func() { end(err) }()
-	next = seal.SignedIn(ctx, next, a.name, p.Typed.command())
+	next = seal.SignedIn(ctx, next, a.name, r.Typed.command())
 	statement, err := next.Statement()
 	if err != nil {
 		return err
 	}
-	signer, err := p.signer(a.signs, p.Work, false)
+	signer, err := r.signer(a.signs, r.Work, false)
 	if err != nil {
 		return err
 	}
-	began := p.Clock()
+	began := r.Clock()
 	bundle, e, err := signer.Statement(ctx, statement)
-	p.sum(Summary{Act: a.name}, signer, began)
+	r.sum(Summary{Act: a.name}, signer, began)
 	if err != nil {
 		return err
 	}
-	if _, _, err := p.Profile.Policy.ManifestFrom(e, pagesAt(ctx, at.files)); err != nil {
+	if _, _, err := r.Profile.Policy.ManifestFrom(e, pagesAt(ctx, at.files)); err != nil {
 		return fmt.Errorf("judging what was signed, which was not written: %w", err)
 	}
-	if err := p.supersede(ctx, at, superseded, bundle); err != nil {
+	if err := r.supersede(ctx, at, superseded, bundle); err != nil {
 		return err
 	}
-	p.Report(ctx, "revision %d is at %s, and supersedes %s: %s", next.Revision, at.files.URI(), next.Supersedes, next.Change)
-	return p.bringAlong(ctx, other(p.at), superseded, bundle)
+	r.Report(ctx, "revision %d is at %s, and supersedes %s: %s", next.Revision, at.files.URI(), next.Supersedes, next.Change)
+	return r.bringAlong(ctx, other(r.at), superseded, bundle)
 }
 
 func other(s profile.Stage) profile.Stage {
@@ -178,23 +178,23 @@ func other(s profile.Stage) profile.Stage {
 
 // supersede writes a manifest over the one that it supersedes, and reads it
 // back as a verifier does.
-func (p Revision) supersede(ctx context.Context, at place, superseded digest.Digest, bundle []byte) error {
+func (r Revision) supersede(ctx context.Context, at place, superseded digest.Digest, bundle []byte) error {
 	err := store.Replace(ctx, at.files, at.writer, releasemanifest.Name, store.Replacement{Old: superseded, New: bundle, MediaType: plan.MediaBundle})
 	if errors.Is(err, store.ErrChanged) {
-		return p.overtaken(ctx, at, err)
+		return r.overtaken(ctx, at, err)
 	}
 	if err != nil {
 		return err
 	}
-	if _, raw, err := p.manifest(ctx, at.files); err != nil || !digest.Of(digest.SHA256, raw).Equal(digest.Of(digest.SHA256, bundle)) {
-		return p.overtaken(ctx, at, err)
+	if _, raw, err := r.manifest(ctx, at.files); err != nil || !digest.Of(digest.SHA256, raw).Equal(digest.Of(digest.SHA256, bundle)) {
+		return r.overtaken(ctx, at, err)
 	}
 	return nil
 }
 
 // overtaken says that somebody else revised the manifest at the same time.
-func (p Revision) overtaken(ctx context.Context, at place, cause error) error {
-	m, _, err := p.manifest(ctx, at.files)
+func (r Revision) overtaken(ctx context.Context, at place, cause error) error {
+	m, _, err := r.manifest(ctx, at.files)
 	if err != nil {
 		return fmt.Errorf("revising the manifest of %s, where another came meanwhile: %w", at.files.URI(), errors.Join(err, cause))
 	}
@@ -204,8 +204,8 @@ func (p Revision) overtaken(ctx context.Context, at place, cause error) error {
 
 // bringAlong puts a revision where the one that it supersedes lies, too. That
 // another one lies there is no error of the revision, and is told.
-func (p Revision) bringAlong(ctx context.Context, s profile.Stage, superseded digest.Digest, bundle []byte) error {
-	at, err := p.place(s)
+func (r Revision) bringAlong(ctx context.Context, s profile.Stage, superseded digest.Digest, bundle []byte) error {
+	at, err := r.place(s)
 	if err != nil {
 		return err
 	}
@@ -214,11 +214,11 @@ func (p Revision) bringAlong(ctx context.Context, s profile.Stage, superseded di
 	case errors.Is(err, store.ErrNotFound):
 		return nil
 	case errors.Is(err, store.ErrChanged):
-		p.Report(ctx, "%s has another manifest than the one that was superseded; it was left as it is", at.files.URI())
+		r.Report(ctx, "%s has another manifest than the one that was superseded; it was left as it is", at.files.URI())
 		return nil
 	case err != nil:
 		return fmt.Errorf("the revision is at the %s place; bringing it to the %s place too: %w", other(s), s, err)
 	}
-	p.Report(ctx, "it is at %s, too", at.files.URI())
+	r.Report(ctx, "it is at %s, too", at.files.URI())
 	return nil
 }

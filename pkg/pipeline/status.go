@@ -214,7 +214,7 @@ func (l *looking) isPublic() bool { return l.there.Name != "" && l.there.Withdra
 func recordsProgress(ctx context.Context, l *looking) error {
 	at, err := l.filesAt(profile.Release)
 	if err != nil || !l.isPublic() {
-		return nil // what is wrong was said of the place
+		return nil //nolint:nilerr // what is wrong was said of the place
 	}
 	found := records{l.job}.progress(ctx, l.there, at)
 	if found.Done == 0 && l.Profile.Records.Verifier == "" {
@@ -231,7 +231,7 @@ func recordsProgress(ctx context.Context, l *looking) error {
 func markersProgress(ctx context.Context, l *looking) error {
 	at, err := l.filesAt(profile.Release)
 	if err != nil || !l.isPublic() {
-		return nil // as above
+		return nil //nolint:nilerr // as above
 	}
 	if l.status.Markers, l.t.behind, err = (markers{l.job}).read(ctx, l.there, at); err != nil {
 		l.put(Stage{Name: stepMarkers, Of: 1, Down: verdict.OutcomeOf(err) == verdict.Unavailable, Note: fmt.Sprintf("not known: %v", err)})

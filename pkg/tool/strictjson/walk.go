@@ -26,7 +26,7 @@ func (s *Scanner[T]) array(sh *shape, open bool) {
 	s.Open('[')
 	for ; s.Next(n == 0, ']'); n++ {
 		if s.value(sh.elem, open); s.err != nil {
-			s.err.within("[" + strconv.Itoa(n) + "]")
+			_ = s.err.within("[" + strconv.Itoa(n) + "]") // the same error, placed
 			return
 		}
 	}
@@ -53,7 +53,7 @@ func (s *Scanner[T]) object(sh *shape, open bool) {
 			return
 		}
 		if s.value(member, open); s.err != nil {
-			s.err.within(keyPlace(key))
+			_ = s.err.within(keyPlace(key)) // the same error, placed
 			return
 		}
 	}

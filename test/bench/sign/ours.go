@@ -90,7 +90,7 @@ func files(ctx context.Context, req Request, signer *product.Signer) error {
 			return err
 		}
 		sums[i], _, err = digest.Sum(f)
-		if err = errors.Join(err, f.Close()); err != nil {
+		if err := errors.Join(err, f.Close()); err != nil {
 			return err
 		}
 	}

@@ -226,9 +226,7 @@ func TestAnswerThatNeverCame(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		dir := t.TempDir()
 		for kind, open := range map[string]func(at featurestore.Place) featurestore.Store{
-			"replacing": func(at featurestore.Place) featurestore.Store {
-				return featurestore.Replacing(at)
-			},
+			"replacing": featurestore.Replacing,
 			"appending": featurestore.Appending,
 		} {
 			at := place(t, filepath.Join(dir, kind))
