@@ -25,8 +25,8 @@ func inspectCommand() *cobra.Command {
 		Short:   "Print what a piece of evidence says, without believing it",
 		GroupID: "check",
 		Long: `Print what a bundle, envelope, statement, certificate, release manifest,
-provenance, SBOM, trusted root, policy, profile or release.yaml says, or what an
-image consists of and what refers to it. It is recognised by its content.
+provenance, SBOM, in-toto link or layout, trusted root, policy, profile or
+release.yaml says, or what an image consists of and what refers to it. It is recognised by its content.
 Nothing is verified: anybody can write anything into any of these. To know who
 said it, use verify. Status 0 means here that it could be read.
 

@@ -5,8 +5,9 @@
 // The same function serves the promotion gate, the downstream verifier and the
 // producer's own last look; only the places differ.
 //
-//	d := gate.Decide(ctx, gate.Request{Files: place, Images: source, …})
-//	err := d.Verdict.Err()
+//	g, err := gate.Open(ctx, "profile.yaml", gate.Opening{})
+//	v, err := g.Verify(ctx, "v1.2.3")
+//	err = v.Err()
 //
 // Everything is looked at and reported before the verdict falls. What cannot
 // be reached is unavailable, never fine.
@@ -29,8 +30,6 @@
 //		}
 //		return f
 //	}
-//
-//	{"readme", readmeIsListed},
 //
 // All commands, the pipeline, the service and the library then make it.
 package gate
@@ -193,7 +192,7 @@ func (s *sealed) decide(ctx context.Context, j *judge) {
 		j.take(g.image(ctx, a))
 	}
 	for _, c := range checks() {
-		j.take(c.find(ctx, g))
+		j.take(c(ctx, g))
 	}
 }
 
@@ -211,24 +210,13 @@ type gathered struct {
 }
 
 // check is something that a release is held against.
-type check struct {
-	name string
-	find func(context.Context, gathered) facts
-}
+type check func(context.Context, gathered) facts
 
 // checks are made of every release with a manifest. None sees what another one
 // found.
 func checks() []check {
 	return []check{
-		{"runs of the builds", checkRuns},
-		{"commit of a checkout", checkSource},
-		{"tags that are not listed", checkTags},
-		{"SBOMs of the whole", checkDocuments},
-		{"checksum files", checkSums},
-		{"statement for in-toto", checkStatement},
-		{"sign-off", checkSignoff},
-		{"legacy signatures", checkLegacy},
-		{"level over the ancestry", checkAncestry},
+		checkRuns, checkSource, checkTags, checkDocuments, checkSums, checkStatement, checkSignoff, checkLegacy, checkAncestry,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/judge/intotolayout"
@@ -34,7 +35,11 @@ func Layout(ctx context.Context, req LayoutRequest) *verdict.Verdict {
 	}
 	v := verdict.New("files against a layout", req.Now)
 	v.Counts.Required = max(1, len(req.Files))
-	for _, path := range req.Files {
+	if _, err := os.Stat(req.Layout); errors.Is(err, fs.ErrNotExist) {
+		v.AddError(req.Layout, verdict.Refuse(verdict.Usage, req.Layout, "there is no such layout"))
+		return v
+	}
+	for _, path := range slices.Compact(slices.Sorted(slices.Values(req.Files))) {
 		digests, err := File{Path: path}.hash(ctx)
 		if err != nil {
 			v.AddError(path, err)

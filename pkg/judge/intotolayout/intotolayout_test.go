@@ -155,6 +155,13 @@ func TestJudge(t *testing.T) {
 		{name: "a file under another name", code: verdict.NameSwap, change: func(w *world) { w.files[0].Name = "lantern-2.tar.gz" }},
 		{name: "a file of an earlier step", code: verdict.NotBound, change: func(w *world) { w.files = append(w.files, file("lantern", "program")) }},
 		{name: "a file in a directory", change: func(w *world) { w.files[0].Name = "dist/lantern.tar.gz" }},
+		{name: "two files of one base name", change: func(w *world) { twoPlatforms(w, "linux/app", "darwin/app") }},
+		{name: "one of them, without its directory", change: func(w *world) { twoPlatforms(w, "app") }, left: "product darwin/app"},
+		{name: "one of them under the other's name", code: verdict.NameSwap, change: func(w *world) { twoPlatforms(w, "darwin/app") }},
+		{name: "one of them, changed", code: verdict.Tampered, change: func(w *world) {
+			twoPlatforms(w, "linux/app")
+			w.files[0] = file("dist/linux/app", "other")
+		}},
 		{name: "a product that is not given", left: "product lantern.sum", change: func(w *world) {
 			w.step(1).ExpectedProducts = [][]string{{"ALLOW", "*"}}
 			w.set(1, func(l *in_toto.Link) { l.Products["lantern.sum"] = object("sum") })
@@ -193,6 +200,18 @@ func TestJudge(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// twoPlatforms has the last step make a program for two platforms. The files have
+// the bytes of linux/app and darwin/app, in this order, under the names given.
+func twoPlatforms(w *world, names ...string) {
+	made := artifacts{"linux/app": object("linux"), "darwin/app": object("darwin")}
+	w.step(1).ExpectedProducts = [][]string{{"CREATE", "*"}}
+	w.set(1, func(l *in_toto.Link) { l.Products = made })
+	w.files = nil
+	for i, name := range names {
+		w.files = append(w.files, file(name, []string{"linux", "darwin"}[i]))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -64,11 +65,14 @@ func Judge(r Request) *verdict.Verdict {
 	given := map[string]bool{}
 	for _, f := range r.Files {
 		name, err := f.among(made)
+		given[name] = true
 		if err != nil {
 			v.AddError(f.Name, err)
 			continue
 		}
-		given[name] = true
+		if name != f.Name {
+			v.Note("%s: it is the product %s", f.Name, name)
+		}
 		v.Counts.Verified++
 		v.Inputs = append(v.Inputs, verdict.Input{Name: f.Name, Digest: f.Digests.SHA256})
 		for _, k := range owners {
@@ -112,27 +116,44 @@ func (r Request) ask(v *verdict.Verdict) (map[string]in_toto.HashObj, []key, err
 	return summary.Products, owners, err
 }
 
-// among finds a file among products: by its name and its bytes.
+// among finds a file among products, by its name and its bytes. It is the product
+// whose path has most of its end in common with the file's: only where a file
+// is given without its directory can it be any product of that base name.
 func (f File) among(made map[string]in_toto.HashObj) (string, error) {
-	other, namesake := "", ""
+	var called []string // the products that the name can mean
+	most, other := 0, ""
 	for _, name := range slices.Sorted(maps.Keys(made)) {
-		named := path.Base(name) == path.Base(f.Name)
-		switch same := f.is(made[name]); {
-		case named && same:
-			return name, nil
-		case named:
-			namesake = name
-		case same:
+		switch n := commonEnd(f.Name, name); {
+		case n > most:
+			most, called = n, []string{name}
+		case n > 0 && n == most:
+			called = append(called, name)
+		}
+		if f.is(made[name]) && other == "" {
 			other = name
 		}
 	}
+	if i := slices.IndexFunc(called, func(name string) bool { return f.is(made[name]) }); i >= 0 {
+		return called[i], nil
+	}
 	switch {
-	case namesake != "":
-		return "", verdict.Refuse(verdict.Tampered, f.Name, "the last step made other bytes of this name, as %q", namesake)
+	case len(called) > 0 && other == "":
+		return called[0], verdict.Refuse(verdict.Tampered, f.Name, "the last step made other bytes of this name, as %q", called[0])
+	case len(called) > 0:
+		return called[0], verdict.Refuse(verdict.NameSwap, f.Name, "it has the bytes of the product %q and the name of %q", other, called[0])
 	case other != "":
-		return "", verdict.Refuse(verdict.NameSwap, f.Name, "the last step made these bytes under the name %q", other)
+		return other, verdict.Refuse(verdict.NameSwap, f.Name, "the last step made these bytes under the name %q", other)
 	}
 	return "", verdict.Refuse(verdict.NotBound, f.Name, "the last step did not make it")
+}
+
+// commonEnd is how many elements two paths have in common at their ends.
+func commonEnd(a, b string) (n int) {
+	as, bs := strings.Split(path.Clean(filepath.ToSlash(a)), "/"), strings.Split(path.Clean(b), "/")
+	for n < min(len(as), len(bs)) && as[len(as)-1-n] == bs[len(bs)-1-n] {
+		n++
+	}
+	return n
 }
 
 // is reports whether every digest that is known on both sides is the same, and
@@ -280,7 +301,8 @@ func (w *walk) step(l in_toto.Layout, s in_toto.Step, p place) (map[string]in_to
 			err = fmt.Errorf("the layout does not have the key %s", id)
 		}
 		if err == nil && signers[k.public] {
-			continue // one key under two names is one signer
+			why = append(why, id+" is the same key under another id")
+			continue
 		}
 		var link in_toto.Link
 		if err == nil {
@@ -295,9 +317,10 @@ func (w *walk) step(l in_toto.Layout, s in_toto.Step, p place) (map[string]in_to
 			continue
 		}
 		signers[k.public], found[id] = true, &in_toto.Metablock{Signed: link}
+		w.v.Note("step %s: done by the key %s", s.Name, id)
 	}
 	if len(found) < s.Threshold {
-		return nil, verdict.Refuse(verdict.Threshold, "step "+s.Name, "%d links count, want %d: %s", len(found), s.Threshold, strings.Join(why, "; ")).
+		return nil, verdict.Refuse(verdict.Threshold, "step "+s.Name, "links that count: %d, want %d: %s", len(found), s.Threshold, strings.Join(why, "; ")).
 			Advise("get the links of the step from those who are to do it")
 	}
 	return found, nil
