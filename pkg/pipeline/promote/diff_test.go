@@ -114,7 +114,7 @@ func TestDiff(t *testing.T) {
 	} {
 		for _, google := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, digests %v", c.name, google), func(t *testing.T) {
-				t.Setenv(transport.PatienceVariable, "100ms")
+				t.Setenv(transport.PatienceVariable, "400ms")
 				l := newLister(t)
 				l.google = google
 				tags := there()

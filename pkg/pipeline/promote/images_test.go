@@ -45,7 +45,7 @@ type host struct {
 func newHost(t *testing.T) *host {
 	t.Helper()
 	t.Setenv("DOCKER_CONFIG", t.TempDir()) // nobody's credentials
-	t.Setenv(transport.PatienceVariable, "200ms")
+	t.Setenv(transport.PatienceVariable, "600ms")
 	h := &host{}
 	next := ggcr.New(ggcr.WithReferrersSupport(true), ggcr.Logger(log.New(io.Discard, "", 0)))
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

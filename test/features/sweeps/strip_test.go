@@ -196,7 +196,7 @@ func TestStripUndeleted(t *testing.T) {
 // is, all evidence is found; and the next run ends as one that was never
 // disturbed.
 func TestStripCrash(t *testing.T) {
-	t.Setenv(transport.PatienceVariable, "200ms")
+	t.Setenv(transport.PatienceVariable, "600ms")
 	e := prepare(t)
 	for name, kind := range field.Kinds() {
 		t.Run(name, func(t *testing.T) {

@@ -225,7 +225,7 @@ func TestReemitKeepsOthers(t *testing.T) {
 // TestFormsCrash ends both sweeps after every number of writes. Nothing that was
 // attached is lost, and the next run completes it.
 func TestFormsCrash(t *testing.T) {
-	t.Setenv(transport.PatienceVariable, "200ms")
+	t.Setenv(transport.PatienceVariable, "600ms")
 	l := lab.New(t)
 	f := field.On(t, l, field.Referrers)
 	image := f.Image(t, repo, "v1")
