@@ -72,7 +72,7 @@ names is ever run here, so such a layout is refused unless you say
 	f := cmd.Flags()
 	f.StringArrayVar(&keys, "key", nil, "public key (PEM) of an owner of the layout, who must have signed it; repeats")
 	f.StringVar(&req.Links, "links", "", "directory of the links")
-	f.StringArrayVar(&parameters, "parameter", nil, "NAME=VALUE that stands for {NAME} in the layout; repeats")
+	f.StringArrayVar(&parameters, "parameter", nil, "NAME=VALUE: replace {NAME} in the layout by VALUE; repeats")
 	f.BoolVar(&req.WithoutInspections, "without-inspections", false, "accept the layout although its inspections are not run")
 	moment.AddFlags(cmd)
 	output.AddFlags(cmd)

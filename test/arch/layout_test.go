@@ -20,7 +20,7 @@ var layout = []folder{
 	{"pkg/tool", true},     // tools without a meaning of their own
 	{"pkg/value", true},    // words that everybody speaks
 	{"policies", true},     // the policies that come with the product
-	{"pkg/document", true}, // what others write, parsed, believed by nobody
+	{"pkg/document", true}, // what others write, parsed and not yet verified
 	{"attestations", true}, // the statements of ours, as they are written
 	{"pkg/release", true},  // what a release shall be
 	{"pkg/judge", true},    // who said it, and is it accepted

@@ -27,10 +27,10 @@
 // links that leave the tree and names that mean something to git itself.
 //
 // What is built is what was committed, and what is recorded must still be so
-// when it is recorded: [CheckClean] refuses a work tree with changes that
-// nobody committed, [Repository.CheckUnmoved] a tag that has moved. [Repository.Built] knows the one
-// case in which a tag may name another commit than the one that is built, and
-// [VerifyTag] says who signed a tag.
+// when it is recorded: [CheckClean] refuses a work tree with uncommitted changes,
+// [Repository.CheckUnmoved] a tag that has moved. [Repository.Built] finds the
+// commit to build where it may differ from the one that the tag names, and
+// [VerifyTag] returns who signed a tag.
 package git
 
 import (

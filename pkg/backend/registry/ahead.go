@@ -68,7 +68,7 @@ func (a *ahead) manifests(ctx context.Context, d digest.Digest) {
 }
 
 func (a *ahead) children(ctx context.Context, index Descriptor) []Descriptor {
-	children, _ := referring(ctx, a, a.repo, index) // whoever needs them meets the error
+	children, _ := referring(ctx, a, a.repo, index) // a caller that reads them itself gets the error
 	return children
 }
 

@@ -17,7 +17,7 @@ import (
 // 2^64 leaves.
 const maxHashes = 64
 
-// Entry is an entry of a Rekor v1 log, believed by nobody: what it is of, what
+// Entry is an entry of a Rekor v1 log, not yet verified: what it is of, what
 // the log promised and how it proves that it kept the promise.
 type Entry struct {
 	kind, version string

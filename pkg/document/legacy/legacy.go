@@ -55,7 +55,7 @@ const (
 	Key                           // a long-lived key, which the caller has
 )
 
-// Material is a signature in a legacy form, believed by nobody.
+// Material is a signature in a legacy form, parsed and not yet verified.
 type Material struct {
 	signed    digest.Digest // the artifact, or the payload of the envelope
 	signature []byte

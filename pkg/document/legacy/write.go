@@ -28,7 +28,7 @@ const (
 const annotationPredicate = "predicateType"
 
 // New is a signature of bytes that was just made, with the certificate of its
-// key, in DER. It is of use to whoever signs in a legacy form: see
+// key, in DER. Signers in a legacy form make their log entry from it: see
 // [Material.Proposal].
 func New(signed digest.Digest, signature, certificate []byte) (Material, error) {
 	return made(Material{signed: signed, signature: signature}, certificate)

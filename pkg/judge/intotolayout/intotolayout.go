@@ -49,7 +49,7 @@ const (
 	MaxRules     = 2_000 // in a whole layout
 )
 
-// Document is a signed link or layout. It is parsed; nobody has been believed.
+// Document is a signed link or layout, parsed and not yet verified.
 type Document struct {
 	link   *in_toto.Link
 	layout *in_toto.Layout
