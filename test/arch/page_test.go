@@ -95,7 +95,7 @@ func readText(tr *tree, name string) string {
 	return string(text)
 }
 
-// path shape: a folder of the layout, or test, and what is below it.
+// pagePath is a top-level folder, or a path below one.
 var pagePath = regexp.MustCompile(`\A(pkg|cmd|test|attestations|policies|docs)(/[\w.-]+)*\z`)
 
 // pageNamesFiles refuses a path in the page that is no file and no directory.

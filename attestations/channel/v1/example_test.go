@@ -10,7 +10,7 @@ import (
 )
 
 // An index names the release of each channel, and binds it to the manifest of
-// that release. Parse reads one; whether its signer may say so is for the policy.
+// that release. Parse does not verify who signed it; package channel does.
 func Example() {
 	issued := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	made, err := channelindex.New(channelindex.Predicate{

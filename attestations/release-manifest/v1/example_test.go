@@ -10,7 +10,7 @@ import (
 )
 
 // The predicate as it is written. Package release/manifest reads it with every
-// check that the specification demands; use that before you believe a manifest.
+// check of the specification: use that package to judge a manifest.
 func ExamplePredicate() {
 	raw, err := os.ReadFile("testdata/accept-minimal.json")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // A sign-off is about one release.yaml, names the documents that were checked,
-// and runs out.
+// and expires.
 func ExampleParse() {
 	raw, err := os.ReadFile("testdata/accept-minimal.json")
 	if err != nil {

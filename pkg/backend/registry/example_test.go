@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// A registry and an image layout are read the same way. A tag says nothing: use
-// the digest that it resolves to, and verify what refers to that.
+// A registry and an image layout are read the same way. A tag can move: resolve it
+// once, and use the digest from there on.
 func ExampleSource() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "example")

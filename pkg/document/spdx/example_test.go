@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// A document that is written is read back; anybody's SPDX 2.3 is read the same way.
+// SPDX 2.3 documents of other tools are read in the same way.
 func ExampleParse() {
 	raw, err := spdx.Encode(spdx.Draft{
 		Name: "hello", Namespace: "https://example.test/sbom/hello", Created: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Tool: "example-1",

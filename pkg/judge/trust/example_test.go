@@ -17,9 +17,9 @@ func ExampleParse() {
 	fmt.Println("same bytes, same digest:", root.Digest() == trust.Embedded().Digest())
 	fmt.Println("of a lab:", root.IsLab())
 	_, err = trust.Parse([]byte(`{}`))
-	fmt.Println("a root of nobody is refused:", err != nil)
+	fmt.Println("an empty root is refused:", err != nil)
 	// Output:
 	// same bytes, same digest: true
 	// of a lab: false
-	// a root of nobody is refused: true
+	// an empty root is refused: true
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// A list that nobody signed explains a finding, and sets nothing aside.
+// An unsigned list explains a finding, and sets nothing aside.
 func ExampleApply() {
 	raw, err := os.ReadFile("../../../attestations/known-defects/v1/testdata/list.yaml")
 	if err != nil {

@@ -37,8 +37,8 @@ func config() (c sign.Config, err error) {
 	return c, err
 }
 
-// A signer signs what its role may say. The release identity never signs
-// provenance: that is refused before any service is asked.
+// A signer signs only the statements that its role may make. The release identity
+// never signs provenance: that is refused before any service is asked.
 func ExampleSigner_Statement() {
 	c, err := config()
 	if err != nil {

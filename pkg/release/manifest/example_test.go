@@ -8,8 +8,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 )
 
-// The manifest is the closed list of a release: what it does not list is extra.
-// Package gate verifies who signed it before it believes a line of it.
+// The manifest is the closed list of a release: any other file is extra. Package
+// gate also verifies who signed it.
 func ExampleReadManifest() {
 	raw, err := os.ReadFile("../../../attestations/release-manifest/v1/testdata/accept-minimal.json")
 	if err != nil {
