@@ -56,6 +56,11 @@ var checks = []check{
 	{"dependency reasons", dependencyReasons},
 	{"known faults", knownFaults},
 	{"machine paths", machinePaths},
+	{"page layout", pageShowsLayout},
+	{"page paths", pageNamesFiles},
+	{"page examples", pageShowsExamples},
+	{"folder readmes", folderReadmes},
+	{"public examples", publicExamples},
 }
 
 func TestArch(t *testing.T) {

@@ -20,7 +20,7 @@ var ground = []string{
 }
 
 // later may stand at the top level but need not.
-var later = []string{"policies"}
+var later = []string{"docs", "policies"}
 
 // topLevel refuses anything else at the root, and a root that lacks something.
 func topLevel(tr *tree) (refusals []string) {

@@ -33,7 +33,7 @@ func imports(pkg, room string) string {
 
 func TestArchRefusesSeeds(t *testing.T) {
 	asked := map[string]bool{}
-	for _, seeds := range [][]seed{layoutSeeds(), symbolSeeds(), sizeSeeds(), variableSeeds(), documentSeeds(), moduleSeeds(), transportSeeds(), requestSeeds(), adviseSeeds(), methodSeeds()} {
+	for _, seeds := range [][]seed{layoutSeeds(), symbolSeeds(), sizeSeeds(), variableSeeds(), documentSeeds(), moduleSeeds(), transportSeeds(), requestSeeds(), adviseSeeds(), methodSeeds(), pageSeeds()} {
 		for _, s := range seeds {
 			asked[s.check] = true
 			t.Run(s.check+"/"+s.want, func(t *testing.T) {
@@ -236,7 +236,7 @@ func moduleSeeds() []seed {
 		return out
 	}
 	return []seed{
-		{"top level", "docs stands at the top level, which is fixed", stood("docs/a.md"), stood("pkg/a.md")},
+		{"top level", "designs stands at the top level, which is fixed", stood("designs/a.md"), stood("pkg/a.md")},
 		{"top level", "arch_test.go stands at the top level", stood("arch_test.go"), stood("test/arch/arch_test.go")},
 		{"top level", "go.work stands at the top level", stood("go.work"), stood("policies/a.yaml")},
 		{"top level", "SECURITY.md is missing at the top level", stood("pkg/a.md", "SECURITY.md"), stood("pkg/a.md")},
