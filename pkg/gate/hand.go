@@ -15,6 +15,7 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/pathend"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -87,7 +88,7 @@ func (m signedManifest) recognise(g *atHand, platform string, f *facts) error {
 	if len(called) == 0 {
 		called = mine
 	}
-	g.artifact = nearestTo(g.path, called)
+	g.artifact = nearestTo(g.path, called).Name
 	f.note("%s: it is %s", g.path, g.artifact)
 	return nil
 }
@@ -97,23 +98,12 @@ func listed(all []manifest.Artifact) string {
 	return some(names(all))
 }
 
-// nearestTo is the name that has most of its end in common with a path.
-func nearestTo(file string, all []manifest.Artifact) string {
-	parts := strings.Split(filepath.ToSlash(filepath.Clean(file)), "/")
-	slices.Reverse(parts)
-	best, most := all[0].Name, -1
-	for _, a := range all {
-		own := strings.Split(a.Name, "/")
-		slices.Reverse(own)
-		n := 0
-		for n < min(len(parts), len(own)) && parts[n] == own[n] {
-			n++
-		}
-		if n > most {
-			best, most = a.Name, n
-		}
-	}
-	return best
+// nearestTo is the first of the artifacts whose name has the most elements in
+// common with the end of a path.
+func nearestTo(file string, all []manifest.Artifact) manifest.Artifact {
+	return slices.MaxFunc(all, func(a, b manifest.Artifact) int {
+		return cmp.Compare(pathend.Common(file, a.Name), pathend.Common(file, b.Name))
+	})
 }
 
 // countedHand are the files that were given, by the artifacts that they are.

@@ -116,7 +116,7 @@ func (s Scope) nameOf(file string, same, named []manifest.Artifact) (string, err
 	case len(called) == 0:
 		called = mine
 	}
-	return nearestTo(file, called), nil
+	return nearestTo(file, called).Name, nil
 }
 
 func names(all []manifest.Artifact) []string {
