@@ -81,9 +81,9 @@ func (m signedManifest) recognise(g *atHand, platform string, f *facts) error {
 		return &verdict.Error{Finding: verdict.Find(verdict.Platform, g.path, "it is %s", listed(same)).Differ(platform, same[0].Platform)}
 	}
 	called := slices.DeleteFunc(slices.Clone(mine), func(a manifest.Artifact) bool { return path.Base(a.Name) != base })
-	if len(called) == 0 && len(named) > 0 {
+	if len(called) == 0 && len(named) > 0 || isNearerToAnother(g.path, same, named) {
 		return &verdict.Error{Finding: verdict.Find(verdict.NameSwap, g.path, "holds the bytes of %s", listed(mine)).
-			Differ(named[0].Digests.SHA256.String(), g.digests.SHA256.String())}
+			Differ(nearestTo(g.path, named).Digests.SHA256.String(), g.digests.SHA256.String())}
 	}
 	if len(called) == 0 {
 		called = mine
@@ -104,6 +104,13 @@ func nearestTo(file string, all []manifest.Artifact) manifest.Artifact {
 	return slices.MaxFunc(all, func(a, b manifest.Artifact) int {
 		return cmp.Compare(pathend.Common(file, a.Name), pathend.Common(file, b.Name))
 	})
+}
+
+// isNearerToAnother reports whether a path ends like the name of an artifact
+// with other bytes, and less like those with the same bytes. Without it the
+// file of one platform would be accepted in the directory of another.
+func isNearerToAnother(file string, same, named []manifest.Artifact) bool {
+	return len(named) > 0 && pathend.Common(file, nearestTo(file, named).Name) > pathend.Common(file, nearestTo(file, same).Name)
 }
 
 // countedHand are the files that were given, by the artifacts that they are.

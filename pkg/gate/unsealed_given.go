@@ -6,7 +6,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
@@ -101,9 +100,6 @@ func (s Scope) nameOf(file string, same, named []manifest.Artifact) (string, err
 		return s.Platform != "" && a.Platform != "" && a.Platform != s.Platform
 	})
 	called := slices.DeleteFunc(slices.Clone(mine), func(a manifest.Artifact) bool { return path.Base(a.Name) != base })
-	full := slices.IndexFunc(named, func(a manifest.Artifact) bool {
-		return strings.HasSuffix("/"+filepath.ToSlash(filepath.Clean(file)), "/"+a.Name)
-	})
 	switch {
 	case len(same) == 0 && len(named) == 0:
 		return "", verdict.Refuse(verdict.Extra, file, "%s, which is signed, neither names it nor has its bytes", k8slayout.ReleaseSBOM).Advise(fixStranger)
@@ -111,7 +107,7 @@ func (s Scope) nameOf(file string, same, named []manifest.Artifact) (string, err
 		return "", verdict.Refuse(verdict.Tampered, file, "the bytes are not those of %s, by %s, which is signed", listed(named), k8slayout.ReleaseSBOM)
 	case len(mine) == 0:
 		return "", &verdict.Error{Finding: verdict.Find(verdict.Platform, file, "it is %s", listed(same)).Differ(s.Platform, same[0].Platform)}
-	case len(called) == 0 && len(named) > 0, full >= 0 && !slices.Contains(names(same), named[full].Name):
+	case len(called) == 0 && len(named) > 0, isNearerToAnother(file, same, named):
 		return "", verdict.Refuse(verdict.NameSwap, file, "holds the bytes of %s", listed(mine))
 	case len(called) == 0:
 		called = mine
