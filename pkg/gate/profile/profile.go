@@ -173,6 +173,11 @@ func Load(path string, with Reader) (Profile, error) {
 		return kubernetes(with, "kubernetes-release")
 	}
 	raw, err := readFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		none := verdict.Find(verdict.Usage, path, "no such file, and no built-in profile has this name")
+		none.Fix = "name the file of a profile, or a built-in profile: " + Kubernetes + ", " + KubernetesSealed
+		return Profile{}, &verdict.Error{Finding: none, Cause: err}
+	}
 	if err != nil {
 		return Profile{}, err
 	}
