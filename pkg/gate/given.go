@@ -68,7 +68,7 @@ func (g gathered) sayUnproven(shown int, f *facts) {
 	case shown == 0:
 		f.note("Build level 0 of 3: another tool made these files, and no provenance that the policy believes says how")
 	case len(names) > 0:
-		f.note("Build level 0 of 3 for %s of another tool, which no provenance that the policy believes speaks of: %s", count(len(names)), some(names))
+		f.note("Build level 0 of 3 for %s of another tool, which no provenance that the policy believes speaks of: %s", plural(len(names), "artifact"), some(names))
 	}
 }
 
@@ -86,9 +86,10 @@ func (g gathered) rests(a manifest.Artifact) bool {
 	return err == nil
 }
 
-func count(n int) string {
+// plural prints a number with its noun: 1 bundle, 2 bundles.
+func plural(n int, noun string) string {
 	if n == 1 {
-		return "one artifact"
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d artifacts", n)
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -17,9 +17,9 @@ func (s Scope) fitsUnsealed() error {
 	case s.Only == policy.Images && len(s.Given) > 0:
 		return verdict.Refuse(verdict.Usage, "--only", "files were given, and images alone are asked for")
 	case s.Depth != AllEvidence:
-		return verdict.Refuse(verdict.Usage, "--depth", "the release has no manifest, and of what is there everything is asked")
+		return verdict.Refuse(verdict.Usage, "--depth", "the release has no manifest, so all evidence is always checked")
 	case s.Level > 0:
-		return verdict.Refuse(verdict.Usage, "--require-level", "the release has no manifest, and nobody signed its provenance: no more than level 1 is shown of anything")
+		return verdict.Refuse(verdict.Usage, "--require-level", "the release has no manifest, and its provenance is unsigned, which shows level 1 at most")
 	}
 	return nil
 }

@@ -117,9 +117,9 @@ func TestGateCheckOfManifests(t *testing.T) {
 			want(t, c.gate(t, name, "--verbose"), 1, "blocks eu.example.test/prod/"+row.repo+":v1, us.example.test/prod/"+row.repo+":v1")
 			c.manifest(t, name, c.demands("warn"), of)
 			if slices.Contains([]string{"SOURCE_REPOSITORY", "BUILDER", "LEVEL"}, row.code) { // a signer of the manifest signed it
-				want(t, c.gate(t, name), 0, "WITH 1 WARNING: "+row.code, "the manifest only warns where it falls short")
+				want(t, c.gate(t, name), 0, "WITH 1 WARNING: "+row.code, "the manifest only warns if it is insufficient")
 			} else {
-				want(t, c.gate(t, name), 1, "REFUSED: 1 NO_PROOF", "mode warn does not stand for a signature", "insecureAcceptUnsigned: true")
+				want(t, c.gate(t, name), 1, "REFUSED: 1 NO_PROOF", "mode warn still requires some signature", "insecureAcceptUnsigned: true")
 				c.manifest(t, name, c.demands("warn")+"  insecureAcceptUnsigned: true\n", of)
 				for format, begin := range map[string]string{"table": "UNSIGNED: ", "markdown": "## UNSIGNED"} {
 					r := c.gate(t, name, "--output", format)
@@ -225,7 +225,7 @@ func TestGateCheckOfIndexes(t *testing.T) {
 	want(t, check("platforms", d), 1, "NO_PROVENANCE", parts[1].Digest.Hex())
 	c.built(t, "platforms", "mallory@evil.example", d, nil)
 	c.built(t, "platforms", "builder", parts[1], nil)
-	want(t, check("platforms", d), 0, "that of each of the 2 manifests in it speaks for it")
+	want(t, check("platforms", d), 0, "accepted by the provenance of each manifest in it (2)")
 	c.built(t, "platforms", "builder", d, source("git+https://evil.example/lantern@refs/tags/v0.1.0"))
 	judgedAs(t, check("platforms", d), "SOURCE_REPOSITORY")
 	c.built(t, "platforms", "builder", d, nil)

@@ -68,7 +68,7 @@ func demanded(t *testing.T, d *desk) {
 	want(t, d.Verify(t.Context(), "--require-level", "build=1", "--depth", "files"), 2, "levels are read from provenance")
 	sums := d.Path("state", "files", "SHA256SUMS")
 	want(t, d.Verify(t.Context(), sums), 0)
-	want(t, d.at(t, "--require-level", "build=1", sums), 1, "LEVEL", "nothing of what is asked about was built")
+	want(t, d.at(t, "--require-level", "build=1", sums), 1, "LEVEL", "none of the selected artifacts was built")
 }
 
 // at verifies with flags and files in any order.

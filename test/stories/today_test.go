@@ -63,7 +63,7 @@ func TestKubernetesToday(t *testing.T) {
 	t.Run("what a manifest would have said", func(t *testing.T) {
 		want(t, verify("--source", "."), 2, "USAGE")
 		want(t, verify("--depth", "full"), 2, "USAGE")
-		want(t, verify("--require-level", "build=1"), 2, "USAGE", "no more than level 1 is shown of anything")
+		want(t, verify("--require-level", "build=1"), 2, "USAGE", "its provenance is unsigned, which shows level 1 at most")
 	})
 	t.Run("a part of it", func(t *testing.T) { todayParts(t, s, r, verify) })
 	t.Run("downloaded", func(t *testing.T) { todayDownloaded(t, s, r, verify) })
