@@ -20,19 +20,20 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// atHand is a file on this machine, and the artifact that it is.
-type atHand struct {
+// givenFile is a file on this machine, and the artifact that it is.
+type givenFile struct {
 	path     string
 	digests  digest.Set
 	artifact string // empty for the manifest itself
 }
 
-// checkHand holds files of this machine against the manifest, by name and
-// digest. What holds is what is asked about from here on.
-func (s *sealed) checkHand(ctx context.Context, f *facts) (hand []atHand, asked map[string]bool) {
+// checkHand compares the given files with the manifest, by name and digest. It
+// returns those that match, and the names of their artifacts, which are the
+// scope from here on.
+func (s *sealed) checkHand(ctx context.Context, f *facts) (hand []givenFile, asked map[string]bool) {
 	asked = map[string]bool{}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(s.Options.Scope.Given))) {
-		g := atHand{path: name}
+		g := givenFile{path: name}
 		var err error
 		if g.digests, err = (File{Path: name}).hash(ctx); err == nil {
 			err = s.manifest.recognise(&g, s.Options.Scope.Platform, f)
@@ -50,9 +51,9 @@ func (s *sealed) checkHand(ctx context.Context, f *facts) (hand []atHand, asked 
 	return hand, asked
 }
 
-// recognise finds which artifact a file is. Bytes alone do not make it one:
-// under a name that the release gives to other bytes they are misplaced.
-func (m signedManifest) recognise(g *atHand, platform string, f *facts) error {
+// recognise finds which artifact a given file is. Equal bytes are not enough: a
+// file whose name is that of other bytes in the release is refused.
+func (m signedManifest) recognise(g *givenFile, platform string, f *facts) error {
 	if m.bundle.Equal(g.digests) {
 		f.note("%s: it is the manifest itself", g.path)
 		return nil
@@ -93,7 +94,7 @@ func (m signedManifest) recognise(g *atHand, platform string, f *facts) error {
 	return nil
 }
 
-// listed names artifacts, the first few.
+// listed prints the first few names of artifacts.
 func listed(all []manifest.Artifact) string {
 	return some(names(all))
 }
@@ -113,7 +114,8 @@ func isNearerToAnother(file string, same, named []manifest.Artifact) bool {
 	return len(named) > 0 && pathend.Common(file, nearestTo(file, named).Name) > pathend.Common(file, nearestTo(file, same).Name)
 }
 
-// countedHand are the files that were given, by the artifacts that they are.
+// countedHand returns what counts for the given files: the artifact, or the
+// path if none was recognised.
 func (s *sealed) countedHand() iter.Seq[counted] {
 	return func(yield func(counted) bool) {
 		for _, g := range s.hand {
@@ -124,8 +126,8 @@ func (s *sealed) countedHand() iter.Seq[counted] {
 	}
 }
 
-// openFile opens the bytes that are judged: those that were given, else those
-// of the place.
+// openFile opens the bytes to judge: the given file, else the file in the
+// place.
 func (s *sealed) openFile(ctx context.Context, name string) (io.ReadCloser, error) {
 	for _, g := range s.hand {
 		if g.artifact == name {
@@ -140,7 +142,7 @@ func (s *sealed) openFile(ctx context.Context, name string) (io.ReadCloser, erro
 	return body, err
 }
 
-// Sum is a verified file by its digests.
+// Sum is the name of a verified file with its digests.
 type Sum struct {
 	Name    string
 	Digests digest.Set
@@ -150,12 +152,13 @@ type Sum struct {
 type Decided struct {
 	Verdict *verdict.Verdict
 	sums    []Sum
-	kept    []string // nil: those of the sums
+	kept    []string // nil means those of the sums
 	bad     map[string]bool
 	classOf func(name string) plan.Class
 }
 
-// Kept are the names of the files that a copy of what was accepted has.
+// Kept are the names of the files that a download of the accepted release
+// contains.
 func (d Decided) Kept() (names []string) {
 	if d.Verdict.Err() != nil {
 		return nil
@@ -169,16 +172,17 @@ func (d Decided) Kept() (names []string) {
 	return names
 }
 
-// IsProgram reports whether a file of the release is made to be run.
+// IsProgram reports whether a file of the release is a program, and needs to be
+// executable.
 func (d Decided) IsProgram(name string) bool {
 	return d.classOf != nil && d.classOf(name) == plan.Binary
 }
 
-// IsRefused reports whether something is wrong with a file of the release.
+// IsRefused reports whether a file of the release has a finding.
 func (d Decided) IsRefused(name string) bool { return d.bad[name] }
 
-// Sums are the files of the scope, under the names that they were given by or
-// have in the release: of a verdict that does not accept, none.
+// Sums are the verified files of the scope, named by their given paths or by
+// their names in the release. A verdict that does not accept has none.
 func (d Decided) Sums() []Sum {
 	if d.Verdict.Err() != nil {
 		return nil
@@ -186,7 +190,7 @@ func (d Decided) Sums() []Sum {
 	return d.sums
 }
 
-// classOf is the class of a file that the manifest lists.
+// classOf returns the class of a file that the manifest lists.
 func (m signedManifest) classOf(name string) plan.Class {
 	for _, a := range m.Artifacts {
 		if a.Name == name {
@@ -196,8 +200,8 @@ func (m signedManifest) classOf(name string) plan.Class {
 	return ""
 }
 
-// sums lists what was verified. Of an artifact that was excepted nothing is
-// known but its name.
+// sums lists the verified files. The bytes of an excepted artifact are
+// unverified, so it is left out.
 func (s *sealed) sums(holds func(string) bool) (list []Sum) {
 	for _, g := range s.hand {
 		if holds(g.artifact) {
@@ -218,7 +222,7 @@ func (s *sealed) sums(holds func(string) bool) (list []Sum) {
 	return append(list, Sum{releasemanifest.Name, s.manifest.bundle})
 }
 
-// String prints the sum as the tools that check such sums read it.
+// String prints the sum in the format of sha256sum -c.
 func (s Sum) String() string {
 	name := strings.NewReplacer("\\", `\\`, "\n", `\n`, "\r", `\r`).Replace(s.Name)
 	mark := ""

@@ -43,7 +43,7 @@ func TestGivenFileIsRecognised(t *testing.T) {
 	}
 	for _, r := range rows {
 		t.Run(r.path+" holds "+r.body+" for "+cmp.Or(r.platform, "any"), func(t *testing.T) {
-			g, f := atHand{path: r.path, digests: digest.SetOf([]byte(r.body))}, facts{}
+			g, f := givenFile{path: r.path, digests: digest.SetOf([]byte(r.body))}, facts{}
 			err := m.recognise(&g, r.platform, &f)
 			if err == nil && (g.artifact != r.want || len(f.notes) != 1) || err != nil && verdict.FindingOf("", err).Code != r.code || (err == nil) != (r.code == "") {
 				t.Errorf("it is %q, notes %q, error %v; want %q, %q", g.artifact, f.notes, err, r.want, r.code)

@@ -285,7 +285,7 @@ func TestPlanKeepsABoundedAnswer(t *testing.T) {
 	if len(v.Proofs) > 10_000+refused || len(v.Notes) > 110 || len(v.Inputs) != 1 {
 		t.Errorf("kept %d proofs, %d notes, %d inputs", len(v.Proofs), len(v.Notes), len(v.Inputs))
 	}
-	if last := v.Notes[len(v.Notes)-2:]; !strings.Contains(last[0], "proofs of images that were accepted are left out") || !strings.Contains(last[1], "notes about single images are left out") {
+	if last := v.Notes[len(v.Notes)-2:]; !strings.HasPrefix(last[0], "left out: ") || !strings.Contains(last[0], " proofs of accepted images") || !strings.Contains(last[1], " notes about single images") {
 		t.Errorf("notes %q", last)
 	}
 }

@@ -15,7 +15,7 @@ import (
 func (s Scope) fitsUnsealed() error {
 	switch {
 	case s.Only == policy.Images && len(s.Given) > 0:
-		return verdict.Refuse(verdict.Usage, "--only", "files were given, and images alone are asked for")
+		return verdict.Refuse(verdict.Usage, "--only", "files were given, but only images are in scope")
 	case s.Depth != AllEvidence:
 		return verdict.Refuse(verdict.Usage, "--depth", "the release has no manifest, so all evidence is always checked")
 	case s.Level > 0:

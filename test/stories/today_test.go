@@ -102,7 +102,7 @@ func todayParts(t *testing.T, s *scene.Scene, r *kubernetes.Release, verify func
 	want(t, verify("--only", "files"), 0, "partial: without images", "verified=120 required=120")
 	want(t, verify("--only", "images"), 0, "PARTIAL: without files", "verified=55 required=55")
 	want(t, verify("--platform", "linux/amd64", "--only", "images"), 0, "verified=19 required=19")
-	want(t, verify("--platform", "linux/riscv64"), 2, "USAGE", "nothing in the release is of")
+	want(t, verify("--platform", "linux/riscv64"), 2, "USAGE", "no artifact in the release is for platform")
 	for _, c := range []struct {
 		name, object string
 		body         []byte
