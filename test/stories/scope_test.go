@@ -204,7 +204,7 @@ func (d *desk) flip(t *testing.T) func() {
 func downloads(t *testing.T, d *desk) {
 	keep := []string{"--only", "files", "--download", "got"}
 	d.write(t, "occupied", nil)
-	want(t, d.Verify(t.Context(), "--download", "."), 2, "name one that is not there yet")
+	want(t, d.Verify(t.Context(), "--download", "."), 2, "name one that does not exist")
 	want(t, d.Verify(t.Context(), "--download", "occupied"), 2)
 	undo := d.flip(t)
 	want(t, d.Verify(t.Context(), keep...), 1, "TAMPERED", "nothing was downloaded")

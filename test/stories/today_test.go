@@ -42,7 +42,7 @@ func TestKubernetesToday(t *testing.T) {
 		return s.Run(t.Context(), append([]string{"k8s-verify-release", upstream, "--profile", "profile.yaml", "--evidence", "evidence"}, more...)...)
 	}
 	object := func(name string) string { return s.Lab.Bucket + "/release/kubernetes/" + upstream + "/" + name }
-	want(t, verify(), 0, "partial: without a signed list of what belongs to the release", "level 2 fails for", "the list of 1.31", "verified=174 required=174 missing=0 extra=0")
+	want(t, verify(), 0, "partial: without a signed list of the release's contents", "level 2 fails for", "the list of 1.31", "verified=174 required=174 missing=0 extra=0")
 	t.Run("waybill says the same", func(t *testing.T) {
 		a := parse(t, s.Run(t.Context(), "waybill", "verify", "release", upstream, "--profile", "profile.yaml", "--evidence", "evidence", "--output", "json"))
 		if a.Outcome != "accepted" || a.Counts.Verified != 174 || strings.Contains(a.Headline, "complete") {
@@ -80,7 +80,7 @@ func TestKubernetesToday(t *testing.T) {
 		{"a file too much", "bin/linux/amd64/kubectl-again", []byte("x"), []string{"EXTRA", "extra=1", "→ find out who put it there, and do not use it"}},
 		{"a file too few", "bin/linux/s390x/kubelet", nil, []string{"MISSING", "missing=1", "→ fetch it again where the project publishes it"}},
 		{"other bytes", "bin/linux/arm64/kubectl", []byte("x"), []string{"TAMPERED"}},
-		{"no signature", "kubernetes-server-linux-amd64.tar.gz.sig", nil, []string{"UNSIGNED", "do not use it before the project has signed it"}},
+		{"no signature", "kubernetes-server-linux-amd64.tar.gz.sig", nil, []string{"UNSIGNED", "do not use it until the project has signed it"}},
 		{"a sidecar that lies", "kubernetes-server-linux-amd64.tar.gz.sha512", []byte(strings.Repeat("0", 128)), []string{"EVIDENCE_CONFLICT"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
