@@ -1,24 +1,23 @@
-// Package gate decides about a whole release: is everything there that the
-// signed manifest lists, untampered, with its evidence, by the right roles,
-// and nothing else?
+// Package gate decides about a whole release: does it contain exactly what the
+// signed manifest lists, unchanged, and with evidence by the right roles?
 //
-// The same function serves the promotion gate, the downstream verifier and the
-// producer's own last look; only the places differ.
+// The promotion gate, the downstream verifier and the producer's own last check
+// use the same function; only the places differ.
 //
 //	g, err := gate.Open(ctx, "profile.yaml", gate.Opening{})
 //	v, err := g.Verify(ctx, "v1.2.3")
 //	err = v.Err()
 //
-// Everything is looked at and reported before the verdict falls. What cannot
-// be reached is unavailable, never fine.
+// Everything is checked and reported before the verdict. A place that cannot be
+// reached makes the verdict unavailable, never accepted.
 //
 // # How a question is answered
 //
-// A collector reads the places and verifies signatures, in steps. What a step
-// needs is in its arguments, and what it found is a value: [facts]. One judge
-// takes the facts of all steps, the policy, the waivers and the time, and makes
-// the verdict. Releases with and without a manifest, files, images and promotions
-// have a collector each; the judge is the same.
+// A collector reads the places and verifies signatures, in steps. A step gets
+// its input as arguments and returns its results as a value: [facts]. One judge
+// makes the verdict from the facts of all steps, the policy, the waivers and the
+// time. Releases with and without a manifest, files, images and promotions have
+// a collector each, and share the judge.
 //
 // # How a check is added
 //
@@ -31,7 +30,7 @@
 //		return f
 //	}
 //
-// All commands, the pipeline, the service and the library then make it.
+// All commands, the pipeline, the service and the library then make the check.
 package gate
 
 import (

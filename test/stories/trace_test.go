@@ -367,7 +367,7 @@ func contradicted(t *testing.T, w week) {
 	if len(after.Findings) != 1 || after.Findings[0].Code != "TRACE_CONFLICT" || after.Findings[0].Got != said || after.Findings[0].Fix == "" {
 		t.Errorf("findings %+v", after.Findings)
 	}
-	want(t, w.trace(t, nil, ask...), 0, "TRACE_CONFLICT", "which are not believed", "not   "+said)
+	want(t, w.trace(t, nil, ask...), 0, "TRACE_CONFLICT", "ignored other ids from ", "not   "+said)
 }
 
 // older attaches provenance to an image that nothing else refers to: without the

@@ -1,28 +1,28 @@
-// Package download keeps what is read of a release, and shows it only after it
-// was accepted.
+// Package download keeps the files of a release while they are verified, and
+// makes them visible only after the release was accepted.
 //
-// A [Download] is a place: whoever verifies a release reads through it, and
-// what was read to its end lies in a directory beside the one that was asked
-// for, under the same name with [Suffix]. [Download.Finish] gives the files that
-// were verified the directory's name, all at once. A run that ends before that
-// shows nothing; the next takes over every file whose bytes are those that the
-// manifest lists, and fetches the others again.
+// A [Download] is a place: the verifier reads the release through it, and every
+// file that was read to its end is kept in a directory beside the requested one,
+// of the same name with [Suffix]. [Download.Finish] renames the directory of the
+// verified files to the requested name, all at once. A run that ends before that
+// shows nothing; the next run reuses every file whose bytes the manifest lists,
+// and fetches the others again.
 //
 //	d, err := download.Open("release", "v1.2.3", place)
 //	defer d.Close()
 //	decided := gate.Decide(ctx, gate.Request{Files: d, …})
 //	kept, err := d.Finish(ctx, files)
 //
-// The directory with [Suffix] is one that this package made: it belongs to this
-// account, has a marker with the release and the place, and holds no links; any
-// other is refused with DOWNLOAD_DIR. One process has it at a time
+// The directory with [Suffix] must be made by this package: it belongs to this
+// account, has a marker with the release and the place, and contains no links;
+// any other is refused with DOWNLOAD_DIR. One process uses it at a time
 // (DOWNLOAD_BUSY). Only files that this run wrote are ever removed from it.
 //
-// A manifest whose names cannot lie in one directory of every system is refused
-// on all of them: see [store.CheckNames].
+// A manifest whose names would clash in one directory on any system is refused
+// on all systems: see [store.CheckNames].
 //
-// Which files are whole is read from a manifest that nobody verified yet. It
-// decides what is fetched again, never what is believed.
+// The list of complete files comes from a manifest that is not yet verified. It
+// decides which files are fetched again, never which are accepted.
 package download
 
 import (

@@ -1,12 +1,11 @@
-// Package latest finds the release that a channel, as "stable" or
-// "stable-1.31", stands for now.
+// Package latest finds the current release of a channel, such as "stable" or
+// "stable-1.31".
 //
-// The answer is that of a signed channel index; package channel judges it. The
-// highest one that was seen is remembered in a directory, and a lower one is
-// refused from then on. Where a project has no index, there may be markers:
-// files that hold a version, which nobody signs. Whoever can change one can
-// bring back any older release, so such an answer says that rollback was not
-// checked.
+// The answer comes from a signed channel index, which package channel judges.
+// The highest index seen so far is stored in a directory, and a lower one is
+// refused from then on. A project without an index may have markers: unsigned
+// files that contain a version. Anyone who can change a marker can bring back
+// any older release, so such an answer says that rollback was not checked.
 //
 //	f, err := latest.Find(ctx, latest.Request{Channel: "stable", …})
 package latest

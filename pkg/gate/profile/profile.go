@@ -1,10 +1,10 @@
-// Package profile maps the canonical addresses of a project's releases to the
-// places where they are read and written, and names the policy and the trust
-// root to judge them with, and the proxy that Go modules are fetched from. A
-// place of files that lists nothing, as a web server, can have a listing: the
-// address of a bucket or directory that lists the same files. A profile is the
-// consumer's; it grants nothing: it can point at a place, but only the policy
-// says what is believed.
+// Package profile reads profiles. A profile maps the canonical addresses of a
+// project's releases to the places where they are read and written, and names
+// the policy, the trust root and the proxy for Go modules. A file place that
+// cannot be listed, such as a web server, can have a listing: the address of a
+// bucket or directory that lists the same files. A profile belongs to the
+// consumer and grants nothing: it can point at a place, but only the policy
+// decides what is accepted.
 //
 //	p, err := profile.Load("profile.yaml", profile.Reader{Now: time.Now()})
 //	files := p.Files(profile.Release, v)
