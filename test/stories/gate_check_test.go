@@ -267,14 +267,14 @@ func TestGateCheckOfPlans(t *testing.T) {
 		t.Errorf("%+v, %v", v, err)
 	}
 	c.write(t, "changed.json", []byte(strings.Replace(plan.Stdout, "a.example.test", "c.example.test", 1)+" "))
-	want(t, c.gate(t, "changed.json"), 2, "it is not as it was planned")
+	want(t, c.gate(t, "changed.json"), 2, "the plan was changed after it was made")
 	// A plan that is broken is never taken for a file that could be judged.
 	for name, text := range map[string]string{
 		"no edges": `{"schema":"waybill/promotion-plan/v1","routes":[],"edges":[]}`, "no lists": `{"schema":"waybill/promotion-plan/v1"}`,
 		"laid out": "{\n  \"schema\": \"waybill/promotion-plan/v1\",\n  \"routes\": []\n}\n", "in another order": `{"edges":[],"routes":[],"schema":"waybill/promotion-plan/v1"}`,
 	} {
 		c.write(t, "broken.json", []byte(text+"\n"))
-		if r := c.gate(t, "./broken.json --policy court.yaml"); r.Code != 2 || !strings.Contains(r.Stderr, "it is not as it was planned") {
+		if r := c.gate(t, "./broken.json --policy court.yaml"); r.Code != 2 || !strings.Contains(r.Stderr, "the plan was changed after it was made") {
 			t.Errorf("%s: status %d\n%s%s", name, r.Code, r.Stdout, r.Stderr)
 		}
 	}
@@ -325,7 +325,7 @@ func TestGateCheckTellsApart(t *testing.T) {
 		"a file":                          {"a.bin " + asked, "EVIDENCE_MISSING", 1},
 		"evidence":                        {"a.bin.sigstore.json " + asked, "it is evidence", 2},
 		"a file and a class that is none": {"a.bin --class image " + asked, "want one of binary", 2},
-		"a directory of something":        {"lab " + asked, "there is no such directory", 2},
+		"a directory of something":        {"lab " + asked, "no such directory", 2},
 		"the name of a version":           {"v9.9.9", "and of a file that is here", 2},
 		"its path":                        {"./v9.9.9 " + asked, "EVIDENCE_MISSING", 1},
 	} {
