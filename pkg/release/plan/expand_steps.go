@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// instance expands one turn of a step.
+// instance expands a step for one combination of its loops' values.
 func (x *expander) instance(s step, sc scope) {
 	name := s.name.s
 	for _, v := range sc.values {
@@ -22,13 +22,13 @@ func (x *expander) instance(s step, sc scope) {
 	}
 }
 
-// turn is one output in one turn of its loops.
+// turn is one output with the values of its loops.
 type turn struct {
 	output
 	scope
 }
 
-// turns lists the outputs that a step makes in one turn.
+// turns lists the outputs of a step for one combination of values.
 func (x *expander) turns(s step, sc scope) (list []turn) {
 	for _, o := range s.outputs {
 		if o.on != nil && !slices.ContainsFunc(o.on, func(t text) bool { return t.s == sc.platform }) {
@@ -44,7 +44,7 @@ func (x *expander) turns(s step, sc scope) (list []turn) {
 	return list
 }
 
-// command expands a step that runs something.
+// command expands a step that runs a command.
 func (x *expander) command(s step, sc scope, step Step) {
 	use := s.around.over(x.c.defaults.step)
 	inside := sc.command()
@@ -87,8 +87,8 @@ func (x *expander) command(s step, sc scope, step Step) {
 	}
 }
 
-// gobuild spells out what the built-in step runs: nothing that depends on
-// where or when it is built goes into the program.
+// gobuild writes out the command of the built-in Go step. The program must not
+// depend on where or when it is built.
 func (x *expander) gobuild(g gobuild, s scope, output string) []string {
 	run, out := []string{"go"}, OutputDir+"/"+output
 	if g.dir.given() {
@@ -109,7 +109,7 @@ func (x *expander) gobuild(g gobuild, s scope, output string) []string {
 	return append(run, "-o", out, main)
 }
 
-// file is the artifact of one output that is a file.
+// file makes the artifact of an output that is a file.
 func (x *expander) file(t turn, instance string) Artifact {
 	a := Artifact{
 		Name: x.fill(t.name, t.scope), Class: t.class, MediaType: mediaOctet, Place: PlaceFiles,
@@ -121,9 +121,8 @@ func (x *expander) file(t turn, instance string) Artifact {
 	return a
 }
 
-// packed expands a step that is made of earlier outputs. Each of its files is
-// a step of its own in the plan: its provenance names what went into it, and
-// nothing else.
+// packed expands a step that packs earlier outputs. In the plan, each of its
+// files is a step of its own, so that its provenance names only its own inputs.
 func (x *expander) packed(s step, sc scope, base Step) {
 	single := len(s.outputs) == 1 && len(s.outputs[0].each) == 0
 	for _, t := range x.turns(s, sc) {
@@ -152,7 +151,7 @@ func (x *expander) archive(a archive, t turn) *ArchiveStep {
 	step := &ArchiveStep{Root: a.root.s, Add: x.fillAll(a.add, t.scope), Take: x.takeAll(a.take, t)}
 	step.Source = t.take.source || !t.take.given() && a.take.source
 	if step.Source && len(step.Add) > 0 {
-		// The whole source has these files already.
+		// The whole source already contains these files.
 		step.Add = nil
 	}
 	if err := step.check(); err != nil {
@@ -161,8 +160,8 @@ func (x *expander) archive(a archive, t turn) *ArchiveStep {
 	return step
 }
 
-// takeAll resolves what an output takes; the step's list holds for outputs
-// that have none of their own.
+// takeAll resolves the inputs of an output; those of the step apply to outputs
+// without their own.
 func (x *expander) takeAll(fallback taking, t turn) (names []string) {
 	list := t.take
 	if !list.given() {
@@ -175,7 +174,7 @@ func (x *expander) takeAll(fallback taking, t turn) (names []string) {
 }
 
 // image expands one image: its index, a child for each platform, and the
-// repositories in which a platform stands alone.
+// repositories with the image of a single platform.
 func (x *expander) image(s step, sc scope, step Step) {
 	if len(s.outputs) != 1 {
 		return
@@ -218,8 +217,8 @@ func (x *expander) image(s step, sc scope, step Step) {
 	}
 }
 
-// imageFiles fills the templates of both sides; two that come out as one path
-// would leave it to chance which file is there.
+// imageFiles expands the templates of paths and outputs. Two equal paths are
+// refused, since the file there would be arbitrary.
 func (x *expander) imageFiles(list []pair, s scope) map[string]string {
 	if len(list) == 0 {
 		return nil
