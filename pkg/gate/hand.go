@@ -69,7 +69,7 @@ func (m signedManifest) recognise(g *givenFile, platform string, f *facts) error
 			named = append(named, a)
 		}
 	}
-	mine := slices.DeleteFunc(slices.Clone(same), func(a manifest.Artifact) bool { return !m.of(a, platform) })
+	mine := slices.DeleteFunc(slices.Clone(same), func(a manifest.Artifact) bool { return !m.isForPlatform(a, platform) })
 	switch {
 	case len(same) == 0 && len(named) == 0:
 		extra := verdict.Find(verdict.Extra, g.path, "neither its name nor its bytes are in the manifest").Differ("nothing", g.digests.SHA256.String())

@@ -160,13 +160,13 @@ func (m signedManifest) chosen(scope Scope) map[string]bool {
 	out, needed := map[string]bool{}, map[string]bool{}
 	for _, a := range m.Artifacts {
 		if scope.Only == "" || a.IsImage() == (scope.Only == policy.Images) {
-			out[a.Name] = m.of(a, scope.Platform)
+			out[a.Name] = m.isForPlatform(a, scope.Platform)
 		}
 		if len(policy.ChecksOf(a.Class)) == 0 {
 			continue
 		}
 		for _, name := range m.belonging(a) {
-			needed[name] = needed[name] || m.of(a, scope.Platform)
+			needed[name] = needed[name] || m.isForPlatform(a, scope.Platform)
 		}
 	}
 	for name, is := range needed {
@@ -175,9 +175,9 @@ func (m signedManifest) chosen(scope Scope) map[string]bool {
 	return out
 }
 
-// of reports whether an artifact is for a platform. An index is for the
-// platforms of its children; an artifact without a platform is for all.
-func (m signedManifest) of(a manifest.Artifact, platform string) bool {
+// isForPlatform reports whether an artifact is for a platform. An index is for the
+// platforms isForPlatform its children; an artifact without a platform is for all.
+func (m signedManifest) isForPlatform(a manifest.Artifact, platform string) bool {
 	if children := m.Children(a.Name); a.Class == plan.Image && len(children) > 0 {
 		return platform == "" || slices.ContainsFunc(children, func(c manifest.Artifact) bool { return c.Platform == platform })
 	}
