@@ -96,8 +96,8 @@ func (m *ManifestJudge) Image(ctx context.Context, image Image) *verdict.Verdict
 	j.v.Policy = m.Policy.Digest()
 	j.v.Scope.Checks = []string{fmt.Sprintf("provenance, as %s demands (%s)", m.Manifest, m.Policy.Mode)}
 	j.v.Scope.Left = []string{"everything but provenance"}
-	j.takeCounted(collected, "")
-	j.takeCounted(concluded, "")
+	j.addCounted(collected, "")
+	j.addCounted(concluded, "")
 	return j.endCounted()
 }
 
@@ -108,7 +108,7 @@ func (m *ManifestJudge) collect(ctx context.Context, image Image) (all []manifes
 		f.unknown(image.Name, err)
 		return nil, f
 	}
-	f.read(verdict.Input{Name: image.Name, Place: image.Name, Digest: manifests[0].Descriptor.Digest})
+	f.addInputs(verdict.Input{Name: image.Name, Place: image.Name, Digest: manifests[0].Descriptor.Digest})
 	for i, one := range manifests {
 		if one.platform != nil {
 			f.unknown(one.name, one.platform)

@@ -116,9 +116,9 @@ func (r PolicyRequest) File(ctx context.Context, f JudgedFile) *verdict.Verdict 
 		return j.endUnknown(f.Path, err)
 	}
 	collected, strays := r.collectFile(f, bytes)
-	j.takeCounted(collected, "")
+	j.addCounted(collected, "")
 	if j.accepted[f.Name] && !j.refused() { // else the policy has already said what is missing or differs
-		j.take(strays)
+		j.addFacts(strays)
 	}
 	return j.endCounted()
 }
@@ -128,7 +128,7 @@ func (r PolicyRequest) File(ctx context.Context, f JudgedFile) *verdict.Verdict 
 // attestations of something else are strays: a file is not accepted together
 // with them. A bundle may only be absent if the policy accepts unsigned files.
 func (r PolicyRequest) collectFile(f JudgedFile, bytes digest.Set) (found, strays facts) {
-	found.read(verdict.Input{Name: f.Name, Place: f.Path, Digest: bytes.SHA256})
+	found.addInputs(verdict.Input{Name: f.Name, Place: f.Path, Digest: bytes.SHA256})
 	paths, one := f.Bundles, File{Path: f.Path}
 	if len(paths) == 0 {
 		paths = []string{f.Path + BundleSuffix}
@@ -158,7 +158,7 @@ func (r PolicyRequest) collectFile(f JudgedFile, bytes digest.Set) (found, stray
 			stray.Fix = "pass the attestations of this file with --bundle, and the name that they use with --name"
 			strays.refuse(stray)
 		}
-		found.read(verdict.Input{Name: path, Digest: e.Bundle()})
+		found.addInputs(verdict.Input{Name: path, Digest: e.Bundle()})
 		i.evidence = append(i.evidence, e)
 	}
 	if f.SBOM != "" {

@@ -39,7 +39,7 @@ func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict 
 			continue
 		}
 		judged[m.subject] = judged[m.subject] || m.platform == nil
-		j.takeCounted(r.collectManifest(ctx, image, class, m), image.To)
+		j.addCounted(r.collectManifest(ctx, image, class, m), image.To)
 	}
 	v := j.endCounted()
 	refuseUnproven(v)
@@ -97,7 +97,7 @@ func (r PolicyRequest) collectManifest(ctx context.Context, image Image, class p
 	if slices.ContainsFunc(evidence, func(e verify.Evidence) bool { return r.attests(e, q, policy.Release, intoto.SPDXDocument) }) {
 		q.SBOM = m.Descriptor.Digest
 	}
-	f.read(verdict.Input{Name: m.subject, Place: image.Name, Digest: m.Descriptor.Digest})
+	f.addInputs(verdict.Input{Name: m.subject, Place: image.Name, Digest: m.Descriptor.Digest})
 	f.items = []item{{question: q, evidence: evidence}}
 	return f
 }

@@ -21,16 +21,16 @@ type PlacedFile struct {
 // refused, whatever the policy requires of its class.
 func (r PolicyRequest) Placed(f PlacedFile) *verdict.Verdict {
 	j := r.begin(string(f.Class)+" "+f.Name, "", f.Class)
-	j.takeCounted(r.collectPlaced(f), "")
+	j.addCounted(r.collectPlaced(f), "")
 	return j.endCounted()
 }
 
 func (r PolicyRequest) collectPlaced(file PlacedFile) (f facts) {
 	i := item{question: r.question(file.Class, file.Name, file.Digests)}
-	f.read(verdict.Input{Name: file.Name, Digest: file.Digests.SHA256})
+	f.addInputs(verdict.Input{Name: file.Name, Digest: file.Digests.SHA256})
 	e, err := r.readBeside(file)
 	if err == nil {
-		f.read(verdict.Input{Name: file.Name + BundleSuffix, Digest: e.Bundle()})
+		f.addInputs(verdict.Input{Name: file.Name + BundleSuffix, Digest: e.Bundle()})
 		i.question.ByDigest = !e.Statement().IsZero() // a plain signature gives no name
 	}
 	i.evidence, i.err = []verify.Evidence{e}, err

@@ -53,7 +53,7 @@ func checkSource(ctx context.Context, g gathered) (f facts) {
 		f.fail("source", err)
 		return f
 	}
-	f.read(verdict.Input{Name: "source", Place: s.commit.Repository + "@" + s.commit.AskedFor()})
+	f.addInputs(verdict.Input{Name: "source", Place: s.commit.Repository + "@" + s.commit.AskedFor()})
 	f.note("the checkout %s names commit %s at %s", s.commit.Repository, s.commit.Commit, s.commit.AskedFor())
 	s.compare(&f)
 	for _, name := range []string{plan.ConfigName, plan.LockName} {
@@ -181,7 +181,7 @@ func (s *sourceCheck) compareFile(ctx context.Context, name string, f *facts) {
 		f.refuse(verdict.Find(verdict.SourceConfig, name, "the release has this file, and its commit has not"))
 		return
 	}
-	got, err := s.listed(ctx, name)
+	got, err := s.readListed(ctx, name)
 	switch {
 	case err != nil && listed:
 		f.follow(name, policy.Require, verdict.FindingOf(name, err))

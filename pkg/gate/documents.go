@@ -38,9 +38,9 @@ func (s *sealed) prepareDocuments(ctx context.Context) *documents {
 		images: map[string]*registry.Node{}, read: map[string]sbomcheck.Artifact{}, whole: map[string][]string{}, blind: map[string]bool{},
 	}
 	for _, a := range s.manifest.Artifacts {
-		all.artifacts = append(all.artifacts, s.manifest.crossed(a))
+		all.artifacts = append(all.artifacts, s.manifest.sbomFacts(a))
 	}
-	raw, err := s.listed(ctx, plan.LockName)
+	raw, err := s.readListed(ctx, plan.LockName)
 	if err != nil {
 		return all // another check reports an invalid lock
 	}
@@ -50,7 +50,7 @@ func (s *sealed) prepareDocuments(ctx context.Context) *documents {
 	return all
 }
 
-func (m signedManifest) crossed(a manifest.Artifact) sbomcheck.Artifact {
+func (m signedManifest) sbomFacts(a manifest.Artifact) sbomcheck.Artifact {
 	return sbomcheck.Artifact{
 		Name: a.Name, Version: m.Version.String(), Platform: a.Platform, Bare: a.Class == plan.Binary, Digests: a.Digests,
 	}
@@ -61,7 +61,7 @@ func (g gathered) documentOf(ctx context.Context, a manifest.Artifact) (spdx.Doc
 	if a.SBOM == "" {
 		return spdx.Document{}, verdict.Refuse(verdict.NoSBOM, a.Name, "the manifest names no SBOM for it")
 	}
-	raw, err := g.release.listed(ctx, a.SBOM)
+	raw, err := g.release.readListed(ctx, a.SBOM)
 	if err != nil {
 		return spdx.Document{}, evidenceError(verdict.NoSBOM, a.Name, a.SBOM, err)
 	}
@@ -105,10 +105,10 @@ func codeOf(err error) verdict.Code {
 	return verdict.NoSBOM
 }
 
-// cross compares the SBOM of an artifact with everything else that is known
+// crossCheckSBOM compares the SBOM of an artifact with everything else that is known
 // about the release.
-func (g gathered) cross(ctx context.Context, a manifest.Artifact, document spdx.Document) []verdict.Finding {
-	about := g.release.manifest.crossed(a)
+func (g gathered) crossCheckSBOM(ctx context.Context, a manifest.Artifact, document spdx.Document) []verdict.Finding {
+	about := g.release.manifest.sbomFacts(a)
 	about.Document, about.DocumentDigest, about.Namespace = document, g.release.manifest.digestOf(a.SBOM), document.Namespace()
 	facts := sbomcheck.Release{Artifacts: g.sboms.artifacts}
 	node := g.sboms.images[a.Name]
@@ -123,7 +123,7 @@ func (g gathered) cross(ctx context.Context, a manifest.Artifact, document spdx.
 	if g.release.Options.Inside == nil {
 		return findings
 	}
-	within, err := g.within(ctx, a, about)
+	within, err := g.checkContents(ctx, a, about)
 	if err != nil {
 		return append(findings, verdict.FindingOf(a.Name, err))
 	}
@@ -154,14 +154,14 @@ func (d *documents) keep(about sbomcheck.Artifact) {
 	d.read[about.Name] = about
 }
 
-// within reads an artifact again and compares its contents with the SBOM.
-func (g gathered) within(ctx context.Context, a manifest.Artifact, about sbomcheck.Artifact) ([]verdict.Finding, error) {
+// checkContents reads an artifact again and compares its contents with the SBOM.
+func (g gathered) checkContents(ctx context.Context, a manifest.Artifact, about sbomcheck.Artifact) ([]verdict.Finding, error) {
 	if node := g.sboms.images[a.Name]; node != nil {
 		found, err := g.release.Options.Inside.Image(ctx, about, g.release.Images, a.Repository, node)
 		if err != nil {
 			return nil, err
 		}
-		attached, err := g.attached(ctx, a, node)
+		attached, err := g.checkAttachedSBOMs(ctx, a, node)
 		return append(found.Findings, attached...), err
 	}
 	body, err := g.release.openFile(ctx, a.Name)
@@ -176,9 +176,9 @@ func (g gathered) within(ctx context.Context, a manifest.Artifact, about sbomche
 	return found.Findings, err
 }
 
-// attached compares the SBOMs that the release identity attached to an image in
+// checkAttachedSBOMs compares the SBOMs that the release identity attached to an image in
 // the registry with that image.
-func (g gathered) attached(ctx context.Context, a manifest.Artifact, index *registry.Node) (findings []verdict.Finding, err error) {
+func (g gathered) checkAttachedSBOMs(ctx context.Context, a manifest.Artifact, index *registry.Node) (findings []verdict.Finding, err error) {
 	err = index.Walk(func(n *registry.Node) error {
 		refers, err := g.release.reader.evidenceOf(ctx, a.Repository, n.Descriptor.Digest)
 		if err != nil {
@@ -197,7 +197,7 @@ func (g gathered) attached(ctx context.Context, a manifest.Artifact, index *regi
 					Differ(n.Descriptor.Digest.String(), described.String()).Citing(e.Bundle()))
 				continue
 			}
-			more, err := g.attachedTo(ctx, a, n, document)
+			more, err := g.checkAttachedSBOM(ctx, a, n, document)
 			if err != nil {
 				return err
 			}
@@ -208,9 +208,9 @@ func (g gathered) attached(ctx context.Context, a manifest.Artifact, index *regi
 	return findings, err
 }
 
-// attachedTo compares an SBOM with the contents of the image that it describes,
+// checkAttachedSBOM compares an SBOM with the contents of the image that it describes,
 // one platform or the index.
-func (g gathered) attachedTo(ctx context.Context, a manifest.Artifact, n *registry.Node, document spdx.Document) ([]verdict.Finding, error) {
+func (g gathered) checkAttachedSBOM(ctx context.Context, a manifest.Artifact, n *registry.Node, document spdx.Document) ([]verdict.Finding, error) {
 	name, _ := document.Describes()
 	about := sbomcheck.Artifact{
 		Name: name, Version: g.release.manifest.Version.String(), Digests: digest.Set{SHA256: n.Descriptor.Digest}, Document: document,
@@ -266,7 +266,7 @@ func followAll(f *facts, mode policy.Mode, found []verdict.Finding) {
 // checkSourceSBOM compares the SBOM of the source with that of the release,
 // which refers to it, and its modules with the lock.
 func (g gathered) checkSourceSBOM(ctx context.Context, name string, whole spdx.Document) []verdict.Finding {
-	raw, err := g.release.listed(ctx, name)
+	raw, err := g.release.readListed(ctx, name)
 	if err != nil {
 		return nil // plan and census report that it is missing
 	}
@@ -284,7 +284,7 @@ func (g gathered) checkSourceSBOM(ctx context.Context, name string, whole spdx.D
 // checkWhole compares the SBOM of the release with its artifacts and their
 // SBOMs.
 func (g gathered) checkWhole(ctx context.Context, name string) (spdx.Document, []verdict.Finding) {
-	raw, err := g.release.listed(ctx, name)
+	raw, err := g.release.readListed(ctx, name)
 	if err != nil {
 		return spdx.Document{}, nil // plan and census report that it is missing
 	}
@@ -300,7 +300,7 @@ func (g gathered) checkWhole(ctx context.Context, name string) (spdx.Document, [
 		if !isBuilt(a) || a.Class == plan.ImageChild {
 			continue
 		}
-		about := g.release.manifest.crossed(a)
+		about := g.release.manifest.sbomFacts(a)
 		if read, known := g.sboms.read[a.Name]; known {
 			about = read
 		}
@@ -316,12 +316,12 @@ func (d *documents) sayOmitted(f *facts) {
 		f.note("SBOMs with omissions: %d, the first: %s: %s", len(names), names[0], d.whole[names[0]][0])
 	}
 	if names := sortedKeys(d.blind); len(names) > 0 {
-		f.note("module checksums not compared with a go.sum, which neither the lock nor the release has: %s: %s", plural(len(names), "program"), some(names))
+		f.note("module checksums not compared with a go.sum, which neither the lock nor the release has: %s: %s", plural(len(names), "program"), firstFew(names))
 	}
 }
 
-// some lists the first few names.
-func some(names []string) string {
+// firstFew lists the first few names.
+func firstFew(names []string) string {
 	const few = 3
 	if len(names) <= few {
 		return strings.Join(names, ", ")

@@ -28,7 +28,7 @@ func (s *sealed) checkPlan(ctx context.Context, by vouching) (p plan.Plan, f fac
 	if mode == policy.Off || s.Options.Scope.Depth != AllEvidence {
 		return p, f
 	}
-	raw, err := s.listed(ctx, plan.ConfigName)
+	raw, err := s.readListed(ctx, plan.ConfigName)
 	if err != nil {
 		f.weigh(mode, verdict.FindingOf(plan.ConfigName, err))
 		return p, f
@@ -180,7 +180,7 @@ func (g gathered) item(ctx context.Context, a manifest.Artifact) item {
 		q.Why[policy.SBOM], q.Omitted = err, sbomcheck.Omitted(document)
 		if err == nil && q.SBOM.Equal(a.Digests.SHA256) { // else the digest mismatch is the only finding
 			var compared facts
-			compared.weigh(mode, g.cross(ctx, a, document)...)
+			compared.weigh(mode, g.crossCheckSBOM(ctx, a, document)...)
 			i.differences = compared.differences
 		}
 	}
@@ -231,7 +231,7 @@ func (s *sealed) openProvenances(ctx context.Context) provenances {
 }
 
 func (s *sealed) attest(ctx context.Context, name string) (got attested) {
-	raw, err := s.listed(ctx, name)
+	raw, err := s.readListed(ctx, name)
 	if err != nil {
 		return attested{unread: err}
 	}
@@ -390,7 +390,7 @@ func (g gathered) signatureOf(ctx context.Context, a manifest.Artifact) (verify.
 	if a.Signature == "" {
 		return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, a.Name, "the manifest names no signature for it")
 	}
-	raw, err := g.release.listed(ctx, a.Signature)
+	raw, err := g.release.readListed(ctx, a.Signature)
 	if err != nil {
 		return verify.Evidence{}, evidenceError(verdict.Unsigned, a.Name, a.Signature, err)
 	}
@@ -423,9 +423,9 @@ func (g gathered) isSealedOnly(a manifest.Artifact) bool {
 	return a.Signature == "" && !listed && !planned
 }
 
-// listed reads a listed file and compares its digest with the manifest, so that
+// readListed reads a listed file and compares its digest with the manifest, so that
 // only signed bytes are used.
-func (s *sealed) listed(ctx context.Context, name string) ([]byte, error) {
+func (s *sealed) readListed(ctx context.Context, name string) ([]byte, error) {
 	a, ok := s.manifest.Find(name)
 	if !ok || a.IsImage() {
 		return nil, verdict.Refuse(verdict.EvidenceMissing, name, "the manifest does not list this file")

@@ -93,8 +93,8 @@ func (f *facts) unknown(subject string, err error) {
 // prove adds proofs that belong to no item.
 func (f *facts) prove(proofs ...verdict.Proof) { f.proofs = append(f.proofs, proofs...) }
 
-// read adds documents and places that the answer is based on.
-func (f *facts) read(inputs ...verdict.Input) { f.inputs = append(f.inputs, inputs...) }
+// addInputs adds documents and places that the answer is based on.
+func (f *facts) addInputs(inputs ...verdict.Input) { f.inputs = append(f.inputs, inputs...) }
 
 // note adds a note for the reader.
 func (f *facts) note(format string, args ...any) {

@@ -57,7 +57,7 @@ func Files(ctx context.Context, req FileRequest) *verdict.Verdict {
 		return j.endUnknown("request", err)
 	}
 	for _, f := range req.Files {
-		j.takeCounted(req.collect(ctx, f), "")
+		j.addCounted(req.collect(ctx, f), "")
 	}
 	return j.endCounted()
 }
@@ -110,7 +110,7 @@ func (r FileRequest) collect(ctx context.Context, file File) (f facts) {
 	}
 	i.evidence = []verify.Evidence{e}
 	f.items = []item{i}
-	f.read(verdict.Input{Name: name, Digest: firstOf(digests)}, verdict.Input{Name: path, Digest: e.Bundle()})
+	f.addInputs(verdict.Input{Name: name, Digest: firstOf(digests)}, verdict.Input{Name: path, Digest: e.Bundle()})
 	if names := boundNames(e, i); r.Ask.Subject == "" && len(names) > 0 {
 		f.note("%s: bound by digest; its name in the statement is %s", name, quoted(names))
 	}

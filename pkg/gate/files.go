@@ -49,7 +49,7 @@ func (s *sealed) checkFiles(ctx context.Context) (lateEvidence, facts) {
 		}
 		f.follow(found.Subject, policy.Require, found)
 	}
-	f.read(verdict.Input{Name: "files", Place: s.Files.URI()})
+	f.addInputs(verdict.Input{Name: "files", Place: s.Files.URI()})
 	if !listed {
 		f.leave("closed files (the place cannot be listed)")
 	}

@@ -135,13 +135,13 @@ func Decide(ctx context.Context, req Request) Decided {
 	req.Policy = effective
 	j := req.terms().begin(question)
 	if j.refused() {
-		j.take(facts{counted: []counted{{name: releasemanifest.Name, asked: true}}})
+		j.addFacts(facts{counted: []counted{{name: releasemanifest.Name, asked: true}}})
 		j.count()
 		return Decided{Verdict: j.v}
 	}
 	m, found, err := readManifest(ctx, req)
 	found.fail(releasemanifest.Name, err) // also if the error is about a page of the manifest
-	j.take(found)
+	j.addFacts(found)
 	if err != nil {
 		j.count()
 		return Decided{Verdict: j.end(req.Version, subjectsOf(m.Manifest))}
@@ -153,18 +153,18 @@ func Decide(ctx context.Context, req Request) Decided {
 		return Decided{Verdict: j.v}
 	}
 	j.rule = byPolicy{s.hearing}
-	j.take(found)
+	j.addFacts(found)
 	s.decide(ctx, j)
 	for _, lacks := range req.Policy.Lacks(req.Stage, s.manifest.classes()) {
 		if !slices.Contains(j.v.Scope.Left, lacks) {
-			j.take(facts{left: []string{lacks}})
+			j.addFacts(facts{left: []string{lacks}})
 		}
 	}
 	j.group(s.counted())
 	if len(s.Options.Scope.Given) == 0 {
 		j.count(s.counted())
 	} else {
-		j.count(s.countedHand())
+		j.count(s.countedGiven())
 	}
 	v := j.end(s.Version, subjectsOf(s.manifest.Manifest))
 	return Decided{Verdict: v, sums: s.sums(j.holds), bad: j.bad, classOf: s.manifest.classOf}
@@ -176,25 +176,25 @@ const itemsAtOnce = 512
 // decide runs the steps. Each step gets the results of those before it.
 func (s *sealed) decide(ctx context.Context, j *judge) {
 	late, found := s.checkFiles(ctx)
-	j.take(found)
+	j.addFacts(found)
 	if len(late) == 0 && s.Options.AcceptSummaries { // the listing had none, or there was none
 		late, found = s.fetchSummaries(ctx)
-		j.take(found)
+		j.addFacts(found)
 	}
 	vouched, found := s.vouch(ctx, late)
-	j.take(found)
+	j.addFacts(found)
 	planned, found := s.checkPlan(ctx, vouched)
-	j.take(found)
+	j.addFacts(found)
 	g := gathered{release: s, late: late, vouched: vouched, planned: planned, sboms: s.prepareDocuments(ctx), holds: j.holds}
 	for some := range slices.Chunk(g.filesToJudge(), itemsAtOnce) {
-		j.take(g.items(ctx, some))
+		j.addFacts(g.items(ctx, some))
 	}
-	j.take(g.checkImages(ctx))
+	j.addFacts(g.checkImages(ctx))
 	for _, a := range g.images() {
-		j.take(g.image(ctx, a))
+		j.addFacts(g.image(ctx, a))
 	}
 	for _, c := range checks() {
-		j.take(c(ctx, g))
+		j.addFacts(c(ctx, g))
 	}
 }
 
@@ -230,7 +230,7 @@ type sealed struct {
 	builds   provenances
 	reader   *imageReader
 	asked    map[string]bool // names of the artifacts in scope; nil for all
-	hand     []givenFile     // the given files, if the scope names files
+	given    []givenFile     // the given files, if the scope names files
 }
 
 // signedManifest is the manifest with the digests and evidence of its bundle.
@@ -301,7 +301,7 @@ func readManifest(ctx context.Context, req Request) (m signedManifest, f facts, 
 		return m, f, err
 	}
 	f.prove(proof)
-	f.read(verdict.Input{Name: releasemanifest.Name, Place: req.Files.URI(), Digest: m.bundle.SHA256})
+	f.addInputs(verdict.Input{Name: releasemanifest.Name, Place: req.Files.URI(), Digest: m.bundle.SHA256})
 	if m.Revision > 1 {
 		f.note("revision %d of the manifest, which supersedes %s: %s", m.Revision, m.Supersedes, m.Change)
 	}

@@ -93,9 +93,9 @@ func (r ImageRequest) judge(ctx context.Context, j *judge, image Image) {
 	defer done()
 	defer image.ahead(ctx)()
 	manifests, f := r.collect(ctx, image)
-	j.takeCounted(f, "")
+	j.addCounted(f, "")
 	for _, m := range manifests {
-		j.takeCounted(r.collectManifest(ctx, image, m), "")
+		j.addCounted(r.collectManifest(ctx, image, m), "")
 	}
 }
 
@@ -107,7 +107,7 @@ func (r ImageRequest) collect(ctx context.Context, image Image) (manifests []ima
 		f.unknown(image.Name, err)
 		return nil, f
 	}
-	f.read(verdict.Input{Name: image.Name, Digest: manifests[0].Descriptor.Digest})
+	f.addInputs(verdict.Input{Name: image.Name, Digest: manifests[0].Descriptor.Digest})
 	if image.Tag != "" {
 		f.note("%s: name and tag are not verified, because the verified evidence names only bytes", image.Name)
 	}

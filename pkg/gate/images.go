@@ -29,10 +29,10 @@ func (g gathered) checkImages(ctx context.Context) (f facts) {
 		f.refuse(verdict.Find(verdict.PlaceDown, g.release.manifest.ImagesURI, "the release has images, but no registry was given"))
 		return f
 	}
-	looked := g.lookAtImages(ctx)
+	answers := g.readImages(ctx)
 	for _, a := range g.release.manifest.Images() {
 		if g.release.covers(a) && a.Class == plan.Image {
-			g.checkIndex(a, looked[a.Name], &f)
+			g.checkIndex(a, answers[a.Name], &f)
 		}
 	}
 	return f
@@ -60,7 +60,7 @@ func (g gathered) image(ctx context.Context, a manifest.Artifact) (f facts) {
 }
 
 // checkIndex compares tag and graph of one image with the manifest.
-func (g gathered) checkIndex(a manifest.Artifact, l looked, f *facts) {
+func (g gathered) checkIndex(a manifest.Artifact, l imageAnswer, f *facts) {
 	if l.node == nil {
 		f.fail(a.Name, l.err)
 		return

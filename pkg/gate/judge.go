@@ -30,7 +30,7 @@ type terms struct {
 // only in their collector.
 //
 //	j := t.begin("file lantern")
-//	j.take(collect(ctx, …))
+//	j.addFacts(collect(ctx, …))
 //	j.count(things)
 //	return j.end(version, subjects)
 type judge struct {
@@ -95,9 +95,9 @@ func (j *judge) find(f verdict.Finding) {
 	j.v.Add(f)
 }
 
-// take takes the facts of a step: first the differences, then, in parallel, the
+// addFacts adds the facts of a step: first the differences, then, in parallel, the
 // items without a finding.
-func (j *judge) take(f facts) {
+func (j *judge) addFacts(f facts) {
 	j.v.Inputs = append(j.v.Inputs, f.inputs...)
 	j.v.Proofs = append(j.v.Proofs, f.proofs...)
 	j.v.Levels = append(j.v.Levels, f.levels...)
@@ -247,10 +247,10 @@ func (j *judge) excepted() int {
 	return len(names)
 }
 
-// takeCounted takes the facts of a step and counts each item. Exceptions apply
+// addCounted adds the facts of a step and counts each item. Exceptions apply
 // to the destination, if there is one.
-func (j *judge) takeCounted(f facts, destination string) {
-	j.take(f)
+func (j *judge) addCounted(f facts, destination string) {
+	j.addFacts(f)
 	for _, i := range f.items {
 		j.counted = append(j.counted, counted{name: i.question.Subject, asked: !i.follows})
 		if !i.question.Bytes.IsZero() {
@@ -269,7 +269,7 @@ func (j *judge) endCounted() *verdict.Verdict {
 func (j *judge) endUnknown(subject string, err error) *verdict.Verdict {
 	var f facts
 	f.unknown(subject, err)
-	j.takeCounted(f, "")
+	j.addCounted(f, "")
 	return j.endCounted()
 }
 

@@ -36,21 +36,21 @@ func checkLegacy(ctx context.Context, g gathered) (f facts) {
 		if !is || !g.holds(a.Name) || !g.holds(plan.CertName(of)) || !g.holds(of) {
 			continue
 		}
-		f.fail(a.Name, g.pair(ctx, of))
+		f.fail(a.Name, g.checkLegacySignature(ctx, of))
 	}
 	return f
 }
 
-func (g gathered) pair(ctx context.Context, of string) error {
+func (g gathered) checkLegacySignature(ctx context.Context, of string) error {
 	file, listed := g.release.manifest.Find(of)
 	if !listed {
 		return verdict.Refuse(verdict.NotBound, plan.SigName(of), "the manifest does not list the file that this signs")
 	}
-	signature, err := g.release.listed(ctx, plan.SigName(of))
+	signature, err := g.release.readListed(ctx, plan.SigName(of))
 	if err != nil {
 		return err
 	}
-	certificate, err := g.release.listed(ctx, plan.CertName(of))
+	certificate, err := g.release.readListed(ctx, plan.CertName(of))
 	if err != nil {
 		return err
 	}

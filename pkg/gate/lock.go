@@ -13,7 +13,7 @@ func (s *sealed) checkLock(ctx context.Context, config plan.Config) error {
 	if !config.Locked() {
 		return nil
 	}
-	raw, err := s.listed(ctx, plan.LockName)
+	raw, err := s.readListed(ctx, plan.LockName)
 	if err != nil {
 		return err
 	}

@@ -235,7 +235,7 @@ func (r PlanRequest) report(v *verdict.Verdict, cases []*planCase, left int) {
 			}
 			continue
 		}
-		answer := r.named(c)
+		answer := r.asPartOfPlan(c)
 		room := max(0, maxNotes-len(v.Notes))
 		fresh := slices.DeleteFunc(answer.Notes, func(note string) bool { return slices.Contains(v.Notes, note) })
 		answer.Notes = fresh[:min(room, len(fresh))]
@@ -252,10 +252,10 @@ func (r PlanRequest) report(v *verdict.Verdict, cases []*planCase, left int) {
 	checkClock(v)
 }
 
-// named is the answer about a case as part of the plan's answer: it counts one
+// asPartOfPlan is the answer about a case as part of the plan's answer: it counts one
 // image, under its name in the plan, and its findings say which destinations
 // they block.
-func (r PlanRequest) named(c *planCase) *verdict.Verdict {
+func (r PlanRequest) asPartOfPlan(c *planCase) *verdict.Verdict {
 	v := c.answer
 	v.Counts = verdict.Counts{Required: 1}
 	if c.accepted {

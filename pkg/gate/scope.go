@@ -135,7 +135,7 @@ func narrow(ctx context.Context, req Request, m signedManifest) (*sealed, facts,
 	f.checks = req.Options.checks()
 	switch {
 	case len(scope.Given) > 0:
-		s.hand, s.asked = s.checkHand(ctx, &f)
+		s.given, s.asked = s.checkGivenFiles(ctx, &f)
 	case scope.Only != "" || scope.Platform != "":
 		s.asked = m.chosen(scope)
 	}

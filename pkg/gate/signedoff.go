@@ -20,7 +20,7 @@ func SignedOff(ctx context.Context, req Request) *verdict.Verdict {
 		return j.v
 	}
 	m, found, err := readManifest(ctx, req)
-	j.take(found)
+	j.addFacts(found)
 	if err != nil {
 		j.fail(releasemanifest.Name, err)
 		return j.v
@@ -32,7 +32,7 @@ func SignedOff(ctx context.Context, req Request) *verdict.Verdict {
 	} else {
 		signed.prove(proof)
 	}
-	j.take(signed)
+	j.addFacts(signed)
 	j.count()
 	return j.end(req.Version, subjectsOf(m.Manifest))
 }

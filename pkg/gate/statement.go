@@ -29,7 +29,7 @@ func checkStatement(ctx context.Context, g gathered) (f facts) {
 }
 
 func (g gathered) saysTheSame(ctx context.Context, a manifest.Artifact) (verdict.Proof, error) {
-	raw, err := g.release.listed(ctx, a.Name)
+	raw, err := g.release.readListed(ctx, a.Name)
 	if err != nil {
 		return verdict.Proof{}, err
 	}

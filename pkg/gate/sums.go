@@ -37,7 +37,7 @@ func (g gathered) checkSidecar(ctx context.Context, a manifest.Artifact) error {
 			return nil
 		}
 	}
-	raw, err := g.release.listed(ctx, a.Name)
+	raw, err := g.release.readListed(ctx, a.Name)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func hexOf(set digest.Set, long bool) string {
 
 // checkSumsFile compares every line of SHA256SUMS or SHA512SUMS.
 func (g gathered) checkSumsFile(ctx context.Context, a manifest.Artifact) error {
-	raw, err := g.release.listed(ctx, a.Name)
+	raw, err := g.release.readListed(ctx, a.Name)
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ type collected struct {
 // collect runs the steps. Each step gets the results of those before it.
 func (u unsealed) collect(ctx context.Context, j *judge) (c collected) {
 	sbom, found := u.readSBOM(ctx)
-	j.take(found)
+	j.addFacts(found)
 	if len(found.items) > 0 { // else it is one of the files below
 		c.judged = judgedFiles(k8slayout.ReleaseSBOM)
 	}
@@ -99,41 +99,41 @@ func (u unsealed) collect(ctx context.Context, j *judge) (c collected) {
 		return c
 	}
 	witnesses, found := u.readWitnesses(ctx, sbom)
-	j.take(found)
+	j.addFacts(found)
 	whole, err := k8slayout.Of(witnesses.all...)
 	if err != nil {
 		j.fail("expected set", err)
 		return c
 	}
 	part, found, err := u.narrow(whole, sbom)
-	j.take(found)
+	j.addFacts(found)
 	if err != nil {
 		j.fail("scope", err)
 		return c
 	}
-	j.take(facts{checks: u.checks()})
+	j.addFacts(facts{checks: u.checks()})
 	scope := u.Options.Scope
 	if len(scope.Given) > 0 {
 		c.files, found = u.checkGiven(ctx, sbom, whole)
-		j.take(found)
+		j.addFacts(found)
 	} else if scope.Only != policy.Images {
 		c.files, found = u.checkFiles(ctx, sbom, witnesses.read, part)
-		j.take(found)
+		j.addFacts(found)
 	}
 	if scope.Only != policy.Images {
 		names := c.files.needSignatures(part.asked)
 		c.judged = append(c.judged, judgedFiles(names...)...)
 		c.signed = u.checkSignatures(ctx, sbom, c.files, names, j.holds)
-		j.take(facts{items: c.signed})
+		j.addFacts(facts{items: c.signed})
 	}
 	if scope.Only != policy.Files && len(scope.Given) == 0 {
 		c.images, found = u.resolveImages(ctx, sbom, part.asked)
-		j.take(found)
+		j.addFacts(found)
 		c.judged = append(c.judged, judgedImages(c.images)...)
-		j.take(facts{items: u.checkImages(ctx, sbom, c.images, j.holds)})
-		j.take(u.resolveAgain(ctx, c.images, j.holds))
+		j.addFacts(facts{items: u.checkImages(ctx, sbom, c.images, j.holds)})
+		j.addFacts(u.resolveAgain(ctx, c.images, j.holds))
 	}
-	j.take(u.limits(part.asked, c))
+	j.addFacts(u.limits(part.asked, c))
 	return c
 }
 
@@ -276,7 +276,7 @@ func (u unsealed) limits(asked k8slayout.Set, c collected) (f facts) {
 		f.leave("other addresses of the images")
 	}
 	for _, source := range u.List.Sources() {
-		f.read(verdict.Input{Name: "list of " + u.List.Minor() + ", " + source.Name, Place: source.Repository + "/blob/" + source.Commit + "/" + source.Path})
+		f.addInputs(verdict.Input{Name: "list of " + u.List.Minor() + ", " + source.Name, Place: source.Repository + "/blob/" + source.Commit + "/" + source.Path})
 	}
 	var words []string
 	for _, w := range asked.Witnesses() {

@@ -56,7 +56,7 @@ func (u unsealed) checkFiles(ctx context.Context, sbom signedSBOM, read map[stri
 			f.fail(item.Name, changed(item.Name, before, item.Digests.SHA256))
 		}
 	}
-	f.read(verdict.Input{Name: "files", Place: u.Files.URI()})
+	f.addInputs(verdict.Input{Name: "files", Place: u.Files.URI()})
 	f.refuse(part.asked.Compare(items)...)
 	u.checkTagFiles(sbom, part.asked, h, &f)
 	if !listed {

@@ -33,7 +33,7 @@ func (u unsealed) checkGiven(ctx context.Context, sbom signedSBOM, whole k8slayo
 			continue
 		}
 		f.note("%s: it is %s", file, name)
-		f.read(verdict.Input{Name: file, Digest: bytes.SHA256})
+		f.addInputs(verdict.Input{Name: file, Digest: bytes.SHA256})
 		h.digests[name], h.given[name] = bytes, file
 	}
 	f.leave(fmt.Sprintf("all but the %d given", len(paths)))
@@ -59,7 +59,7 @@ func (u unsealed) recognise(sbom signedSBOM, whole k8slayout.Set, file string, b
 		one := manifest.Artifact{Artifact: plan.Artifact{Name: name, Platform: k8slayout.PlatformOf(name)}}
 		switch {
 		case gives && fits && len(against) > 0:
-			return "", &verdict.Error{Finding: verdict.Find(verdict.Conflict, file, "the bytes are those of %s for %s, and not those of %s", some(with), name, some(against)).
+			return "", &verdict.Error{Finding: verdict.Find(verdict.Conflict, file, "the bytes are those of %s for %s, and not those of %s", firstFew(with), name, firstFew(against)).
 				Differ(want.String(), bytes.SHA256.String())}
 		case gives && fits:
 			same = append(same, one)
@@ -105,11 +105,11 @@ func (s Scope) nameOf(file string, same, named []manifest.Artifact) (string, err
 	case len(same) == 0 && len(named) == 0:
 		return "", verdict.Refuse(verdict.Extra, file, "the signed %s contains neither this name nor these bytes", k8slayout.ReleaseSBOM).Advise(fixStranger)
 	case len(same) == 0:
-		return "", verdict.Refuse(verdict.Tampered, file, "the bytes are not those of %s in the signed %s", listed(named), k8slayout.ReleaseSBOM)
+		return "", verdict.Refuse(verdict.Tampered, file, "the bytes are not those of %s in the signed %s", firstNames(named), k8slayout.ReleaseSBOM)
 	case len(mine) == 0:
-		return "", &verdict.Error{Finding: verdict.Find(verdict.Platform, file, "it is %s", listed(same)).Differ(s.Platform, same[0].Platform)}
+		return "", &verdict.Error{Finding: verdict.Find(verdict.Platform, file, "it is %s", firstNames(same)).Differ(s.Platform, same[0].Platform)}
 	case len(called) == 0 && len(named) > 0, isNearerToAnother(file, same, named):
-		return "", verdict.Refuse(verdict.NameSwap, file, "holds the bytes of %s", listed(mine))
+		return "", verdict.Refuse(verdict.NameSwap, file, "holds the bytes of %s", firstNames(mine))
 	case len(called) == 0:
 		called = mine
 	}

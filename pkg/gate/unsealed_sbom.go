@@ -39,7 +39,7 @@ func (u unsealed) readSBOM(ctx context.Context) (s signedSBOM, f facts) {
 		return s, f
 	}
 	s.digests = digest.SetOf(raw)
-	f.read(verdict.Input{Name: name, Place: u.Files.URI(), Digest: s.digests.SHA256})
+	f.addInputs(verdict.Input{Name: name, Place: u.Files.URI(), Digest: s.digests.SHA256})
 	sbom := u.answered(u.fileItem(ctx, name, s.digests))
 	if sbom.isProven() {
 		if s.Witness, err = parseReleaseSBOM(raw, u.Version); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxAsked is how many signatures are looked up in the log in parallel.
+// maxAsked is how many signatures are imageAnswer up in the log in parallel.
 const maxAsked = 16
 
 // checkSignatures judges each file by the signature beside it. Files with a

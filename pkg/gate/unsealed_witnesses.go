@@ -35,7 +35,7 @@ func (u unsealed) readWitnesses(ctx context.Context, sbom signedSBOM) (w witness
 		var witness k8slayout.Witness
 		if err == nil {
 			w.read[name] = digest.Of(digest.SHA256, raw)
-			f.read(verdict.Input{Name: name, Place: u.Files.URI(), Digest: w.read[name]})
+			f.addInputs(verdict.Input{Name: name, Place: u.Files.URI(), Digest: w.read[name]})
 			if name == k8slayout.Provenance {
 				witness, err = readUnsignedProvenance(raw, u.Version, &f)
 			} else {

@@ -56,7 +56,7 @@ const Suffix = ".part"
 type Download struct {
 	dir  string // absolute
 	from store.Place
-	held *holder
+	held *lockedDir
 	kept store.Place
 	into store.Writer
 
@@ -73,7 +73,7 @@ func Open(dir, release string, from store.Place) (*Download, error) {
 	if err != nil {
 		return nil, err
 	}
-	held, err := hold(dir+Suffix, marker{Kind: markerKind, Release: release, Place: from.URI()})
+	held, err := lockDir(dir+Suffix, marker{Kind: markerKind, Release: release, Place: from.URI()})
 	if err != nil {
 		return nil, err
 	}

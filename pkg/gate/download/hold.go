@@ -43,8 +43,8 @@ type marker struct {
 	Place   string `json:"place"`
 }
 
-// holder is a directory of this package that this process has locked.
-type holder struct {
+// lockedDir is a directory of this package that this process has locked.
+type lockedDir struct {
 	path string
 	root *os.Root
 	lock *os.File
@@ -53,9 +53,9 @@ type holder struct {
 // errGone says that the directory was removed while it was being opened.
 var errGone = errors.New("the directory was removed")
 
-// hold creates the directory at path, or reopens that of an earlier run of the
+// lockDir creates the directory at path, or reopens that of an earlier run of the
 // same download, and locks it.
-func hold(path string, m marker) (*holder, error) {
+func lockDir(path string, m marker) (*lockedDir, error) {
 	for range 3 {
 		if err := create(path, m); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, &verdict.UnavailableError{Place: path, Op: "making", Err: err}
@@ -110,7 +110,7 @@ func create(path string, m marker) (err error) {
 }
 
 // takeOver opens and locks an existing directory, which must be ours.
-func takeOver(path string, m marker) (_ *holder, err error) {
+func takeOver(path string, m marker) (_ *lockedDir, err error) {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -122,7 +122,7 @@ func takeOver(path string, m marker) (_ *holder, err error) {
 	case !ours(info):
 		return nil, foreign(path, "the directory belongs to another account")
 	}
-	h := &holder{path: path}
+	h := &lockedDir{path: path}
 	if h.root, err = os.OpenRoot(path); err != nil {
 		return nil, &verdict.UnavailableError{Place: path, Op: "opening", Err: err}
 	}
@@ -153,7 +153,7 @@ func takeOver(path string, m marker) (_ *holder, err error) {
 }
 
 // identify requires the marker of this very download.
-func (h *holder) identify(want marker) error {
+func (h *lockedDir) identify(want marker) error {
 	raw, err := h.read(markerName)
 	var got marker
 	if err == nil {
@@ -173,13 +173,13 @@ func (h *holder) identify(want marker) error {
 }
 
 // isEmpty reports whether the directory is empty, or has only the lock.
-func (h *holder) isEmpty() bool {
+func (h *lockedDir) isEmpty() bool {
 	entries, err := fs.ReadDir(h.root.FS(), ".")
 	return err == nil && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() != lockName })
 }
 
 // read reads a small regular file of ours.
-func (h *holder) read(name string) ([]byte, error) {
+func (h *lockedDir) read(name string) ([]byte, error) {
 	info, err := h.root.Lstat(name)
 	if err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (h *holder) read(name string) ([]byte, error) {
 }
 
 // acquire locks the directory for this process until Close.
-func (h *holder) acquire() error {
+func (h *lockedDir) acquire() error {
 	info, err := h.root.Lstat(lockName)
 	if err != nil || !info.Mode().IsRegular() {
 		return foreign(h.path, "the lock in the directory is not a regular file")
@@ -232,7 +232,7 @@ func (h *holder) acquire() error {
 // inspect refuses anything that a download does not write: links, files with a
 // second name, files of other accounts. It removes what a killed run left half
 // written.
-func (h *holder) inspect() error {
+func (h *lockedDir) inspect() error {
 	seen := 0
 	return fs.WalkDir(h.root.FS(), filesName, func(name string, e fs.DirEntry, err error) error {
 		at := filepath.Join(h.path, filepath.FromSlash(name))
@@ -267,7 +267,7 @@ func (h *holder) inspect() error {
 }
 
 // Close releases the directory for another process.
-func (h *holder) Close() error {
+func (h *lockedDir) Close() error {
 	if h == nil {
 		return nil
 	}
@@ -282,7 +282,7 @@ func (h *holder) Close() error {
 }
 
 // remove removes the directory, unless it has files that were set aside.
-func (h *holder) remove() error {
+func (h *lockedDir) remove() error {
 	if _, err := h.root.Lstat(leftName); err == nil {
 		return nil
 	}
@@ -302,7 +302,7 @@ func (h *holder) remove() error {
 	return nil
 }
 
-func (h *holder) unavailable(op string, err error) error {
+func (h *lockedDir) unavailable(op string, err error) error {
 	return &verdict.UnavailableError{Place: h.path, Op: op, Err: err}
 }
 

@@ -255,18 +255,18 @@ func (p *Profile) loadNamed(f file, dir string, with Reader) error {
 	if p.TrustRoot, err = f.trustRoot(dir, with); err != nil {
 		return err
 	}
-	if err := p.loadPolicy(f, within(dir, f.Policy), with); err != nil {
+	if err := p.loadPolicy(f, relativeTo(dir, f.Policy), with); err != nil {
 		return err
 	}
 	if f.KnownDefects != "" {
-		list, err := ReadDefects(within(dir, f.KnownDefects), p.TrustRoot, p.Policy)
+		list, err := ReadDefects(relativeTo(dir, f.KnownDefects), p.TrustRoot, p.Policy)
 		if err != nil {
 			return err
 		}
 		p.Defects = append(p.Defects, list)
 	}
 	if f.SigningConfig != "" {
-		p.Signing, err = readFile(within(dir, f.SigningConfig))
+		p.Signing, err = readFile(relativeTo(dir, f.SigningConfig))
 	}
 	return err
 }
@@ -279,7 +279,7 @@ func (f file) trustRoot(dir string, with Reader) (trust.Root, error) {
 	case f.TrustedRoot == "":
 		return with.Trust()
 	}
-	raw, err := readFile(within(dir, f.TrustedRoot))
+	raw, err := readFile(relativeTo(dir, f.TrustedRoot))
 	if err != nil {
 		return trust.Root{}, err
 	}
@@ -347,7 +347,7 @@ func ReadDefects(path string, root trust.Root, p policy.Policy) (waiver.List, er
 
 // Files is the address of the file place of a version at a stage.
 func (p Profile) Files(s Stage, v version.Version) (string, error) {
-	return p.files.at("files", s, v)
+	return p.files.placeURI("files", s, v)
 }
 
 // Listing is where the files of a version are listed at a stage, if elsewhere;
@@ -364,7 +364,7 @@ func (p Profile) Images(s Stage, v version.Version) (string, error) {
 	if p.images == (mapping{}) {
 		return "", nil
 	}
-	return p.images.at("images", s, v)
+	return p.images.placeURI("images", s, v)
 }
 
 // Canonical returns the addresses that the manifest must name.
@@ -372,7 +372,7 @@ func (p Profile) Canonical(v version.Version) (files, images string) {
 	return fill(p.files.Canonical, v), fill(p.images.Canonical, v)
 }
 
-func (m mapping) at(kind string, s Stage, v version.Version) (string, error) {
+func (m mapping) placeURI(kind string, s Stage, v version.Version) (string, error) {
 	var uri string
 	switch s {
 	case Staging:
@@ -390,7 +390,7 @@ func fill(uri string, v version.Version) string {
 	return strings.ReplaceAll(uri, "{version}", v.String())
 }
 
-func within(dir, path string) string {
+func relativeTo(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}

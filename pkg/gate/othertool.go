@@ -68,7 +68,7 @@ func (g gathered) sayUnproven(shown int, f *facts) {
 	case shown == 0:
 		f.note("Build level 0 of 3: another tool made these files, and no provenance that the policy accepts describes their build")
 	case len(names) > 0:
-		f.note("Build level 0 of 3 for %s of another tool, without provenance that the policy accepts: %s", plural(len(names), "artifact"), some(names))
+		f.note("Build level 0 of 3 for %s of another tool, without provenance that the policy accepts: %s", plural(len(names), "artifact"), firstFew(names))
 	}
 }
 

@@ -27,10 +27,10 @@ type givenFile struct {
 	artifact string // empty for the manifest itself
 }
 
-// checkHand compares the given files with the manifest, by name and digest. It
+// checkGivenFiles compares the given files with the manifest, by name and digest. It
 // returns those that match, and the names of their artifacts, which are the
 // scope from here on.
-func (s *sealed) checkHand(ctx context.Context, f *facts) (hand []givenFile, asked map[string]bool) {
+func (s *sealed) checkGivenFiles(ctx context.Context, f *facts) (given []givenFile, asked map[string]bool) {
 	asked = map[string]bool{}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(s.Options.Scope.Given))) {
 		g := givenFile{path: name}
@@ -43,12 +43,12 @@ func (s *sealed) checkHand(ctx context.Context, f *facts) (hand []givenFile, ask
 			f.fail(name, err)
 			continue
 		}
-		hand = append(hand, g)
+		given = append(given, g)
 		asked[g.artifact] = true
-		f.read(verdict.Input{Name: name, Digest: g.digests.SHA256})
+		f.addInputs(verdict.Input{Name: name, Digest: g.digests.SHA256})
 	}
 	delete(asked, "")
-	return hand, asked
+	return given, asked
 }
 
 // recognise finds which artifact a given file is. Equal bytes are not enough: a
@@ -76,14 +76,14 @@ func (m signedManifest) recognise(g *givenFile, platform string, f *facts) error
 		extra.Fix = fixStranger
 		return &verdict.Error{Finding: extra}
 	case len(same) == 0:
-		return &verdict.Error{Finding: verdict.Find(verdict.Tampered, g.path, "the bytes are not those of %s", listed(named)).
+		return &verdict.Error{Finding: verdict.Find(verdict.Tampered, g.path, "the bytes are not those of %s", firstNames(named)).
 			Differ(named[0].Digests.SHA256.String(), g.digests.SHA256.String())}
 	case len(mine) == 0:
-		return &verdict.Error{Finding: verdict.Find(verdict.Platform, g.path, "it is %s", listed(same)).Differ(platform, same[0].Platform)}
+		return &verdict.Error{Finding: verdict.Find(verdict.Platform, g.path, "it is %s", firstNames(same)).Differ(platform, same[0].Platform)}
 	}
 	called := slices.DeleteFunc(slices.Clone(mine), func(a manifest.Artifact) bool { return path.Base(a.Name) != base })
 	if len(called) == 0 && len(named) > 0 || isNearerToAnother(g.path, same, named) {
-		return &verdict.Error{Finding: verdict.Find(verdict.NameSwap, g.path, "holds the bytes of %s", listed(mine)).
+		return &verdict.Error{Finding: verdict.Find(verdict.NameSwap, g.path, "holds the bytes of %s", firstNames(mine)).
 			Differ(nearestTo(g.path, named).Digests.SHA256.String(), g.digests.SHA256.String())}
 	}
 	if len(called) == 0 {
@@ -94,9 +94,9 @@ func (m signedManifest) recognise(g *givenFile, platform string, f *facts) error
 	return nil
 }
 
-// listed prints the first few names of artifacts.
-func listed(all []manifest.Artifact) string {
-	return some(names(all))
+// firstNames prints the first few names of artifacts.
+func firstNames(all []manifest.Artifact) string {
+	return firstFew(names(all))
 }
 
 // nearestTo is the first of the artifacts whose name has the most elements in
@@ -114,11 +114,11 @@ func isNearerToAnother(file string, same, named []manifest.Artifact) bool {
 	return len(named) > 0 && pathend.Common(file, nearestTo(file, named).Name) > pathend.Common(file, nearestTo(file, same).Name)
 }
 
-// countedHand returns what counts for the given files: the artifact, or the
+// countedGiven returns what counts for the given files: the artifact, or the
 // path if none was recognised.
-func (s *sealed) countedHand() iter.Seq[counted] {
+func (s *sealed) countedGiven() iter.Seq[counted] {
 	return func(yield func(counted) bool) {
-		for _, g := range s.hand {
+		for _, g := range s.given {
 			if !yield(counted{name: cmp.Or(g.artifact, g.path)}) {
 				return
 			}
@@ -129,7 +129,7 @@ func (s *sealed) countedHand() iter.Seq[counted] {
 // openFile opens the bytes to judge: the given file, else the file in the
 // place.
 func (s *sealed) openFile(ctx context.Context, name string) (io.ReadCloser, error) {
-	for _, g := range s.hand {
+	for _, g := range s.given {
 		if g.artifact == name {
 			file, err := os.Open(g.path)
 			if err != nil {
@@ -203,7 +203,7 @@ func (m signedManifest) classOf(name string) plan.Class {
 // sums lists the verified files. The bytes of an excepted artifact are
 // unverified, so it is left out.
 func (s *sealed) sums(holds func(string) bool) (list []Sum) {
-	for _, g := range s.hand {
+	for _, g := range s.given {
 		if holds(g.artifact) {
 			list = append(list, Sum{g.path, g.digests})
 		}

@@ -20,17 +20,17 @@ import (
 // answers slowly, and most of a gate's time is waiting for it.
 const imagesAtOnce = 8
 
-// looked is the registry's answer about one image. A node together with an
+// imageAnswer is the registry's answer about one image. A node together with an
 // error means that the manifests are right, and blobs are missing or wrong.
-type looked struct {
+type imageAnswer struct {
 	node *registry.Node
 	err  error
 }
 
-// lookAtImages reads all images of the release and their referrers. It judges
+// readImages reads all images of the release and their referrers. It judges
 // nothing: judging follows the order of the manifest.
-func (g gathered) lookAtImages(ctx context.Context) map[string]looked {
-	all := map[string]looked{}
+func (g gathered) readImages(ctx context.Context) map[string]imageAnswer {
+	all := map[string]imageAnswer{}
 	var mu sync.Mutex // guards all
 	var group errgroup.Group
 	group.SetLimit(imagesAtOnce)
@@ -45,7 +45,7 @@ func (g gathered) lookAtImages(ctx context.Context) map[string]looked {
 			if a.Class != plan.Image {
 				return nil
 			}
-			l := g.release.reader.lookAt(ctx, a)
+			l := g.release.reader.readImage(ctx, a)
 			mu.Lock()
 			defer mu.Unlock()
 			all[a.Name] = l
@@ -56,26 +56,26 @@ func (g gathered) lookAtImages(ctx context.Context) map[string]looked {
 	return all
 }
 
-// lookAt reads tag, graph and blobs of one image. It resolves each tag once and
+// readImage reads tag, graph and blobs of one image. It resolves each tag once and
 // then reads by digest.
-func (r *imageReader) lookAt(ctx context.Context, a manifest.Artifact) looked {
+func (r *imageReader) readImage(ctx context.Context, a manifest.Artifact) imageAnswer {
 	for _, tag := range a.Tags {
 		got, err := r.source.Resolve(ctx, a.Repository, tag)
 		switch {
 		case errors.Is(err, registry.ErrNotFound):
-			return looked{err: verdict.Refuse(verdict.Missing, a.Name, "tag %s is not in the registry", tag)}
+			return imageAnswer{err: verdict.Refuse(verdict.Missing, a.Name, "tag %s is not in the registry", tag)}
 		case err != nil:
-			return looked{err: err}
+			return imageAnswer{err: err}
 		case !got.Digest.Equal(a.Digests.SHA256):
-			return looked{err: &verdict.Error{Finding: verdict.Find(verdict.TagMoved, a.Name, "tag %s names another image", tag).
+			return imageAnswer{err: &verdict.Error{Finding: verdict.Find(verdict.TagMoved, a.Name, "tag %s names another image", tag).
 				Differ(a.Digests.SHA256.String(), got.Digest.String())}}
 		}
 	}
 	node, err := registry.Graph(ctx, r.source, a.Repository, descriptor(a))
 	if err != nil {
-		return looked{err: err}
+		return imageAnswer{err: err}
 	}
-	return looked{node, r.checkBlobs(ctx, a, node)}
+	return imageAnswer{node, r.checkBlobs(ctx, a, node)}
 }
 
 // checkBlobs reads every blob of the image: a registry can have a manifest
