@@ -109,9 +109,9 @@ func (m Manifest) addFormer(wire *releasemanifest.Predicate) error {
 	return err
 }
 
-// former reads the names of pages of superseded revisions. A name that is not a
+// formerPages reads the names of pages of superseded revisions. A name that is not a
 // page's is refused, since it would be exempt from the closure of the place.
-func former(raw json.RawMessage) (names []string, err error) {
+func formerPages(raw json.RawMessage) (names []string, err error) {
 	if raw == nil {
 		return nil, nil
 	}

@@ -55,7 +55,7 @@ func ParseRoot(s intoto.Statement) (Root, error) {
 		r.pages, err = pagesOf(s.Subjects(), wire)
 		r.head.Pages = r.pages
 		if err == nil {
-			r.head.Former, err = former(wire.Extensions[releasemanifest.FormerPages])
+			r.head.Former, err = formerPages(wire.Extensions[releasemanifest.FormerPages])
 		}
 	} else {
 		r.entries, err = r.head.bind(s.Subjects(), wire.Artifacts)
@@ -173,14 +173,14 @@ func (r Root) parsePage(p *Page, raw []byte, words map[string]string) ([]Artifac
 		return nil, verdict.Refuse(verdict.Version, p.Name, "the page is for %s %s, not for %s", wire.Name, wire.Version, r.head.title())
 	}
 	for i := range wire.Artifacts {
-		share(words, &wire.Artifacts[i])
+		intern(words, &wire.Artifacts[i])
 	}
 	return r.head.bind(s.Subjects(), wire.Artifacts)
 }
 
-// share keeps one copy of words that many entries have, so that an entry does
+// intern keeps one copy of words that many entries have, so that an entry does
 // not keep its page's text in memory.
-func share(words map[string]string, e *releasemanifest.Artifact) {
+func intern(words map[string]string, e *releasemanifest.Artifact) {
 	for _, word := range []*string{&e.Class, &e.Place, &e.MediaType, &e.Platform, &e.Repository, &e.Step, &e.Provenance} {
 		kept, known := words[*word]
 		if !known {

@@ -242,7 +242,7 @@ func (c Config) bases() (list []text) {
 func (c Config) tools() (list []text) {
 	for _, s := range c.steps {
 		if s.runs() {
-			list = append(list, s.around.over(c.defaults.step).tools...)
+			list = append(list, s.surroundings.withDefaults(c.defaults.step).tools...)
 		}
 	}
 	return distinct(list)

@@ -102,7 +102,7 @@ func (c Config) addresses() map[string]string {
 func (x *expander) input(list []text, s scope) (files, downloads []string) {
 	seen := map[string]bool{}
 	for _, t := range list {
-		name, download := x.find(t, s)
+		name, download := x.findInput(t, s)
 		if x.fault != nil {
 			return nil, nil
 		}

@@ -66,8 +66,8 @@ func (x *expander) fail(at where, format string, args ...any) {
 	}
 }
 
-// spend counts the generated text, plus 16 bytes for each string header.
-func (x *expander) spend(at where, n int) {
+// countText counts the generated text, plus 16 bytes for each string header.
+func (x *expander) countText(at where, n int) {
 	if x.written += n + 16; x.written > maxText {
 		x.fail(at, "the plan is too large: more than %d MiB of text", maxText>>20)
 	}
@@ -167,7 +167,7 @@ func (x *expander) combine(s scope, loops []loop, at where) []scope {
 		next := make([]scope, 0, len(list)*len(l.values))
 		for _, outer := range list {
 			for _, v := range l.values {
-				x.spend(v.at, len(v.s)*4)
+				x.countText(v.at, len(v.s)*4)
 				if x.fault != nil {
 					return nil
 				}
@@ -196,8 +196,8 @@ func (x *expander) add(a Artifact, at where) {
 	}
 }
 
-// offer makes the outputs of a complete step available to later steps.
-func (x *expander) offer(step Step) {
+// offerOutputs makes the outputs of a complete step available to later steps.
+func (x *expander) offerOutputs(step Step) {
 	for _, a := range x.p.Artifacts[len(x.p.Artifacts)-len(step.Outputs):] {
 		if a.IsImage() {
 			continue // an image is no file, so no step can take it
@@ -216,18 +216,18 @@ func (x *expander) offer(step Step) {
 	x.p.Steps = append(x.p.Steps, step)
 }
 
-// take finds the earlier output that a step takes.
-func (x *expander) take(t text, s scope) string {
-	name, download := x.find(t, s)
+// takeInput finds the earlier output that a step takes.
+func (x *expander) takeInput(t text, s scope) string {
+	name, download := x.findInput(t, s)
 	if download {
 		x.fail(t.at, "takes %s, which is a download; only a step that runs a command takes those, or image.import", quote(name))
 	}
 	return name
 }
 
-// find finds the earlier output that is meant: by its whole name, or by its
+// findInput finds the earlier output that is meant: by its whole name, or by its
 // last part among the outputs for the same platform. A download has one name.
-func (x *expander) find(t text, s scope) (_ string, download bool) {
+func (x *expander) findInput(t text, s scope) (_ string, download bool) {
 	name := x.fill(t, s)
 	var found []string
 	if x.p.Downloads[name] != "" {

@@ -105,7 +105,7 @@ func (x *expander) givens(base scope) {
 				continue
 			}
 			for _, sc := range x.combine(base, g.each, g.at) {
-				x.give(g, sc)
+				x.planGiven(g, sc)
 				if x.fault != nil {
 					return
 				}
@@ -127,14 +127,14 @@ func (x *expander) givens(base scope) {
 	}
 }
 
-// give plans one file or image, and the evidence that came with it. One file
+// planGiven plans one file or image, and the evidence that came with it. One file
 // can be evidence about many.
-func (x *expander) give(g given, sc scope) {
+func (x *expander) planGiven(g given, sc scope) {
 	if g.class == Image {
 		x.giveImage(g, sc)
 		return
 	}
-	a := x.file(turn{g.output, sc}, "")
+	a := x.file(variant{g.output, sc}, "")
 	from := a.Name
 	if g.from.given() {
 		from = x.fill(g.from, sc)

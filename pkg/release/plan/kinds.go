@@ -48,7 +48,7 @@ func readGo(n node) *gobuild {
 		return nil
 	}
 	o := n.object("package", "dir", "ldflags", "tags", "cgo")
-	g := &gobuild{main: o.get("package").text(), dir: o.get("dir").text(), ldflags: o.get("ldflags").text(), cgo: o.get("cgo").yes()}
+	g := &gobuild{main: o.get("package").text(), dir: o.get("dir").text(), ldflags: o.get("ldflags").text(), cgo: o.get("cgo").boolean()}
 	if g.dir.given() && !isSourcePath(g.dir.s) {
 		o.get("dir").fail("%s: want a clean path of the source", quote(g.dir.s))
 	}
@@ -162,7 +162,7 @@ func (s step) check(r *reader) {
 	if s.gobuild == nil {
 		return
 	}
-	for _, v := range s.around.env {
+	for _, v := range s.surroundings.env {
 		if v.key.s == "GOOS" || v.key.s == "GOARCH" || v.key.s == "CGO_ENABLED" {
 			fail(v.key.at, "%s follows from each.platform and go.cgo", v.key.s)
 		}

@@ -290,7 +290,7 @@ func (l Lock) oneRoot(c Config) error {
 			continue
 		}
 		root := ""
-		for _, t := range s.around.over(c.defaults.step).tools {
+		for _, t := range s.surroundings.withDefaults(c.defaults.step).tools {
 			switch {
 			case l.Tools[t.s].Image == "":
 			case root != "":

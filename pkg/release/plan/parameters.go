@@ -51,7 +51,7 @@ func readParameter(name string, n node) Parameter {
 	switch p.Type {
 	case TypeBool:
 		if fallback.given() {
-			p.Default = strconv.FormatBool(fallback.yes())
+			p.Default = strconv.FormatBool(fallback.boolean())
 		}
 	case TypeInt:
 		p.Min = o.need("min", "name the lowest allowed value").number(-1<<53, 1<<53)

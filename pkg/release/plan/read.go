@@ -247,8 +247,8 @@ func (n node) number(low, high int64) int64 {
 	return v
 }
 
-// yes reads true or false; absent is false.
-func (n node) yes() bool {
+// boolean reads true or false; absent is false.
+func (n node) boolean() bool {
 	if !n.given() || !n.is(yaml.ScalarNode, "true or false") {
 		return false
 	}

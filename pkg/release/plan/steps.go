@@ -16,17 +16,17 @@ const platformVar = "platform"
 
 // step is one step of the file. Exactly one of its kinds is set.
 type step struct {
-	name      text
-	at        where
-	each      []loop
-	run       []text
-	gobuild   *gobuild
-	archive   *archive
-	image     *image
-	checksums *checksums
-	around    around
-	take      []text // for a step that runs a command
-	outputs   []output
+	name         text
+	at           where
+	each         []loop
+	run          []text
+	gobuild      *gobuild
+	archive      *archive
+	image        *image
+	checksums    *checksums
+	surroundings surroundings
+	take         []text // for a step that runs a command
+	outputs      []output
 }
 
 // runs reports whether the step runs code of the source.
@@ -91,7 +91,7 @@ func (c *Config) readStep(n node) step {
 	s.archive = c.readArchive(o.get("archive"))
 	s.image = c.readImage(o.get("image"))
 	s.checksums = c.readChecksums(o.get("checksums"))
-	s.around = readAround(o)
+	s.surroundings = readSurroundings(o)
 	for _, k := range surroundingKeys() {
 		if m := o.get(k); m.given() && !s.runs() && kinds == 1 {
 			m.fail("only a step that runs a command has %s", k)

@@ -19,8 +19,8 @@ type Limits struct {
 // IsZero reports whether there are no limits.
 func (l Limits) IsZero() bool { return l == Limits{} }
 
-// around is what a step that runs a command may use.
-type around struct {
+// surroundings is what a step that runs a command may use.
+type surroundings struct {
 	tools   []text
 	root    string   // Scratch or rootMachine; empty if unset
 	network []string // nil if unset, empty for none
@@ -30,7 +30,7 @@ type around struct {
 
 // defaults are the author's defaults for all steps.
 type defaults struct {
-	step     around
+	step     surroundings
 	evidence map[Class][]Kind
 }
 
@@ -43,7 +43,7 @@ const rootMachine = "machine"
 func readDefaults(n node) defaults {
 	o := n.object("step", "evidence")
 	d := defaults{evidence: map[Class][]Kind{}}
-	d.step = readAround(o.get("step").object(surroundingKeys()...))
+	d.step = readSurroundings(o.get("step").object(surroundingKeys()...))
 	e := o.get("evidence").object(string(Binary), string(Archive), string(Other), string(Image))
 	for _, class := range []Class{Binary, Archive, Other, Image} {
 		if m := e.get(string(class)); m.given() {
@@ -74,8 +74,8 @@ func readEvidence(n node, class Class) (list []Kind) {
 	return list
 }
 
-func readAround(o object) around {
-	a := around{limits: readLimits(o.get("limits"))}
+func readSurroundings(o object) surroundings {
+	a := surroundings{limits: readLimits(o.get("limits"))}
 	if m := o.get("tools"); m.given() {
 		a.tools = m.words("names of tools")
 		for _, t := range a.tools {
@@ -163,9 +163,9 @@ func parseMemory(s string) int64 {
 	return 0
 }
 
-// over fills unset fields of a step from the defaults: tools and network as a
+// withDefaults fills unset fields of a step from the defaults: tools and network as a
 // whole, limits and variables one by one.
-func (a around) over(d around) around {
+func (a surroundings) withDefaults(d surroundings) surroundings {
 	if a.tools == nil {
 		a.tools = d.tools
 	}

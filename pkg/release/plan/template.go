@@ -103,7 +103,7 @@ func (x *expander) fill(t text, s scope) string {
 		name := rest[open+1 : open+end]
 		value, known := s.vars[name]
 		if !known {
-			x.fail(t.at, "template %s: {%s} means nothing here; known here: %s", quote(t.s), tame(name), s.known())
+			x.fail(t.at, "template %s: {%s} means nothing here; known here: %s", quote(t.s), printable(name), s.known())
 			return ""
 		}
 		if strings.HasPrefix(name, "commit.") {
@@ -117,7 +117,7 @@ func (x *expander) fill(t text, s scope) string {
 	if strings.Count(out, "{commit.") != deferred {
 		x.fail(t.at, `template %s: the text "{commit." is reserved for placeholders of the build; write it another way`, quote(t.s))
 	}
-	x.spend(t.at, len(out))
+	x.countText(t.at, len(out))
 	return out
 }
 
@@ -129,8 +129,8 @@ func (s scope) known() string {
 	return strings.Join(names, " ")
 }
 
-// tame makes the name of a placeholder fit to print.
-func tame(name string) string {
+// printable makes the name of a placeholder fit to print.
+func printable(name string) string {
 	q := quote(name)
 	return q[1 : len(q)-1]
 }

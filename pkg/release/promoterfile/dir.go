@@ -71,11 +71,11 @@ func HasFiles(tree fs.FS) bool {
 // in each directory filestores/NAME, and all lists in manifests/NAME. A
 // manifest without a list is an error, and so is a list without a manifest.
 func ReadFilesDir(tree fs.FS) ([]FileManifest, error) {
-	stores, err := below(tree, "filestores", isStore)
+	stores, err := dirsWith(tree, "filestores", isStore)
 	if err != nil {
 		return nil, err
 	}
-	lists, err := below(tree, "manifests", isList)
+	lists, err := dirsWith(tree, "manifests", isList)
 	if err != nil {
 		return nil, err
 	}
@@ -107,9 +107,9 @@ func isList(e fs.DirEntry) bool {
 	return ext == ".yaml" || ext == ".yml"
 }
 
-// below returns the names of the directories in dir that contain a regular file
+// dirsWith returns the names of the directories in dir that contain a regular file
 // of a name.
-func below(tree fs.FS, dir string, is func(fs.DirEntry) bool) (names []string, err error) {
+func dirsWith(tree fs.FS, dir string, is func(fs.DirEntry) bool) (names []string, err error) {
 	entries, err := fs.ReadDir(tree, dir)
 	if err != nil {
 		return nil, verdict.Refuse(verdict.ConfigParse, dir, "no such directory: %v", err)

@@ -45,23 +45,23 @@ type filestores struct {
 // fileList is the part with the files.
 type fileList struct {
 	Files []struct {
-		Name   string `yaml:"name"`
-		SHA256 bare   `yaml:"sha256"`
+		Name   string    `yaml:"name"`
+		SHA256 hexDigest `yaml:"sha256"`
 	} `yaml:"files"`
 }
 
-// bare is a SHA-256 digest in hexadecimal without prefix. Lists have it
+// hexDigest is a SHA-256 digest in hexadecimal without prefix. Lists have it
 // unquoted, and YAML readers take some for numbers (0b…), so the text is used
 // as written.
-type bare digest.Digest
+type hexDigest digest.Digest
 
 // UnmarshalYAML implements [yaml.Unmarshaler].
-func (b *bare) UnmarshalYAML(n *yaml.Node) error {
+func (b *hexDigest) UnmarshalYAML(n *yaml.Node) error {
 	d, err := digest.Parse("sha256:" + n.Value)
 	if err != nil || n.Kind != yaml.ScalarNode {
 		return verdict.Refuse(verdict.ConfigParse, "sha256", "line %d: %.80q is not a SHA-256 digest", n.Line, n.Value)
 	}
-	*b = bare(d)
+	*b = hexDigest(d)
 	return nil
 }
 
@@ -78,7 +78,7 @@ func ParseFiles(name string, raw []byte) (FileManifest, error) {
 		fileList   `yaml:",inline"`
 	}
 	if err := read(raw, &w); err != nil {
-		return FileManifest{}, at(name, err)
+		return FileManifest{}, inManifest(name, err)
 	}
 	return assembleFiles(name, w.filestores, []namedFiles{{name, w.fileList}})
 }
@@ -87,13 +87,13 @@ func ParseFiles(name string, raw []byte) (FileManifest, error) {
 func ParseThinFiles(name string, manifest []byte, lists ...List) (FileManifest, error) {
 	var w filestores
 	if err := read(manifest, &w); err != nil {
-		return FileManifest{}, at("filestores/"+name, err)
+		return FileManifest{}, inManifest("filestores/"+name, err)
 	}
 	var all []namedFiles
 	for _, l := range lists {
 		named := namedFiles{name: l.Name}
 		if err := read(l.Raw, &named.list); err != nil {
-			return FileManifest{}, at(l.Name, err)
+			return FileManifest{}, inManifest(l.Name, err)
 		}
 		all = append(all, named)
 	}
@@ -117,7 +117,7 @@ func assembleFiles(name string, w filestores, lists []namedFiles) (FileManifest,
 	for _, s := range w.Filestores {
 		place, err := filestore(s.Base)
 		if err != nil {
-			return FileManifest{}, at(name, err)
+			return FileManifest{}, inManifest(name, err)
 		}
 		place.Account = s.Account
 		switch {
@@ -129,16 +129,16 @@ func assembleFiles(name string, w filestores, lists []namedFiles) (FileManifest,
 			m.Source = place
 		}
 	}
-	if err := ends(m.Source, m.Destinations); err != nil {
-		return FileManifest{}, at(name, err)
+	if err := checkPlaces(m.Source, m.Destinations); err != nil {
+		return FileManifest{}, inManifest(name, err)
 	}
-	if err := m.apart(); err != nil {
-		return FileManifest{}, at(name, err)
+	if err := m.checkDisjoint(); err != nil {
+		return FileManifest{}, inManifest(name, err)
 	}
 	for _, l := range lists {
 		files, err := l.list.read()
 		if err != nil {
-			return FileManifest{}, at(l.name, err)
+			return FileManifest{}, inManifest(l.name, err)
 		}
 		m.Files = append(m.Files, files...)
 	}
@@ -146,7 +146,7 @@ func assembleFiles(name string, w filestores, lists []namedFiles) (FileManifest,
 		return FileManifest{}, verdict.Refuse(verdict.Limit, name, "the lists have more than %d files", maxFiles)
 	}
 	if err := m.sort(); err != nil {
-		return FileManifest{}, at(name, err)
+		return FileManifest{}, inManifest(name, err)
 	}
 	return m, nil
 }
@@ -169,9 +169,9 @@ func (m *FileManifest) sort() error {
 	return nil
 }
 
-// apart refuses places inside one another: a write to one would change the
+// checkDisjoint refuses places inside one another: a write to one would change the
 // other.
-func (m *FileManifest) apart() error {
+func (m *FileManifest) checkDisjoint() error {
 	all := append([]Place{m.Source}, m.Destinations...)
 	for i, a := range all {
 		for _, b := range all[i+1:] {

@@ -124,11 +124,11 @@ func (b Builder) covers(id string) bool {
 
 // From reports whether the policy lets a build be from a repository.
 func (p *Policy) From(repository string) bool {
-	return repository != "" && slices.ContainsFunc(p.Sources, func(s string) bool { return spelled(s) == spelled(repository) })
+	return repository != "" && slices.ContainsFunc(p.Sources, func(s string) bool { return canonicalRepository(s) == canonicalRepository(repository) })
 }
 
-// spelled normalises the address of a repository.
-func spelled(repository string) string {
+// canonicalRepository normalises the address of a repository.
+func canonicalRepository(repository string) string {
 	name := strings.TrimPrefix(strings.TrimPrefix(repository, "git+"), "https://")
 	return strings.TrimSuffix(strings.TrimSuffix(name, "/"), ".git")
 }
@@ -172,7 +172,7 @@ func (p *Policy) check() error {
 		}
 	}
 	for _, s := range p.Sources {
-		if strings.TrimSpace(s) != s || spelled(s) == "" || strings.Contains(s, "@") {
+		if strings.TrimSpace(s) != s || canonicalRepository(s) == "" || strings.Contains(s, "@") {
 			return refuse("source %q: want a repository without a ref", s)
 		}
 	}

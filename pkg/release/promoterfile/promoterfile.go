@@ -88,19 +88,19 @@ type where struct {
 
 // images is the part with the images.
 type images []struct {
-	Name    string `yaml:"name"`
-	Digests dmap   `yaml:"dmap"`
+	Name    string     `yaml:"name"`
+	Digests digestTags `yaml:"dmap"`
 }
 
-// dmap is decoded node by node, because it can have many keys.
-type dmap []Pinned
+// digestTags is the dmap of an image, decoded node by node, because it can have many keys.
+type digestTags []Pinned
 
 // UnmarshalYAML implements [yaml.Unmarshaler].
-func (d *dmap) UnmarshalYAML(n *yaml.Node) error {
+func (d *digestTags) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.MappingNode {
 		return verdict.Refuse(verdict.ConfigParse, "dmap", "want digests and their tags")
 	}
-	*d = make(dmap, 0, len(n.Content)/2)
+	*d = make(digestTags, 0, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		one, err := digest.Parse(n.Content[i].Value)
 		if err != nil || one.Algorithm() != digest.SHA256 {
@@ -135,7 +135,7 @@ func Parse(name string, raw []byte) (Manifest, error) {
 		Images images `yaml:"images"`
 	}
 	if err := read(raw, &w); err != nil {
-		return Manifest{}, at(name, err)
+		return Manifest{}, inManifest(name, err)
 	}
 	return assemble(name, w.where, w.Images)
 }
@@ -144,11 +144,11 @@ func Parse(name string, raw []byte) (Manifest, error) {
 func ParseThin(name string, manifest, list []byte) (Manifest, error) {
 	var w where
 	if err := read(manifest, &w); err != nil {
-		return Manifest{}, at("manifests/"+name, err)
+		return Manifest{}, inManifest("manifests/"+name, err)
 	}
 	var all images
 	if err := read(list, &all); err != nil {
-		return Manifest{}, at("images/"+name, err)
+		return Manifest{}, inManifest("images/"+name, err)
 	}
 	return assemble(name, w, all)
 }
@@ -157,8 +157,8 @@ func read(raw []byte, v any) error {
 	return strictyaml.Unmarshal(raw, v, strictyaml.MaxSize(maxSize), strictyaml.MaxKeys(maxKeys))
 }
 
-// at adds the name of the manifest to an error.
-func at(name string, err error) error {
+// inManifest adds the name of the manifest to an error.
+func inManifest(name string, err error) error {
 	var coded *verdict.Error
 	if !errors.As(err, &coded) {
 		return verdict.Wrap(verdict.ConfigParse, name, err)
@@ -176,7 +176,7 @@ func assemble(name string, w where, all images) (Manifest, error) {
 	for _, r := range w.Registries {
 		place, err := registry(r.Name)
 		if err != nil {
-			return Manifest{}, at(name, err)
+			return Manifest{}, inManifest(name, err)
 		}
 		place.Account = r.Account
 		switch {
@@ -188,11 +188,11 @@ func assemble(name string, w where, all images) (Manifest, error) {
 			m.Source = place
 		}
 	}
-	if err := ends(m.Source, m.Destinations); err != nil {
-		return Manifest{}, at(name, err)
+	if err := checkPlaces(m.Source, m.Destinations); err != nil {
+		return Manifest{}, inManifest(name, err)
 	}
 	if err := m.Policy.check(); err != nil {
-		return Manifest{}, at(name, err)
+		return Manifest{}, inManifest(name, err)
 	}
 	if len(all) > maxImages {
 		return Manifest{}, verdict.Refuse(verdict.Limit, name, "the list has more than %d images", maxImages)
@@ -200,7 +200,7 @@ func assemble(name string, w where, all images) (Manifest, error) {
 	for _, i := range all {
 		image := Image{Name: i.Name, Digests: i.Digests}
 		if err := image.check(); err != nil {
-			return Manifest{}, at(name, err)
+			return Manifest{}, inManifest(name, err)
 		}
 		m.Images = append(m.Images, image)
 	}
@@ -213,8 +213,8 @@ func assemble(name string, w where, all images) (Manifest, error) {
 	return m, nil
 }
 
-// ends requires one source and at least one destination that differs from it.
-func ends(source Place, destinations []Place) error {
+// checkPlaces requires one source and at least one destination that differs from it.
+func checkPlaces(source Place, destinations []Place) error {
 	switch {
 	case source.Name == "":
 		return verdict.Refuse(verdict.ConfigParse, "source", "no source: one place must have src: true")

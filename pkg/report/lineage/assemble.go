@@ -28,7 +28,7 @@ func key(ids trace.IDs, invocation string) string {
 
 // runs groups everything that was found into runs, ordered by their beginning.
 func (t *Trail) runs() []Run {
-	t.settle()
+	t.addManifestIDs()
 	byKey := map[string]*Run{}
 	var order []string
 	of := func(k string, ids trace.IDs) *Run {
@@ -43,7 +43,7 @@ func (t *Trail) runs() []Run {
 	for i := range t.sealed {
 		for _, listed := range t.sealed[i].Runs {
 			r := of(key(manifest.IDsOf(listed), listed.ID), manifest.IDsOf(listed))
-			t.know(r, manifest.IDsOf(listed), t.sealed[i].Mark)
+			t.addIDs(r, manifest.IDsOf(listed), t.sealed[i].Mark)
 			r.Kinds = with(r.Kinds, listed.Kind)
 			r.Command = cmp.Or(r.Command, manifest.CommandOf(listed))
 			if listed.ID != listed.TraceID {
@@ -55,7 +55,7 @@ func (t *Trail) runs() []Run {
 	for _, a := range t.acts {
 		slices.Sort(a.Found)
 		r := of(key(a.IDs, a.Invocation), a.IDs)
-		t.know(r, a.IDs, a.Traced)
+		t.addIDs(r, a.IDs, a.Traced)
 		r.Invocations = with(r.Invocations, a.Invocation)
 		if a.Kind != Command {
 			r.By = with(r.By, a.By)
@@ -84,10 +84,10 @@ func (k Kind) rank() int {
 	return slices.Index([]Kind{Command, Step, Statement, Signature, Seal, Amendment, Withdrawal, Promotion, Summary}, k)
 }
 
-// settle gives trace ids to acts that have none, if a verified manifest tells
+// addManifestIDs gives trace ids to acts that have none, if a verified manifest tells
 // them: a signature that the manifest lists was made in its only run that
 // signs.
-func (t *Trail) settle() {
+func (t *Trail) addManifestIDs() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range t.sealed {
@@ -162,9 +162,9 @@ func (t *Trail) place(a *Act, signing []trace.IDs) {
 	}
 }
 
-// know adds what an act says about the beginning of a run. Verified ids take
+// addIDs adds what an act says about the beginning of a run. Verified ids take
 // precedence over hints, and contradictions are findings.
-func (t *Trail) know(r *Run, said trace.IDs, mark Mark) {
+func (t *Trail) addIDs(r *Run, said trace.IDs, mark Mark) {
 	if said.Trace.IsZero() {
 		return
 	}
@@ -240,9 +240,9 @@ func (t *Trail) releases() []Release {
 	return list
 }
 
-// lives compares the initial trace that each run names with those of the
+// checkInitialTraces compares the initial trace that each run names with those of the
 // releases that it touched.
-func (t *Trail) lives(runs []Run, releases []Release) {
+func (t *Trail) checkInitialTraces(runs []Run, releases []Release) {
 	for _, rel := range releases {
 		for _, r := range runs {
 			if rel.Mark != Verified || rel.Initial.IsZero() || r.IDs.Initial.IsZero() || r.IDs.Initial == rel.Initial {

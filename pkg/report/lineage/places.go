@@ -58,14 +58,14 @@ func (t *Trail) Published(ctx context.Context, p Published) error {
 }
 
 // manifestAt reads the manifest of a place.
-func (t *Trail) manifestAt(ctx context.Context, p Published) (manifest.Manifest, heard, error) {
+func (t *Trail) manifestAt(ctx context.Context, p Published) (manifest.Manifest, markedBundle, error) {
 	raw, err := store.Read(ctx, p.Files, releasemanifest.Name, verify.MaxBundle)
 	if err != nil {
-		return manifest.Manifest{}, heard{}, err
+		return manifest.Manifest{}, markedBundle{}, err
 	}
-	h, err := t.who.hear(raw)
+	h, err := t.who.readBundle(raw)
 	if err != nil {
-		return manifest.Manifest{}, heard{}, inFile(releasemanifest.Name, err)
+		return manifest.Manifest{}, markedBundle{}, inFile(releasemanifest.Name, err)
 	}
 	m, err := manifest.ReadManifest(h.said, func(name string) ([]byte, error) { return store.Read(ctx, p.Files, name, manifest.MaxPage) })
 	return m, h, err
@@ -120,7 +120,7 @@ func (t *Trail) file(ctx context.Context, p Published, bundle, signed manifest.A
 // bundle adds the bundle in a file. The artifact is the file that a plain
 // signature signs.
 func (t *Trail) bundle(where, name string, raw []byte, signed Artifact) error {
-	h, err := t.who.hear(raw)
+	h, err := t.who.readBundle(raw)
 	if err != nil {
 		return inFile(name, err)
 	}
@@ -219,7 +219,7 @@ func (t *Trail) referrers(ctx context.Context, where string, from registry.Sourc
 		return t.failed(ctx, where, err)
 	}
 	for _, b := range bundles {
-		h, err := t.who.hear(b.Bytes)
+		h, err := t.who.readBundle(b.Bytes)
 		var a Act
 		if err == nil {
 			a, err = h.act("")

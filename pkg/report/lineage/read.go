@@ -29,31 +29,31 @@ type Believed struct {
 // unasked says why evidence is a hint if there is no verifier.
 const unasked = "its signature was not verified"
 
-// heard is a bundle with the trust in it.
-type heard struct {
+// markedBundle is a bundle with the trust in it.
+type markedBundle struct {
 	Signer
 	said intoto.Statement // zero for a plain signature
 	evid verify.Evidence  // zero if not verified
 	of   digest.Digest    // the digest that a plain signature is for, by its own account
 }
 
-// hear reads a bundle, and verifies it if there is a verifier. Invalid evidence
+// readBundle reads a bundle, and verifies it if there is a verifier. Invalid evidence
 // is an error; evidence by a signer who may not sign it is a hint.
-func (b Believed) hear(raw []byte) (heard, error) {
+func (b Believed) readBundle(raw []byte) (markedBundle, error) {
 	said, err := verify.Read(raw)
 	if err != nil {
-		return heard{}, err
+		return markedBundle{}, err
 	}
 	if b.Verifier == nil {
 		return unproven(said, raw)
 	}
-	var h heard
+	var h markedBundle
 	if said.IsAttestation() {
 		h.evid, err = b.Verifier.Attestation(raw)
 		h.said = h.evid.Statement()
 	} else {
 		if h.of, err = signedDigest(said); err != nil {
-			return heard{}, err
+			return markedBundle{}, err
 		}
 		set := digest.Set{SHA256: h.of}
 		if h.of.Algorithm() == digest.SHA512 {
@@ -62,7 +62,7 @@ func (b Believed) hear(raw []byte) (heard, error) {
 		h.evid, err = b.Verifier.Blob(raw, set)
 	}
 	if err != nil {
-		return heard{}, err
+		return markedBundle{}, err
 	}
 	e := h.evid
 	h.Signer = Signer{
@@ -77,7 +77,7 @@ func (b Believed) hear(raw []byte) (heard, error) {
 
 // judge asks the policy whether the signer may sign this, as the verification
 // of a release does. Evidence that the policy would refuse is a hint.
-func (b Believed) judge(h *heard) {
+func (b Believed) judge(h *markedBundle) {
 	if b.Policy == nil {
 		return
 	}
@@ -94,7 +94,7 @@ func why(err error) string {
 }
 
 // unproven reads a bundle without verifying it.
-func unproven(said verify.Said, raw []byte) (h heard, err error) {
+func unproven(said verify.Said, raw []byte) (h markedBundle, err error) {
 	h.Signer = Signer{Mark: Hint, Why: unasked, Evidence: digest.Of(digest.SHA256, raw)}
 	if len(said.Certificates) > 0 {
 		if who, err := verify.CertificateIdentity(said.Certificates[0]); err == nil {
@@ -110,7 +110,7 @@ func unproven(said verify.Said, raw []byte) (h heard, err error) {
 		return h, err
 	}
 	if said.PayloadType != intoto.PayloadType {
-		return heard{}, verdict.Refuse(verdict.PayloadType, "bundle", "the bundle has payload type %.200q, not a statement", said.PayloadType)
+		return markedBundle{}, verdict.Refuse(verdict.PayloadType, "bundle", "the bundle has payload type %.200q, not a statement", said.PayloadType)
 	}
 	h.said, err = intoto.ParseOpen(said.Payload)
 	return h, err
@@ -128,7 +128,7 @@ func signedDigest(said verify.Said) (digest.Digest, error) {
 
 // act converts a statement to an act. The name is that of its file, if it has
 // one.
-func (h heard) act(name string) (Act, error) {
+func (h markedBundle) act(name string) (Act, error) {
 	a := Act{Signer: h.Signer, Kind: Statement, Name: h.said.PredicateType()}
 	for _, s := range h.said.Subjects() {
 		a.Artifacts = append(a.Artifacts, Artifact{Name: s.Name, SHA256: s.Digests.SHA256, SHA512: s.Digests.SHA512})

@@ -15,7 +15,7 @@ func (t *Trail) Of(target Target) (Lineage, error) {
 	l := Lineage{Schema: Schema, Target: target, Runs: []Run{}}
 	all := t.runs()
 	releases := t.releases()
-	t.lives(all, releases)
+	t.checkInitialTraces(all, releases)
 	if target.Kind == OfArtifact {
 		l.Runs = t.touching(&l.Target, all)
 	} else {
@@ -136,12 +136,12 @@ func (t *Trail) touches(target *Target, a *Act) bool {
 	if slices.ContainsFunc(target.Digests, a.Evidence.Equal) {
 		return true
 	}
-	return slices.ContainsFunc(a.Artifacts, func(made Artifact) bool { return t.meant(target, made) })
+	return slices.ContainsFunc(a.Artifacts, func(made Artifact) bool { return t.isTarget(target, made) })
 }
 
-// meant tells an artifact from others with the same bytes, if the user gave a
-// name.
-func (t *Trail) meant(target *Target, made Artifact) bool {
+// isTarget reports whether an artifact is the target. If the user gave a name, an
+// artifact with the same bytes and another listed name is not.
+func (t *Trail) isTarget(target *Target, made Artifact) bool {
 	if !target.names(made) {
 		return false
 	}
@@ -190,7 +190,7 @@ func (a *Act) makes(list []Artifact) bool {
 // narrow lists only the target's artifacts of an act, and counts the rest.
 func (t *Trail) narrow(target *Target, a *Act) {
 	all := a.Artifacts
-	a.Artifacts = slices.DeleteFunc(slices.Clone(all), func(made Artifact) bool { return !t.meant(target, made) })
+	a.Artifacts = slices.DeleteFunc(slices.Clone(all), func(made Artifact) bool { return !t.isTarget(target, made) })
 	if len(a.Artifacts) == 0 { // the target is the act's evidence
 		a.Artifacts = all
 	}

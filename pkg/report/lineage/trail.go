@@ -157,7 +157,7 @@ func (t *Trail) annotate(a *Act, hints trace.IDs, where string) {
 }
 
 // seal adds a manifest.
-func (t *Trail) seal(where string, m manifest.Manifest, h heard) {
+func (t *Trail) seal(where string, m manifest.Manifest, h markedBundle) {
 	t.mu.Lock()
 	for i := range t.sealed {
 		if t.sealed[i].bundle.Equal(h.Evidence) {
