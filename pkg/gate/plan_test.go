@@ -244,12 +244,12 @@ func TestBench(t *testing.T) {
 	}}
 	for _, row := range []struct {
 		name  string
-		bench gate.Bench
+		bench gate.AllJudges
 		want  verdict.Outcome
 	}{
-		{"two who accept", gate.Bench{yes, yes}, verdict.Accepted},
-		{"the second refuses", gate.Bench{yes, no}, verdict.Refused},
-		{"the first refuses", gate.Bench{no, yes}, verdict.Refused},
+		{"two who accept", gate.AllJudges{yes, yes}, verdict.Accepted},
+		{"the second refuses", gate.AllJudges{yes, no}, verdict.Refused},
+		{"the first refuses", gate.AllJudges{no, yes}, verdict.Refused},
 		{"nobody", nil, verdict.Malformed},
 	} {
 		if v := row.bench.Image(t.Context(), gate.Image{Name: "demo"}); v.Outcome() != row.want {

@@ -10,17 +10,17 @@ import (
 )
 
 // ImageJudge decides about one image: [PolicyRequest], [ManifestJudge] or
-// [Bench].
+// [AllJudges].
 type ImageJudge interface {
 	Image(ctx context.Context, image Image) *verdict.Verdict
 }
 
-// Bench combines judges, all of whom must accept. The verdict names the policy
-// of the first and has the findings of all. An empty Bench accepts nothing.
-type Bench []ImageJudge
+// AllJudges accepts only if every judge accepts. The verdict names the policy
+// of the first and has the findings of all. An empty AllJudges accepts nothing.
+type AllJudges []ImageJudge
 
 // Image asks every judge. Each registry request is made once for all of them.
-func (b Bench) Image(ctx context.Context, image Image) *verdict.Verdict {
+func (b AllJudges) Image(ctx context.Context, image Image) *verdict.Verdict {
 	if len(b) == 0 {
 		v := verdict.New("image "+image.Name, verdict.Verdict{}.Time)
 		v.Add(verdict.Find(verdict.PolicyEmpty, image.Name, "no policy was named to decide by"))
