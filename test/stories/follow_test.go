@@ -72,7 +72,7 @@ func TestFollowingAChannel(t *testing.T) {
 	d.write(t, channelindex.Name, first)
 	want(t, d.follows(t, "stable", "--state", "memory"), 1, "CHANNEL_STALE", "want 2", "got  1")
 	want(t, d.follows(t, "stable", "--state", "elsewhere"), 0, "according to channel index 1") // which remembers nothing
-	want(t, d.follows(t, "stable"), 0)                                               // neither does the user's cache
+	want(t, d.follows(t, "stable"), 0)                                                         // neither does the user's cache
 	d.write(t, channelindex.Name, second)
 	want(t, d.follows(t, "stable", "--state", "memory"), 0)
 	want(t, d.follows(t, "stable"), 0)
@@ -129,7 +129,7 @@ func forgets(t *testing.T, d *desk) {
 		t.Fatalf("%v, %v", list, err)
 	}
 	d.write(t, "memory/"+list[0].Name(), []byte("{}"))
-	want(t, d.follows(t, "stable", "--state", "memory"), 1, "seen before", "remove it")
+	want(t, d.follows(t, "stable", "--state", "memory"), 1, "judging the last seen index", "remove the file to start over")
 }
 
 // anotherManifest: the index names one manifest of a version; a genuine one
